@@ -1,0 +1,1 @@
+"""convexstruct: convex structured prediction, stated declaratively, solved fast, and certified."""

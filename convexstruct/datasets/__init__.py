@@ -1,0 +1,1 @@
+"""Seeded generators and loaders; every one returns plain arrays and graphs."""

@@ -1,0 +1,80 @@
+"""The toy tracking problem of paper 0, section 4: a position that moves along a ring, seen through noise.
+
+    transition = (1 - p_transition) next + p_transition uniform
+    emission   = (1 - p_emission) own symbol + p_emission uniform   for the states that have a symbol of their own
+                 uniform                                            for the rest (3 of 10 in the paper)
+
+The paper says only that the probability of a random transition is about 0.3 and that of a random symbol "small": it
+gives neither exactly. EASY and HARD are the two settings of this project; no setting reproduces all of the paper.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Labels = NDArray[np.int64]
+
+
+class Noise(NamedTuple):
+    """Probabilities of a random transition and of a random symbol."""
+
+    transition: float
+    emission: float
+
+
+EASY = Noise(transition=0.5, emission=0.65)
+HARD = Noise(transition=0.3, emission=0.3)
+
+
+@dataclass(frozen=True)
+class Ring:
+    """Sampled sequences and the model they came from.
+
+    symbols, states : lists of integer arrays. n_states, n_symbols : S and M.
+    initial (S,), transition (S, S) [previous, current], emission (S, M): the true probabilities.
+    """
+
+    symbols: list[Labels]
+    states: list[Labels]
+    n_states: int
+    n_symbols: int
+    initial: NDArray[np.float64]
+    transition: NDArray[np.float64]
+    emission: NDArray[np.float64]
+
+
+def ring(
+    n_sequences: int,
+    length: int = 50,
+    n_states: int = 10,
+    noise: Noise = EASY,
+    seed: int = 0,
+    n_symbols: int | None = None,
+) -> Ring:
+    """Sample ``n_sequences`` sequences of ``length`` steps. ``n_symbols`` is 7 of 10 states unless said otherwise."""
+    symbols_count = max(1, (7 * n_states) // 10) if n_symbols is None else n_symbols
+    initial = np.full(n_states, 1.0 / n_states)
+    transition = np.full((n_states, n_states), noise.transition / n_states)
+    transition[np.arange(n_states), (np.arange(n_states) + 1) % n_states] += 1.0 - noise.transition
+    emission = np.full((n_states, symbols_count), 1.0 / symbols_count)
+    own = np.arange(min(symbols_count, n_states))
+    emission[own] = noise.emission / symbols_count
+    emission[own, own] += 1.0 - noise.emission
+    rng = np.random.default_rng(seed)
+    states = np.empty((n_sequences, length), dtype=np.int64)
+    states[:, 0] = _draw(np.broadcast_to(initial, (n_sequences, n_states)), rng)
+    for t in range(1, length):
+        states[:, t] = _draw(transition[states[:, t - 1]], rng)
+    symbols = _draw(emission[states.ravel()], rng).reshape(states.shape)
+    return Ring(list(symbols), list(states), n_states, symbols_count, initial, transition, emission)
+
+
+def _draw(probabilities: NDArray[np.float64], rng: np.random.Generator) -> Labels:
+    """One draw a row, by inversion."""
+    cumulative = probabilities.cumsum(axis=1)
+    uniform = rng.random(len(probabilities))[:, None] * cumulative[:, -1:]
+    return (cumulative <= uniform).sum(axis=1).clip(max=probabilities.shape[1] - 1)

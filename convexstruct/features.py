@@ -1,0 +1,330 @@
+"""Joint feature maps as sparse counts: how often each parameter of theta is used by (hidden, observed) values.
+
+A feature map binds data to a graph. It turns theta into score tables, asks an oracle, and turns what the oracle says
+back into counts. For example k and a labelling s of its hidden variables
+
+    score_k(s) = theta' counts_k(s) + loss_weight * loss_k(s),
+
+where counts_k(s) is the number of uses of each parameter and loss_k a decomposable loss against the true labelling.
+Two maps are here: `HMMCounts` (chains, fast) and `NetworkCounts` (any Bayesian network, any hidden set).
+
+Labellings are flat integer arrays, example after example, each example's hidden variables in the order of the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from convexstruct.graphs import Chains, Index, TableLayout, as_sequences, chains, hmm_tables
+from convexstruct.losses import cost_matrix
+from convexstruct.oracles import chain
+
+Vector = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Sums under the Gibbs distributions q_k(s) proportional to e^score_k(s).
+
+    log_partition (K,): ln sum_s e^score_k(s), per example.
+    counts (d,): sum_k w_k E counts_k.
+    loss: sum_k w_k E loss_k.
+    """
+
+    log_partition: Vector
+    counts: Vector
+    loss: float
+
+
+class Counts(Protocol):
+    """What a problem asks of a feature map. K examples, d parameters, P hidden variables in all, w_k example weights."""
+
+    @property
+    def tables(self) -> TableLayout: ...
+
+    @property
+    def n_examples(self) -> int: ...
+
+    @property
+    def n_hidden(self) -> int:
+        """P, the length of a labelling."""
+        ...
+
+    @property
+    def weights(self) -> Vector:
+        """w_k > 0, shape (K,)."""
+        ...
+
+    @property
+    def truth(self) -> Labels:
+        """The true labelling, shape (P,)."""
+        ...
+
+    @property
+    def example(self) -> Index:
+        """The example of each hidden variable, shape (P,), non-decreasing."""
+        ...
+
+    @property
+    def cards(self) -> Index:
+        """The number of labels of each hidden variable, shape (P,)."""
+        ...
+
+    @property
+    def max_loss(self) -> Vector:
+        """max_s loss_k(s) for each example, shape (K,)."""
+        ...
+
+    def best(self, theta: Vector, loss_weight: float = 1.0) -> tuple[Vector, Labels]:
+        """(max_s score_k(s) for each k (K,), a labelling that attains them (P,)). Ties: see `convexstruct.oracles`."""
+        ...
+
+    def expected(self, theta: Vector, loss_weight: float = 1.0) -> Expected:
+        """Log partition functions, expected counts and loss under e^score."""
+        ...
+
+    def sample(self, theta: Vector, loss_weight: float, rng: np.random.Generator) -> Labels:
+        """A labelling drawn from e^score, each example by itself."""
+        ...
+
+    def counts(self, labels: Labels, share: Vector | None = None) -> Vector:
+        """sum_k w_k share_k counts_k(labels); shape (d,)."""
+        ...
+
+    def counts_each(self, labels: Labels) -> sp.csr_array:
+        """counts_k(labels) for each example, unweighted; sparse, shape (K, d)."""
+        ...
+
+    def loss(self, labels: Labels) -> Vector:
+        """loss_k(labels) for each example, unweighted; shape (K,)."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class HMMCounts:
+    """Counts of a hidden Markov model: initial, transition and emission, for a batch of sequences.
+
+    Made by `HMMCounts.read`. Arrays of positions are in packed order (see `convexstruct.graphs.Chains`); labellings at
+    the methods' doors are in the caller's order.
+
+    Attributes
+    ----------
+    n_states, n_symbols : S and M.
+    chains : the layout of the batch.
+    symbols : (P,) observed symbol at each packed position.
+    states : (P,) true state at each packed position.
+    loss_table, loss_row : the loss of state s at packed row p is loss_table[loss_row[p], s].
+    observed : packed rows whose state is observed, not hidden.
+    weights : (K,) example weights.
+    """
+
+    n_states: int
+    n_symbols: int
+    chains: Chains
+    symbols: Labels
+    states: Labels
+    loss_table: Vector
+    loss_row: Index
+    observed: Index
+    weights: Vector
+    tables: TableLayout = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tables", hmm_tables(self.n_states, self.n_symbols))
+
+    @classmethod
+    def read(
+        cls,
+        symbols: Sequence[ArrayLike],
+        states: Sequence[ArrayLike],
+        n_states: int,
+        n_symbols: int,
+        loss: ArrayLike | str | Sequence[ArrayLike] = "hamming",
+        hidden: Sequence[ArrayLike] | None = None,
+        weights: ArrayLike | None = None,
+    ) -> HMMCounts:
+        """Validate and lay out a batch of sequences.
+
+        Parameters
+        ----------
+        symbols, states : K integer sequences each, of equal lengths pair by pair; what was seen, and the true states.
+        n_states, n_symbols : S and M; states are 0 .. S - 1, symbols 0 .. M - 1.
+        loss : "hamming", "ring", a cost matrix cost[true, predicted] (S, S), or one table (T_k, S) a sequence, any
+            non-negative node loss that is zero on the truth.
+        hidden : K boolean sequences, True where the state is to be predicted (default: everywhere); the rest is known.
+        weights : (K,) positive weights of the examples (default: one).
+
+        Raises
+        ------
+        ValueError
+            One sentence: which argument, what came, what was wanted.
+        """
+        for name, value in (("n_states", n_states), ("n_symbols", n_symbols)):
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+                raise ValueError(f"{name} is {value!r}, wanted a whole number of at least 1")
+        seen, lengths = as_sequences("symbols", symbols, n_symbols)
+        true, state_lengths = as_sequences("states", states, n_states)
+        if len(lengths) != len(state_lengths):
+            raise ValueError(f"states holds {len(state_lengths)} sequences, wanted as many as symbols: {len(lengths)}")
+        if (lengths != state_lengths).any():
+            k = int(np.flatnonzero(lengths != state_lengths)[0])
+            raise ValueError(f"states[{k}] has length {state_lengths[k]}, wanted that of symbols[{k}]: {lengths[k]}")
+        layout = chains(lengths)
+        order = layout.packed
+        observed = np.zeros(0, dtype=np.intp)
+        if hidden is not None:
+            masks = [np.asarray(mask) for mask in hidden]
+            if [mask.shape for mask in masks] != [(n,) for n in lengths]:
+                raise ValueError("hidden must hold one boolean sequence of the same length for each sequence of symbols")
+            for k, mask in enumerate(masks):
+                if mask.dtype != np.bool_:
+                    raise ValueError(f"hidden[{k}] holds {mask.dtype}, wanted booleans")
+                if not mask.any():
+                    raise ValueError(f"hidden[{k}] is nowhere true, wanted at least one hidden position")
+            observed = np.flatnonzero(~np.concatenate(masks)[order]).astype(np.intp)
+        truth = true[order]
+        table, row = _loss_rows(loss, truth, layout, n_states, observed)
+        return cls(
+            int(n_states), int(n_symbols), layout, seen[order], truth, table, row, observed,
+            example_weights(weights, len(lengths)),
+        )  # fmt: skip
+
+    @property
+    def n_examples(self) -> int:
+        return self.chains.n_chains
+
+    @property
+    def n_hidden(self) -> int:
+        return self.chains.n_positions
+
+    @cached_property
+    def truth(self) -> Labels:
+        return self.states[self.chains.flat]
+
+    @cached_property
+    def example(self) -> Index:
+        return np.repeat(np.arange(self.n_examples), self.chains.lengths)
+
+    @cached_property
+    def cards(self) -> Index:
+        return np.full(self.n_hidden, self.n_states, dtype=np.intp)
+
+    @cached_property
+    def max_loss(self) -> Vector:
+        worst = self.loss_table.max(axis=1)[self.loss_row]
+        worst[self.observed] = 0.0
+        return np.bincount(self.chains.chain, weights=worst, minlength=self.n_examples)
+
+    def scores(self, theta: Vector, loss_weight: float = 1.0) -> tuple[Vector, Vector]:
+        """Node (P, S), packed, and edge (S, S) score tables of theta' counts + loss_weight * loss."""
+        parts = self.tables.tables(theta)
+        node = np.ascontiguousarray(parts["emission"].T)[self.symbols]
+        node[: self.n_examples] += parts["initial"]
+        if loss_weight:
+            node += (loss_weight * self.loss_table)[self.loss_row]
+        if len(self.observed):
+            known = self.states[self.observed]
+            kept = node[self.observed, known]
+            node[self.observed] = -np.inf
+            node[self.observed, known] = kept
+        return node, np.ascontiguousarray(parts["transition"])
+
+    def best(self, theta: Vector, loss_weight: float = 1.0) -> tuple[Vector, Labels]:
+        values, labels = chain.viterbi(self.chains, *self.scores(theta, loss_weight))
+        return values, labels[self.chains.flat]
+
+    def expected(self, theta: Vector, loss_weight: float = 1.0) -> Expected:
+        even = bool((self.weights == 1.0).all())
+        sums = chain.sum_product(
+            self.chains, *self.scores(theta, loss_weight), weights=None if even else self.weights
+        )
+        by_symbol_and_loss = self._gather @ sums.node
+        initial = self.weights[self.chains.order] @ sums.node[: self.n_examples]
+        counts = np.concatenate((initial, sums.edge.ravel(), by_symbol_and_loss[: self.n_symbols].T.ravel()))
+        loss = float((by_symbol_and_loss[self.n_symbols :] * self.loss_table).sum())
+        return Expected(sums.log_partition, counts, loss)
+
+    def sample(self, theta: Vector, loss_weight: float, rng: np.random.Generator) -> Labels:
+        return chain.sample(self.chains, *self.scores(theta, loss_weight), rng=rng)[self.chains.flat]
+
+    def counts(self, labels: Labels, share: Vector | None = None) -> Vector:
+        weights = self.weights if share is None else self.weights * share
+        by_row = weights[self.chains.chain]
+        columns = self._columns(labels[self.chains.packed])
+        sizes = (self.n_examples, self.n_hidden - self.n_examples, self.n_hidden)
+        rows = np.concatenate((by_row[: self.n_examples], by_row[self.n_examples :], by_row))
+        assert len(rows) == sum(sizes)
+        return np.bincount(columns, weights=rows, minlength=self.tables.dimension)
+
+    def counts_each(self, labels: Labels) -> sp.csr_array:
+        chain_of = self.chains.chain
+        rows = np.concatenate((chain_of[: self.n_examples], chain_of[self.n_examples :], chain_of))
+        columns = self._columns(labels[self.chains.packed])
+        shape = (self.n_examples, self.tables.dimension)
+        return sp.csr_array(sp.coo_array((np.ones(len(rows)), (rows, columns)), shape=shape))
+
+    def loss(self, labels: Labels) -> Vector:
+        each = self.loss_table[self.loss_row, labels[self.chains.packed]]
+        return np.bincount(self.chains.chain, weights=each, minlength=self.n_examples)
+
+    def _columns(self, states: Labels) -> Labels:
+        """The entries of theta used: initial (N), transitions (P - N), emissions (P); states in packed order."""
+        s = self.n_states
+        transition = states[self.chains.previous] * s + states[self.chains.later]
+        emission = states * self.n_symbols + self.symbols
+        return np.concatenate((states[: self.n_examples], s + transition, s + s * s + emission))
+
+    @cached_property
+    def _gather(self) -> sp.csr_array:
+        """(M + R, P): sums packed rows by their symbol, and by their row of the loss table; weighted."""
+        by_row = self.weights[self.chains.chain]
+        position = np.arange(self.n_hidden)
+        rows = np.concatenate((self.symbols, self.n_symbols + self.loss_row))
+        shape = (self.n_symbols + len(self.loss_table), self.n_hidden)
+        both = np.concatenate((position, position))
+        return sp.csr_array(sp.coo_array((np.concatenate((by_row, by_row)), (rows, both)), shape=shape))
+
+
+def example_weights(weights: ArrayLike | None, n_examples: int) -> Vector:
+    """Validate positive weights of the examples; None means one each."""
+    if weights is None:
+        return np.ones(n_examples)
+    array = np.array(weights, dtype=np.float64)
+    if array.shape != (n_examples,):
+        raise ValueError(f"weights has shape {array.shape}, wanted one weight for each of the {n_examples} examples")
+    if not np.isfinite(array).all() or (array <= 0).any():
+        raise ValueError("weights must be positive and finite")
+    return array
+
+
+def _loss_rows(
+    loss: ArrayLike | str | Sequence[ArrayLike], truth: Labels, layout: Chains, n_states: int, observed: Index
+) -> tuple[Vector, Index]:
+    """Read a loss as (table, row of the table at each packed position)."""
+    by_sequence = not isinstance(loss, (str, np.ndarray)) and len(loss) == layout.n_chains  # type: ignore[arg-type]
+    if by_sequence and all(np.shape(t) == (n, n_states) for t, n in zip(loss, layout.lengths)):  # type: ignore[call-overload]
+        table = np.concatenate([np.asarray(t, dtype=np.float64) for t in loss])[layout.packed]  # type: ignore[union-attr]
+        if not np.isfinite(table).all():
+            raise ValueError("loss contains NaN or infinity, wanted finite costs")
+        if (table < 0).any():
+            raise ValueError(f"loss contains a negative cost ({table.min():g}), wanted non-negative costs")
+        on_truth = table[np.arange(len(truth)), truth]
+        if on_truth.any():
+            k = int(layout.chain[np.flatnonzero(on_truth)[0]])
+            raise ValueError(f"loss[{k}] is not zero on the truth, wanted 0: the truth costs nothing")
+        table[observed] = 0.0
+        return table, np.arange(len(truth))
+    table = cost_matrix(loss, n_states)  # type: ignore[arg-type]
+    row = truth.astype(np.intp)
+    if len(observed):
+        table = np.vstack((table, np.zeros(n_states)))
+        row[observed] = n_states
+    return table, row

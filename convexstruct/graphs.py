@@ -1,0 +1,307 @@
+"""networkx graphs in, index arrays out.
+
+Two descriptions are read here, once, at the door:
+
+* a **Bayesian network** is a ``networkx.DiGraph``; each node carries ``states`` (how many values it takes); the edges
+  into a node come from its parents, in the order in which they were added; an optional node attribute ``table`` names
+  the table of conditional probabilities, and nodes of one name share one table (default: the node's own name);
+* a **batch of chains** is a list of lengths; `Chains` lays positions out step by step, so that every recursion runs
+  over all sequences of unequal lengths at once.
+
+`TableLayout` says where each conditional distribution lives inside the one parameter vector theta.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import networkx as nx
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Index = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class TableLayout:
+    """Named tables of log conditional probabilities, stacked into one vector theta in C order.
+
+    Attributes
+    ----------
+    names : the tables' names.
+    shapes : for each table (cards of the parents ..., card of the variable); each row of the last axis is one block
+        theta_i, a conditional distribution.
+    """
+
+    names: tuple[Hashable, ...]
+    shapes: tuple[tuple[int, ...], ...]
+
+    @property
+    def dimension(self) -> int:
+        """d, the length of theta."""
+        return int(sum(np.prod(shape) for shape in self.shapes))
+
+    @cached_property
+    def offsets(self) -> Index:
+        """Where each table starts in theta."""
+        sizes = [int(np.prod(shape)) for shape in self.shapes]
+        return np.concatenate(([0], np.cumsum(sizes)[:-1])).astype(np.intp)
+
+    @cached_property
+    def block_sizes(self) -> Index:
+        """d_i for each block i."""
+        return np.concatenate([np.full(int(np.prod(s[:-1], dtype=int)), s[-1]) for s in self.shapes]).astype(np.intp)
+
+    @cached_property
+    def block_start(self) -> Index:
+        """Where each block starts in theta."""
+        return np.concatenate(([0], np.cumsum(self.block_sizes)[:-1])).astype(np.intp)
+
+    @cached_property
+    def block_of(self) -> Index:
+        """The block of each entry of theta; shape (d,)."""
+        return np.repeat(np.arange(len(self.block_sizes)), self.block_sizes)
+
+    def tables(self, theta: NDArray[Any]) -> dict[Hashable, NDArray[Any]]:
+        """Views of theta, one array a table."""
+        return {
+            name: theta[start : start + int(np.prod(shape))].reshape(shape)
+            for name, shape, start in zip(self.names, self.shapes, self.offsets)
+        }
+
+    def block_sum(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sum of ``values`` (d,) within each block."""
+        return np.asarray(np.add.reduceat(values, self.block_start), dtype=np.float64)
+
+    def block_logsumexp(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+        """ln 1'e^theta_i for each block i."""
+        top = np.maximum.reduceat(theta, self.block_start)
+        safe = np.where(np.isfinite(top), top, 0.0)
+        with np.errstate(divide="ignore"):
+            return np.asarray(safe + np.log(self.block_sum(np.exp(theta - safe[self.block_of]))))
+
+    def block_name(self, block: int) -> str:
+        """A name a person understands: the table and the parents' values."""
+        for name, shape in zip(self.names, self.shapes):
+            rows = int(np.prod(shape[:-1], dtype=int))
+            if block < rows:
+                values = tuple(int(v) for v in np.unravel_index(block, shape[:-1])) if len(shape) > 1 else ()
+                return f"{name}[{', '.join(map(str, values))}]" if values else str(name)
+            block -= rows
+        raise IndexError(block)
+
+
+@dataclass(frozen=True)
+class BayesianNetwork:
+    """A Bayesian network as index arrays; made by `read_bayesian_network`.
+
+    Attributes
+    ----------
+    nodes : the nodes in the order in which the graph lists them; everything else refers to positions in it.
+    cards : number of states of each node.
+    parents : for each node its parents' positions, in the order in which the edges were added.
+    tables : layout of theta; tables in the order in which the nodes first name them.
+    table_of : for each node the position of its table in ``tables``.
+    """
+
+    nodes: tuple[Hashable, ...]
+    cards: tuple[int, ...]
+    parents: tuple[tuple[int, ...], ...]
+    tables: TableLayout
+    table_of: tuple[int, ...]
+
+    def position(self, node: Hashable) -> int:
+        if node not in self.nodes:
+            raise ValueError(f"node {node!r} is not in the graph")
+        return self.nodes.index(node)
+
+
+def read_bayesian_network(graph: nx.DiGraph) -> BayesianNetwork:
+    """Read a DiGraph with ``states`` (and perhaps ``table``) on its nodes into index arrays.
+
+    Raises
+    ------
+    ValueError
+        If the graph is empty, is not directed, has a cycle (which is named), a node without ``states`` or with fewer
+        than one, or if two nodes share a table but differ in shape.
+    """
+    if not isinstance(graph, nx.DiGraph) or graph.is_multigraph():
+        raise ValueError(f"graph must be a networkx.DiGraph, got {type(graph).__name__}")
+    if graph.number_of_nodes() == 0:
+        raise ValueError("graph has no nodes, wanted at least one")
+    if not nx.is_directed_acyclic_graph(graph):
+        cycle = " -> ".join(str(edge[0]) for edge in nx.find_cycle(graph))
+        raise ValueError(f"graph has the cycle {cycle}, wanted a directed acyclic graph")
+    nodes = tuple(graph.nodes)
+    position = {node: i for i, node in enumerate(nodes)}
+    cards = []
+    for node in nodes:
+        states = graph.nodes[node].get("states")
+        if states is None:
+            raise ValueError(f"node {node!r} has no attribute 'states', wanted the number of its values")
+        if isinstance(states, bool) or not isinstance(states, (int, np.integer)) or states < 1:
+            raise ValueError(f"node {node!r} has states={states!r}, wanted a whole number of at least 1")
+        cards.append(int(states))
+    parents = tuple(tuple(position[p] for p in graph.predecessors(node)) for node in nodes)
+    names: list[Hashable] = []
+    shapes: list[tuple[int, ...]] = []
+    table_of = []
+    for i, node in enumerate(nodes):
+        name = graph.nodes[node].get("table", node)
+        shape = (*(cards[p] for p in parents[i]), cards[i])
+        if name not in names:
+            names.append(name)
+            shapes.append(shape)
+        known = shapes[names.index(name)]
+        if known != shape:
+            raise ValueError(f"node {node!r} shares table {name!r} of shape {known} but itself has shape {shape}")
+        table_of.append(names.index(name))
+    return BayesianNetwork(nodes, tuple(cards), parents, TableLayout(tuple(names), tuple(shapes)), tuple(table_of))
+
+
+def hmm_graph(n_states: int, n_symbols: int, length: int) -> nx.DiGraph:
+    """A hidden Markov model of ``length`` steps as a Bayesian network: nodes ``("state", t)`` and ``("symbol", t)``,
+    tables "initial", "transition" and "emission" (its theta is laid out as `hmm_tables` says)."""
+    graph = nx.DiGraph()
+    for t in range(length):
+        graph.add_node(("state", t), states=n_states, table="initial" if t == 0 else "transition")
+        if t:
+            graph.add_edge(("state", t - 1), ("state", t))
+    for t in range(length):
+        graph.add_node(("symbol", t), states=n_symbols, table="emission")
+        graph.add_edge(("state", t), ("symbol", t))
+    return graph
+
+
+def hmm_tables(n_states: int, n_symbols: int) -> TableLayout:
+    """theta of a hidden Markov model: initial (S,), transition[previous, current] (S, S), emission[state, symbol] (S, M)."""
+    return TableLayout(
+        ("initial", "transition", "emission"), ((n_states,), (n_states, n_states), (n_states, n_symbols))
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Chains:
+    """Chains of unequal lengths, laid out step by step ("packed").
+
+    Chains are sorted by falling length; packed rows hold first the first position of every chain, then the second of
+    those that have one, and so on. At step t the chains still running are the first ``active[t]`` of the sorted order,
+    and their rows are ``start[t] : start[t] + active[t]``.
+
+    Attributes
+    ----------
+    lengths : (N,) lengths in the caller's order.
+    order : (N,) the chains by falling length (stable).
+    active : (T,) how many chains have a position t.
+    start : (T + 1,) packed row at which step t begins.
+    packed : (P,) caller's flat position (chain after chain) of each packed row.
+    flat : (P,) packed row of each of the caller's flat positions; the inverse of ``packed``.
+    chain : (P,) chain (caller's number) of each packed row.
+    """
+
+    lengths: Index
+    order: Index
+    active: Index
+    start: Index
+    packed: Index
+    flat: Index
+    chain: Index
+
+    @property
+    def n_chains(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def n_positions(self) -> int:
+        return len(self.packed)
+
+    @property
+    def n_steps(self) -> int:
+        return len(self.active)
+
+    @cached_property
+    def first(self) -> Index:
+        """Flat position (caller's order) at which each chain begins; shape (N,)."""
+        return np.concatenate(([0], np.cumsum(self.lengths)[:-1])).astype(np.intp)
+
+    def rows(self, t: int) -> slice:
+        """The packed rows of step t."""
+        return slice(int(self.start[t]), int(self.start[t + 1]))
+
+    @cached_property
+    def later(self) -> Index:
+        """Packed rows that have a predecessor; shape (P - N,)."""
+        return np.arange(self.n_chains, self.n_positions)
+
+    @cached_property
+    def previous(self) -> Index:
+        """Packed row of the predecessor of each row in ``later``; shape (P - N,)."""
+        steps = range(1, self.n_steps)
+        parts = [np.arange(self.start[t - 1], self.start[t - 1] + self.active[t]) for t in steps]
+        return np.concatenate(parts).astype(np.intp) if parts else np.zeros(0, dtype=np.intp)
+
+    @cached_property
+    def last(self) -> Index:
+        """Packed row of the last position of each chain (caller's order); shape (N,)."""
+        return self.flat[self.first + self.lengths - 1]
+
+    def split(self, values: NDArray[Any]) -> list[NDArray[Any]]:
+        """Cut a flat array (caller's order) into one array a chain."""
+        return np.split(values, self.first[1:])
+
+
+def chains(lengths: ArrayLike) -> Chains:
+    """Lay out chains of the given lengths.
+
+    Raises
+    ------
+    ValueError
+        If there is no chain, or one without a position.
+    """
+    sizes = np.asarray(lengths, dtype=np.intp).reshape(-1)
+    if sizes.size == 0:
+        raise ValueError("sequences is empty, wanted at least one sequence")
+    if (sizes < 1).any():
+        raise ValueError(f"sequence {int(np.argmin(sizes))} is empty, wanted at least one position")
+    order = np.argsort(-sizes, kind="stable").astype(np.intp)
+    steps = np.arange(int(sizes.max()))
+    active = (np.searchsorted(np.sort(sizes), steps, side="right") * -1 + sizes.size).astype(np.intp)
+    start = np.concatenate(([0], np.cumsum(active))).astype(np.intp)
+    first = np.concatenate(([0], np.cumsum(sizes)[:-1])).astype(np.intp)
+    step_of = np.repeat(steps, active)
+    chain = order[np.arange(start[-1]) - start[step_of]]
+    packed = first[chain] + step_of
+    flat = np.empty_like(packed)
+    flat[packed] = np.arange(len(packed))
+    return Chains(sizes, order, active, start, packed, flat, chain)
+
+
+def as_sequences(name: str, sequences: Sequence[ArrayLike], n_values: int) -> tuple[NDArray[np.int64], Index]:
+    """Validate a list of integer sequences; return them end to end, with their lengths.
+
+    Raises
+    ------
+    ValueError
+        If there are none, one is empty, or a value is not a whole number in 0 .. n_values - 1.
+    """
+    arrays = [np.asarray(sequence) for sequence in sequences]
+    if not arrays:
+        raise ValueError(f"{name} is empty, wanted at least one sequence")
+    for k, array in enumerate(arrays):
+        if array.ndim != 1:
+            raise ValueError(f"{name}[{k}] has {array.ndim} dimensions, wanted a flat sequence")
+        if array.size == 0:
+            raise ValueError(f"{name}[{k}] is empty, wanted at least one position")
+        if not np.issubdtype(array.dtype, np.number):
+            raise ValueError(f"{name}[{k}] holds {array.dtype}, wanted whole numbers from 0 to {n_values - 1}")
+        if not np.isfinite(array).all():
+            raise ValueError(f"{name}[{k}] contains NaN or infinity, wanted whole numbers from 0 to {n_values - 1}")
+        bad = (array != np.floor(array)) | (array < 0) | (array >= n_values)
+        if bad.any():
+            t = int(np.flatnonzero(bad)[0])
+            raise ValueError(f"{name}[{k}][{t}] is {array[t]}, wanted a whole number from 0 to {n_values - 1}")
+    lengths = np.array([a.size for a in arrays], dtype=np.intp)
+    return np.concatenate(arrays).astype(np.int64), lengths

@@ -1,0 +1,9 @@
+"""What is solved: validated data, primal value, dual value; one family a file.
+
+Every problem is a minimisation and a frozen dataclass. It validates once, at the door, and evaluates itself exactly.
+See `convexstruct.certificates.Problem` for what each must offer.
+"""
+
+from convexstruct.problems.generative_margin import GenerativeMargin
+
+__all__ = ["GenerativeMargin"]

@@ -1,0 +1,193 @@
+"""What comes back from a solve: Status, Trace, Solution; and how it is kept without pickle."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from convexstruct.certificates import Certificate
+
+#: A point of a problem: arrays by the names the problem gives them, e.g. ``{"theta": ...}``.
+Point = Mapping[str, NDArray[Any]]
+
+
+class Status(Enum):
+    """How a solve ended; the text says what to do next."""
+
+    OPTIMAL = "certified to the tolerance asked for"
+    TIME_LIMIT = "stopped by the time limit: raise time_limit, or go on with start=solution"
+    ITERATION_LIMIT = "stopped by the iteration limit: raise max_iterations, or go on with start=solution"
+    INTERRUPTED = "interrupted: the best certified point so far is kept; go on with start=solution"
+    STALLED = "the solver has nothing left to try: use another solver from here, or accept the gap shown"
+    INACCURATE = "the solver claimed the tolerance, its certificate does not confirm it: trust only the certificate"
+    UNCERTIFIED = "finished; the method has no certificate for this problem, so nothing is claimed about optimality"
+    FAILED = "the iterates became non-finite: check the scale of the data; the last finite point is kept"
+
+    @property
+    def solved(self) -> bool:
+        return self is Status.OPTIMAL
+
+
+@dataclass
+class Trace:
+    """One row an iteration: ``iteration``, ``seconds``, ``oracle_calls``, ``primal``, ``lower_bound`` (best so far), and
+    ``parts``: seconds by name of subroutine, where the solver reports them (cumulative)."""
+
+    iteration: list[int] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    oracle_calls: list[int] = field(default_factory=list)
+    primal: list[float] = field(default_factory=list)
+    lower_bound: list[float] = field(default_factory=list)
+    parts: dict[str, float] = field(default_factory=dict)
+
+    def append(self, iteration: int, seconds: float, oracle_calls: int, primal: float, lower_bound: float) -> None:
+        self.iteration.append(iteration)
+        self.seconds.append(seconds)
+        self.oracle_calls.append(oracle_calls)
+        self.primal.append(primal)
+        self.lower_bound.append(lower_bound)
+
+    def __len__(self) -> int:
+        return len(self.iteration)
+
+    def __iter__(self) -> Iterator[tuple[int, float, int, float, float]]:
+        return iter(zip(self.iteration, self.seconds, self.oracle_calls, self.primal, self.lower_bound))
+
+    def first_within(self, gap: float) -> tuple[int, float] | None:
+        """(iteration, seconds) at which the best bounds first came within the relative ``gap``; None if never."""
+        from convexstruct.certificates import relative_gap
+
+        for iteration, seconds, _, primal, lower in self:
+            if relative_gap(primal, lower) <= gap:
+                return iteration, seconds
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """A point, a dual point, the certificate computed from them by the problem alone, and how they were found.
+
+    Attributes
+    ----------
+    point : mapping of names to arrays; the primal point (for a margin problem ``{"theta": (d,)}``).
+    dual_point : mapping of names to arrays, or None: a witness whose dual feasibility the problem can check by itself.
+    certificate : `Certificate`: primal, lower bound, gap, residuals. Undefined is inf, never 0.
+    status : `Status`; its text says what to do next.
+    trace : `Trace`.
+    solver : name of the solver, with the reason it was picked where `solve` picked it.
+    message : one sentence, where there is more to say than the status does.
+    """
+
+    point: Point
+    dual_point: Point | None
+    certificate: Certificate
+    status: Status
+    trace: Trace
+    solver: str = ""
+    message: str = ""
+
+    @property
+    def primal(self) -> float:
+        return self.certificate.primal
+
+    @property
+    def lower_bound(self) -> float:
+        return self.certificate.lower_bound
+
+    @property
+    def gap(self) -> float:
+        return self.certificate.gap
+
+    @property
+    def seconds(self) -> float:
+        return self.trace.seconds[-1] if len(self.trace) else 0.0
+
+    @property
+    def iterations(self) -> int:
+        return self.trace.iteration[-1] if len(self.trace) else 0
+
+    def __repr__(self) -> str:
+        return (
+            f"Solution({self.status.name}, {self.certificate.lower_bound:.8g} <= optimum <= {self.certificate.primal:.8g}, "
+            f"gap {self.certificate.gap:.2g}, {self.iterations} iterations, {self.seconds:.2f} s, {self.solver})"
+        )
+
+    def plot(self, axes: Axes | None = None) -> Axes:
+        """Draw the certified bounds and the gap against time (see `convexstruct.plots.bounds`)."""
+        from convexstruct.plots import bounds
+
+        return bounds(self, axes=axes)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the solution to one ``.npz`` file, whole or not at all; no pickle."""
+        arrays: dict[str, NDArray[Any]] = {f"point/{k}": np.asarray(v) for k, v in self.point.items()}
+        if self.dual_point is not None:
+            arrays |= {f"dual_point/{k}": np.asarray(v) for k, v in self.dual_point.items()}
+        head = {
+            "format": 1,
+            "has_dual_point": self.dual_point is not None,
+            "status": self.status.name,
+            "solver": self.solver,
+            "message": self.message,
+            "certificate": asdict(self.certificate),
+            "trace": asdict(self.trace),
+        }
+        arrays["head"] = np.array(json.dumps(head))
+        for name, array in arrays.items():
+            if array.dtype.hasobject:
+                raise ValueError(f"cannot save {name}: an array of Python objects would need pickle")
+        target = Path(path)
+        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=target.name, suffix=".part", delete=False) as file:
+            try:
+                np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+                file.flush()
+                os.fsync(file.fileno())
+                file.close()
+                os.replace(file.name, target)
+            except BaseException:
+                file.close()
+                os.unlink(file.name)
+                raise
+        return target
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Solution:
+        """Read what `save` wrote.
+
+        Raises
+        ------
+        ValueError
+            If the file is not a saved solution (among others: if it would need pickle).
+        """
+        from convexstruct.certificates import Certificate
+
+        try:
+            with np.load(path, allow_pickle=False) as archive:
+                head = json.loads(str(archive["head"]))
+                point = {k.removeprefix("point/"): archive[k] for k in archive.files if k.startswith("point/")}
+                dual = {k.removeprefix("dual_point/"): archive[k] for k in archive.files if k.startswith("dual_point/")}
+            return cls(
+                point=point,
+                dual_point=dual if head["has_dual_point"] else None,
+                certificate=Certificate(**head["certificate"]),
+                status=Status[head["status"]],
+                trace=Trace(**head["trace"]),
+                solver=head["solver"],
+                message=head["message"],
+            )
+        except FileNotFoundError:
+            raise
+        except Exception as error:
+            raise ValueError(f"path: {os.fspath(path)} is not a saved solution ({error})") from error

@@ -1,0 +1,14 @@
+"""How it is solved: one algorithm a file, and the one driver. `choose` picks the best solver known for a problem."""
+
+from __future__ import annotations
+
+from convexstruct.certificates import Problem
+from convexstruct.solvers.driver import Iterate, Solver, solve
+from convexstruct.tolerances import Profile
+
+__all__ = ["Iterate", "Solver", "choose", "solve"]
+
+
+def choose(problem: Problem, wanted: Profile) -> tuple[Solver, str]:
+    """The best solver known for ``problem`` at this accuracy, and one phrase that says why."""
+    raise ValueError(f"no solver is known for the family {problem.family!r}; pass solver=")

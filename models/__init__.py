@@ -1,0 +1,1 @@
+"""The formulations in CVXPY, one family a file."""
