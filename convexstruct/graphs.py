@@ -177,7 +177,7 @@ def hmm_graph(n_states: int, n_symbols: int, length: int) -> nx.DiGraph:
 
 
 def hmm_tables(n_states: int, n_symbols: int) -> TableLayout:
-    """theta of a hidden Markov model: initial (S,), transition[previous, current] (S, S), emission[state, symbol] (S, M)."""
+    """theta of a hidden Markov model: initial (S,), transition[previous, current] (S, S), emission (S, M)."""
     return TableLayout(
         ("initial", "transition", "emission"), ((n_states,), (n_states, n_states), (n_states, n_symbols))
     )
@@ -246,7 +246,7 @@ class Chains:
     @cached_property
     def last(self) -> Index:
         """Packed row of the last position of each chain (caller's order); shape (N,)."""
-        return self.flat[self.first + self.lengths - 1]
+        return np.asarray(self.flat[self.first + self.lengths - 1])
 
     def split(self, values: NDArray[Any]) -> list[NDArray[Any]]:
         """Cut a flat array (caller's order) into one array a chain."""

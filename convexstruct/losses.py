@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 def hamming(n_labels: int) -> NDArray[np.float64]:
     """cost[y, z] = [y != z]; shape (n_labels, n_labels)."""
-    return 1.0 - np.eye(n_labels)
+    return np.asarray(1.0 - np.eye(n_labels))
 
 
 def ring(n_labels: int) -> NDArray[np.float64]:
@@ -48,5 +48,5 @@ def cost_matrix(cost: ArrayLike | str, n_labels: int) -> NDArray[np.float64]:
         raise ValueError(f"loss contains a negative cost ({matrix.min():g}), wanted non-negative costs")
     if np.diag(matrix).any():
         label = int(np.flatnonzero(np.diag(matrix))[0])
-        raise ValueError(f"loss of label {label} on itself is {matrix[label, label]:g}, wanted 0: the truth costs nothing")
+        raise ValueError(f"loss of label {label} on itself is {matrix[label, label]:g}, wanted 0 on the truth")
     return matrix

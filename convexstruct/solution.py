@@ -42,8 +42,8 @@ class Status(Enum):
 
 @dataclass
 class Trace:
-    """One row an iteration: ``iteration``, ``seconds``, ``oracle_calls``, ``primal``, ``lower_bound`` (best so far), and
-    ``parts``: seconds by name of subroutine, where the solver reports them (cumulative)."""
+    """One row an iteration; ``primal`` and ``lower_bound`` are the best so far, ``seconds`` since the start, and
+    ``parts`` the seconds by name of subroutine, where the solver reports them (cumulative)."""
 
     iteration: list[int] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
@@ -120,7 +120,7 @@ class Solution:
 
     def __repr__(self) -> str:
         return (
-            f"Solution({self.status.name}, {self.certificate.lower_bound:.8g} <= optimum <= {self.certificate.primal:.8g}, "
+            f"Solution({self.status.name}, {self.lower_bound:.8g} <= optimum <= {self.primal:.8g}, "
             f"gap {self.certificate.gap:.2g}, {self.iterations} iterations, {self.seconds:.2f} s, {self.solver})"
         )
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Profile:
-    """A named accuracy: ``gap`` (relative, see `convexstruct.certificates.relative_gap`) and ``feasibility`` (absolute)."""
+    """A named accuracy: ``gap``, relative as `certificates.relative_gap` is, and ``feasibility``, absolute."""
 
     name: str
     gap: float
@@ -37,7 +37,7 @@ POSTERIOR = 1e-9
 
 
 def profile(name: str | float | Profile) -> Profile:
-    """The profile called ``name``; a number is read as a relative gap with the feasibility of the nearest profile above.
+    """The profile called ``name``; a number is read as a relative gap, with the nearest profile's feasibility.
 
     Raises
     ------

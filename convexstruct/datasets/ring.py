@@ -77,4 +77,4 @@ def _draw(probabilities: NDArray[np.float64], rng: np.random.Generator) -> Label
     """One draw a row, by inversion."""
     cumulative = probabilities.cumsum(axis=1)
     uniform = rng.random(len(probabilities))[:, None] * cumulative[:, -1:]
-    return (cumulative <= uniform).sum(axis=1).clip(max=probabilities.shape[1] - 1)
+    return np.asarray((cumulative <= uniform).sum(axis=1).clip(max=probabilities.shape[1] - 1))

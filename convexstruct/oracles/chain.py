@@ -105,7 +105,7 @@ def sum_product(chains: Chains, node: Scores, edge: Scores, weights: Scores | No
 def rescaled(chains: Chains, node: Scores, edge: Scores, weights: Scores | None = None) -> ChainSums | None:
     """Forward-backward with one matrix product a step and messages rescaled to sum to one.
 
-    alpha_t = (alpha_{t-1} W) * e_t / z_t and u_t = e_t beta_t / z_t, beta_{t-1} = u_t W', with W = e^edge, e_t = e^node;
+    With W = e^edge and e_t = e^node: alpha_t = (alpha_{t-1} W) e_t / z_t, u_t = e_t beta_t / z_t, beta_{t-1} = u_t W';
     posteriors alpha_t beta_t, expected pairs W * sum_t alpha_{t-1} u_t'. Returns None where it would not be exact.
     """
     top = node.max(axis=1)
@@ -143,7 +143,7 @@ def rescaled(chains: Chains, node: Scores, edge: Scores, weights: Scores | None 
     pairs = _pairs(chains, alpha, potential, weights) * transition
     steps = np.log(scale) + top
     steps[chains.n_chains :] += shift
-    log_partition = np.bincount(chains.chain, weights=steps, minlength=chains.n_chains)
+    log_partition = np.bincount(chains.chain, weights=steps, minlength=chains.n_chains).astype(np.float64)
     return ChainSums(log_partition, posterior, pairs)
 
 
@@ -219,7 +219,7 @@ def _log_product(message: Scores, edge: Scores) -> Scores:
             product[i, j] = safe + np.log(np.exp(terms - safe[:, None]).sum(axis=1))
     product += row_shift[:, None]
     product += column_shift
-    return product
+    return np.asarray(product)
 
 
 def sample(chains: Chains, node: Scores, edge: Scores, rng: np.random.Generator) -> Labels:

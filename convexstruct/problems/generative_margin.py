@@ -59,7 +59,7 @@ class Evaluation:
     """P at theta: its value, and a maximising labelling's (mu, omega), which is minus a subgradient's data part:
     mu - c is a subgradient of P at theta.
 
-    value : P(theta). slack (K,) : eps_k. labels (P,) : the maximising labelling. mu (d,), omega : its point of script-D.
+    value : P(theta). slack (K,) : eps_k. labels (P,) : the maximising labelling. mu (d,), omega : its script-D point.
     """
 
     value: float
@@ -88,7 +88,7 @@ class GenerativeMargin:
     def __post_init__(self) -> None:
         object.__setattr__(self, "c", read_distributions("c", self.c, self.layout))
         eta = self.eta
-        if isinstance(eta, bool) or not np.isscalar(eta) or not np.isfinite(float(eta)) or float(eta) <= 0:
+        if isinstance(eta, (bool, str)) or not np.isreal(eta) or not np.isfinite(eta) or eta <= 0:
             raise ValueError(f"eta is {eta!r}, wanted a positive number")
         object.__setattr__(self, "eta", float(eta))
 
@@ -187,7 +187,7 @@ class GenerativeMargin:
             if "theta" in value:
                 value = value["theta"]
             elif set(value) == set(self.layout.names):
-                value = np.concatenate([np.asarray(value[name], dtype=np.float64).ravel() for name in self.layout.names])
+                value = np.concatenate([np.asarray(value[name], dtype=float).ravel() for name in self.layout.names])
             else:
                 raise ValueError(f"point has the keys {sorted(map(str, value))}, wanted 'theta' or the tables' names")
         try:

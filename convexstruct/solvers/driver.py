@@ -72,7 +72,7 @@ def solve(
     Parameters
     ----------
     problem : any problem of the package.
-    solver : a solver's options; by default the best solver known for the problem (`Solution.solver` says which, and why).
+    solver : a solver's options; by default the best known for the problem (`Solution.solver` says which, and why).
     tol : a profile (LOW 1e-3, MID 1e-4, HIGH 1e-6), its name, or a relative gap.
     start : an earlier solution to go on from.
     max_iterations, time_limit : limits in rounds and in seconds; none by default.

@@ -1,111 +1,22 @@
-"""Joint feature maps as sparse counts: how often each parameter of theta is used by (hidden, observed) values.
-
-A feature map binds data to a graph. It turns theta into score tables, asks an oracle, and turns what the oracle says
-back into counts. For example k and a labelling s of its hidden variables
-
-    score_k(s) = theta' counts_k(s) + loss_weight * loss_k(s),
-
-where counts_k(s) is the number of uses of each parameter and loss_k a decomposable loss against the true labelling.
-Two maps are here: `HMMCounts` (chains, fast) and `NetworkCounts` (any Bayesian network, any hidden set).
-
-Labellings are flat integer arrays, example after example, each example's hidden variables in the order of the data.
-"""
+"""Counts of a hidden Markov model, for a batch of sequences of unequal lengths."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from convexstruct.features.counts import Expected, example_weights
 from convexstruct.graphs import Chains, Index, TableLayout, as_sequences, chains, hmm_tables
 from convexstruct.losses import cost_matrix
 from convexstruct.oracles import chain
 
 Vector = NDArray[np.float64]
 Labels = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Expected:
-    """Sums under the Gibbs distributions q_k(s) proportional to e^score_k(s).
-
-    log_partition (K,): ln sum_s e^score_k(s), per example.
-    counts (d,): sum_k w_k E counts_k.
-    loss: sum_k w_k E loss_k.
-    """
-
-    log_partition: Vector
-    counts: Vector
-    loss: float
-
-
-class Counts(Protocol):
-    """What a problem asks of a feature map. K examples, d parameters, P hidden variables in all, w_k example weights."""
-
-    @property
-    def tables(self) -> TableLayout: ...
-
-    @property
-    def n_examples(self) -> int: ...
-
-    @property
-    def n_hidden(self) -> int:
-        """P, the length of a labelling."""
-        ...
-
-    @property
-    def weights(self) -> Vector:
-        """w_k > 0, shape (K,)."""
-        ...
-
-    @property
-    def truth(self) -> Labels:
-        """The true labelling, shape (P,)."""
-        ...
-
-    @property
-    def example(self) -> Index:
-        """The example of each hidden variable, shape (P,), non-decreasing."""
-        ...
-
-    @property
-    def cards(self) -> Index:
-        """The number of labels of each hidden variable, shape (P,)."""
-        ...
-
-    @property
-    def max_loss(self) -> Vector:
-        """max_s loss_k(s) for each example, shape (K,)."""
-        ...
-
-    def best(self, theta: Vector, loss_weight: float = 1.0) -> tuple[Vector, Labels]:
-        """(max_s score_k(s) for each k (K,), a labelling that attains them (P,)). Ties: see `convexstruct.oracles`."""
-        ...
-
-    def expected(self, theta: Vector, loss_weight: float = 1.0) -> Expected:
-        """Log partition functions, expected counts and loss under e^score."""
-        ...
-
-    def sample(self, theta: Vector, loss_weight: float, rng: np.random.Generator) -> Labels:
-        """A labelling drawn from e^score, each example by itself."""
-        ...
-
-    def counts(self, labels: Labels, share: Vector | None = None) -> Vector:
-        """sum_k w_k share_k counts_k(labels); shape (d,)."""
-        ...
-
-    def counts_each(self, labels: Labels) -> sp.csr_array:
-        """counts_k(labels) for each example, unweighted; sparse, shape (K, d)."""
-        ...
-
-    def loss(self, labels: Labels) -> Vector:
-        """loss_k(labels) for each example, unweighted; shape (K,)."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,7 +94,7 @@ class HMMCounts:
         if hidden is not None:
             masks = [np.asarray(mask) for mask in hidden]
             if [mask.shape for mask in masks] != [(n,) for n in lengths]:
-                raise ValueError("hidden must hold one boolean sequence of the same length for each sequence of symbols")
+                raise ValueError("hidden must hold one boolean sequence for each sequence of symbols, of its length")
             for k, mask in enumerate(masks):
                 if mask.dtype != np.bool_:
                     raise ValueError(f"hidden[{k}] holds {mask.dtype}, wanted booleans")
@@ -221,7 +132,7 @@ class HMMCounts:
     def max_loss(self) -> Vector:
         worst = self.loss_table.max(axis=1)[self.loss_row]
         worst[self.observed] = 0.0
-        return np.bincount(self.chains.chain, weights=worst, minlength=self.n_examples)
+        return np.bincount(self.chains.chain, weights=worst, minlength=self.n_examples).astype(np.float64)
 
     def scores(self, theta: Vector, loss_weight: float = 1.0) -> tuple[Vector, Vector]:
         """Node (P, S), packed, and edge (S, S) score tables of theta' counts + loss_weight * loss."""
@@ -243,9 +154,7 @@ class HMMCounts:
 
     def expected(self, theta: Vector, loss_weight: float = 1.0) -> Expected:
         even = bool((self.weights == 1.0).all())
-        sums = chain.sum_product(
-            self.chains, *self.scores(theta, loss_weight), weights=None if even else self.weights
-        )
+        sums = chain.sum_product(self.chains, *self.scores(theta, loss_weight), weights=None if even else self.weights)
         by_symbol_and_loss = self._gather @ sums.node
         initial = self.weights[self.chains.order] @ sums.node[: self.n_examples]
         counts = np.concatenate((initial, sums.edge.ravel(), by_symbol_and_loss[: self.n_symbols].T.ravel()))
@@ -259,21 +168,19 @@ class HMMCounts:
         weights = self.weights if share is None else self.weights * share
         by_row = weights[self.chains.chain]
         columns = self._columns(labels[self.chains.packed])
-        sizes = (self.n_examples, self.n_hidden - self.n_examples, self.n_hidden)
-        rows = np.concatenate((by_row[: self.n_examples], by_row[self.n_examples :], by_row))
-        assert len(rows) == sum(sizes)
-        return np.bincount(columns, weights=rows, minlength=self.tables.dimension)
+        rows = np.concatenate((by_row, by_row))
+        return np.bincount(columns, weights=rows, minlength=self.tables.dimension).astype(np.float64)
 
     def counts_each(self, labels: Labels) -> sp.csr_array:
         chain_of = self.chains.chain
-        rows = np.concatenate((chain_of[: self.n_examples], chain_of[self.n_examples :], chain_of))
+        rows = np.concatenate((chain_of, chain_of))
         columns = self._columns(labels[self.chains.packed])
         shape = (self.n_examples, self.tables.dimension)
         return sp.csr_array(sp.coo_array((np.ones(len(rows)), (rows, columns)), shape=shape))
 
     def loss(self, labels: Labels) -> Vector:
         each = self.loss_table[self.loss_row, labels[self.chains.packed]]
-        return np.bincount(self.chains.chain, weights=each, minlength=self.n_examples)
+        return np.bincount(self.chains.chain, weights=each, minlength=self.n_examples).astype(np.float64)
 
     def _columns(self, states: Labels) -> Labels:
         """The entries of theta used: initial (N), transitions (P - N), emissions (P); states in packed order."""
@@ -293,25 +200,14 @@ class HMMCounts:
         return sp.csr_array(sp.coo_array((np.concatenate((by_row, by_row)), (rows, both)), shape=shape))
 
 
-def example_weights(weights: ArrayLike | None, n_examples: int) -> Vector:
-    """Validate positive weights of the examples; None means one each."""
-    if weights is None:
-        return np.ones(n_examples)
-    array = np.array(weights, dtype=np.float64)
-    if array.shape != (n_examples,):
-        raise ValueError(f"weights has shape {array.shape}, wanted one weight for each of the {n_examples} examples")
-    if not np.isfinite(array).all() or (array <= 0).any():
-        raise ValueError("weights must be positive and finite")
-    return array
-
-
 def _loss_rows(
     loss: ArrayLike | str | Sequence[ArrayLike], truth: Labels, layout: Chains, n_states: int, observed: Index
 ) -> tuple[Vector, Index]:
     """Read a loss as (table, row of the table at each packed position)."""
-    by_sequence = not isinstance(loss, (str, np.ndarray)) and len(loss) == layout.n_chains  # type: ignore[arg-type]
-    if by_sequence and all(np.shape(t) == (n, n_states) for t, n in zip(loss, layout.lengths)):  # type: ignore[call-overload]
-        table = np.concatenate([np.asarray(t, dtype=np.float64) for t in loss])[layout.packed]  # type: ignore[union-attr]
+    by_sequence = [] if isinstance(loss, str) else list(loss)  # type: ignore[arg-type]
+    shapes = [(n, n_states) for n in layout.lengths]
+    if np.ndim(by_sequence[0] if by_sequence else 0) == 2 and [np.shape(t) for t in by_sequence] == shapes:
+        table = np.concatenate([np.asarray(t, dtype=np.float64) for t in by_sequence])[layout.packed]
         if not np.isfinite(table).all():
             raise ValueError("loss contains NaN or infinity, wanted finite costs")
         if (table < 0).any():

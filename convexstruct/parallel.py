@@ -1,0 +1,1 @@
+"""Maps over shards of examples on any ``concurrent.futures.Executor``."""
