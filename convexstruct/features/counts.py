@@ -64,6 +64,11 @@ class Counts(Protocol):
         ...
 
     @property
+    def free(self) -> NDArray[np.bool_]:
+        """False where a variable in the labelling is observed after all and must stay at the truth; shape (P,)."""
+        ...
+
+    @property
     def max_loss(self) -> Vector:
         """max_s loss_k(s) for each example, shape (K,)."""
         ...

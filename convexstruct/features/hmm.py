@@ -129,6 +129,12 @@ class HMMCounts:
         return np.full(self.n_hidden, self.n_states, dtype=np.intp)
 
     @cached_property
+    def free(self) -> NDArray[np.bool_]:
+        free = np.ones(self.n_hidden, dtype=bool)
+        free[self.chains.packed[self.observed]] = False
+        return free
+
+    @cached_property
     def max_loss(self) -> Vector:
         worst = self.loss_table.max(axis=1)[self.loss_row]
         worst[self.observed] = 0.0
