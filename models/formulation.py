@@ -1,0 +1,339 @@
+r"""`Formulation`: a convex program as a notebook holds it, with its parts by the paper's names.
+
+A formulation keeps a CVXPY problem together with the numbers its equations carry in the paper, the LaTeX of each, and
+a way to read a solution back as a point and a dual witness of the problem it states. Nothing here knows a family.
+
+    formulation.variables["theta"]          the CVXPY variable
+    formulation.equations["3"]              the constraints of equation (3)
+    formulation.dual_values["3"]            their multipliers, after a solve
+    formulation.parameters["eta"].value = 2 sweep without compiling again (DPP)
+    formulation.without("4")                a changed copy; also `adding`, `minimizing`, `maximizing`
+
+CVXPY's own ``problem.constraints`` is a copy, and editing it silently does nothing; that is why a change makes a copy
+here. A changed copy states another problem: its solve reports the value and the variables, and certifies nothing. A
+copy shares its variables, parameters and remaining constraints with the original (so that expressions go on working),
+hence ``.value`` and ``.dual_value`` always belong to the last solve of either; what `solve` returns is kept apart.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+
+from convexstruct.certificates import Certificate, Problem, certify
+from convexstruct.solution import Point, Solution, Status, Trace
+from convexstruct.tolerances import HIGH, REFERENCE_ACCURACY, Profile, profile
+
+#: What a solver is asked for unless told otherwise, in its own words.
+SOLVER_OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "SCS": {"eps_abs": REFERENCE_ACCURACY, "eps_rel": REFERENCE_ACCURACY, "max_iters": 200_000},
+}
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What a general solver said about a formulation, in its own words; no certificate.
+
+    formulation, solver : their names.
+    status : CVXPY's status. Only "optimal" is a reference: an inaccurate one verifies nothing.
+    value : the optimum the solver claims, of the formulation as stated (-inf or inf if unbounded or infeasible, NaN if
+        it failed). It is the solver's own value: the objective re-evaluated at the rounded variables can read -inf.
+    seconds : wall time of compiling (the first time only) and solving.
+    """
+
+    formulation: str
+    solver: str
+    status: str
+    value: float
+    seconds: float
+
+    @property
+    def accurate(self) -> bool:
+        return self.status == "optimal"
+
+
+@dataclass(frozen=True, eq=False)
+class Equation:
+    """The constraints that carry one equation number, and the LaTeX that shows them."""
+
+    constraints: tuple[Any, ...]
+    latex: str
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How large a formulation is: scalar variables, scalar rows of its constraints, and rows by cone once compiled."""
+
+    variables: int
+    rows: int
+    cones: Mapping[str, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Recovered:
+    """A solved formulation read back: the problem at the parameters' present values, a point and its dual witness."""
+
+    problem: Problem
+    point: Point
+    dual_point: Point | None
+
+
+def equation(constraints: Any, latex: str) -> Equation:
+    """One constraint, or several, as an `Equation`."""
+    several = tuple(constraints) if isinstance(constraints, Sequence) else (constraints,)
+    return Equation(several, latex)
+
+
+@dataclass(frozen=True, eq=False)
+class Formulation:
+    """A convex program with its parts by the paper's names.
+
+    Attributes
+    ----------
+    name : as `FORMULATIONS` lists it; a changed copy's name says what was changed.
+    objective : ``cvxpy.Minimize`` or ``cvxpy.Maximize``.
+    objective_latex : its LaTeX, with "min" or "max". objective_label : its equation number, or "".
+    variables : CVXPY variables by name. parameters : CVXPY parameters by name; set ``.value`` and solve again.
+    parts : equation number -> `Equation`, in the order of the paper.
+    expressions : further CVXPY expressions by name (for instance "mu"), to build changes from.
+    recover : reads a solved formulation back for the certificate; None in a changed copy.
+    source : where the formulation is stated, e.g. "paper 0, (2)-(5)".
+    """
+
+    name: str
+    objective: Any
+    objective_latex: str
+    parts: Mapping[str, Equation]
+    variables: Mapping[str, Any]
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    expressions: Mapping[str, Any] = field(default_factory=dict)
+    objective_label: str = ""
+    source: str = ""
+    recover: Callable[[Formulation], Recovered] | None = None
+
+    def __post_init__(self) -> None:
+        for label, part in self.parts.items():
+            for constraint in part.constraints:
+                constraint.label = f"({label})"
+
+    # -- its parts -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def problem(self) -> Any:
+        """The CVXPY problem."""
+        return cp.Problem(self.objective, [c for part in self.parts.values() for c in part.constraints])
+
+    @cached_property
+    def equations(self) -> Mapping[str, tuple[Any, ...]]:
+        """The constraints by equation number, in the order of the paper."""
+        return MappingProxyType({label: part.constraints for label, part in self.parts.items()})
+
+    @property
+    def dual_values(self) -> Mapping[str, Any]:
+        """The multipliers of the last solve by equation number: an array, or a tuple of arrays if there are several."""
+        values = {label: tuple(c.dual_value for c in part.constraints) for label, part in self.parts.items()}
+        return {label: several[0] if len(several) == 1 else several for label, several in values.items()}
+
+    @cached_property
+    def sizes(self) -> Sizes:
+        """Variables, rows and cones; compiles the problem for a conic solver the first time."""
+        variables = sum(v.size for v in self.problem.variables())
+        rows = sum(_rows(c) for c in self.problem.constraints)
+        if not self.problem.is_dcp():
+            return Sizes(variables, rows, {"not convex by CVXPY's rules": 0})
+        dims = self.problem.get_problem_data(cp.CLARABEL)[0]["dims"]
+        cones = {
+            "zero": dims.zero,
+            "non-negative": dims.nonneg,
+            "second-order": sum(dims.soc),
+            "exponential": 3 * dims.exp,
+            "semidefinite": sum(n * (n + 1) // 2 for n in dims.psd),
+            "power": 3 * len(dims.p3d),
+        }
+        return Sizes(variables, rows, {name: int(count) for name, count in cones.items() if count})
+
+    # -- changed copies --------------------------------------------------------------------------------------------
+
+    def without(self, *labels: str) -> Formulation:
+        """A copy without the equations called ``labels``.
+
+        Raises
+        ------
+        ValueError
+            If there is no equation of that number.
+        """
+        for label in labels:
+            if label not in self.parts:
+                raise ValueError(f"{self.name} has no equation ({label}), it has ({'), ('.join(self.parts)})")
+        kept = {label: part for label, part in self.parts.items() if label not in labels}
+        return replace(self, name=f"{self.name} without ({'), ('.join(labels)})", parts=kept, recover=None)
+
+    def adding(self, name: str, constraint: Any, latex: str | None = None) -> Formulation:
+        """A copy with one more constraint (or a list of them), called ``name``; ``latex`` shows it, else CVXPY's text.
+
+        Raises
+        ------
+        ValueError
+            If the name is taken, or what came is not a constraint.
+        """
+        if name in self.parts:
+            raise ValueError(f"{self.name} already has an equation ({name}), wanted another name")
+        part = equation(constraint, "")
+        for one in part.constraints:
+            if not isinstance(one, cp.constraints.constraint.Constraint):
+                raise ValueError(f"constraint is a {type(one).__name__}, wanted a CVXPY constraint")
+        shown = latex if latex is not None else r",\ ".join(_plain(str(c)) for c in part.constraints)
+        parts = {**self.parts, name: Equation(part.constraints, shown)}
+        return replace(self, name=f"{self.name} with ({name})", parts=parts, recover=None)
+
+    def minimizing(self, expression: Any, latex: str | None = None) -> Formulation:
+        """A copy that minimises ``expression`` under the same constraints."""
+        return self._with_objective(cp.Minimize(expression), r"\min", expression, latex)
+
+    def maximizing(self, expression: Any, latex: str | None = None) -> Formulation:
+        """A copy that maximises ``expression`` under the same constraints."""
+        return self._with_objective(cp.Maximize(expression), r"\max", expression, latex)
+
+    def _with_objective(self, objective: Any, sense: str, expression: Any, latex: str | None) -> Formulation:
+        shown = rf"{sense}\quad {latex if latex is not None else _plain(str(expression))}"
+        name = f"{self.name} with another objective"
+        return replace(self, name=name, objective=objective, objective_latex=shown, objective_label="", recover=None)
+
+    # -- solving ---------------------------------------------------------------------------------------------------
+
+    def reference(self, solver: str = "CLARABEL", **options: Any) -> Reference:
+        """Solve with CVXPY and report what the solver says; ``options`` go to it in its own words.
+
+        CVXPY's warning about an inaccurate solution is not shown: the status says it.
+        """
+        settings = {**SOLVER_OPTIONS.get(solver, {}), **options}
+        begin = time.perf_counter()
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Solution may be inaccurate")
+            try:
+                self.problem.solve(solver=solver, **settings)
+            except cp.error.SolverError:
+                return Reference(self.name, solver, "solver_error", math.nan, time.perf_counter() - begin)
+        seconds = time.perf_counter() - begin
+        return Reference(self.name, solver, self.problem.status, _own_value(self.problem), seconds)
+
+    def solve(self, solver: str = "CLARABEL", tol: str | float | Profile = HIGH, **options: Any) -> Solution:
+        """Solve with CVXPY, read the solution back and certify it by the problem alone.
+
+        The status is OPTIMAL only if CVXPY says "optimal" *and* the certificate confirms ``tol``; INACCURATE if either
+        does not; UNCERTIFIED for a changed copy, whose ``certificate.claimed`` is the value the solver reports and
+        whose ``point`` holds the variables by name. ``message`` keeps the solver's own status and value.
+        """
+        wanted = profile(tol)
+        said = self.reference(solver, **options)
+        message = f"{solver} says {said.status}, value {said.value:.10g}"
+        trace = Trace()
+        present = self.problem.status in cp.settings.SOLUTION_PRESENT and said.status != "solver_error"
+        if not present or self.recover is None:
+            values = {name: np.asarray(v.value) for name, v in self.variables.items() if v.value is not None}
+            status = _NO_SOLUTION.get(said.status, Status.FAILED) if not present else Status.UNCERTIFIED
+            certificate = Certificate(math.inf, -math.inf, math.inf, said.value)
+            trace.append(1, said.seconds, 0, math.inf, -math.inf)
+            return Solution(
+                values if present else {}, None, certificate, status, trace, f"{self.name}, {solver}", message
+            )
+        read = self.recover(self)
+        certificate = certify(read.problem, read.point, read.dual_point)
+        trace.append(1, said.seconds, 0, certificate.primal, certificate.lower_bound)
+        if not said.accurate:
+            status, message = Status.INACCURATE, message + ": it verifies nothing"
+        elif read.dual_point is None:
+            status = Status.UNCERTIFIED
+        else:
+            status = Status.OPTIMAL if abs(certificate.gap) <= wanted.gap else Status.INACCURATE
+        return Solution(read.point, read.dual_point, certificate, status, trace, f"{self.name}, {solver}", message)
+
+    # -- how it shows itself ---------------------------------------------------------------------------------------
+
+    def latex(self) -> str:
+        """The program as one LaTeX ``align*`` environment, each line with its equation number."""
+        lines = [self.objective_latex.replace(r"\quad", r"\quad &", 1) + _tag(self.objective_label)]
+        for position, (label, part) in enumerate(self.parts.items()):
+            lead = r"\text{subject to}\quad &" if position == 0 else "&"
+            lines.append(f"{lead} {part.latex}{_tag(label)}")
+        return "\\begin{align*}\n" + " \\\\\n".join(lines) + "\n\\end{align*}"
+
+    def _repr_latex_(self) -> str:
+        return f"$${self.latex()}$$"
+
+    def _repr_html_(self) -> str:
+        sizes = self.sizes
+        facts = {"variables": sizes.variables, "constraint rows": sizes.rows}
+        facts |= {f"{name} cone rows": count for name, count in sizes.cones.items()}
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in facts)
+        body = "".join(f"<td>{count}</td>" for count in facts.values())
+        title = html.escape(f"{self.name} ({self.source})" if self.source else self.name)
+        table = f"<table><thead><tr>{head}</tr></thead><tbody><tr>{body}</tr></tbody></table>"
+        return f"<div><p><b>{title}</b></p>{html.escape(self._repr_latex_(), quote=False)}{table}</div>"
+
+    def __repr__(self) -> str:
+        labels = ", ".join(f"({label})" for label in self.parts)
+        return (
+            f"Formulation({self.name}: equations {labels}; {self.problem.size_metrics.num_scalar_variables} variables)"
+        )
+
+
+_NO_SOLUTION = {
+    "unbounded": Status.UNBOUNDED,
+    "unbounded_inaccurate": Status.UNBOUNDED,
+    "infeasible": Status.INFEASIBLE,
+    "infeasible_inaccurate": Status.INFEASIBLE,
+}
+
+
+def _own_value(problem: Any) -> float:
+    """The optimum as the solver reports it; CVXPY's ``problem.value`` re-evaluates, and rel_entr at -1e-9 is inf."""
+    value = problem.solution.opt_val if problem.solution is not None else None
+    return math.nan if value is None else float(value)
+
+
+def _rows(constraint: Any) -> int:
+    """Scalar rows of a constraint: the size of what is constrained, all arguments of a cone together."""
+    return int(constraint.size) if isinstance(constraint.size, (int, np.integer)) else int(sum(constraint.size))
+
+
+def _tag(label: str) -> str:
+    return rf" \tag{{{label}}}" if label else ""
+
+
+def _plain(text: str) -> str:
+    """CVXPY's own text, as LaTeX."""
+    special = {"\\": r"\textbackslash ", "_": r"\_", "&": r"\&", "%": r"\%", "#": r"\#", "{": r"\{", "}": r"\}"}
+    special |= {"^": r"\^{}", "~": r"\~{}", "$": r"\$"}
+    return r"\texttt{" + "".join(special.get(character, character) for character in text) + "}"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A formulation in the list: how to build it, and where it comes from.
+
+    name, family : "compact_dual" of "generative_margin"; `FORMULATIONS` knows it as "generative_margin.compact_dual".
+    title : one line for a person. paper, equations : the source, as text.
+    optimum : entries of a family with the same ``optimum`` have one optimal value ("p*"; the proximal ones "p_n*").
+    enumerated : whether it writes out all assignments, and so is for small instances only.
+    builder : problem -> `Formulation`, or an object with the same ``reference`` and ``solve``.
+    """
+
+    name: str
+    family: str
+    title: str
+    paper: str
+    equations: str
+    optimum: str
+    enumerated: bool
+    builder: Callable[..., Any]
