@@ -162,6 +162,45 @@ def read_bayesian_network(graph: nx.DiGraph) -> BayesianNetwork:
     return BayesianNetwork(nodes, tuple(cards), parents, TableLayout(tuple(names), tuple(shapes)), tuple(table_of))
 
 
+def chain_graph(length: int, states: int) -> nx.DiGraph:
+    """A Markov chain 0 -> 1 -> ... of ``length`` nodes, each with its own table."""
+    graph = nx.DiGraph()
+    graph.add_nodes_from(range(length), states=states)
+    graph.add_edges_from((t - 1, t) for t in range(1, length))
+    return graph
+
+
+def tree_graph(parents: Sequence[int], states: int) -> nx.DiGraph:
+    """A tree, or forest, in which node i hangs below ``parents[i]`` < i; -1 makes a root. Each node has its own table.
+
+    Raises
+    ------
+    ValueError
+        If a parent is not an earlier node.
+    """
+    graph = nx.DiGraph()
+    for i, parent in enumerate(parents):
+        if not -1 <= parent < i:
+            raise ValueError(f"parents[{i}] is {parent}, wanted an earlier node, or -1 for a root")
+        graph.add_node(i, states=states)
+        if parent >= 0:
+            graph.add_edge(parent, i)
+    return graph
+
+
+def grid_graph(rows: int, columns: int, states: int) -> nx.DiGraph:
+    """A grid of nodes (r, c), row after row; the parents of each are the node above it and the one to its left."""
+    graph = nx.DiGraph()
+    for r in range(rows):
+        for c in range(columns):
+            graph.add_node((r, c), states=states)
+            if r:
+                graph.add_edge((r - 1, c), (r, c))
+            if c:
+                graph.add_edge((r, c - 1), (r, c))
+    return graph
+
+
 def hmm_graph(n_states: int, n_symbols: int, length: int) -> nx.DiGraph:
     """A hidden Markov model of ``length`` steps as a Bayesian network: nodes ``("state", t)`` and ``("symbol", t)``,
     tables "initial", "transition" and "emission" (its theta is laid out as `hmm_tables` says)."""

@@ -14,6 +14,17 @@ Labellings are flat integer arrays, example after example, each example's hidden
 from convexstruct.features.counts import Counts, Expected
 from convexstruct.features.enumeration import Enumerated, enumerate_counts
 from convexstruct.features.hmm import HMMCounts
+from convexstruct.features.network import NetworkCounts, deduplicate
 from convexstruct.features.polytope import LocalPolytope, local_polytope
 
-__all__ = ["Counts", "Enumerated", "Expected", "HMMCounts", "LocalPolytope", "enumerate_counts", "local_polytope"]
+__all__ = [
+    "Counts",
+    "Enumerated",
+    "Expected",
+    "HMMCounts",
+    "LocalPolytope",
+    "NetworkCounts",
+    "deduplicate",
+    "enumerate_counts",
+    "local_polytope",
+]

@@ -167,6 +167,51 @@ class HMMCounts:
         loss = float((by_symbol_and_loss[self.n_symbols :] * self.loss_table).sum())
         return Expected(sums.log_partition, counts, loss)
 
+    def covariance(self, theta: Vector, loss_weight: float = 1.0) -> Vector:
+        """sum_k w_k Cov counts_k under the Gibbs distributions e^score; (d, d), the Hessian of sum_k w_k ln Z_k.
+
+        With f_t the counts of step t and U_t(s) = E[sum over later steps of f | s_t = s], computed backwards through
+        U_{t-1}(s') = sum_s P(s | s') [f_t(s', s) + U_t(s)], the second moment is
+        sum_t E[f_t f_t' + f_t U_t' + U_t f_t'].
+        """
+        posterior, forward = chain.kernels(self.chains, *self.scores(theta, loss_weight))
+        d, s, m = self.tables.dimension, self.n_states, self.n_symbols
+        weights = self.weights[self.chains.order]
+        half = np.zeros((d, d))
+        diagonal = np.zeros(d)
+        transition, emission = half[s : s + s * s].reshape(s, s, d), half[s + s * s :].reshape(s, m, d)
+        states = np.arange(s)
+        column = s + s * states[:, None] + states[None, :]
+        later = np.zeros((0, s, d))
+        for t in range(self.chains.n_steps - 1, -1, -1):
+            rows = self.chains.rows(t)
+            n = rows.stop - rows.start
+            symbols = self.symbols[rows]
+            here = weights[:n, None] * posterior[rows]
+            ahead = np.zeros((n, s, d))  # U_t; chains that end at t have nothing ahead
+            ahead[: len(later)] = later
+            picks = np.zeros((s, m, n))
+            picks[:, symbols, np.arange(n)] = here.T
+            emission += np.matmul(picks, ahead.transpose(1, 0, 2))
+            used = s + s * s + states[None, :] * m + symbols[:, None]
+            ahead[np.arange(n)[:, None], states[None, :], used] += 1.0
+            np.add.at(diagonal, used, here)
+            if t == 0:
+                half[:s] += np.einsum("ns,nsd->sd", here, ahead)
+                diagonal[:s] += here.sum(axis=0)
+                mean = np.einsum("ns,nsd->nd", posterior[rows], ahead)
+                mean[:, :s] += posterior[rows]
+                break
+            before = slice(self.chains.rows(t - 1).start, self.chains.rows(t - 1).start + n)
+            pairs = (weights[:n, None] * posterior[before])[:, :, None] * forward[t]
+            transition += np.matmul(pairs.transpose(2, 1, 0), ahead.transpose(1, 0, 2)).transpose(1, 0, 2)
+            diagonal[s : s + s * s] += pairs.sum(axis=0).ravel()
+            later = np.matmul(forward[t], ahead)
+            later[:, states[:, None], column] += forward[t]
+        second = half + half.T
+        second[np.arange(d), np.arange(d)] += diagonal
+        return np.asarray(second - mean.T @ (weights[:, None] * mean))
+
     def sample(self, theta: Vector, loss_weight: float, rng: np.random.Generator) -> Labels:
         return chain.sample(self.chains, *self.scores(theta, loss_weight), rng=rng)[self.chains.flat]
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from convexstruct.features.counts import Counts
 from convexstruct.features.hmm import HMMCounts
+from convexstruct.features.network import Group, NetworkCounts
 from convexstruct.graphs import Index
 
 Vector = NDArray[np.float64]
@@ -58,6 +59,8 @@ def local_polytope(features: Counts) -> LocalPolytope:
     """
     if isinstance(features, HMMCounts):
         return chain_polytope(features)
+    if isinstance(features, NetworkCounts):
+        return network_polytope(features)
     raise ValueError(f"features is a {type(features).__name__}, wanted HMMCounts or NetworkCounts")
 
 
@@ -123,3 +126,88 @@ def chain_polytope(features: HMMCounts) -> LocalPolytope:
     loss = features.loss_table[loss_row[here], label]
     loss[begun] += features.loss_table[loss_row[before], old_label][begun]
     return LocalPolytope(equality, rhs, counts, loss * weight, example.astype(np.intp))
+
+
+def network_polytope(features: NetworkCounts) -> LocalPolytope:
+    """Clique marginals z[k, clique, labels] over the junction tree of each example's hidden variables.
+
+    Cliques stand root first, the axes of each as `convexstruct.junction_trees.JunctionTree.cliques` lists them, C order.
+
+    Equalities: sum of the root's marginals = 1; each clique and its parent agree on the variables that they share.
+    """
+    n_examples = features.n_examples
+    variables, agreements, root_entries = np.empty((3, n_examples), dtype=np.intp)
+    for group in features.groups:
+        variables[group.examples] = group.tree.n_entries
+        root_entries[group.examples] = group.tree.shapes[0][1]
+        agreements[group.examples] = sum(rows for rows, _ in group.tree.shapes[1:])
+    start = np.cumsum(variables) - variables
+    row_start = n_examples + np.cumsum(agreements) - agreements
+    n, m = int(variables.sum()), n_examples + int(agreements.sum())
+    equality, counts = _Triplets(), _Triplets()
+    loss = np.zeros(n)
+    for group in features.groups:
+        examples = group.examples
+        weights = features.weights[examples]
+        columns = start[examples]
+        offset, labels = _clique_labels(group)
+        root = np.arange(int(offset[1]))
+        equality.add(examples[:, None], columns[:, None] + root, 1.0)
+        below = 0
+        for c in range(1, group.tree.n_cliques):
+            shared = group.tree.separators[c]
+            for clique, sign in ((c, 1.0), (group.tree.parent[c], -1.0)):
+                at = np.zeros(int(offset[clique + 1] - offset[clique]), dtype=np.intp)
+                for v in shared:
+                    at = at * group.tree.cards[v] + labels[clique][v]
+                place = np.arange(offset[clique], offset[clique + 1])
+                equality.add(row_start[examples][:, None] + below + at, columns[:, None] + place, sign)
+            below += group.tree.shapes[c][0]
+        for factor in group.factors:
+            c = group.tree.clique_of(factor.scope)
+            inner = factor.inner[tuple(labels[c][v] for v in factor.scope)]
+            place = np.arange(offset[c], offset[c + 1])
+            counts.add(factor.base[:, None] + inner, columns[:, None] + place, weights[:, None])
+        for j, v in enumerate(group.hidden):
+            c = group.tree.home[j]
+            cost = features.costs[v][features.assignments[examples, v]][:, labels[c][j]]
+            loss[columns[:, None] + np.arange(offset[c], offset[c + 1])] += weights[:, None] * cost
+    # what no hidden variable touches is counted with the root clique, whose marginals sum to 1
+    observed, entries = features.observed
+    size = root_entries[observed]
+    inner = np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
+    counts.add(
+        np.repeat(entries, size), np.repeat(start[observed], size) + inner, np.repeat(features.weights[observed], size)
+    )
+    rhs = np.zeros(m)
+    rhs[:n_examples] = 1.0
+    return LocalPolytope(
+        equality.matrix((m, n)), rhs, counts.matrix((features.tables.dimension, n)), loss,
+        np.repeat(np.arange(n_examples), variables),
+    )  # fmt: skip
+
+
+def _clique_labels(group: Group) -> tuple[Index, list[dict[int, Index]]]:
+    """Where each clique's variables start within an example, and for each clique the label of each of its variables at
+    every entry of its table."""
+    sizes = [rows * columns for rows, columns in group.tree.shapes]
+    labels = []
+    for clique, size in zip(group.tree.cliques, sizes):
+        grid = np.indices([group.tree.cards[v] for v in clique]).reshape(len(clique), size)
+        labels.append({v: grid[axis].astype(np.intp) for axis, v in enumerate(clique)})
+    return np.concatenate(([0], np.cumsum(sizes))).astype(np.intp), labels
+
+
+class _Triplets:
+    """Entries of a sparse matrix, gathered piece by piece."""
+
+    def __init__(self) -> None:
+        self.parts: list[tuple[Vector, Index, Index]] = []
+
+    def add(self, rows: Index, columns: Index, values: Vector | float) -> None:
+        rows, columns = np.broadcast_arrays(rows, columns)
+        self.parts.append((np.broadcast_to(values, rows.shape).ravel(), rows.ravel(), columns.ravel()))
+
+    def matrix(self, shape: tuple[int, int]) -> sp.csr_array:
+        values, rows, columns = (np.concatenate(part) for part in zip(*self.parts))
+        return sp.csr_array(sp.coo_array((values, (rows, columns)), shape=shape))

@@ -45,7 +45,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from convexstruct.features import Counts, HMMCounts
+from convexstruct.features import Counts, HMMCounts, NetworkCounts
 from convexstruct.graphs import TableLayout
 from convexstruct.solution import Point
 from convexstruct.tolerances import DUAL_ROUNDING, SUM_TO_ONE
@@ -126,8 +126,6 @@ class GenerativeMargin:
         weights: ArrayLike | None = None,
     ) -> GenerativeMargin:
         """Train a Bayesian network; arguments as in `NetworkCounts.read`, c by default uniform."""
-        from convexstruct.features import NetworkCounts
-
         features = NetworkCounts.read(graph, assignments, hidden, loss, weights)
         return cls(features, default_c(c, features.tables), eta)
 

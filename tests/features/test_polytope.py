@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from convexstruct.features import HMMCounts, enumerate_counts, local_polytope
+from convexstruct.datasets.networks import random_network
+from convexstruct.features import Counts, HMMCounts, NetworkCounts, enumerate_counts, local_polytope
 from convexstruct.tolerances import ROUNDING
 
 LENGTHS = [4, 1, 2, 3, 1]
@@ -22,10 +23,20 @@ def batch(hidden: bool, seed: int = 0) -> HMMCounts:
     return HMMCounts.read(symbols, states, 3, 4, "ring", masks, weights=[1.0, 2.0, 0.5, 3.0, 1.5])
 
 
-@pytest.mark.parametrize("hidden", [False, True])
-def test_a_linear_function_has_the_same_maximum_as_over_all_labellings(hidden: bool) -> None:
-    for seed in range(5):
-        features = batch(hidden, seed)
+def networks(seed: int) -> NetworkCounts:
+    rng = np.random.default_rng(seed)
+    net = random_network(6, 5, states=(1, 3), max_parents=3, seed=seed)
+    hidden = [sorted(rng.choice(6, size=rng.integers(1, 7), replace=False).tolist()) for _ in range(5)]
+    return NetworkCounts.read(net.graph, net.assignments, hidden, weights=[1.0, 2.0, 0.5, 3.0, 1.5])
+
+
+def both(seed: int) -> list[Counts]:
+    return [batch(False, seed), batch(True, seed), networks(seed)]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_linear_function_has_the_same_maximum_as_over_all_labellings(seed: int) -> None:
+    for features in both(seed):
         rng = np.random.default_rng(100 + seed)
         theta = rng.normal(size=features.tables.dimension)
         polytope = local_polytope(features)
@@ -36,6 +47,29 @@ def test_a_linear_function_has_the_same_maximum_as_over_all_labellings(hidden: b
         best = np.full(features.n_examples, -np.inf)
         np.maximum.at(best, table.example, scores)
         assert -result.fun == pytest.approx(features.weights @ best, rel=ROUNDING)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_clique_marginals_of_any_distribution_are_feasible_and_give_its_expected_counts(seed: int) -> None:
+    features = networks(seed)
+    polytope, table = local_polytope(features), enumerate_counts(features)
+    q = np.random.default_rng(7).exponential(size=table.n_rows)
+    q /= np.bincount(table.example, weights=q)[table.example]
+    z = np.zeros(polytope.n_variables)
+    at = 0
+    trees = {k: group.tree for group in features.groups for k in group.examples.tolist()}
+    for k in range(features.n_examples):
+        rows = np.flatnonzero(table.example == k)
+        for clique in trees[k].cliques:
+            for labels in np.ndindex(*(trees[k].cards[v] for v in clique)):
+                z[at] = q[rows][(table.labels[rows][:, list(clique)] == labels).all(axis=1)].sum()
+                assert polytope.example[at] == k
+                at += 1
+    assert at == polytope.n_variables
+    np.testing.assert_allclose(polytope.equality @ z, polytope.rhs, atol=ROUNDING)
+    share = q * features.weights[table.example]
+    np.testing.assert_allclose(polytope.counts @ z, table.counts.T @ share, rtol=ROUNDING)
+    assert polytope.loss @ z == pytest.approx(share @ table.loss, rel=ROUNDING)
 
 
 @pytest.mark.parametrize("hidden", [False, True])
@@ -66,9 +100,11 @@ def test_marginals_of_any_distribution_are_feasible_and_give_its_expected_counts
     assert polytope.loss @ z == pytest.approx(share @ table.loss, rel=ROUNDING)
 
 
-def test_the_equalities_are_independent() -> None:
-    polytope = local_polytope(batch(True))
-    assert np.linalg.matrix_rank(polytope.equality.toarray()) == len(polytope.rhs)
+@pytest.mark.parametrize("seed", range(3))
+def test_the_equalities_are_independent(seed: int) -> None:
+    for features in both(seed):
+        polytope = local_polytope(features)
+        assert np.linalg.matrix_rank(polytope.equality.toarray()) == len(polytope.rhs)
 
 
 def test_one_state_leaves_one_point() -> None:

@@ -1,0 +1,151 @@
+"""Junction trees: networkx triangulates and finds the cliques, `JunctionTree` is what message passing runs on."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import networkx as nx
+
+#: A clique table of more entries than this is refused.
+LIMIT = 1_000_000
+
+
+@dataclass(frozen=True)
+class JunctionTree:
+    """A rooted junction tree over the variables 0 .. n - 1; made by `junction_tree`.
+
+    Cliques stand root first, each after its parent. Each variable is *assigned* at the one clique that holds it and is
+    nearest to the root. Variables of a separator, and of what a clique assigns, stand last variable first: the smallest
+    index into such a table is the colexicographically smallest labelling.
+
+    Attributes
+    ----------
+    cards : number of labels of each variable.
+    parent : the parent of each clique; -1 for the root, clique 0.
+    separators : for each clique the variables shared with its parent; parts of the graph that are not connected are
+        joined by an empty separator.
+    assigned : for each clique the variables assigned there.
+    """
+
+    cards: tuple[int, ...]
+    parent: tuple[int, ...]
+    separators: tuple[tuple[int, ...], ...]
+    assigned: tuple[tuple[int, ...], ...]
+
+    @property
+    def n_cliques(self) -> int:
+        return len(self.parent)
+
+    @cached_property
+    def cliques(self) -> tuple[tuple[int, ...], ...]:
+        """The variables of each clique in the order of its table's axes: separator, then assigned."""
+        return tuple(s + a for s, a in zip(self.separators, self.assigned))
+
+    @cached_property
+    def home(self) -> tuple[int, ...]:
+        """The clique at which each variable is assigned."""
+        at = {v: c for c, variables in enumerate(self.assigned) for v in variables}
+        return tuple(at[v] for v in range(len(self.cards)))
+
+    @cached_property
+    def shapes(self) -> tuple[tuple[int, int], ...]:
+        """(labellings of the separator, labellings of what is assigned) of each clique."""
+        return tuple((self.size(s), self.size(a)) for s, a in zip(self.separators, self.assigned))
+
+    @property
+    def width(self) -> int:
+        """The tree's width: the largest clique's number of variables, less one."""
+        return max(len(clique) for clique in self.cliques) - 1
+
+    @property
+    def n_entries(self) -> int:
+        """Entries of all clique tables."""
+        return sum(rows * columns for rows, columns in self.shapes)
+
+    @cached_property
+    def reads_in_order(self) -> bool:
+        """Whether every clique assigns later variables than all that hang below it.
+
+        Then reading the tree from its root, the smallest of equally good labels first, yields the colexicographically
+        smallest labelling.
+        """
+        latest = [max(variables) for variables in self.assigned]
+        for c in range(self.n_cliques - 1, 0, -1):
+            if self.separators[c]:  # what an empty separator joins is independent, and may stand in any order
+                if min(self.assigned[self.parent[c]]) < latest[c]:
+                    return False
+                latest[self.parent[c]] = max(latest[self.parent[c]], latest[c])
+        return True
+
+    def size(self, variables: Sequence[int]) -> int:
+        """Number of joint labels of ``variables``."""
+        return math.prod(self.cards[v] for v in variables)
+
+    def clique_of(self, scope: Sequence[int]) -> int:
+        """A clique that holds every variable of ``scope``: where the last of them is assigned."""
+        if not scope:
+            return 0
+        found = max(self.home[v] for v in scope)
+        if not set(scope) <= set(self.cliques[found]):
+            raise ValueError(f"scope {tuple(scope)} lies in no clique of the junction tree")
+        return found
+
+
+def junction_tree(graph: nx.Graph, cards: Sequence[int], limit: int = LIMIT) -> JunctionTree:
+    """Triangulate an undirected graph on the nodes 0 .. n - 1 and root its junction tree at the last variable.
+
+    Raises
+    ------
+    ValueError
+        If the largest clique table would have more than ``limit`` entries.
+    """
+    chordal, _ = nx.complete_to_chordal_graph(graph)
+    cliques = sorted(tuple(sorted(clique, reverse=True)) for clique in nx.chordal_graph_cliques(chordal))
+    largest = max(cliques, key=lambda clique: math.prod(cards[v] for v in clique))
+    entries = math.prod(cards[v] for v in largest)
+    if entries > limit:
+        raise ValueError(
+            f"the hidden variables' junction tree has a clique of {len(largest)} variables (tree width "
+            f"{max(map(len, cliques)) - 1}) and {entries} joint labels, wanted at most {limit}: hide fewer variables"
+        )
+    tree = _clique_tree(cliques)
+    position: dict[int, int] = {}
+    seen: set[int] = set()
+    parent: list[int] = []
+    separators: list[tuple[int, ...]] = []
+    assigned: list[tuple[int, ...]] = []
+    for root in reversed(range(len(cliques))):  # the clique of the last variable first
+        if root in position:
+            continue
+        position[root] = len(parent)
+        parent.append(0 if parent else -1)
+        for node, above in [(root, None), *nx.bfs_predecessors(tree, root)]:
+            if above is not None:
+                position[node] = len(parent)
+                parent.append(position[above])
+            separators.append(tuple(v for v in cliques[node] if v in seen))
+            assigned.append(tuple(v for v in cliques[node] if v not in seen))
+            seen.update(cliques[node])
+    return JunctionTree(tuple(int(c) for c in cards), tuple(parent), tuple(separators), tuple(assigned))
+
+
+def _clique_tree(cliques: list[tuple[int, ...]]) -> nx.Graph:
+    """A spanning tree (of each component) of greatest separators, on the cliques' positions.
+
+    Not `networkx.junction_tree`: that names a separator by its variables, so that two equal ones become one node, which
+    may close a cycle.
+    """
+    holders: dict[int, list[int]] = {}
+    for c, clique in enumerate(cliques):
+        for v in clique:
+            holders.setdefault(v, []).append(c)
+    graph = nx.Graph()
+    graph.add_nodes_from(range(len(cliques)))
+    for together in holders.values():
+        for i, j in itertools.combinations(together, 2):
+            graph.add_edge(i, j, weight=graph.get_edge_data(i, j, {"weight": 0})["weight"] + 1)
+    return nx.maximum_spanning_tree(graph)

@@ -1,0 +1,94 @@
+"""Brute force over all labellings: the truth that every other oracle is tested against.
+
+A model is a list of factors (scope, table): ``scope`` names variables by position, ``table`` holds a score for each of
+their joint labels, in the order of the scope. The score of a labelling is the sum over the factors.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+Scores = NDArray[np.float64]
+Labels = NDArray[np.int64]
+Factor = tuple[tuple[int, ...], Scores]
+
+#: At most this many labellings are written out.
+LIMIT = 2_000_000
+
+
+def labellings(cards: Sequence[int]) -> Labels:
+    """All labellings, shape (prod cards, n), in colexicographic order: the first variable changes fastest.
+
+    Raises
+    ------
+    ValueError
+        If there are more than `LIMIT`.
+    """
+    total = math.prod(int(card) for card in cards)
+    if total > LIMIT:
+        raise ValueError(f"cards allow {total} labellings, brute force holds at most {LIMIT}")
+    axes = np.indices(tuple(cards)[::-1]).reshape(len(cards), total)
+    return np.asarray(axes[::-1].T, dtype=np.int64)
+
+
+def chain_factors(node: Scores, edge: Scores) -> tuple[list[int], list[Factor]]:
+    """(cards, factors) of one chain with node scores (T, S) and edge scores (S, S)."""
+    factors: list[Factor] = []
+    for t, scores in enumerate(node):
+        if t:
+            factors.append(((t - 1, t), edge))
+        factors.append(((t,), scores))
+    return [node.shape[1]] * len(node), factors
+
+
+def scores(cards: Sequence[int], factors: Sequence[Factor]) -> Scores:
+    """The score of each labelling, in the order of `labellings`."""
+    labels = labellings(cards)
+    total = np.zeros(len(labels))
+    for scope, table in factors:
+        total += table[tuple(labels[:, v] for v in scope)]
+    return total
+
+
+def best(cards: Sequence[int], factors: Sequence[Factor]) -> tuple[float, Labels]:
+    """The greatest score, and the colexicographically smallest labelling that attains it."""
+    values = scores(cards, factors)
+    at = int(values.argmax())
+    return float(values[at]), labellings(cards)[at]
+
+
+def second_best(cards: Sequence[int], factors: Sequence[Factor]) -> tuple[float, Labels]:
+    """The same over all labellings but the best one; -inf and the best labelling itself if no other is allowed."""
+    values = scores(cards, factors)
+    first = int(values.argmax())
+    values[first] = -np.inf
+    at = int(values.argmax())
+    if values[at] == -np.inf:
+        at = first
+    return float(values[at]), labellings(cards)[at]
+
+
+def log_partition(cards: Sequence[int], factors: Sequence[Factor]) -> float:
+    """ln sum over labellings of e^score; -inf if every labelling is forbidden."""
+    values = scores(cards, factors)
+    top = float(values.max())
+    return top + math.log(float(np.exp(values - top).sum())) if math.isfinite(top) else -math.inf
+
+
+def posterior(cards: Sequence[int], factors: Sequence[Factor]) -> Scores:
+    """The probability of each labelling, proportional to e^score, in the order of `labellings`."""
+    values = scores(cards, factors)
+    weights = np.exp(values - values.max())
+    return np.asarray(weights / weights.sum())
+
+
+def marginal(cards: Sequence[int], factors: Sequence[Factor], scope: Sequence[int]) -> Scores:
+    """The distribution of the variables in ``scope``, its axes in that order."""
+    labels = labellings(cards)
+    table = np.zeros([cards[v] for v in scope])
+    np.add.at(table, tuple(labels[:, v] for v in scope), posterior(cards, factors))
+    return table

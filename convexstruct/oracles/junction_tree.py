@@ -1,0 +1,192 @@
+"""Junction trees: the best labelling, log-domain sums with clique posteriors, sampling; batched over examples.
+
+One tree serves n examples that share it. A model is a list of factors (scope, table):
+
+    scope : variables 0 .. n_variables - 1 of the tree, that some clique holds together
+    table : (n, labels of scope[0], labels of scope[1], ...); -inf forbids a joint label. A first axis of length 1 means
+        that all examples share the table.
+
+The score of a labelling is the sum over the factors. Labellings are integer arrays (n, n_variables).
+
+Ties: among the best labellings the one that is smallest when read from its last variable to its first. Where the
+tree cannot be read in that order, the examples with more than one best labelling, and those alone, fix one variable
+after the other. Adding a number to two others never turns their order round, not even in floating point, so the score
+of the best stays the same to the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convexstruct.junction_trees import JunctionTree
+
+Scores = NDArray[np.float64]
+Labels = NDArray[np.int64]
+Factor = tuple[tuple[int, ...], Scores]
+
+
+@dataclass(frozen=True, eq=False)
+class TreeSums:
+    """What a sum over all labellings yields.
+
+    log_partition (n,): ln sum over labellings of e^score.
+    cliques : for each clique its posterior, (n, labels of the separator, labels of what it assigns).
+    """
+
+    tree: JunctionTree
+    log_partition: Scores
+    cliques: tuple[Scores, ...]
+
+    def marginal(self, scope: Sequence[int]) -> Scores:
+        """The posterior of the variables in ``scope``, which one clique holds; (n, labels of scope[0], ...)."""
+        clique = self.tree.clique_of(scope)
+        axes = self.tree.cliques[clique]
+        table = self.cliques[clique].reshape(-1, *(self.tree.cards[v] for v in axes))
+        kept = [v for v in axes if v in scope]
+        summed = table.sum(axis=tuple(1 + i for i, v in enumerate(axes) if v not in scope))
+        return np.asarray(np.moveaxis(summed, [1 + kept.index(v) for v in scope], range(1, 1 + len(kept))))
+
+
+def best(tree: JunctionTree, factors: Sequence[Factor], n: int) -> tuple[Scores, Labels]:
+    """The greatest score (n,) and a labelling that attains it (n, n_variables), of each of ``n`` examples."""
+    tables, messages = _upward(tree, factors, n, _max)
+    labels = np.empty((n, len(tree.cards)), dtype=np.int64)
+    tied = np.zeros(n, dtype=bool)
+    rows = np.arange(n)
+    for c, (table, message) in enumerate(zip(tables, messages)):
+        at = _joint(labels, tree.separators[c], tree.cards)
+        here = table[rows, at]
+        if not tree.reads_in_order:
+            tied |= (here == message[rows, at][:, None]).sum(axis=1) > 1
+        _split(here.argmax(axis=1), tree.assigned[c], tree.cards, labels)
+    scores = messages[0][:, 0]
+    some = np.flatnonzero(tied)
+    if len(some):
+        labels[some] = _smallest(tree, [(scope, _some(table, some)) for scope, table in factors], scores[some])
+    return scores, labels
+
+
+def sum_product(tree: JunctionTree, factors: Sequence[Factor], n: int) -> TreeSums:
+    """Log partition functions and clique posteriors of ``n`` examples, at any scale of the scores.
+
+    Upwards, messages are logarithms; downwards, P(clique) = P(assigned | separator) P(separator).
+
+    Raises
+    ------
+    ValueError
+        If every labelling of some example is forbidden.
+    """
+    tables, messages = _upward(tree, factors, n, _logsumexp)
+    log_partition = messages[0][:, 0]
+    if not np.isfinite(log_partition).all():
+        k = int(np.flatnonzero(~np.isfinite(log_partition))[0])
+        raise ValueError(f"factors forbid every labelling of example {k}, wanted at least one of finite score")
+    posteriors: list[Scores] = []
+    for c, (table, message) in enumerate(zip(tables, messages)):
+        conditional = np.exp(table - np.where(np.isfinite(message), message, 0.0)[:, :, None])
+        if c:
+            up = tree.parent[c]
+            above = posteriors[up].reshape(n, *(tree.cards[v] for v in tree.cliques[up]))
+            gone = tuple(1 + i for i, v in enumerate(tree.cliques[up]) if v not in tree.separators[c])
+            kept = [v for v in tree.cliques[up] if v in tree.separators[c]]
+            separator = above.sum(axis=gone).transpose(0, *(1 + kept.index(v) for v in tree.separators[c]))
+            conditional *= separator.reshape(n, -1, 1)
+        posteriors.append(conditional)
+    return TreeSums(tree, log_partition, tuple(posteriors))
+
+
+def sample(tree: JunctionTree, factors: Sequence[Factor], n: int, rng: np.random.Generator) -> Labels:
+    """A labelling of each of ``n`` examples, with probability proportional to e^score: sums upwards, then each clique
+    given its separator, by the Gumbel trick."""
+    tables, _ = _upward(tree, factors, n, _logsumexp)
+    labels = np.empty((n, len(tree.cards)), dtype=np.int64)
+    for c, table in enumerate(tables):
+        here = table[np.arange(n), _joint(labels, tree.separators[c], tree.cards)]
+        here += rng.gumbel(size=here.shape)
+        _split(here.argmax(axis=1), tree.assigned[c], tree.cards, labels)
+    return labels
+
+
+def _max(table: Scores) -> Scores:
+    return np.asarray(table.max(axis=2))
+
+
+def _logsumexp(table: Scores) -> Scores:
+    top = table.max(axis=2)
+    safe = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore", under="ignore"):
+        return np.asarray(safe + np.log(np.exp(table - safe[:, :, None]).sum(axis=2)))
+
+
+def _upward(
+    tree: JunctionTree, factors: Sequence[Factor], n: int, reduce: Callable[[Scores], Scores]
+) -> tuple[list[Scores], list[Scores]]:
+    """Each clique's table (n, separator, assigned) with all that hangs below it, and its message (n, separator)."""
+    tables = [np.zeros((n, *(tree.cards[v] for v in clique))) for clique in tree.cliques]
+    for scope, table in factors:
+        c = tree.clique_of(scope)
+        tables[c] += _aligned(table, scope, tree.cliques[c])
+    messages: list[Scores] = [np.zeros((n, 1))] * tree.n_cliques
+    shaped: list[Scores] = list(tables)
+    for c in range(tree.n_cliques - 1, -1, -1):
+        shaped[c] = tables[c].reshape(n, *tree.shapes[c])
+        messages[c] = reduce(shaped[c])
+        if c:
+            scope = tree.separators[c]
+            message = messages[c].reshape(n, *(tree.cards[v] for v in scope))
+            up = tree.parent[c]
+            tables[up] += _aligned(message, scope, tree.cliques[up])
+    return shaped, messages
+
+
+def _aligned(table: Scores, scope: tuple[int, ...], axes: tuple[int, ...]) -> Scores:
+    """``table`` (n, scope ...) as it broadcasts against (n, axes ...)."""
+    present = [v for v in axes if v in scope]
+    moved = table.transpose(0, *(1 + scope.index(v) for v in present))
+    return moved[(slice(None), *(slice(None) if v in scope else np.newaxis for v in axes))]
+
+
+def _joint(labels: Labels, scope: tuple[int, ...], cards: tuple[int, ...]) -> Labels:
+    """The index of each example's labels of ``scope`` in a table of them; C order."""
+    at = np.zeros(len(labels), dtype=np.int64)
+    for v in scope:
+        at *= cards[v]
+        at += labels[:, v]
+    return at
+
+
+def _split(at: NDArray[np.intp], scope: tuple[int, ...], cards: tuple[int, ...], labels: Labels) -> None:
+    """The inverse of `_joint`: write the labels of ``scope`` into ``labels``."""
+    for v in reversed(scope):
+        at, labels[:, v] = np.divmod(at, cards[v])
+
+
+def _some(table: Scores, rows: NDArray[np.intp]) -> Scores:
+    return table if len(table) == 1 else table[rows]
+
+
+def _smallest(tree: JunctionTree, factors: list[Factor], scores: Scores) -> Labels:
+    """The colexicographically smallest labelling of score ``scores`` (n,): from the last variable to the first, the
+    smallest label with which the score is still reached."""
+    n = len(scores)
+    labels = np.zeros((n, len(tree.cards)), dtype=np.int64)
+    fixed = list(factors)
+    for v in reversed(range(len(tree.cards))):
+        open_rows = np.arange(n)
+        for label in range(tree.cards[v]):
+            labels[open_rows, v] = label
+            only = np.full((1, tree.cards[v]), -np.inf)
+            only[0, label] = 0.0
+            tried = [((v,), only), *((scope, _some(table, open_rows)) for scope, table in fixed)]
+            reached = _upward(tree, tried, len(open_rows), _max)[1][0][:, 0]
+            open_rows = open_rows[reached != scores[open_rows]]
+            if not len(open_rows):
+                break
+        chosen = np.full((n, tree.cards[v]), -np.inf)
+        chosen[np.arange(n), labels[:, v]] = 0.0
+        fixed.append(((v,), chosen))
+    return labels
