@@ -1,1 +1,63 @@
-"""The formulations in CVXPY, one family a file."""
+r"""The formulations in CVXPY, one family a file; this is where the sign conventions stand, once.
+
+**Sections.** A family ``X`` has its problem in ``convexstruct.problems.X`` and its formulations in
+``convexstruct.models.X`` (further files ``X_...`` where one would be too long). `FORMULATIONS` lists them all, by
+"family.name". A builder takes the problem and returns a `Formulation`; constraint generation returns an object with
+the same ``reference`` and ``solve``.
+
+**Sign conventions**, in every formulation:
+
+* Problems are minimisations, p* is their optimum. A dual is stated as the paper states it, as a maximisation; its
+  optimum is the same p*, with the same sign.
+* A constraint g(x) <= 0 has a multiplier >= 0 that enters the Lagrangian with +, so that at the optimum
+  grad f + multiplier' grad g = 0. CVXPY's ``dual_value`` follows this for minimisations, and for a maximisation of f it
+  is the multiplier of the minimisation of -f.
+* Margin constraints are a_k(s)'theta + b_k(s) <= eps_k with a_k(s) = counts_k(s) - counts_k(s*), b_k(s) = the loss;
+  beta_k(s) >= 0 are their multipliers, mu = sum beta_k(s) a_k(s) and omega = sum beta_k(s) b_k(s) (6), v = c - mu. (An
+  SVM's features usually stand the other way round, f(x, y*) - f(x, y); its family says so.)
+* In a dual, theta is read from the multiplier of the equality that defines mu.
+* eta w_k bounds the multipliers of example k; weights w_k are part of the problem, 1 in the papers.
+
+**Accuracy.** What a general solver claims is a `Reference`, and verifies something only if its status is "optimal".
+Bounds come from `convexstruct.certify` alone.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from convexstruct.models import (
+    generative_margin,
+    generative_margin_compact,
+    generative_margin_cuts,
+    generative_margin_proximal,
+)
+from convexstruct.models.formulation import Entry, Equation, Formulation, Recovered, Reference, Sizes, equation
+
+#: Every formulation by "family.name".
+FORMULATIONS: Mapping[str, Entry] = MappingProxyType(
+    {
+        f"{entry.family}.{entry.name}": entry
+        for module in (
+            generative_margin,
+            generative_margin_cuts,
+            generative_margin_proximal,
+            generative_margin_compact,
+        )
+        for entry in module.ENTRIES
+    }
+)
+
+__all__ = [
+    "FORMULATIONS",
+    "Entry",
+    "Equation",
+    "Formulation",
+    "Recovered",
+    "Reference",
+    "Sizes",
+    "equation",
+    "generative_margin",
+    "generative_margin_compact",
+    "generative_margin_cuts",
+    "generative_margin_proximal",
+]

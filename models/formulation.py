@@ -237,10 +237,11 @@ class Formulation:
         wanted = profile(tol)
         said = self.reference(solver, **options)
         message = f"{solver} says {said.status}, value {said.value:.10g}"
+        name = f"{self.name}, {solver}"
         trace = Trace()
         present = self.problem.status in cp.settings.SOLUTION_PRESENT and said.status != "solver_error"
         if not present or self.recover is None:
-            values = {name: np.asarray(v.value) for name, v in self.variables.items() if v.value is not None}
+            values = {key: np.asarray(v.value) for key, v in self.variables.items() if v.value is not None}
             status = _NO_SOLUTION.get(said.status, Status.FAILED) if not present else Status.UNCERTIFIED
             certificate = Certificate(math.inf, -math.inf, math.inf, said.value)
             trace.append(1, said.seconds, 0, math.inf, -math.inf)
@@ -256,7 +257,7 @@ class Formulation:
             status = Status.UNCERTIFIED
         else:
             status = Status.OPTIMAL if abs(certificate.gap) <= wanted.gap else Status.INACCURATE
-        return Solution(read.point, read.dual_point, certificate, status, trace, f"{self.name}, {solver}", message)
+        return Solution(read.point, read.dual_point, certificate, status, trace, name, message)
 
     # -- how it shows itself ---------------------------------------------------------------------------------------
 

@@ -60,7 +60,7 @@ class MarginRows:
     def witness(self, beta: Vector, eta: float) -> Point:
         """Multipliers beta (R,) of (3) as a mixture of labellings, cleared of rounding: shares >= 0, sums <= 1.
 
-        Assignments whose share is lost in rounding are left out; leaving out is valid, for (9) asks for sums <= eta w_k.
+        Assignments whose share is lost in rounding are left out: valid, because (9) asks for sums <= eta w_k.
         """
         rows, features = self.enumerated, self.problem.features
         example = rows.example

@@ -186,9 +186,9 @@ def proximal_dual(
                       : u_i + gamma rho_i + mu_i = c_i, u_i >= 0 }                                         (19)
 
     Splitting theta into a copy in each of the two convex terms, with gamma rho the multiplier of their equality, gives
-    the second line: the first term's minimum is sum u - u ln(u/lambda), the second's is at theta = theta^n + rho. At the
-    optimum u = lambda e^theta, and the constraint is (20). gamma theta^n is a parameter of its own, computed from the
-    two (a product of two parameters is not DPP).
+    the second line: the first term's minimum is sum u - u ln(u/lambda), the second's is at theta = theta^n + rho. At
+    the optimum u = lambda e^theta, and the constraint is (20). gamma theta^n is a parameter of its own, computed from
+    the two (a product of two parameters is not DPP).
 
     Source: paper 0, (18), (19), (9). Variables beta (R,), mu (d,), omega, lam (blocks,), u (d,), rho (d,).
 
