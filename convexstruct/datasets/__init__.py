@@ -1,1 +1,26 @@
-"""Seeded generators and loaders; every one returns plain arrays and graphs."""
+"""Seeded generators and loaders; every one returns plain arrays and graphs.
+
+Generated: `ring`. Real, read from the data root and checked: `protein`, `connect4`; `available` says which are here,
+`fetch` gets those with a published address.
+"""
+
+from convexstruct.datasets.connect4 import Positions, connect4
+from convexstruct.datasets.protein import Proteins, protein
+from convexstruct.datasets.ring import EASY, HARD, Noise, Ring, ring
+from convexstruct.datasets.sources import SOURCES, available, data_root, fetch
+
+__all__ = [
+    "EASY",
+    "HARD",
+    "SOURCES",
+    "Noise",
+    "Positions",
+    "Proteins",
+    "Ring",
+    "available",
+    "connect4",
+    "data_root",
+    "fetch",
+    "protein",
+    "ring",
+]
