@@ -1,1 +1,65 @@
-"""convexstruct: convex structured prediction, stated declaratively, solved fast, and certified."""
+"""convexstruct: convex structured prediction, stated declaratively, solved fast, and certified.
+
+    import convexstruct as cs
+
+    solution = cs.solve(problem)               # the fast path; bounds are certified, not claimed
+    cs.certify(problem, theta)                 # what any point is worth
+    cs.verify()                                # every built-in case, reference against fast path
+    cs.verify(my_solver, on="generative_margin")  # anyone's solver against the stored optima
+
+`cs.models` (the formulations) needs CVXPY and is imported when it is first used; everything else does without.
+"""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from convexstruct import datasets
+from convexstruct.certificates import Certificate, certify
+from convexstruct.problems import GenerativeMargin
+from convexstruct.solution import Solution, Status, Trace
+from convexstruct.solvers import solve
+from convexstruct.tolerances import HIGH, LOW, MID, Profile
+
+if TYPE_CHECKING:
+    from convexstruct import experiments, models, plots, verification
+    from convexstruct.verification import check, verify
+
+__all__ = [
+    "HIGH",
+    "LOW",
+    "MID",
+    "Certificate",
+    "GenerativeMargin",
+    "Profile",
+    "Solution",
+    "Status",
+    "Trace",
+    "certify",
+    "check",
+    "datasets",
+    "experiments",
+    "models",
+    "plots",
+    "solve",
+    "verification",
+    "verify",
+]
+
+#: Imported at first use: they bring CVXPY, matplotlib or much else with them.
+_LATER = ("experiments", "models", "plots", "verification")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        module: ModuleType = importlib.import_module(f"convexstruct.{name}")
+        return module
+    if name in ("check", "verify"):
+        return getattr(importlib.import_module("convexstruct.verification"), name)
+    raise AttributeError(f"module 'convexstruct' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,275 @@
+"""The command line: ``convexstruct list | verify | reproduce | data``.
+
+Standard output carries the result alone: tables, or with ``--json`` one object. Progress and errors go to standard
+error. Exit status: 0 all verified, 1 something is not, 2 bad usage or input (one sentence, nothing half written).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from convexstruct.report import Page, Table, check_writable
+
+if TYPE_CHECKING:
+    from convexstruct.experiments import Experiment
+    from convexstruct.verification.outcome import Outcome
+
+#: Width of tables where standard output is no terminal.
+WIDTH = 160
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one sentence."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(message)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The arguments of ``convexstruct``."""
+    common = _Parser(add_help=False)
+    common.add_argument("--json", action="store_true", help="print one JSON object on standard output, nothing else")
+    common.add_argument("--report", metavar="FILE.html", help="write one self-contained page with plots")
+    common.add_argument("--quick", action="store_true", help="small instances only")
+    common.add_argument("--seed", type=int, default=0, metavar="N", help="seed of generated instances (default 0)")
+    common.add_argument("--tol", metavar="TOL", help="LOW (1e-3), MID (1e-4), HIGH (1e-6), or a relative gap")
+    top = _Parser(prog="convexstruct", description="Convex structured prediction: stated, solved fast, certified.")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
+    commands.add_parser("list", parents=[common], help="each system, its paper and equations")
+    verify = commands.add_parser(
+        "verify",
+        parents=[common],
+        help="reference optima against the fast paths, or against your own solver",
+        description="Without FILE.py:NAME: every built-in case, its CVXPY formulation against the fast path, with "
+        "certified bounds. With it: your function problem -> array | mapping | Solution against the stored optima.",
+    )
+    verify.add_argument("solver", nargs="?", metavar="FILE.py:NAME", help="your own solver")
+    verify.add_argument("--on", metavar="FAMILY", help="a family of systems, or the name of one case")
+    verify.add_argument("--limit", type=float, default=60.0, metavar="S", help="seconds a case may take (default 60)")
+    verify.add_argument("--refresh", action="store_true", help="recompute the stored reference optima first")
+    reproduce = commands.add_parser("reproduce", parents=[common], help="a table or figure of a paper")
+    reproduce.add_argument("name", metavar="NAME", help="the experiment, as `convexstruct list` names it")
+    commands.add_parser("data", parents=[common], help="which data sets are here, where the others come from")
+    return top
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a command has to say. code : exit status. json : the object. page : tables, notes and pictures."""
+
+    code: int
+    json: dict[str, Any]
+    page: Page
+    below: Sequence[str] = field(default_factory=tuple)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit status."""
+    try:
+        given = parser().parse_args(arguments)
+        report = check_writable(given.report) if given.report is not None else None
+        if given.seed < 0:
+            raise ValueError(f"--seed is {given.seed}, wanted a whole number of at least 0")
+        result = COMMANDS[given.command](given)
+        if report is not None:
+            from convexstruct.verification.references import write_whole
+
+            write_whole(report, result.page.html())
+    except (ValueError, OSError) as error:
+        sentence = " ".join(str(error).split())
+        print(f"convexstruct: {sentence}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("convexstruct: interrupted, nothing was written", file=sys.stderr)
+        return 130
+    try:
+        _print(result, given.json)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has seen enough; keep Python from saying so again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if report is not None:
+        print(f"wrote {report}", file=sys.stderr)
+    return result.code
+
+
+def _print(result: Result, as_json: bool) -> None:
+    if as_json:
+        from convexstruct.verification.outcome import strict_json
+
+        print(strict_json(result.json))
+        return
+    from rich.console import Console
+    from rich.table import Table as Grid
+    from rich.text import Text
+
+    console = Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
+    colours = {"verified": "green", "failed": "bold red", "unverified": "yellow"}
+    for table in result.page.tables:
+        grid = Grid(title=table.title or None, title_justify="left", box=None, pad_edge=False, header_style="bold")
+        for position, head in enumerate(table.heads):
+            numbers = bool(table.rows) and all(_numeric(row[position]) for row in table.rows)
+            grid.add_column(head, justify="right" if numbers else "left", overflow="fold")
+        for row in table.rows:
+            grid.add_row(*(Text(cell, style=colours.get(cell, "")) for cell in row))
+        console.print(grid)
+    for note in result.page.notes:
+        console.print(Text(note))
+    console.print(Text(result.page.lead, style="bold"))
+
+
+def _numeric(text: str) -> bool:
+    return text == "-" or text.replace(".", "").replace("e", "").replace("-", "").replace("+", "").isdigit()
+
+
+# -- list --------------------------------------------------------------------------------------------------------------
+
+
+def list_systems(given: argparse.Namespace) -> Result:
+    from convexstruct.verification.systems import SYSTEMS
+
+    rows = [system.row() for system in SYSTEMS]
+    heads = ["name", "family", "paper", "equations", "formulation", "solvers", "experiments"]
+    shown = [[_joined(row[head]) for head in heads] for row in rows]
+    lead = f"{len(rows)} systems in {len({row['family'] for row in rows})} families"
+    return Result(0, {"systems": rows}, Page("convexstruct list", lead, [Table("", heads, shown)]))
+
+
+def _joined(value: Any) -> str:
+    return ", ".join(value) if isinstance(value, list) else str(value)
+
+
+# -- verify ------------------------------------------------------------------------------------------------------------
+
+
+def verify(given: argparse.Namespace) -> Result:
+    from convexstruct.tolerances import MID
+    from convexstruct.verification.isolation import split
+    from convexstruct.verification.runner import verify as run
+
+    if given.solver is not None:
+        split(given.solver)
+    with Steps(given.command) as steps:
+        outcome = run(
+            given.solver,
+            given.on,
+            tol=MID if given.tol is None else given.tol,
+            quick=given.quick,
+            seed=given.seed,
+            limit=given.limit,
+            refresh_references=given.refresh,
+            progress=steps,
+        )
+    return Result(0 if outcome.ok else 1, outcome.as_json(), verification_page(outcome, bool(given.report)))
+
+
+def verification_page(outcome: Outcome, pictures: bool) -> Page:
+    """The table of a verification, what was left out, and its pictures."""
+    heads, rows = outcome.cells()
+    figures = {}
+    if pictures:
+        from convexstruct.plots import compare, traces
+
+        figures["Certified relative gap of each case, and seconds of both paths."] = compare(outcome.rows)
+        drawn = traces(outcome.rows)
+        if drawn is not None:
+            figures["Certified bounds against seconds, and the reference optimum."] = drawn
+    notes = [f"left out: {sentence}" for sentence in outcome.left_out]
+    return Page(outcome.title, outcome.count(), [Table("", heads, rows)], notes, figures)
+
+
+# -- reproduce ---------------------------------------------------------------------------------------------------------
+
+
+def reproduce(given: argparse.Namespace) -> Result:
+    from convexstruct.experiments import EXPERIMENTS
+
+    if given.name not in EXPERIMENTS:
+        raise ValueError(f"experiment {given.name!r} is unknown, wanted one of {', '.join(EXPERIMENTS)}")
+    experiment: Experiment = EXPERIMENTS[given.name]
+    with Steps(given.command) as steps:
+        found = experiment.run(quick=given.quick, seed=given.seed, progress=steps)
+    shown = {
+        "name": found.name,
+        "paper": found.paper,
+        "columns": list(found.columns),
+        "rows": [list(row) for row in found.rows],
+        "published": found.published,
+        "notes": list(found.notes),
+        "seconds": found.seconds,
+    }
+    return Result(0, shown, experiment_page(experiment, found))
+
+
+def experiment_page(experiment: Any, found: Any) -> Page:
+    """The table of an experiment beside what was published, with its pictures."""
+    tables = [
+        Table(experiment.title, [str(c) for c in found.columns], [[_text(cell) for cell in r] for r in found.rows])
+    ]
+    figures = dict(found.figures) if found.figures else {}
+    lead = f"{found.name} ({found.paper}): {found.seconds:.1f} s"
+    return Page(f"convexstruct reproduce {found.name}", lead, tables, list(found.notes), figures)
+
+
+def _text(value: Any) -> str:
+    from convexstruct.verification.outcome import number
+
+    if value is None:
+        return "-"
+    return number(value, 5) if isinstance(value, float) else str(value)
+
+
+# -- data --------------------------------------------------------------------------------------------------------------
+
+
+def data(given: argparse.Namespace) -> Result:
+    from convexstruct.datasets.sources import available
+
+    rows = [presence.row() for presence in available()]
+    heads = ["name", "state", "title", "detail", "licence"]
+    shown = [[_joined(row[head]) for head in heads] for row in rows]
+    here = sum(row["state"] == "here" for row in rows)
+    lead = f"{here} of {len(rows)} sets are here"
+    return Result(0, {"sets": rows}, Page("convexstruct data", lead, [Table("", heads, shown)]))
+
+
+COMMANDS = {"list": list_systems, "verify": verify, "reproduce": reproduce, "data": data}
+
+
+class Steps:
+    """Shows how far a run has come, on standard error: a bar on a terminal, else one line a step."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._bar: Any = None
+        self._task: Any = None
+
+    def __enter__(self) -> Steps:
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+            columns = (
+                TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+            )  # fmt: skip
+            # No thread that refreshes by itself: solvers on trial are forked from this process.
+            self._bar = Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False)
+            self._bar.start()
+            self._task = self._bar.add_task(self._title, total=None)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __call__(self, done: int, total: int, name: str) -> None:
+        if self._bar is not None:
+            self._bar.update(self._task, completed=done, total=total, description=name or self._title)
+            self._bar.refresh()
+        elif name:
+            print(f"{self._title} {done + 1}/{total}: {name}", file=sys.stderr)

@@ -1,0 +1,179 @@
+"""The pictures of the package; each draws on axes it is given, or on a figure of its own, and returns the axes.
+
+Nothing here touches pyplot's state: a figure appears in a notebook because it is returned, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
+
+from convexstruct.certificates import relative_gap
+from convexstruct.solution import Solution, Trace
+from convexstruct.tolerances import PROFILES
+
+if TYPE_CHECKING:
+    from convexstruct.verification.outcome import Row
+
+UPPER, LOWER, GREY = "#b3452c", "#2c6fb3", "#777777"
+VERDICT_COLOURS = {"verified": "#2e7d4f", "failed": "#b3261e", "unverified": "#b8860b"}
+
+Against = Literal["seconds", "iteration"]
+
+
+def new_axes(width: float = 6.4, height: float = 3.6) -> Axes:
+    """Axes on a figure of their own."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure.subplots()
+
+
+def bounds(solution: Solution | Trace, axes: Axes | None = None, against: Against = "seconds") -> Axes:
+    """Best certified upper and lower bound against time or iterations; the gap shaded, what is left of it named.
+
+    solution : a `Solution` or its `Trace`. axes : where to draw. against : "seconds" or "iteration".
+    """
+    trace = solution.trace if isinstance(solution, Solution) else solution
+    axes = axes if axes is not None else new_axes()
+    x = np.asarray(getattr(trace, against), dtype=float)
+    upper = np.asarray(trace.primal, dtype=float)
+    lower = np.asarray(trace.lower_bound, dtype=float)
+    both = np.isfinite(upper) & np.isfinite(lower)
+    axes.plot(x, np.where(np.isfinite(upper), upper, np.nan), color=UPPER, label="upper bound (primal)", lw=1.6)
+    axes.plot(x, np.where(np.isfinite(lower), lower, np.nan), color=LOWER, label="lower bound (dual)", lw=1.6)
+    axes.fill_between(x, lower, upper, where=both, color=GREY, alpha=0.15, lw=0)
+    if len(x) == 1:
+        axes.plot(x, upper, "o", color=UPPER, ms=4)
+        axes.plot(x, lower, "o", color=LOWER, ms=4)
+    _zoom(axes, upper, lower)
+    axes.set_xlabel("seconds" if against == "seconds" else "iteration")
+    axes.set_ylabel("objective")
+    last = relative_gap(float(upper[-1]), float(lower[-1])) if len(x) else math.inf
+    name = solution.solver.split(" (")[0] if isinstance(solution, Solution) else ""
+    ends = f"gap {last:.1e}" if math.isfinite(last) else "no certificate"
+    axes.set_title(f"{name}: {ends}" if name else ends, fontsize="medium")
+    axes.legend(frameon=False, fontsize="small")
+    return axes
+
+
+def _zoom(axes: Axes, upper: np.ndarray[Any, Any], lower: np.ndarray[Any, Any]) -> None:
+    """Leave out what the first rounds overshoot, so that the bounds' meeting can be seen."""
+    best_upper, best_lower = upper[np.isfinite(upper)], lower[np.isfinite(lower)]
+    if not (len(best_upper) and len(best_lower)):
+        return
+    end = 0.5 * (best_upper[-1] + best_lower[-1])
+    half = len(best_upper) // 4, len(best_lower) // 4
+    reach = max(best_upper[half[0]] - end, end - best_lower[half[1]], 1e-9 * max(1.0, abs(end)))
+    axes.set_ylim(end - 1.3 * reach, end + 1.3 * reach)
+
+
+def gap(traces: Mapping[str, Solution | Trace], axes: Axes | None = None, against: Against = "seconds") -> Axes:
+    """The certified relative gap of several runs, on a logarithmic scale, with the profiles as lines."""
+    axes = axes if axes is not None else new_axes()
+    seen: list[float] = []
+    for name, solution in traces.items():
+        trace = solution.trace if isinstance(solution, Solution) else solution
+        gaps = np.array([relative_gap(p, l) for p, l in zip(trace.primal, trace.lower_bound)])
+        shown = np.where(np.isfinite(gaps), np.maximum(gaps, 1e-12), np.nan)
+        seen.extend(shown[np.isfinite(shown)].tolist())
+        axes.plot(getattr(trace, against), shown, label=name, lw=1.5, marker="o" if len(shown) < 12 else None, ms=3)
+    if seen:
+        axes.set_yscale("log")
+        _profile_lines(axes, min(seen), max(seen), vertical=False)
+        axes.legend(frameon=False, fontsize="small")
+    axes.set_xlabel("seconds" if against == "seconds" else "iteration")
+    axes.set_ylabel("certified relative gap")
+    return axes
+
+
+def _profile_lines(axes: Axes, low: float, high: float, vertical: bool) -> None:
+    for profile in PROFILES.values():
+        if not 0.01 * low <= profile.gap <= 100 * high:
+            continue
+        if vertical:
+            axes.axvline(profile.gap, color=GREY, lw=0.8, ls=":", zorder=0)
+            place, where = (profile.gap, 1.0), "bottom"
+            axes.annotate(profile.name, place, xycoords=("data", "axes fraction"), ha="center", va=where,
+                          fontsize="x-small", color=GREY)  # fmt: skip
+        else:
+            axes.axhline(profile.gap, color=GREY, lw=0.8, ls=":", zorder=0)
+            axes.annotate(profile.name, (1.0, profile.gap), xycoords=("axes fraction", "data"), ha="right",
+                          va="bottom", fontsize="x-small", color=GREY)  # fmt: skip
+
+
+def compare(rows: Sequence[Row]) -> Figure:
+    """Each case of a verification: its certified gap, and seconds of reference over seconds of the fast path."""
+    figure = Figure(figsize=(9.0, 1.1 + 0.27 * max(len(rows), 3)), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True)
+    place = np.arange(len(rows))
+    colours = [VERDICT_COLOURS[row.verdict] for row in rows]
+    gaps = [max(row.fast.gap, 1e-12) if math.isfinite(row.fast.gap) else math.nan for row in rows]
+    seconds = [(row.reference.seconds, row.fast.seconds) for row in rows]
+    left.scatter(gaps, place, c=colours, s=28, zorder=3)
+    for y, value in zip(place, gaps):
+        if math.isnan(value):
+            left.annotate("no gap", (0.02, y), xycoords=("axes fraction", "data"), va="center", fontsize="small")
+    finite = [value for value in gaps if math.isfinite(value)]
+    if finite:
+        left.set_xscale("log")
+        _profile_lines(left, min(finite), max(finite), vertical=True)
+    for y, (slow, fast) in zip(place, seconds):
+        if all(math.isfinite(t) and t > 0 for t in (slow, fast)):
+            right.plot([slow, fast], [y, y], color=GREY, lw=1, zorder=1)
+            right.scatter([slow], [y], color=LOWER, s=24, zorder=3)
+            right.scatter([fast], [y], color=UPPER, s=24, zorder=3)
+            right.set_xscale("log")
+    right.scatter([], [], color=LOWER, s=24, label="reference")
+    right.scatter([], [], color=UPPER, s=24, label="fast path" if rows and not rows[0].reference.version else "solver")
+    right.legend(frameon=False, fontsize="small", loc="best")
+    left.set_yticks(place, [row.case for row in rows])
+    left.yaxis.set_minor_locator(NullLocator())
+    left.set_ylim(len(rows) - 0.5, -0.5)
+    left.set_xlabel("certified relative gap")
+    right.set_xlabel("seconds")
+    for axes in (left, right):
+        axes.grid(axis="x", color="#dddddd", lw=0.6)
+        axes.set_axisbelow(True)
+    return figure
+
+
+def traces(rows: Sequence[Row]) -> Figure | None:
+    """Bounds against time, one small picture a case; None if no case has a trace."""
+    shown = [row for row in rows if row.trace is not None and len(row.trace)]
+    if not shown:
+        return None
+    columns = min(3, len(shown))
+    lines = -(-len(shown) // columns)
+    figure = Figure(figsize=(3.4 * columns, 2.5 * lines), layout="constrained")
+    grid = figure.subplots(lines, columns, squeeze=False).ravel()
+    for axes, row in zip(grid, shown):
+        assert row.trace is not None
+        bounds(row.trace, axes)
+        axes.get_legend().remove()
+        axes.set_title(f"{row.case}: gap {row.fast.gap:.1e}", fontsize="small")
+        axes.tick_params(labelsize="x-small")
+        if math.isfinite(row.reference.value):
+            axes.axhline(row.reference.value, color="black", lw=0.9, ls="--")
+    for axes in grid[len(shown) :]:
+        axes.set_visible(False)
+    handles = [
+        grid[0].plot([], [], color=UPPER, label="upper bound")[0],
+        grid[0].plot([], [], color=LOWER, label="lower bound")[0],
+        grid[0].plot([], [], color="black", lw=0.9, ls="--", label="reference optimum")[0],
+    ]
+    figure.legend(handles=handles, loc="outside upper center", ncols=3, frameon=False, fontsize="small")
+    return figure
+
+
+def embedded(figure: Figure) -> str:
+    """A figure as a data address, for a page that must hold everything."""
+    file = io.BytesIO()
+    figure.savefig(file, format="svg")
+    return "data:image/svg+xml;base64," + base64.b64encode(file.getvalue()).decode()

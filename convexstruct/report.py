@@ -1,0 +1,125 @@
+"""One self-contained page: a heading, facts, tables and pictures; nothing is loaded from elsewhere."""
+
+from __future__ import annotations
+
+import html
+import os
+import platform
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+STYLE = """
+body { font: 15px/1.45 system-ui, sans-serif; color: #1c1c1c; max-width: 76rem; margin: 2rem auto; padding: 0 1.2rem; }
+h1 { font-size: 1.5rem; margin-bottom: .2rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
+p.facts { color: #555; margin-top: 0; } p.lead { font-size: 1.1rem; }
+div.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-size: .87rem; } th { text-align: left; border-bottom: 2px solid #999; }
+th, td { padding: .28rem .7rem .28rem 0; vertical-align: top; } td { border-bottom: 1px solid #e4e4e4; }
+td.number { font-variant-numeric: tabular-nums; white-space: nowrap; text-align: right; }
+td.verified { color: #2e7d4f; font-weight: 600; } td.failed { color: #b3261e; font-weight: 600; }
+td.unverified { color: #8a6508; font-weight: 600; }
+img { max-width: 100%; display: block; } figure { margin: 1rem 0; } figcaption { color: #555; font-size: .87rem; }
+"""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A titled table of text; cells that read as numbers are set to the right."""
+
+    title: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Page:
+    """What a report shows. lead : the result in one line. notes : sentences. figures : by caption."""
+
+    title: str
+    lead: str
+    tables: Sequence[Table]
+    notes: Sequence[str] = ()
+    figures: Mapping[str, Figure] | None = None
+
+    def html(self) -> str:
+        from convexstruct.plots import embedded
+
+        parts = [
+            f"<h1>{html.escape(self.title)}</h1>",
+            f'<p class="facts">{html.escape(facts())}</p>',
+            f'<p class="lead">{html.escape(self.lead)}</p>',
+        ]
+        parts.extend(_table(table) for table in self.tables)
+        for caption, figure in (self.figures or {}).items():
+            image = f'<img src="{embedded(figure)}" alt="{html.escape(caption)}">'
+            parts.append(f"<figure>{image}<figcaption>{html.escape(caption)}</figcaption></figure>")
+        if self.notes:
+            items = "".join(f"<li>{html.escape(note)}</li>" for note in self.notes)
+            parts.append(f"<h2>Notes</h2><ul>{items}</ul>")
+        head = (
+            '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+            f"<title>{html.escape(self.title)}</title><style>{STYLE}</style>"
+        )
+        body = "\n".join(parts)
+        return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{body}\n</body></html>\n'
+
+
+def facts() -> str:
+    """When and with what: the date, the versions, the machine's architecture."""
+    found = []
+    for name in ("convexstruct", "numpy", "scipy", "cvxpy"):
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            found.append(name)
+    today = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return f"{today} · {', '.join(found)} · Python {platform.python_version()} · {platform.machine()}"
+
+
+def _table(table: Table) -> str:
+    head = "".join(f"<th>{html.escape(cell)}</th>" for cell in table.heads)
+    body = "".join("<tr>" + "".join(_cell(cell) for cell in row) + "</tr>" for row in table.rows)
+    title = f"<h2>{html.escape(table.title)}</h2>" if table.title else ""
+    return f'{title}<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _cell(text: str) -> str:
+    kind = text if text in ("verified", "failed", "unverified") else "number" if _is_number(text) else ""
+    return f'<td class="{kind}">{html.escape(text)}</td>' if kind else f"<td>{html.escape(text)}</td>"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return text == "-"
+    return True
+
+
+def check_writable(path: str | os.PathLike[str]) -> Path:
+    """The path, if a file can be written there.
+
+    Raises
+    ------
+    ValueError
+        If it is a folder, its folder is missing, or either cannot be written.
+    """
+    target = Path(path)
+    if target.is_dir():
+        raise ValueError(f"report {os.fspath(path)!r} is a folder, wanted a file")
+    if not target.parent.is_dir():
+        raise ValueError(f"report {os.fspath(path)!r}: there is no folder {os.fspath(target.parent)!r}")
+    try:
+        with tempfile.TemporaryFile(dir=target.parent):
+            pass
+    except OSError as error:
+        raise ValueError(f"report {os.fspath(path)!r} cannot be written: {error.strerror}") from None
+    return target

@@ -1,0 +1,256 @@
+r"""The cases of paper 0: instances built backwards from their optimum, enumerable ones, and chains of middle size.
+
+**Built backwards.** Take theta* with 1'e^{theta*_i} = 1 and a best labelling s_k of a_k(s)'theta* + b_k(s) for each
+example. With beta_k(s_k) = eta w_k, mu = eta sum_k w_k a_k(s_k), and lambda_i = V_i = 1 - sum_j mu_ij > 0, let
+
+    c = mu + V e^{theta*}.
+
+If c >= 0 it is a distribution in each block (sum_j mu_ij + V_i = 1), and (theta*, beta, lambda) satisfies all
+optimality conditions of (P): v = c - mu = V e^{theta*} is stationarity, the rest is complementary. So the optimum is
+P(theta*), exactly. Ties among the s_k, with beta spread over them, put theta* on a kink.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import networkx as nx
+import numpy as np
+from numpy.typing import NDArray
+
+from convexstruct.datasets.ring import EASY, ring
+from convexstruct.problems import GenerativeMargin
+from convexstruct.tolerances import LOW
+from convexstruct.verification.cases import Case, Instance
+
+HMM = "discriminative training of a hidden Markov model"
+NETWORK = "discriminative training of a Bayesian network"
+
+Vector = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+
+# -- built backwards ---------------------------------------------------------------------------------------------------
+
+
+def plant(problem: GenerativeMargin, theta: Vector, labellings: Sequence[Labels]) -> Instance:
+    """Choose eta and c so that theta is optimal with beta spread evenly over ``labellings`` (all best at theta).
+
+    eta is 0.8 of the largest value at which c >= 0 and V > 0 still hold.
+    """
+    features = problem.features
+    layout = problem.layout
+    unit = np.mean([features.counts(labels) for labels in labellings], axis=0) - problem.truth_counts
+    total = layout.block_sum(unit)
+    # c = eta unit + (1 - eta total) e^theta and V = 1 - eta total, both linear in eta.
+    fall = np.concatenate(((total[layout.block_of] * np.exp(theta) - unit) / np.exp(theta), total))
+    eta = 0.8 / float(np.max(fall, initial=1.0))
+    c = eta * unit + (1.0 - eta * total)[layout.block_of] * np.exp(theta)
+    planted = replace(problem, c=c, eta=eta)
+    return Instance(planted, planted.primal({"theta": theta}), {"theta": theta})
+
+
+def planted_hmm(seed: int) -> Instance:
+    """A random model, six sequences of unequal lengths."""
+    rng = np.random.default_rng([1, seed])
+    lengths = (1, 4, 5, 7, 8, 8)
+    symbols, states = sequences(rng, lengths, 3, 4)
+    problem = GenerativeMargin.hmm(symbols, states, 3, 4, eta=1.0)
+    theta = near_the_data(problem, rng)
+    return plant(problem, theta, [problem.features.best(theta, 1.0)[1]])
+
+
+def planted_kink(seed: int) -> Instance:
+    """States 1 and 2 look alike at theta*: wherever both are wrong they tie, and beta is spread over the ties."""
+    rng = np.random.default_rng([2, seed])
+    symbols, states = sequences(rng, (5, 5, 6, 7), 4, 3)
+    problem = GenerativeMargin.hmm(symbols, states, 4, 3, eta=1.0)
+    tables = {name: table.copy() for name, table in problem.layout.tables(near_the_data(problem, rng)).items()}
+    for name, axis in (("initial", 0), ("transition", 0), ("transition", 1), ("emission", 0)):
+        rows = np.moveaxis(tables[name], axis, 0)
+        rows[2] = rows[1]
+    stacked = np.concatenate([table.ravel() for table in tables.values()])
+    theta = np.asarray(stacked - problem.layout.block_logsumexp(stacked)[problem.layout.block_of])
+    best = problem.features.best(theta, 1.0)[1]
+    free = np.isin(best, (1, 2)) & ~np.isin(problem.features.truth, (1, 2))
+    spread = [np.where(free & (rng.random(best.size) < 0.5), 3 - best, best) for _ in range(8)]
+    return plant(problem, theta, [best, *spread])
+
+
+def planted_network(seed: int) -> Instance:
+    """A network with a hidden pair, and theta* at random."""
+    rng = np.random.default_rng([3, seed])
+    graph = diamond()
+    assignments = rng.integers(0, [graph.nodes[node]["states"] for node in graph], size=(8, len(graph)))
+    problem = GenerativeMargin.network(graph, assignments, ["class", "left"], eta=1.0)
+    theta = near_the_data(problem, rng)
+    return plant(problem, theta, [problem.features.best(theta, 1.0)[1]])
+
+
+def near_the_data(problem: GenerativeMargin, rng: np.random.Generator) -> Vector:
+    """theta of a model near the smoothed frequencies, so that few decisions are wrong and eta may be large."""
+    raw = np.log(problem.truth_counts + 0.5) + rng.normal(scale=0.1, size=problem.dimension)
+    return np.asarray(raw - problem.layout.block_logsumexp(raw)[problem.layout.block_of])
+
+
+# -- hidden Markov models ----------------------------------------------------------------------------------------------
+
+
+def sequences(
+    rng: np.random.Generator, lengths: Sequence[int], n_states: int, n_symbols: int
+) -> tuple[list[Labels], list[Labels]]:
+    """Symbols and states that agree more often than chance: symbol = state mod n_symbols, two times in three."""
+    states = [rng.integers(0, n_states, size=length) for length in lengths]
+    noise = [rng.integers(0, n_symbols, size=length) for length in lengths]
+    symbols = [np.where(rng.random(len(s)) < 2 / 3, s % n_symbols, other) for s, other in zip(states, noise)]
+    return symbols, states
+
+
+def enumerated(seed: int) -> Instance:
+    rng = np.random.default_rng([4, seed])
+    symbols, states = sequences(rng, (3, 4, 4, 2), 3, 3)
+    return Instance(GenerativeMargin.hmm(symbols, states, 3, 3, eta=0.3))
+
+
+def length_one(seed: int) -> Instance:
+    rng = np.random.default_rng([5, seed])
+    symbols, states = sequences(rng, (1, 1, 1, 1, 1), 4, 2)
+    return Instance(GenerativeMargin.hmm(symbols, states, 4, 2, eta=0.4))
+
+
+def ties(seed: int) -> Instance:
+    """Every example twice, every state equally often: many labellings are best at once."""
+    symbols = [np.array([0, 1, 0]), np.array([1, 0, 1])] * 2
+    states = [np.array([0, 1, 0]), np.array([1, 0, 1])] * 2
+    return Instance(GenerativeMargin.hmm(symbols, states, 2, 2, eta=0.5))
+
+
+def hidden_masks(seed: int) -> Instance:
+    rng = np.random.default_rng([6, seed])
+    symbols, states = sequences(rng, (5, 6, 3, 5), 3, 4)
+    hidden = [rng.random(len(s)) < 0.5 for s in states]
+    for mask in hidden:
+        mask[int(rng.integers(mask.size))] = True
+    return Instance(GenerativeMargin.hmm(symbols, states, 3, 4, eta=0.3, hidden=hidden))
+
+
+def weights(seed: int) -> Instance:
+    """Example weights, a cost matrix that is not symmetric, and a c that is not uniform."""
+    rng = np.random.default_rng([7, seed])
+    symbols, states = sequences(rng, (3, 4, 3, 4), 3, 3)
+    cost = rng.uniform(0.5, 2.0, size=(3, 3)) * (1 - np.eye(3))
+    c = {
+        "initial": rng.dirichlet(np.full(3, 3.0)),
+        "transition": rng.dirichlet(np.full(3, 3.0), size=3),
+        "emission": rng.dirichlet(np.full(3, 3.0), size=3),
+    }
+    each = rng.uniform(0.5, 3.0, size=4)
+    return Instance(GenerativeMargin.hmm(symbols, states, 3, 3, eta=0.2, c=c, loss=cost, weights=each))
+
+
+def large_eta(seed: int) -> Instance:
+    """The margin term outweighs c by far: probabilities near 0 at the optimum."""
+    rng = np.random.default_rng([8, seed])
+    symbols, states = sequences(rng, (4, 4, 3), 3, 3)
+    return Instance(GenerativeMargin.hmm(symbols, states, 3, 3, eta=20.0, loss="ring"))
+
+
+def middle(seed: int) -> Instance:
+    data = ring(30, length=20, n_states=6, noise=EASY, seed=seed + 11)
+    return Instance(
+        GenerativeMargin.hmm(data.symbols, data.states, data.n_states, data.n_symbols, eta=0.1, loss="ring")
+    )
+
+
+def small_ring(seed: int) -> Instance:
+    data = ring(20, length=12, n_states=5, noise=EASY, seed=seed + 1)
+    return Instance(
+        GenerativeMargin.hmm(data.symbols, data.states, data.n_states, data.n_symbols, eta=0.1, loss="ring")
+    )
+
+
+# -- Bayesian networks -------------------------------------------------------------------------------------------------
+
+
+def diamond() -> nx.DiGraph:
+    """class -> left, right -> below: hidden variables that meet in a child."""
+    graph = nx.DiGraph()
+    for node, states in (("class", 2), ("left", 3), ("right", 2), ("below", 3)):
+        graph.add_node(node, states=states)
+    graph.add_edges_from([("class", "left"), ("class", "right"), ("left", "below"), ("right", "below")])
+    return graph
+
+
+def network(seed: int) -> Instance:
+    """Another hidden set in every example."""
+    rng = np.random.default_rng([9, seed])
+    graph = diamond()
+    assignments = rng.integers(0, [graph.nodes[node]["states"] for node in graph], size=(6, len(graph)))
+    hidden = [["class"], ["left", "right"], ["class", "left"], ["below"], ["class", "below"], ["right"]]
+    return Instance(GenerativeMargin.network(graph, assignments, hidden, eta=0.3))
+
+
+def shared_tables(seed: int) -> Instance:
+    """Two slices of a dynamic network that share their tables; a tree of hidden variables."""
+    rng = np.random.default_rng([10, seed])
+    graph = nx.DiGraph()
+    for slot in range(2):
+        graph.add_node(("cause", slot), states=2, table="first" if slot == 0 else "next")
+        graph.add_node(("sign", slot), states=3, table="sign")
+    graph.add_edges_from([(("cause", 0), ("cause", 1)), (("cause", 0), ("sign", 0)), (("cause", 1), ("sign", 1))])
+    assignments = rng.integers(0, [graph.nodes[node]["states"] for node in graph], size=(6, len(graph)))
+    hidden = [("cause", 0), ("cause", 1)]
+    return Instance(GenerativeMargin.network(graph, assignments, hidden, eta=0.3))
+
+
+def naive_bayes(seed: int) -> Instance:
+    """The shape of the game-board experiment: one hidden class of three, many observed children, weighted rows."""
+    rng = np.random.default_rng([11, seed])
+    graph = nx.DiGraph()
+    graph.add_node("outcome", states=3)
+    for square in range(8):
+        graph.add_node(square, states=3)
+        graph.add_edge("outcome", square)
+    outcome = rng.integers(0, 3, size=40)
+    noise = rng.integers(0, 3, size=(40, 8))
+    squares = np.where(rng.random((40, 8)) < 0.4, outcome[:, None], noise)
+    counted = rng.integers(1, 4, size=40).astype(np.float64)
+    rows = np.column_stack((outcome, squares))
+    return Instance(GenerativeMargin.network(graph, rows, ["outcome"], eta=0.1, weights=counted))
+
+
+CASES: tuple[Case, ...] = (
+    Case(
+        "hmm-planted", HMM, "(2)-(9)", "the optimum is known by construction; lengths 1 to 8",
+        planted_hmm, "compact_dual",
+    ),
+    Case(
+        "hmm-planted-kink", HMM, "(2)-(9)", "the optimum is known and lies on a kink, multipliers spread over ties",
+        planted_kink, "compact_dual",
+    ),
+    Case(
+        "network-planted", NETWORK, "(2)-(9)", "the optimum is known by construction; two hidden variables",
+        planted_network, "primal",
+    ),
+    Case("hmm-enumerated", HMM, "(2)-(5)", "all assignments written out; lengths 2 to 4", enumerated, "primal"),
+    Case("hmm-length-one", HMM, "(2)-(5)", "no transition is ever used", length_one, "dual"),
+    Case("hmm-ties", HMM, "(2)-(5)", "equal examples and symmetric states: ties everywhere", ties, "entropy_dual"),
+    Case("hmm-hidden-masks", HMM, "(2)-(5)", "some states are observed, others hidden", hidden_masks, "primal"),
+    Case(
+        "hmm-weights", HMM, "(2)-(9)", "example weights, a cost matrix that is not symmetric, c not uniform",
+        weights, "dual_beta",
+    ),
+    Case("hmm-large-eta", HMM, "(2)-(5)", "margins outweigh c, probabilities near zero", large_eta, "entropy_dual"),
+    Case("network-mixed", NETWORK, "(2)-(5)", "another hidden set in every example", network, "entropy_dual"),
+    Case("network-shared", NETWORK, "(6)-(9)", "tables shared between nodes", shared_tables, "dual_beta"),
+    Case("network-naive", NETWORK, "(2)-(5)", "one hidden class, weighted rows", naive_bayes, "primal", quick=False),
+    Case(
+        "hmm-ring-cuts", HMM, "(2)-(5)", "constraint generation on the ring, 20 sequences of 12 steps",
+        small_ring, "n_slack", accuracy=LOW.gap, quick=False, open=False,
+    ),
+    Case(
+        "hmm-ring-middle", HMM, "(8)-(9)", "the compact dual on the ring, 30 sequences of 20 steps",
+        middle, "compact_dual", quick=False, open=False,
+    ),
+)  # fmt: skip

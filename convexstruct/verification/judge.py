@@ -1,0 +1,117 @@
+"""The judgement of an answer: feasible by how much, optimal to what gap, which profile it meets, or what is wrong.
+
+A bare primal point is enough: its objective is computed here, and the stored bracket supplies the bound below it. A
+dual point earns a bound of its own, which must not contradict the bracket. What a solver claims is compared with what
+the problem computes; a claim is never evidence.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from convexstruct.certificates import Certificate, Problem, certify, relative_gap
+from convexstruct.tolerances import HIGH, Profile, met
+from convexstruct.verification.isolation import Answer
+from convexstruct.verification.outcome import Fast, Reference, Verdict
+
+
+def judge(
+    problem: Problem, reference: Reference, answer: Answer, wanted: Profile, name: str
+) -> tuple[Fast, Verdict, str, str | None]:
+    """(what was reached, verdict, the reason in one sentence, the strictest profile met).
+
+    ``problem`` must be another copy than the one the solver was given.
+    """
+    blank = Fast(name, iterations=answer.iterations, seconds=answer.seconds)
+    if answer.changed:
+        return blank, "failed", "changes its input: the problem is another one after the call", None
+    if answer.trouble:
+        return blank, "failed", answer.trouble, None
+    try:
+        point = problem.as_point(answer.point)
+    except ValueError as error:
+        return blank, "failed", f"returns the wrong shape: {error}", None
+    if any(np.isnan(value).any() for value in point.values()):
+        return blank, "failed", "returns NaN", None
+    certificate = certify(problem, point)
+    reached = Fast(
+        name, certificate.primal, reference.lower_bound, relative_gap(certificate.primal, reference.lower_bound),
+        answer.iterations, answer.seconds,
+    )  # fmt: skip
+    if certificate.infeasibility > wanted.feasibility:
+        worst = max(certificate.residuals, key=lambda key: certificate.residuals[key])
+        return reached, "failed", f"is infeasible: {worst} by {certificate.residuals[worst]:.2g}", None
+    if not math.isfinite(certificate.primal):
+        return reached, "failed", "returns a point whose objective is not finite", None
+    scale = max(1.0, abs(certificate.primal))
+    wrong = _contradiction(answer, reference, certificate, wanted, scale)
+    own = -math.inf
+    if not wrong and answer.dual_point is not None:
+        own, wrong = _dual(problem, point, answer, HIGH.gap * scale)
+    if wrong:
+        return reached, "failed", wrong, None
+    if not math.isfinite(max(own, reference.lower_bound)):
+        return (
+            reached,
+            "unverified",
+            "no certificate exists for this problem: nothing is claimed about optimality",
+            None,
+        )
+    slack = HIGH.gap * scale
+    if certificate.primal < reference.lower_bound - slack or own > reference.upper_bound + slack:
+        return reached, "unverified", "contradicts the stored bracket with a valid certificate: please report it", None
+    lower = max(own, reference.lower_bound)
+    # Within rounding of the optimum the difference may come out negative; it is no gap then.
+    gap = max(relative_gap(certificate.primal, lower), 0.0)
+    reached = Fast(name, certificate.primal, lower, gap, answer.iterations, answer.seconds)
+    reaches = met(gap, certificate.infeasibility)
+    bound = "by its own dual point" if own >= reference.lower_bound else "by the stored bound"
+    feasible = "feasible" if certificate.infeasibility == 0 else f"feasible to {certificate.infeasibility:.1g}"
+    if gap > wanted.gap:
+        return (
+            reached,
+            "failed",
+            f"{feasible}, but {gap:.1e} (relative) above the optimum, wanted {wanted.gap:.0e}",
+            reaches,
+        )
+    return reached, "verified", f"{feasible}, optimal to {gap:.1e} {bound}: meets {reaches or wanted.name}", reaches
+
+
+def _contradiction(
+    answer: Answer, reference: Reference, certificate: Certificate, wanted: Profile, scale: float
+) -> str:
+    """What a solver claims against what is known; "" if nothing is wrong."""
+    # A point that is feasible only to the tolerance may lie below the optimum by as much.
+    slack = (HIGH.gap if certificate.infeasibility == 0 else wanted.gap) * scale
+    if answer.primal < reference.lower_bound - slack:
+        return (
+            f"is too good to be true: claims the value {answer.primal:.9g}, "
+            f"the optimum is at least {reference.lower_bound:.9g}"
+        )
+    if answer.lower_bound > reference.upper_bound + HIGH.gap * scale:
+        return (
+            f"is too good to be true: claims the lower bound {answer.lower_bound:.9g}, "
+            f"the optimum is at most {reference.upper_bound:.9g}"
+        )
+    apart = min(abs(answer.primal - certificate.primal), abs(answer.primal - certificate.claimed))
+    if math.isfinite(answer.primal) and apart > slack:
+        return f"claims the value {answer.primal:.9g}, its point has {certificate.primal:.9g}"
+    return ""
+
+
+def _dual(problem: Problem, point: Mapping[str, np.ndarray], answer: Answer, slack: float) -> tuple[float, str]:
+    """The bound that the dual point earns, and what is wrong with it."""
+    try:
+        certificate = certify(problem, point, answer.dual_point)
+    except ValueError as error:
+        return -math.inf, f"returns a dual point that cannot be read: {error}"
+    own = certificate.lower_bound
+    if own == -math.inf:
+        outside = [f"{key} by {value:.2g}" for key, value in certificate.dual_residuals.items() if value > 0]
+        return own, f"returns a dual point that proves nothing: {', '.join(outside) or 'its value is not finite'}"
+    if answer.lower_bound > own + slack:
+        return own, f"claims the lower bound {answer.lower_bound:.9g}, its dual point proves only {own:.9g}"
+    return own, ""

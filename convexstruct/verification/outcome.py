@@ -1,0 +1,189 @@
+"""What verification says: one `Row` a case, an `Outcome` for the run; as strict JSON, as a table, in a notebook."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from convexstruct.solution import Trace
+
+Verdict = Literal["verified", "failed", "unverified"]
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The optimum a formulation gives, and a bracket around it.
+
+    formulation, solver : who said it. status : in that solver's words; only "optimal" counts. value : its optimum.
+    seconds : building, compiling and solving. lower_bound, upper_bound : certified bracket of the optimum, -inf and inf
+    where there is none. version : of the solver, where the reference was stored.
+    """
+
+    formulation: str
+    solver: str
+    status: str
+    value: float
+    seconds: float
+    lower_bound: float = -math.inf
+    upper_bound: float = math.inf
+    version: str = ""
+
+    @property
+    def accurate(self) -> bool:
+        return self.status == "optimal" and math.isfinite(self.value)
+
+
+@dataclass(frozen=True)
+class Fast:
+    """What the solver on trial reached, as `certify` sees it."""
+
+    solver: str
+    primal: float = math.inf
+    lower_bound: float = -math.inf
+    gap: float = math.inf
+    iterations: int | None = None
+    seconds: float = math.nan
+
+
+@dataclass(frozen=True)
+class Row:
+    """One case: reference against fast path, and the verdict with its reason in one sentence."""
+
+    family: str
+    system: str
+    case: str
+    paper: str
+    equations: str
+    reference: Reference
+    fast: Fast
+    verdict: Verdict
+    note: str
+    profile: str | None = None
+    trace: Trace | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def ratio(self) -> float:
+        """Seconds of the reference over seconds of the fast path; NaN unless both were measured in this run."""
+        measured = self.reference.seconds > 0 and self.fast.seconds > 0 and not self.reference.version
+        return self.reference.seconds / self.fast.seconds if measured else math.nan
+
+    def as_json(self) -> dict[str, Any]:
+        """The row as ``convexstruct verify --json`` prints it; what is not finite is null."""
+        reference, fast = self.reference, self.fast
+        shown = {
+            "family": self.family,
+            "system": self.system,
+            "case": self.case,
+            "paper": self.paper,
+            "equations": self.equations,
+            "reference": {
+                "formulation": reference.formulation,
+                "solver": reference.solver,
+                "status": reference.status,
+                "value": reference.value,
+                "seconds": reference.seconds,
+            },
+            "fast": {
+                "solver": fast.solver,
+                "primal": fast.primal,
+                "lower_bound": fast.lower_bound,
+                "gap": fast.gap,
+                "iterations": fast.iterations,
+                "seconds": fast.seconds,
+            },
+            "ratio": self.ratio,
+            "verdict": self.verdict,
+            "note": self.note,
+        }
+        strict: dict[str, Any] = finite(shown)
+        return strict
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """All rows of a run, and what was left out of it, each in one sentence."""
+
+    rows: Sequence[Row]
+    left_out: Sequence[str] = ()
+    title: str = "convexstruct verify"
+
+    @property
+    def ok(self) -> bool:
+        """Whether something ran and every row is verified."""
+        return bool(self.rows) and all(row.verdict == "verified" for row in self.rows)
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def as_json(self) -> dict[str, Any]:
+        return {"ok": self.ok, "rows": [row.as_json() for row in self.rows], "left_out": list(self.left_out)}
+
+    def count(self) -> str:
+        """E.g. "12 verified, 1 failed"."""
+        counted = {v: sum(row.verdict == v for row in self.rows) for v in ("verified", "failed", "unverified")}
+        return ", ".join(f"{n} {verdict}" for verdict, n in counted.items() if n) or "nothing ran"
+
+    def cells(self) -> tuple[list[str], list[list[str]]]:
+        """Headings and rows of the table, as text."""
+        heads = ["case", "reference", "lower bound", "primal", "gap", "seconds", "ratio", "verdict", "note"]
+        return heads, [
+            [
+                row.case,
+                number(row.reference.value, 9),
+                number(row.fast.lower_bound, 9),
+                number(row.fast.primal, 9),
+                number(row.fast.gap, 2),
+                number(row.fast.seconds, 2),
+                number(row.ratio, 2),
+                row.verdict,
+                row.note,
+            ]
+            for row in self.rows
+        ]
+
+    def __repr__(self) -> str:
+        heads, rows = self.cells()
+        widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads) - 1)]
+        lines = ["  ".join([*(cell.ljust(w) for cell, w in zip(row, widths)), row[-1]]) for row in [heads, *rows]]
+        return "\n".join([f"{self.title}: {self.count()}", *lines])
+
+    def _repr_html_(self) -> str:
+        heads, rows = self.cells()
+        head = "".join(f"<th>{html.escape(cell)}</th>" for cell in heads)
+        body = "".join("<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in row) + "</tr>" for row in rows)
+        title = html.escape(f"{self.title}: {self.count()}")
+        return f"<p><b>{title}</b></p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def number(value: float, digits: int) -> str:
+    """``value`` in so many digits; a dash if it is not finite."""
+    return f"{value:.{digits}g}" if math.isfinite(value) else "-"
+
+
+def finite(value: Any) -> Any:
+    """``value`` for strict JSON: mappings, lists, text and finite numbers; NaN and infinity become None."""
+    if isinstance(value, Mapping):
+        return {str(key): finite(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(part) for part in value]
+    if value is None or isinstance(value, (str, bool, int)):
+        return value
+    if isinstance(value, (np.ndarray, np.generic)):
+        return finite(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return str(value)
+
+
+def strict_json(value: Any) -> str:
+    """One JSON object without NaN or Infinity tokens."""
+    return json.dumps(finite(value), allow_nan=False, ensure_ascii=False)

@@ -1,0 +1,53 @@
+"""The registry of systems: what the package can state, solve and reproduce, and where each is written down."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class System:
+    """One system of a paper.
+
+    name : as it is called in prose. family : the file in problems/, models/ and verification/. paper, equations : where
+    it stands. formulation : the names of its formulations in ``convexstruct.models.<family>.FORMULATIONS``.
+    solvers : class names in ``convexstruct.solvers``. experiments : names that ``convexstruct reproduce`` takes.
+    """
+
+    name: str
+    family: str
+    paper: str
+    equations: str
+    formulation: tuple[str, ...]
+    solvers: tuple[str, ...]
+    experiments: tuple[str, ...] = ()
+
+    def row(self) -> dict[str, Any]:
+        """The system as JSON has it."""
+        shown = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+        return {**shown, "formulation": ", ".join(f"{self.family}.{name}" for name in self.formulation)}
+
+
+PAPER_0 = "Yu, Bertsekas, Rousu: An efficient discriminative training method for generative models"
+
+SYSTEMS: tuple[System, ...] = (
+    System(
+        name="discriminative training of a hidden Markov model",
+        family="generative_margin",
+        paper=PAPER_0,
+        equations="(2)-(26)",
+        formulation=(),
+        solvers=(),
+        experiments=(),
+    ),
+    System(
+        name="discriminative training of a Bayesian network",
+        family="generative_margin",
+        paper=PAPER_0,
+        equations="(2)-(26)",
+        formulation=(),
+        solvers=(),
+        experiments=(),
+    ),
+)
