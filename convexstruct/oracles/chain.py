@@ -25,6 +25,10 @@ Labels = NDArray[np.int64]
 
 #: Work of one block of chains is kept near this many numbers, so that it stays in the cache.
 BLOCK = 1 << 17
+#: Chains taken at a time at least, so that rows stay long.
+LEAST = 16
+#: A regret beyond this many nats counts for nothing in double precision.
+NEGLIGIBLE = 60.0
 #: Log-domain messages below this (relative to the largest term that entered them) are recomputed exactly.
 UNDERFLOW = -640.0
 #: Up to this range of the edge scores no posterior that rescaled messages lose can exceed e^-45.
@@ -48,40 +52,25 @@ class ChainSums:
 def viterbi(chains: Chains, node: Scores, edge: Scores) -> tuple[Scores, Labels]:
     """The best labelling of each chain: max over labellings of the sum of node and edge scores.
 
+    Forward max-messages, then the labels are read backwards, comparing once more only what leads to the label chosen.
     Returns the best scores (N,), in the caller's order of chains, and the labels (P,), packed.
     """
-    n_labels = node.shape[1]
-    into = np.ascontiguousarray(edge.T)  # into[current, previous]: the maximum runs over a contiguous axis
-    back = np.zeros((chains.n_positions, n_labels), dtype=np.int32)
-    block = max(1, BLOCK // (n_labels * n_labels))
-    best = node[chains.rows(0)].copy()
-    final = np.empty((chains.n_chains, n_labels))
+    message = node.T.copy()  # chains run along the last axis, so that every operation is a long row
+    block = max(1, BLOCK // edge.size)
     for t in range(1, chains.n_steps):
-        n, begin = int(chains.active[t]), int(chains.start[t])
-        final[n : chains.active[t - 1]] = best[n:]
-        following = np.empty((n, n_labels))
+        before, begin, n = int(chains.start[t - 1]), int(chains.start[t]), int(chains.active[t])
         for low in range(0, n, block):
-            high = min(n, low + block)
-            candidates = best[low:high, None, :] + into[None]
-            choice = candidates.argmax(axis=2)
-            back[begin + low : begin + high] = choice
-            following[low:high] = np.take_along_axis(candidates, choice[:, :, None], axis=2)[:, :, 0]
-        best = following + node[begin : begin + n]
-    final[: len(best)] = best
-    sorted_last = final.argmax(axis=1)
-    scores = np.empty(chains.n_chains)
-    scores[chains.order] = final[np.arange(chains.n_chains), sorted_last]
+            some = slice(low, min(n, low + block))
+            arriving = message[:, None, before + some.start : before + some.stop] + edge[:, :, None]
+            message[:, begin + some.start : begin + some.stop] += arriving.max(axis=0)
     labels = np.empty(chains.n_positions, dtype=np.int64)
-    current = sorted_last
+    scores = message[:, chains.last].max(axis=0)
+    current = np.zeros(0, dtype=np.int64)
     for t in range(chains.n_steps - 1, -1, -1):
-        n, begin = int(chains.active[t]), int(chains.start[t])
-        here = sorted_last[:n].copy()
-        if t + 1 < chains.n_steps:
-            follow = int(chains.active[t + 1])
-            rows = int(chains.start[t + 1]) + np.arange(follow)
-            here[:follow] = back[rows, current]
-        labels[begin : begin + n] = here
-        current = here
+        arriving = message[:, chains.rows(t)].copy()
+        arriving[:, : len(current)] += edge[:, current]
+        current = arriving.argmax(axis=0)
+        labels[chains.rows(t)] = current
     return scores, labels
 
 
@@ -160,44 +149,110 @@ def _pairs(chains: Chains, alpha: Scores, message: Scores, weights: Scores | Non
 
 
 def log_domain(chains: Chains, node: Scores, edge: Scores, weights: Scores | None = None) -> ChainSums:
-    """Forward-backward on log messages: exact at every temperature.
+    """Forward-backward in the log domain, measured against the best completion: exact at every temperature.
 
-    Each message is ln(e^a W) with a and W shifted to have maximum 0; entries that come out below `UNDERFLOW` may have
-    lost terms, and those alone are recomputed by logsumexp.
+    Backward max-messages m_t(s), the best score of what follows label s at step t, turn each step into regrets
+
+        r_t(s', s) = edge(s', s) + node_t(s) + m_t(s) - m_{t-1}(s') <= 0,    max over s of r_t(s', s) = 0.
+
+    The score of a labelling is the best score less the regrets along it, so a step with a regret beyond `NEGLIGIBLE`
+    (e^-60 = 9e-27) leads to labellings that do not count in double precision, and is left out. What remains are plain
+    sums of products of e^r, rescaled at each step. Chains are taken in blocks whose steps fit into the cache.
     """
-    forward = np.empty_like(node)
-    for t in range(chains.n_steps):
-        rows = chains.rows(t)
-        if t:
-            before = int(chains.start[t - 1])
-            forward[rows] = node[rows] + _log_product(forward[before : before + int(chains.active[t])], edge)
-        else:
-            forward[rows] = node[rows]
-    backward = np.zeros_like(node)
-    reverse = np.ascontiguousarray(edge.T)
+    block = max(LEAST, BLOCK // edge.size)
+    log_partition = np.empty(chains.n_chains)
+    by_label = np.ascontiguousarray(node.T)  # chains run along the last axis, so that every operation is a long row
+    posterior = np.empty_like(by_label)
     pairs = np.zeros_like(edge)
-    final = forward[chains.last]
-    top = final.max(axis=1)
-    log_partition = top + np.log(np.exp(final - top[:, None]).sum(axis=1))
-    by_row = log_partition[chains.chain]
+    for low in range(0, chains.n_chains, block):
+        high = min(chains.n_chains, low + block)
+        steps = [
+            slice(int(start) + low, int(start) + min(high, int(active)))
+            for start, active in zip(chains.start, chains.active)
+            if active > low
+        ]
+        share = None if weights is None else weights[chains.order[low:high]]
+        top, regret = _regrets(by_label, edge, steps)
+        logs, added = _sum_regrets(top, regret, steps, share, posterior)
+        log_partition[chains.order[low:high]] = logs
+        pairs += added
+    return ChainSums(log_partition, np.ascontiguousarray(posterior.T), pairs)
+
+
+def kernels(chains: Chains, node: Scores, edge: Scores) -> tuple[Scores, list[Scores]]:
+    """The Gibbs distribution as a Markov chain run forwards: exact at every temperature.
+
+    Returns the posterior of each label at each packed position (P, S), and for each step t >= 1 the probabilities
+    (n, S, S) of a label given the previous one, for the n chains still running (rows of unreachable labels are zero).
+    """
+    by_label = np.ascontiguousarray(node.T)
+    steps = [chains.rows(t) for t in range(chains.n_steps)]
+    top, regret = _regrets(by_label, edge, steps)
+    beta = np.ones((len(top), steps[-1].stop - steps[-1].start))
+    forward = [np.zeros((0, len(top), len(top)))] * len(steps)
+    for t in range(len(steps) - 1, 0, -1):
+        step = regret[t] * beta
+        arriving = step.sum(axis=1)
+        step /= np.where(arriving > 0, arriving, 1.0)[:, None, :]
+        forward[t] = np.ascontiguousarray(step.transpose(2, 0, 1))
+        beta = np.ones((len(top), steps[t - 1].stop - steps[t - 1].start))
+        beta[:, : arriving.shape[1]] = arriving / arriving.max(axis=0)
+    posterior = np.empty_like(node)
+    first = np.exp(top - top.max(axis=0)) * beta
+    posterior[steps[0]] = (first / first.sum(axis=0)).T
+    for t in range(1, len(steps)):
+        before = posterior[steps[t - 1]][: len(forward[t])]
+        posterior[steps[t]] = np.matmul(before[:, None, :], forward[t])[:, 0, :]
+    return posterior, forward
+
+
+def _regrets(node: Scores, edge: Scores, steps: list[slice]) -> tuple[Scores, list[Scores]]:
+    """Scores of the best labelling through each first label (S, n), and e^regret (S, S, n) of each later step."""
     n_labels = edge.shape[0]
-    block = max(1, BLOCK // (n_labels * n_labels))
-    for t in range(chains.n_steps - 1, 0, -1):
-        rows = chains.rows(t)
-        before, n = int(chains.start[t - 1]), int(chains.active[t])
-        message = node[rows] + backward[rows]
-        backward[before : before + n] = _log_product(message, reverse)
-        for low in range(0, n, block):
-            high = min(n, low + block)
-            joint = forward[before + low : before + high, :, None] + edge[None]
-            joint += message[low:high, None, :]
-            joint -= by_row[before + low : before + high, None, None]
-            np.exp(joint, out=joint)
-            if weights is not None:
-                joint *= weights[chains.order[low:high], None, None]
-            pairs += joint.sum(axis=0)
-    posterior = np.exp(forward + backward - by_row[:, None])
-    return ChainSums(log_partition, posterior, pairs)
+    regret = [np.zeros((n_labels, n_labels, 0))] * len(steps)
+    future = np.zeros((n_labels, steps[-1].stop - steps[-1].start))
+    for t in range(len(steps) - 1, 0, -1):
+        step = edge[:, :, None] + (node[:, steps[t]] + future)
+        best = step.max(axis=1)
+        step -= np.where(np.isfinite(best), best, 0.0)[:, None, :]
+        regret[t] = np.exp(step, where=step > -NEGLIGIBLE, out=np.zeros_like(step))
+        future = np.zeros((n_labels, steps[t - 1].stop - steps[t - 1].start))
+        future[:, : best.shape[1]] = best
+    return node[:, steps[0]] + future, regret
+
+
+def _sum_regrets(
+    top: Scores, regret: list[Scores], steps: list[slice], share: Scores | None, posterior: Scores
+) -> tuple[Scores, Scores]:
+    """Log partition functions (n,) and expected pairs (S, S) of a block; its columns of ``posterior`` are filled."""
+    best = top.max(axis=0)
+    logs = best.copy()
+    alpha = np.exp(top - best)
+    for t, columns in enumerate(steps):
+        n = columns.stop - columns.start
+        if t:
+            alpha = np.einsum("in,ijn->jn", alpha[:, :n], regret[t])
+        total = alpha.sum(axis=0)
+        alpha /= total
+        logs[:n] += np.log(total)
+        posterior[:, columns] = alpha
+    pairs = np.zeros((len(top), len(top)))
+    beta = np.ones_like(alpha)
+    for t in range(len(steps) - 1, -1, -1):
+        n = steps[t].stop - steps[t].start
+        if beta.shape[1] < n:  # chains that end here join
+            beta = np.concatenate((beta, np.ones((len(top), n - beta.shape[1]))), axis=1)
+        here = posterior[:, steps[t]]
+        here *= beta
+        here /= here.sum(axis=0)
+        if t:
+            before = posterior[:, steps[t - 1]][:, :n]
+            arriving = np.einsum("ijn,jn->in", regret[t], beta)
+            total = (before * arriving).sum(axis=0)
+            beta /= total if share is None else total / share[:n]
+            pairs += np.einsum("in,ijn,jn->ij", before, regret[t], beta)
+            beta = arriving / arriving.max(axis=0)
+    return logs, pairs
 
 
 def _log_product(message: Scores, edge: Scores) -> Scores:
