@@ -1,1 +1,260 @@
-"""Maps over shards of examples on any ``concurrent.futures.Executor``."""
+"""Examples cut into shards, on any ``concurrent.futures.Executor``: one map over shards, then one sum of small vectors.
+
+`sharded` returns the same problem with its feature map cut into shards; `convexstruct.solvers.solve(..., executor=)`
+calls it. Threads, processes here, or a Dask cluster's ``client.get_executor()`` serve alike.
+
+A shard goes to a worker once. A task carries the shard's key only; a worker that does not hold that shard says so, is
+sent it, and keeps it. So nothing has to be set up in a worker before, and one that was replaced is served like a new
+one. A task that fails, because its worker died or the executor broke, is done again in this process, with a warning in
+the log; an error in the work itself is met again here and raised.
+
+Values are those of the serial feature map: examples do not depend on each other, and only the sums of expected counts
+are taken in another order (equal up to rounding).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import uuid
+from collections import OrderedDict
+from collections.abc import Sequence
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import singledispatch
+from itertools import pairwise
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from convexstruct.certificates import Problem
+from convexstruct.features import Counts, Expected, HMMCounts, NetworkCounts
+from convexstruct.graphs import Index, TableLayout, chains
+
+Vector = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+logger = logging.getLogger(__name__)
+
+#: Shards a worker keeps; beyond that the one not used for longest is dropped, and sent again if it is asked for.
+KEPT = 64
+
+
+@runtime_checkable
+class Shardable(Protocol):
+    """A problem whose examples stand behind one feature map, a field ``features`` of a dataclass."""
+
+    @property
+    def features(self) -> Counts: ...
+
+
+Shared = TypeVar("Shared", bound=Problem)
+
+
+def sharded(problem: Shared, executor: Executor, n_shards: int | None = None) -> Shared:
+    """The same problem with its examples in shards that ``executor`` works on.
+
+    Parameters
+    ----------
+    problem : any dataclass with a field ``features`` (`Shardable`) that `part` can cut.
+    executor : where the shards are worked on; it stays the caller's, who also shuts it down.
+    n_shards : how many (default: one a processor of this machine; say so for a cluster), at most one an example.
+
+    Raises
+    ------
+    ValueError
+        If the problem has no examples behind a feature map, or ``n_shards`` is less than 1.
+    """
+    if not (dataclasses.is_dataclass(problem) and isinstance(problem, Shardable)):
+        raise ValueError(f"executor is of no use for the family {problem.family!r}: it has no shards of examples")
+    features = shard(problem.features, executor, n_shards)
+    replaced: Shared = dataclasses.replace(problem, features=features)
+    return replaced
+
+
+def shard(features: Counts, executor: Executor, n_shards: int | None = None) -> ShardedCounts:
+    """Cut a feature map into shards with about as many hidden variables each."""
+    if n_shards is None:
+        n_shards = os.cpu_count() or 1
+    if n_shards < 1:
+        raise ValueError(f"n_shards is {n_shards}, wanted at least 1")
+    first = np.searchsorted(features.example, np.arange(features.n_examples + 1))
+    wanted = np.linspace(0, features.n_hidden, min(n_shards, features.n_examples) + 1)[1:-1]
+    cuts = np.unique(np.concatenate(([0], np.searchsorted(first, wanted), [features.n_examples])))
+    parts = tuple(part(features, int(low), int(high)) for low, high in pairwise(cuts))
+    return ShardedCounts(features, parts, executor)
+
+
+@singledispatch
+def part(features: Counts, low: int, high: int) -> Counts:
+    """The feature map of the examples low .. high - 1. A new kind of feature map registers how it is cut."""
+    raise ValueError(f"executor is of no use for {type(features).__name__}: it cannot be cut between examples")
+
+
+@part.register
+def _(features: HMMCounts, low: int, high: int) -> Counts:
+    inside = (features.example >= low) & (features.example < high)
+    layout = chains(features.chains.lengths[low:high])
+    rows = features.chains.flat[inside][layout.packed]  # the rows of the whole, in the packed order of the part
+    observed = np.zeros(features.n_hidden, dtype=bool)
+    observed[features.observed] = True
+    return dataclasses.replace(
+        features,
+        chains=layout,
+        symbols=features.symbols[rows],
+        states=features.states[rows],
+        loss_row=features.loss_row[rows],
+        observed=np.flatnonzero(observed[rows]).astype(np.intp),
+        weights=features.weights[low:high],
+    )
+
+
+@part.register
+def _(features: NetworkCounts, low: int, high: int) -> Counts:
+    inside = (features.example >= low) & (features.example < high)
+    first = int(np.searchsorted(features.example, low))
+    groups = []
+    for group in features.groups:
+        some = (group.examples >= low) & (group.examples < high)
+        if some.any():
+            factors = tuple(dataclasses.replace(factor, base=factor.base[some]) for factor in group.factors)
+            places = group.places[some] - first
+            groups.append(
+                dataclasses.replace(group, examples=group.examples[some] - low, places=places, factors=factors)
+            )
+    return dataclasses.replace(
+        features,
+        assignments=features.assignments[low:high],
+        example=features.example[inside] - low,
+        node=features.node[inside],
+        groups=tuple(groups),
+        weights=features.weights[low:high],
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class ShardedCounts:
+    """A feature map (`convexstruct.features.Counts`) whose oracles run on shards.
+
+    whole : the feature map of all examples; what is cheap, and sampling, which must not depend on the cut, runs on it.
+    shards : those of some examples each, in order. executor : where they are worked on.
+    """
+
+    whole: Counts
+    shards: tuple[Counts, ...]
+    executor: Executor
+    _key: str = field(default_factory=lambda: uuid.uuid4().hex, init=False)
+
+    @property
+    def tables(self) -> TableLayout:
+        return self.whole.tables
+
+    @property
+    def n_examples(self) -> int:
+        return self.whole.n_examples
+
+    @property
+    def n_hidden(self) -> int:
+        return self.whole.n_hidden
+
+    @property
+    def weights(self) -> Vector:
+        return self.whole.weights
+
+    @property
+    def truth(self) -> Labels:
+        return self.whole.truth
+
+    @property
+    def example(self) -> Index:
+        return self.whole.example
+
+    @property
+    def cards(self) -> Index:
+        return self.whole.cards
+
+    @property
+    def free(self) -> NDArray[np.bool_]:
+        return self.whole.free
+
+    @property
+    def max_loss(self) -> Vector:
+        return self.whole.max_loss
+
+    def best(self, theta: Vector, loss_weight: float = 1.0) -> tuple[Vector, Labels]:
+        values, labels = zip(*self._map("best", theta, loss_weight))
+        return np.concatenate(values), np.concatenate(labels)
+
+    def expected(self, theta: Vector, loss_weight: float = 1.0) -> Expected:
+        parts: Sequence[Expected] = self._map("expected", theta, loss_weight)
+        counts = np.sum([part.counts for part in parts], axis=0)
+        return Expected(np.concatenate([p.log_partition for p in parts]), counts, sum(p.loss for p in parts))
+
+    def sample(self, theta: Vector, loss_weight: float, rng: np.random.Generator) -> Labels:
+        return self.whole.sample(theta, loss_weight, rng)
+
+    def counts(self, labels: Labels, share: Vector | None = None) -> Vector:
+        return self.whole.counts(labels, share)
+
+    def counts_each(self, labels: Labels) -> sp.csr_array:
+        return self.whole.counts_each(labels)
+
+    def loss(self, labels: Labels) -> Vector:
+        return self.whole.loss(labels)
+
+    def _map(self, method: str, *arguments: Any) -> list[Any]:
+        """``method(*arguments)`` of every shard, in order."""
+        if isinstance(self.executor, ThreadPoolExecutor):  # one memory: nothing is sent, nothing kept
+            waiting = [self._submit(_call, s, method, arguments) for s in self.shards]
+            return [self._result(f, i, method, arguments) for i, f in enumerate(waiting)]
+        waiting = [self._submit(_work, (self._key, i), None, method, arguments) for i in range(len(self.shards))]
+        answers = [self._result(f, i, method, arguments) for i, f in enumerate(waiting)]
+        unknown = [i for i, answer in enumerate(answers) if isinstance(answer, _Unknown)]
+        again = [self._submit(_work, (self._key, i), self.shards[i], method, arguments) for i in unknown]
+        for i, future in zip(unknown, again):
+            answers[i] = self._result(future, i, method, arguments)
+        return answers
+
+    def _submit(self, *task: Any) -> Future[Any] | None:
+        """The task's future, or None where the executor takes none any more."""
+        try:
+            return self.executor.submit(*task)
+        except (BrokenExecutor, RuntimeError):  # RuntimeError: it was shut down
+            return None
+
+    def _result(self, future: Future[Any] | None, shard: int, method: str, arguments: tuple[Any, ...]) -> Any:
+        if future is not None:
+            try:
+                return future.result()
+            except Exception as error:  # any: what fails there is done here, and fails here too if it must
+                logger.warning("shard %d: %s failed in a worker (%r); it is done here", shard, method, error)
+        else:
+            logger.warning("shard %d: the executor takes no more work; %s is done here", shard, method)
+        return _call(self.shards[shard], method, arguments)
+
+
+@dataclass(frozen=True)
+class _Unknown:
+    """A worker's answer when it does not hold the shard it was asked about."""
+
+
+_held: OrderedDict[tuple[str, int], Counts] = OrderedDict()
+
+
+def _work(key: tuple[str, int], sent: Counts | None, method: str, arguments: tuple[Any, ...]) -> Any:
+    """In a worker: ``method(*arguments)`` of the shard called ``key``, kept here or sent along."""
+    held = _held.get(key, sent)
+    if held is None:
+        return _Unknown()
+    _held[key] = held
+    _held.move_to_end(key)
+    while len(_held) > KEPT:
+        _held.popitem(last=False)
+    return _call(held, method, arguments)
+
+
+def _call(features: Counts, method: str, arguments: tuple[Any, ...]) -> Any:
+    return getattr(features, method)(*arguments)
