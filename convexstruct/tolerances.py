@@ -33,7 +33,7 @@ SUM_TO_ONE = 1e-6
 #: A dual weight below minus this, or a sum of weights above one plus this, is an infeasible dual point, not rounding.
 DUAL_ROUNDING = 1e-9
 #: What a first-order solver (SCS) is asked for when it serves as a reference, absolute and relative.
-REFERENCE_ACCURACY = 1e-9
+REFERENCE_ACCURACY = 1e-8
 #: How far the posteriors of the rescaled forward-backward may be from summing to one before it is not trusted.
 POSTERIOR = 1e-9
 

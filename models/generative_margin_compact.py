@@ -10,6 +10,7 @@ from __future__ import annotations
 import cvxpy as cp
 import numpy as np
 
+from convexstruct.features.decomposition import mixture
 from convexstruct.features.polytope import local_polytope
 from convexstruct.models.formulation import Formulation, Recovered, equation
 from convexstruct.models.generative_margin import at_parameters, block_entropy, entry, eta_parameter
@@ -29,7 +30,7 @@ def compact_dual(problem: GenerativeMargin) -> Formulation:
     Only d exponential cones, however many assignments there are.
 
     Source: ours, from paper 0, (8)-(9). Variables z (n,), mu (d,), v (d,); parameter eta. The multiplier of
-    mu = eta (M z - c*) is theta.
+    mu = eta (M z - c*) is theta; the witness is z taken apart into labellings.
     """
     polytope = local_polytope(problem.features)
     n_sums = problem.n_examples
@@ -55,7 +56,8 @@ def compact_dual(problem: GenerativeMargin) -> Formulation:
 
     def recover(formulation: Formulation) -> Recovered:
         instance = at_parameters(problem, formulation)
-        return Recovered(instance, {"theta": np.asarray(link.dual_value)}, None)
+        labels, shares = mixture(problem.features, np.asarray(z.value))
+        return Recovered(instance, {"theta": np.asarray(link.dual_value)}, {"labels": labels, "label_shares": shares})
 
     return Formulation(
         name="compact_dual",
