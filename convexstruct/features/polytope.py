@@ -131,7 +131,7 @@ def chain_polytope(features: HMMCounts) -> LocalPolytope:
 def network_polytope(features: NetworkCounts) -> LocalPolytope:
     """Clique marginals z[k, clique, labels] over the junction tree of each example's hidden variables.
 
-    Cliques stand root first, the axes of each as `convexstruct.junction_trees.JunctionTree.cliques` lists them, C order.
+    Cliques stand root first, the axes of each as `convexstruct.junction_trees.JunctionTree.cliques` lists them.
 
     Equalities: sum of the root's marginals = 1; each clique and its parent agree on the variables that they share.
     """
