@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from convexstruct.graphs import grid_graph
+from convexstruct.junction_trees import JunctionTree, junction_tree
+
+
+def random_graphs() -> list[nx.Graph]:
+    return [nx.gnp_random_graph(n, p, seed=n) for n in range(1, 12) for p in (0.0, 0.2, 0.4, 1.0)]
+
+
+def assert_junction_tree(graph: nx.Graph, tree: JunctionTree) -> None:
+    assert sorted(v for part in tree.assigned for v in part) == sorted(graph)
+    for u, v in graph.edges:
+        assert {u, v} <= set(tree.cliques[tree.clique_of((u, v))])
+    for c in range(1, tree.n_cliques):
+        assert 0 <= tree.parent[c] < c
+        assert set(tree.separators[c]) == set(tree.cliques[c]) & set(tree.cliques[tree.parent[c]])
+    # running intersection: the cliques that hold a variable hang together below its home
+    for v in graph:
+        holders = [c for c in range(tree.n_cliques) if v in tree.cliques[c]]
+        assert holders[0] == tree.home[v]
+        assert all(v in tree.cliques[tree.parent[c]] for c in holders[1:])
+
+
+def test_random_graphs_get_trees_with_the_running_intersection_property() -> None:
+    for graph in random_graphs():
+        assert_junction_tree(graph, junction_tree(graph, [2] * len(graph)))
+
+
+def test_equal_separators_do_not_close_a_cycle() -> None:
+    # three triangles on the edge (0, 1), and one more behind one of them
+    graph = nx.Graph([(0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (0, 4), (1, 4), (2, 4), (2, 5), (4, 5)])
+    assert_junction_tree(graph, junction_tree(graph, [2] * 6))
+
+
+def test_a_tree_has_width_one_and_a_grid_that_of_its_short_side() -> None:
+    assert junction_tree(nx.balanced_tree(2, 3), [2] * 15).width == 1
+    assert junction_tree(nx.empty_graph(3), [2] * 3).width == 0
+    grid = nx.convert_node_labels_to_integers(grid_graph(3, 6, 2).to_undirected())
+    assert 3 <= junction_tree(grid, [2] * 18).width <= 4
+
+
+def test_reading_in_order_is_claimed_only_where_later_variables_stand_above() -> None:
+    assert junction_tree(nx.path_graph(5), [2] * 5).reads_in_order
+    assert not junction_tree(nx.star_graph(3), [2] * 4).reads_in_order  # centre 0
+    assert junction_tree(nx.Graph([(0, 3), (1, 2)]), [2] * 4).reads_in_order  # two parts, interleaved
+    for graph in random_graphs():
+        tree = junction_tree(graph, [2] * len(graph))
+        below: list[set[int]] = [set() for _ in tree.parent]
+        for c in range(tree.n_cliques - 1, 0, -1):
+            if tree.separators[c]:
+                below[tree.parent[c]] |= below[c] | set(tree.assigned[c])
+        expected = all(not hang or min(here) > max(hang) for here, hang in zip(tree.assigned, below))
+        assert tree.reads_in_order == expected
+
+
+def test_a_tree_too_wide_is_refused_with_its_width() -> None:
+    graph = nx.complete_graph(5)
+    assert junction_tree(graph, [3] * 5, limit=243).n_entries == 243
+    with pytest.raises(
+        ValueError, match=r"clique of 5 variables \(tree width 4\) and 243 joint labels, wanted at most 242"
+    ):
+        junction_tree(graph, [3] * 5, limit=242)
+
+
+def test_a_scope_in_no_clique_is_refused() -> None:
+    with pytest.raises(ValueError, match="lies in no clique"):
+        junction_tree(nx.path_graph(3), [2] * 3).clique_of((0, 2))
+
+
+def test_sizes_are_products_of_cards() -> None:
+    tree = junction_tree(nx.path_graph(3), [2, 3, 5])
+    assert tree.shapes == ((1, 15), (3, 2))
+    assert tree.n_entries == 21
+    assert np.prod(tree.cards) == tree.size(range(3)) == 30
