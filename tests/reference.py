@@ -1,0 +1,20 @@
+"""The only door of the tests to cvxpy's solve: a reference optimum, or a failing test that says why there is none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from convexstruct.models import Formulation, Reference
+from convexstruct.models.generative_margin_cuts import ConstraintGeneration
+
+SOLVERS = ("CLARABEL", "SCS")
+
+
+def optimum(formulation: Formulation | ConstraintGeneration, solver: str = "CLARABEL", **options: Any) -> Reference:
+    """What ``solver`` says is the optimum of ``formulation``: its value, and the seconds it took.
+
+    A status other than "optimal" fails the test: an inaccurate reference verifies nothing.
+    """
+    said = formulation.reference(solver, **options)
+    assert said.accurate, f"{solver} says {said.status!r} of {said.formulation}: no reference, so nothing is verified"
+    return said
