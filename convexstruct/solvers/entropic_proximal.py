@@ -1,0 +1,260 @@
+r"""The entropic proximal point method with an exact Newton finish: the fast default for (P). Ours, not the paper's.
+
+The dual of (P) is a maximisation over weights on labellings. A proximal point method in Kullback-Leibler distance keeps
+weights of exponential form, q_k(s) ~ exp(Theta' counts_k(s) + B loss_k(s)), so that a point of the dual is d + 1 numbers
+and one forward-backward sums over all labellings. Each stage minimises a smooth F at temperature tau
+(`convexstruct.solvers.entropic_stage`), then Theta += theta / tau, B += 1 / tau, tau *= shrink. Unlike plain annealing
+(Theta = B = 0) it converges at any tau; with tau shrinking it converges superlinearly.
+
+Two things make it exact to 1e-6 and far beyond:
+
+* **Newton's metric.** As tau falls, L-BFGS with a diagonal metric needs ever more steps. The Hessian of F is the
+  covariance of the counts, which a backward recursion computes exactly on chains; with it two steps solve a stage.
+* **Slack in v.** (mu, omega) bounds the optimum only if v = c - mu >= 0. Where a block has missing mass at the optimum,
+  v_i = 0 there, and rounding makes some v_ij negative: the bound stalls. The stages therefore minimise with
+  (1 - epsilon) c, which leaves v >= epsilon c at the stage's optimum and costs at most epsilon sum_i KL(c_i || e^theta_i);
+  epsilon falls with the gap.
+
+With many examples a pilot run on the first few of them, re-weighted, finds (Theta, B, tau, theta): they belong to no
+example, so the full problem goes on from there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convexstruct.features.covariance import CountCovariance
+from convexstruct.parallel import part
+from convexstruct.problems.generative_margin import GenerativeMargin
+from convexstruct.solution import Point, Solution
+from convexstruct.solvers.driver import Iterate
+from convexstruct.solvers.entropic_stage import (
+    Descent,
+    DiagonalMetric,
+    Measure,
+    Metric,
+    NewtonMetric,
+    Stage,
+    Value,
+    stage_gap,
+)
+
+Vector = NDArray[np.float64]
+
+#: Dimension beyond which no dense metric is formed.
+DENSE = 3000
+#: Gibbs distributions that one witness mixes at most.
+ATOMS = 8
+#: A start may hold -inf where a probability is zero.
+FLOOR = -60.0
+
+
+@dataclass(frozen=True)
+class EntropicProximal:
+    """Options of the entropic proximal point method.
+
+    temperature : tau of the first stage, in units of loss.
+    shrink : factor of tau from stage to stage, in (0, 1).
+    memory : pairs kept by L-BFGS.
+    inner : the duality gap of a stage is brought below this share of what smoothing costs.
+    newton : cost of one covariance, in evaluations of F, up to which it is formed; examples are left out to meet it.
+    patience : steps in one metric before the covariance is formed (again).
+    pilot : examples of the pilot run; none is made for fewer than four times as many.
+    max_steps : steps of one stage.
+    """
+
+    temperature: float = 0.5
+    shrink: float = 0.65
+    memory: int = 20
+    inner: float = 0.3
+    newton: float = 10.0
+    patience: int = 8
+    pilot: int = 250
+    max_steps: int = 100
+
+    def iterate(self, problem: GenerativeMargin, start: Solution | None = None) -> Iterator[Iterate]:
+        state = _State.begin(problem, self.temperature, self.shrink, start)
+        calls = 1.0
+        if start is None and self.pilot and problem.n_examples >= 4 * self.pilot:
+            small = _first_examples(problem, self.pilot)
+            state = _State.begin(small, self.temperature, self.shrink, None)
+            run = _Run(self, small, state)
+            while run.smoothing > 0.01 and run.stages < 40:
+                run.stage()
+            calls += run.calls * self.pilot / problem.n_examples
+            state = run.state.adopted_by(problem)
+        run = _Run(self, problem, state)
+        while True:
+            value = run.stage()
+            lower = run.improve(value)
+            yield Iterate(
+                point={"theta": value.theta},
+                dual_point=run.witness(),
+                primal=run.upper,
+                lower_bound=lower,
+                oracle_calls=round(calls + run.calls),
+                done=run.finished,
+                message=run.message,
+            )
+            if run.finished:
+                return
+
+
+@dataclass
+class _State:
+    """Where the method stands: the measure, the temperature of the next stage, and x = (phi, delta)."""
+
+    measure: Measure
+    tau: float
+    x: Vector
+
+    @classmethod
+    def begin(cls, problem: GenerativeMargin, tau: float, shrink: float, start: Solution | None) -> _State:
+        d = problem.dimension
+        theta, natural, loss = problem.uniform(), np.zeros(d), 0.0
+        if start is not None:
+            given = np.nan_to_num(problem.as_point(start.point)["theta"], nan=FLOOR, neginf=FLOOR)
+            theta = problem.shift(np.maximum(given, FLOOR))
+            atoms = start.dual_point or {}
+            if len(atoms.get("gibbs", ())) and float(np.max(atoms["gibbs_shares"][-1])) > 0.5:
+                natural, loss = np.array(atoms["gibbs"][-1]), float(atoms["gibbs_loss"][-1])
+                tau = min(tau, shrink / (1.0 - shrink) / loss) if loss > 0 else tau
+        x = np.concatenate((theta, np.maximum(-problem.layout.block_logsumexp(theta), 0.0)))
+        return cls(_measure(problem, natural, loss), tau, x)
+
+    def adopted_by(self, problem: GenerativeMargin) -> _State:
+        return _State(_measure(problem, self.measure.theta, self.measure.loss), self.tau, self.x)
+
+
+def _measure(problem: GenerativeMargin, natural: Vector, loss: float) -> Measure:
+    expected = problem.features.expected(natural, loss)
+    return Measure(natural, loss, float(problem.features.weights @ expected.log_partition))
+
+
+def _first_examples(problem: GenerativeMargin, n: int) -> GenerativeMargin:
+    """The problem of the first n examples, weighted as if they were all."""
+    features = part(problem.features, 0, n)
+    weights = features.weights * (problem.features.weights.sum() / features.weights.sum())
+    return dataclasses.replace(problem, features=dataclasses.replace(features, weights=weights))  # type: ignore[type-var]
+
+
+class _Run:
+    """Stages on one problem."""
+
+    def __init__(self, options: EntropicProximal, problem: GenerativeMargin, state: _State) -> None:
+        self.options, self.problem, self.state = options, problem, state
+        self.calls = 0.0
+        self.stages = 0
+        self.upper = self.best = np.inf
+        self.smoothing = np.inf  # what smoothing cost at the end of the last stage, relative
+        self.finished = False
+        self.message = ""
+        self._safe: tuple[Vector, float] = (np.zeros(problem.dimension), 0.0)
+        self._atoms: list[tuple[Vector, float, float]] = []
+        self._bound = -np.inf
+        self._gap = np.inf
+        self._dense = False
+        self._covariance = self._choose_covariance()
+
+    def _choose_covariance(self) -> tuple[CountCovariance, float, float] | None:
+        """(covariance, its share of the examples' weight, its cost in evaluations), or None if it would not pay."""
+        problem, d = self.problem, self.problem.dimension
+        cost = d / 30.0  # measured: one example's covariance against one example's forward-backward
+        if self.options.newton <= 0 or d > DENSE:
+            return None
+        share = min(1.0, self.options.newton / cost)
+        examples = max(int(share * problem.n_examples), min(problem.n_examples, 24))
+        if examples >= problem.n_examples:
+            return CountCovariance(problem.features), 1.0, cost
+        few = part(problem.features, 0, examples)
+        portion = float(few.weights.sum() / problem.features.weights.sum())
+        return CountCovariance(few), portion, cost * examples / problem.n_examples
+
+    def stage(self) -> Value:
+        """One stage; moves the state on."""
+        problem, options, state = self.problem, self.options, self.state
+        c = (1.0 - self._epsilon(state)) * problem.c
+        stage = Stage(problem, state.measure, state.tau, c)
+        value = stage.at(state.x)
+        dense = self._dense
+        descent = Descent(stage, value, self._metric(stage, value, dense), options.memory)
+        since = 0
+        for _ in range(options.max_steps):
+            descent.step()
+            since += 1
+            value = descent.value
+            if descent.exhausted or stage_gap(problem, value) <= self._wanted(value):
+                break
+            if since >= options.patience and self._covariance is not None:
+                dense, since = True, 0
+                descent.use(self._metric(stage, value, dense))
+        self._dense = dense
+        self.calls += stage.evaluations
+        self.stages += 1
+        self._note(stage, value)
+        self.state = _State(stage.after(value), state.tau * options.shrink, value.x)
+        return value
+
+    def _metric(self, stage: Stage, value: Value, dense: bool) -> Metric:
+        if not dense or self._covariance is None:
+            return DiagonalMetric(stage, value)
+        covariance, portion, cost = self._covariance
+        self.calls += cost
+        ridge = 1e-7 if covariance.exact and portion == 1.0 else 0.02
+        new = stage.measure.theta + value.theta / stage.tau
+        matrix = covariance(new, stage.measure.loss + 1.0 / stage.tau) / portion
+        return NewtonMetric(stage, value, matrix, ridge)
+
+    def _wanted(self, value: Value) -> float:
+        """The stage's own gap at which it ends: a share of what smoothing costs, by the last stage's figure."""
+        return self.options.inner * min(self._gap, 0.02 * abs(value.f))
+
+    def _epsilon(self, state: _State) -> float:
+        """The slack in v: costs at most a third of what a stage's own gap may be."""
+        problem = self.problem
+        d = problem.dimension
+        theta = state.x[:d] - (problem.layout.block_logsumexp(state.x[:d]) + state.x[d:])[problem.layout.block_of]
+        used = problem.c > 0
+        divergence = float(problem.c[used] @ (np.log(problem.c[used]) - theta[used]))
+        allowed = self._gap * self.options.shrink if np.isfinite(self._gap) else np.inf
+        return float(min(1e-2, self.options.inner * allowed / (3.0 * max(divergence, 1.0))))
+
+    def _note(self, stage: Stage, value: Value) -> None:
+        """What smoothing costs at the end of a stage: eta sum_k w_k [max - tau ln E e^(./tau)]."""
+        self.upper = self.problem.evaluate(value.theta).value
+        self.calls += 1
+        self.best = min(self.best, self.upper)
+        f = value.f + float((stage.c - self.problem.c) @ value.theta)
+        self._gap = max(self.upper - f, 1e-13 * abs(f))
+        self.smoothing = self._gap / max(1.0, abs(f))
+        if self.smoothing <= 1e-12 or self.stages >= 400:
+            self.finished = True
+
+    def improve(self, value: Value) -> float:
+        """The best lower bound so far, after trying this stage's (mu, omega)."""
+        if len(self._atoms) >= ATOMS:
+            safe_mu, safe_omega = np.zeros(self.problem.dimension), 0.0
+        else:
+            safe_mu, safe_omega = self._safe
+        t, bound = self.problem.best_on_segment(value.mu, value.omega, (safe_mu, safe_omega))
+        if bound > self._bound:
+            measure = self.state.measure
+            before = self._atoms if len(self._atoms) < ATOMS else []
+            kept = [(theta, loss, share * (1.0 - t)) for theta, loss, share in before if share * (1.0 - t) > 1e-12]
+            self._atoms = [*kept, (measure.theta, measure.loss, t)]
+            self._safe = (safe_mu + t * (value.mu - safe_mu), safe_omega + t * (value.omega - safe_omega))
+            self._bound = bound
+        return self._bound
+
+    def witness(self) -> Point:
+        shares = np.array([share for _, _, share in self._atoms])
+        return {
+            "gibbs": np.array([theta for theta, _, _ in self._atoms]).reshape(len(shares), self.problem.dimension),
+            "gibbs_loss": np.array([loss for _, loss, _ in self._atoms]),
+            "gibbs_shares": np.repeat(shares[:, None], self.problem.n_examples, axis=1),
+        }

@@ -1,0 +1,238 @@
+r"""One stage of the entropic proximal point method: a smooth convex minimisation by L-BFGS in a changing metric.
+
+Labellings carry the weights q_k(s) ~ exp(Theta' counts_k(s) + B loss_k(s)). A stage at temperature tau minimises
+
+    F(theta) = -c'theta + eta sum_k w_k {tau [ln Z_k(Theta + theta/tau, B + 1/tau) - ln Z_k(Theta, B)] - counts_k(s*)'theta}
+
+over 1'e^{theta_i} <= 1. This is (P) with its maximum replaced by tau ln E_q e^{(...)/tau}: the proximal step of the dual
+in Kullback-Leibler distance. Its gradient is mu - c with (mu, omega) = eta (E counts - counts(s*), E loss) under the new
+weights, a member of script-D whatever theta is.
+
+The constraint is removed by theta_i = phi_i - ln 1'e^{phi_i} - delta_i, delta_i >= 0 (missing mass 1 - e^{-delta_i});
+with v = c - mu, V_i = sum_j v_ij and s_i = e^{phi_i} / 1'e^{phi_i}: dF/dphi_i = -v_i + V_i s_i, dF/ddelta_i = V_i.
+Without delta there are stationary points with V_i < 0, which are not optimal.
+
+How far theta is from the stage's optimum is known exactly: where v >= 0, the duality gap of the stage is
+sum_i V_i KL(v_i / V_i || e^{theta_i}) = -v'theta - sum_i [V_i ln V_i - sum_j v_ij ln v_ij].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from convexstruct.features.counts import Expected
+from convexstruct.problems.generative_margin import GenerativeMargin
+
+Vector = NDArray[np.float64]
+
+#: Halvings of one line search.
+HALVINGS = 20
+#: Share of the expected counts in the diagonal metric, per unit of eta / tau.
+SPREAD = 0.1
+
+
+@dataclass(frozen=True)
+class Measure:
+    """The weights q_k(s) ~ exp(Theta' counts_k(s) + B loss_k(s)), and sum_k w_k ln Z_k."""
+
+    theta: Vector
+    loss: float
+    log_partition: float
+
+
+@dataclass(frozen=True)
+class Value:
+    """F and its gradient at x = (phi, delta), with what they were made of."""
+
+    x: Vector
+    theta: Vector
+    f: float
+    gradient: Vector
+    softmax: Vector
+    v: Vector
+    mu: Vector
+    omega: float
+    expected: Expected
+
+
+class Stage:
+    """F for one measure and one temperature; ``c`` may be a little smaller than the problem's (see EntropicProximal)."""
+
+    def __init__(self, problem: GenerativeMargin, measure: Measure, tau: float, c: Vector) -> None:
+        self.problem, self.measure, self.tau, self.c = problem, measure, tau, c
+        self.layout = problem.layout
+        self.evaluations = 0
+
+    def at(self, x: Vector) -> Value:
+        p, layout, d = self.problem, self.layout, self.problem.dimension
+        self.evaluations += 1
+        theta = x[:d] - (layout.block_logsumexp(x[:d]) + x[d:])[layout.block_of]
+        new = self.measure.theta + theta / self.tau
+        expected = p.features.expected(new, self.measure.loss + 1.0 / self.tau)
+        mu = p.eta * (expected.counts - p.truth_counts)
+        rise = self.tau * (p.features.weights @ expected.log_partition - self.measure.log_partition)
+        f = float(-self.c @ theta + p.eta * (rise - p.truth_counts @ theta))
+        v = self.c - mu
+        total = layout.block_sum(v)
+        softmax = np.exp(theta + x[d:][layout.block_of])
+        gradient = np.concatenate((total[layout.block_of] * softmax - v, total))
+        return Value(x, theta, f, gradient, softmax, v, mu, p.eta * expected.loss, expected)
+
+    def after(self, value: Value) -> Measure:
+        """The measure that the stage ends with."""
+        log_partition = float(self.problem.features.weights @ value.expected.log_partition)
+        return Measure(
+            self.measure.theta + value.theta / self.tau, self.measure.loss + 1.0 / self.tau, log_partition
+        )
+
+    def free(self, value: Value) -> NDArray[np.bool_]:
+        """False for each delta_i that rests on its bound."""
+        d = self.problem.dimension
+        free = np.ones(len(value.x), dtype=bool)
+        free[d:] = (value.x[d:] > 0) | (value.gradient[d:] < 0)
+        return free
+
+
+def stage_gap(problem: GenerativeMargin, value: Value) -> float:
+    """The duality gap of the stage with the problem's own c: sum_i V_i KL(v_i / V_i || e^theta_i); inf where v < 0."""
+    if (problem.c < value.mu).any():
+        return np.inf
+    entropy = problem.dual_value(value.mu, value.omega) - value.omega
+    return float((value.mu - problem.c) @ value.theta - entropy)
+
+
+class DiagonalMetric:
+    """An approximate Hessian of F: SPREAD eta n / tau + V e^theta, with n the expected counts."""
+
+    def __init__(self, stage: Stage, value: Value) -> None:
+        p, layout = stage.problem, stage.layout
+        counts = SPREAD * p.eta / stage.tau * value.expected.counts
+        curvature = np.maximum(layout.block_sum(value.v), 0.0)[layout.block_of] * value.softmax
+        self._diagonal = np.concatenate((counts + curvature, layout.block_sum(counts))) + 1e-6
+
+    def solve(self, gradient: Vector, free: NDArray[np.bool_]) -> Vector:
+        return np.asarray(np.where(free, gradient / self._diagonal, 0.0))
+
+
+class NewtonMetric:
+    """The Hessian of F in (phi, delta), from the covariance of the counts: J' (eta/tau Cov) J + V (diag s - s s').
+
+    phi may move along 1 in each block without changing anything; a small multiple of 11' makes the matrix definite.
+    """
+
+    def __init__(self, stage: Stage, value: Value, covariance: Vector, ridge: float) -> None:
+        p, layout = stage.problem, stage.layout
+        d = p.dimension
+        block = layout.block_of
+        curvature = p.eta / stage.tau * covariance
+        curvature[np.arange(d), np.arange(d)] += ridge * p.eta / stage.tau * value.expected.counts
+
+        def by_block(matrix: Vector) -> Vector:
+            return np.asarray(np.add.reduceat(matrix, layout.block_start, axis=0))
+
+        sums = by_block(curvature)  # 1'C, one row a block
+        corner = by_block(np.ascontiguousarray(sums.T))
+        right = curvature - sums.T[:, block] * value.softmax  # C (I - 1 s')
+        phi = right - value.softmax[:, None] * by_block(right)[block]
+        inside = block[:, None] == block[None, :]
+        total = np.maximum(layout.block_sum(value.v), 0.0)
+        phi -= np.where(inside, (total[block] * value.softmax)[:, None] * value.softmax, 0.0)
+        phi[np.arange(d), np.arange(d)] += total[block] * value.softmax
+        level = layout.block_sum(np.abs(np.diag(phi))) / layout.block_sizes**2 + 1e-8
+        phi += np.where(inside, level[block][:, None], 0.0)
+        cross = -by_block(right).T
+        self._matrix = np.block([[phi, cross], [cross.T, corner]])
+        diagonal = np.arange(len(self._matrix))
+        self._matrix[diagonal, diagonal] += 1e-8 + 1e-7 * np.abs(self._matrix[diagonal, diagonal])
+        self._key = b""
+
+    def solve(self, gradient: Vector, free: NDArray[np.bool_]) -> Vector:
+        if free.tobytes() != self._key:
+            self._key, self._index = free.tobytes(), np.flatnonzero(free)
+            self._factor = _cholesky(self._matrix[np.ix_(self._index, self._index)])
+        step = np.zeros_like(gradient)
+        step[self._index] = scipy.linalg.cho_solve(self._factor, gradient[self._index], check_finite=False)
+        return step
+
+
+def _cholesky(matrix: Vector) -> tuple[Vector, bool]:
+    """The Cholesky factor, with as much of the diagonal added as it takes (an estimate need not be definite)."""
+    diagonal = np.arange(len(matrix))
+    scale = np.abs(matrix[diagonal, diagonal])
+    for power in range(-12, 3):
+        try:
+            return scipy.linalg.cho_factor(matrix, check_finite=False)  # type: ignore[no-any-return]
+        except scipy.linalg.LinAlgError:
+            matrix[diagonal, diagonal] += 10.0**power * (scale + scale.mean())
+    raise FloatingPointError("the metric is not finite")
+
+
+Metric = DiagonalMetric | NewtonMetric
+
+
+class Descent:
+    """L-BFGS steps on a stage, projected on delta >= 0; the metric stands for the Hessian before any pairs are known."""
+
+    def __init__(self, stage: Stage, value: Value, metric: Metric, memory: int) -> None:
+        self.stage, self.value, self.memory = stage, value, memory
+        self.exhausted = False
+        self.use(metric)
+
+    def use(self, metric: Metric) -> None:
+        """Change the metric; pairs belong to the old one and are dropped."""
+        self._metric = metric
+        self._pairs: list[tuple[Vector, Vector, float]] = []
+
+    def step(self) -> None:
+        """One step with a backtracking line search; ``exhausted`` when rounding leaves nothing to gain."""
+        stage, old = self.stage, self.value
+        free = stage.free(old)
+        gradient = np.where(free, old.gradient, 0.0)
+        direction = self._direction(gradient, free)
+        slope = float(gradient @ direction)
+        if not slope > 0:
+            self._pairs = []
+            direction = self._direction(gradient, free)
+            slope = float(gradient @ direction)
+        longest = np.abs(direction).max(initial=0.0)
+        size = 1.0 if self._pairs or isinstance(self._metric, NewtonMetric) else min(1.0, 1.0 / max(longest, 1e-12))
+        size = min(size, 50.0 / max(longest, 1e-12))
+        d = stage.problem.dimension
+        for _ in range(HALVINGS):
+            x = old.x - size * direction
+            x[d:] = np.maximum(x[d:], 0.0)
+            new = stage.at(x)
+            expected = float(old.gradient @ (old.x - x))
+            if new.f <= old.f - 1e-4 * expected + 1e-14 * abs(old.f):
+                break
+            fall = new.f - old.f + size * slope
+            size *= float(np.clip(0.5 * size * slope / fall, 0.1, 0.5)) if fall > 0 else 0.5
+        else:
+            self.exhausted = True
+            return
+        self.exhausted = not new.f < old.f and not np.abs(new.gradient).max() < np.abs(old.gradient).max()
+        change, bend = new.x - old.x, new.gradient - old.gradient
+        product = float(change @ bend)
+        if product > 1e-12 * float(np.linalg.norm(change) * np.linalg.norm(bend)):
+            self._pairs = [*self._pairs[-(self.memory - 1) :], (change, bend, 1.0 / product)]
+        self.value = new
+
+    def _direction(self, gradient: Vector, free: NDArray[np.bool_]) -> Vector:
+        """The two-loop recursion."""
+        q = gradient.copy()
+        factors = []
+        for change, bend, inverse in reversed(self._pairs):
+            factors.append(inverse * float(change @ q))
+            q -= factors[-1] * bend
+        z = self._metric.solve(np.where(free, q, 0.0), free)
+        if self._pairs and isinstance(self._metric, DiagonalMetric):
+            change, bend, _ = self._pairs[-1]
+            everything = np.ones_like(free)
+            z *= float(change @ bend) / float(bend @ self._metric.solve(bend, everything))
+        for (change, bend, inverse), factor in zip(self._pairs, reversed(factors)):
+            z += change * (factor - inverse * float(bend @ z))
+        return np.where(free, z, 0.0)
