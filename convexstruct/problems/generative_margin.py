@@ -267,6 +267,7 @@ class GenerativeMargin:
         for row, share in zip(labels, label_shares):
             clean = np.maximum(share, 0.0) / over
             if clean.any():
+                row = row.astype(np.int64)  # labels may come in one byte each; indices computed from them need more
                 mu += self.features.counts(row, clean)
                 omega += float((weights * clean) @ self.features.loss(row))
                 used += clean

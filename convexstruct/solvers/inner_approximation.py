@@ -239,16 +239,15 @@ class LowerBound:
             return True
         return False
 
-    def polish(
-        self, function: ProximalDual, points: InnerApproximation, lam: Vector, factors: tuple[float, ...] = POLISH
-    ) -> None:
+    def polish(self, function: ProximalDual, points: InnerApproximation, lam: Vector, upper: float) -> None:
         """Solve the master again with gamma times each factor in turn, and use each optimum as a member.
 
         The smaller gamma, the less mu rises above c: v < 0 only where gamma (theta^n - theta) > lam e^theta.
+        ``upper``, a value of P, says how accurate the masters need to be.
         """
         alpha = points.alpha
-        for factor in factors:
+        for factor in POLISH:
             softer = ProximalDual(function.c, function.layout, function.centre, factor * function.gamma)
-            master = solve_master(softer, points.mu, points.omega, points.simplex, alpha, lam)
+            master = solve_master(softer, points.mu, points.omega, points.simplex, alpha, lam, 0.01 * (upper - self.value))
             alpha, lam = master.alpha, master.dual.lam
             self.improve(master.dual.mu, master.dual.omega, lambda: points.mixture(alpha))  # noqa: B023

@@ -126,7 +126,7 @@ class ProximalRSD:
                 at = master.dual
                 bound.improve(at.mu, at.omega, lambda: points.mixture(points.alpha))
                 if self.polish_every and iteration % self.polish_every == 0:
-                    bound.polish(function, points, lam)
+                    bound.polish(function, points, lam, best_value)
             theta = at.theta
             with clock("direction finding"):
                 feasible = problem.shift(theta)
