@@ -84,7 +84,7 @@ class NetworkCounts:
         cls,
         graph: nx.DiGraph,
         assignments: ArrayLike,
-        hidden: Sequence[Hashable] | Sequence[Sequence[Hashable]],
+        hidden: Sequence[Any],
         loss: ArrayLike | str | Mapping[Any, ArrayLike | str] = "hamming",
         weights: ArrayLike | None = None,
     ) -> NetworkCounts:
@@ -338,7 +338,7 @@ def _read_assignments(assignments: ArrayLike, network: BayesianNetwork) -> Label
 
 
 def _read_hidden(
-    hidden: Sequence[Hashable] | Sequence[Sequence[Hashable]], network: BayesianNetwork, n_examples: int
+    hidden: Sequence[Any], network: BayesianNetwork, n_examples: int
 ) -> tuple[list[tuple[int, ...]], Index]:
     """(the distinct hidden sets as ascending positions, the set of each example)."""
     if isinstance(hidden, str) or not isinstance(hidden, (Sequence, set, frozenset, np.ndarray)):
@@ -356,8 +356,7 @@ def _read_hidden(
     sets: dict[tuple[int, ...], int] = {}
     set_of = np.empty(n_examples, dtype=np.intp)
     for k, item in enumerate(items):
-        nodes: list[Any] = list(item)  # type: ignore[call-overload]  # shown above to be a list, tuple or set
-        set_of[k] = sets.setdefault(_positions(f"hidden[{k}]", nodes, position), len(sets))
+        set_of[k] = sets.setdefault(_positions(f"hidden[{k}]", list(item), position), len(sets))
     return list(sets), set_of
 
 

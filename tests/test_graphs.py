@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from convexstruct.graphs import (
+    TableLayout,
+    as_sequences,
+    chain_graph,
+    chains,
+    grid_graph,
+    hmm_graph,
+    hmm_tables,
+    read_bayesian_network,
+    tree_graph,
+)
+from convexstruct.tolerances import ROUNDING
+
+LAYOUT = TableLayout(("a", "b", "c"), ((3,), (2, 3, 4), (4, 1)))
+
+
+def test_tables_stand_one_after_the_other_in_c_order() -> None:
+    theta = np.arange(LAYOUT.dimension, dtype=float)
+    assert LAYOUT.dimension == 3 + 24 + 4
+    tables = LAYOUT.tables(theta)
+    np.testing.assert_array_equal(tables["a"], [0, 1, 2])
+    assert tables["b"][1, 2, 3] == 3 + 23
+    assert tables["c"].shape == (4, 1)
+    tables["b"][0, 0, 0] = -1.0
+    assert theta[3] == -1.0  # a view
+
+
+def test_every_row_of_the_last_axis_is_a_block() -> None:
+    np.testing.assert_array_equal(LAYOUT.block_sizes, [3, *[4] * 6, *[1] * 4])
+    np.testing.assert_array_equal(LAYOUT.block_start, [0, 3, 7, 11, 15, 19, 23, 27, 28, 29, 30])
+    np.testing.assert_array_equal(LAYOUT.block_of, np.repeat(np.arange(11), LAYOUT.block_sizes))
+    values = np.random.default_rng(0).normal(size=LAYOUT.dimension)
+    naive = [values[LAYOUT.block_of == i] for i in range(11)]
+    np.testing.assert_allclose(LAYOUT.block_sum(values), [part.sum() for part in naive], rtol=ROUNDING)
+    expected = [np.log(np.exp(part).sum()) for part in naive]
+    np.testing.assert_allclose(LAYOUT.block_logsumexp(values), expected, rtol=ROUNDING, atol=ROUNDING)
+
+
+def test_logsumexp_of_a_block_survives_huge_scores_and_missing_ones() -> None:
+    layout = TableLayout(("a",), ((3, 2),))
+    theta = np.array([1e5, 1e5, -np.inf, -np.inf, -np.inf, -7.0])
+    np.testing.assert_allclose(layout.block_logsumexp(theta), [1e5 + np.log(2), -np.inf, -7.0], rtol=ROUNDING)
+
+
+def test_a_block_is_called_by_its_table_and_the_parents_values() -> None:
+    assert LAYOUT.block_name(0) == "a"
+    assert LAYOUT.block_name(1) == "b[0, 0]"
+    assert LAYOUT.block_name(6) == "b[1, 2]"
+    assert LAYOUT.block_name(10) == "c[3]"
+    with pytest.raises(IndexError):
+        LAYOUT.block_name(11)
+
+
+def test_a_network_is_read_in_the_order_of_the_graph() -> None:
+    graph = nx.DiGraph()
+    graph.add_node("rain", states=2)
+    graph.add_node("wet", states=3)
+    graph.add_node("sprinkler", states=4)
+    graph.add_edge("sprinkler", "wet")
+    graph.add_edge("rain", "wet")
+    network = read_bayesian_network(graph)
+    assert network.nodes == ("rain", "wet", "sprinkler")
+    assert network.cards == (2, 3, 4)
+    assert network.parents == ((), (2, 0), ())  # in the order in which the edges were added
+    assert network.tables.shapes == ((2,), (4, 2, 3), (4,))
+    assert network.position("sprinkler") == 2
+    with pytest.raises(ValueError, match="node 'snow' is not in the graph"):
+        network.position("snow")
+
+
+def test_nodes_of_one_table_name_share_one_table() -> None:
+    network = read_bayesian_network(hmm_graph(3, 5, 4))
+    assert network.tables == hmm_tables(3, 5)
+    assert network.table_of == (0, 1, 1, 1, 2, 2, 2, 2)
+    assert network.parents == ((), (0,), (1,), (2,), (0,), (1,), (2,), (3,))
+
+
+def broken(**attributes: Any) -> nx.DiGraph:
+    graph = nx.DiGraph()
+    graph.add_node("x", **attributes)
+    return graph
+
+
+def shared(states: int) -> nx.DiGraph:
+    graph = broken(states=2, table="t")
+    graph.add_node("y", states=states, table="t")
+    return graph
+
+
+@pytest.mark.parametrize(
+    ("graph", "message"),
+    [
+        (nx.DiGraph(), "graph has no nodes"),
+        (nx.Graph([(0, 1)]), "graph must be a networkx.DiGraph, got Graph"),
+        (nx.MultiDiGraph([(0, 1)]), "graph must be a networkx.DiGraph, got MultiDiGraph"),
+        (None, "graph must be a networkx.DiGraph, got NoneType"),
+        (
+            nx.DiGraph([("a", "b"), ("b", "c"), ("c", "a")]),
+            "graph has the cycle a -> b -> c, wanted a directed acyclic",
+        ),
+        (nx.DiGraph([("a", "a")]), "graph has the cycle a"),
+        (broken(), "node 'x' has no attribute 'states'"),
+        (broken(states=0), "node 'x' has states=0, wanted a whole number of at least 1"),
+        (broken(states=2.0), "node 'x' has states=2.0"),
+        (broken(states=True), "node 'x' has states=True"),
+        (shared(3), r"node 'y' shares table 't' of shape \(2,\) but itself has shape \(3,\)"),
+    ],
+)
+def test_what_is_no_bayesian_network_is_refused(graph: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        read_bayesian_network(graph)
+
+
+def test_chain_tree_and_grid_have_the_parents_they_say() -> None:
+    assert read_bayesian_network(chain_graph(3, 2)).parents == ((), (0,), (1,))
+    assert read_bayesian_network(chain_graph(1, 2)).parents == ((),)
+    assert read_bayesian_network(tree_graph([-1, 0, 0, -1, 3], 2)).parents == ((), (0,), (0,), (), (3,))
+    grid = read_bayesian_network(grid_graph(2, 3, 4))
+    assert grid.nodes == ((0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2))
+    assert grid.parents == ((), (0,), (1,), (0,), (1, 3), (2, 4))
+    assert grid.cards == (4,) * 6
+    for parents in ([0], [-1, 1], [-2]):
+        with pytest.raises(ValueError, match="wanted an earlier node, or -1 for a root"):
+            tree_graph(parents, 2)
+
+
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=8))
+@settings(max_examples=50, deadline=None, derandomize=True)
+def test_packed_rows_hold_each_position_once_step_by_step(lengths: list[int]) -> None:
+    layout = chains(lengths)
+    assert layout.n_chains == len(lengths)
+    assert layout.n_positions == sum(lengths)
+    assert layout.n_steps == max(lengths)
+    where = [(k, t) for k, length in enumerate(lengths) for t in range(length)]  # the caller's flat order
+    packed = [where[p] for p in layout.packed]
+    assert sorted(packed) == where
+    assert [where[p][0] for p in layout.packed] == layout.chain.tolist()
+    for t in range(layout.n_steps):
+        rows = packed[layout.rows(t)]
+        assert {step for _, step in rows} == {t}
+        running = layout.order[: layout.active[t]].tolist()
+        assert [k for k, _ in rows] == running
+        assert set(running) == {k for k, length in enumerate(lengths) if length > t}
+    np.testing.assert_array_equal(layout.packed[layout.flat], np.arange(layout.n_positions))
+    for row, before in zip(layout.later, layout.previous):
+        assert packed[before] == (packed[row][0], packed[row][1] - 1)
+    assert [packed[row] for row in layout.last] == [(k, n - 1) for k, n in enumerate(lengths)]
+    parts = layout.split(np.arange(layout.n_positions))
+    assert [len(part) for part in parts] == lengths
+
+
+def test_no_chain_and_an_empty_chain_are_refused() -> None:
+    with pytest.raises(ValueError, match="sequences is empty"):
+        chains([])
+    with pytest.raises(ValueError, match="sequence 1 is empty"):
+        chains([2, 0])
+
+
+def test_sequences_are_read_end_to_end() -> None:
+    values, lengths = as_sequences("x", [[0, 1], np.array([2.0])], 3)
+    np.testing.assert_array_equal(values, [0, 1, 2])
+    np.testing.assert_array_equal(lengths, [2, 1])
+    assert values.dtype == np.int64

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import ArrayLike
+
+from convexstruct import losses
+
+
+def test_hamming_counts_what_is_wrong() -> None:
+    np.testing.assert_array_equal(losses.hamming(3), [[0, 1, 1], [1, 0, 1], [1, 1, 0]])
+    np.testing.assert_array_equal(losses.hamming(1), [[0]])
+
+
+def test_ring_counts_steps_the_shorter_way_round() -> None:
+    np.testing.assert_array_equal(losses.ring(5)[0], [0, 1, 2, 2, 1])
+    np.testing.assert_array_equal(losses.ring(4)[1], [1, 0, 1, 2])
+    assert losses.ring(10).max() == 5
+    np.testing.assert_array_equal(losses.ring(7), losses.ring(7).T)
+
+
+def test_a_name_or_a_matrix_is_a_cost_matrix() -> None:
+    np.testing.assert_array_equal(losses.cost_matrix("ring", 6), losses.ring(6))
+    np.testing.assert_array_equal(losses.cost_matrix("hamming", 6), losses.hamming(6))
+    lopsided = [[0, 3], [1, 0]]
+    np.testing.assert_array_equal(losses.cost_matrix(lopsided, 2), lopsided)
+
+
+def test_the_matrix_is_a_copy() -> None:
+    mine = np.array([[0.0, 1.0], [1.0, 0.0]])
+    kept = losses.cost_matrix(mine, 2)
+    mine[0, 1] = 9.0
+    assert kept[0, 1] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("cost", "message"),
+    [
+        ("hinge", "loss must be one of hamming, ring or a cost matrix, got 'hinge'"),
+        (np.zeros((2, 3)), r"loss has shape \(2, 3\), wanted \(2, 2\): cost\[true, predicted\]"),
+        ([[0, np.nan], [1, 0]], "loss contains NaN or infinity"),
+        ([[0, np.inf], [1, 0]], "loss contains NaN or infinity"),
+        ([[0, -2], [1, 0]], r"loss contains a negative cost \(-2\)"),
+        ([[0, 1], [1, 0.5]], "loss of label 1 on itself is 0.5, wanted 0 on the truth"),
+    ],
+)
+def test_what_is_no_loss_is_refused(cost: ArrayLike | str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        losses.cost_matrix(cost, 2)
