@@ -222,18 +222,26 @@ class ConstraintGeneration:
         beta = beta / np.maximum(np.bincount(of, weights=beta, minlength=len(cap)) / cap, 1.0)[of]
         a = sp.csr_array(sp.vstack([rows[0] for rows in self._rows], format="csr"))
         mu, omega = np.asarray(a.T @ beta), float(np.concatenate([rows[1] for rows in self._rows]) @ beta)
-        t, value = problem.best_on_segment(mu, omega, self._safe)
+        # from 0 too: a safe point with some v_ij = 0 cannot move where this one has v_ij = -1e-9
+        origin = (np.zeros_like(mu), 0.0)
+        base, (t, value) = max(
+            ((safe, problem.best_on_segment(mu, omega, safe)) for safe in (self._safe, origin)),
+            key=lambda found: found[1][1],
+        )
         shares = np.zeros((len(self.labels), problem.n_examples))
         which = np.asarray(self.in_master)
         if self.one_slack:
             shares[:] = (beta / problem.eta)[:, None]
         else:
             shares[which] = beta / (problem.eta * weights[of])
+        if value <= self._lower:
+            return
         old = np.zeros_like(shares)
-        old[: len(self._safe_shares)] = self._safe_shares
-        self._safe = (self._safe[0] + t * (mu - self._safe[0]), self._safe[1] + t * (omega - self._safe[1]))
+        if base is self._safe:
+            old[: len(self._safe_shares)] = self._safe_shares
+        self._safe = (base[0] + t * (mu - base[0]), base[1] + t * (omega - base[1]))
         self._safe_shares = old + t * (shares - old)
-        self._lower = max(self._lower, value)
+        self._lower = value
 
     def _lower_floor(self) -> None:
         """Nothing is violated: if theta may still go lower, let it; otherwise there is nothing left to do."""

@@ -1,0 +1,196 @@
+"""`Formulation` by itself, on programs that have nothing to do with any family: an SDP, an entropy program."""
+
+from __future__ import annotations
+
+import html
+import math
+import re
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+from convexstruct.models import FORMULATIONS, Formulation, equation
+from convexstruct.solution import Status
+from convexstruct.tolerances import HIGH, MID, ROUNDING
+from tests.reference import SOLVERS, optimum
+
+
+def largest_eigenvalue() -> Formulation:
+    """min t with t I - A positive semidefinite: t = 3 for A = [[2, 1], [1, 2]]."""
+    a = np.array([[2.0, 1.0], [1.0, 2.0]])
+    t = cp.Variable(name="t")
+    shift = cp.Parameter(name="shift", value=0.0)
+    return Formulation(
+        name="largest eigenvalue",
+        objective=cp.Minimize(t),
+        objective_latex=r"\min_t\quad t",
+        objective_label="1",
+        parts={
+            "2": equation((t + shift) * np.eye(2) - a >> 0, r"t I - A \succeq 0"),
+            "3": equation([t >= 0, t <= 10], r"0 \le t \le 10"),
+        },
+        variables={"t": t},
+        parameters={"shift": shift},
+        source="any book",
+    )
+
+
+def entropy() -> Formulation:
+    """max - sum x ln x, 1'x = 1: ln 4 at the uniform distribution."""
+    x = cp.Variable(4, name="x")
+    return Formulation(
+        name="entropy",
+        objective=cp.Maximize(cp.sum(cp.entr(x))),
+        objective_latex=r"\max_x\quad -x'\ln x",
+        parts={"sum": equation(cp.sum(x) == 1, r"\mathbf{1}'x = 1")},
+        variables={"x": x},
+    )
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_the_solvers_own_value_and_the_multipliers_are_read_by_equation(solver: str) -> None:
+    formulation = largest_eigenvalue()
+    said = optimum(formulation, solver)
+    assert said.value == pytest.approx(3.0, rel=HIGH.gap)
+    assert (said.formulation, said.solver) == ("largest eigenvalue", solver)
+    assert said.seconds > 0
+    # the multiplier of the cone is the projector on the leading eigenvector, (1, 1) / sqrt 2
+    np.testing.assert_allclose(formulation.dual_values["2"], np.full((2, 2), 0.5), atol=10 * HIGH.feasibility)
+    lower, upper = formulation.dual_values["3"]
+    assert max(abs(lower), abs(upper)) < HIGH.feasibility
+
+
+def test_equations_carry_their_number_as_label() -> None:
+    formulation = largest_eigenvalue()
+    assert list(formulation.equations) == ["2", "3"]
+    assert [c.label for c in formulation.equations["3"]] == ["(3)", "(3)"]
+    assert len(formulation.problem.constraints) == 3
+
+
+def test_a_parameter_is_swept_without_compiling_again() -> None:
+    formulation = largest_eigenvalue()
+    assert formulation.problem.is_dcp(dpp=True)
+    optimum(formulation)
+    compiled = formulation.problem._cache.param_prog
+    assert compiled is not None
+    formulation.parameters["shift"].value = 1.0
+    assert optimum(formulation).value == pytest.approx(2.0, rel=HIGH.gap)
+    assert formulation.problem._cache.param_prog is compiled
+
+
+def test_a_changed_copy_leaves_the_original_as_it_was() -> None:
+    formulation = largest_eigenvalue()
+    t = formulation.variables["t"]
+    without = formulation.without("2")
+    above = formulation.adding("floor", t >= 4, latex=r"t \ge 4")
+    highest = formulation.maximizing(t)
+    lowest = formulation.minimizing(cp.square(t - 5), latex=r"(t - 5)^2")
+    assert optimum(without).value == pytest.approx(0.0, abs=HIGH.feasibility)
+    assert optimum(above).value == pytest.approx(4.0, rel=HIGH.gap)
+    assert optimum(highest).value == pytest.approx(10.0, rel=HIGH.gap)
+    assert optimum(lowest).value == pytest.approx(0.0, abs=HIGH.feasibility)
+    assert optimum(formulation).value == pytest.approx(3.0, rel=HIGH.gap)
+    assert list(formulation.equations) == ["2", "3"]
+    assert list(above.equations) == ["2", "3", "floor"]
+
+
+def test_the_copy_shows_what_was_changed() -> None:
+    formulation = largest_eigenvalue()
+    t = formulation.variables["t"]
+    assert r"\tag{1}" in formulation.latex()
+    assert r"t I - A \succeq 0 \tag{2}" in formulation.latex()
+    assert r"\tag{2}" not in formulation.without("2").latex()
+    assert r"t \ge 4 \tag{floor}" in formulation.adding("floor", t >= 4, latex=r"t \ge 4").latex()
+    assert r"\texttt{floor: 4.0 <= t}" in formulation.adding("f", (t >= 4).set_label("floor")).latex()
+    changed = formulation.maximizing(t, latex="t").latex()
+    assert r"\max\quad & t" in changed
+    assert r"\tag{1}" not in changed
+    assert r"\texttt{t}" in formulation.maximizing(t).latex()
+
+
+def test_the_html_holds_the_mathematics_sizes_and_cones() -> None:
+    formulation = largest_eigenvalue()
+    page = formulation._repr_html_()
+    assert html.escape(formulation._repr_latex_(), quote=False) in page
+    assert "&amp;" in page
+    for name, count in {"variables": 1, "constraint rows": 6, "semidefinite cone rows": 3}.items():
+        heads, cells = page.split("<tbody>")
+        at = re.findall("<th>(.*?)</th>", heads).index(name)
+        assert re.findall("<td>(.*?)</td>", cells)[at] == str(count)
+    assert formulation.sizes.cones == {"non-negative": 2, "semidefinite": 3}
+    assert "Formulation(largest eigenvalue: equations (2), (3); 1 variables)" in repr(formulation)
+
+
+def test_a_change_that_is_not_convex_still_shows_itself() -> None:
+    formulation = largest_eigenvalue()
+    bent = formulation.adding("bent", cp.square(formulation.variables["t"]) >= 1)
+    assert "not convex" in bent._repr_html_()
+
+
+def test_a_formulation_without_certificate_reports_the_value_and_claims_nothing() -> None:
+    solution = entropy().solve()
+    assert solution.status is Status.UNCERTIFIED
+    assert solution.certificate.claimed == pytest.approx(math.log(4), rel=HIGH.gap)
+    assert (solution.primal, solution.lower_bound, solution.gap) == (math.inf, -math.inf, math.inf)
+    np.testing.assert_allclose(solution.point["x"], 0.25, atol=MID.feasibility)
+    assert "optimal" in solution.message
+
+
+def test_unbounded_and_infeasible_are_said() -> None:
+    formulation = largest_eigenvalue()
+    t = formulation.variables["t"]
+    unbounded = formulation.without("2", "3").solve()
+    infeasible = formulation.adding("above", t >= 11).solve()
+    assert (unbounded.status, unbounded.certificate.claimed) == (Status.UNBOUNDED, -math.inf)
+    assert (infeasible.status, infeasible.certificate.claimed) == (Status.INFEASIBLE, math.inf)
+    assert not infeasible.point
+
+
+def test_an_inaccurate_reference_is_no_reference() -> None:
+    formulation = largest_eigenvalue()
+    said = formulation.reference("SCS", max_iters=1)
+    assert not said.accurate
+    with pytest.raises(AssertionError, match="no reference"):
+        optimum(formulation, "SCS", max_iters=1)
+
+
+def test_a_solver_that_cannot_solve_it_is_reported_not_raised() -> None:
+    x = cp.Variable(name="x", integer=True)
+    whole = Formulation("whole", cp.Minimize(x), r"\min\quad x", {"1": equation(x >= 0.5, "")}, {"x": x})
+    said = whole.reference("CLARABEL")
+    assert said.status == "solver_error"
+    assert math.isnan(said.value)
+    assert whole.solve("CLARABEL").status is Status.FAILED
+
+
+def test_the_value_survives_a_variable_that_rounding_makes_negative() -> None:
+    """CVXPY evaluates the objective at the rounded variables: entr(-1e-9) is -inf, the optimum is not."""
+    formulation = entropy()
+    x = formulation.variables["x"]
+    pinned = formulation.adding("just below zero", x[:2] == -2 * ROUNDING)  # feasible to the solver's tolerance
+    said = optimum(pinned)
+    assert x.value.min() < 0
+    assert pinned.problem.value == -math.inf
+    assert said.value == pytest.approx(math.log(2), rel=HIGH.gap)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda f: f.without("7"), r"has no equation \(7\), it has \(2\), \(3\)"),
+        (lambda f: f.adding("2", f.variables["t"] >= 1), r"already has an equation \(2\)"),
+        (lambda f: f.adding("new", 3), "constraint is a int, wanted a CVXPY constraint"),
+    ],
+)
+def test_a_change_that_makes_no_sense_is_refused(change, message: str) -> None:  # type: ignore[no-untyped-def]  # lambdas
+    with pytest.raises(ValueError, match=message):
+        change(largest_eigenvalue())
+
+
+def test_every_entry_of_the_list_says_where_it_comes_from() -> None:
+    for name, entry in FORMULATIONS.items():
+        assert name == f"{entry.family}.{entry.name}"
+        assert entry.title
+        assert entry.paper.startswith("paper ")
+        assert "(" in entry.equations
