@@ -232,7 +232,8 @@ class GenerativeMargin:
         step, rise = mu - safe_mu, omega - safe_omega
         start = self.c - safe_mu
         toward = step > 0
-        limit = min(1.0, float(np.min(start[toward] / step[toward], initial=1.0)))
+        with np.errstate(over="ignore"):
+            limit = min(1.0, float(np.min(start[toward] / step[toward], initial=1.0)))
         block_step = self.layout.block_sum(step)
 
         def slope(t: float) -> float:
@@ -332,6 +333,8 @@ class GenerativeMargin:
             raise ValueError(f"dual_point['labels'] holds {labels.dtype}, wanted whole numbers")
         if m and ((labels < 0) | (labels >= self.features.cards)).any():
             raise ValueError("dual_point['labels'] holds a label out of range")
+        if m and (labels != self.features.truth)[:, ~self.features.free].any():
+            raise ValueError("dual_point['labels'] changes a variable that is observed")
         return labels, label_shares, gibbs, gibbs_loss, gibbs_shares
 
     # -- prediction ----------------------------------------------------------------------------------------------------
