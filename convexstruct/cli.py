@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from convexstruct.report import Page, Table, check_writable
+from convexstruct.report import Page, Table, check_writable, is_number
 
 if TYPE_CHECKING:
     from convexstruct.experiments import Experiment
+    from convexstruct.experiments import Result as Found
     from convexstruct.verification.outcome import Outcome
 
 #: Width of tables where standard output is no terminal.
@@ -113,18 +114,14 @@ def _print(result: Result, as_json: bool) -> None:
     for table in result.page.tables:
         grid = Grid(title=table.title or None, title_justify="left", box=None, pad_edge=False, header_style="bold")
         for position, head in enumerate(table.heads):
-            numbers = bool(table.rows) and all(_numeric(row[position]) for row in table.rows)
-            grid.add_column(head, justify="right" if numbers else "left", overflow="fold")
+            numbers = bool(table.rows) and all(is_number(row[position]) for row in table.rows)
+            grid.add_column(head, justify="right" if numbers else "left", overflow="fold", no_wrap=numbers)
         for row in table.rows:
             grid.add_row(*(Text(cell, style=colours.get(cell, "")) for cell in row))
         console.print(grid)
     for note in result.page.notes:
         console.print(Text(note))
     console.print(Text(result.page.lead, style="bold"))
-
-
-def _numeric(text: str) -> bool:
-    return text == "-" or text.replace(".", "").replace("e", "").replace("-", "").replace("+", "").isdigit()
 
 
 # -- list --------------------------------------------------------------------------------------------------------------
@@ -136,7 +133,7 @@ def list_systems(given: argparse.Namespace) -> Result:
     rows = [system.row() for system in SYSTEMS]
     heads = ["name", "family", "paper", "equations", "formulation", "solvers", "experiments"]
     shown = [[_joined(row[head]) for head in heads] for row in rows]
-    lead = f"{len(rows)} systems in {len({row['family'] for row in rows})} families"
+    lead = f"{len(rows)} systems; families: {', '.join(dict.fromkeys(row['family'] for row in rows))}"
     return Result(0, {"systems": rows}, Page("convexstruct list", lead, [Table("", heads, shown)]))
 
 
@@ -175,7 +172,7 @@ def verification_page(outcome: Outcome, pictures: bool) -> Page:
     if pictures:
         from convexstruct.plots import compare, traces
 
-        figures["Certified relative gap of each case, and seconds of both paths."] = compare(outcome.rows)
+        figures["Certified relative gap of each case, and seconds."] = compare(outcome.rows)
         drawn = traces(outcome.rows)
         if drawn is not None:
             figures["Certified bounds against seconds, and the reference optimum."] = drawn
@@ -191,29 +188,20 @@ def reproduce(given: argparse.Namespace) -> Result:
 
     if given.name not in EXPERIMENTS:
         raise ValueError(f"experiment {given.name!r} is unknown, wanted one of {', '.join(EXPERIMENTS)}")
-    experiment: Experiment = EXPERIMENTS[given.name]
+    experiment = EXPERIMENTS[given.name]
     with Steps(given.command) as steps:
         found = experiment.run(quick=given.quick, seed=given.seed, progress=steps)
-    shown = {
-        "name": found.name,
-        "paper": found.paper,
-        "columns": list(found.columns),
-        "rows": [list(row) for row in found.rows],
-        "published": found.published,
-        "notes": list(found.notes),
-        "seconds": found.seconds,
-    }
-    return Result(0, shown, experiment_page(experiment, found))
+    return Result(0, found.as_json(), experiment_page(experiment, found))
 
 
-def experiment_page(experiment: Any, found: Any) -> Page:
-    """The table of an experiment beside what was published, with its pictures."""
-    tables = [
-        Table(experiment.title, [str(c) for c in found.columns], [[_text(cell) for cell in r] for r in found.rows])
-    ]
-    figures = dict(found.figures) if found.figures else {}
-    lead = f"{found.name} ({found.paper}): {found.seconds:.1f} s"
-    return Page(f"convexstruct reproduce {found.name}", lead, tables, list(found.notes), figures)
+def experiment_page(experiment: Experiment, found: Found) -> Page:
+    """The table of an experiment, what was published beside it, and its pictures."""
+    tables = [Table(experiment.title, list(found.columns), [[_text(cell) for cell in row] for row in found.rows])]
+    if found.published:
+        published = [[name, _text(value)] for name, value in found.published.items()]
+        tables.append(Table("published", ["what", "value"], published))
+    lead = f"{found.name}, {found.paper}: {found.seconds:.1f} s"
+    return Page(f"convexstruct reproduce {found.name}", lead, tables, found.notes, found.figures)
 
 
 def _text(value: Any) -> str:

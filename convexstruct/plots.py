@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
+from matplotlib.ticker import MaxNLocator, NullLocator
 
 from convexstruct.certificates import relative_gap
 from convexstruct.solution import Solution, Trace
@@ -115,7 +115,8 @@ def compare(rows: Sequence[Row]) -> Figure:
     place = np.arange(len(rows))
     colours = [VERDICT_COLOURS[row.verdict] for row in rows]
     gaps = [max(row.fast.gap, 1e-12) if math.isfinite(row.fast.gap) else math.nan for row in rows]
-    seconds = [(row.reference.seconds, row.fast.seconds) for row in rows]
+    stored = any(row.reference.version for row in rows)
+    seconds = [(math.nan if row.reference.version else row.reference.seconds, row.fast.seconds) for row in rows]
     left.scatter(gaps, place, c=colours, s=28, zorder=3)
     for y, value in zip(place, gaps):
         if math.isnan(value):
@@ -125,13 +126,14 @@ def compare(rows: Sequence[Row]) -> Figure:
         left.set_xscale("log")
         _profile_lines(left, min(finite), max(finite), vertical=True)
     for y, (slow, fast) in zip(place, seconds):
-        if all(math.isfinite(t) and t > 0 for t in (slow, fast)):
-            right.plot([slow, fast], [y, y], color=GREY, lw=1, zorder=1)
-            right.scatter([slow], [y], color=LOWER, s=24, zorder=3)
-            right.scatter([fast], [y], color=UPPER, s=24, zorder=3)
-            right.set_xscale("log")
-    right.scatter([], [], color=LOWER, s=24, label="reference")
-    right.scatter([], [], color=UPPER, s=24, label="fast path" if rows and not rows[0].reference.version else "solver")
+        right.plot([slow, fast], [y, y], color=GREY, lw=1, zorder=1)
+        right.scatter([slow], [y], color=LOWER, s=24, zorder=3)
+        right.scatter([fast], [y], color=UPPER, s=24, zorder=3)
+    if any(math.isfinite(t) and t > 0 for pair in seconds for t in pair):
+        right.set_xscale("log")
+    if not stored:
+        right.scatter([], [], color=LOWER, s=24, label="reference")
+    right.scatter([], [], color=UPPER, s=24, label="solver on trial" if stored else "fast path")
     right.legend(frameon=False, fontsize="small", loc="best")
     left.set_yticks(place, [row.case for row in rows])
     left.yaxis.set_minor_locator(NullLocator())
@@ -159,6 +161,7 @@ def traces(rows: Sequence[Row]) -> Figure | None:
         axes.get_legend().remove()
         axes.set_title(f"{row.case}: gap {row.fast.gap:.1e}", fontsize="small")
         axes.tick_params(labelsize="x-small")
+        axes.xaxis.set_major_locator(MaxNLocator(4))
         if math.isfinite(row.reference.value):
             axes.axhline(row.reference.value, color="black", lw=0.9, ls="--")
     for axes in grid[len(shown) :]:

@@ -22,6 +22,7 @@ h1 { font-size: 1.5rem; margin-bottom: .2rem; } h2 { font-size: 1.1rem; margin-t
 p.facts { color: #555; margin-top: 0; } p.lead { font-size: 1.1rem; }
 div.wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .87rem; } th { text-align: left; border-bottom: 2px solid #999; }
+th.number { text-align: right; } td:first-child { white-space: nowrap; }
 th, td { padding: .28rem .7rem .28rem 0; vertical-align: top; } td { border-bottom: 1px solid #e4e4e4; }
 td.number { font-variant-numeric: tabular-nums; white-space: nowrap; text-align: right; }
 td.verified { color: #2e7d4f; font-weight: 600; } td.failed { color: #b3261e; font-weight: 600; }
@@ -85,18 +86,22 @@ def facts() -> str:
 
 
 def _table(table: Table) -> str:
-    head = "".join(f"<th>{html.escape(cell)}</th>" for cell in table.heads)
+    numbers = [bool(table.rows) and all(is_number(row[at]) for row in table.rows) for at in range(len(table.heads))]
+    head = "".join(
+        f"<th{' class=number' if right else ''}>{html.escape(cell)}</th>" for cell, right in zip(table.heads, numbers)
+    )
     body = "".join("<tr>" + "".join(_cell(cell) for cell in row) + "</tr>" for row in table.rows)
     title = f"<h2>{html.escape(table.title)}</h2>" if table.title else ""
     return f'{title}<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def _cell(text: str) -> str:
-    kind = text if text in ("verified", "failed", "unverified") else "number" if _is_number(text) else ""
+    kind = text if text in ("verified", "failed", "unverified") else "number" if is_number(text) else ""
     return f'<td class="{kind}">{html.escape(text)}</td>' if kind else f"<td>{html.escape(text)}</td>"
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Whether a cell reads as a number; a dash stands for one that is missing."""
     try:
         float(text)
     except ValueError:

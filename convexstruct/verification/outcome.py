@@ -133,12 +133,14 @@ class Outcome:
         return ", ".join(f"{n} {verdict}" for verdict, n in counted.items() if n) or "nothing ran"
 
     def cells(self) -> tuple[list[str], list[list[str]]]:
-        """Headings and rows of the table, as text."""
-        heads = ["case", "reference", "lower bound", "primal", "gap", "seconds", "ratio", "verdict", "note"]
-        return heads, [
+        """Headings and rows of the table, as text; the ratio only where both paths were timed in this run."""
+        timed = any(math.isfinite(row.ratio) for row in self.rows)
+        heads = ["case", "reference", "by", "lower bound", "primal", "gap", "seconds", "ratio", "verdict", "note"]
+        rows = [
             [
                 row.case,
                 number(row.reference.value, 9),
+                f"{row.reference.formulation}, {row.reference.solver}",
                 number(row.fast.lower_bound, 9),
                 number(row.fast.primal, 9),
                 number(row.fast.gap, 2),
@@ -149,6 +151,8 @@ class Outcome:
             ]
             for row in self.rows
         ]
+        at = heads.index("ratio")
+        return (heads, rows) if timed else (heads[:at] + heads[at + 1 :], [row[:at] + row[at + 1 :] for row in rows])
 
     def __repr__(self) -> str:
         heads, rows = self.cells()

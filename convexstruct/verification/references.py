@@ -34,6 +34,7 @@ def compute(case: Case, seed: int = 0) -> Reference:
     ``seconds`` counts building, compiling and solving. An instance built backwards brings its own bracket.
     """
     instance = case.make(seed)
+    importlib.import_module("convexstruct.models")
     begin = time.perf_counter()
     formulation = formulate(case, instance.problem)
     said = formulation.reference(case.formulation_solver)

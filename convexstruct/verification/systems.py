@@ -31,23 +31,28 @@ class System:
 
 PAPER_0 = "Yu, Bertsekas, Rousu: An efficient discriminative training method for generative models"
 
+_FORMULATIONS = (
+    "primal", "n_slack", "one_slack", "dual_beta", "dual", "entropy_dual", "proximal", "proximal_dual", "compact_dual",
+)  # fmt: skip
+_SOLVERS = ("EntropicProximal", "ProximalRSD", "ProximalBundle", "MaximumLikelihood")
+
 SYSTEMS: tuple[System, ...] = (
     System(
         name="discriminative training of a hidden Markov model",
         family="generative_margin",
         paper=PAPER_0,
         equations="(2)-(26)",
-        formulation=(),
-        solvers=(),
-        experiments=(),
+        formulation=_FORMULATIONS,
+        solvers=_SOLVERS,
+        experiments=("tracking", "protein-hmm"),
     ),
     System(
         name="discriminative training of a Bayesian network",
         family="generative_margin",
         paper=PAPER_0,
         equations="(2)-(26)",
-        formulation=(),
-        solvers=(),
-        experiments=(),
+        formulation=_FORMULATIONS,
+        solvers=_SOLVERS,
+        experiments=("connect4",),
     ),
 )
