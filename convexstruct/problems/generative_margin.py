@@ -38,6 +38,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
 from typing import Any, ClassVar
 
 import networkx as nx
@@ -88,7 +89,7 @@ class GenerativeMargin:
     def __post_init__(self) -> None:
         object.__setattr__(self, "c", read_distributions("c", self.c, self.layout))
         eta = self.eta
-        if isinstance(eta, (bool, str)) or not np.isreal(eta) or not np.isfinite(eta) or eta <= 0:
+        if isinstance(eta, bool) or not isinstance(eta, Real) or not np.isfinite(eta) or eta <= 0:
             raise ValueError(f"eta is {eta!r}, wanted a positive number")
         object.__setattr__(self, "eta", float(eta))
 
@@ -259,21 +260,21 @@ class GenerativeMargin:
     def aggregate(self, dual_point: Point) -> tuple[Vector, float]:
         """(mu, omega) of a dual witness, recomputed from the data; shares cleared of rounding."""
         labels, label_shares, gibbs, gibbs_loss, gibbs_shares = self._read_dual(dual_point)
-        total = label_shares.sum(axis=0) + gibbs_shares.sum(axis=0)
-        over = np.maximum(total, 1.0)
+        label_shares, gibbs_shares = np.maximum(label_shares, 0.0), np.maximum(gibbs_shares, 0.0)
+        over = max(1.0, float(np.max(label_shares.sum(axis=0) + gibbs_shares.sum(axis=0), initial=0.0)))
         weights = self.features.weights
         used = np.zeros(self.n_examples)
         mu = np.zeros(self.dimension)
         omega = 0.0
         for row, share in zip(labels, label_shares):
-            clean = np.maximum(share, 0.0) / over
+            clean = share / over
             if clean.any():
                 row = row.astype(np.int64)  # labels may come in one byte each; indices computed from them need more
                 mu += self.features.counts(row, clean)
                 omega += float((weights * clean) @ self.features.loss(row))
                 used += clean
         for theta, b, share in zip(gibbs, gibbs_loss, gibbs_shares):
-            clean = np.maximum(share, 0.0) / over
+            clean = share / over
             if not clean.any():
                 continue
             if np.ptp(clean) > 0:
@@ -333,6 +334,9 @@ class GenerativeMargin:
             raise ValueError(f"dual_point['labels'] holds {labels.dtype}, wanted whole numbers")
         if m and ((labels < 0) | (labels >= self.features.cards)).any():
             raise ValueError("dual_point['labels'] holds a label out of range")
+        fixed = ~self.features.free
+        if m and (labels[:, fixed] != self.features.truth[fixed]).any():
+            raise ValueError("dual_point['labels'] differs from the truth where that is observed")
         if m and (labels != self.features.truth)[:, ~self.features.free].any():
             raise ValueError("dual_point['labels'] changes a variable that is observed")
         return labels, label_shares, gibbs, gibbs_loss, gibbs_shares
