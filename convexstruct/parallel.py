@@ -258,3 +258,8 @@ def _work(key: tuple[str, int], sent: Counts | None, method: str, arguments: tup
 
 def _call(features: Counts, method: str, arguments: tuple[Any, ...]) -> Any:
     return getattr(features, method)(*arguments)
+
+
+@part.register
+def _(features: ShardedCounts, low: int, high: int) -> Counts:
+    return part(features.whole, low, high)

@@ -7,6 +7,7 @@ import multiprocessing
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import networkx as nx
@@ -19,6 +20,7 @@ from convexstruct.datasets import HARD, ring
 from convexstruct.features import Counts, HMMCounts, NetworkCounts
 from convexstruct.parallel import ShardedCounts, part, shard, sharded
 from convexstruct.problems import GenerativeMargin
+from convexstruct.solution import Point, Status
 from convexstruct.solvers import solve
 from convexstruct.solvers.proximal_rsd import ProximalRSD
 from convexstruct.tolerances import ROUNDING
@@ -191,11 +193,49 @@ def test_workers_that_die_in_the_middle_are_survived(caplog: pytest.LogCaptureFi
     assert again.lower_bound == pytest.approx(solution.lower_bound, rel=ROUNDING)
 
 
+@dataclass(frozen=True)
+class Without:
+    """A problem that has no examples."""
+
+    family: str = "projection"
+
+    def as_point(self, value: Any) -> Point:
+        return {"x": np.asarray(value)}
+
+    def primal(self, point: Point) -> float:
+        return 0.0
+
+    dual = primal
+
+    def repair(self, point: Point) -> Point:
+        return point
+
+    def residuals(self, point: Point) -> dict[str, float]:
+        return {}
+
+    dual_residuals = residuals
+
+
 def test_what_cannot_be_cut_is_refused_in_one_sentence() -> None:
-    problem = small_problem()
     with pytest.raises(ValueError, match="n_shards is 0, wanted at least 1"):
-        sharded(problem, Inline(), 0)
+        sharded(small_problem(), Inline(), 0)
+    with pytest.raises(ValueError, match="family 'projection': it has no shards of examples"):
+        sharded(Without(), Inline())
+
+
+def test_a_problem_in_shards_can_be_cut_again() -> None:
+    problem = small_problem()
     cut = sharded(problem, Inline(), 2)
     assert isinstance(cut.features, ShardedCounts)
-    with pytest.raises(ValueError, match="ShardedCounts: it cannot be cut"):
-        sharded(cut, Inline())
+    again = sharded(cut, Inline(), 3)
+    theta = problem.uniform()
+    assert again.primal({"theta": theta}) == pytest.approx(problem.primal({"theta": theta}), rel=ROUNDING)
+
+
+def test_the_default_solver_runs_on_shards() -> None:
+    problem = small_problem()
+    serial = solve(problem, tol=1e-4)
+    solution = solve(problem, tol=1e-4, executor=Inline())
+    assert solution.status is Status.OPTIMAL
+    assert solution.lower_bound <= serial.primal * (1 + ROUNDING)
+    assert serial.lower_bound <= solution.primal * (1 + ROUNDING)
