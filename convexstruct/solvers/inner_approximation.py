@@ -142,12 +142,19 @@ class InnerApproximation:
         return len(self.omega)
 
     def add(self, mu: Vector, omega: Vector, mixtures: list[Mixture], simplex: Index) -> None:
-        """Append points mu (n, d), omega (n,) with weight 0."""
+        """Append points mu (n, d), omega (n,) with weight 0; a point that its simplex holds already is left out."""
+        new = [j for j in range(len(omega)) if not self._holds(mu[j], float(omega[j]), int(simplex[j]))]
+        if len(new) < len(omega):
+            mu, omega, simplex, mixtures = mu[new], omega[new], simplex[new], [mixtures[j] for j in new]
         self.mu = np.concatenate((self.mu, mu))
         self.omega = np.concatenate((self.omega, omega))
         self.simplex = np.concatenate((self.simplex, simplex))
         self.alpha = np.concatenate((self.alpha, np.zeros(len(omega))))
         self.mixtures = self.mixtures + mixtures
+
+    def _holds(self, mu: Vector, omega: float, simplex: int) -> bool:
+        alike = np.flatnonzero((self.omega == omega) & (self.simplex == simplex))
+        return bool((self.mu[alike] == mu).all(axis=1).any())
 
     def mixture(self, alpha: Vector) -> Mixture:
         """Where the point with weights ``alpha`` comes from."""

@@ -36,6 +36,10 @@ Vector = NDArray[np.float64]
 
 #: A shift of theta below this is rounding: the point itself is the feasible point, and one oracle call serves both.
 SHIFT_ROUNDING = 1e-12
+#: A master problem is solved within this fraction of the gap of (D_n) or of what rule (ii) allows ...
+MASTER = 1e-2
+#: ... but no finer than this fraction of the gap between the certified bounds.
+ENOUGH = 1e-3
 
 
 @dataclass(frozen=True)
@@ -114,14 +118,16 @@ class ProximalRSD:
         self._add(problem, sources, points, found, theta, -np.inf)
         lam: Vector | None = None
         changes, gap = 0, abs(centre_value)
-        yield Iterate({"theta": theta}, bound.dual_point, centre_value, bound.value, calls, clock.parts)
         best, best_value = theta, centre_value
+        yield Iterate({"theta": theta}, bound.dual_point, centre_value, bound.value, calls, clock.parts)
         iteration = 0
         while True:
             iteration += 1
             function = ProximalDual(problem.c, problem.layout, centre, self.gamma)
             with clock("master"):
-                master = self._master(function, points, lam, 1e-2 * min(gap, delta))
+                allowed = delta / (1 + changes) ** 2
+                tolerance = max(MASTER * min(gap, allowed), ENOUGH * min(allowed, best_value - bound.value))
+                master = self._master(function, points, lam, tolerance)
                 points.alpha, lam = master.alpha, master.dual.lam
                 at = master.dual
                 bound.improve(at.mu, at.omega, lambda: points.mixture(points.alpha))
@@ -143,7 +149,7 @@ class ProximalRSD:
             gap = max(ascent, 0.0) + uphill
             if upper < best_value:
                 best, best_value = feasible, upper
-            rule = 1 if upper <= centre_value - improvement else 2 if gap <= delta / (1 + changes) ** 2 else 0
+            rule = 1 if upper <= centre_value - improvement else 2 if gap <= allowed else 0
             if self.record is not None:
                 self.record(_record(problem, at.mu, at.omega, at.value, upper, len(points), rule))
             self._trim(points, sources, bound)

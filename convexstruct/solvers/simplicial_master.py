@@ -29,6 +29,9 @@ Vector = NDArray[np.float64]
 CLIP = 300.0
 #: Coordinates within this of zero count as at their bound, where they want to fall.
 AT_BOUND = 1e-12
+#: Ridges on the Hessian, relative to its mean diagonal, tried one after another until a step rises: from Newton's step
+#: nearly to the gradient's. Points outnumber dimensions at times, and then the Hessian is singular.
+RIDGES = (1e-13, 1e-9, 1e-6, 1e-3, 1.0)
 #: Armijo's fraction of the predicted rise.
 ARMIJO = 1e-4
 
@@ -225,17 +228,48 @@ def _newton_step(
     weight = np.where(lam_free, 1.0 / np.where(lam_free, in_lam, 1.0), 0.0)
     hessian = (difference * in_mu) @ difference.T - (across * weight) @ across.T
     right = relative[free] - (across @ (weight * lam_slope) if joint else 0.0)
-    step = _solve(hessian, right)
-    lam_step = weight * ((lam_slope if joint else 0.0) - across.T @ step)
-    expected = float(right @ step)  # Newton's decrement squared: twice the rise of the quadratic model
-    if not expected > 1e-14 * abs(point.value):
-        return None
+    size = max(float(np.trace(hessian)) / max(len(hessian), 1), 1e-300)
+    for ridge in RIDGES:
+        step = _solve(hessian, right, ridge * size)
+        if not float(right @ step) > 1e-14 * abs(point.value):
+            continue
+        lam_step = weight * ((lam_slope if joint else 0.0) - across.T @ step)
+        found = _search(
+            function, mu, omega, simplex, n_simplices, alpha, point, slope, lam_slope, joint, pivot, free, step, lam_step
+        )
+        if found is not None:
+            return found
+    return None
+
+
+def _search(
+    function: ProximalDual,
+    mu: Vector,
+    omega: Vector,
+    simplex: Index,
+    n_simplices: int,
+    alpha: Vector,
+    point: DualPoint,
+    slope: Vector,
+    lam_slope: Vector,
+    joint: bool,
+    pivot: Index,
+    free: Index,
+    step: Vector,
+    lam_step: Vector,
+) -> tuple[Vector, DualPoint] | None:
+    """Armijo's test along the path bent at the bounds; None if nothing rises."""
+    lam = point.lam
+    falling = step < 0
+    first = float(np.min(alpha[free][falling] / -step[falling], initial=1.0))  # where the path meets its first bound
+    sinking = np.bincount(simplex[free], weights=step, minlength=n_simplices)
+    first = min(first, float(np.min(alpha[pivot][sinking > 0] / sinking[sinking > 0], initial=1.0)))
     size = 1.0
-    for _ in range(30):
+    for attempt in range(16):
+        if attempt == 3 and 0 < first < size:
+            size = first  # many points, few dimensions: along null directions only a bound ends the rise
         trial = np.zeros_like(alpha)
         trial[free] = np.maximum(alpha[free] + size * step, 0.0)
-        trial[held] = 0.0
-        trial[pivot] = 0.0
         rest = 1.0 - np.bincount(simplex, weights=trial, minlength=n_simplices)
         if (rest < 0).any():
             size *= 0.5
@@ -262,10 +296,8 @@ def _largest(alpha: Vector, simplex: Index, n_simplices: int) -> Index:
     return np.asarray(order[last])
 
 
-def _solve(hessian: Vector, right: Vector) -> Vector:
-    """Newton's direction; a ridge grows from rounding size until the factorisation exists (points may repeat)."""
-    size = max(float(np.trace(hessian)) / max(len(hessian), 1), 1e-300)
-    ridge = 1e-13 * size
+def _solve(hessian: Vector, right: Vector, ridge: float) -> Vector:
+    """Newton's direction with ``ridge`` on the diagonal, more where rounding asks for it (points may nearly repeat)."""
     diagonal = np.arange(len(hessian))
     while len(right):
         regular = hessian.copy()
