@@ -284,6 +284,8 @@ class GenerativeMargin:
             omega += clean[0] * expected.loss
             used += clean
         mu -= np.asarray(self.truth_each.T @ (weights * used))
+        # counts that cancel leave rounding, which where c = 0 would forbid the whole segment
+        mu[np.abs(mu) <= 16 * np.finfo(float).eps * (1.0 + self.truth_counts)] = 0.0
         return self.eta * mu, self.eta * omega
 
     def dual(self, dual_point: Point) -> float:
