@@ -49,7 +49,7 @@ def n_assignments(features: Counts) -> int:
     """How many labellings the examples have in all; exact, however large."""
     cards = np.where(features.free, features.cards, 1)
     logs = np.bincount(features.example, weights=np.log(cards), minlength=features.n_examples)
-    if logs.max() < math.log(2.0**50):
+    if logs.max() < math.log(2.0**40):
         return int(np.rint(np.exp(logs)).astype(np.int64).sum())
     first = np.searchsorted(features.example, np.arange(1, features.n_examples))
     return sum(math.prod(part.tolist()) for part in np.split(cards, first))
