@@ -66,16 +66,18 @@ class ProximalMargin:
     def residuals(self, point: Point) -> Mapping[str, float]:
         return self.problem.residuals(point)
 
-    def theta_of(self, mu: Vector, lam: Vector) -> Vector:
-        """The minimiser x of (19), the root of (20): mu - c - gamma theta^n + lambda e^x + gamma x = 0, by Wright's
-        omega, y + ln y = ln(lambda/gamma) - k/gamma with k = mu - c - gamma theta^n and y = lambda e^x / gamma."""
+    def minimiser(self, mu: Vector, lam: Vector) -> tuple[Vector, Vector]:
+        """(x, lambda e^x) at the minimiser of (19): mu - c - gamma theta^n + lambda e^x + gamma x = 0 (20).
+
+        By Wright's omega: y + ln y = ln(lambda/gamma) - k/gamma, k = mu - c - gamma theta^n and y = lambda e^x / gamma.
+        """
         free = -(mu - self.problem.c) / self.gamma + self.centre
         rate = lam[self.problem.layout.block_of] / self.gamma
         log_rate = np.log(np.where(rate > 0, rate, 1.0))
         z = log_rate + free
-        y = np.real(wrightomega(z))
-        root = np.where(z > 1, np.log(np.maximum(y, 1e-300)) - log_rate, free - y)
-        return np.asarray(np.where(rate > 0, root, free))
+        y = np.where(rate > 0, np.real(wrightomega(z)), 0.0)
+        root = np.where(z > 1, np.log(np.maximum(y, np.finfo(float).tiny)) - log_rate, free - y)
+        return np.asarray(np.where(rate > 0, root, free)), np.asarray(self.gamma * y)
 
     def dual(self, dual_point: Point) -> float:
         """Q_n of (18) at the witness, with negative lambda cleared to 0: a valid lower bound."""
@@ -87,9 +89,9 @@ class ProximalMargin:
             return -np.inf
         mu, omega = self.problem.aggregate(mixture)
         lam = np.maximum(lam, 0.0)
-        x = self.theta_of(mu, lam)
+        x, steep = self.minimiser(mu, lam)
         away = x - self.centre
-        q = (mu - self.problem.c) @ x + lam[self.problem.layout.block_of] @ np.exp(x) + 0.5 * self.gamma * (away @ away)
+        q = (mu - self.problem.c) @ x + steep.sum() + 0.5 * self.gamma * (away @ away)
         return float(omega - lam.sum() + q)
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
