@@ -25,7 +25,7 @@ from convexstruct.problems.generative_margin import Evaluation
 from convexstruct.solution import Solution
 from convexstruct.solvers.driver import Iterate
 from convexstruct.solvers.inner_approximation import EVERYONE, InnerApproximation, LowerBound, Sources, subsets_of
-from convexstruct.solvers.simplicial_master import ProximalDual, solve_master
+from convexstruct.solvers.proximal_dual import ProximalDual
 from convexstruct.solvers.timing import Clock
 from convexstruct.solvers.warm_start import adopt, starting_theta
 
@@ -80,9 +80,7 @@ class ProximalBundle:
             with clock("master"):
                 tolerance = 1e-3 * predicted
                 for _ in range(4):
-                    master = solve_master(
-                        function, points.mu, points.omega, points.simplex, points.alpha, lam, tolerance
-                    )
+                    master = points.master(function).solve(points.alpha, lam, tolerance)
                     points.alpha, lam, at = master.alpha, master.dual.lam, master.dual
                     model = at.omega + float((at.mu - problem.c) @ at.theta) + master.gap
                     predicted = centre_value - model
@@ -93,7 +91,7 @@ class ProximalBundle:
             with clock("polishing"):
                 bound.improve(at.mu, at.omega, lambda: points.mixture(points.alpha))
                 if self.polish_every and iteration % self.polish_every == 0:
-                    bound.polish(function, points, lam, centre_value)
+                    bound.polish(function, points, at.lam, centre_value)
             with clock("direction finding"):
                 found = problem.evaluate(theta)
                 calls += 1
@@ -114,9 +112,7 @@ class ProximalBundle:
                     gamma = min(max(interpolated, gamma), 2.0 * gamma)
             yield Iterate({"theta": centre}, bound.dual_point, centre_value, bound.value, calls, clock.parts)
 
-    def _add(
-        self, problem: GenerativeMargin, sources: Sources, points: InnerApproximation, found: Evaluation
-    ) -> None:
+    def _add(self, problem: GenerativeMargin, sources: Sources, points: InnerApproximation, found: Evaluation) -> None:
         """Add the cutting plane of every group."""
         source = sources.add_labels(found.labels)
         n = points.n_simplices
@@ -126,4 +122,5 @@ class ProximalBundle:
         weight = problem.eta * problem.features.weights * sources.subsets[1 : n + 1]
         each = problem.features.counts_each(found.labels) - problem.truth_each
         mixtures = [{(source, subset): 1.0} for subset in range(1, n + 1)]
-        points.add(np.asarray(each.T @ weight.T).T, weight @ problem.features.loss(found.labels), mixtures, np.arange(n))
+        mu, omega = np.asarray(each.T @ weight.T).T, weight @ problem.features.loss(found.labels)
+        points.add(mu, omega, mixtures, np.arange(n))

@@ -12,6 +12,7 @@ onto mu <= c, which may leave script-D and then bounds nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,8 @@ from numpy.typing import NDArray
 from convexstruct.graphs import Index
 from convexstruct.problems import GenerativeMargin
 from convexstruct.solution import Point
-from convexstruct.solvers.simplicial_master import ProximalDual, solve_master
+from convexstruct.solvers.proximal_dual import ProximalDual
+from convexstruct.solvers.simplicial_master import Master
 from convexstruct.tolerances import DUAL_ROUNDING
 
 Vector = NDArray[np.float64]
@@ -30,6 +32,8 @@ Mixture = dict[tuple[int, int], float]
 
 #: Factors on gamma, one after another, when a lower bound is polished.
 POLISH = (1e-1, 1e-2, 1e-3)
+#: A polished master is solved within this fraction of the gap between the certified bounds.
+POLISHED = 0.01
 #: The subset of the examples that holds all of them.
 EVERYONE = 0
 
@@ -55,7 +59,8 @@ def subsets_of(n_examples: int, n_subsets: int) -> Vector | None:
 class Sources:
     """The labellings and Gibbs distributions that mixtures refer to by number, and the subsets of the examples.
 
-    ``subsets`` (n, K) holds rows between 0 and 1: the share a source has in each example. Row 0 is all ones. Labels are kept in the smallest integer type that holds them: one byte a variable, up to 127 states.
+    ``subsets`` (n, K) holds rows between 0 and 1: the share a source has in each example. Row 0 is all ones. Labels are
+    kept in the smallest integer type that holds them: one byte a variable, up to 127 states.
     """
 
     def __init__(self, problem: GenerativeMargin, subsets: Vector | None = None) -> None:
@@ -156,6 +161,10 @@ class InnerApproximation:
         alike = np.flatnonzero((self.omega == omega) & (self.simplex == simplex))
         return bool((self.mu[alike] == mu).all(axis=1).any())
 
+    def master(self, function: ProximalDual, joint: bool = False) -> Master:
+        """The master problem over the points."""
+        return Master(function, self.mu, self.omega, self.simplex, joint)
+
     def mixture(self, alpha: Vector) -> Mixture:
         """Where the point with weights ``alpha`` comes from."""
         used = np.flatnonzero(alpha > 0)
@@ -173,7 +182,9 @@ class InnerApproximation:
             return
         chosen = np.ones(len(self), dtype=bool)
         extra = InnerApproximation(self.mu.shape[1], self.n_simplices)
-        for group in np.flatnonzero(counts > keep + 1):
+        for group in range(self.n_simplices):
+            if counts[group] <= keep + 1:
+                continue
             members = np.flatnonzero(self.simplex == group)[1:]
             surplus = len(members) - keep
             idle = members[self.alpha[members] <= 0]
@@ -188,7 +199,9 @@ class InnerApproximation:
                 total = self.alpha[light].sum()
                 share = self.alpha[light] / total
                 mixture = mixed((float(w), self.mixtures[j]) for w, j in zip(share, light))
-                extra.add((share @ self.mu[light])[None], np.array([share @ self.omega[light]]), [mixture], group[None])
+                extra.add(
+                    (share @ self.mu[light])[None], np.array([share @ self.omega[light]]), [mixture], np.array([group])
+                )
                 extra.alpha[-1] = total
         kept = np.flatnonzero(chosen)
         self.mu, self.omega, self.simplex = self.mu[kept], self.omega[kept], self.simplex[kept]
@@ -255,6 +268,6 @@ class LowerBound:
         alpha = points.alpha
         for factor in POLISH:
             softer = ProximalDual(function.c, function.layout, function.centre, factor * function.gamma)
-            master = solve_master(softer, points.mu, points.omega, points.simplex, alpha, lam, 0.01 * (upper - self.value))
-            alpha, lam = master.alpha, master.dual.lam
-            self.improve(master.dual.mu, master.dual.omega, lambda: points.mixture(alpha))  # noqa: B023
+            found = points.master(softer).solve(alpha, lam, POLISHED * (upper - self.value))
+            alpha, lam = found.alpha, found.dual.lam
+            self.improve(found.dual.mu, found.dual.omega, partial(points.mixture, alpha))

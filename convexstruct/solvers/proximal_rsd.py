@@ -28,7 +28,7 @@ from convexstruct.problems.generative_margin import Evaluation
 from convexstruct.solution import Solution
 from convexstruct.solvers.driver import Iterate
 from convexstruct.solvers.inner_approximation import EVERYONE, InnerApproximation, LowerBound, Sources, subsets_of
-from convexstruct.solvers.simplicial_master import MasterPoint, ProximalDual, solve_master
+from convexstruct.solvers.proximal_dual import ProximalDual
 from convexstruct.solvers.timing import Clock
 from convexstruct.solvers.warm_start import adopt, starting_theta
 
@@ -127,7 +127,7 @@ class ProximalRSD:
             with clock("master"):
                 allowed = delta / (1 + changes) ** 2
                 tolerance = max(MASTER * min(gap, allowed), ENOUGH * min(allowed, best_value - bound.value))
-                master = self._master(function, points, lam, tolerance)
+                master = points.master(function, self.joint).solve(points.alpha, lam, tolerance)
                 points.alpha, lam = master.alpha, master.dual.lam
                 at = master.dual
                 bound.improve(at.mu, at.omega, lambda: points.mixture(points.alpha))
@@ -165,13 +165,6 @@ class ProximalRSD:
                         calls += 1
                     self._add(problem, sources, points, found, at.theta, at.omega + float(at.theta @ at.mu))
             yield Iterate({"theta": best}, bound.dual_point, best_value, bound.value, calls, clock.parts)
-
-    def _master(
-        self, function: ProximalDual, points: InnerApproximation, lam: Vector | None, tolerance: float
-    ) -> MasterPoint:
-        return solve_master(
-            function, points.mu, points.omega, points.simplex, points.alpha, lam, tolerance, joint=self.joint
-        )
 
     def _add(
         self,

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +29,9 @@ from convexstruct.problems import GenerativeMargin
 from convexstruct.solution import Solution
 from convexstruct.solvers.driver import Iterate
 from convexstruct.solvers.inner_approximation import InnerApproximation, LowerBound, Mixture, Sources
+from convexstruct.solvers.proximal_dual import DualPoint, ProximalDual
 from convexstruct.solvers.proximal_rsd import ENOUGH, MASTER
-from convexstruct.solvers.simplicial_master import DualPoint, ProximalDual, solve_master
+from convexstruct.solvers.simplicial_master import Master
 from convexstruct.solvers.timing import Clock
 from convexstruct.solvers.warm_start import starting_theta
 from convexstruct.tolerances import HIGH
@@ -51,7 +53,7 @@ def runs(working_sets: int | Runs, n_examples: int, partition: bool) -> list[tup
         if isinstance(working_sets, bool) or not 1 <= working_sets <= n_examples:
             raise ValueError(f"working_sets is {working_sets!r}, wanted a number from 1 to {n_examples}, the examples")
         cuts = np.linspace(0, n_examples, int(working_sets) + 1).astype(int).tolist()
-        return list(zip(cuts[:-1], cuts[1:]))
+        return list(pairwise(cuts))
     found = [(int(low), int(high)) for low, high in working_sets]
     times = np.zeros(n_examples, dtype=int)
     for low, high in found:
@@ -133,7 +135,8 @@ class CoordinateWorkingSets:
                 best, best_value = feasible, found.value
             gap = max(found.omega + float(theta @ found.mu) - at.omega - float(theta @ at.mu), 0.0)
             sets.sources.keep_only([*points.mixtures, bound.mixture])
-            if found.value <= centre_value - self.improvement * scale or gap <= self.accuracy * scale / (1 + changes) ** 2:
+            allowed = self.accuracy * scale / (1 + changes) ** 2
+            if found.value <= centre_value - self.improvement * scale or gap <= allowed:
                 centre, centre_value = feasible, found.value
                 changes += 1
             yield Iterate({"theta": best}, bound.dual_point, best_value, bound.value, round(calls), clock.parts)
@@ -144,18 +147,12 @@ class CoordinateWorkingSets:
         """The master over D_j alone, the other sets' points fixed: added to each of its own, whose weights sum to 1."""
         mine = points.simplex == j
         others = np.where(mine, 0.0, points.alpha)
-        master = solve_master(
-            function,
-            points.mu[mine] + others @ points.mu,
-            points.omega[mine] + others @ points.omega,
-            np.zeros(int(mine.sum()), dtype=np.intp),
-            points.alpha[mine],
-            lam,
-            tolerance,
-        )
+        mu, omega = points.mu[mine] + others @ points.mu, points.omega[mine] + others @ points.omega
+        master = Master(function, mu, omega, np.zeros(len(omega), dtype=np.intp))
+        found = master.solve(points.alpha[mine], lam, tolerance)
         points.alpha = others
-        points.alpha[mine] = master.alpha
-        return master.dual
+        points.alpha[mine] = found.alpha
+        return found.dual
 
 
 @dataclass(frozen=True)
@@ -166,8 +163,8 @@ class OnlineWorkingSets:
     ----------
     working_sets : number of runs of examples, or the runs [low, high), which may overlap and must cover the examples.
     rounds : rounds of direction finding and master for each set of the stream (the paper's Connect-4 run: 3).
-    gamma, keep, improvement, accuracy : as in `ProximalRSD`. The rules for the centre are looked at after each pass over
-        the sets, on the objective that this variant minimises (`worst_set_value`).
+    gamma, keep, improvement, accuracy : as in `ProximalRSD`. The rules for the centre are looked at after each pass
+        over the sets, on the objective that this variant minimises (`worst_set_value`).
     polish_every : passes between polishings of the lower bound, which is one on (P) too, for D_t lies inside script-D.
     most_sources : labellings a witness may hold, at most.
     """
@@ -206,9 +203,8 @@ class OnlineWorkingSets:
                         calls += sets.share(t)
                     points.add(mu[None], np.array([omega]), [mixture], np.zeros(1, dtype=np.intp))
                     with clock("master"):
-                        master = solve_master(
-                            function, points.mu, points.omega, points.simplex, points.alpha, lam, _tolerance(gap, least - bound.value)
-                        )
+                        tolerance = _tolerance(gap, least - bound.value)
+                        master = points.master(function).solve(points.alpha, lam, tolerance)
                     points.alpha, at = master.alpha, master.dual
                     theta, lam = at.theta, at.lam
                 points.trim(self.keep, aggregate=len(sets.sources) <= self.most_sources)
@@ -228,11 +224,12 @@ class OnlineWorkingSets:
             support = value + float(problem.c @ feasible)
             gap = max(support - at.omega - float(theta @ at.mu), 0.0)
             sets.sources.keep_only([*points.mixtures, bound.mixture])
-            if value <= centre_value - self.improvement * scale or gap <= self.accuracy * scale / (1 + changes) ** 2:
+            allowed = self.accuracy * scale / (1 + changes) ** 2
+            if value <= centre_value - self.improvement * scale or gap <= allowed:
                 centre, centre_value = feasible, value
                 changes += 1
             done = least - bound.value <= HIGH.gap * max(1.0, abs(least))
-            message = f"the worst working set alone has its optimum in [{bound.value:.8g}, {least:.8g}]: a limit below (P)"
+            message = f"not (P): the worst working set alone has its optimum in [{bound.value:.8g}, {least:.8g}]"
             yield Iterate(
                 {"theta": best}, bound.dual_point, best_value, bound.value, round(calls), clock.parts, done, message
             )
@@ -250,7 +247,8 @@ class _Sets:
         self.runs = sets
         self._truth = problem.features.truth
         self._inside = [(problem.features.example >= low) & (problem.features.example < high) for low, high in sets]
-        self._problems = [GenerativeMargin(part(problem.features, low, high), problem.c, problem.eta) for low, high in sets]
+        parts = [part(problem.features, low, high) for low, high in sets]
+        self._problems = [GenerativeMargin(features, problem.c, problem.eta) for features in parts]
         k = np.arange(problem.n_examples)
         subsets = np.array([(k >= low) & (k < high) for low, high in sets], dtype=np.float64)
         self.sources = Sources(problem, subsets)
