@@ -28,7 +28,7 @@ from convexstruct.graphs import TableLayout
 from convexstruct.models.formulation import Entry, Formulation, Recovered, equation
 from convexstruct.problems.generative_margin import GenerativeMargin
 from convexstruct.solution import Point
-from convexstruct.tolerances import DUAL_ROUNDING
+from convexstruct.tolerances import DUAL_ROUNDING, ROUNDING
 
 Vector = NDArray[np.float64]
 
@@ -57,8 +57,9 @@ class MarginRows:
         self.a = sp.csr_array(self.enumerated.counts - self.of_example.T @ problem.truth_each)
         self.b = self.enumerated.loss
 
-    def witness(self, beta: Vector, eta: float) -> Point:
-        """Multipliers beta (R,) of (3) as a mixture of labellings, cleared of rounding: shares >= 0, sums <= 1.
+    def witness(self, beta: Vector, eta: float, domain: Vector | None = None) -> Point:
+        """Multipliers beta (R,) of (3) as a mixture of labellings, cleared of rounding: shares >= 0, sums <= 1, and if
+        ``domain`` is given mu <= domain (see `within_domain`).
 
         Assignments whose share is lost in rounding are left out: valid, because (9) asks for sums <= eta w_k.
         """
@@ -66,6 +67,9 @@ class MarginRows:
         example = rows.example
         share = np.maximum(beta, 0.0) / (eta * features.weights[example])
         share /= np.maximum(self.of_example @ share, 1.0)[example]
+        if domain is not None:
+            weight = eta * features.weights[example]
+            share = within_domain(self.a, share * weight, domain) / weight
         share[share < DUAL_ROUNDING / np.bincount(example)[example]] = 0.0
         kept = np.flatnonzero(share)
         of = example[kept]
@@ -78,6 +82,27 @@ class MarginRows:
         row, place = np.nonzero(rows.labels[kept] >= 0)
         labels[rank[row], first[of[row]] + place] = rows.labels[kept[row], place]
         return {"labels": labels, "label_shares": shares}
+
+
+def within_domain(a: sp.csr_array, beta: Vector, c: Vector, rounds: int = 50) -> Vector:
+    """beta lowered until mu = a' beta <= c, as far as possible where it matters.
+
+    A solver's beta has mu above c by its rounding. Shrinking all of beta repairs that if c > 0, but where c_ij = 0 it
+    would have to shrink to 0. Lowering just the rows that push mu_ij up is as valid, and loses rounding only.
+    """
+    up, down = sp.csr_array(a.maximum(0)), sp.csr_array(a.minimum(0))
+    row_of = np.repeat(np.arange(a.shape[0]), np.diff(up.indptr))
+    beta = beta.copy()
+    for _ in range(rounds):
+        pushed, room = np.asarray(up.T @ beta), c - np.asarray(down.T @ beta)
+        over = pushed > room
+        if not over.any():
+            break
+        factor = np.where(over, room / np.where(over, pushed, 1.0) * (1.0 - ROUNDING), 1.0)
+        scale = np.ones(a.shape[0])
+        np.minimum.at(scale, row_of, factor[up.indices])
+        beta *= scale
+    return beta
 
 
 def sums_by(group: NDArray[Any], n_groups: int) -> sp.csr_array:
@@ -124,7 +149,7 @@ def primal(problem: GenerativeMargin, limit: int = LIMIT) -> Formulation:
     def recover(formulation: Formulation) -> Recovered:
         instance = at_parameters(problem, formulation)
         beta = np.asarray(formulation.dual_values["3"])
-        return Recovered(instance, {"theta": np.asarray(theta.value)}, rows.witness(beta, instance.eta))
+        return Recovered(instance, {"theta": np.asarray(theta.value)}, rows.witness(beta, instance.eta, problem.c))
 
     return Formulation(
         name="primal",
@@ -166,7 +191,8 @@ class DualSet:
     def recover(self, formulation: Formulation) -> Recovered:
         instance = at_parameters(self.problem, formulation)
         theta = np.asarray(self.sums[0].dual_value)
-        return Recovered(instance, {"theta": theta}, self.rows.witness(np.asarray(self.beta.value), instance.eta))
+        beta = np.asarray(self.beta.value)
+        return Recovered(instance, {"theta": theta}, self.rows.witness(beta, instance.eta, instance.c))
 
 
 def dual_beta(problem: GenerativeMargin, limit: int = LIMIT) -> Formulation:

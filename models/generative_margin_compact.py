@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import cvxpy as cp
 import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from convexstruct.features.decomposition import mixture
 from convexstruct.features.polytope import local_polytope
 from convexstruct.models.formulation import Formulation, Recovered, equation
-from convexstruct.models.generative_margin import at_parameters, block_entropy, entry, eta_parameter
+from convexstruct.models.generative_margin import at_parameters, block_entropy, entry, eta_parameter, within_domain
 from convexstruct.problems.generative_margin import GenerativeMargin
+from convexstruct.solution import Point
 
 
 def compact_dual(problem: GenerativeMargin) -> Formulation:
@@ -56,8 +59,8 @@ def compact_dual(problem: GenerativeMargin) -> Formulation:
 
     def recover(formulation: Formulation) -> Recovered:
         instance = at_parameters(problem, formulation)
-        labels, shares = mixture(problem.features, np.asarray(z.value))
-        return Recovered(instance, {"theta": np.asarray(link.dual_value)}, {"labels": labels, "label_shares": shares})
+        witness = _within_domain(instance, *mixture(problem.features, np.asarray(z.value)))
+        return Recovered(instance, {"theta": np.asarray(link.dual_value)}, witness)
 
     return Formulation(
         name="compact_dual",
@@ -70,6 +73,17 @@ def compact_dual(problem: GenerativeMargin) -> Formulation:
         source="ours, from paper 0, (8)-(9)",
         recover=recover,
     )
+
+
+def _within_domain(problem: GenerativeMargin, labels: NDArray[np.int64], shares: NDArray[np.float64]) -> Point:
+    """The mixture as a witness; where c_ij = 0, lowered where rounding lifts mu above it (see `within_domain`)."""
+    witness = {"labels": labels, "label_shares": shares}
+    if (problem.c > 0).all():
+        return witness
+    each = [problem.features.counts_each(row) - problem.truth_each for row in labels]
+    weight = np.tile(problem.eta * problem.features.weights, len(labels))
+    beta = within_domain(sp.csr_array(sp.vstack(each, format="csr")), shares.ravel() * weight, problem.c)
+    return witness | {"label_shares": (beta / weight).reshape(shares.shape)}
 
 
 ENTRIES = (

@@ -52,6 +52,20 @@ def test_every_formulation_has_the_same_optimum_and_certifies_itself(name: str, 
     assert set(solution.point) == {"theta"}
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_where_c_is_zero_the_formulations_still_agree_and_certify_themselves(seed: int) -> None:
+    """c_ij = 0 where nothing was counted: mu_ij <= 0 must hold exactly, and a minimum need not be attained."""
+    problem = hmm(seed, eta=0.1)
+    c = problem.c.copy()
+    c[problem.layout.block_start[::2]] = 0.0
+    c /= problem.layout.block_sum(c)[problem.layout.block_of]
+    problem = GenerativeMargin(problem.features, c, 0.1)
+    solutions = {name: OWN[name].builder(problem).solve("CLARABEL") for name in SAME}
+    for name, solution in solutions.items():
+        assert solution.status is Status.OPTIMAL, f"{name}: {solution.message}"
+        assert close(solution.primal, solutions["primal"].primal)
+
+
 @pytest.mark.parametrize("formulation", SAME)
 @pytest.mark.parametrize("seed", range(3))
 def test_a_planted_optimum_is_found(formulation: str, seed: int) -> None:
