@@ -12,7 +12,7 @@ P(theta*), exactly. Ties among the s_k, with beta spread over them, put theta* o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import networkx as nx
@@ -28,6 +28,8 @@ NETWORK = "discriminative training of a Bayesian network"
 
 Vector = NDArray[np.float64]
 Labels = NDArray[np.int64]
+#: seed -> instance.
+Make = Callable[[int], Instance]
 
 
 # -- built backwards ---------------------------------------------------------------------------------------------------

@@ -84,6 +84,7 @@ class Entrant:
 
     def __enter__(self) -> Entrant:
         if isinstance(self.solver, str):
+            split(self.solver)
             self._start()
         elif not callable(self.solver):
             raise ValueError(f"solver is a {type(self.solver).__name__}, wanted a function of one problem")

@@ -34,7 +34,10 @@ PAPER_0 = "Yu, Bertsekas, Rousu: An efficient discriminative training method for
 _FORMULATIONS = (
     "primal", "n_slack", "one_slack", "dual_beta", "dual", "entropy_dual", "proximal", "proximal_dual", "compact_dual",
 )  # fmt: skip
-_SOLVERS = ("EntropicProximal", "ProximalRSD", "ProximalBundle", "MaximumLikelihood")
+_SOLVERS = (
+    "EntropicProximal", "ProximalRSD", "ProximalBundle", "CoordinateWorkingSets", "OnlineWorkingSets",
+    "MaximumLikelihood",
+)  # fmt: skip
 
 SYSTEMS: tuple[System, ...] = (
     System(

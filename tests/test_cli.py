@@ -1,0 +1,207 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from convexstruct import experiments
+from convexstruct.cli import main
+from convexstruct.experiments import Experiment, Result
+from convexstruct.verification import SYSTEMS, runner
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """Run a command line in an empty folder: (exit status, standard output, standard error)."""
+    monkeypatch.setenv("CONVEXSTRUCT_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+
+    def command(*arguments: str) -> tuple[int, str, str]:
+        capfd.readouterr()
+        code = main(arguments)
+        out, err = capfd.readouterr()
+        return code, out, err
+
+    return command
+
+
+def only_object(out: str) -> dict[str, Any]:
+    shown: dict[str, Any] = json.loads(out, parse_constant=lambda token: pytest.fail(f"{token} is no JSON"))
+    return shown
+
+
+HONEST = "import convexstruct as cs\ndef solve(problem):\n    print('noise')\n    return cs.solve(problem)\n"
+
+
+def test_list_names_each_system_with_paper_and_equations(run: Run) -> None:
+    code, out, err = run("list", "--json")
+    assert (code, err) == (0, "")
+    systems = only_object(out)["systems"]
+    assert [system["name"] for system in systems] == [system.name for system in SYSTEMS]
+    wanted = ["name", "family", "paper", "equations", "formulation", "solvers", "experiments"]
+    assert all(list(system) == wanted for system in systems)
+    assert "generative_margin.primal" in systems[0]["formulation"]
+    code, out, _ = run("list")
+    assert code == 0
+    assert "families: generative_margin" in out
+
+
+def test_verify_one_case_as_a_table(run: Run) -> None:
+    code, out, err = run("verify", "--on", "hmm-planted")
+    assert code == 0
+    assert "hmm-planted" in out
+    assert "verified" in out.splitlines()[-1]
+    assert "verify 1/1: hmm-planted" in err
+
+
+def test_verify_prints_one_object_and_nothing_else(run: Run) -> None:
+    code, out, _ = run("verify", "--on", "hmm-ties", "--json", "--tol", "HIGH")
+    shown = only_object(out)
+    assert code == 0
+    assert shown["ok"] is True
+    assert shown["rows"][0]["fast"]["gap"] <= 1e-6
+
+
+def test_a_solver_from_a_file_is_verified_even_if_it_prints(run: Run) -> None:
+    Path("mine.py").write_text(HONEST)
+    code, out, _ = run("verify", "mine.py:solve", "--on", "hmm-planted", "--json")
+    shown = only_object(out)
+    assert code == 0
+    assert shown["rows"][0]["fast"]["solver"] == "mine.py:solve"
+    assert shown["rows"][0]["verdict"] == "verified"
+
+
+def test_a_wrong_solver_ends_with_status_one_and_a_report_all_the_same(run: Run) -> None:
+    Path("mine.py").write_text("def solve(problem):\n    return problem.uniform()\n")
+    code, out, err = run("verify", "mine.py:solve", "--on", "hmm-planted", "--report", "page.html")
+    assert code == 1
+    assert "above the optimum" in " ".join(out.split())
+    assert "wrote page.html" in err
+    page = Path("page.html").read_text()
+    assert page.startswith("<!doctype html>")
+    assert page.rstrip().endswith("</html>")
+    assert "above the optimum" in page
+
+
+def test_a_solver_that_hangs_is_ended_after_the_limit(run: Run) -> None:
+    Path("mine.py").write_text("def solve(problem):\n    while True:\n        pass\n")
+    code, out, _ = run("verify", "mine.py:solve", "--on", "hmm-planted", "--limit", "0.2", "--json")
+    assert code == 1
+    assert only_object(out)["rows"][0]["note"] == "did not return within 0.2 s"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "COMMAND"),
+        (("prove",), "invalid choice: 'prove'"),
+        (("verify", "--tol", "fine"), "LOW, MID, HIGH"),
+        (("verify", "--seed", "x"), "--seed"),
+        (("verify", "--seed", "-1"), "--seed is -1"),
+        (("verify", "--limit", "0"), "limit is 0"),
+        (("verify", "--on", "hmm"), "'hmm' is no family (generative_margin) and no case (hmm-planted"),
+        (("verify", "mine.py"), "wanted FILE.py:NAME"),
+        (("verify", "nowhere.py:solve"), "there is no file 'nowhere.py'"),
+        (("verify", "broken.py:solve"), "does not load: SyntaxError"),
+        (("verify", "empty.py:solve"), "has no function 'solve'"),
+        (("verify", "--report", "no/page.html"), "there is no folder"),
+        (("verify", "--report", "."), "is a folder"),
+        (("reproduce", "everything"), "wanted one of tracking"),
+        (("reproduce",), "NAME"),
+    ],
+)
+def test_bad_usage_is_one_sentence_status_two_and_writes_nothing(
+    run: Run, arguments: tuple[str, ...], words: str
+) -> None:
+    Path("broken.py").write_text("def solve(:\n")
+    Path("empty.py").write_text("")
+    before = sorted(Path().iterdir())
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert words in err
+    assert err.count("\n") == 1
+    assert "Traceback" not in err
+    assert [p for p in sorted(Path().iterdir()) if p.name != "__pycache__"] == before
+
+
+def test_nothing_is_left_where_the_work_fails_after_the_report_was_checked(run: Run) -> None:
+    code, _, _ = run("verify", "--on", "hmm", "--report", "page.html")
+    assert code == 2
+    assert not list(Path().iterdir())
+
+
+def test_an_interrupt_writes_nothing_and_says_so(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*arguments: Any, **options: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "built_in", interrupted)
+    code, out, err = run("verify", "--report", "page.html")
+    assert (code, out) == (130, "")
+    assert "interrupted" in err
+    assert not list(Path().iterdir())
+
+
+def test_refresh_recomputes_the_references_first(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    monkeypatch.setattr(runner, "refresh", lambda family, step: seen.append(family))
+    assert run("verify", "--on", "hmm-ties", "--refresh")[0] == 0
+    assert seen == ["generative_margin"]
+
+
+@pytest.fixture
+def toy_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
+    def go(quick: bool = False, seed: int = 0, progress: Any = None) -> Result:
+        progress(0, 1, "the only step")
+        rows = [["a", 1.5 + seed, float("nan")], ["b", None, 2]]
+        return Result("toy", "paper 9", ["what", "x", "y"], rows, {"x": "1.4"}, [f"quick is {quick}"], 0.5)
+
+    monkeypatch.setitem(experiments.EXPERIMENTS, "toy", Experiment("toy", "none", "paper 9", "A toy", go))
+
+
+@pytest.mark.usefixtures("toy_experiment")
+def test_reproduce_prints_the_table_beside_what_was_published(run: Run) -> None:
+    code, out, err = run("reproduce", "toy", "--quick", "--seed", "2", "--report", "page.html")
+    assert code == 0
+    for part in ("A toy", "3.5", "published", "1.4", "quick is True", "paper 9"):
+        assert part in out
+        assert part in Path("page.html").read_text()
+    assert "the only step" in err
+
+
+@pytest.mark.usefixtures("toy_experiment")
+def test_reproduce_as_json_has_the_promised_keys(run: Run) -> None:
+    code, out, _ = run("reproduce", "toy", "--json")
+    shown = only_object(out)
+    assert code == 0
+    assert list(shown) == ["name", "paper", "columns", "rows", "published", "notes", "seconds"]
+    assert shown["rows"][0] == ["a", 1.5, None]
+
+
+def test_data_says_which_sets_are_here(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CONVEXSTRUCT_DATA", str(tmp_path))
+    code, out, _ = run("data", "--json")
+    assert code == 0
+    sets = only_object(out)["sets"]
+    assert {row["state"] for row in sets} == {"missing"}
+    assert "protein" in [row["name"] for row in sets]
+    assert "0 of" in run("data")[1]
+
+
+def test_the_package_runs_as_a_module() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "convexstruct", "list", "--json"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0
+    assert only_object(done.stdout)["systems"]
+    helped = subprocess.run([sys.executable, "-m", "convexstruct", "--help"], capture_output=True, check=False)
+    assert helped.returncode == 0
+    assert b"verify" in helped.stdout

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import math
+import sys
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from convexstruct import plots
+from convexstruct.solution import Trace
+from convexstruct.verification.outcome import Fast, Reference, Row, Verdict
+from tests.test_solution import solution
+
+
+def trace(primal: list[float], lower: list[float]) -> Trace:
+    made = Trace()
+    for i, (upper, under) in enumerate(zip(primal, lower), start=1):
+        made.append(i, 0.1 * i, i, upper, under)
+    return made
+
+
+def row(case: str, verdict: Verdict, gap: float, version: str = "") -> Row:
+    reference = Reference("primal", "CLARABEL", "optimal", 5.0, 1.0, version=version)
+    fast = Fast("x", 5.0, 5.0 - gap, gap, 3, 0.1)
+    return Row("f", "s", case, "p", "e", reference, fast, verdict, "", trace=trace([6.0, 5.0], [4.0, 5.0 - gap]))
+
+
+def test_bounds_are_drawn_as_the_trace_has_them_with_labels() -> None:
+    axes = plots.bounds(solution())
+    upper, lower = axes.get_lines()[:2]
+    np.testing.assert_array_equal(upper.get_ydata(), [0.0, -5.0, -6.0])
+    np.testing.assert_array_equal(lower.get_ydata(), [np.nan, -7.0, -6.0])
+    assert axes.get_xlabel() == "seconds"
+    assert axes.get_ylabel() == "objective"
+    assert "Stepper" in axes.get_title()
+
+
+def test_bounds_against_iterations_on_axes_of_ones_own() -> None:
+    mine = Figure().subplots()
+    axes = plots.bounds(trace([2.0, 1.0], [0.0, 1.0]), mine, against="iteration")
+    assert axes is mine
+    assert axes.get_xlabel() == "iteration"
+    np.testing.assert_array_equal(axes.get_lines()[0].get_xdata(), [1, 2])
+
+
+def test_the_first_overshoot_is_left_out_of_view_and_the_end_is_in() -> None:
+    upper = [1e9, 10.0, 5.2, 5.1, 5.01, 5.0, 5.0, 5.0]
+    axes = plots.bounds(trace(upper, [0.0, 4.0, 4.8, 4.9, 4.99, 5.0, 5.0, 5.0]))
+    low, high = axes.get_ylim()
+    assert low < 5.0 < high < 100
+
+
+@pytest.mark.parametrize("made", [Trace(), trace([1.0], [1.0]), trace([1.0, 1.0], [-math.inf, -math.inf])])
+def test_bounds_of_short_or_uncertified_runs_can_be_drawn(made: Trace) -> None:
+    axes = plots.bounds(made)
+    axes.figure.canvas.draw()
+    assert axes.get_title() in ("no certificate", "gap 0.0e+00")
+
+
+def test_gaps_of_several_runs_share_a_logarithmic_scale() -> None:
+    axes = plots.gap({"one": trace([2.0, 1.0], [0.0, 0.9]), "two": trace([2.0, 1.0], [-math.inf, 0.999])})
+    assert axes.get_yscale() == "log"
+    np.testing.assert_allclose(axes.get_lines()[0].get_ydata(), [1.0, 0.1])
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["one", "two"]  # type: ignore[union-attr]
+    assert plots.gap({"none": trace([1.0], [-math.inf])}).get_yscale() == "linear"
+
+
+def test_a_comparison_names_every_case_and_survives_missing_gaps() -> None:
+    rows = [row("good", "verified", 1e-5), row("bad", "failed", math.inf), row("zero", "verified", 0.0)]
+    figure = plots.compare(rows)
+    left, right = figure.axes
+    assert [label.get_text() for label in left.get_yticklabels()] == ["good", "bad", "zero"]
+    assert right.get_xscale() == "log"
+    figure.canvas.draw()
+
+
+def test_stored_seconds_of_another_machine_are_not_compared() -> None:
+    names = {
+        version: [text.get_text() for text in plots.compare([row("a", "verified", 1e-5, version)]).axes[1]
+                  .get_legend().get_texts()]  # type: ignore[union-attr]  # it is drawn
+        for version in ("", "cvxpy 1")
+    }  # fmt: skip
+    assert names == {"": ["reference", "fast path"], "cvxpy 1": ["solver on trial"]}
+
+
+def test_traces_are_one_picture_a_case() -> None:
+    figure = plots.traces([row(f"case {i}", "verified", 1e-5) for i in range(4)])
+    assert figure is not None
+    assert [axes.get_title().split(":")[0] for axes in figure.axes if axes.get_visible()] == [
+        "case 0", "case 1", "case 2", "case 3",
+    ]  # fmt: skip
+    assert plots.traces([]) is None
+
+
+def test_an_embedded_figure_holds_everything() -> None:
+    figure = Figure()
+    figure.subplots().plot([1, 2])
+    assert plots.embedded(figure).startswith("data:image/svg+xml;base64,")
+
+
+def test_nothing_draws_through_pyplot() -> None:
+    before = set(sys.modules)
+    plots.bounds(solution())
+    assert "matplotlib.pyplot" not in set(sys.modules) - before

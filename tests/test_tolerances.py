@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from convexstruct.tolerances import HIGH, LOW, MID, PROFILES, met, profile
+
+
+def test_the_profiles_are_nested() -> None:
+    assert LOW.gap > MID.gap > HIGH.gap > 0
+    assert LOW.feasibility >= MID.feasibility >= HIGH.feasibility > 0
+    assert list(PROFILES) == ["LOW", "MID", "HIGH"]
+
+
+@pytest.mark.parametrize(("given", "wanted"), [("low", LOW), ("MID", MID), (HIGH, HIGH)])
+def test_a_profile_goes_by_its_name_in_any_case(given: object, wanted: object) -> None:
+    assert profile(given) is wanted  # type: ignore[arg-type]  # the parametrised type is wider
+
+
+def test_a_number_becomes_a_gap_with_the_feasibility_of_the_nearest_stricter_profile() -> None:
+    assert profile(2e-4).gap == 2e-4
+    assert profile(2e-4).feasibility == MID.feasibility
+    assert profile("0.01").feasibility == LOW.feasibility
+    assert profile(1e-9).feasibility == HIGH.feasibility
+
+
+@pytest.mark.parametrize("bad", ["fine", "", 0.0, -1e-3, 1.0, 2, math.nan, math.inf, "nan"])
+def test_what_is_no_accuracy_is_refused_with_the_known_names(bad: str | float) -> None:
+    with pytest.raises(ValueError, match="LOW, MID, HIGH"):
+        profile(bad)
+
+
+def test_met_names_the_strictest_profile_that_gap_and_feasibility_reach() -> None:
+    assert met(HIGH.gap) == "HIGH"
+    assert met(HIGH.gap, feasibility=MID.feasibility) == "MID"
+    assert met(2 * LOW.gap) is None
+    assert met(0.0, feasibility=2 * LOW.feasibility) is None
+    assert met(math.inf) is None
+    assert met(math.nan) is None

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+import pytest
+
+from convexstruct import solvers
+from convexstruct.experiments import EXPERIMENTS
+from convexstruct.models import FORMULATIONS
+from convexstruct.verification import SYSTEMS, Case, cases_for, families
+from convexstruct.verification.cases import select
+
+#: The classes that solve: frozen dataclasses of options with a generator `iterate`.
+SOLVERS = {
+    name
+    for entry in pkgutil.iter_modules(solvers.__path__)
+    for name, one in vars(importlib.import_module(f"convexstruct.solvers.{entry.name}")).items()
+    if isinstance(one, type) and not getattr(one, "_is_protocol", False) and "iterate" in vars(one)
+}
+
+CASES = [case for family in families() for case in cases_for(family)]
+
+
+def test_names_are_unique() -> None:
+    names = [case.name for case in CASES]
+    assert len(set(names)) == len(names)
+    assert not set(names) & set(families())
+
+
+@pytest.mark.parametrize("case", CASES, ids=repr)
+def test_a_case_belongs_to_a_system_and_names_a_formulation_that_exists(case: Case) -> None:
+    assert case.family in families()
+    assert f"{case.family}.{case.formulation}" in FORMULATIONS
+    assert case.paper
+    assert case.equations
+    assert case.build().family == case.family
+
+
+def test_every_system_names_what_exists() -> None:
+    for system in SYSTEMS:
+        for name in system.formulation:
+            assert f"{system.family}.{name}" in FORMULATIONS
+        assert set(system.solvers) <= SOLVERS
+        for name in system.experiments:
+            assert EXPERIMENTS[name].family == system.family
+        assert any(case.system == system.name for case in CASES)
+
+
+def test_nothing_that_exists_is_missing_from_the_list() -> None:
+    for family in families():
+        of_family = [system for system in SYSTEMS if system.family == family]
+        listed = {f"{family}.{name}" for system in of_family for name in system.formulation}
+        assert listed == {name for name in FORMULATIONS if name.startswith(f"{family}.")}
+        assert {name for system in of_family for name in system.solvers} == SOLVERS
+        experiments = {name for system in of_family for name in system.experiments}
+        assert experiments == {name for name, one in EXPERIMENTS.items() if one.family == family}
+
+
+def test_only_the_file_of_a_family_knows_it() -> None:
+    for module in ("cases", "fingerprint", "isolation", "judge", "outcome", "references", "runner"):
+        source = importlib.import_module(f"convexstruct.verification.{module}").__file__
+        assert source is not None
+        with open(source, encoding="utf-8") as file:
+            code = [line for line in file if "generative_margin" in line and "cases_for" not in line]
+        assert not [line for line in code if line.lstrip().startswith(("from", "import"))], module
+
+
+def test_a_family_a_case_or_everything_can_be_selected() -> None:
+    assert select(None) == tuple(CASES)
+    assert select("generative_margin") == cases_for("generative_margin")
+    assert [case.name for case in select("hmm-ties")] == ["hmm-ties"]
+    assert all(case.quick for case in select(None, quick=True))
+    assert all(case.open for case in select(None, open_only=True))
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
+    with pytest.raises(ValueError, match=r"no family \(generative_margin\) and no case \(.*hmm-ties"):
+        select("hmm")
+    with pytest.raises(ValueError, match="wanted one of generative_margin"):
+        cases_for("hmm")
+
+
+def test_a_case_too_large_to_be_stored_is_not_given_to_a_solver() -> None:
+    with pytest.raises(ValueError, match="too large"):
+        select("hmm-ring-cuts", open_only=True)
+
+
+def test_each_build_is_a_problem_of_its_own() -> None:
+    case = CASES[0]
+    assert case.build() is not case.build()

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import networkx as nx
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from convexstruct.problems import GenerativeMargin
+from convexstruct.verification import cases_for
+from convexstruct.verification.fingerprint import fingerprint
+from convexstruct.verification.generative_margin import weights
+
+
+def test_the_same_data_have_the_same_fingerprint() -> None:
+    for case in cases_for("generative_margin", open_only=True):
+        assert fingerprint(case.build()) == fingerprint(case.build())
+
+
+def test_every_case_and_every_seed_has_its_own() -> None:
+    cases = cases_for("generative_margin", quick=True)
+    prints = [fingerprint(case.build(seed)) for case in cases for seed in (0, 1) if case.name != "hmm-ties"]
+    assert len(set(prints)) == len(prints)
+
+
+def test_the_last_bit_counts_only_when_asked() -> None:
+    c = np.array([0.1, 0.2, 0.7])
+    moved = np.nextafter(c, 1.0)
+    assert fingerprint(c) == fingerprint(moved)
+    assert fingerprint(c, exact=True) != fingerprint(moved, exact=True)
+    assert fingerprint(c) != fingerprint(c * (1 + 1e-8))
+
+
+def test_any_changed_part_of_a_problem_is_noticed() -> None:
+    problem = weights(0).problem
+    assert isinstance(problem, GenerativeMargin)
+    before = fingerprint(problem, exact=True)
+    assert fingerprint(replace(problem, eta=problem.eta * 1.001), exact=True) != before
+    problem.features.weights[0] += 1e-12
+    assert fingerprint(problem, exact=True) != before
+
+
+def test_reading_derived_values_changes_nothing() -> None:
+    problem = weights(0).problem
+    assert isinstance(problem, GenerativeMargin)
+    before = fingerprint(problem, exact=True)
+    problem.evaluate(problem.uniform())
+    assert fingerprint(problem, exact=True) == before
+
+
+def test_a_sparse_matrix_counts_by_its_entries_not_their_order() -> None:
+    dense = np.array([[0.0, 2.0], [3.0, 0.0]])
+    assert fingerprint(sp.csr_array(dense)) != fingerprint(sp.csr_array(2 * dense))
+    coordinates = sp.coo_array(([3.0, 2.0], ([1, 0], [0, 1])), shape=(2, 2))
+    ordered = sp.coo_array(([2.0, 3.0], ([0, 1], [1, 0])), shape=(2, 2))
+    assert fingerprint(coordinates) == fingerprint(ordered)
+
+
+def test_a_graph_counts_by_nodes_edges_and_attributes() -> None:
+    one = nx.DiGraph([("a", "b")])
+    other = nx.DiGraph([("b", "a")])
+    assert fingerprint(one) != fingerprint(other)
+    one.nodes["a"]["states"] = 2
+    assert fingerprint(one) != fingerprint(nx.DiGraph([("a", "b")]))
+
+
+def test_what_is_no_data_is_refused() -> None:
+    with pytest.raises(TypeError, match="function"):
+        fingerprint({"f": test_what_is_no_data_is_refused})

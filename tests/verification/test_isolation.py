@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from convexstruct.certificates import certify
+from convexstruct.solution import Solution, Status, Trace
+from convexstruct.verification import cases_for
+from convexstruct.verification.isolation import Answer, Entrant, load, split
+from tests.verification.toy import BEST, COSTS, OPTIMUM, Box, case
+
+
+def answer(solver: Callable[[Any], Any], limit: float = 20.0) -> Answer:
+    with Entrant(solver) as entrant:
+        return entrant.answer(case(), 0, limit)
+
+
+def test_an_array_comes_back_as_it_was() -> None:
+    got = answer(lambda problem: -np.sign(problem.c))
+    assert got.trouble == ""
+    np.testing.assert_array_equal(got.point, BEST)
+    assert not got.changed
+    assert 0 <= got.seconds < 10
+
+
+def test_a_mapping_is_a_point_by_names() -> None:
+    np.testing.assert_array_equal(answer(lambda problem: {"x": [1.0, 2.0, 3.0]}).point["x"], [1.0, 2.0, 3.0])
+
+
+def test_a_mapping_may_bring_a_dual_point_and_claims() -> None:
+    got = answer(lambda problem: {"point": BEST, "dual_point": {"q": COSTS}, "primal": 1, "lower_bound": 2.0})
+    np.testing.assert_array_equal(got.point, BEST)
+    assert got.dual_point is not None
+    np.testing.assert_array_equal(got.dual_point["q"], COSTS)
+    assert (got.primal, got.lower_bound) == (1.0, 2.0)
+
+
+def test_a_solution_brings_all_it_has() -> None:
+    def solver(problem: Box) -> Solution:
+        witness = {"q": np.maximum(problem.c, 0.0)}
+        trace = Trace()
+        trace.append(7, 0.1, 7, OPTIMUM, OPTIMUM)
+        return Solution({"x": BEST}, witness, certify(problem, BEST, witness), Status.OPTIMAL, trace)
+
+    got = answer(solver)
+    np.testing.assert_array_equal(got.point["x"], BEST)
+    assert got.dual_point is not None
+    assert (got.primal, got.lower_bound, got.iterations) == (OPTIMUM, OPTIMUM, 7)
+
+
+def raises(problem: Box) -> None:
+    raise RuntimeError("no luck\nwith this one")
+
+
+def leaves(problem: Box) -> None:
+    raise SystemExit(5)
+
+
+def dies(problem: Box) -> None:
+    os._exit(7)
+
+
+@pytest.mark.parametrize(
+    ("solver", "trouble"),
+    [
+        (raises, "raises RuntimeError: no luck"),
+        (leaves, "raises SystemExit: 5"),
+        (dies, "ended its process (exit code 7) instead of returning"),
+        (lambda problem: None, "returns None, wanted"),
+        (lambda problem: "x", "returns a str, wanted"),
+        (lambda problem: {"x": object()}, "returns a object, wanted"),
+        (lambda problem: [[1.0], [1.0, 2.0]], "returns a list, wanted"),
+        (lambda problem: {"point": BEST, "primal": "best"}, "returns 'primal' as a str, wanted a number"),
+    ],
+)
+def test_trouble_is_named_in_one_sentence(solver: Callable[[Any], Any], trouble: str) -> None:
+    got = answer(solver)
+    assert got.trouble.startswith(trouble)
+    assert "\n" not in got.trouble
+
+
+def test_a_solver_that_hangs_is_ended() -> None:
+    def hangs(problem: Box) -> None:
+        while True:
+            pass
+
+    begin = time.perf_counter()
+    assert answer(hangs, limit=0.2).trouble == "did not return within 0.2 s"
+    assert time.perf_counter() - begin < 10
+
+
+def test_a_solver_that_is_only_late_is_named_too() -> None:
+    def late(problem: Box) -> Any:
+        time.sleep(0.3)
+        return BEST
+
+    assert answer(late, limit=0.1).trouble.startswith("took 0.3")
+
+
+def test_a_changed_input_is_noticed_even_if_the_solver_raises() -> None:
+    def spoils(problem: Box) -> Any:
+        problem.c[0] = 5.0
+        raise ValueError("afterwards")
+
+    got = answer(spoils)
+    assert got.changed
+    assert "afterwards" in got.trouble
+
+
+def test_what_a_solver_prints_does_not_reach_standard_output(capfd: pytest.CaptureFixture[str]) -> None:
+    def talks(problem: Box) -> Any:
+        print("hello")
+        os.write(1, b"from below\n")
+        return BEST
+
+    assert answer(talks).trouble == ""
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "from below" in err
+
+
+def test_a_solver_that_is_no_function_is_refused() -> None:
+    with pytest.raises(ValueError, match="wanted a function"), Entrant(3):  # type: ignore[arg-type]  # on purpose
+        pass
+
+
+# -- FILE.py:NAME ------------------------------------------------------------------------------------------------------
+
+
+def write(folder: Path, text: str) -> str:
+    (folder / "mine.py").write_text(text)
+    return str(folder / "mine.py")
+
+
+def test_a_file_is_loaded_once_and_answers_case_after_case(tmp_path: Path) -> None:
+    path = write(tmp_path, "calls = []\ndef solve(problem):\n    calls.append(1)\n    return [float(len(calls))]\n")
+    chosen = cases_for("generative_margin", quick=True)[:2]
+    with Entrant(f"{path}:solve") as entrant:
+        assert entrant.name == "mine.py:solve"
+        assert [float(entrant.answer(one, 0, 20.0).point[0]) for one in chosen] == [1.0, 2.0]
+
+
+def test_a_file_that_hangs_is_ended_and_the_next_case_goes_on(tmp_path: Path) -> None:
+    text = "def solve(problem):\n    while problem.n_examples == 6:\n        pass\n    return problem.uniform()\n"
+    chosen = [one for one in cases_for("generative_margin", quick=True) if one.name in ("hmm-planted", "hmm-ties")]
+    with Entrant(f"{write(tmp_path, text)}:solve") as entrant:
+        assert "did not return" in entrant.answer(chosen[0], 0, 0.2).trouble
+        assert entrant.answer(chosen[1], 0, 20.0).trouble == ""
+
+
+def test_a_file_may_import_its_neighbours(tmp_path: Path) -> None:
+    (tmp_path / "neighbour_of_mine.py").write_text("VALUE = 4.0\n")
+    path = write(tmp_path, "from neighbour_of_mine import VALUE\ndef solve(problem):\n    return [VALUE]\n")
+    with Entrant(f"{path}:solve") as entrant:
+        assert entrant.answer(cases_for("generative_margin")[0], 0, 20.0).point[0] == 4.0
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("def other(problem):\n    return 1\n", "has no function 'solve'"),
+        ("solve = 3\n", "has no function 'solve'"),
+        ("import nothing_of_this_name\n", "does not load: ModuleNotFoundError"),
+        ("def solve(:\n", "does not load: SyntaxError"),
+        ("raise SystemExit(3)\n", "does not load: SystemExit"),
+        ("import os\nos._exit(1)\n", "ended its process while loading"),
+    ],
+)
+def test_a_file_that_does_not_serve_is_refused_in_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence), Entrant(f"{write(tmp_path, text)}:solve"):
+        pass
+
+
+@pytest.mark.parametrize("given", ["mine.py", "mine.py:", ":solve", "mine.py:not a name", "nowhere.py:solve"])
+def test_a_solver_is_a_file_and_a_name(given: str) -> None:
+    with pytest.raises(ValueError, match=r"wanted FILE\.py:NAME"):
+        split(given)
+
+
+def test_a_file_loads_by_its_path(tmp_path: Path) -> None:
+    assert load(f"{write(tmp_path, 'def solve(problem): return problem + 1')}:solve")(1) == 2

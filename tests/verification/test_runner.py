@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import convexstruct as cs
+from convexstruct.certificates import certify
+from convexstruct.solution import Solution, Status, Trace
+from convexstruct.tolerances import HIGH, LOW, MID
+from convexstruct.verification import Case, Outcome, cases_for, runner
+from convexstruct.verification.outcome import Fast, Reference, Row, strict_json
+from convexstruct.verification.runner import built_in, compare
+from tests.verification import toy
+
+VERIFY_KEYS = ["family", "system", "case", "paper", "equations", "reference", "fast", "ratio", "verdict", "note"]
+REFERENCE_KEYS = ["formulation", "solver", "status", "value", "seconds"]
+FAST_KEYS = ["solver", "primal", "lower_bound", "gap", "iterations", "seconds"]
+
+
+@pytest.fixture(autouse=True)
+def _no_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CONVEXSTRUCT_CACHE", str(tmp_path / "cache"))
+
+
+def solution(x: Any = toy.BEST, witness: bool = True) -> Solution:
+    dual = {"q": np.maximum(toy.COSTS, 0.0)} if witness else None
+    return Solution({"x": np.asarray(x)}, dual, certify(toy.Box(toy.COSTS), x, dual), Status.OPTIMAL, Trace(), "Toy")
+
+
+def reference(value: float = toy.OPTIMUM, status: str = "optimal") -> Reference:
+    return Reference("none", "by hand", status, value, 1.0)
+
+
+# -- the verdict on the built-in paths ---------------------------------------------------------------------------------
+
+
+def test_a_reference_inside_a_closed_bracket_is_verified() -> None:
+    assert compare(toy.case(), reference(), solution(), MID)[0] == "verified"
+
+
+@pytest.mark.parametrize(
+    ("value", "words"), [(toy.OPTIMUM + 1e-3, "above the primal value"), (toy.OPTIMUM - 1e-3, "below the lower bound")]
+)
+def test_a_reference_outside_the_bracket_fails(value: float, words: str) -> None:
+    verdict, note = compare(toy.case(), reference(value), solution(), MID)
+    assert verdict == "failed"
+    assert words in note
+
+
+def test_a_reference_may_be_off_by_its_own_accuracy() -> None:
+    value = toy.OPTIMUM - 1e-3
+    assert compare(replace(toy.case(), accuracy=LOW.gap), reference(value), solution(), MID)[0] == "verified"
+
+
+def test_a_gap_that_is_too_wide_fails() -> None:
+    verdict, note = compare(toy.case(), reference(), solution(0.99 * toy.BEST), MID)
+    assert verdict == "failed"
+    assert "gap 1.0e-02, wanted 1e-04" in note
+
+
+def test_an_infeasible_point_fails_even_if_its_repair_is_optimal() -> None:
+    verdict, note = compare(toy.case(), reference(), solution(1.1 * toy.BEST), MID)
+    assert verdict == "failed"
+    assert "infeasible by 0.1" in note
+
+
+@pytest.mark.parametrize("status", ["optimal_inaccurate", "solver_error", "infeasible"])
+def test_an_inaccurate_reference_verifies_nothing(status: str) -> None:
+    verdict, note = compare(toy.case(), reference(status=status), solution(), MID)
+    assert verdict == "unverified"
+    assert status in note
+
+
+def test_without_a_certificate_nothing_is_verified_but_a_contradiction_still_fails() -> None:
+    case = toy.case(certified=False)
+    bare = solution(witness=False)
+    assert compare(case, reference(), bare, MID)[0] == "unverified"
+    assert compare(case, reference(toy.OPTIMUM + 1), bare, MID)[0] == "failed"
+
+
+def test_a_reference_that_misses_the_known_optimum_verifies_nothing() -> None:
+    missed = replace(reference(toy.OPTIMUM + 1e-3), lower_bound=toy.OPTIMUM, upper_bound=toy.OPTIMUM)
+    verdict, note = compare(toy.case(), missed, solution(), MID)
+    assert verdict == "unverified"
+    assert "known by construction" in note
+
+
+def test_a_reference_that_raises_leaves_the_case_unverified() -> None:
+    row = built_in(toy.case(), MID)
+    assert row.verdict == "unverified"
+    assert "formulation 'generative_margin.none' is unknown" in row.note
+
+
+def test_a_fast_path_that_raises_fails_and_the_run_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*arguments: Any, **options: Any) -> Solution:
+        raise ZeroDivisionError("by zero")
+
+    monkeypatch.setattr(runner, "solve", broken)
+    outcome = cs.verify(on="hmm-ties")
+    assert [row.verdict for row in outcome] == ["failed"]
+    assert "ZeroDivisionError" in outcome.rows[0].note
+
+
+@pytest.mark.parametrize("name", ["hmm-planted", "hmm-ties", "network-planted"])
+def test_built_in_cases_are_verified_to_the_highest_profile(name: str) -> None:
+    outcome = cs.verify(on=name, tol=HIGH)
+    assert outcome.ok, outcome
+    row = outcome.rows[0]
+    assert row.profile == "HIGH"
+    assert row.fast.lower_bound <= row.reference.value + HIGH.gap * abs(row.reference.value)
+    assert row.ratio == row.reference.seconds / row.fast.seconds
+
+
+def test_another_seed_is_another_instance() -> None:
+    first, second = (cs.verify(on="hmm-planted", seed=seed).rows[0] for seed in (0, 5))
+    assert first.reference.value != second.reference.value
+    assert second.verdict == "verified"
+
+
+# -- anyone's solver ---------------------------------------------------------------------------------------------------
+
+
+def test_a_solver_is_checked_from_python_on_every_open_case() -> None:
+    outcome = cs.verify(lambda problem: problem.uniform(), on="generative_margin")
+    assert [row.case for row in outcome] == [c.name for c in cases_for("generative_margin", open_only=True)]
+    assert not outcome.ok
+    assert all("above the optimum" in row.note for row in outcome)
+    assert any("too large" in sentence for sentence in outcome.left_out)
+
+
+def test_another_seed_computes_its_reference_on_the_way() -> None:
+    outcome = cs.verify(lambda problem: cs.solve(problem), on="network-planted", seed=1)
+    assert outcome.ok, outcome
+    assert outcome.rows[0].reference.version == ""
+
+
+def test_without_a_stored_reference_nothing_is_verified(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "stored", lambda case, problem: None)
+    row = cs.verify(lambda problem: problem.uniform(), on="hmm-ties").rows[0]
+    assert row.verdict == "unverified"
+    assert "--refresh" in row.note
+
+
+@pytest.mark.parametrize("case", cases_for("generative_margin", quick=True, open_only=True)[:3], ids=repr)
+def test_cases_serve_as_parametrised_tests(case: Case) -> None:
+    row = cs.check(lambda problem: cs.solve(problem, tol=HIGH), case, tol=HIGH)
+    assert row.verdict == "verified"
+    with pytest.raises(AssertionError, match=f"on {case.name}: returns NaN"):
+        cs.check(lambda problem: np.full(problem.dimension, np.nan), case)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"on": "hmm"}, "no family"),
+        ({"tol": "fine"}, "LOW, MID, HIGH"),
+        ({"seed": -1}, "seed is -1"),
+        ({"limit": 0}, "limit is 0"),
+        ({"limit": math.nan}, "limit is nan"),
+        ({"solver": 3}, "wanted a function"),
+        ({"solver": "nowhere.py:solve"}, "no file"),
+    ],
+)
+def test_bad_arguments_are_refused_in_one_sentence(arguments: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        cs.verify(**arguments)
+
+
+def test_progress_is_told_each_case_and_the_end() -> None:
+    seen: list[tuple[int, int, str]] = []
+    cs.verify(on="hmm-ties", progress=lambda done, total, name: seen.append((done, total, name)))
+    assert seen == [(0, 1, "hmm-ties"), (1, 1, "")]
+
+
+def test_quick_leaves_out_the_large_cases_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def skipped(case: Case, *arguments: Any, **options: Any) -> Row:
+        return Row("f", "s", case.name, "p", "e", reference(), Fast("x"), "verified", "")
+
+    monkeypatch.setattr(runner, "built_in", skipped)
+    outcome = cs.verify(quick=True)
+    named = {row.case for row in outcome}
+    for case in cases_for("generative_margin"):
+        assert (case.name in named) == case.quick
+        assert any(sentence.startswith(case.name) for sentence in outcome.left_out) == (not case.quick)
+
+
+# -- what it looks like ------------------------------------------------------------------------------------------------
+
+
+def test_json_has_exactly_the_promised_keys_and_is_strict() -> None:
+    outcome = cs.verify(lambda problem: None, on="hmm-ties")
+    text = strict_json(outcome.as_json())
+    shown = json.loads(text, parse_constant=lambda token: pytest.fail(f"{token} is no JSON"))
+    assert list(shown) == ["ok", "rows", "left_out"]
+    row = shown["rows"][0]
+    assert list(row) == VERIFY_KEYS
+    assert list(row["reference"]) == REFERENCE_KEYS
+    assert list(row["fast"]) == FAST_KEYS
+    assert row["fast"]["primal"] is None
+    assert row["ratio"] is None
+
+
+def test_numpy_numbers_and_arrays_become_json() -> None:
+    value = {"a": np.float64("nan"), "b": np.arange(2), "c": [np.int64(3), -math.inf], "d": (True, None, "x")}
+    assert json.loads(strict_json(value)) == {"a": None, "b": [0, 1], "c": [3, None], "d": [True, None, "x"]}
+
+
+def test_an_outcome_counts_and_shows_itself() -> None:
+    row = Row("f", "s", "a-case", "p", "e", reference(), Fast("x"), "failed", "<wrong>")
+    outcome = Outcome([row, replace(row, verdict="verified")])
+    assert outcome.count() == "1 verified, 1 failed"
+    assert "a-case" in repr(outcome)
+    assert "&lt;wrong&gt;" in outcome._repr_html_()
+    assert not outcome.ok
+    assert not Outcome([]).ok
+    assert Outcome([replace(row, verdict="verified")]).ok
