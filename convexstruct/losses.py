@@ -18,7 +18,7 @@ def hamming(n_labels: int) -> NDArray[np.float64]:
 def ring(n_labels: int) -> NDArray[np.float64]:
     """cost[y, z] = steps between y and z along a ring of ``n_labels`` places (paper 0, section 4)."""
     apart = np.abs(np.subtract.outer(np.arange(n_labels), np.arange(n_labels)))
-    return np.minimum(apart, n_labels - apart).astype(np.float64)
+    return np.asarray(np.minimum(apart, n_labels - apart), dtype=np.float64)
 
 
 def named(name: str, n_labels: int) -> NDArray[np.float64]:
