@@ -50,6 +50,8 @@ Vector = NDArray[np.float64]
 DENSE = 3000
 #: Gibbs distributions that one witness mixes at most.
 ATOMS = 8
+#: Missing mass, in nats, to start from.
+DELTA = 0.05
 #: A start may hold -inf where a probability is zero.
 FLOOR = -60.0
 
@@ -124,7 +126,7 @@ class _State:
             if len(atoms.get("gibbs", ())) and float(np.max(atoms["gibbs_shares"][-1])) > 0.5:
                 natural, loss = np.array(atoms["gibbs"][-1]), float(atoms["gibbs_loss"][-1])
                 tau = min(tau, shrink / (1.0 - shrink) / loss) if loss > 0 else tau
-        x = np.concatenate((theta, np.maximum(-problem.layout.block_logsumexp(theta), 0.0)))
+        x = np.concatenate((theta, np.maximum(-problem.layout.block_logsumexp(theta), DELTA)))
         return cls(_measure(problem, natural, loss), tau, x)
 
     def adopted_by(self, problem: GenerativeMargin) -> _State:
@@ -179,7 +181,8 @@ class _Run:
         """One stage; moves the state on."""
         problem, options, state = self.problem, self.options, self.state
         c = (1.0 - self._epsilon(state)) * problem.c
-        stage = Stage(problem, state.measure, state.tau, c)
+        kappa = self._barrier(state)
+        stage = Stage(problem, state.measure, state.tau, c, kappa)
         value = stage.at(state.x)
         dense = self._dense
         descent = Descent(stage, value, self._metric(stage, value, dense), options.memory)
@@ -221,8 +224,17 @@ class _Run:
         theta = state.x[:d] - (problem.layout.block_logsumexp(state.x[:d]) + state.x[d:])[problem.layout.block_of]
         used = problem.c > 0
         divergence = float(problem.c[used] @ (np.log(problem.c[used]) - theta[used]))
-        allowed = self._gap * self.options.shrink if np.isfinite(self._gap) else np.inf
-        return float(min(1e-2, self.options.inner * allowed / (3.0 * max(divergence, 1.0))))
+        return float(min(1e-2, self._allowed(state) / (3.0 * max(divergence, 1.0))))
+
+    def _allowed(self, state: _State) -> float:
+        """What the next stage's own gap may be, from what smoothing cost in the last."""
+        if np.isfinite(self._gap):
+            return self.options.inner * min(self.options.shrink * self._gap, 0.01 * abs(self.best))
+        return self.options.inner * 0.005 * self.problem.evaluate(self.problem.uniform()).value
+
+    def _barrier(self, state: _State) -> float:
+        """kappa: what it costs over all blocks is a third of what a stage's own gap may be."""
+        return self._allowed(state) / (3.0 * len(self.problem.layout.block_sizes))
 
     def _note(self, stage: Stage, value: Value) -> None:
         """What smoothing costs at the end of a stage: eta sum_k w_k [max - tau ln E e^(./tau)]."""

@@ -10,7 +10,8 @@ weights, a member of script-D whatever theta is.
 
 The constraint is removed by theta_i = phi_i - ln 1'e^{phi_i} - delta_i, delta_i >= 0 (missing mass 1 - e^{-delta_i});
 with v = c - mu, V_i = sum_j v_ij and s_i = e^{phi_i} / 1'e^{phi_i}: dF/dphi_i = -v_i + V_i s_i, dF/ddelta_i = V_i.
-Without delta there are stationary points with V_i < 0, which are not optimal.
+Without delta there are stationary points with V_i < 0, which are not optimal. A barrier - kappa sum_i ln delta_i keeps
+delta_i > 0, and V_i = kappa / delta_i > 0 at the minimum, where it costs kappa a block.
 
 How far theta is from the stage's optimum is known exactly: where v >= 0, the duality gap of the stage is
 sum_i V_i KL(v_i / V_i || e^{theta_i}) = -v'theta - sum_i [V_i ln V_i - sum_j v_ij ln v_ij].
@@ -31,6 +32,9 @@ Vector = NDArray[np.float64]
 
 #: Halvings of one line search.
 HALVINGS = 20
+#: The longest move of any phi in one step, and the share of delta that one step leaves at least.
+LONGEST = 10.0
+TOWARD = 0.05
 #: Share of the expected counts in the diagonal metric, per unit of eta / tau.
 SPREAD = 0.1
 
@@ -46,11 +50,12 @@ class Measure:
 
 @dataclass(frozen=True)
 class Value:
-    """F and its gradient at x = (phi, delta), with what they were made of."""
+    """F at x = (phi, delta); F with its barrier, ``merit``, and the gradient of that; and what they were made of."""
 
     x: Vector
     theta: Vector
     f: float
+    merit: float
     gradient: Vector
     softmax: Vector
     v: Vector
@@ -62,8 +67,8 @@ class Value:
 class Stage:
     """F for one measure and one temperature; ``c`` may be a little smaller than the problem's (see EntropicProximal)."""
 
-    def __init__(self, problem: GenerativeMargin, measure: Measure, tau: float, c: Vector) -> None:
-        self.problem, self.measure, self.tau, self.c = problem, measure, tau, c
+    def __init__(self, problem: GenerativeMargin, measure: Measure, tau: float, c: Vector, kappa: float) -> None:
+        self.problem, self.measure, self.tau, self.c, self.kappa = problem, measure, tau, c, kappa
         self.layout = problem.layout
         self.evaluations = 0
 
@@ -79,8 +84,9 @@ class Stage:
         v = self.c - mu
         total = layout.block_sum(v)
         softmax = np.exp(theta + x[d:][layout.block_of])
-        gradient = np.concatenate((total[layout.block_of] * softmax - v, total))
-        return Value(x, theta, f, gradient, softmax, v, mu, p.eta * expected.loss, expected)
+        gradient = np.concatenate((total[layout.block_of] * softmax - v, total - self.kappa / x[d:]))
+        merit = f - self.kappa * float(np.log(x[d:]).sum())
+        return Value(x, theta, f, merit, gradient, softmax, v, mu, p.eta * expected.loss, expected)
 
     def after(self, value: Value) -> Measure:
         """The measure that the stage ends with."""
@@ -89,12 +95,10 @@ class Stage:
             self.measure.theta + value.theta / self.tau, self.measure.loss + 1.0 / self.tau, log_partition
         )
 
-    def free(self, value: Value) -> NDArray[np.bool_]:
-        """False for each delta_i that rests on its bound."""
-        d = self.problem.dimension
-        free = np.ones(len(value.x), dtype=bool)
-        free[d:] = (value.x[d:] > 0) | (value.gradient[d:] < 0)
-        return free
+    def barrier_curvature(self, value: Value) -> Vector:
+        """The barrier's share of the Hessian in delta, primal-dual: lambda / delta with lambda = max(V, kappa / delta)."""
+        delta = value.x[self.problem.dimension :]
+        return np.asarray(np.maximum(self.layout.block_sum(value.v), self.kappa / delta) / delta)
 
 
 def stage_gap(problem: GenerativeMargin, value: Value) -> float:
@@ -112,10 +116,11 @@ class DiagonalMetric:
         p, layout = stage.problem, stage.layout
         counts = SPREAD * p.eta / stage.tau * value.expected.counts
         curvature = np.maximum(layout.block_sum(value.v), 0.0)[layout.block_of] * value.softmax
-        self._diagonal = np.concatenate((counts + curvature, layout.block_sum(counts))) + 1e-6
+        spread = layout.block_sum(counts) + stage.barrier_curvature(value)
+        self._diagonal = np.concatenate((counts + curvature, spread)) + 1e-6
 
-    def solve(self, gradient: Vector, free: NDArray[np.bool_]) -> Vector:
-        return np.asarray(np.where(free, gradient / self._diagonal, 0.0))
+    def solve(self, gradient: Vector) -> Vector:
+        return np.asarray(gradient / self._diagonal)
 
 
 class NewtonMetric:
@@ -145,18 +150,14 @@ class NewtonMetric:
         level = layout.block_sum(np.abs(np.diag(phi))) / layout.block_sizes**2 + 1e-8
         phi += np.where(inside, level[block][:, None], 0.0)
         cross = -by_block(right).T
-        self._matrix = np.block([[phi, cross], [cross.T, corner]])
-        diagonal = np.arange(len(self._matrix))
-        self._matrix[diagonal, diagonal] += 1e-8 + 1e-7 * np.abs(self._matrix[diagonal, diagonal])
-        self._key = b""
+        corner[np.arange(len(corner)), np.arange(len(corner))] += stage.barrier_curvature(value)
+        matrix = np.block([[phi, cross], [cross.T, corner]])
+        diagonal = np.arange(len(matrix))
+        matrix[diagonal, diagonal] += 1e-8 + 1e-9 * np.abs(matrix[diagonal, diagonal])
+        self._factor = _cholesky(matrix)
 
-    def solve(self, gradient: Vector, free: NDArray[np.bool_]) -> Vector:
-        if free.tobytes() != self._key:
-            self._key, self._index = free.tobytes(), np.flatnonzero(free)
-            self._factor = _cholesky(self._matrix[np.ix_(self._index, self._index)])
-        step = np.zeros_like(gradient)
-        step[self._index] = scipy.linalg.cho_solve(self._factor, gradient[self._index], check_finite=False)
-        return step
+    def solve(self, gradient: Vector) -> Vector:
+        return np.asarray(scipy.linalg.cho_solve(self._factor, gradient, check_finite=False))
 
 
 def _cholesky(matrix: Vector) -> tuple[Vector, bool]:
@@ -175,7 +176,7 @@ Metric = DiagonalMetric | NewtonMetric
 
 
 class Descent:
-    """L-BFGS steps on a stage, projected on delta >= 0; the metric stands for the Hessian before any pairs are known."""
+    """L-BFGS steps on a stage; the metric stands for the Hessian before any pairs are known."""
 
     def __init__(self, stage: Stage, value: Value, metric: Metric, memory: int) -> None:
         self.stage, self.value, self.memory = stage, value, memory
@@ -190,49 +191,46 @@ class Descent:
     def step(self) -> None:
         """One step with a backtracking line search; ``exhausted`` when rounding leaves nothing to gain."""
         stage, old = self.stage, self.value
-        free = stage.free(old)
-        gradient = np.where(free, old.gradient, 0.0)
-        direction = self._direction(gradient, free)
-        slope = float(gradient @ direction)
+        direction = self._direction(old.gradient)
+        slope = float(old.gradient @ direction)
         if not slope > 0:
             self._pairs = []
-            direction = self._direction(gradient, free)
-            slope = float(gradient @ direction)
-        longest = np.abs(direction).max(initial=0.0)
-        size = 1.0 if self._pairs or isinstance(self._metric, NewtonMetric) else min(1.0, 1.0 / max(longest, 1e-12))
-        size = min(size, 50.0 / max(longest, 1e-12))
+            direction = self._direction(old.gradient)
+            slope = float(old.gradient @ direction)
         d = stage.problem.dimension
+        longest = float(np.abs(direction[:d]).max(initial=0.0))
+        reach = LONGEST if self._pairs or isinstance(self._metric, NewtonMetric) else 1.0
+        size = min(1.0, reach / max(longest, 1e-12))
         for _ in range(HALVINGS):
             x = old.x - size * direction
-            x[d:] = np.maximum(x[d:], 0.0)
+            x[d:] = np.maximum(x[d:], TOWARD * old.x[d:])
             new = stage.at(x)
             expected = float(old.gradient @ (old.x - x))
-            if new.f <= old.f - 1e-4 * expected + 1e-14 * abs(old.f):
+            if new.merit <= old.merit - 1e-4 * expected + 1e-14 * abs(old.merit):
                 break
-            fall = new.f - old.f + size * slope
+            fall = new.merit - old.merit + size * slope
             size *= float(np.clip(0.5 * size * slope / fall, 0.1, 0.5)) if fall > 0 else 0.5
         else:
             self.exhausted = True
             return
-        self.exhausted = not new.f < old.f and not np.abs(new.gradient).max() < np.abs(old.gradient).max()
+        self.exhausted = not new.merit < old.merit and not np.abs(new.gradient).max() < np.abs(old.gradient).max()
         change, bend = new.x - old.x, new.gradient - old.gradient
         product = float(change @ bend)
         if product > 1e-12 * float(np.linalg.norm(change) * np.linalg.norm(bend)):
             self._pairs = [*self._pairs[-(self.memory - 1) :], (change, bend, 1.0 / product)]
         self.value = new
 
-    def _direction(self, gradient: Vector, free: NDArray[np.bool_]) -> Vector:
+    def _direction(self, gradient: Vector) -> Vector:
         """The two-loop recursion."""
         q = gradient.copy()
         factors = []
         for change, bend, inverse in reversed(self._pairs):
             factors.append(inverse * float(change @ q))
             q -= factors[-1] * bend
-        z = self._metric.solve(np.where(free, q, 0.0), free)
+        z = self._metric.solve(q)
         if self._pairs and isinstance(self._metric, DiagonalMetric):
             change, bend, _ = self._pairs[-1]
-            everything = np.ones_like(free)
-            z *= float(change @ bend) / float(bend @ self._metric.solve(bend, everything))
+            z *= float(change @ bend) / float(bend @ self._metric.solve(bend))
         for (change, bend, inverse), factor in zip(self._pairs, reversed(factors)):
             z += change * (factor - inverse * float(bend @ z))
-        return np.where(free, z, 0.0)
+        return z
