@@ -161,24 +161,26 @@ class GenerativeMargin:
     # -- primal --------------------------------------------------------------------------------------------------------
 
     def evaluate(self, theta: Vector) -> Evaluation:
-        """P(theta), whether theta satisfies (4) or not, with one call of the oracle."""
-        best, labels = self.features.best(theta, 1.0)
-        with np.errstate(invalid="ignore"):
+        """P(theta), whether theta satisfies (4) or not, with one call of the oracle; inf where it is undefined."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            best, labels = self.features.best(theta, 1.0)
             slack = best - _product(self.truth_each, theta)
         slack = np.where(np.isnan(slack), np.inf, np.maximum(slack, 0.0))
         weights = self.features.weights
         mu = self.eta * (self.features.counts(labels) - self.truth_counts)
         omega = self.eta * float(weights @ self.features.loss(labels))
         used = self.c > 0
-        value = float(-(self.c[used] @ theta[used]) + self.eta * (weights @ slack))
-        return Evaluation(value, slack, labels, mu, omega)
+        with np.errstate(invalid="ignore", over="ignore"):
+            value = float(-(self.c[used] @ theta[used]) + self.eta * (weights @ slack))
+        return Evaluation(np.inf if np.isnan(value) else value, slack, labels, mu, omega)
 
     def shift(self, theta: Vector) -> Vector:
         """The nearest point of (4) along each block: theta_i - max(0, ln 1'e^theta_i) (paper 0, section 2.3.3).
 
         The text says "a scale of e^theta by its sum"; the shift *divides* by it.
         """
-        return np.asarray(theta - np.maximum(0.0, self.layout.block_logsumexp(theta))[self.layout.block_of])
+        with np.errstate(invalid="ignore"):
+            return np.asarray(theta - np.maximum(0.0, self.layout.block_logsumexp(theta))[self.layout.block_of])
 
     def as_point(self, value: Any) -> Point:
         """Read theta: an array (d,), or a mapping with "theta", or with one array a table."""

@@ -512,10 +512,24 @@ def test_the_door_of_a_network_refuses() -> None:
         GenerativeMargin.network(graph, [[0, 1]], [0], eta=-2)
 
 
-def test_not_a_number_certifies_nothing() -> None:
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("make", MAKERS[::2], ids=["hmm", "network"])
+def test_values_that_are_not_finite_certify_nothing(value: float, make: Callable[[int], GenerativeMargin]) -> None:
+    problem = make(0)
+    for at in (slice(3, 4), slice(None)):
+        theta = problem.uniform()
+        theta[at] = value
+        certificate = certify(problem, theta)
+        assert certificate.primal == math.inf
+        assert certificate.gap == math.inf
+
+
+@pytest.mark.parametrize("size", [1e5, 1e308])
+def test_huge_values_still_give_an_upper_bound(size: float) -> None:
     problem = small_hmm(0)
-    theta = problem.uniform()
-    theta[3] = math.nan
-    certificate = certify(problem, theta)
-    assert certificate.primal == math.inf
-    assert certificate.gap == math.inf
+    bound = problem.dual({})
+    for sign in (1.0, -1.0):
+        for at in (slice(3, 4), slice(None)):
+            theta = problem.uniform()
+            theta[at] = sign * size
+            assert certify(problem, theta).primal >= bound
