@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from convexstruct.report import Page, Table, check_writable, is_number
+from convexstruct.report import Page, Table, check_writable, is_number, write_whole
 
 if TYPE_CHECKING:
     from convexstruct.experiments import Experiment
@@ -78,8 +78,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise ValueError(f"--seed is {given.seed}, wanted a whole number of at least 0")
         result = COMMANDS[given.command](given)
         if report is not None:
-            from convexstruct.verification.references import write_whole
-
             write_whole(report, result.page.html())
     except (ValueError, OSError) as error:
         sentence = " ".join(str(error).split())

@@ -128,3 +128,28 @@ def check_writable(path: str | os.PathLike[str]) -> Path:
     except OSError as error:
         raise ValueError(f"report {os.fspath(path)!r} cannot be written: {error.strerror}") from None
     return target
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write ``text`` to ``path``, whole or not at all."""
+    with tempfile.NamedTemporaryFile(
+        "w", encoding="utf-8", dir=path.parent, prefix=path.name, suffix=".part", delete=False
+    ) as file:
+        try:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+            file.close()
+            # A temporary file is private; what is published gets the usual rights.
+            os.chmod(file.name, 0o666 & ~_umask())
+            os.replace(file.name, path)
+        except BaseException:
+            file.close()
+            os.unlink(file.name)
+            raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

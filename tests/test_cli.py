@@ -11,7 +11,7 @@ import pytest
 
 from convexstruct import experiments
 from convexstruct.cli import main
-from convexstruct.experiments import Experiment, Result
+from convexstruct.experiments import Cell, Experiment, Result
 from convexstruct.verification import SYSTEMS, runner
 
 Run = Callable[..., tuple[int, str, str]]
@@ -161,7 +161,7 @@ def test_refresh_recomputes_the_references_first(run: Run, monkeypatch: pytest.M
 def toy_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
     def go(quick: bool = False, seed: int = 0, progress: Any = None) -> Result:
         progress(0, 1, "the only step")
-        rows = [["a", 1.5 + seed, float("nan")], ["b", None, 2]]
+        rows: list[list[Cell]] = [["a", 1.5 + seed, float("nan")], ["b", None, 2]]
         return Result("toy", "paper 9", ["what", "x", "y"], rows, {"x": "1.4"}, [f"quick is {quick}"], 0.5)
 
     monkeypatch.setitem(experiments.EXPERIMENTS, "toy", Experiment("toy", "none", "paper 9", "A toy", go))

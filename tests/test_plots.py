@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from convexstruct import plots
@@ -24,6 +25,12 @@ def row(case: str, verdict: Verdict, gap: float, version: str = "") -> Row:
     reference = Reference("primal", "CLARABEL", "optimal", 5.0, 1.0, version=version)
     fast = Fast("x", 5.0, 5.0 - gap, gap, 3, 0.1)
     return Row("f", "s", case, "p", "e", reference, fast, verdict, "", trace=trace([6.0, 5.0], [4.0, 5.0 - gap]))
+
+
+def legend(axes: Axes) -> list[str]:
+    drawn = axes.get_legend()
+    assert drawn is not None
+    return [text.get_text() for text in drawn.get_texts()]
 
 
 def test_bounds_are_drawn_as_the_trace_has_them_with_labels() -> None:
@@ -61,8 +68,8 @@ def test_bounds_of_short_or_uncertified_runs_can_be_drawn(made: Trace) -> None:
 def test_gaps_of_several_runs_share_a_logarithmic_scale() -> None:
     axes = plots.gap({"one": trace([2.0, 1.0], [0.0, 0.9]), "two": trace([2.0, 1.0], [-math.inf, 0.999])})
     assert axes.get_yscale() == "log"
-    np.testing.assert_allclose(axes.get_lines()[0].get_ydata(), [1.0, 0.1])
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["one", "two"]  # type: ignore[union-attr]
+    assert np.asarray(axes.get_lines()[0].get_ydata(), dtype=float) == pytest.approx([1.0, 0.1])
+    assert legend(axes) == ["one", "two"]
     assert plots.gap({"none": trace([1.0], [-math.inf])}).get_yscale() == "linear"
 
 
@@ -76,11 +83,7 @@ def test_a_comparison_names_every_case_and_survives_missing_gaps() -> None:
 
 
 def test_stored_seconds_of_another_machine_are_not_compared() -> None:
-    names = {
-        version: [text.get_text() for text in plots.compare([row("a", "verified", 1e-5, version)]).axes[1]
-                  .get_legend().get_texts()]  # type: ignore[union-attr]  # it is drawn
-        for version in ("", "cvxpy 1")
-    }  # fmt: skip
+    names = {v: legend(plots.compare([row("a", "verified", 1e-5, v)]).axes[1]) for v in ("", "cvxpy 1")}
     assert names == {"": ["reference", "fast path"], "cvxpy 1": ["solver on trial"]}
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
-from convexstruct.report import Page, Table, check_writable
+from convexstruct.report import Page, Table, check_writable, write_whole
 
 
 def page() -> Page:
@@ -51,3 +51,18 @@ def test_a_path_that_cannot_be_written_is_refused_before_the_work(tmp_path: Path
     ):
         with pytest.raises(ValueError, match=words):
             check_writable(path)
+
+
+def test_writing_replaces_a_file_and_leaves_no_other(tmp_path: Path) -> None:
+    write_whole(tmp_path / "page.html", "one")
+    write_whole(tmp_path / "page.html", "two")
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+    assert (tmp_path / "page.html").read_text() == "two"
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path: Path) -> None:
+    write_whole(tmp_path / "page.html", "old")
+    with pytest.raises(UnicodeEncodeError):
+        write_whole(tmp_path / "page.html", "new \ud800")
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+    assert (tmp_path / "page.html").read_text() == "old"

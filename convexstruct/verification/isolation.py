@@ -262,7 +262,7 @@ def _read(returned: Any, head: dict[str, Any], arrays: dict[str, np.ndarray[Any,
         for key in ("primal", "lower_bound"):
             claim = _array(returned.get(key, math.nan))
             if claim is None or claim.shape != ():
-                return f"returns {key!r} as a {type(returned[key]).__name__}, wanted a number"
+                return f"returns {key!r} as {_kind(returned[key])}, wanted a number"
             head[key] = float(claim)
     for prefix, part in (("point", point), ("dual", dual_point)):
         if part is None and prefix == "dual":
@@ -271,8 +271,7 @@ def _read(returned: Any, head: dict[str, Any], arrays: dict[str, np.ndarray[Any,
         for key, value in named.items():
             array = _array(value)
             if array is None:
-                kind = "None" if value is None else f"a {type(value).__name__}"
-                return f"returns {kind}, wanted an array, a mapping of arrays, or a Solution"
+                return f"returns {_kind(value)}, wanted an array of numbers, a mapping of arrays, or a Solution"
             arrays[f"{prefix}/{key}"] = array
     head["bare"] = not isinstance(point, Mapping)
     return ""
@@ -282,11 +281,17 @@ def _array(value: Any) -> np.ndarray[Any, Any] | None:
     """``value`` as numbers, or None if it is none."""
     try:
         array = np.asarray(value)
-        if value is None or array.dtype.kind in "USOcmM":
-            return None
-        return array if array.dtype.kind in "biu" else np.asarray(array, dtype=np.float64)
+        if array.dtype.kind in "biu":
+            return array
+        return np.asarray(array, dtype=np.float64) if array.dtype.kind == "f" else None
     except (TypeError, ValueError):
         return None
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"an array of {value.dtype}"
+    return "None" if value is None else f"a {type(value).__name__}"
 
 
 def _unpack(packed: bytes) -> Answer:

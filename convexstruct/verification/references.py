@@ -12,7 +12,6 @@ import importlib.metadata
 import json
 import math
 import os
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from convexstruct.certificates import Problem
+from convexstruct.report import write_whole
 from convexstruct.tolerances import HIGH, ROUNDING
 from convexstruct.verification.cases import Case, cases_for
 from convexstruct.verification.fingerprint import fingerprint
@@ -136,31 +136,6 @@ def version(solver: str) -> str:
         except importlib.metadata.PackageNotFoundError:
             found.append(name)
     return ", ".join(found)
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write ``text`` to ``path``, whole or not at all."""
-    with tempfile.NamedTemporaryFile(
-        "w", encoding="utf-8", dir=path.parent, prefix=path.name, suffix=".part", delete=False
-    ) as file:
-        try:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-            file.close()
-            # A temporary file is private; what is published gets the usual rights.
-            os.chmod(file.name, 0o666 & ~_umask())
-            os.replace(file.name, path)
-        except BaseException:
-            file.close()
-            os.unlink(file.name)
-            raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -153,7 +153,11 @@ def own(entrant: Entrant, case: Case, wanted: Profile, *, seed: int = 0, limit: 
     with warnings.catch_warnings():
         # A foreign point may overflow on the way to its verdict.
         warnings.simplefilter("ignore", RuntimeWarning)
-        fast, verdict, note, reaches = judge(problem, reference, answer, wanted, entrant.name)
+        try:
+            fast, verdict, note, reaches = judge(problem, reference, answer, wanted, entrant.name)
+        except Exception as error:
+            note = f"returns a point that cannot be evaluated: {type(error).__name__}: {error}"
+            return _row(case, reference, Fast(entrant.name, seconds=answer.seconds), "failed", note)
     return _row(case, reference, fast, verdict, note, reaches=reaches)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from convexstruct.certificates import certify
 from convexstruct.solution import Solution, Status, Trace
-from convexstruct.verification import cases_for
+from convexstruct.verification import cases_for, isolation
 from convexstruct.verification.isolation import Answer, Entrant, load, split
 from tests.verification.toy import BEST, COSTS, OPTIMUM, Box, case
 
@@ -76,6 +76,8 @@ def dies(problem: Box) -> None:
         (lambda problem: "x", "returns a str, wanted"),
         (lambda problem: {"x": object()}, "returns a object, wanted"),
         (lambda problem: [[1.0], [1.0, 2.0]], "returns a list, wanted"),
+        (lambda problem: np.ones(3, dtype=complex), "returns an array of complex128, wanted"),
+        (lambda problem: np.array([None, 1.0, 2.0]), "returns an array of object, wanted"),
         (lambda problem: {"point": BEST, "primal": "best"}, "returns 'primal' as a str, wanted a number"),
     ],
 )
@@ -123,6 +125,15 @@ def test_what_a_solver_prints_does_not_reach_standard_output(capfd: pytest.Captu
     out, err = capfd.readouterr()
     assert out == ""
     assert "from below" in err
+
+
+def test_without_a_fork_it_runs_right_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(isolation, "FORKS", False)
+    calls = []
+    got = answer(lambda problem: calls.append(1) or BEST)  # type: ignore[func-returns-value]  # None, on purpose
+    np.testing.assert_array_equal(got.point, BEST)
+    assert calls == [1]
+    assert answer(raises).trouble.startswith("raises RuntimeError")
 
 
 def test_a_solver_that_is_no_function_is_refused() -> None:

@@ -12,7 +12,7 @@ from convexstruct.models import FORMULATIONS
 from convexstruct.tolerances import HIGH
 from convexstruct.verification import Case, cases_for, references
 from convexstruct.verification.generative_margin import ties
-from convexstruct.verification.references import PACKAGED, compute, refresh, stale, stored, write_whole
+from convexstruct.verification.references import PACKAGED, compute, refresh, stale, stored
 
 OPEN = cases_for("generative_margin", open_only=True)
 
@@ -131,10 +131,3 @@ def test_a_missing_bound_is_infinite_never_zero(monkeypatch: pytest.MonkeyPatch,
     found = stored(case, case.build())
     assert found is not None
     assert (found.lower_bound, found.upper_bound) == (-math.inf, math.inf)
-
-
-def test_writing_replaces_a_file_and_leaves_no_other(tmp_path: Path) -> None:
-    write_whole(tmp_path / "page.html", "one")
-    write_whole(tmp_path / "page.html", "two")
-    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
-    assert (tmp_path / "page.html").read_text() == "two"

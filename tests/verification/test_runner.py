@@ -172,6 +172,16 @@ def test_bad_arguments_are_refused_in_one_sentence(arguments: dict[str, Any], wo
         cs.verify(**arguments)
 
 
+def test_a_point_that_cannot_be_evaluated_fails_and_the_run_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*arguments: Any) -> None:
+        raise FloatingPointError("overflow")
+
+    monkeypatch.setattr(runner, "judge", broken)
+    row = cs.verify(lambda problem: problem.uniform(), on="hmm-ties").rows[0]
+    assert row.verdict == "failed"
+    assert "cannot be evaluated: FloatingPointError: overflow" in row.note
+
+
 def test_progress_is_told_each_case_and_the_end() -> None:
     seen: list[tuple[int, int, str]] = []
     cs.verify(on="hmm-ties", progress=lambda done, total, name: seen.append((done, total, name)))
