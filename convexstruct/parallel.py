@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 
 from convexstruct.certificates import Problem
 from convexstruct.features import Counts, Expected, HMMCounts, NetworkCounts
+from convexstruct.features.hmm_channels import ChannelCounts
 from convexstruct.graphs import Index, TableLayout, chains
 
 Vector = NDArray[np.float64]
@@ -110,6 +111,15 @@ def _(features: HMMCounts, low: int, high: int) -> Counts:
         observed=np.flatnonzero(observed[rows]).astype(np.intp),
         weights=features.weights[low:high],
     )
+
+
+@part.register
+def _(features: ChannelCounts, low: int, high: int) -> Counts:
+    states = part(features.states, low, high)
+    assert isinstance(states, HMMCounts)
+    inside = (features.example >= low) & (features.example < high)
+    rows = features.chains.flat[inside][states.chains.packed]
+    return dataclasses.replace(features, states=states, symbols=features.symbols[rows])
 
 
 @part.register

@@ -1,0 +1,104 @@
+"""What an experiment is, and what it comes back with."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from matplotlib.figure import Figure
+
+#: A cell of a table, or anything else that JSON can hold.
+Cell = str | int | float | None
+
+#: Called with (steps done, steps in all, what is done next).
+Steps = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True)
+class Result:
+    """A table or figure of a paper, measured here.
+
+    name, paper : of the experiment. columns : headings. rows : one list a row, aligned with ``columns``.
+    published : the paper's own numbers, by name. notes : sentences that must be read with the table.
+    seconds : of the whole run. figures : by caption.
+    """
+
+    name: str
+    paper: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    published: Mapping[str, Any]
+    notes: Sequence[str]
+    seconds: float
+    figures: Mapping[str, Figure] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row) != len(self.columns):
+                raise ValueError(f"a row of {self.name} has {len(row)} cells, wanted one for each of {self.columns}")
+
+    def as_json(self) -> dict[str, Any]:
+        """What ``convexstruct reproduce --json`` prints; what is not finite is null."""
+        return {
+            "name": self.name,
+            "paper": self.paper,
+            "columns": list(self.columns),
+            "rows": [[_plain(cell) for cell in row] for row in self.rows],
+            "published": dict(self.published),
+            "notes": list(self.notes),
+            "seconds": self.seconds,
+        }
+
+    def column(self, name: str) -> list[Cell]:
+        """The cells under one heading."""
+        at = list(self.columns).index(name)
+        return [row[at] for row in self.rows]
+
+
+class Run(Protocol):
+    """Runs an experiment; ``quick`` for a few seconds' worth, in which case the notes say what was left out."""
+
+    def __call__(self, quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Result: ...
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One table or figure. name : for ``convexstruct reproduce``. family : of problems. paper : where it stands."""
+
+    name: str
+    family: str
+    paper: str
+    title: str
+    run: Run
+
+
+class Progress:
+    """Counts the steps of a run, tells the caller, and keeps the time."""
+
+    def __init__(self, steps: Steps | None, total: int) -> None:
+        self._steps = steps
+        self._total = total
+        self._done = 0
+        self._begin = time.perf_counter()
+
+    def next(self, name: str) -> None:
+        """The next step, called ``name``, begins."""
+        if self._steps is not None:
+            self._steps(self._done, self._total, name)
+        self._done += 1
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self._begin
+
+
+def _plain(cell: Any) -> Cell:
+    value = cell.item() if isinstance(cell, np.generic) else cell
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    plain: Cell = value
+    return plain
