@@ -6,8 +6,9 @@ The points (mu_j, omega_j) of script-D are cutting planes of P,
 
 and the master problem of `convexstruct.solvers.simplicial_master` is the dual of minimising m + gamma/2 |theta -
 theta^n|^2 over (4). With theta its solution, the predicted decrease is P(theta^n) - m(theta). A step that brings at
-least a tenth of it is *serious*: the centre moves. Otherwise only the planes stay (*null*). gamma follows the ratio of
-the two decreases, by Kiwiel's interpolation (1990).
+least a tenth of it is *serious*: the centre moves. Otherwise only the planes stay (*null*). gamma falls while serious
+steps follow each other quickly, faster as long as the predicted decrease is a good part of P, and rises again, at most
+to where it began, while null steps last.
 
 Beside the paper's algorithm it needs fewer rounds on hard instances, where a fixed gamma is far too large or small.
 """
@@ -26,10 +27,17 @@ from convexstruct.solution import Solution
 from convexstruct.solvers.driver import Iterate
 from convexstruct.solvers.inner_approximation import EVERYONE, InnerApproximation, LowerBound, Sources, subsets_of
 from convexstruct.solvers.proximal_dual import ProximalDual
-from convexstruct.solvers.timing import Clock
+from convexstruct.solvers.rounds import Clock, Patience
 from convexstruct.solvers.warm_start import adopt, starting_theta
 
 Vector = NDArray[np.float64]
+
+#: A predicted decrease above this fraction of |P| is far from the optimum.
+FAR = 1e-2
+#: gamma falls to this fraction of its first value at most.
+LEAST = 1e-2
+#: Rounds without any improvement of either bound after which nothing is left to try.
+PATIENCE = 100
 
 
 @dataclass(frozen=True)
@@ -38,7 +46,7 @@ class ProximalBundle:
 
     Attributes
     ----------
-    gamma : first weight of the proximal term; None takes 10 eta.
+    gamma : first and largest weight of the proximal term; None takes 10 eta.
     groups : the examples are cut into so many runs, each with planes of its own: the model is tighter, the master
         larger by that factor. A start with Gibbs means needs one group.
     keep : points kept at most in each group.
@@ -69,11 +77,13 @@ class ProximalBundle:
         centre_value = found.value
         calls = 1
         self._add(problem, sources, points, found)
-        gamma = 10.0 * problem.eta if self.gamma is None else self.gamma
+        most = 10.0 * problem.eta if self.gamma is None else self.gamma
+        gamma, least = most, LEAST * most
         lam: Vector | None = None
         predicted = abs(centre_value)
         yield Iterate({"theta": centre}, bound.dual_point, centre_value, bound.value, calls, clock.parts)
         iteration, nulls = 0, 0
+        patience = Patience(PATIENCE)
         while True:
             iteration += 1
             function = ProximalDual(problem.c, problem.layout, centre, gamma)
@@ -99,18 +109,18 @@ class ProximalBundle:
             points.trim(self.keep, aggregate=len(sources) <= self.most_sources)
             sources.keep_only([*points.mixtures, bound.mixture])
             self._add(problem, sources, points, found)
-            interpolated = 2.0 * gamma * (1.0 - actual / predicted) if predicted > 0 else gamma
             if actual >= self.serious * predicted:
-                nulls = min(nulls, 0) - 1
-                if actual >= 0.5 * predicted:
-                    gamma = max(min(interpolated, gamma if nulls > -3 else 0.5 * gamma), 0.1 * gamma)
-                centre, centre_value = theta, found.value
+                if nulls <= 2 and predicted > FAR * abs(found.value):
+                    gamma = max(0.5 * gamma, least)
+                elif nulls <= 3 and actual >= 0.5 * predicted:
+                    gamma = max(0.8 * gamma, least)
+                centre, centre_value, nulls = theta, found.value, 0
             else:
-                nulls = max(nulls, 0) + 1
-                error = centre_value - (found.value + float((found.mu - problem.c) @ (centre - theta)))
-                if error > predicted and nulls > 3:
-                    gamma = min(max(interpolated, gamma), 2.0 * gamma)
-            yield Iterate({"theta": centre}, bound.dual_point, centre_value, bound.value, calls, clock.parts)
+                nulls += 1
+                if nulls % 10 == 0:
+                    gamma = min(1.5 * gamma, most)
+            done = patience.ended(centre_value, bound.value)
+            yield Iterate({"theta": centre}, bound.dual_point, centre_value, bound.value, calls, clock.parts, done)
 
     def _add(self, problem: GenerativeMargin, sources: Sources, points: InnerApproximation, found: Evaluation) -> None:
         """Add the cutting plane of every group."""

@@ -29,7 +29,7 @@ from convexstruct.solution import Solution
 from convexstruct.solvers.driver import Iterate
 from convexstruct.solvers.inner_approximation import EVERYONE, InnerApproximation, LowerBound, Sources, subsets_of
 from convexstruct.solvers.proximal_dual import ProximalDual
-from convexstruct.solvers.timing import Clock
+from convexstruct.solvers.rounds import Clock, Patience
 from convexstruct.solvers.warm_start import adopt, starting_theta
 
 Vector = NDArray[np.float64]
@@ -40,6 +40,8 @@ SHIFT_ROUNDING = 1e-12
 MASTER = 1e-2
 #: ... but no finer than this fraction of the gap between the certified bounds.
 ENOUGH = 1e-3
+#: Rounds without any improvement of either bound after which nothing is left to try.
+PATIENCE = 300
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,7 @@ class ProximalRSD:
         changes, gap = 0, abs(centre_value)
         best, best_value = theta, centre_value
         yield Iterate({"theta": theta}, bound.dual_point, centre_value, bound.value, calls, clock.parts)
-        iteration = 0
+        iteration, patience = 0, Patience(PATIENCE)
         while True:
             iteration += 1
             function = ProximalDual(problem.c, problem.layout, centre, self.gamma)
@@ -164,7 +166,8 @@ class ProximalRSD:
                         found = problem.evaluate(at.theta)
                         calls += 1
                     self._add(problem, sources, points, found, at.theta, at.omega + float(at.theta @ at.mu))
-            yield Iterate({"theta": best}, bound.dual_point, best_value, bound.value, calls, clock.parts)
+            done = patience.ended(best_value, bound.value)
+            yield Iterate({"theta": best}, bound.dual_point, best_value, bound.value, calls, clock.parts, done)
 
     def _add(
         self,

@@ -30,9 +30,9 @@ from convexstruct.solution import Solution
 from convexstruct.solvers.driver import Iterate
 from convexstruct.solvers.inner_approximation import InnerApproximation, LowerBound, Mixture, Sources
 from convexstruct.solvers.proximal_dual import DualPoint, ProximalDual
-from convexstruct.solvers.proximal_rsd import ENOUGH, MASTER
+from convexstruct.solvers.proximal_rsd import ENOUGH, MASTER, PATIENCE
 from convexstruct.solvers.simplicial_master import Master
-from convexstruct.solvers.timing import Clock
+from convexstruct.solvers.rounds import Clock, Patience
 from convexstruct.solvers.warm_start import starting_theta
 from convexstruct.tolerances import HIGH
 
@@ -108,6 +108,7 @@ class CoordinateWorkingSets:
         scale = max(1.0, abs(centre_value))
         best, best_value = centre, centre_value
         theta, lam, gap, changes, sweep = centre, None, scale, 0, 0
+        patience = Patience(PATIENCE)
         calls = 1.0
         yield Iterate({"theta": best}, bound.dual_point, best_value, bound.value, 1, clock.parts)
         while True:
@@ -139,7 +140,8 @@ class CoordinateWorkingSets:
             if found.value <= centre_value - self.improvement * scale or gap <= allowed:
                 centre, centre_value = feasible, found.value
                 changes += 1
-            yield Iterate({"theta": best}, bound.dual_point, best_value, bound.value, round(calls), clock.parts)
+            done = patience.ended(best_value, bound.value)
+            yield Iterate({"theta": best}, bound.dual_point, best_value, bound.value, round(calls), clock.parts, done)
 
     def _visit(
         self, function: ProximalDual, points: InnerApproximation, j: int, lam: Vector | None, tolerance: float
@@ -191,6 +193,7 @@ class OnlineWorkingSets:
         scale = max(1.0, abs(centre_value))
         best, best_value, least = centre, found.value, centre_value
         theta, lam, gap, changes, sweep = centre, None, scale, 0, 0
+        patience = Patience(PATIENCE)
         calls = 1.0
         yield Iterate({"theta": best}, bound.dual_point, best_value, bound.value, 1, clock.parts)
         while True:
@@ -228,7 +231,7 @@ class OnlineWorkingSets:
             if value <= centre_value - self.improvement * scale or gap <= allowed:
                 centre, centre_value = feasible, value
                 changes += 1
-            done = least - bound.value <= HIGH.gap * max(1.0, abs(least))
+            done = least - bound.value <= HIGH.gap * max(1.0, abs(least)) or patience.ended(least, bound.value)
             message = f"not (P): the worst working set alone has its optimum in [{bound.value:.8g}, {least:.8g}]"
             yield Iterate(
                 {"theta": best}, bound.dual_point, best_value, bound.value, round(calls), clock.parts, done, message
