@@ -35,7 +35,7 @@ be absent.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
@@ -119,7 +119,7 @@ class GenerativeMargin:
         cls,
         graph: nx.DiGraph,
         assignments: ArrayLike,
-        hidden: Sequence[Hashable] | Sequence[Sequence[Hashable]],
+        hidden: Sequence[Any],
         *,
         eta: float,
         c: ArrayLike | Mapping[Any, ArrayLike] | None = None,
