@@ -31,8 +31,8 @@ from convexstruct.solvers.driver import Iterate
 from convexstruct.solvers.inner_approximation import InnerApproximation, LowerBound, Mixture, Sources
 from convexstruct.solvers.proximal_dual import DualPoint, ProximalDual
 from convexstruct.solvers.proximal_rsd import ENOUGH, MASTER, PATIENCE
-from convexstruct.solvers.simplicial_master import Master
 from convexstruct.solvers.rounds import Clock, Patience
+from convexstruct.solvers.simplicial_master import Master
 from convexstruct.solvers.warm_start import starting_theta
 from convexstruct.tolerances import HIGH
 
