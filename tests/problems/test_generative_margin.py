@@ -1,66 +1,22 @@
-"""Problem (P) of paper 0: values, subgradients, bounds and witnesses, against enumeration and optima done by hand."""
+"""Problem (P) of paper 0: values, subgradients and bounds, against enumeration and optima done by hand."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
-import networkx as nx
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from convexstruct.certificates import certify
-from convexstruct.datasets.networks import random_network
 from convexstruct.features import enumerate_counts
-from convexstruct.graphs import chain_graph, hmm_graph
-from convexstruct.problems.generative_margin import GenerativeMargin, default_c
+from convexstruct.problems.generative_margin import GenerativeMargin
 from convexstruct.tolerances import DERIVATIVE, HIGH, ROUNDING
+from tests.problems.instances import every_kind, feasible, one_variable, random_witness
 
 Vector = NDArray[np.float64]
-
-
-def random_c(problem: GenerativeMargin, rng: np.random.Generator) -> GenerativeMargin:
-    """The same problem with c drawn at random."""
-    drawn = rng.exponential(size=problem.dimension) + 0.05
-    return GenerativeMargin(
-        problem.features, drawn / problem.layout.block_sum(drawn)[problem.layout.block_of], problem.eta
-    )
-
-
-def small_hmm(seed: int, partly: bool = False) -> GenerativeMargin:
-    rng = np.random.default_rng(seed)
-    lengths = [3, 1, 4, 2]
-    symbols, states = ([rng.integers(n, size=t) for t in lengths] for n in (3, 2))
-    hidden = [np.arange(t) % 2 == 0 for t in lengths] if partly else None
-    weights = [1.0, 2.0, 0.5, 1.5]
-    problem = GenerativeMargin.hmm(symbols, states, 2, 3, eta=0.3, loss="ring", hidden=hidden, weights=weights)
-    return random_c(problem, rng)
-
-
-def small_network(seed: int) -> GenerativeMargin:
-    rng = np.random.default_rng(seed)
-    net = random_network(5, 4, states=(2, 3), seed=seed)
-    hidden: list[Any] = [rng.choice(5, size=rng.integers(1, 4), replace=False).tolist() for _ in range(4)]
-    return random_c(GenerativeMargin.network(net.graph, net.assignments, hidden, eta=0.3, weights=[1, 2, 0.5, 1]), rng)
-
-
-MAKERS: list[Callable[[int], GenerativeMargin]] = [small_hmm, lambda seed: small_hmm(seed, True), small_network]
-every_kind = pytest.mark.parametrize("make", MAKERS, ids=["hmm", "partly", "network"])
-
-
-def one_variable(c: list[float], eta: float, loss: float = 1.0) -> GenerativeMargin:
-    """One example, one hidden variable, nothing observed, the truth 0: P = -c'theta + eta max_s [theta_s - theta_0 +
-    loss [s != 0]]_+, small enough for its optimum to be done by hand."""
-    n = len(c)
-    cost = loss * (1.0 - np.eye(n))
-    return GenerativeMargin.network(chain_graph(1, n), [[0]], [0], eta=eta, c=np.array(c), loss=cost)
-
-
-def feasible(problem: GenerativeMargin, rng: np.random.Generator, scale: float = 1.0) -> Vector:
-    return problem.shift(scale * rng.normal(size=problem.dimension))
 
 
 # -- primal ------------------------------------------------------------------------------------------------------------
@@ -256,19 +212,6 @@ def test_the_dual_function_has_the_log_probabilities_as_its_gradient(make: Calla
     assert problem.dual_value(problem.c - v, 3.0) - problem.dual_value(problem.c - v, 1.0) == pytest.approx(2.0)
 
 
-def random_witness(problem: GenerativeMargin, rng: np.random.Generator, weight: float = 1.0) -> dict[str, Any]:
-    """Labellings and Gibbs distributions with random shares that sum to at most ``weight``."""
-    k, d = problem.n_examples, problem.dimension
-    labels = [problem.features.sample(rng.normal(size=d), 0.5, rng) for _ in range(3)]
-    shares = rng.dirichlet(np.ones(4), size=k).T[:3] * 0.7 * weight
-    gibbs = rng.normal(size=(2, d))
-    gibbs_shares = np.repeat([[0.1], [0.2]], k, axis=1) * weight
-    return {
-        "labels": np.array(labels), "label_shares": shares,
-        "gibbs": gibbs, "gibbs_loss": np.array([0.0, 2.0]), "gibbs_shares": gibbs_shares,
-    }  # fmt: skip
-
-
 @every_kind
 def test_a_witness_is_added_up_as_its_distributions_say(make: Callable[[int], GenerativeMargin]) -> None:
     problem = make(0)
@@ -321,215 +264,3 @@ def test_the_best_of_the_segment_is_the_best_of_a_fine_grid(make: Callable[[int]
             assert value >= max(values) - ROUNDING
             near = start + t * (1 - 1e-12) * (mu - start)
             assert value == pytest.approx(problem.dual_value(near, base + t * (omega - base)), rel=HIGH.gap)
-
-
-# -- what is no witness ------------------------------------------------------------------------------------------------
-
-
-def test_shares_that_are_no_distribution_certify_nothing() -> None:
-    problem = small_hmm(0)
-    rng = np.random.default_rng(0)
-    good = random_witness(problem, rng, 0.01)
-    assert math.isfinite(problem.dual(good))
-    for key, change in (
-        ("label_shares", -0.1), ("label_shares", 1.0), ("label_shares", math.nan),
-        ("gibbs_shares", -1.0), ("gibbs_shares", 1.0), ("gibbs", math.nan), ("gibbs_loss", math.inf),
-    ):  # fmt: skip
-        bad = {**good, key: good[key].copy()}
-        bad[key][0] += change
-        assert problem.dual(bad) == -math.inf, (key, change)
-        assert problem.dual_residuals(bad)["shares outside the simplex"] > 0
-        assert certify(problem, problem.uniform(), bad).lower_bound == -math.inf
-
-
-def test_rounding_in_the_shares_is_cleared_away() -> None:
-    problem = one_variable([0.4, 0.6], 0.1)
-    exact = problem.dual({"labels": np.array([[1]]), "label_shares": np.array([[1.0]])})
-    witness = {"labels": np.array([[1], [0]]), "label_shares": np.array([[1.0 + 1e-10], [-1e-10]])}
-    assert problem.dual_residuals(witness)["shares outside the simplex"] == pytest.approx(1e-10, rel=1e-3)
-    assert problem.dual(witness) == pytest.approx(exact, rel=1e-8)
-    assert problem.dual(witness) <= exact + 1e-12
-
-
-def test_counts_that_cancel_leave_the_bound_alone_where_c_is_zero() -> None:
-    rng = np.random.default_rng(0)
-    weights = rng.uniform(0.5, 2.0, size=50)
-    graph = chain_graph(2, 2)  # the first node is observed; its value 1 is used by the data though c says never
-    c = np.array([1.0, 0.0, 0.4, 0.6, 0.5, 0.5])
-    problem = GenerativeMargin.network(graph, [[1, 0]] * 50, [1], eta=0.005, c=c, weights=weights)
-    witness = {"labels": np.arange(2)[:, None] * np.ones(50, dtype=int), "label_shares": rng.dirichlet([1, 1], 50).T}
-    mu, omega = problem.aggregate(witness)
-    v = np.array([0.5 - mu[4], 0.5 - mu[5]])
-    by_hand = omega - 0.4 * math.log(0.4) - 0.6 * math.log(0.6) - v @ np.log(v)  # t = 1: the whole witness counts
-    assert problem.dual(witness) == pytest.approx(by_hand, rel=ROUNDING)
-
-
-def test_labels_that_an_observed_position_rules_out_are_no_witness() -> None:
-    problem = small_hmm(0, partly=True)
-    truth = problem.features.truth
-    labels = truth.copy()
-    observed = np.flatnonzero(~problem.features.free)
-    labels[observed[0]] = 1 - truth[observed[0]]
-    with pytest.raises(ValueError, match="differs from the truth where that is observed"):
-        problem.dual({"labels": labels[None], "label_shares": np.ones((1, problem.n_examples))})
-    problem.dual({"labels": truth[None], "label_shares": np.ones((1, problem.n_examples))})
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"labels": np.full((1, 10), 2)}, r"dual_point\['labels'\] holds a label out of range"),
-        ({"labels": np.full((1, 10), -1)}, r"dual_point\['labels'\] holds a label out of range"),
-        ({"labels": np.zeros((1, 10))}, r"dual_point\['labels'\] holds float64, wanted whole numbers"),
-        ({"labels": np.zeros((1, 9), dtype=int)}, r"dual_point\['labels'\] has shape \(1, 9\), wanted \(1, 10\)"),
-        ({"label_shares": np.ones(4)}, r"dual_point\['label_shares'\] has shape \(4,\), wanted \(1, 4\)"),
-        ({"gibbs": np.zeros((1, 3))}, r"dual_point\['gibbs'\] has shape \(1, 3\), wanted \(1, 12\)"),
-        ({"gibbs": np.zeros((1, 12))}, r"dual_point\['gibbs_loss'\] has shape \(0,\), wanted \(1,\)"),
-        ({"beta": np.ones(4)}, "dual_point must be a mapping with keys among gibbs, gibbs_loss"),
-    ],
-)
-def test_a_witness_of_the_wrong_form_is_refused(change: dict[str, Any], message: str) -> None:
-    problem = small_hmm(0)
-    good = {"labels": np.zeros((1, 10), dtype=int), "label_shares": np.ones((1, 4))}
-    problem.dual(good)
-    with pytest.raises(ValueError, match=message):
-        problem.dual({**good, **change})
-
-
-def test_a_gibbs_distribution_has_one_share_in_all_examples() -> None:
-    problem = small_hmm(0)
-    witness = random_witness(problem, np.random.default_rng(0), 0.01)
-    witness["gibbs_shares"] = witness["gibbs_shares"] * np.linspace(0.5, 1.0, 4)
-    with pytest.raises(ValueError, match="the same share in every example"):
-        problem.dual(witness)
-
-
-# -- points, prediction, the doors -------------------------------------------------------------------------------------
-
-
-def test_a_point_is_read_from_an_array_or_by_the_names_of_the_tables() -> None:
-    problem = small_hmm(0)
-    theta = np.arange(12.0)
-    tables = problem.layout.tables(theta)
-    for value in (theta, list(theta), {"theta": theta}, tables, {str(k): v.tolist() for k, v in tables.items()}):
-        np.testing.assert_array_equal(problem.as_point(value)["theta"], theta)
-    for bad, message in (
-        (theta[:-1], r"theta has shape \(11,\), wanted \(12,\)"),
-        ({"x": theta}, r"point has the keys \['x'\], wanted 'theta' or the tables' names"),
-        ("theta", r"point is a str, wanted theta of shape \(12,\)"),
-        (None, r"wanted"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            problem.as_point(bad)
-
-
-def test_prediction_is_the_best_labelling_without_the_loss() -> None:
-    for make in MAKERS:
-        problem = make(3)
-        table = enumerate_counts(problem.features)
-        theta = feasible(problem, np.random.default_rng(3))
-        scores = table.counts @ theta
-        predicted = problem.predict(theta)
-        for k in range(problem.n_examples):
-            rows = np.flatnonzero(table.example == k)
-            row = table.labels[rows[scores[rows].argmax()]]
-            np.testing.assert_array_equal(predicted[problem.features.example == k], row[row >= 0])
-
-
-def test_a_hidden_markov_model_is_the_same_problem_as_its_network() -> None:
-    rng = np.random.default_rng(0)
-    states, symbols = rng.integers(2, size=(5, 4)), rng.integers(3, size=(5, 4))
-    chain = random_c(GenerativeMargin.hmm(list(symbols), list(states), 2, 3, eta=0.7), rng)
-    nodes = [("state", t) for t in range(4)]
-    net = GenerativeMargin.network(hmm_graph(2, 3, 4), np.hstack((states, symbols)), nodes, eta=0.7, c=chain.c)
-    theta = feasible(chain, rng)
-    assert net.evaluate(theta).value == pytest.approx(chain.evaluate(theta).value, rel=ROUNDING)
-    witness = random_witness(chain, rng, 0.05)
-    assert net.dual(witness) == pytest.approx(chain.dual(witness), rel=ROUNDING)
-
-
-def test_c_is_uniform_by_default_and_may_come_as_tables() -> None:
-    layout = small_hmm(0).layout
-    np.testing.assert_array_equal(default_c(None, layout), [*[0.5] * 2, *[0.5] * 4, *[1 / 3] * 6])
-    tables: dict[str, Any] = {
-        "initial": [0.4, 0.6], "transition": [[0.1, 0.9], [0.8, 0.2]], "emission": [[0.2, 0.3, 0.5], [1, 0, 0]],
-    }  # fmt: skip
-    np.testing.assert_array_equal(default_c(tables, layout), [0.4, 0.6, 0.1, 0.9, 0.8, 0.2, 0.2, 0.3, 0.5, 1, 0, 0])
-
-
-DOOR: dict[str, Any] = {"symbols": [[0, 1], [2]], "states": [[0, 1], [1]], "n_states": 2, "n_symbols": 3, "eta": 1.0}
-GOOD_C = np.array([*[0.5] * 2, *[0.5] * 4, *[1 / 3] * 6])
-
-
-def changed(at: list[int], value: float) -> Vector:
-    c = GOOD_C.copy()
-    c[at] = value
-    return c
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"eta": 0.0}, "eta is 0.0, wanted a positive number"),
-        ({"eta": -1}, "eta is -1, wanted a positive number"),
-        ({"eta": math.nan}, "eta is nan, wanted a positive number"),
-        ({"eta": math.inf}, "eta is inf, wanted a positive number"),
-        ({"eta": "1"}, "eta is '1', wanted a positive number"),
-        ({"eta": True}, "eta is True, wanted a positive number"),
-        ({"eta": None}, "eta is None, wanted a positive number"),
-        ({"c": GOOD_C[:-1]}, r"c has shape \(11,\), wanted \(12,\)"),
-        ({"c": changed([3], math.nan)}, "c contains NaN or infinity"),
-        ({"c": changed([3], -0.5)}, r"c of transition\[0\] has a negative entry \(-0.5\)"),
-        ({"c": changed([4, 5], 0.0)}, r"c of transition\[1\] is all zero, wanted a distribution"),
-        ({"c": changed([6], 0.5)}, r"c of emission\[0\] sums to 1.16667, wanted a distribution: 1"),
-        ({"c": {"initial": [0.5, 0.5]}}, r"c has the tables \['initial'\], wanted"),
-        (
-            {"c": {"initial": [1.0], "transition": np.eye(2), "emission": np.ones((2, 3)) / 3}},
-            r"c\['initial'\] has shape",
-        ),
-        ({"symbols": [[0, 1], [3]]}, r"symbols\[1\]\[0\] is 3, wanted a whole number from 0 to 2"),
-        ({"symbols": [[0, 1], []]}, r"symbols\[1\] is empty"),
-        ({"loss": [[0, -1], [1, 0]]}, "loss contains a negative cost"),
-        ({"hidden": [[True, False], [False]]}, r"hidden\[1\] is nowhere true"),
-    ],
-)
-def test_the_door_of_a_hidden_markov_model_refuses(change: dict[str, Any], message: str) -> None:
-    GenerativeMargin.hmm(**DOOR)
-    with pytest.raises(ValueError, match=message):
-        GenerativeMargin.hmm(**{**DOOR, **change})
-
-
-def test_the_door_of_a_network_refuses() -> None:
-    graph = chain_graph(2, 2)
-    GenerativeMargin.network(graph, [[0, 1]], [0], eta=1.0)
-    with pytest.raises(ValueError, match="hidden is empty"):
-        GenerativeMargin.network(graph, [[0, 1]], [], eta=1.0)
-    with pytest.raises(ValueError, match="graph has the cycle"):
-        GenerativeMargin.network(nx.DiGraph([(0, 1), (1, 0)]), [[0, 1]], [0], eta=1.0)
-    with pytest.raises(ValueError, match="assignments is empty"):
-        GenerativeMargin.network(graph, [], [0], eta=1.0)
-    with pytest.raises(ValueError, match="eta is -2"):
-        GenerativeMargin.network(graph, [[0, 1]], [0], eta=-2)
-
-
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-@pytest.mark.parametrize("make", MAKERS[::2], ids=["hmm", "network"])
-def test_values_that_are_not_finite_certify_nothing(value: float, make: Callable[[int], GenerativeMargin]) -> None:
-    problem = make(0)
-    for at in (slice(3, 4), slice(None)):
-        theta = problem.uniform()
-        theta[at] = value
-        certificate = certify(problem, theta)
-        assert certificate.primal == math.inf
-        assert certificate.gap == math.inf
-
-
-@pytest.mark.parametrize("size", [1e5, 1e308])
-def test_huge_values_still_give_an_upper_bound(size: float) -> None:
-    problem = small_hmm(0)
-    bound = problem.dual({})
-    for sign in (1.0, -1.0):
-        for at in (slice(3, 4), slice(None)):
-            theta = problem.uniform()
-            theta[at] = sign * size
-            assert certify(problem, theta).primal >= bound
