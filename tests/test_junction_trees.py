@@ -14,6 +14,7 @@ def random_graphs() -> list[nx.Graph]:
 
 def assert_junction_tree(graph: nx.Graph, tree: JunctionTree) -> None:
     assert sorted(v for part in tree.assigned for v in part) == sorted(graph)
+    assert tree.parent[0] == -1
     for u, v in graph.edges:
         assert {u, v} <= set(tree.cliques[tree.clique_of((u, v))])
     for c in range(1, tree.n_cliques):
