@@ -100,6 +100,25 @@ def test_a_changed_copy_is_not_certified_against_the_original() -> None:
     assert not close(solution.certificate.claimed, expected, LOW.gap)
 
 
+def test_an_optimum_is_claimed_only_if_the_certificate_confirms_it() -> None:
+    problem, _ = instance("ring loss, ragged, weighted")
+    formulation = generative_margin.primal(problem)
+    assert formulation.solve(tol=HIGH).status is Status.OPTIMAL
+    too_much = formulation.solve(tol=np.finfo(float).eps)
+    assert too_much.status is Status.INACCURATE
+    assert 0 < too_much.gap < HIGH.gap
+
+
+def test_a_solver_that_calls_itself_inaccurate_is_not_believed_though_its_bounds_are() -> None:
+    problem, expected = instance("ring loss, ragged, weighted")
+    solution = generative_margin.primal(problem).solve("SCS", tol=0.5, max_iters=50)
+    assert solution.gap < 0.5
+    assert solution.status is Status.INACCURATE
+    assert "optimal_inaccurate" in solution.message
+    slack = HIGH.gap * expected
+    assert solution.lower_bound - slack <= expected <= solution.primal + slack
+
+
 def _primal_with(change: Callable[[MarginRows, Formulation], object]) -> Callable[[GenerativeMargin], Formulation]:
     def build(problem: GenerativeMargin) -> Formulation:
         formulation = generative_margin.primal(problem)

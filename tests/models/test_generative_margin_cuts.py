@@ -43,6 +43,16 @@ def test_the_bounds_of_every_round_enclose_the_enumerated_optimum(name: str, one
     assert sum(step.added for step in run.rounds) == sum(int(kept.sum()) if not one else 1 for kept in run.in_master)
 
 
+@pytest.mark.parametrize("one", [False, True])
+def test_the_bounds_are_valid_though_the_solver_is_sloppy(one: bool) -> None:
+    problem = hmm(0)
+    tight = primal(problem).solve("SCS")
+    run = ConstraintGeneration(problem, one, "SCS", {"eps_abs": LOW.gap, "eps_rel": LOW.gap})
+    solution = run.run(HIGH, max_rounds=12)
+    bounds_hold(run, 0.5 * (tight.primal + tight.lower_bound))
+    assert max(problem.residuals(solution.point).values()) < ROUNDING
+
+
 def test_a_step_says_what_it_added_and_the_next_master_holds_it() -> None:
     run = n_slack(hmm(0))
     first = run.step()
