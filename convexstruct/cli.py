@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from convexstruct.report import Page, Table, check_writable, is_number, write_whole
+from convexstruct.tolerances import MID, profile
 
 if TYPE_CHECKING:
     from convexstruct.experiments import Experiment
@@ -76,6 +77,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         report = check_writable(given.report) if given.report is not None else None
         if given.seed < 0:
             raise ValueError(f"--seed is {given.seed}, wanted a whole number of at least 0")
+        if given.tol is not None:
+            profile(given.tol)
+            if given.command != "verify":
+                print(f"convexstruct: --tol has no effect on {given.command}", file=sys.stderr)
         result = COMMANDS[given.command](given)
         if report is not None:
             write_whole(report, result.page.html())
@@ -143,7 +148,6 @@ def _joined(value: Any) -> str:
 
 
 def verify(given: argparse.Namespace) -> Result:
-    from convexstruct.tolerances import MID
     from convexstruct.verification.isolation import split
     from convexstruct.verification.runner import verify as run
 

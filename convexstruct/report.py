@@ -33,7 +33,7 @@ img { max-width: 100%; display: block; } figure { margin: 1rem 0; } figcaption {
 
 @dataclass(frozen=True)
 class Table:
-    """A titled table of text; cells that read as numbers are set to the right."""
+    """A titled table of text; columns that read as numbers are set to the right."""
 
     title: str
     heads: Sequence[str]
@@ -90,13 +90,13 @@ def _table(table: Table) -> str:
     head = "".join(
         f"<th{' class=number' if right else ''}>{html.escape(cell)}</th>" for cell, right in zip(table.heads, numbers)
     )
-    body = "".join("<tr>" + "".join(_cell(cell) for cell in row) + "</tr>" for row in table.rows)
+    body = "".join(f"<tr>{''.join(map(_cell, row, numbers))}</tr>" for row in table.rows)
     title = f"<h2>{html.escape(table.title)}</h2>" if table.title else ""
     return f'{title}<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
-def _cell(text: str) -> str:
-    kind = text if text in ("verified", "failed", "unverified") else "number" if is_number(text) else ""
+def _cell(text: str, right: bool) -> str:
+    kind = text if text in ("verified", "failed", "unverified") else "number" if right else ""
     return f'<td class="{kind}">{html.escape(text)}</td>' if kind else f"<td>{html.escape(text)}</td>"
 
 

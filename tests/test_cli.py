@@ -55,6 +55,13 @@ def test_list_names_each_system_with_paper_and_equations(run: Run) -> None:
     assert "families: generative_margin" in out
 
 
+def test_an_option_without_effect_is_said_to_have_none(run: Run) -> None:
+    code, out, err = run("list", "--json", "--tol", "HIGH")
+    assert code == 0
+    assert only_object(out)["systems"]
+    assert err == "convexstruct: --tol has no effect on list\n"
+
+
 def test_verify_one_case_as_a_table(run: Run) -> None:
     code, out, err = run("verify", "--on", "hmm-planted")
     assert code == 0
@@ -105,6 +112,7 @@ def test_a_solver_that_hangs_is_ended_after_the_limit(run: Run) -> None:
         ((), "COMMAND"),
         (("prove",), "invalid choice: 'prove'"),
         (("verify", "--tol", "fine"), "LOW, MID, HIGH"),
+        (("list", "--tol", "fine"), "LOW, MID, HIGH"),
         (("verify", "--seed", "x"), "--seed"),
         (("verify", "--seed", "-1"), "--seed is -1"),
         (("verify", "--limit", "0"), "limit is 0"),

@@ -268,6 +268,8 @@ def _read(returned: Any, head: dict[str, Any], arrays: dict[str, np.ndarray[Any,
         if part is None and prefix == "dual":
             continue
         named = part if isinstance(part, Mapping) else {"": part}
+        if not named and prefix == "point":
+            return "returns a point without any array"
         for key, value in named.items():
             array = _array(value)
             if array is None:

@@ -142,7 +142,7 @@ def own(entrant: Entrant, case: Case, wanted: Profile, *, seed: int = 0, limit: 
     problem = case.build(seed)
     reference = stored(case, problem)
     if reference is None:
-        if seed == 0:
+        if seed == 0 and case.open:
             missing = Reference(case.formulation, case.formulation_solver, "not stored", math.nan, math.nan)
             reason = "no reference is stored for this data: run with --refresh"
             return _row(case, missing, Fast(entrant.name), "unverified", reason)

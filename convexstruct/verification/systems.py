@@ -47,7 +47,7 @@ SYSTEMS: tuple[System, ...] = (
         equations="(2)-(26)",
         formulation=_FORMULATIONS,
         solvers=_SOLVERS,
-        experiments=("tracking", "protein-hmm"),
+        experiments=("tracking", "protein-hmm", "online-variant"),
     ),
     System(
         name="discriminative training of a Bayesian network",
@@ -56,6 +56,5 @@ SYSTEMS: tuple[System, ...] = (
         equations="(2)-(26)",
         formulation=_FORMULATIONS,
         solvers=_SOLVERS,
-        experiments=("connect4",),
     ),
 )

@@ -74,6 +74,7 @@ def dies(problem: Box) -> None:
         (dies, "ended its process (exit code 7) instead of returning"),
         (lambda problem: None, "returns None, wanted"),
         (lambda problem: "x", "returns a str, wanted"),
+        (lambda problem: {}, "returns a point without any array"),
         (lambda problem: {"x": object()}, "returns a object, wanted"),
         (lambda problem: [[1.0], [1.0, 2.0]], "returns a list, wanted"),
         (lambda problem: np.ones(3, dtype=complex), "returns an array of complex128, wanted"),

@@ -33,8 +33,7 @@ def test_a_mutant_fails_and_what_is_wrong_with_it_is_named(mutant: Mutant) -> No
     assert not outcome.ok
 
 
-def test_most_mutants_fail_almost_everywhere() -> None:
-    """The wrong sign of the margin is no subtle slip: it fails on every case."""
+@pytest.mark.parametrize("case", ["hmm-planted", "hmm-zeros-in-c", "network-shared"])
+def test_the_wrong_sign_is_no_subtle_slip_and_fails_elsewhere_too(case: str) -> None:
     wrong_sign = next(mutant for mutant in MUTANTS if mutant.name == "wrong_sign")
-    outcome = verify(wrong_sign.solver, on="generative_margin", quick=True)
-    assert all(row.verdict == "failed" for row in outcome), outcome
+    assert [row.verdict for row in verify(wrong_sign.solver, on=case)] == ["failed"]

@@ -155,6 +155,14 @@ def test_cases_serve_as_parametrised_tests(case: Case) -> None:
         cs.check(lambda problem: np.full(problem.dimension, np.nan), case)
 
 
+def test_a_case_that_is_not_stored_computes_its_reference_on_the_way() -> None:
+    ties = next(case for case in cases_for("generative_margin") if case.name == "hmm-ties")
+    large = replace(ties, name="hmm-too-large", open=False)
+    row = cs.check(lambda problem: cs.solve(problem), large)
+    assert row.reference.version == ""
+    assert row.reference.upper_bound - row.reference.lower_bound <= HIGH.gap * abs(row.reference.value)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
