@@ -152,7 +152,8 @@ def test_packed_rows_hold_each_position_once_step_by_step(lengths: list[int]) ->
         assert [k for k, _ in rows] == running
         assert set(running) == {k for k, length in enumerate(lengths) if length > t}
     np.testing.assert_array_equal(layout.packed[layout.flat], np.arange(layout.n_positions))
-    for row, before in zip(layout.later, layout.previous):
+    assert len(layout.later) == layout.n_positions - layout.n_chains
+    for row, before in zip(layout.later, layout.previous, strict=True):
         assert packed[before] == (packed[row][0], packed[row][1] - 1)
     assert [packed[row] for row in layout.last] == [(k, n - 1) for k, n in enumerate(lengths)]
     parts = layout.split(np.arange(layout.n_positions))

@@ -62,6 +62,7 @@ def random_witness(problem: GenerativeMargin, rng: np.random.Generator, weight: 
     k, d = problem.n_examples, problem.dimension
     labels = [problem.features.sample(rng.normal(size=d), 0.5, rng) for _ in range(3)]
     shares = rng.dirichlet(np.ones(4), size=k).T[:3] * 0.7 * weight
+    shares[0, 1] = 0.0  # a labelling need not take part in every example
     gibbs = rng.normal(size=(2, d))
     gibbs_shares = np.repeat([[0.1], [0.2]], k, axis=1) * weight
     return {
