@@ -105,7 +105,6 @@ class Formulation:
     objective_latex : its LaTeX, with "min" or "max". objective_label : its equation number, or "".
     variables : CVXPY variables by name. parameters : CVXPY parameters by name; set ``.value`` and solve again.
     parts : equation number -> `Equation`, in the order of the paper.
-    expressions : further CVXPY expressions by name (for instance "mu"), to build changes from.
     recover : reads a solved formulation back for the certificate; None in a changed copy.
     source : where the formulation is stated, e.g. "paper 0, (2)-(5)".
     """
@@ -116,7 +115,6 @@ class Formulation:
     parts: Mapping[str, Equation]
     variables: Mapping[str, Any]
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    expressions: Mapping[str, Any] = field(default_factory=dict)
     objective_label: str = ""
     source: str = ""
     recover: Callable[[Formulation], Recovered] | None = None
@@ -215,7 +213,14 @@ class Formulation:
         """Solve with CVXPY and report what the solver says; ``options`` go to it in its own words.
 
         CVXPY's warning about an inaccurate solution is not shown: the status says it.
+
+        Raises
+        ------
+        ValueError
+            If there is no such solver.
         """
+        if solver not in cp.installed_solvers():
+            raise ValueError(f"solver {solver!r} is not installed, wanted one of {', '.join(cp.installed_solvers())}")
         settings = {**SOLVER_OPTIONS.get(solver, {}), **options}
         begin = time.perf_counter()
         with warnings.catch_warnings():

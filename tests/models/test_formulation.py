@@ -180,6 +180,7 @@ def test_the_value_survives_a_variable_that_rounding_makes_negative() -> None:
     [
         (lambda f: f.without("7"), r"has no equation \(7\), it has \(2\), \(3\)"),
         (lambda f: f.adding("2", f.variables["t"] >= 1), r"already has an equation \(2\)"),
+        (lambda f: f.reference("CLARA"), "solver 'CLARA' is not installed, wanted one of .*CLARABEL"),
         (lambda f: f.adding("new", 3), "constraint is a int, wanted a CVXPY constraint"),
     ],
 )
