@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from convexstruct.report import Page, Table, check_writable, is_number, write_whole
+from convexstruct.report import PROSE, Page, Table, check_writable, is_number, write_whole
 from convexstruct.tolerances import MID, profile
 
 if TYPE_CHECKING:
@@ -22,7 +22,11 @@ if TYPE_CHECKING:
     from convexstruct.verification.outcome import Outcome
 
 #: Width of tables where standard output is no terminal.
-WIDTH = 160
+WIDTH = 170
+
+
+#: Columns of a verification that a narrow terminal does without, in this order; notes on failures are kept.
+SPARE = ("note", "by", "seconds", "reference", "ratio")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -114,14 +118,21 @@ def _print(result: Result, as_json: bool) -> None:
 
     console = Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
     colours = {"verified": "green", "failed": "bold red", "unverified": "yellow"}
-    for table in result.page.tables:
+    for whole in result.page.tables:
+        table = whole.fitting(console.width)
         grid = Grid(title=table.title or None, title_justify="left", box=None, pad_edge=False, header_style="bold")
         for position, head in enumerate(table.heads):
             numbers = bool(table.rows) and all(is_number(row[position]) for row in table.rows)
-            grid.add_column(head, justify="right" if numbers else "left", overflow="fold", no_wrap=numbers)
+            short = numbers or max((len(row[position]) for row in table.rows), default=0) <= PROSE
+            grid.add_column(head, justify="right" if numbers else "left", overflow="fold", no_wrap=short)
         for row in table.rows:
             grid.add_row(*(Text(cell, style=colours.get(cell, "")) for cell in row))
         console.print(grid)
+        if "note" in whole.heads and "note" not in table.heads:
+            at, verdict = whole.heads.index("note"), whole.heads.index("verdict")
+            for row in whole.rows:
+                if row[verdict] != "verified":
+                    console.print(Text(f"{row[0]}: {row[at]}", style=colours[row[verdict]]))
     for note in result.page.notes:
         console.print(Text(note))
     console.print(Text(result.page.lead, style="bold"))
@@ -179,7 +190,7 @@ def verification_page(outcome: Outcome, pictures: bool) -> Page:
         if drawn is not None:
             figures["Certified bounds against seconds, and the reference optimum."] = drawn
     notes = [f"left out: {sentence}" for sentence in outcome.left_out]
-    return Page(outcome.title, outcome.count(), [Table("", heads, rows)], notes, figures)
+    return Page(outcome.title, outcome.count(), [Table("", heads, rows, SPARE)], notes, figures)
 
 
 # -- reproduce ---------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import os
 import platform
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+#: Characters at which a column of prose may be folded.
+PROSE = 40
 
 STYLE = """
 body { font: 15px/1.45 system-ui, sans-serif; color: #1c1c1c; max-width: 76rem; margin: 2rem auto; padding: 0 1.2rem; }
@@ -33,11 +36,32 @@ img { max-width: 100%; display: block; } figure { margin: 1rem 0; } figcaption {
 
 @dataclass(frozen=True)
 class Table:
-    """A titled table of text; columns that read as numbers are set to the right."""
+    """A titled table of text; columns that read as numbers are set to the right.
+
+    spare : headings of columns to give up, in this order, where there is little room.
+    """
 
     title: str
     heads: Sequence[str]
     rows: Sequence[Sequence[str]]
+    spare: Sequence[str] = ()
+
+    def fitting(self, width: int) -> Table:
+        """The table within so many characters a line, as far as giving up its spare columns allows."""
+        table = self
+        for head in self.spare:
+            if table.width <= width:
+                break
+            kept = [at for at, name in enumerate(table.heads) if name != head]
+            rows = [[row[at] for at in kept] for row in table.rows]
+            table = replace(table, heads=[table.heads[at] for at in kept], rows=rows)
+        return table
+
+    @property
+    def width(self) -> int:
+        """Characters a line; prose may be folded at forty."""
+        columns = zip(self.heads, *self.rows)
+        return sum(min(max(map(len, column)), PROSE) + 2 for column in columns) - 2
 
 
 @dataclass(frozen=True)

@@ -99,6 +99,17 @@ def test_a_wrong_solver_ends_with_status_one_and_a_report_all_the_same(run: Run)
     assert "above the optimum" in page
 
 
+def test_a_narrow_terminal_still_shows_every_bound_and_what_failed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("convexstruct.cli.WIDTH", 80)
+    Path("mine.py").write_text("def solve(problem):\n    return problem.uniform()\n")
+    code, out, _ = run("verify", "mine.py:solve", "--on", "hmm-planted-missing-mass")
+    assert code == 1
+    assert max(len(line) for line in out.splitlines()) <= 80
+    assert "hmm-planted-missing-mass" in out.splitlines()[1]
+    assert "failed" in out.splitlines()[1]
+    assert "above the optimum" in " ".join(out.split())
+
+
 def test_a_solver_that_hangs_is_ended_after_the_limit(run: Run) -> None:
     Path("mine.py").write_text("def solve(problem):\n    while True:\n        pass\n")
     code, out, _ = run("verify", "mine.py:solve", "--on", "hmm-planted", "--limit", "0.2", "--json")
