@@ -91,8 +91,8 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
         f"(P) is certified to a relative gap of {truth.gap:.0e}, that of the worst set to "
         f"{max(relative_gap(w.upper, w.lower) for w in worst_sets):.0e}, by neither of the variants",
         "optimum: of (P); worst set: w*, the optimum with the worst set's violations alone; online limit: the online "
-        "variant's certified lower bound; online P, gap: (P) at its best point, and its gap on (P); coord.: the same of "
-        "the coordinate variant",
+        "variant's certified lower bound; online P, gap: (P) at its best point, and its gap on (P); coord.: the same "
+        "of the coordinate variant",
         "with one subset all problems are one; with more, the online variant stops at the optimum of the worst set, "
         "below the optimum of (P), and no number of passes changes that",
         f"the coordinate variant solves (P), slowly: its gap is what {limit:g} s left",
