@@ -34,6 +34,8 @@ Mixture = dict[tuple[int, int], float]
 POLISH = (1e-1, 1e-2, 1e-3)
 #: A polished master is solved within this fraction of the gap between the certified bounds.
 POLISHED = 0.01
+#: The fraction of that gap which slack in mu <= c may cost.
+SLACK = 0.2
 #: The subset of the examples that holds all of them.
 EVERYONE = 0
 
@@ -262,12 +264,17 @@ class LowerBound:
     def polish(self, function: ProximalDual, points: InnerApproximation, lam: Vector, upper: float) -> None:
         """Solve the master again with gamma times each factor in turn, and use each optimum as a member.
 
-        The smaller gamma, the less mu rises above c: v < 0 only where gamma (theta^n - theta) > lam e^theta.
-        ``upper``, a value of P, says how accurate the masters need to be.
+        The smaller gamma, the less mu rises above c: v < 0 only where gamma (theta^n - theta) > lam e^theta. What is
+        left is met by slack: with (1 - epsilon) c in place of c, mu may rise by epsilon c, which costs at most
+        epsilon (-c'theta), a fraction of the gap to ``upper``, a value of P. That gap also says how exact to be.
         """
         alpha = points.alpha
+        used = function.c > 0
+        between = max(upper - self.value, 0.0)
+        cost = max(-float(function.c[used] @ function.centre[used]), 1e-300)
+        c = (1.0 - min(SLACK * between / cost, 0.5)) * function.c
         for factor in POLISH:
-            softer = ProximalDual(function.c, function.layout, function.centre, factor * function.gamma)
-            found = points.master(softer).solve(alpha, lam, POLISHED * (upper - self.value))
+            softer = ProximalDual(c, function.layout, function.centre, factor * function.gamma)
+            found = points.master(softer).solve(alpha, lam, POLISHED * between)
             alpha, lam = found.alpha, found.dual.lam
             self.improve(found.dual.mu, found.dual.omega, partial(points.mixture, alpha))
