@@ -14,8 +14,9 @@ off follows from any upper bound U of the optimum (ours): with H(c_i) the entrop
 
     -theta_ij <= (U - sum_{i' != i} H(c_i') - H_rest) / c_ij,   H_rest = -sum_{j' != j} c_ij' ln(c_ij' / (1 - c_ij)).
 
-It is far too loose to help (-1e4 on the ring), so masters start from ``START_FLOOR``, never beyond the valid floor, and
-the floor is doubled when nothing is violated and the bounds have not met. The bounds never depend on it.
+It is far too loose to help (-1e4 on the ring), so masters start from ``START_FLOOR``, and
+the floor is doubled, down to the valid one, when nothing is violated and the bounds have not met. The bounds never
+depend on it.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class Round:
     seconds: float
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class ConstraintGeneration:
     """(P) by constraint generation, to be stepped through in a notebook.
 
@@ -83,19 +84,19 @@ class ConstraintGeneration:
     one_slack: bool = False
     solver: str = "CLARABEL"
     options: dict[str, Any] = field(default_factory=dict)
-    master: Formulation | None = None
-    rounds: list[Round] = field(default_factory=list)
-    labels: list[NDArray[np.int64]] = field(default_factory=list)
-    in_master: list[NDArray[np.bool_]] = field(default_factory=list)
+    master: Formulation | None = field(default=None, init=False)
+    rounds: list[Round] = field(default_factory=list, init=False)
+    labels: list[NDArray[np.int64]] = field(default_factory=list, init=False)
+    in_master: list[NDArray[np.bool_]] = field(default_factory=list, init=False)
     theta: Vector = field(init=False)
-    done: bool = False
+    done: bool = field(default=False, init=False)
+    _rows: list[tuple[sp.csr_array, Vector, NDArray[np.intp]]] = field(default_factory=list, init=False)
     _floor: Vector = field(init=False)
-    _primal: float = np.inf
-    _lower: float = -np.inf
+    _primal: float = field(default=np.inf, init=False)
+    _lower: float = field(default=-np.inf, init=False)
     _safe: tuple[Vector, float] = field(init=False)
     _safe_shares: Vector = field(init=False)
-    _rows: list[tuple[sp.csr_array, Vector, NDArray[np.intp]]] = field(default_factory=list)
-    _seconds: float = 0.0
+    _seconds: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
         self.theta = self.problem.uniform()
@@ -106,6 +107,11 @@ class ConstraintGeneration:
     @property
     def name(self) -> str:
         return "one_slack" if self.one_slack else "n_slack"
+
+    def __repr__(self) -> str:
+        added = sum(step.added for step in self.rounds)
+        bounds = f"{self._lower:.8g} <= optimum <= {self._primal:.8g}"
+        return f"ConstraintGeneration({self.name}: {len(self.rounds)} rounds, {added} constraints, {bounds})"
 
     # -- the master ------------------------------------------------------------------------------------------------
 

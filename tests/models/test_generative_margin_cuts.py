@@ -61,6 +61,7 @@ def test_a_step_says_what_it_added_and_the_next_master_holds_it() -> None:
     assert 0 < first.added <= 4
     assert run.master is not None
     assert "3" not in run.master.equations
+    assert repr(run).startswith(f"ConstraintGeneration(n_slack: 1 rounds, {first.added} constraints, ")
     second = run.step()
     assert run.master.equations["3"][0].shape == (first.added,)
     assert second.lower_bound > first.lower_bound
