@@ -17,6 +17,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
+import threading
 import uuid
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -31,8 +32,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from convexstruct.certificates import Problem
-from convexstruct.features import Counts, Expected, HMMCounts, NetworkCounts
-from convexstruct.features.hmm_channels import ChannelCounts
+from convexstruct.features import ChannelCounts, Counts, Expected, HMMCounts, NetworkCounts
 from convexstruct.graphs import Index, TableLayout, chains
 
 Vector = NDArray[np.float64]
@@ -252,17 +252,19 @@ class _Unknown:
 
 
 _held: OrderedDict[tuple[str, int], Counts] = OrderedDict()
+_lock = threading.Lock()  # a worker may run several threads, as Dask's do
 
 
 def _work(key: tuple[str, int], sent: Counts | None, method: str, arguments: tuple[Any, ...]) -> Any:
     """In a worker: ``method(*arguments)`` of the shard called ``key``, kept here or sent along."""
-    held = _held.get(key, sent)
-    if held is None:
-        return _Unknown()
-    _held[key] = held
-    _held.move_to_end(key)
-    while len(_held) > KEPT:
-        _held.popitem(last=False)
+    with _lock:
+        held = _held.get(key, sent)
+        if held is None:
+            return _Unknown()
+        _held[key] = held
+        _held.move_to_end(key)
+        while len(_held) > KEPT:
+            _held.popitem(last=False)
     return _call(held, method, arguments)
 
 

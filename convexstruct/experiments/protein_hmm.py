@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 
 from convexstruct.datasets.protein import AMINO_ACIDS, STRUCTURES, Proteins, protein
 from convexstruct.experiments.experiment import Cell, Progress, Result, Steps
-from convexstruct.features import HMMCounts
-from convexstruct.features.hmm_channels import ChannelCounts, window
+from convexstruct.features import ChannelCounts, HMMCounts, window
 from convexstruct.plots import GREY, LOWER, UPPER
 from convexstruct.problems import GenerativeMargin
 from convexstruct.problems.generative_margin import default_c

@@ -6,7 +6,8 @@ back into counts. For example k and a labelling s of its hidden variables
     score_k(s) = theta' counts_k(s) + loss_weight * loss_k(s),
 
 where counts_k(s) is the number of uses of each parameter and loss_k a decomposable loss against the true labelling.
-Two maps are here: `HMMCounts` (chains, fast) and `NetworkCounts` (any Bayesian network, any hidden set).
+Three maps are here: `HMMCounts` (chains, fast), `ChannelCounts` (chains that emit several symbols a step) and
+`NetworkCounts` (any Bayesian network, any hidden set).
 
 Labellings are flat integer arrays, example after example, each example's hidden variables in the order of the data.
 """
@@ -14,10 +15,12 @@ Labellings are flat integer arrays, example after example, each example's hidden
 from convexstruct.features.counts import Counts, Expected
 from convexstruct.features.enumeration import Enumerated, enumerate_counts
 from convexstruct.features.hmm import HMMCounts
+from convexstruct.features.hmm_channels import ChannelCounts, window
 from convexstruct.features.network import NetworkCounts, deduplicate
 from convexstruct.features.polytope import LocalPolytope, local_polytope
 
 __all__ = [
+    "ChannelCounts",
     "Counts",
     "Enumerated",
     "Expected",
@@ -27,4 +30,5 @@ __all__ = [
     "deduplicate",
     "enumerate_counts",
     "local_polytope",
+    "window",
 ]

@@ -56,5 +56,6 @@ SYSTEMS: tuple[System, ...] = (
         equations="(2)-(26)",
         formulation=_FORMULATIONS,
         solvers=_SOLVERS,
+        experiments=("connect4",),
     ),
 )

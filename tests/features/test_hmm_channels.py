@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from convexstruct.features import HMMCounts, NetworkCounts
-from convexstruct.features.hmm_channels import ChannelCounts, window
+from convexstruct.features import ChannelCounts, HMMCounts, NetworkCounts, window
 from convexstruct.parallel import part
 from convexstruct.tolerances import ROUNDING
 
