@@ -33,14 +33,15 @@ def hmm(seed: int, loss: str = "hamming", partly: bool = False) -> HMMCounts:
     return HMMCounts.read(symbols, states, 3, 4, loss, hidden, WEIGHTS)
 
 
-def hmm_with_tables(seed: int) -> HMMCounts:
+def hmm_with_tables(seed: int, partly: bool = False) -> HMMCounts:
     rng = np.random.default_rng(seed)
     symbols = [rng.integers(4, size=n) for n in LENGTHS]
     states = [rng.integers(3, size=n) for n in LENGTHS]
     tables = [rng.uniform(0.5, 3.0, size=(n, 3)) for n in LENGTHS]
     for table, true in zip(tables, states):
         table[np.arange(len(true)), true] = 0.0
-    return HMMCounts.read(symbols, states, 3, 4, tables, weights=WEIGHTS)
+    hidden = [np.arange(n) % 2 == 0 for n in LENGTHS] if partly else None
+    return HMMCounts.read(symbols, states, 3, 4, tables, hidden, WEIGHTS)
 
 
 def one_set(seed: int) -> NetworkCounts:
@@ -63,10 +64,13 @@ MAPS: list[Callable[[int], Counts]] = [
     lambda seed: hmm(seed, "ring"),
     lambda seed: hmm(seed, partly=True),
     hmm_with_tables,
+    lambda seed: hmm_with_tables(seed, partly=True),
     one_set,
     many_sets,
 ]
-every_map = pytest.mark.parametrize("make", MAPS, ids=["hmm", "ring", "partly", "tables", "one_set", "many_sets"])
+every_map = pytest.mark.parametrize(
+    "make", MAPS, ids=["hmm", "ring", "partly", "tables", "partly_tables", "one_set", "many_sets"]
+)
 
 
 def thetas(features: Counts, seed: int) -> list[Vector]:

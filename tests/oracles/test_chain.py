@@ -213,6 +213,22 @@ def test_samples_come_with_the_frequencies_of_the_gibbs_distribution(scale: floa
         assert statistic < chi2.ppf(1 - 1e-4, len(expected) - 1)
 
 
+def test_samples_are_right_where_every_term_of_a_message_underflows() -> None:
+    # label 1 at the second position is reached only through terms of e^-800, and pays them back there
+    copies = 3000
+    layout = chains([2] * copies)
+    node = np.array([[0.0, -800.0], [0.0, 800.3]])
+    edge = np.array([[0.0, -799.5], [0.0, 0.4]])
+    packed = chain.sample(layout, np.tile(node, (copies, 1))[layout.packed], edge, np.random.default_rng(5))
+    drawn = np.array(layout.split(packed[layout.flat]))
+    expected = enumeration.posterior(*enumeration.chain_factors(node, edge)) * copies
+    observed = np.bincount(drawn @ [1, 2], minlength=4)
+    likely = expected > 5
+    assert likely.tolist() == [True, False, True, True]
+    assert observed[1] == 0
+    assert ((observed - expected)[likely] ** 2 / expected[likely]).sum() < chi2.ppf(1 - 1e-4, 2)
+
+
 def test_forbidden_labels_are_never_drawn() -> None:
     layout = chains([4] * 50)
     node = np.zeros((200, 3))
