@@ -67,8 +67,8 @@ def test_labels_that_an_observed_position_rules_out_are_no_witness() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"labels": np.full((1, 10), 2)}, r"dual_point\['labels'\] holds a label out of range"),
-        ({"labels": np.full((1, 10), -1)}, r"dual_point\['labels'\] holds a label out of range"),
+        ({"labels": np.eye(1, 10, 4, dtype=int) * 2}, r"dual_point\['labels'\] holds a label out of range"),
+        ({"labels": np.eye(1, 10, 9, dtype=int) * -1}, r"dual_point\['labels'\] holds a label out of range"),
         ({"labels": np.zeros((1, 10))}, r"dual_point\['labels'\] holds float64, wanted whole numbers"),
         ({"labels": np.zeros((1, 9), dtype=int)}, r"dual_point\['labels'\] has shape \(1, 9\), wanted \(1, 10\)"),
         ({"label_shares": np.ones(4)}, r"dual_point\['label_shares'\] has shape \(4,\), wanted \(1, 4\)"),
