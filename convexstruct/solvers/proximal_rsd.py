@@ -87,7 +87,7 @@ class ProximalRSD:
     keep: int = 100
     directions: int = 1
     improvement: float = 1e-3
-    accuracy: float = 1e-2
+    accuracy: float = 1e-1
     refind: bool = False
     joint: bool = True
     polish_every: int = 10

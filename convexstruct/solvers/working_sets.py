@@ -92,7 +92,7 @@ class CoordinateWorkingSets:
     gamma: float = 1.0
     keep: int = 100
     improvement: float = 1e-3
-    accuracy: float = 1e-2
+    accuracy: float = 1e-1
     polish_every: int = 5
     most_sources: int = 4000
 
@@ -176,7 +176,7 @@ class OnlineWorkingSets:
     gamma: float = 1.0
     keep: int = 100
     improvement: float = 1e-3
-    accuracy: float = 1e-2
+    accuracy: float = 1e-1
     polish_every: int = 5
     most_sources: int = 4000
 
