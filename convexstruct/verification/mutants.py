@@ -19,7 +19,6 @@ from convexstruct.graphs import Index, TableLayout
 from convexstruct.problems import GenerativeMargin
 from convexstruct.solution import Solution
 from convexstruct.solvers import solve
-from convexstruct.solvers.bundle import ProximalBundle
 from convexstruct.tolerances import HIGH, MID, Profile
 
 Vector = NDArray[np.float64]
@@ -105,7 +104,7 @@ class Mutant:
 
 def honest(problem: GenerativeMargin, tol: Profile = MID) -> Solution:
     """Our own solver, as it is."""
-    return solve(problem, ProximalBundle(), tol)
+    return solve(problem, tol=tol)
 
 
 def wrong_sign(problem: GenerativeMargin) -> Any:
@@ -162,7 +161,7 @@ def likelihood(problem: GenerativeMargin) -> Any:
 
 
 def stops_early(problem: GenerativeMargin) -> Any:
-    return solve(problem, ProximalBundle(), HIGH, max_iterations=3).point
+    return solve(problem, tol=HIGH, max_iterations=3).point
 
 
 def transposed(problem: GenerativeMargin) -> Any:
