@@ -8,6 +8,9 @@ r"""Discriminative training of generative models (paper 0) in CVXPY: all assignm
 Constraint generation is in `generative_margin_cuts`, the proximal pair (P_n), (D_n) in `generative_margin_proximal`,
 the compact dual over marginals, which enumerates nothing, in `generative_margin_compact`.
 
+Enumerated forms are for a few thousand assignments. Beyond about 10,000 Clarabel may stop with "solver_error" (seen at
+15,600 and 22,600): no reference then. SCS solves those, slowly; so do the compact dual and constraint generation.
+
 Symbols: d parameters theta in blocks theta_i; K examples of weight w_k; R assignments in all, row r of a (R, d) and
 b (R,) belonging to example k(r); c (d,), mu (d,), v = c - mu (d,), lambda (blocks,), omega. The weights w_k are ours
 (1 in the paper): eta w_k stands where the paper has eta. Signs are as `convexstruct.models` says.

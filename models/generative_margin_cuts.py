@@ -14,9 +14,8 @@ off follows from any upper bound U of the optimum (ours): with H(c_i) the entrop
 
     -theta_ij <= (U - sum_{i' != i} H(c_i') - H_rest) / c_ij,   H_rest = -sum_{j' != j} c_ij' ln(c_ij' / (1 - c_ij)).
 
-It is far too loose to help (-1e4 on the ring), so masters start from ``START_FLOOR``, and
-the floor is doubled, down to the valid one, when nothing is violated and the bounds have not met. The bounds never
-depend on it.
+It is far too loose to help (-1e4 on the ring), so masters start from ``START_FLOOR``, and the floor is doubled, down to
+the valid one, when nothing is violated and the bounds have not met. The bounds never depend on it.
 """
 
 from __future__ import annotations
