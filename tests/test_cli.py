@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from convexstruct import experiments
-from convexstruct.cli import main
+from convexstruct.cli import Steps, main
 from convexstruct.experiments import Cell, Experiment, Result
-from convexstruct.verification import SYSTEMS, runner
+from convexstruct.verification import SYSTEMS, Case, cases_for, runner
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -170,10 +170,37 @@ def test_an_interrupt_writes_nothing_and_says_so(run: Run, monkeypatch: pytest.M
 
 
 def test_refresh_recomputes_the_references_first(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[str] = []
-    monkeypatch.setattr(runner, "refresh", lambda family, step: seen.append(family))
-    assert run("verify", "--on", "hmm-ties", "--refresh")[0] == 0
-    assert seen == ["generative_margin"]
+    def refresh(family: str, step: Callable[[Case], None]) -> None:
+        for case in cases_for(family, open_only=True)[:2]:
+            step(case)
+
+    monkeypatch.setattr(runner, "refresh", refresh)
+    code, _, err = run("verify", "--on", "hmm-ties", "--refresh")
+    assert code == 0
+    steps = [line.split(": ", 1)[1] for line in err.splitlines()]
+    assert steps == ["reference of hmm-planted", "reference of hmm-planted-kink", "hmm-ties"]
+
+
+def test_a_terminal_shows_a_bar_on_standard_error_alone(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    with Steps("verify") as steps:
+        steps(0, 2, "the first")
+        steps(2, 2, "")
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "the first" in err
+
+
+def test_a_reader_that_stops_reading_is_no_error() -> None:
+    command = [sys.executable, "-m", "convexstruct", "list", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
 
 
 @pytest.fixture
