@@ -31,7 +31,7 @@ Labels = NDArray[np.int64]
 Mixture = dict[tuple[int, int], float]
 
 #: Factors on gamma, one after another, when a lower bound is polished.
-POLISH = (1e-1, 1e-2, 1e-3)
+POLISH = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
 #: A polished master is solved within this fraction of the gap between the certified bounds.
 POLISHED = 0.01
 #: The fraction of that gap which slack in mu <= c may cost.
@@ -262,7 +262,7 @@ class LowerBound:
         return False
 
     def polish(self, function: ProximalDual, points: InnerApproximation, lam: Vector, upper: float) -> None:
-        """Solve the master again with gamma times each factor in turn, and use each optimum as a member.
+        """Solve the master again with gamma times each factor in turn until mu <= c; use each optimum as a member.
 
         The smaller gamma, the less mu rises above c: v < 0 only where gamma (theta^n - theta) > lam e^theta. What is
         left is met by slack: with (1 - epsilon) c in place of c, mu may rise by epsilon c, which costs at most
@@ -278,3 +278,5 @@ class LowerBound:
             found = points.master(softer).solve(alpha, lam, POLISHED * between)
             alpha, lam = found.alpha, found.dual.lam
             self.improve(found.dual.mu, found.dual.omega, partial(points.mixture, alpha))
+            if (found.dual.mu <= function.c).all():
+                return

@@ -11,7 +11,7 @@ Where this differs from the printed paper:
 * the shift *divides* e^theta_i by its sum where that is above 1;
 * rule (ii) means Q_n, not Q, whose gradient does not exist everywhere;
 * lower bounds are certified: along segments inside script-D, with the master *polished* (solved again with gamma times
-  0.1, 0.01, 0.001) every few rounds, since v = c - mu < 0 wherever gamma (theta^n - theta) > lam e^theta. The paper's
+  0.1 ... 1e-5) every few rounds, since v = c - mu < 0 wherever gamma (theta^n - theta) > lam e^theta. The paper's
   own estimate, which projects mu onto mu <= c and may leave script-D, is recorded as `Record.projected`: no bound.
 """
 
