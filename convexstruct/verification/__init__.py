@@ -1,6 +1,22 @@
 """Instances with reference optima, the runner, the door for everyone's own solver, and the mutants that must fail.
 
-`verify` runs the package's fast paths, or your solver; `cases_for` and `check` do the same case by case under pytest.
+A solver is any function of one problem. It returns a point (an array, or a mapping by the problem's names), a mapping
+with "point" and perhaps "dual_point", "primal" and "lower_bound", or a `Solution`:
+
+    # my_solver.py
+    def solve(problem):
+        return problem.uniform()
+
+    convexstruct verify my_solver.py:solve --on generative_margin      from the command line
+    cs.verify(my_solver.solve, on="generative_margin")                  from Python
+
+and under pytest, case by case:
+
+    @pytest.mark.parametrize("case", cases_for("generative_margin", open_only=True), ids=repr)
+    def test_my_solver(case):
+        check(my_solver.solve, case)
+
+Another family brings ``verification/<family>.py`` with its ``CASES`` and a line in `SYSTEMS`; nothing else changes.
 """
 
 from convexstruct.verification.cases import Case, Instance, cases_for, families
