@@ -27,7 +27,7 @@ from convexstruct.solution import Solution
 from convexstruct.solvers.driver import Iterate
 from convexstruct.solvers.inner_approximation import EVERYONE, InnerApproximation, LowerBound, Sources, subsets_of
 from convexstruct.solvers.proximal_dual import ProximalDual
-from convexstruct.solvers.rounds import Clock, Patience
+from convexstruct.solvers.rounds import Clock, Patience, check_positive, check_whole
 from convexstruct.solvers.warm_start import adopt, starting_theta
 
 Vector = NDArray[np.float64]
@@ -48,7 +48,7 @@ class ProximalBundle:
     ----------
     gamma : first and largest weight of the proximal term; None takes 10 eta.
     groups : the examples are cut into so many runs, each with planes of its own: the model is tighter, the master
-        larger by that factor. A start with Gibbs means needs one group.
+        larger by that factor. A start's witness is taken over with one group only, its theta always.
     keep : points kept at most in each group.
     serious : the fraction of the predicted decrease that a serious step brings at least.
     polish_every : rounds between polishings of the lower bound; 0 never polishes.
@@ -61,6 +61,10 @@ class ProximalBundle:
     serious: float = 0.1
     polish_every: int = 10
     most_sources: int = 2000
+
+    def __post_init__(self) -> None:
+        check_whole(self, groups=1, keep=2, polish_every=0, most_sources=2)
+        check_positive(self, "serious", *(() if self.gamma is None else ("gamma",)))
 
     def iterate(self, problem: GenerativeMargin, start: Solution | None = None) -> Iterator[Iterate]:
         clock = Clock("master", "direction finding", "polishing")

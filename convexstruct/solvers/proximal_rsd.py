@@ -29,7 +29,7 @@ from convexstruct.solution import Solution
 from convexstruct.solvers.driver import Iterate
 from convexstruct.solvers.inner_approximation import EVERYONE, InnerApproximation, LowerBound, Sources, subsets_of
 from convexstruct.solvers.proximal_dual import ProximalDual
-from convexstruct.solvers.rounds import Clock, Patience
+from convexstruct.solvers.rounds import Clock, Patience, check_positive, check_whole
 from convexstruct.solvers.warm_start import adopt, starting_theta
 
 Vector = NDArray[np.float64]
@@ -95,14 +95,8 @@ class ProximalRSD:
     record: Callable[[Record], None] | None = None
 
     def __post_init__(self) -> None:
-        for name, least in (("keep", 2), ("directions", 1), ("polish_every", 0), ("most_sources", 2)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-                raise ValueError(f"{name} is {value!r}, wanted a whole number of at least {least}")
-        for name in ("gamma", "improvement", "accuracy"):
-            value = getattr(self, name)
-            if not (np.isreal(value) and np.isfinite(value) and value > 0):
-                raise ValueError(f"{name} is {value!r}, wanted a positive number")
+        check_whole(self, keep=2, directions=1, polish_every=0, most_sources=2)
+        check_positive(self, "gamma", "improvement", "accuracy")
 
     def iterate(self, problem: GenerativeMargin, start: Solution | None = None) -> Iterator[Iterate]:
         clock = Clock("master", "direction finding", "centre change")

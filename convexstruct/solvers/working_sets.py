@@ -31,7 +31,7 @@ from convexstruct.solvers.driver import Iterate
 from convexstruct.solvers.inner_approximation import InnerApproximation, LowerBound, Mixture, Sources
 from convexstruct.solvers.proximal_dual import DualPoint, ProximalDual
 from convexstruct.solvers.proximal_rsd import ENOUGH, MASTER, PATIENCE
-from convexstruct.solvers.rounds import Clock, Patience
+from convexstruct.solvers.rounds import Clock, Patience, check_positive, check_whole
 from convexstruct.solvers.simplicial_master import Master
 from convexstruct.solvers.warm_start import starting_theta
 from convexstruct.tolerances import HIGH
@@ -96,8 +96,12 @@ class CoordinateWorkingSets:
     polish_every: int = 5
     most_sources: int = 4000
 
+    def __post_init__(self) -> None:
+        check_whole(self, rounds=1, keep=2, polish_every=0, most_sources=2)
+        check_positive(self, "gamma", "improvement", "accuracy")
+
     def iterate(self, problem: GenerativeMargin, start: Solution | None = None) -> Iterator[Iterate]:
-        """Yield once a sweep over the sets."""
+        """Yield once a sweep over the sets; of ``start`` theta is taken over, not the witness."""
         sets = _Sets(problem, runs(self.working_sets, problem.n_examples, partition=True))
         points = InnerApproximation(problem.dimension, len(sets.runs))
         bound = LowerBound(problem, sets.sources, self.most_sources)
@@ -180,8 +184,15 @@ class OnlineWorkingSets:
     polish_every: int = 5
     most_sources: int = 4000
 
+    def __post_init__(self) -> None:
+        check_whole(self, rounds=1, keep=2, polish_every=0, most_sources=2)
+        check_positive(self, "gamma", "improvement", "accuracy")
+
     def iterate(self, problem: GenerativeMargin, start: Solution | None = None) -> Iterator[Iterate]:
-        """Yield once a pass over the sets; the primal is P on all examples, and stays away from the bound."""
+        """Yield once a pass over the sets; the primal is P on all examples, and stays away from the bound.
+
+        Of ``start`` theta is taken over, not the witness.
+        """
         sets = _Sets(problem, runs(self.working_sets, problem.n_examples, partition=False))
         points = InnerApproximation(problem.dimension)
         bound = LowerBound(problem, sets.sources, self.most_sources)

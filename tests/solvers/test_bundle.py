@@ -111,3 +111,17 @@ def test_a_bundle_with_nothing_left_to_try_says_so() -> None:
     problem = hmm(0, n_states=1)
     solution = solve(problem, ProximalBundle(polish_every=0), tol=1e-300, time_limit=30)
     assert solution.status in (Status.STALLED, Status.OPTIMAL)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"gamma": -1.0}, "gamma is -1.0, wanted a positive number"),
+        ({"groups": 0}, "groups is 0, wanted a whole number of at least 1"),
+        ({"keep": 2.5}, "keep is 2.5, wanted a whole number of at least 2"),
+        ({"serious": np.inf}, "serious is inf, wanted a positive number"),
+    ],
+)
+def test_options_that_make_no_sense_are_named(options: dict[str, float], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        ProximalBundle(**options)  # type: ignore[arg-type]  # wrong on purpose
