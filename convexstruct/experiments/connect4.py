@@ -21,7 +21,8 @@ from convexstruct.experiments.experiment import Cell, Progress, Result, Steps
 from convexstruct.plots import bounds, new_axes
 from convexstruct.problems import GenerativeMargin
 from convexstruct.solution import Solution
-from convexstruct.solvers import EntropicProximal, solve
+from convexstruct.solvers import solve
+from convexstruct.solvers.bundle import ProximalBundle
 from convexstruct.solvers.maximum_likelihood import maximum_likelihood
 from convexstruct.tolerances import LOW
 
@@ -33,7 +34,11 @@ PAPER = "paper 0, section 4, second experiment and Table 1 (C)"
 TITLE = "Connect-4: mistakes in the value of a position, maximum likelihood (ML) and discriminative training (DT)"
 
 N_TRAIN = 30_000
-ETAS = (1e-3, 1e-2, 1e-1)
+ETAS = (1e-4, 1e-3, 1e-2)
+#: Rounds a solve may take. Every row carries the gap it reached.
+ROUNDS = 250
+#: Few labels and many rows: each round is cheap, and the bundle needs the fewest.
+SOLVER = ProximalBundle()
 
 PUBLISHED = {
     "ML, training mistakes": 7023,
@@ -78,7 +83,7 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
         for eta in etas:
             steps.next(f"{name}: DT, eta {eta:g}")
             wanted = problem(graph, train, eta)
-            last = solve(wanted, EntropicProximal(newton=0.0), tol=LOW, time_limit=10.0 if quick else 60.0)
+            last = solve(wanted, SOLVER, tol=LOW, max_iterations=ROUNDS)
             rows.append(_row(name, "DT", eta, wanted, check, last.point["theta"], last))
     figures: dict[str, Figure] = {}
     if last is not None:
@@ -88,7 +93,7 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
         f"{n_train} training rows, {len(test)} test rows; c uniform; ML by add-one counts",
         "the paper's network (13 nodes around the class, 513 parameters) is not given: these networks are declared "
         "substitutes over all 42 squares, so the mistakes are not comparable one to one; nothing was chosen by the "
-        "test rows, and every eta tried is shown",
+        "test rows; every eta is shown, with the gap it was solved to",
         "the paper's DT makes 84 mistakes fewer than ML in training and 106 fewer in testing",
     ]
     if quick:
