@@ -23,7 +23,6 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import singledispatch
 from itertools import pairwise
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -32,8 +31,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from convexstruct.certificates import Problem
-from convexstruct.features import ChannelCounts, Counts, Expected, HMMCounts, NetworkCounts
-from convexstruct.graphs import Index, TableLayout, chains
+from convexstruct.features import Counts, Expected
+from convexstruct.features.part import part
+from convexstruct.graphs import Index, TableLayout
 
 Vector = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -87,62 +87,6 @@ def shard(features: Counts, executor: Executor, n_shards: int | None = None) -> 
     cuts = np.unique(np.concatenate(([0], np.searchsorted(first, wanted), [features.n_examples])))
     parts = tuple(part(features, int(low), int(high)) for low, high in pairwise(cuts))
     return ShardedCounts(features, parts, executor)
-
-
-@singledispatch
-def part(features: Counts, low: int, high: int) -> Counts:
-    """The feature map of the examples low .. high - 1. A new kind of feature map registers how it is cut."""
-    raise ValueError(f"executor is of no use for {type(features).__name__}: it cannot be cut between examples")
-
-
-@part.register
-def _(features: HMMCounts, low: int, high: int) -> Counts:
-    inside = (features.example >= low) & (features.example < high)
-    layout = chains(features.chains.lengths[low:high])
-    rows = features.chains.flat[inside][layout.packed]  # the rows of the whole, in the packed order of the part
-    observed = np.zeros(features.n_hidden, dtype=bool)
-    observed[features.observed] = True
-    return dataclasses.replace(
-        features,
-        chains=layout,
-        symbols=features.symbols[rows],
-        states=features.states[rows],
-        loss_row=features.loss_row[rows],
-        observed=np.flatnonzero(observed[rows]).astype(np.intp),
-        weights=features.weights[low:high],
-    )
-
-
-@part.register
-def _(features: ChannelCounts, low: int, high: int) -> Counts:
-    states = part(features.states, low, high)
-    assert isinstance(states, HMMCounts)
-    inside = (features.example >= low) & (features.example < high)
-    rows = features.chains.flat[inside][states.chains.packed]
-    return dataclasses.replace(features, states=states, symbols=features.symbols[rows])
-
-
-@part.register
-def _(features: NetworkCounts, low: int, high: int) -> Counts:
-    inside = (features.example >= low) & (features.example < high)
-    first = int(np.searchsorted(features.example, low))
-    groups = []
-    for group in features.groups:
-        some = (group.examples >= low) & (group.examples < high)
-        if some.any():
-            factors = tuple(dataclasses.replace(factor, base=factor.base[some]) for factor in group.factors)
-            places = group.places[some] - first
-            groups.append(
-                dataclasses.replace(group, examples=group.examples[some] - low, places=places, factors=factors)
-            )
-    return dataclasses.replace(
-        features,
-        assignments=features.assignments[low:high],
-        example=features.example[inside] - low,
-        node=features.node[inside],
-        groups=tuple(groups),
-        weights=features.weights[low:high],
-    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,8 @@ from convexstruct import parallel
 from convexstruct.certificates import certify
 from convexstruct.datasets import HARD, ring
 from convexstruct.features import Counts, HMMCounts, NetworkCounts
-from convexstruct.parallel import ShardedCounts, part, shard, sharded
+from convexstruct.features.part import part
+from convexstruct.parallel import ShardedCounts, shard, sharded
 from convexstruct.problems import GenerativeMargin
 from convexstruct.solution import Point, Status
 from convexstruct.solvers import solve

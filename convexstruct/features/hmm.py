@@ -172,25 +172,25 @@ class HMMCounts:
 
         With f_t the counts of step t and U_t(s) = E[sum over later steps of f | s_t = s], computed backwards through
         U_{t-1}(s') = sum_s P(s | s') [f_t(s', s) + U_t(s)], the second moment is
-        sum_t E[f_t f_t' + f_t U_t' + U_t f_t'].
+        sum_t E[f_t f_t' + f_t U_t' + U_t f_t']. Single precision: it serves as a metric, and its cost is felt.
         """
         posterior, forward = chain.kernels(self.chains, *self.scores(theta, loss_weight))
         d, s, m = self.tables.dimension, self.n_states, self.n_symbols
         weights = self.weights[self.chains.order]
-        half = np.zeros((d, d))
+        half = np.zeros((d, d), dtype=np.float32)
         diagonal = np.zeros(d)
         transition, emission = half[s : s + s * s].reshape(s, s, d), half[s + s * s :].reshape(s, m, d)
         states = np.arange(s)
         column = s + s * states[:, None] + states[None, :]
-        later = np.zeros((0, s, d))
+        later = np.zeros((0, s, d), dtype=np.float32)
         for t in range(self.chains.n_steps - 1, -1, -1):
             rows = self.chains.rows(t)
             n = rows.stop - rows.start
             symbols = self.symbols[rows]
             here = weights[:n, None] * posterior[rows]
-            ahead = np.zeros((n, s, d))  # U_t; chains that end at t have nothing ahead
+            ahead = np.zeros((n, s, d), dtype=np.float32)  # U_t; chains that end at t have nothing ahead
             ahead[: len(later)] = later
-            picks = np.zeros((s, m, n))
+            picks = np.zeros((s, m, n), dtype=np.float32)
             picks[:, symbols, np.arange(n)] = here.T
             emission += np.matmul(picks, ahead.transpose(1, 0, 2))
             used = s + s * s + states[None, :] * m + symbols[:, None]
@@ -203,12 +203,16 @@ class HMMCounts:
                 mean[:, :s] += posterior[rows]
                 break
             before = slice(self.chains.rows(t - 1).start, self.chains.rows(t - 1).start + n)
+            step = forward[t].astype(np.float32)
             pairs = (weights[:n, None] * posterior[before])[:, :, None] * forward[t]
-            transition += np.matmul(pairs.transpose(2, 1, 0), ahead.transpose(1, 0, 2)).transpose(1, 0, 2)
+            transition += np.matmul(pairs.astype(np.float32).transpose(2, 1, 0), ahead.transpose(1, 0, 2)).transpose(
+                1, 0, 2
+            )
             diagonal[s : s + s * s] += pairs.sum(axis=0).ravel()
-            later = np.matmul(forward[t], ahead)
-            later[:, states[:, None], column] += forward[t]
-        second = half + half.T
+            later = np.matmul(step, ahead)
+            later[:, states[:, None], column] += step
+        second = half.astype(np.float64)
+        second = second + second.T
         second[np.arange(d), np.arange(d)] += diagonal
         return np.asarray(second - mean.T @ (weights[:, None] * mean))
 

@@ -21,7 +21,6 @@ example, so the full problem goes on from there.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -29,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convexstruct.features.covariance import CountCovariance
-from convexstruct.parallel import part
+from convexstruct.features.part import part
 from convexstruct.problems.generative_margin import GenerativeMargin
 from convexstruct.solution import Point, Solution
 from convexstruct.solvers.driver import Iterate
@@ -48,6 +47,18 @@ Vector = NDArray[np.float64]
 
 #: Dimension beyond which no dense metric is formed.
 DENSE = 3000
+#: Steps in one metric that is no more than an estimate: its pairs have to be given time.
+REFRESH = 40
+#: Relative cost of smoothing at which the pilot run ends.
+PILOT = 2e-3
+#: Sweeps of iterative scaling for one bound.
+SWEEPS = 8
+#: Relative cost of smoothing at which the pilot run ends.
+PILOT = 2e-3
+#: Sweeps of iterative scaling for one bound.
+SWEEPS = 8
+#: Examples that estimate a covariance well where there are more than twice as many.
+ENOUGH = 1500
 #: Gibbs distributions that one witness mixes at most.
 ATOMS = 8
 #: Missing mass, in nats, to start from.
@@ -64,8 +75,8 @@ class EntropicProximal:
     shrink : factor of tau from stage to stage, in (0, 1).
     memory : pairs kept by L-BFGS.
     inner : the duality gap of a stage is brought below this share of what smoothing costs.
-    newton : cost of one covariance, in evaluations of F, up to which it is formed; examples are left out to meet it.
-    patience : steps in one metric before the covariance is formed (again).
+    newton : operations that one covariance may cost; examples are left out to meet it. 0: diagonal metrics only.
+    patience : steps in one metric at least before the covariance is formed (again); more where it costs more.
     pilot : examples of the pilot run; none is made for fewer than four times as many.
     max_steps : steps of one stage.
     """
@@ -74,23 +85,27 @@ class EntropicProximal:
     shrink: float = 0.65
     memory: int = 20
     inner: float = 0.3
-    newton: float = 10.0
+    newton: float = 6e10
     patience: int = 8
-    pilot: int = 250
+    pilot: int = 500
     max_steps: int = 100
 
     def iterate(self, problem: GenerativeMargin, start: Solution | None = None) -> Iterator[Iterate]:
         state = _State.begin(problem, self.temperature, self.shrink, start)
         calls = 1.0
+        pilot_run: _Run | None = None
         if start is None and self.pilot and problem.n_examples >= 4 * self.pilot:
             small = _first_examples(problem, self.pilot)
             state = _State.begin(small, self.temperature, self.shrink, None)
             run = _Run(self, small, state)
-            while run.smoothing > 0.01 and run.stages < 40:
+            while run.smoothing > PILOT and run.stages < 40:
                 run.stage()
             calls += run.calls * self.pilot / problem.n_examples
             state = run.state.adopted_by(problem)
+            pilot_run = run
         run = _Run(self, problem, state)
+        if pilot_run is not None:
+            run.follow(pilot_run)
         while True:
             value = run.stage()
             lower = run.improve(value)
@@ -141,8 +156,8 @@ def _measure(problem: GenerativeMargin, natural: Vector, loss: float) -> Measure
 def _first_examples(problem: GenerativeMargin, n: int) -> GenerativeMargin:
     """The problem of the first n examples, weighted as if they were all."""
     features = part(problem.features, 0, n)
-    weights = features.weights * (problem.features.weights.sum() / features.weights.sum())
-    return dataclasses.replace(problem, features=dataclasses.replace(features, weights=weights))  # type: ignore[type-var]
+    more = float(problem.features.weights.sum() / features.weights.sum())
+    return GenerativeMargin(features, problem.c, problem.eta * more)
 
 
 class _Run:
@@ -163,19 +178,26 @@ class _Run:
         self._dense = False
         self._covariance = self._choose_covariance()
 
+    def follow(self, pilot: _Run) -> None:
+        """Start where a pilot run ended: near enough for Newton's metric, with its figure for the cost of smoothing."""
+        self._dense = self._covariance is not None
+        self._gap = pilot.smoothing * abs(pilot.best)
+        self.best = pilot.best
+
     def _choose_covariance(self) -> tuple[CountCovariance, float, float] | None:
         """(covariance, its share of the examples' weight, its cost in evaluations), or None if it would not pay."""
         problem, d = self.problem, self.problem.dimension
-        cost = d / 30.0  # measured: one example's covariance against one example's forward-backward
         if self.options.newton <= 0 or d > DENSE:
             return None
-        share = min(1.0, self.options.newton / cost)
-        examples = max(int(share * problem.n_examples), min(problem.n_examples, 24))
+        whole = CountCovariance(problem.features)
+        each = d / 30.0  # measured on chains: one example's covariance against one example's forward-backward
+        share = self.options.newton / whole.operations
+        examples = int(share * problem.n_examples)
         if examples >= problem.n_examples:
-            return CountCovariance(problem.features), 1.0, cost
-        few = part(problem.features, 0, examples)
+            return whole, 1.0, each
+        few = part(problem.features, 0, max(examples, 1))
         portion = float(few.weights.sum() / problem.features.weights.sum())
-        return CountCovariance(few), portion, cost * examples / problem.n_examples
+        return CountCovariance(few), portion, each * few.n_examples / problem.n_examples
 
     def stage(self) -> Value:
         """One stage; moves the state on."""
@@ -187,14 +209,18 @@ class _Run:
         dense = self._dense
         descent = Descent(stage, value, self._metric(stage, value, dense), options.memory)
         since = 0
-        for _ in range(options.max_steps):
+        patience = options.patience if self._covariance is None else max(options.patience, round(self._covariance[2]))
+        for steps in range(1, options.max_steps + 1):
             descent.step()
             since += 1
             value = descent.value
             if descent.exhausted or stage_gap(problem, value) <= self._wanted(value):
                 break
-            if since >= options.patience and self._covariance is not None:
-                dense, since = True, 0
+            if self._covariance is not None and not dense and steps >= patience:
+                dense, since = True, patience
+            exact = dense and self._covariance is not None and self._covariance[1] == 1.0
+            if since >= (patience if exact else REFRESH):
+                since = 0
                 descent.use(self._metric(stage, value, dense))
         self._dense = dense
         self.calls += stage.evaluations
@@ -208,10 +234,15 @@ class _Run:
             return DiagonalMetric(stage, value)
         covariance, portion, cost = self._covariance
         self.calls += cost
-        ridge = 1e-7 if covariance.exact and portion == 1.0 else 0.02
-        new = stage.measure.theta + value.theta / stage.tau
-        matrix = covariance(new, stage.measure.loss + 1.0 / stage.tau) / portion
-        return NewtonMetric(stage, value, matrix, ridge)
+        new, loss = stage.measure.theta + value.theta / stage.tau, stage.measure.loss + 1.0 / stage.tau
+        if portion == 1.0:
+            return NewtonMetric(stage, value, covariance(new, loss), 1e-7 if covariance.exact else 0.05)
+        few = covariance.features.expected(new, loss).counts / portion
+        level = 1e-3 * float(few.mean())
+        scale = np.sqrt(
+            (value.expected.counts + level) / (few + level)
+        )  # a parameter rare in the few may not be so in all
+        return NewtonMetric(stage, value, covariance(new, loss) * (scale[:, None] * scale / portion), 0.01)
 
     def _wanted(self, value: Value) -> float:
         """The stage's own gap at which it ends: a share of what smoothing costs, by the last stage's figure."""
@@ -253,15 +284,38 @@ class _Run:
             safe_mu, safe_omega = np.zeros(self.problem.dimension), 0.0
         else:
             safe_mu, safe_omega = self._safe
-        t, bound = self.problem.best_on_segment(value.mu, value.omega, (safe_mu, safe_omega))
+        theta, loss, mu, omega = self._scaled(value)
+        t, bound = self.problem.best_on_segment(mu, omega, (safe_mu, safe_omega))
         if bound > self._bound:
-            measure = self.state.measure
             before = self._atoms if len(self._atoms) < ATOMS else []
             kept = [(theta, loss, share * (1.0 - t)) for theta, loss, share in before if share * (1.0 - t) > 1e-12]
-            self._atoms = [*kept, (measure.theta, measure.loss, t)]
-            self._safe = (safe_mu + t * (value.mu - safe_mu), safe_omega + t * (value.omega - safe_omega))
+            self._atoms = [*kept, (theta, loss, t)]
+            self._safe = (safe_mu + t * (mu - safe_mu), safe_omega + t * (omega - safe_omega))
             self._bound = bound
         return self._bound
+
+    def _scaled(self, value: Value) -> tuple[Vector, float, Vector, float]:
+        """A Gibbs measure near the stage's with v >= 0, by iterative scaling; it, and its (mu, omega).
+
+        Where v_j < 0 the expected count n_j of parameter j is too large; Theta_j += ln(target / n_j) brings it down, for
+        a parameter that is used seldom in one sweep. A Gibbs measure is a witness whatever Theta is.
+        """
+        problem, features = self.problem, self.problem.features
+        theta, loss, mu, omega = self.state.measure.theta, self.state.measure.loss, value.mu, value.omega
+        ceiling = problem.c + problem.eta * problem.truth_counts
+        for _ in range(SWEEPS):
+            excess = mu > problem.c
+            if not excess.any():
+                break
+            count = mu + problem.eta * problem.truth_counts
+            theta = theta.copy()
+            aim = np.maximum(ceiling[excess] * (1.0 - 1e-3), 1e-12 * count[excess])
+            theta[excess] += np.log(aim / count[excess])
+            expected = features.expected(theta, loss)
+            self.calls += 1
+            mu = problem.eta * (expected.counts - problem.truth_counts)
+            omega = problem.eta * expected.loss
+        return theta, loss, mu, omega
 
     def witness(self) -> Point:
         shares = np.array([share for _, _, share in self._atoms])

@@ -35,8 +35,10 @@ HALVINGS = 20
 #: The longest move of any phi in one step, and the share of delta that one step leaves at least.
 LONGEST = 10.0
 TOWARD = 0.05
-#: Share of the expected counts in the diagonal metric, per unit of eta / tau.
+#: Share of the expected counts in the diagonal metric, per unit of eta / tau,
+#: and the share of its block's mean below which no count is taken there.
 SPREAD = 0.1
+LEAST = 0.1
 
 
 @dataclass(frozen=True)
@@ -91,9 +93,7 @@ class Stage:
     def after(self, value: Value) -> Measure:
         """The measure that the stage ends with."""
         log_partition = float(self.problem.features.weights @ value.expected.log_partition)
-        return Measure(
-            self.measure.theta + value.theta / self.tau, self.measure.loss + 1.0 / self.tau, log_partition
-        )
+        return Measure(self.measure.theta + value.theta / self.tau, self.measure.loss + 1.0 / self.tau, log_partition)
 
     def barrier_curvature(self, value: Value) -> Vector:
         """The barrier's share of the Hessian in delta, primal-dual: lambda / delta with lambda = max(V, kappa / delta)."""
@@ -110,11 +110,15 @@ def stage_gap(problem: GenerativeMargin, value: Value) -> float:
 
 
 class DiagonalMetric:
-    """An approximate Hessian of F: SPREAD eta n / tau + V e^theta, with n the expected counts."""
+    """An approximate Hessian of F: SPREAD eta n / tau + V e^theta, with n the expected counts.
+
+    n is not taken below LEAST of its block's mean: a parameter that is hardly used now may be used after the step."""
 
     def __init__(self, stage: Stage, value: Value) -> None:
         p, layout = stage.problem, stage.layout
-        counts = SPREAD * p.eta / stage.tau * value.expected.counts
+        counts = value.expected.counts
+        mean = layout.block_sum(counts) / layout.block_sizes
+        counts = SPREAD * p.eta / stage.tau * np.maximum(counts, LEAST * mean[layout.block_of])
         curvature = np.maximum(layout.block_sum(value.v), 0.0)[layout.block_of] * value.softmax
         spread = layout.block_sum(counts) + stage.barrier_curvature(value)
         self._diagonal = np.concatenate((counts + curvature, spread)) + 1e-6

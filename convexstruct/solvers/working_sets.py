@@ -24,7 +24,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from convexstruct.parallel import part
+from convexstruct.features.part import part
 from convexstruct.problems import GenerativeMargin
 from convexstruct.solution import Solution
 from convexstruct.solvers.driver import Iterate

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from convexstruct.features import ChannelCounts, HMMCounts, NetworkCounts, window
-from convexstruct.parallel import part
+from convexstruct.features.part import part
 from convexstruct.tolerances import ROUNDING
 
 
