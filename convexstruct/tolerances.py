@@ -26,6 +26,8 @@ PROFILES = {profile.name: profile for profile in (LOW, MID, HIGH)}
 
 #: Two evaluations of one formula in double precision, relative.
 ROUNDING = 1e-9
+#: The same where one of them is summed in single precision, relative to the largest entry.
+SINGLE = 1e-6
 #: A derivative against central differences, relative.
 DERIVATIVE = 1e-5
 #: How far a distribution handed in by a user may be from summing to one.

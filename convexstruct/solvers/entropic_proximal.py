@@ -51,14 +51,12 @@ DENSE = 3000
 REFRESH = 40
 #: Relative cost of smoothing at which the pilot run ends.
 PILOT = 2e-3
+#: Share of the certified gap that a stage may cost where the bound lags behind the smoothing.
+BEHIND = 0.1
+#: Stages without progress after which the method has nothing left to try.
+PATIENCE = 12
 #: Sweeps of iterative scaling for one bound.
 SWEEPS = 8
-#: Relative cost of smoothing at which the pilot run ends.
-PILOT = 2e-3
-#: Sweeps of iterative scaling for one bound.
-SWEEPS = 8
-#: Examples that estimate a covariance well where there are more than twice as many.
-ENOUGH = 1500
 #: Gibbs distributions that one witness mixes at most.
 ATOMS = 8
 #: Missing mass, in nats, to start from.
@@ -109,6 +107,7 @@ class EntropicProximal:
         while True:
             value = run.stage()
             lower = run.improve(value)
+            run.judge()
             yield Iterate(
                 point={"theta": value.theta},
                 dual_point=run.witness(),
@@ -174,6 +173,7 @@ class _Run:
         self._safe: tuple[Vector, float] = (np.zeros(problem.dimension), 0.0)
         self._atoms: list[tuple[Vector, float, float]] = []
         self._bound = -np.inf
+        self._history: list[tuple[float, float]] = []
         self._gap = np.inf
         self._dense = False
         self._covariance = self._choose_covariance()
@@ -229,6 +229,17 @@ class _Run:
         self.state = _State(stage.after(value), state.tau * options.shrink, value.x)
         return value
 
+    def judge(self) -> None:
+        """Stop where nothing is left to gain: the bounds meet, or have not moved for PATIENCE stages."""
+        scale = max(1.0, abs(self.best))
+        self._history.append((self.best, self._bound))
+        if self.best - self._bound <= 1e-13 * scale or self.stages >= 400:
+            self.finished = True
+        elif len(self._history) > PATIENCE:
+            best, bound = self._history[-PATIENCE - 1]
+            before = best - bound
+            self.finished = bool(np.isfinite(before) and before - (self.best - self._bound) <= 0.05 * before)
+
     def _metric(self, stage: Stage, value: Value, dense: bool) -> Metric:
         if not dense or self._covariance is None:
             return DiagonalMetric(stage, value)
@@ -246,7 +257,8 @@ class _Run:
 
     def _wanted(self, value: Value) -> float:
         """The stage's own gap at which it ends: a share of what smoothing costs, by the last stage's figure."""
-        return self.options.inner * min(self._gap, 0.02 * abs(value.f))
+        certified = self.best - self._bound if np.isfinite(self._bound) else 0.0
+        return self.options.inner * min(max(self._gap, BEHIND * certified), 0.02 * abs(value.f))
 
     def _epsilon(self, state: _State) -> float:
         """The slack in v: costs at most a third of what a stage's own gap may be."""
@@ -260,7 +272,9 @@ class _Run:
     def _allowed(self, state: _State) -> float:
         """What the next stage's own gap may be, from what smoothing cost in the last."""
         if np.isfinite(self._gap):
-            return self.options.inner * min(self.options.shrink * self._gap, 0.01 * abs(self.best))
+            certified = self.best - self._bound if np.isfinite(self._bound) else 0.0
+            cost = max(self.options.shrink * self._gap, BEHIND * certified)
+            return self.options.inner * min(cost, 0.01 * abs(self.best))
         return self.options.inner * 0.005 * self.problem.evaluate(self.problem.uniform()).value
 
     def _barrier(self, state: _State) -> float:
@@ -273,10 +287,8 @@ class _Run:
         self.calls += 1
         self.best = min(self.best, self.upper)
         f = value.f + float((stage.c - self.problem.c) @ value.theta)
-        self._gap = max(self.upper - f, 1e-13 * abs(f))
+        self._gap = min(self._gap, max(self.upper - f, 1e-13 * abs(f)))
         self.smoothing = self._gap / max(1.0, abs(f))
-        if self.smoothing <= 1e-12 or self.stages >= 400:
-            self.finished = True
 
     def improve(self, value: Value) -> float:
         """The best lower bound so far, after trying this stage's (mu, omega)."""
@@ -304,13 +316,12 @@ class _Run:
         theta, loss, mu, omega = self.state.measure.theta, self.state.measure.loss, value.mu, value.omega
         ceiling = problem.c + problem.eta * problem.truth_counts
         for _ in range(SWEEPS):
-            excess = mu > problem.c
+            count = mu + problem.eta * problem.truth_counts
+            excess = (mu > problem.c) & (count > 0)
             if not excess.any():
                 break
-            count = mu + problem.eta * problem.truth_counts
             theta = theta.copy()
-            aim = np.maximum(ceiling[excess] * (1.0 - 1e-3), 1e-12 * count[excess])
-            theta[excess] += np.log(aim / count[excess])
+            theta[excess] += np.log(np.maximum(ceiling[excess] * (1.0 - 1e-3) / count[excess], 1e-12))
             expected = features.expected(theta, loss)
             self.calls += 1
             mu = problem.eta * (expected.counts - problem.truth_counts)

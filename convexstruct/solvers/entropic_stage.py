@@ -35,6 +35,8 @@ HALVINGS = 20
 #: The longest move of any phi in one step, and the share of delta that one step leaves at least.
 LONGEST = 10.0
 TOWARD = 0.05
+#: Curvature added along each phi, in units of c.
+FLAT = 1e-6
 #: Share of the expected counts in the diagonal metric, per unit of eta / tau,
 #: and the share of its block's mean below which no count is taken there.
 SPREAD = 0.1
@@ -158,6 +160,7 @@ class NewtonMetric:
         matrix = np.block([[phi, cross], [cross.T, corner]])
         diagonal = np.arange(len(matrix))
         matrix[diagonal, diagonal] += 1e-8 + 1e-9 * np.abs(matrix[diagonal, diagonal])
+        matrix[diagonal[:d], diagonal[:d]] += FLAT * p.c  # where a block's mass is missing, P may not depend on phi
         self._factor = _cholesky(matrix)
 
     def solve(self, gradient: Vector) -> Vector:

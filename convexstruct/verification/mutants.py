@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from convexstruct.features import Counts, Expected, HMMCounts
+from convexstruct.features.part import part
 from convexstruct.graphs import Index, TableLayout
 from convexstruct.problems import GenerativeMargin
 from convexstruct.solution import Solution
@@ -89,6 +90,11 @@ class Altered:
 
     def loss(self, labels: Labels) -> Vector:
         return self.with_loss * self.true.loss(labels)
+
+
+@part.register
+def _(features: Altered, low: int, high: int) -> Counts:
+    return replace(features, true=part(features.true, low, high))
 
 
 @dataclass(frozen=True)

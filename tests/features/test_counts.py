@@ -14,7 +14,7 @@ from convexstruct.datasets.networks import random_network
 from convexstruct.features import Counts, HMMCounts, NetworkCounts, deduplicate, enumerate_counts
 from convexstruct.features import network as network_features
 from convexstruct.graphs import grid_graph, hmm_graph
-from convexstruct.tolerances import DERIVATIVE, ROUNDING
+from convexstruct.tolerances import DERIVATIVE, ROUNDING, SINGLE
 
 Vector = NDArray[np.float64]
 WEIGHTS = [1.0, 2.0, 0.5, 3.0, 1.5]
@@ -191,7 +191,9 @@ def test_the_covariance_of_the_counts_is_that_of_brute_force() -> None:
             q /= q.sum()
             mean = q @ counts[rows]
             covariance += weight * ((counts[rows].T * q) @ counts[rows] - np.outer(mean, mean))
-        np.testing.assert_allclose(features.covariance(theta), covariance, atol=ROUNDING * 100)
+        np.testing.assert_allclose(
+            features.covariance(theta), covariance, rtol=0, atol=SINGLE * np.abs(covariance).max()
+        )
 
 
 @pytest.mark.parametrize("loss", ["hamming", "ring"])
