@@ -146,7 +146,8 @@ def list_systems(given: argparse.Namespace) -> Result:
 
     rows = [system.row() for system in SYSTEMS]
     heads = ["name", "family", "paper", "equations", "formulation", "solvers", "experiments"]
-    shown = [[_joined(row[head]) for head in heads] for row in rows]
+    short = [row | {"formulation": row["formulation"].replace(f"{row['family']}.", "")} for row in rows]
+    shown = [[_joined(row[head]) for head in heads] for row in short]
     lead = f"{len(rows)} systems; families: {', '.join(dict.fromkeys(row['family'] for row in rows))}"
     return Result(0, {"systems": rows}, Page("convexstruct list", lead, [Table("", heads, shown)]))
 

@@ -4,11 +4,26 @@ from __future__ import annotations
 
 from convexstruct.certificates import Problem
 from convexstruct.problems import GenerativeMargin
+from convexstruct.solvers.bundle import ProximalBundle
 from convexstruct.solvers.driver import Iterate, Solver, solve
 from convexstruct.solvers.entropic_proximal import EntropicProximal
+from convexstruct.solvers.maximum_likelihood import MaximumLikelihood
+from convexstruct.solvers.proximal_rsd import ProximalRSD
+from convexstruct.solvers.working_sets import CoordinateWorkingSets, OnlineWorkingSets
 from convexstruct.tolerances import Profile
 
-__all__ = ["EntropicProximal", "Iterate", "Solver", "choose", "solve"]
+__all__ = [
+    "CoordinateWorkingSets",
+    "EntropicProximal",
+    "Iterate",
+    "MaximumLikelihood",
+    "OnlineWorkingSets",
+    "ProximalBundle",
+    "ProximalRSD",
+    "Solver",
+    "choose",
+    "solve",
+]
 
 
 def choose(problem: Problem, wanted: Profile) -> tuple[Solver, str]:
