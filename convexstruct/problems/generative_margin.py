@@ -20,6 +20,9 @@ The set script-D of (9), all such (mu, omega), is convex and contains 0: so t (m
 That gives a valid lower bound from any member: shrink until v >= 0 and take the best t. (The paper projects mu onto
 mu <= c instead, which may leave script-D: no bound. ``tests/problems/test_generative_margin.py`` shows it fail.)
 
+Section 3.2 says that D(p || q) with p = e^theta may replace the terms of (2). Its entries e^theta (theta - ln q) are
+convex only where theta >= ln q - 2 (corrected), so the claim holds there alone, and it is not part of this problem.
+
 **Dual witness.** A bare (mu, omega) proves nothing: membership in script-D cannot be read off it. A dual point is a
 mixture of labellings and Gibbs distributions instead, from which the problem recomputes (mu, omega) by itself:
 

@@ -13,6 +13,7 @@ of another problem,
 where only the worst working set counts. Its optimum lies below that of (P); so does the limit of this variant. The
 paper says that "the solution may be confined in a subset of the feasible region" if the sets are badly chosen: it
 always is, unless one set holds every example. It is implemented as printed, and its gap is that on the full set.
+Its "K_j subset of K_j" means K_j subset of K (corrected): every D_j lies in script-D, so every bound is one on (P).
 """
 
 from __future__ import annotations

@@ -271,6 +271,15 @@ def test_the_centre_moves_by_both_rules_and_the_number_of_points_is_capped() -> 
     assert 1 not in later
 
 
+def test_rule_ii_must_mean_q_n_because_q_has_no_gradient_where_it_applies() -> None:
+    """The text writes the gradients of Q; outside mu <= c there Q is -inf, Q_n is finite."""
+    records: list[Record] = []
+    solve(hmm(0), ProximalRSD(record=records.append, improvement=0.002), max_iterations=120)
+    moved = [r for r in records if r.centre_changed == 2]
+    assert any(r.outside > 0 for r in moved)
+    assert all(np.isfinite(r.proximal) for r in moved)
+
+
 def test_seconds_are_told_by_subroutine() -> None:
     solution = solve(hmm(0), ProximalRSD(refind=True), max_iterations=30)
     assert set(solution.trace.parts) == {"master", "direction finding", "centre change"}
