@@ -271,13 +271,13 @@ def test_the_centre_moves_by_both_rules_and_the_number_of_points_is_capped() -> 
     assert 1 not in later
 
 
-def test_rule_ii_must_mean_q_n_because_q_has_no_gradient_where_it_applies() -> None:
-    """The text writes the gradients of Q; outside mu <= c there Q is -inf, Q_n is finite."""
+@pytest.mark.parametrize("name", INSTANCES)
+def test_rule_ii_means_q_n_for_q_is_minus_infinity_in_rounds_that_it_judges(name: str) -> None:
+    """The text writes gradients of Q, which has none outside mu <= c; the rule is tried in every round."""
     records: list[Record] = []
-    solve(hmm(0), ProximalRSD(record=records.append, improvement=0.002), max_iterations=120)
-    moved = [r for r in records if r.centre_changed == 2]
-    assert any(r.outside > 0 for r in moved)
-    assert all(np.isfinite(r.proximal) for r in moved)
+    solve(INSTANCES[name](), ProximalRSD(record=records.append), tol=HIGH, max_iterations=40)
+    assert any(r.outside > 0 for r in records)
+    assert all(np.isfinite(r.proximal) for r in records)
 
 
 def test_seconds_are_told_by_subroutine() -> None:
