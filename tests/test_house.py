@@ -175,3 +175,17 @@ def test_what_a_system_names_is_there(system: object) -> None:
     assert set(system.experiments) <= set(EXPERIMENTS)
     for folder in ("problems", "models", "verification"):
         assert (PACKAGE / folder / f"{system.family}.py").exists()
+
+
+def test_every_erratum_names_a_test_and_a_file_that_are_there() -> None:
+    rows = [line for line in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").splitlines() if "::" in line]
+    assert len(rows) >= 9
+    for row in rows:
+        _, where, _, _, stated, shown, _ = (cell.strip() for cell in row.split("|"))
+        path = stated.strip("`")
+        assert (ROOT / path if path.startswith("models/") else PACKAGE / path).exists(), f"{where}: no file {path}"
+        file = ""
+        for reference in shown.split(", "):
+            named, name = reference.strip("`").split("::")
+            file = named or file
+            assert f"\ndef {name}(" in (ROOT / file).read_text(encoding="utf-8"), f"{where}: no test {reference}"
