@@ -1,0 +1,109 @@
+"""The notebooks as they are committed: executed from top to bottom, without errors, small, and of no one machine."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FOLDER = Path(__file__).parents[1] / "notebooks"
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+#: Bytes a notebook may have with its outputs.
+MOST = 1_500_000
+#: An absolute path, of two names at least: /home/someone, C:\Users.
+ABSOLUTE = re.compile(r"(?<![\w.:/<\\)}\]])/[A-Za-z][\w-]*/[\w.-]|\b[A-Z]:\\\\?[A-Za-z]")
+
+every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+
+
+def read(path: Path) -> dict[str, Any]:
+    notebook: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return notebook
+
+
+def code_cells(path: Path) -> list[dict[str, Any]]:
+    return [cell for cell in read(path)["cells"] if cell["cell_type"] == "code"]
+
+
+def source(cell: dict[str, Any]) -> str:
+    return "".join(cell["source"])
+
+
+def outputs(path: Path) -> list[dict[str, Any]]:
+    return [output for cell in code_cells(path) for output in cell["outputs"]]
+
+
+def test_the_notebooks_that_the_readers_are_sent_to_are_there() -> None:
+    names = {path.name for path in NOTEBOOKS}
+    assert "0_generative_margin.ipynb" in names
+    for path in NOTEBOOKS:
+        for mentioned in re.findall(r"\b[\w-]+\.ipynb\b", path.read_text(encoding="utf-8")):
+            assert mentioned in names, f"{path.name} sends its readers to {mentioned}"
+
+
+@every_notebook
+def test_every_code_cell_has_been_executed_in_order(path: Path) -> None:
+    numbers = [cell["execution_count"] for cell in code_cells(path)]
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert numbers
+
+
+@every_notebook
+def test_no_cell_ended_in_an_error_or_a_warning(path: Path) -> None:
+    for output in outputs(path):
+        assert output["output_type"] != "error"
+        assert output.get("name") != "stderr", "".join(output["text"])
+
+
+@every_notebook
+def test_the_kernel_is_python3(path: Path) -> None:
+    metadata = read(path)["metadata"]
+    assert metadata["kernelspec"]["name"] == "python3"
+    assert metadata["kernelspec"]["language"] == "python"
+
+
+@every_notebook
+def test_outputs_are_kept_and_small(path: Path) -> None:
+    assert path.stat().st_size < MOST
+    assert outputs(path)
+
+
+@every_notebook
+def test_nothing_names_a_path_of_one_machine(path: Path) -> None:
+    for cell in read(path)["cells"]:
+        assert not ABSOLUTE.search(source(cell)), source(cell)
+    for output in outputs(path):
+        shown = [text for kind, text in output.get("data", {}).items() if not kind.startswith("image/")]
+        for text in ["".join(output.get("text", "")), *("".join(text) for text in shown)]:
+            assert not ABSOLUTE.search(text), text
+
+
+@pytest.mark.parametrize("text", ["/home/someone/x", "see /opt/lib/x", "'/Users/me/'", r"C:\Users", '"/srv/data"'])
+def test_a_path_of_one_machine_is_recognised(text: str) -> None:
+    assert ABSOLUTE.search(text)
+
+
+@pytest.mark.parametrize("text", ["../data/x.csv", "https://a.org/b/c", "n / m / k", "</td></tr>", r"\gamma/2/\mu"])
+def test_other_strokes_are_no_path(text: str) -> None:
+    assert not ABSOLUTE.search(text)
+
+
+@every_notebook
+def test_a_notebook_checks_what_it_says(path: Path) -> None:
+    """Assertions in line: a notebook that is wrong fails when it is executed."""
+    python = [re.sub(r"^%.*$", "", source(cell), flags=re.MULTILINE) for cell in code_cells(path)]
+    asserts = sum(isinstance(node, ast.Assert) for text in python for node in ast.walk(ast.parse(text)))
+    assert asserts >= 5
+
+
+@every_notebook
+def test_a_notebook_says_what_is_to_be_learned_and_imports_the_package_by_name(path: Path) -> None:
+    cells = read(path)["cells"]
+    assert cells[0]["cell_type"] == "markdown"
+    assert source(cells[0]).startswith("# ")
+    assert "**You will learn**" in source(cells[0])
+    assert any("import convexstruct as cs" in source(cell) for cell in code_cells(path))
