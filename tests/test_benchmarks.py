@@ -1,0 +1,130 @@
+"""The benchmark's own bookkeeping, on runs a test can make up, and one small run in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from benchmarks import generative_margin as benchmark
+from benchmarks.generative_margin import CUTS, FAST, GAPS, Goal, Run, Workload
+
+SMALL = Workload(sequences=4, length=6, states=3, noise="EASY", tol=1e-3)
+
+
+def finished(reached: dict[float, float], gap: float = 5e-4, **more: float) -> Run:
+    return Run(SMALL, FAST, 20.0, dict(reached), gap, "OPTIMAL", max(reached.values()), peak=more.get("peak", 100.0))
+
+
+def made_up(workload: Workload, solver: str, limit: float) -> Run:
+    """The fast default needs sequences x states / 1000 seconds, every other solver a hundred times that."""
+    seconds = workload.sequences * workload.states / 1000 * (1 if solver == FAST else 100)
+    if seconds > limit:
+        return Run(workload, solver, limit, status="TIME_LIMIT", seconds=limit, gap=0.5, peak=100.0, before=50.0)
+    return Run(
+        workload, solver, limit, dict.fromkeys(GAPS, seconds), 1e-7, "OPTIMAL", seconds, 3, peak=100.0, before=50.0
+    )
+
+
+@pytest.mark.parametrize("solver", [FAST, benchmark.PAPER, benchmark.BUNDLE, CUTS, benchmark.COMPACT])
+def test_every_solver_reaches_the_gap_of_a_small_workload(solver: str, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [json.dumps(line) for line in benchmark.measure(SMALL, solver, 20.0)]
+    run = benchmark.understand(Run(SMALL, solver, 20.0), lines)
+    assert run.status == "OPTIMAL"
+    assert 0 < run.to(SMALL.tol) <= run.seconds
+    assert 0 < run.before <= run.peak
+    streamed = benchmark.understand(Run(SMALL, solver, 20.0), capsys.readouterr().out.splitlines())
+    assert streamed.reached.items() <= run.reached.items()
+
+
+def test_a_run_in_a_process_of_its_own_comes_back_whole() -> None:
+    run = benchmark.launch(SMALL, FAST, 20.0)
+    assert run.trouble == ""
+    assert run.to(SMALL.tol) < 20.0
+    assert run.rounds >= 1
+
+
+def test_a_process_that_hangs_is_ended_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(benchmark, "GRACE", 0.5)
+    slow = Workload(sequences=20_000, length=50, states=30)
+    run = benchmark.launch(slow, FAST, 0.5)
+    assert "ended" in run.trouble
+    assert run.to(1e-2) == math.inf
+
+
+def test_a_process_that_fails_says_why() -> None:
+    run = benchmark.launch(Workload(noise="NONE"), FAST, 1.0)
+    assert "NONE" in run.trouble
+    assert run.to(1e-2) == math.inf
+
+
+def test_a_line_cut_off_is_passed_over() -> None:
+    run = benchmark.understand(Run(SMALL, FAST, 1.0), ['{"reached": [0.01, 0.5]}', '{"reached": [0.0'])
+    assert run.reached == {0.01: 0.5}
+
+
+def test_a_time_counts_only_if_the_certificate_confirms_it() -> None:
+    assert finished({1e-3: 2.0}).to(1e-3) == 2.0
+    assert finished({1e-3: 2.0}, gap=2e-3).to(1e-3) == math.inf
+    assert finished({1e-3: 2.0}, gap=-1e-3).to(1e-3) == math.inf
+
+
+def test_a_goal_is_reached_missed_or_undecided() -> None:
+    goal = Goal(SMALL, 1e-3, 2.0, memory=150.0)
+    assert [reached for _, reached in benchmark.verdicts(goal, finished({1e-3: 2.0}))] == [True, True]
+    assert [reached for _, reached in benchmark.verdicts(goal, finished({1e-3: 2.1}, peak=151.0))] == [False, False]
+    stopped = Run(SMALL, FAST, 1.0, status="TIME_LIMIT", seconds=1.0, gap=0.1)
+    assert next(benchmark.verdicts(goal, stopped))[1] is None
+    assert next(benchmark.verdicts(goal, Run(SMALL, FAST, 1.0, trouble="out of memory")))[1] is False
+
+
+def test_the_slope_of_a_power_is_its_exponent() -> None:
+    sizes = [3, 10, 30, 100]
+    assert benchmark.slope(sizes, [0.5 * size**1.5 for size in sizes]) == pytest.approx(1.5)
+    assert benchmark.slope(sizes, [3.0, 10.0, math.inf, math.inf]) == pytest.approx(1.0)
+    assert math.isnan(benchmark.slope(sizes, [3.0, math.inf, math.inf, math.inf]))
+
+
+def test_every_goal_is_judged_and_the_ladder_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept, plot = tmp_path / "runs.json", tmp_path / "growth.png"
+    assert benchmark.main(["--json", str(kept), "--plot", str(plot)], made_up) == 0
+    told = json.loads(kept.read_text())
+    asked = {(goal["workload"], goal["goal"]): goal["reached"] for goal in told["goals"]}
+    parts = sum(1 + math.isfinite(goal.memory) for goal in benchmark.GOALS)
+    assert len(asked) == parts + 1
+    # by the rule of `made_up`: 1, 3, 10 seconds for 100 sequences; 30 for 1000 of 30 states; 100 for 10,000
+    assert asked["hard-0.1", "1e-04 in 1.5 s"] is True
+    assert asked["hard-0.1-30-states", "1e-04 in 4 s"] is True
+    assert asked["hard-0.1-30-states-1000", "1e-03 in 12 s"] is False
+    assert asked["easy-0.1-10000", "1e-03 in 15 s"] is False
+    assert asked["easy-0.1-10000", "peak below 1024 MiB"] is True
+    assert asked["easy-0.1", "50 times faster to 1e-03"] is True
+    # 1 second a sequence: 20 sequences fit into 20 seconds, 40 do not
+    assert capsys.readouterr().out.count("practical up to 20 sequences; at 40 it is not") == 2
+    assert plot.read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_does_not_fit_into_the_budget_is_reported_as_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    def never(workload: Workload, solver: str, limit: float) -> Run:
+        raise AssertionError("nothing is to be started")
+
+    assert benchmark.main(["--budget", "1e-9"], never) == 0
+    assert "left out" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--only", "unknown"],
+        ["--seconds", "0"],
+        ["--budget", "-1"],
+        ["--json", "no/such/directory/runs.json"],
+        ["--only", "ratio", "--plot", "growth.png"],
+    ],
+)
+def test_bad_arguments_end_with_status_two(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        benchmark.main(arguments, made_up)
+    assert ended.value.code == 2
