@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import html
 import math
+import re
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -314,14 +315,29 @@ def _rows(constraint: Any) -> int:
 
 
 def _tag(label: str) -> str:
-    return rf" \tag{{{label}}}" if label else ""
+    return rf" \tag{{{_escaped(label)}}}" if label else ""
 
 
 def _plain(text: str) -> str:
-    """CVXPY's own text, as LaTeX."""
+    """CVXPY's own text, as LaTeX on one line; of a long array of numbers the first and the last."""
+    short = _LONG_ARRAY.sub(_ends, text)
+    return rf"\texttt{{{_escaped(' '.join(short.split()))}}}"
+
+
+#: A printed array of numbers, too long to show.
+_LONG_ARRAY = re.compile(r"\[(?=[^\]]*\d)[-+.\deE\s\[\]]{25,}\]")
+
+
+def _ends(array: re.Match[str]) -> str:
+    numbers = re.findall(r"[-+.\deE]+", array.group())
+    return f"[{numbers[0]} ... {numbers[-1]}]"
+
+
+def _escaped(text: str) -> str:
+    """Text as LaTeX's text mode takes it."""
     special = {"\\": r"\textbackslash ", "_": r"\_", "&": r"\&", "%": r"\%", "#": r"\#", "{": r"\{", "}": r"\}"}
     special |= {"^": r"\^{}", "~": r"\~{}", "$": r"\$"}
-    return r"\texttt{" + "".join(special.get(character, character) for character in text) + "}"
+    return "".join(special.get(character, character) for character in text)
 
 
 @dataclass(frozen=True)

@@ -109,6 +109,17 @@ def test_the_copy_shows_what_was_changed() -> None:
     assert r"\texttt{t}" in formulation.maximizing(t).latex()
 
 
+def test_what_comes_without_latex_is_shown_on_one_line_with_names_and_long_arrays_tamed() -> None:
+    formulation = entropy()
+    x = formulation.variables["x"]
+    weights = np.linspace(-1.5, 2.5, x.size * 20).reshape(20, x.size)
+    shown = formulation.adding("at_most 5%", weights @ x <= 1).latex()
+    line = next(line for line in shown.splitlines() if "tag{at" in line)
+    assert r"\tag{at\_most 5\%}" in line  # an underscore in a tag is an error, and a bare % ends the line
+    assert re.search(r"\[-1\.5\d* \.\.\. 2\.5\d*\] @ x", line)
+    assert len(line) < 120
+
+
 def test_the_html_holds_the_mathematics_sizes_and_cones() -> None:
     formulation = largest_eigenvalue()
     page = formulation._repr_html_()
