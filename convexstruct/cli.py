@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from convexstruct.report import PROSE, Page, Table, check_writable, is_number, write_whole
+from convexstruct.report import PROSE, Page, Table, check_writable, is_number, release, write_whole
 from convexstruct.tolerances import MID, profile
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def parser() -> argparse.ArgumentParser:
     common.add_argument("--seed", type=int, default=0, metavar="N", help="seed of generated instances (default 0)")
     common.add_argument("--tol", metavar="TOL", help="LOW (1e-3), MID (1e-4), HIGH (1e-6), or a relative gap")
     top = _Parser(prog="convexstruct", description="Convex structured prediction: stated, solved fast, certified.")
+    top.add_argument("--version", action="version", version=release("convexstruct"))
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
     commands.add_parser("list", parents=[common], help="each system, its paper and equations")
     verify = commands.add_parser(

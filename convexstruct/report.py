@@ -97,14 +97,17 @@ class Page:
         return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{body}\n</body></html>\n'
 
 
+def release(name: str) -> str:
+    """A package and its installed version, "numpy 2.0.1"; the name alone where it is not installed."""
+    try:
+        return f"{name} {version(name)}"
+    except PackageNotFoundError:
+        return name
+
+
 def facts() -> str:
     """When and with what: the date, the versions, the machine's architecture."""
-    found = []
-    for name in ("convexstruct", "numpy", "scipy", "cvxpy"):
-        try:
-            found.append(f"{name} {version(name)}")
-        except PackageNotFoundError:
-            found.append(name)
+    found = map(release, ("convexstruct", "numpy", "scipy", "cvxpy"))
     today = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     return f"{today} · {', '.join(found)} · Python {platform.python_version()} · {platform.machine()}"
 

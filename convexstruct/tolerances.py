@@ -46,7 +46,7 @@ def profile(name: str | float | Profile) -> Profile:
     Raises
     ------
     ValueError
-        If ``name`` is no profile's name and no positive number.
+        If ``name`` is no profile's name and no number between 0 and 1.
     """
     if isinstance(name, Profile):
         return name
@@ -56,7 +56,9 @@ def profile(name: str | float | Profile) -> Profile:
         try:
             name = float(name)
         except ValueError:
-            raise ValueError(f"tol must be one of {', '.join(PROFILES)} or a positive number, got {name!r}") from None
+            raise ValueError(
+                f"tol must be one of {', '.join(PROFILES)} or a number between 0 and 1, got {name!r}"
+            ) from None
     if not 0 < name < 1:
         raise ValueError(f"tol must be one of {', '.join(PROFILES)} or a number between 0 and 1, got {name!r}")
     feasibility = max((p.feasibility for p in PROFILES.values() if p.gap <= name), default=HIGH.feasibility)

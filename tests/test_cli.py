@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,13 @@ def test_an_option_without_effect_is_said_to_have_none(run: Run) -> None:
     assert code == 0
     assert only_object(out)["systems"]
     assert err == "convexstruct: --tol has no effect on list\n"
+
+
+def test_the_version_is_the_installed_one(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert capfd.readouterr().out == f"convexstruct {version('convexstruct')}\n"
 
 
 def test_verify_one_case_as_a_table(run: Run) -> None:
