@@ -1,0 +1,61 @@
+"""What README.md says is tried: the example prints what it says, its solver is verified, the names are there."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from convexstruct.cli import COMMANDS, main
+from convexstruct.experiments import EXPERIMENTS
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
+
+
+def blocks(language: str) -> list[str]:
+    return [text for name, text in BLOCKS if name == language]
+
+
+def test_the_two_commands_stand_alone_and_first() -> None:
+    assert BLOCKS[:2] == [
+        ("sh", "pip install . && convexstruct verify\n"),
+        ("sh", 'pip install -e ".[test]" && pytest\n'),
+    ]
+
+
+def test_the_example_prints_what_is_said() -> None:
+    done = subprocess.run([sys.executable, "-c", blocks("python")[0]], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == blocks("text")[0]
+
+
+def test_the_solver_shown_is_verified(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(blocks("python")[1])
+    command = next(text for text in blocks("sh") if "mine.py" in text)
+    assert main(command.split()[1:]) == 0
+    assert capfd.readouterr().out.splitlines()[-1].endswith(" verified")
+
+
+def test_every_command_and_experiment_is_named() -> None:
+    assert all(f"`convexstruct {name}" in README for name in COMMANDS)
+    assert all(f"`{name}`" in README for name in EXPERIMENTS)
+
+
+def test_the_tree_shown_is_the_tree() -> None:
+    named = {"": set[str](), "convexstruct": set[str]()}
+    for line in blocks("text")[1].splitlines():
+        inside = "convexstruct" if line.startswith(" ") else ""
+        names = re.split(r"\s{2,}", line.strip())[0].split(", ")
+        assert all((ROOT / inside / name).exists() for name in names), line
+        named[inside] |= {name.rstrip("/") for name in names}
+    parts = {path.parent.name for path in (ROOT / "convexstruct").glob("*/__init__.py")}
+    assert parts - {"models"} <= named["convexstruct"]
+    assert {"models", "tests"} <= named[""]
