@@ -40,6 +40,7 @@ LIMITS = {FAST: 20.0, PAPER: 12.0, BUNDLE: 12.0, CUTS: 60.0, COMPACT: 20.0}
 GRACE = 60.0
 #: Seconds for everything; what is not started by then is reported as left out.
 BUDGET = 690.0
+LEFT_OUT = "left out: out of time"
 
 
 @dataclass(frozen=True)
@@ -274,7 +275,7 @@ class Session:
     def __call__(self, section: str, workload: Workload, solver: str, limit: float | None = None) -> Run:
         limit = limit or self.limit(solver)
         if time.perf_counter() - self.begin >= self.budget:
-            run = Run(workload, solver, limit, trouble="left out: out of time")
+            run = Run(workload, solver, limit, trouble=LEFT_OUT)
         else:
             print(f"{section}: {workload.name}, {solver} ...", end=" ", file=sys.stderr, flush=True)
             run = self.launcher(workload, solver, limit)
@@ -289,10 +290,10 @@ class Session:
 def verdicts(goal: Goal, run: Run) -> Iterator[tuple[str, bool | None]]:
     """Each part of a goal in words, and whether it was reached; None where a limit ended the run too early to say."""
     reached = run.to(goal.gap) <= goal.seconds
-    early = run.status == "TIME_LIMIT" and run.seconds < goal.seconds
+    early = run.trouble == LEFT_OUT or (run.status == "TIME_LIMIT" and run.seconds < goal.seconds)
     yield f"{goal.gap:.0e} in {goal.seconds:g} s", None if early and not reached else reached
     if math.isfinite(goal.memory):
-        yield f"peak below {goal.memory:g} MiB", run.peak <= goal.memory
+        yield f"peak below {goal.memory:g} MiB", None if run.trouble == LEFT_OUT else run.peak <= goal.memory
 
 
 def shown(run: Run, gap: float, fast: Run | None = None) -> str:
@@ -300,7 +301,7 @@ def shown(run: Run, gap: float, fast: Run | None = None) -> str:
     seconds = run.to(gap)
     if math.isfinite(seconds):
         ratio = seconds / fast.to(gap) if fast is not None else 0.0
-        return f"{seconds:.2f}" + (f" ({ratio:.2g}x)" if ratio else "")
+        return f"{seconds:.2f}" + (f" ({ratio:.{0 if ratio >= 9.5 else 1}f}x)" if ratio else "")
     if run.trouble:
         return "?"
     return "" if run.gap <= run.workload.tol else f"> {run.seconds:.3g}"
@@ -352,14 +353,16 @@ def run_ratio(session: Session, console: Console) -> None:
     # cuts that were stopped need more than the seconds they had: the ratio is a bound, and may decide nothing
     ended = math.isfinite(cuts.to(RATIO.gap))
     ratio = (cuts.to(RATIO.gap) if ended else cuts.seconds) / fast.to(RATIO.gap)
-    reached = True if ratio >= RATIO.seconds else False if ended or not math.isfinite(fast.to(RATIO.gap)) else None
+    reached: bool | None = ratio >= RATIO.seconds
+    if not reached and not ended and (math.isfinite(fast.to(RATIO.gap)) or fast.trouble == LEFT_OUT):
+        reached = None
     table = new_table("Against constraint generation", "workload", "solver", f"{RATIO.gap:.0e}", "rounds", "peak MiB")
     for run in (fast, cuts):
         seconds = run.trouble or shown(run, RATIO.gap)
         table.add_row(run.workload.name, run.solver, seconds, str(run.rounds), cell(run.peak, ".0f"))
     console.print(table)
     goal = f"{RATIO.seconds:g} times faster to {RATIO.gap:.0e}"
-    console.print(f"{'' if ended else 'more than '}{ratio:.3g} times faster; " + judged(goal, reached))
+    console.print(f"{'' if ended else 'more than '}{cell(ratio, '.3g')} times faster; " + judged(goal, reached))
     session.judge(RATIO.workload, goal, reached, ratio=finite(ratio))
 
 
@@ -447,7 +450,7 @@ def draw(found: Mapping[str, Sequence[Run]], path: Path) -> None:
             axes.plot(sizes, [finite(value) or math.nan for value in seconds], "o-", color=colour, ms=4, label=label)
         late = [(size, run.seconds) for size, run in zip(sizes, runs) if not math.isfinite(run.to(1e-4))]
         if late:
-            axes.plot(*zip(*late), "x", color="#777777", label="stopped")
+            axes.plot(*zip(*late), "x", color="#777777", label="stopped before 1e-04")
         axes.set_xticks(sizes, [str(size) for size in sizes])
         axes.xaxis.set_minor_locator(NullLocator())
         axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))

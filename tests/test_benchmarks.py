@@ -106,12 +106,18 @@ def test_every_goal_is_judged_and_the_ladder_ends(tmp_path: Path, capsys: pytest
     assert plot.read_bytes().startswith(b"\x89PNG")
 
 
-def test_what_does_not_fit_into_the_budget_is_reported_as_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_does_not_fit_into_the_budget_is_reported_as_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     def never(workload: Workload, solver: str, limit: float) -> Run:
         raise AssertionError("nothing is to be started")
 
-    assert benchmark.main(["--budget", "1e-9"], never) == 0
+    kept, plot = tmp_path / "runs.json", tmp_path / "growth.png"
+    assert benchmark.main(["--budget", "1e-9", "--json", str(kept), "--plot", str(plot)], never) == 0
     assert "left out" in capsys.readouterr().out
+    told = json.loads(kept.read_text())
+    assert {run["trouble"] for run in told["runs"]} == {"left out: out of time"}
+    assert {goal["reached"] for goal in told["goals"]} == {None}
 
 
 @pytest.mark.parametrize(
