@@ -20,9 +20,9 @@ from convexstruct.features.part import part
 Vector = NDArray[np.float64]
 
 #: Labellings of all examples together up to which they are listed.
-LISTED = 50_000
-#: Numbers in the transition kernels of one block of chains (160 MB).
-KERNELS = 20_000_000
+LISTED = 300_000
+#: Numbers in the transition kernels of one block of chains (8 MB), so that they stay in the cache.
+KERNELS = 1_000_000
 #: Draws of each example elsewhere.
 DRAWS = 16
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from convexstruct.certificates import Problem
+from convexstruct.features.covariance import CountCovariance
 from convexstruct.problems import GenerativeMargin
 from convexstruct.solvers.bundle import ProximalBundle
 from convexstruct.solvers.driver import Iterate, Solver, solve
@@ -25,9 +26,23 @@ __all__ = [
     "solve",
 ]
 
+#: Examples beyond which listing their labellings for a covariance costs more than a bundle's rounds.
+MANY = 2000
+
 
 def choose(problem: Problem, wanted: Profile) -> tuple[Solver, str]:
-    """The best solver known for ``problem`` at this accuracy, and one phrase that says why."""
+    """The best solver known for ``problem`` at this accuracy, and one phrase that says why.
+
+    Raises
+    ------
+    ValueError
+        If none is known for the problem's family.
+    """
     if isinstance(problem, GenerativeMargin):
-        return EntropicProximal(), "entropic proximal point: certifies every accuracy fastest on all sizes measured"
+        kind = CountCovariance(problem.features).kind
+        if kind == "recursion" or (kind == "listing" and problem.n_examples <= MANY):
+            return EntropicProximal(), "exact covariance: Newton's metric finishes every stage"
+        if kind == "listing":
+            return ProximalBundle(), "many examples with few labellings each: one oracle call a round is cheapest"
+        return EntropicProximal(newton=0), "no exact covariance: entropic stages in a diagonal metric"
     raise ValueError(f"no solver is known for the family {problem.family!r}; pass solver=")

@@ -1,8 +1,8 @@
 r"""The entropic proximal point method with an exact Newton finish: the fast default for (P). Ours, not the paper's.
 
-The dual of (P) is a maximisation over weights on labellings. A proximal point method in Kullback-Leibler distance keeps
-weights of exponential form, q_k(s) ~ exp(Theta' counts_k(s) + B loss_k(s)), so that a point of the dual is d + 1 numbers
-and one forward-backward sums over all labellings. Each stage minimises a smooth F at temperature tau
+The dual of (P) is a maximisation over weights on labellings. A proximal point method in Kullback-Leibler distance
+keeps weights of exponential form, q_k(s) ~ exp(Theta' counts_k(s) + B loss_k(s)), so that a point of the dual is d + 1
+numbers and one forward-backward sums over all labellings. Each stage minimises a smooth F at temperature tau
 (`convexstruct.solvers.entropic_stage`), then Theta += theta / tau, B += 1 / tau, tau *= shrink. Unlike plain annealing
 (Theta = B = 0) it converges at any tau; with tau shrinking it converges superlinearly.
 
@@ -12,8 +12,8 @@ Two things make it exact to 1e-6 and far beyond:
   covariance of the counts, which a backward recursion computes exactly on chains; with it two steps solve a stage.
 * **Slack in v.** (mu, omega) bounds the optimum only if v = c - mu >= 0. Where a block has missing mass at the optimum,
   v_i = 0 there, and rounding makes some v_ij negative: the bound stalls. The stages therefore minimise with
-  (1 - epsilon) c, which leaves v >= epsilon c at the stage's optimum and costs at most epsilon sum_i KL(c_i || e^theta_i);
-  epsilon falls with the gap.
+  (1 - epsilon) c, which leaves v >= epsilon c at the stage's optimum and costs at most
+  epsilon sum_i KL(c_i || e^theta_i); epsilon falls with the gap.
 
 With many examples a pilot run on the first few of them, re-weighted, finds (Theta, B, tau, theta): they belong to no
 example, so the full problem goes on from there.
@@ -182,7 +182,6 @@ class _Run:
         """Start where a pilot run ended: near enough for Newton's metric, with its figure for the cost of smoothing."""
         self._dense = self._covariance is not None
         self._gap = pilot.smoothing * abs(pilot.best)
-        self.best = pilot.best
 
     def _choose_covariance(self) -> tuple[CountCovariance, float, float] | None:
         """(covariance, its share of the examples' weight, its cost in evaluations), or None if it would not pay."""
@@ -250,10 +249,8 @@ class _Run:
             return NewtonMetric(stage, value, covariance(new, loss), 1e-7 if covariance.exact else 0.05)
         few = covariance.features.expected(new, loss).counts / portion
         level = 1e-3 * float(few.mean())
-        scale = np.sqrt(
-            (value.expected.counts + level) / (few + level)
-        )  # a parameter rare in the few may not be so in all
-        return NewtonMetric(stage, value, covariance(new, loss) * (scale[:, None] * scale / portion), 0.01)
+        scale = np.sqrt((value.expected.counts + level) / (few + level))
+        return NewtonMetric(stage, value, covariance(new, loss) * (scale[:, None] * scale / portion), 1e-4)
 
     def _wanted(self, value: Value) -> float:
         """The stage's own gap at which it ends: a share of what smoothing costs, by the last stage's figure."""
@@ -309,8 +306,8 @@ class _Run:
     def _scaled(self, value: Value) -> tuple[Vector, float, Vector, float]:
         """A Gibbs measure near the stage's with v >= 0, by iterative scaling; it, and its (mu, omega).
 
-        Where v_j < 0 the expected count n_j of parameter j is too large; Theta_j += ln(target / n_j) brings it down, for
-        a parameter that is used seldom in one sweep. A Gibbs measure is a witness whatever Theta is.
+        Where v_j < 0 the expected count n_j of parameter j is too large; Theta_j += ln(target / n_j) brings it down,
+        for a parameter that is used seldom in one sweep. A Gibbs measure is a witness whatever Theta is.
         """
         problem, features = self.problem, self.problem.features
         theta, loss, mu, omega = self.state.measure.theta, self.state.measure.loss, value.mu, value.omega

@@ -2,11 +2,12 @@ r"""One stage of the entropic proximal point method: a smooth convex minimisatio
 
 Labellings carry the weights q_k(s) ~ exp(Theta' counts_k(s) + B loss_k(s)). A stage at temperature tau minimises
 
-    F(theta) = -c'theta + eta sum_k w_k {tau [ln Z_k(Theta + theta/tau, B + 1/tau) - ln Z_k(Theta, B)] - counts_k(s*)'theta}
+    F(theta) = - c'theta + eta sum_k w_k {tau [ln Z_k(Theta + theta/tau, B + 1/tau) - ln Z_k(Theta, B)]
+                                          - counts_k(s*)'theta}
 
-over 1'e^{theta_i} <= 1. This is (P) with its maximum replaced by tau ln E_q e^{(...)/tau}: the proximal step of the dual
-in Kullback-Leibler distance. Its gradient is mu - c with (mu, omega) = eta (E counts - counts(s*), E loss) under the new
-weights, a member of script-D whatever theta is.
+over 1'e^{theta_i} <= 1. This is (P) with its maximum replaced by tau ln E_q e^{(...)/tau}: the proximal step of the
+dual in Kullback-Leibler distance. Its gradient is mu - c with (mu, omega) = eta (E counts - counts(s*), E loss) under
+the new weights, a member of script-D whatever theta is.
 
 The constraint is removed by theta_i = phi_i - ln 1'e^{phi_i} - delta_i, delta_i >= 0 (missing mass 1 - e^{-delta_i});
 with v = c - mu, V_i = sum_j v_ij and s_i = e^{phi_i} / 1'e^{phi_i}: dF/dphi_i = -v_i + V_i s_i, dF/ddelta_i = V_i.
@@ -69,7 +70,7 @@ class Value:
 
 
 class Stage:
-    """F for one measure and one temperature; ``c`` may be a little smaller than the problem's (see EntropicProximal)."""
+    """F for one measure and one temperature; ``c`` may be a little less than the problem's (see EntropicProximal)."""
 
     def __init__(self, problem: GenerativeMargin, measure: Measure, tau: float, c: Vector, kappa: float) -> None:
         self.problem, self.measure, self.tau, self.c, self.kappa = problem, measure, tau, c, kappa
@@ -98,7 +99,7 @@ class Stage:
         return Measure(self.measure.theta + value.theta / self.tau, self.measure.loss + 1.0 / self.tau, log_partition)
 
     def barrier_curvature(self, value: Value) -> Vector:
-        """The barrier's share of the Hessian in delta, primal-dual: lambda / delta with lambda = max(V, kappa / delta)."""
+        """The barrier's share of the Hessian in delta, primal-dual: max(V, kappa / delta) / delta."""
         delta = value.x[self.problem.dimension :]
         return np.asarray(np.maximum(self.layout.block_sum(value.v), self.kappa / delta) / delta)
 
