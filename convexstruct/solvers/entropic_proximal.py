@@ -104,21 +104,13 @@ class EntropicProximal:
         run = _Run(self, problem, state)
         if pilot_run is not None:
             run.follow(pilot_run)
-        while True:
+            theta, lower = run.look()
+            yield run.iterate(theta, lower, calls)
+        while not run.finished:
             value = run.stage()
-            lower = run.improve(value)
+            lower = run.improve(value.mu, value.omega)
             run.judge()
-            yield Iterate(
-                point={"theta": value.theta},
-                dual_point=run.witness(),
-                primal=run.upper,
-                lower_bound=lower,
-                oracle_calls=round(calls + run.calls),
-                done=run.finished,
-                message=run.message,
-            )
-            if run.finished:
-                return
+            yield run.iterate(value.theta, lower, calls)
 
 
 @dataclass
@@ -169,7 +161,6 @@ class _Run:
         self.upper = self.best = np.inf
         self.smoothing = np.inf  # what smoothing cost at the end of the last stage, relative
         self.finished = False
-        self.message = ""
         self._safe: tuple[Vector, float] = (np.zeros(problem.dimension), 0.0)
         self._atoms: list[tuple[Vector, float, float]] = []
         self._bound = -np.inf
@@ -189,7 +180,7 @@ class _Run:
         if self.options.newton <= 0 or d > DENSE:
             return None
         whole = CountCovariance(problem.features)
-        each = d / 30.0  # measured on chains: one example's covariance against one example's forward-backward
+        each = d / 75.0  # measured on chains: one example's covariance against one example's forward-backward
         share = self.options.newton / whole.operations
         examples = int(share * problem.n_examples)
         if examples >= problem.n_examples:
@@ -287,13 +278,13 @@ class _Run:
         self._gap = min(self._gap, max(self.upper - f, 1e-13 * abs(f)))
         self.smoothing = self._gap / max(1.0, abs(f))
 
-    def improve(self, value: Value) -> float:
-        """The best lower bound so far, after trying this stage's (mu, omega)."""
+    def improve(self, mu: Vector, omega: float) -> float:
+        """The best lower bound so far, after trying (mu, omega) of the present measure."""
         if len(self._atoms) >= ATOMS:
             safe_mu, safe_omega = np.zeros(self.problem.dimension), 0.0
         else:
             safe_mu, safe_omega = self._safe
-        theta, loss, mu, omega = self._scaled(value)
+        theta, loss, mu, omega = self._scaled(mu, omega)
         t, bound = self.problem.best_on_segment(mu, omega, (safe_mu, safe_omega))
         if bound > self._bound:
             before = self._atoms if len(self._atoms) < ATOMS else []
@@ -303,14 +294,14 @@ class _Run:
             self._bound = bound
         return self._bound
 
-    def _scaled(self, value: Value) -> tuple[Vector, float, Vector, float]:
-        """A Gibbs measure near the stage's with v >= 0, by iterative scaling; it, and its (mu, omega).
+    def _scaled(self, mu: Vector, omega: float) -> tuple[Vector, float, Vector, float]:
+        """A Gibbs measure near the present one with v >= 0, by iterative scaling; it, and its (mu, omega).
 
         Where v_j < 0 the expected count n_j of parameter j is too large; Theta_j += ln(target / n_j) brings it down,
         for a parameter that is used seldom in one sweep. A Gibbs measure is a witness whatever Theta is.
         """
         problem, features = self.problem, self.problem.features
-        theta, loss, mu, omega = self.state.measure.theta, self.state.measure.loss, value.mu, value.omega
+        theta, loss = self.state.measure.theta, self.state.measure.loss
         ceiling = problem.c + problem.eta * problem.truth_counts
         for _ in range(SWEEPS):
             count = mu + problem.eta * problem.truth_counts
@@ -324,6 +315,27 @@ class _Run:
             mu = problem.eta * (expected.counts - problem.truth_counts)
             omega = problem.eta * expected.loss
         return theta, loss, mu, omega
+
+    def look(self) -> tuple[Vector, float]:
+        """theta and the lower bound where the pilot run ended, seen on the whole problem."""
+        problem, d = self.problem, self.problem.dimension
+        x = self.state.x
+        theta = x[:d] - (problem.layout.block_logsumexp(x[:d]) + x[d:])[problem.layout.block_of]
+        self.upper = self.best = problem.evaluate(theta).value
+        expected = problem.features.expected(self.state.measure.theta, self.state.measure.loss)
+        self.calls += 2
+        mu = problem.eta * (expected.counts - problem.truth_counts)
+        return theta, self.improve(mu, problem.eta * expected.loss)
+
+    def iterate(self, theta: Vector, lower: float, calls: float) -> Iterate:
+        return Iterate(
+            point={"theta": theta},
+            dual_point=self.witness(),
+            primal=self.upper,
+            lower_bound=lower,
+            oracle_calls=round(calls + self.calls),
+            done=self.finished,
+        )
 
     def witness(self) -> Point:
         shares = np.array([share for _, _, share in self._atoms])

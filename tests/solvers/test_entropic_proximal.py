@@ -142,7 +142,7 @@ def test_newtons_metric_is_the_hessian_at_a_minimum() -> None:
 
 def test_the_gap_of_a_stage_is_its_duality_gap() -> None:
     problem = small_ring(3)
-    stage, value = begin(problem, 3)
+    _, value = begin(problem, 3)
     shrunk = Value(**{**vars(value), "mu": 0.1 * value.mu})  # v >= 0, so that the gap is finite
     v = problem.c - shrunk.mu
     total = problem.layout.block_sum(v)[problem.layout.block_of]
