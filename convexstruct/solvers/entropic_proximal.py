@@ -50,7 +50,7 @@ DENSE = 3000
 #: Steps in one metric that is no more than an estimate: its pairs have to be given time.
 REFRESH = 40
 #: Relative cost of smoothing at which the pilot run ends.
-PILOT = 2e-3
+PILOT = 1e-2
 #: Share of the certified gap that a stage may cost where the bound lags behind the smoothing.
 BEHIND = 0.1
 #: Stages without progress after which the method has nothing left to try.
