@@ -105,12 +105,12 @@ class EntropicProximal:
         if pilot_run is not None:
             run.follow(pilot_run)
             theta, lower = run.look()
-            yield run.iterate(theta, lower, calls)
+            yield run.shown(theta, lower, calls)
         while not run.finished:
             value = run.stage()
             lower = run.improve(value.mu, value.omega)
             run.judge()
-            yield run.iterate(value.theta, lower, calls)
+            yield run.shown(value.theta, lower, calls)
 
 
 @dataclass
@@ -327,7 +327,7 @@ class _Run:
         mu = problem.eta * (expected.counts - problem.truth_counts)
         return theta, self.improve(mu, problem.eta * expected.loss)
 
-    def iterate(self, theta: Vector, lower: float, calls: float) -> Iterate:
+    def shown(self, theta: Vector, lower: float, calls: float) -> Iterate:
         return Iterate(
             point={"theta": theta},
             dual_point=self.witness(),
