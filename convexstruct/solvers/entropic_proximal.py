@@ -97,20 +97,18 @@ class EntropicProximal:
             state = _State.begin(small, self.temperature, self.shrink, None)
             run = _Run(self, small, state)
             while run.smoothing > PILOT and run.stages < 40:
-                run.stage()
+                for _ in run.stage():
+                    pass
             calls += run.calls * self.pilot / problem.n_examples
             state = run.state.adopted_by(problem)
             pilot_run = run
         run = _Run(self, problem, state)
         if pilot_run is not None:
             run.follow(pilot_run)
-            theta, lower = run.look()
-            yield run.shown(theta, lower, calls)
+            yield run.shown(run.look(), calls)
         while not run.finished:
-            value = run.stage()
-            lower = run.improve(value.mu, value.omega)
-            run.judge()
-            yield run.shown(value.theta, lower, calls)
+            for theta in run.stage():
+                yield run.shown(theta, calls)
 
 
 @dataclass
@@ -189,8 +187,8 @@ class _Run:
         portion = float(few.weights.sum() / problem.features.weights.sum())
         return CountCovariance(few), portion, each * few.n_examples / problem.n_examples
 
-    def stage(self) -> Value:
-        """One stage; moves the state on."""
+    def stage(self) -> Iterator[Vector]:
+        """One stage: yields theta whenever the metric changes, so that limits can act, and at its end, moved on."""
         problem, options, state = self.problem, self.options, self.state
         c = (1.0 - self._epsilon(state)) * problem.c
         kappa = self._barrier(state)
@@ -211,13 +209,19 @@ class _Run:
             exact = dense and self._covariance is not None and self._covariance[1] == 1.0
             if since >= (patience if exact else REFRESH):
                 since = 0
+                self.upper = problem.evaluate(value.theta).value
+                self.calls += 1
+                self.best = min(self.best, self.upper)
+                yield value.theta
                 descent.use(self._metric(stage, value, dense))
         self._dense = dense
         self.calls += stage.evaluations
         self.stages += 1
         self._note(stage, value)
         self.state = _State(stage.after(value), state.tau * options.shrink, value.x)
-        return value
+        self.improve(value.mu, value.omega)
+        self.judge()
+        yield value.theta
 
     def judge(self) -> None:
         """Stop where nothing is left to gain: the bounds meet, or have not moved for PATIENCE stages."""
@@ -278,8 +282,8 @@ class _Run:
         self._gap = min(self._gap, max(self.upper - f, 1e-13 * abs(f)))
         self.smoothing = self._gap / max(1.0, abs(f))
 
-    def improve(self, mu: Vector, omega: float) -> float:
-        """The best lower bound so far, after trying (mu, omega) of the present measure."""
+    def improve(self, mu: Vector, omega: float) -> None:
+        """Take (mu, omega) of the present measure into the witness where that raises the lower bound."""
         if len(self._atoms) >= ATOMS:
             safe_mu, safe_omega = np.zeros(self.problem.dimension), 0.0
         else:
@@ -292,7 +296,6 @@ class _Run:
             self._atoms = [*kept, (theta, loss, t)]
             self._safe = (safe_mu + t * (mu - safe_mu), safe_omega + t * (omega - safe_omega))
             self._bound = bound
-        return self._bound
 
     def _scaled(self, mu: Vector, omega: float) -> tuple[Vector, float, Vector, float]:
         """A Gibbs measure near the present one with v >= 0, by iterative scaling; it, and its (mu, omega).
@@ -316,8 +319,8 @@ class _Run:
             omega = problem.eta * expected.loss
         return theta, loss, mu, omega
 
-    def look(self) -> tuple[Vector, float]:
-        """theta and the lower bound where the pilot run ended, seen on the whole problem."""
+    def look(self) -> Vector:
+        """theta where the pilot run ended, with its bounds on the whole problem."""
         problem, d = self.problem, self.problem.dimension
         x = self.state.x
         theta = x[:d] - (problem.layout.block_logsumexp(x[:d]) + x[d:])[problem.layout.block_of]
@@ -325,14 +328,15 @@ class _Run:
         expected = problem.features.expected(self.state.measure.theta, self.state.measure.loss)
         self.calls += 2
         mu = problem.eta * (expected.counts - problem.truth_counts)
-        return theta, self.improve(mu, problem.eta * expected.loss)
+        self.improve(mu, problem.eta * expected.loss)
+        return np.asarray(theta)
 
-    def shown(self, theta: Vector, lower: float, calls: float) -> Iterate:
+    def shown(self, theta: Vector, calls: float) -> Iterate:
         return Iterate(
             point={"theta": theta},
-            dual_point=self.witness(),
+            dual_point=self.witness() if self._atoms else None,
             primal=self.upper,
-            lower_bound=lower,
+            lower_bound=self._bound,
             oracle_calls=round(calls + self.calls),
             done=self.finished,
         )
