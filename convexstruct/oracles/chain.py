@@ -33,6 +33,10 @@ NEGLIGIBLE = 60.0
 UNDERFLOW = -640.0
 #: Up to this range of the edge scores no posterior that rescaled messages lose can exceed e^-45.
 SAFE_RANGE = 350.0
+#: The same up to this range, as long as no node score of a row lies further than `WIDE_NODES` below the row's best:
+#: then a label is lost only where its forward message is below e^-708, and it gains at most e^660 from there on.
+WIDE_RANGE = 660.0
+WIDE_NODES = 700.0
 
 
 @dataclass(frozen=True)
@@ -78,17 +82,23 @@ def sum_product(chains: Chains, node: Scores, edge: Scores, weights: Scores | No
     """Forward-backward: log partition functions, posteriors and expected pairs.
 
     Uses the rescaled matrix-product version where it is exact, and log-domain messages elsewhere. Rescaled messages
-    lose a label only below 1e-308 of the largest; with edge scores within `SAFE_RANGE` of each other the posterior of
-    such a label is below e^-45. Outside that range, or where the posteriors do not sum to one, log messages take over.
+    lose a label only below 1e-308 of the largest; with edge scores within `SAFE_RANGE` of each other (or `WIDE_RANGE`,
+    if the node scores are not too far apart) the posterior of such a label is below e^-45. Elsewhere, or where the
+    posteriors do not sum to one, log messages take over.
 
     ``weights`` (N,), in the caller's order, multiplies each chain's share of ``edge``; the rest is unweighted.
     """
-    finite = np.isfinite(edge)
-    if finite.all() and float(edge.max() - edge.min()) <= SAFE_RANGE:
+    spread = float(edge.max() - edge.min()) if np.isfinite(edge).all() else np.inf
+    if spread <= SAFE_RANGE or (spread <= WIDE_RANGE and _spread(node) <= WIDE_NODES):
         sums = rescaled(chains, node, edge, weights)
         if sums is not None:
             return sums
     return log_domain(chains, node, edge, weights)
+
+
+def _spread(node: Scores) -> float:
+    """The greatest distance between two node scores of one row; inf where a label is forbidden."""
+    return float(np.ptp(node, axis=1).max()) if np.isfinite(node).all() else np.inf
 
 
 def rescaled(chains: Chains, node: Scores, edge: Scores, weights: Scores | None = None) -> ChainSums | None:

@@ -45,8 +45,8 @@ from convexstruct.solvers.entropic_stage import (
 
 Vector = NDArray[np.float64]
 
-#: Dimension beyond which no dense metric is formed.
-DENSE = 3000
+#: Dimension beyond which no dense metric is formed: L-BFGS with a long memory was faster there (30 states, d = 1560).
+DENSE = 500
 #: Steps in one metric that is no more than an estimate: its pairs have to be given time.
 REFRESH = 40
 #: Relative cost of smoothing at which the pilot run ends.
@@ -81,12 +81,12 @@ class EntropicProximal:
 
     temperature: float = 0.5
     shrink: float = 0.65
-    memory: int = 20
+    memory: int = 150
     inner: float = 0.3
     newton: float = 6e10
     patience: int = 8
     pilot: int = 500
-    max_steps: int = 100
+    max_steps: int = 300
 
     def iterate(self, problem: GenerativeMargin, start: Solution | None = None) -> Iterator[Iterate]:
         state = _State.begin(problem, self.temperature, self.shrink, start)
@@ -178,7 +178,7 @@ class _Run:
         if self.options.newton <= 0 or d > DENSE:
             return None
         whole = CountCovariance(problem.features)
-        each = d / 75.0  # measured on chains: one example's covariance against one example's forward-backward
+        each = d / 30.0  # measured on chains: one example's covariance against one example's forward-backward
         share = self.options.newton / whole.operations
         examples = int(share * problem.n_examples)
         if examples >= problem.n_examples:
@@ -188,7 +188,7 @@ class _Run:
         return CountCovariance(few), portion, each * few.n_examples / problem.n_examples
 
     def stage(self) -> Iterator[Vector]:
-        """One stage: yields theta whenever the metric changes, so that limits can act, and at its end, moved on."""
+        """One stage: yields theta now and then, so that limits can act, and at its end, moved on."""
         problem, options, state = self.problem, self.options, self.state
         c = (1.0 - self._epsilon(state)) * problem.c
         kappa = self._barrier(state)
@@ -213,7 +213,8 @@ class _Run:
                 self.calls += 1
                 self.best = min(self.best, self.upper)
                 yield value.theta
-                descent.use(self._metric(stage, value, dense))
+                if dense:
+                    descent.use(self._metric(stage, value, dense))
         self._dense = dense
         self.calls += stage.evaluations
         self.stages += 1
