@@ -86,7 +86,7 @@ class EntropicProximal:
     newton: float = 6e10
     patience: int = 8
     pilot: int = 500
-    max_steps: int = 300
+    max_steps: int = 1000
 
     def iterate(self, problem: GenerativeMargin, start: Solution | None = None) -> Iterator[Iterate]:
         state = _State.begin(problem, self.temperature, self.shrink, start)
