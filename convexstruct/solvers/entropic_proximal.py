@@ -46,7 +46,7 @@ from convexstruct.solvers.entropic_stage import (
 Vector = NDArray[np.float64]
 
 #: Dimension beyond which no dense metric is formed: L-BFGS with a long memory was faster there (30 states, d = 1560).
-DENSE = 500
+DENSE = 1000
 #: Steps in one metric that is no more than an estimate: its pairs have to be given time.
 REFRESH = 40
 #: Relative cost of smoothing at which the pilot run ends.
