@@ -1,9 +1,10 @@
 """Seeded generators and loaders; every one returns plain arrays and graphs.
 
-Generated: `ring`. Real, read from the data root and checked: `protein`, `connect4`; `available` says which are here,
-`fetch` gets those with a published address.
+Generated: `ring`. Real, read from the data root and checked: `protein`, `connect4`, `a9a`; `available` says which are
+here, `fetch` gets those with a published address.
 """
 
+from convexstruct.datasets.a9a import Incomes, a9a
 from convexstruct.datasets.connect4 import Positions, connect4
 from convexstruct.datasets.protein import Proteins, protein
 from convexstruct.datasets.ring import EASY, HARD, Noise, Ring, ring
@@ -13,10 +14,12 @@ __all__ = [
     "EASY",
     "HARD",
     "SOURCES",
+    "Incomes",
     "Noise",
     "Positions",
     "Proteins",
     "Ring",
+    "a9a",
     "available",
     "connect4",
     "data_root",

@@ -171,6 +171,7 @@ SOURCES: dict[str, Source] = {
             ),
             origin="UCI 'Adult', coded by J. Platt, distributed by LIBSVM",
             licence="UCI publishes its sets under CC BY 4.0",
+            experiments=("svm-solvers",),
         ),
         Source(
             name="scene",
