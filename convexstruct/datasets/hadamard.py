@@ -1,0 +1,36 @@
+r"""The Hadamard instance of paper 2, section 3: no method that sees d pieces one by one can be fast on it.
+
+    H_1 = [1],  H_2d = [[H_d, H_d], [H_d, -H_d]],  A = H_d / sqrt(d)          orthonormal columns a_1..a_d
+    J(w) = lam/2 |w|^2 + max_j <a_j, w>                                        (14)
+
+Cutting planes from w_0 = 0 see one new column a round, and columns are orthogonal: for t < d their iterate is
+w_t = -1/(lam t) times the sum of t columns, so J(w_t) = 1/(2 lam t), J_t(w_t) = -1/(2 lam t), and the gap is exactly
+1/(lam t). The optimum is -1/(2 lam d), at w* = -1/(lam d) times the sum of all columns.
+"""
+
+from __future__ import annotations
+
+import operator
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+
+def hadamard(d: int) -> NDArray[np.float64]:
+    """A = H_d / sqrt(d) of (14), shape (d, d): symmetric, A'A = I, so that row j is column a_j too.
+
+    Source: paper 2, section 3. d : number of pieces and of dimensions, a power of two (8 d^2 bytes).
+
+    Raises
+    ------
+    ValueError
+        If d is not a power of two.
+    """
+    try:
+        size = operator.index(d)
+    except TypeError:
+        raise ValueError(f"d is {d!r}, wanted a power of two") from None
+    if isinstance(d, bool) or size < 1 or size & (size - 1):
+        raise ValueError(f"d is {d!r}, wanted a power of two: Hadamard matrices of this kind have no other size")
+    return np.asarray(linalg.hadamard(size, dtype=np.float64) / np.sqrt(size))
