@@ -10,37 +10,53 @@ printed either way. One run each: seeds are fixed and nothing is repeated until 
 from __future__ import annotations
 
 import argparse
-import json
+import functools
 import math
-import os
-import platform
-import resource
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-# NumPy, matplotlib and the package are imported where they are needed: a child's ru_maxrss starts from what its parent
-# had in memory, so this process stays smaller than any child.
+if not __package__:  # run as a script: the checkout is not on the path, only this directory is
+    sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.measure import (
+    GAPS,
+    LEFT_OUT,
+    Goal,
+    Launcher,
+    Run,
+    Session,
+    cell,
+    child,
+    finite,
+    judged,
+    launch,
+    machine,
+    memory,
+    new_console,
+    new_parser,
+    new_table,
+    read,
+    run_goals,
+    shown,
+    slope,
+    watched,
+)
+
+# NumPy, matplotlib and the package are imported where they are needed: see `benchmarks.measure`.
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
     from convexstruct.problems import GenerativeMargin
 
-GAPS = (1e-2, 1e-3, 1e-4, 1e-6)
-THREADS = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 FAST, PAPER, BUNDLE, CUTS, COMPACT = "fast default", "paper 0", "bundle", "n-slack, Clarabel", "compact, Clarabel"
 #: Seconds given to the fast default; to each of the paper's algorithm and the bundle; to a reference in CVXPY.
 LIMITS = {FAST: 20.0, PAPER: 12.0, BUNDLE: 12.0, CUTS: 60.0, COMPACT: 20.0}
-#: A solver looks at its limit between rounds only; beyond this many seconds more its process is ended.
-GRACE = 60.0
 #: Seconds for everything; what is not started by then is reported as left out.
 BUDGET = 690.0
-LEFT_OUT = "left out: out of time"
 
 
 @dataclass(frozen=True)
@@ -69,16 +85,6 @@ class Workload:
         data = ring(self.sequences, self.length, self.states, noise, seed=1)
         sizes = data.n_states, data.n_symbols
         return GenerativeMargin.hmm(data.symbols, data.states, *sizes, eta=self.eta, loss="ring")
-
-
-@dataclass(frozen=True)
-class Goal:
-    """Certified within ``gap`` after ``seconds`` at most; ``memory`` in MiB where that is limited too."""
-
-    workload: Workload
-    gap: float
-    seconds: float
-    memory: float = math.inf
 
 
 def both(*goals: tuple[float, float], memory: float = math.inf, **size: Any) -> list[Goal]:
@@ -113,43 +119,10 @@ QUICK_WORKLOADS = ("easy-0.1", "hard-0.1")
 #: With --quick every solver is given this long, and all of them together this long.
 QUICK_LIMIT, QUICK_BUDGET = 4.0, 55.0
 SECTIONS = ("ratio", "growth", "compact")
-
-
-@dataclass
-class Run:
-    """What one process reported.
-
-    reached : seconds to each gap of `GAPS` reached. gap, status : by the certificate at the end. seconds : of the
-    solve. peak, before : MiB resident at most, at the end and before the solve (interpreter, imports, data).
-    trouble : why there is no certificate, or "".
-    """
-
-    workload: Workload
-    solver: str
-    limit: float
-    reached: dict[float, float] = field(default_factory=dict)
-    gap: float = math.inf
-    status: str = ""
-    seconds: float = math.nan
-    rounds: int = 0
-    peak: float = math.nan
-    before: float = math.nan
-    build_seconds: float = math.nan
-    trouble: str = ""
-
-    def to(self, gap: float) -> float:
-        """Seconds to ``gap``; inf if it was not reached or the certificate does not bear it out."""
-        confirmed = not self.trouble and -1e-9 <= self.gap <= gap * (1 + 1e-3)
-        return self.reached.get(gap, math.inf) if confirmed else math.inf
+START = functools.partial(launch, __file__)
 
 
 # -- in the child ------------------------------------------------------------------------------------------------------
-
-
-def memory() -> float:
-    """Peak resident memory of this process so far, in MiB."""
-    unit = 2**20 if sys.platform == "darwin" else 2**10
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
 
 
 def measure(workload: Workload, solver: str, limit: float) -> Iterator[dict[str, Any]]:
@@ -165,26 +138,11 @@ def measure(workload: Workload, solver: str, limit: float) -> Iterator[dict[str,
 
 
 def _solve(problem: GenerativeMargin, solver: str, tol: float, limit: float) -> Iterator[dict[str, Any]]:
-    from convexstruct.certificates import relative_gap
-    from convexstruct.solvers import Iterate, solve
     from convexstruct.solvers.bundle import ProximalBundle
     from convexstruct.solvers.proximal_rsd import ProximalRSD
 
     known = {FAST: None, PAPER: ProximalRSD(joint=False), BUNDLE: ProximalBundle()}
-    left = list(GAPS)
-
-    def tell(_: Iterate, trace: Any) -> None:
-        gap = relative_gap(trace.primal[-1], trace.lower_bound[-1])
-        while left and gap <= left[0]:
-            report({"reached": [left.pop(0), trace.seconds[-1]], "peak": memory()})
-
-    solution = solve(problem, known[solver], tol, time_limit=limit, callback=tell)
-    for gap in GAPS:
-        if (first := solution.trace.first_within(gap)) is not None:
-            yield {"reached": [gap, first[1]]}
-    yield {
-        "gap": solution.gap, "status": solution.status.name, "seconds": solution.seconds, "rounds": solution.iterations
-    }  # fmt: skip
+    yield from watched(problem, known[solver], tol, limit)
 
 
 def _cuts(problem: GenerativeMargin, tol: float, limit: float) -> Iterator[dict[str, Any]]:
@@ -215,136 +173,7 @@ def _compact(problem: GenerativeMargin, tol: float, limit: float) -> Iterator[di
     yield {"gap": solution.gap, "status": solution.status.name, "seconds": seconds, "rounds": 1}
 
 
-def report(line: Mapping[str, Any]) -> None:
-    print(json.dumps(line), flush=True)
-
-
 # -- in the parent -----------------------------------------------------------------------------------------------------
-
-
-def understand(run: Run, lines: Sequence[str]) -> Run:
-    """Fill in ``run`` from what its process printed."""
-    for line in lines:
-        try:
-            said = json.loads(line)
-        except json.JSONDecodeError:  # the last line of a process that was ended
-            continue
-        for name, value in said.items():
-            if name == "reached":
-                run.reached[value[0]] = value[1]
-            else:
-                setattr(run, name, value)
-    return run
-
-
-def launch(workload: Workload, solver: str, limit: float) -> Run:
-    """Run `measure` in a fresh process; whatever happens there, a `Run` comes back."""
-    run = Run(workload, solver, limit)
-    task = json.dumps([asdict(workload), solver, limit])
-    command = [sys.executable, os.path.abspath(__file__), "--child", task]
-    try:
-        ended = subprocess.run(
-            command, env={**os.environ, **THREADS}, capture_output=True, text=True, timeout=limit + GRACE, check=False
-        )
-    except subprocess.TimeoutExpired as late:
-        out = late.stdout or b""
-        understand(run, (out.decode() if isinstance(out, bytes) else out).splitlines())
-        run.trouble = f"ended {GRACE:g} s after its limit"
-        return run
-    understand(run, ended.stdout.splitlines())
-    if ended.returncode:
-        run.trouble = (ended.stderr.strip().splitlines() or [f"exit status {ended.returncode}"])[-1]
-    return run
-
-
-@dataclass
-class Session:
-    """Launches runs, one after the other, while the budget lasts; keeps them all, and the verdicts."""
-
-    seconds: float | None
-    quick: bool
-    budget: float
-    launcher: Callable[[Workload, str, float], Run] = launch
-    begin: float = field(default_factory=time.perf_counter)
-    runs: list[tuple[str, Run]] = field(default_factory=list)
-    verdicts: list[dict[str, Any]] = field(default_factory=list)
-
-    def limit(self, solver: str) -> float:
-        return self.seconds or (QUICK_LIMIT if self.quick else LIMITS[solver])
-
-    def __call__(self, section: str, workload: Workload, solver: str, limit: float | None = None) -> Run:
-        limit = limit or self.limit(solver)
-        if time.perf_counter() - self.begin >= self.budget:
-            run = Run(workload, solver, limit, trouble=LEFT_OUT)
-        else:
-            print(f"{section}: {workload.name}, {solver} ...", end=" ", file=sys.stderr, flush=True)
-            run = self.launcher(workload, solver, limit)
-            print(run.trouble or f"{run.seconds:.2f} s, gap {run.gap:.1e}", file=sys.stderr)
-        self.runs.append((section, run))
-        return run
-
-    def judge(self, workload: Workload, goal: str, reached: bool | None, **figures: float | None) -> None:
-        self.verdicts.append({"workload": workload.name, "goal": goal, "reached": reached, **figures})
-
-
-def verdicts(goal: Goal, run: Run) -> Iterator[tuple[str, bool | None]]:
-    """Each part of a goal in words, and whether it was reached; None where a limit ended the run too early to say."""
-    reached = run.to(goal.gap) <= goal.seconds
-    early = run.trouble == LEFT_OUT or (run.status == "TIME_LIMIT" and run.seconds < goal.seconds)
-    yield f"{goal.gap:.0e} in {goal.seconds:g} s", None if early and not reached else reached
-    if math.isfinite(goal.memory):
-        yield f"peak below {goal.memory:g} MiB", None if run.trouble == LEFT_OUT else run.peak <= goal.memory
-
-
-def shown(run: Run, gap: float, fast: Run | None = None) -> str:
-    """Seconds to ``gap``, and how many times the fast default's; what is not known is not shown."""
-    seconds = run.to(gap)
-    if math.isfinite(seconds):
-        ratio = seconds / fast.to(gap) if fast is not None else 0.0
-        return f"{seconds:.2f}" + (f" ({ratio:.{0 if ratio >= 9.5 else 1}f}x)" if ratio else "")
-    if run.trouble:
-        return "?"
-    return "" if run.gap <= run.workload.tol else f"> {run.seconds:.3g}"
-
-
-def new_table(title: str, *columns: str) -> Table:
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left")
-    for column in columns:
-        words = column in ("workload", "solver", "goal", "what grows")
-        table.add_column(column, justify="left" if words else "right", no_wrap=True)
-    return table
-
-
-def judged(goal: str, reached: bool | None) -> str:
-    if reached is None:
-        return f"{goal}: undecided"
-    return f"{goal}: " + ("[green]reached[/]" if reached else "[bold red]MISSED[/]")
-
-
-def cell(value: float, style: str) -> str:
-    return format(value, style) if math.isfinite(value) else "?"
-
-
-def run_goals(session: Session, workloads: Sequence[Workload], console: Console) -> None:
-    """Fast default, paper's algorithm and bundle on each workload, against the goals."""
-    head = ["workload", "solver", *(f"{gap:.0e}" for gap in GAPS), "goal", "final gap", "peak MiB", "before"]
-    table = new_table("Seconds to a certified gap (times the fast default's)", *head)
-    for workload in workloads:
-        fast, *peers = (session("goals", workload, solver) for solver in (FAST, PAPER, BUNDLE))
-        words = [fast.trouble] if fast.trouble else []
-        for goal in (goal for goal in GOALS if goal.workload == workload):
-            for said, reached in verdicts(goal, fast):
-                words.append(judged(said, reached))
-                session.judge(workload, said, reached, seconds=finite(fast.to(goal.gap)), peak=finite(fast.peak))
-        for run in (fast, *peers):
-            cells = [shown(run, gap, None if run is fast else fast) for gap in GAPS]
-            tail = [cell(run.gap, ".1e"), cell(run.peak, ".0f"), cell(run.before, ".0f")]
-            name, note = (workload.name, "\n".join(words)) if run is fast else ("", run.trouble)
-            table.add_row(name, run.solver, *cells, note, *tail)
-        table.add_section()
-    console.print(table)
 
 
 def run_ratio(session: Session, console: Console) -> None:
@@ -423,17 +252,6 @@ def run_growth(session: Session, growth: Mapping[str, Sequence[int]], console: C
         draw(found, plot)
 
 
-def slope(sizes: Sequence[float], seconds: Sequence[float]) -> float:
-    """p of seconds = a size^p, by least squares in logarithms over the finite entries; NaN with fewer than two."""
-    kept = [(size, value) for size, value in zip(sizes, seconds) if math.isfinite(value)]
-    if len(kept) < 2:
-        return math.nan
-    x, y = [math.log(size) for size, _ in kept], [math.log(value) for _, value in kept]
-    middle_x, middle_y = sum(x) / len(x), sum(y) / len(y)
-    spread = sum((a - middle_x) * (a - middle_x) for a in x)
-    return sum((a - middle_x) * (b - middle_y) for a, b in zip(x, y)) / spread
-
-
 def draw(found: Mapping[str, Sequence[Run]], path: Path) -> None:
     """Three panels, log-log: seconds to 1e-3 and 1e-4 against what grows, with the fitted powers."""
     from matplotlib.figure import Figure
@@ -463,83 +281,38 @@ def draw(found: Mapping[str, Sequence[Run]], path: Path) -> None:
     figure.savefig(path, dpi=140)
 
 
-def finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-def machine() -> dict[str, Any]:
-    from importlib.metadata import version
-
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else math.nan
-    packages = {name: version(name) for name in ("numpy", "scipy", "cvxpy", "clarabel")}
-    return {"system": platform.platform(), "python": platform.python_version(), **packages, "load": round(load, 2)}
-
-
-def read_arguments(arguments: Sequence[str] | None, names: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Speed and memory of the generative_margin solvers, as ratios.")
-    parser.add_argument("--quick", action="store_true", help="small sizes and limits, within a minute")
-    parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help=f"some of: {', '.join(names)}")
-    parser.add_argument("--seconds", type=float, help="limit for each solver in place of its own")
-    said = f"limit for everything (default {BUDGET:g} s, {QUICK_BUDGET:g} s with --quick)"
-    parser.add_argument("--budget", type=float, help=said)
-    parser.add_argument("--json", type=Path, help="write all runs to this file")
-    parser.add_argument("--plot", type=Path, help="draw the growth to this file, a PNG")
-    chosen = parser.parse_args(arguments)
-    for name in ("seconds", "budget"):
-        value = getattr(chosen, name)
-        if value is not None and not value > 0:
-            parser.error(f"--{name} is {value:g}, wanted a positive number")
-    for name in ("json", "plot"):  # said now, not after twelve minutes
-        path = getattr(chosen, name)
-        if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
-            parser.error(f"--{name} is {path}, wanted a file in a directory that exists")
-    if chosen.plot and chosen.only and "growth" not in chosen.only:
-        parser.error("--plot draws the growth, which --only leaves out")
-    return chosen
-
-
-def main(arguments: Sequence[str] | None = None, launcher: Callable[[Workload, str, float], Run] = launch) -> int:
-    from rich.console import Console
-
+def main(arguments: Sequence[str] | None = None, launcher: Launcher = START) -> int:
     workloads = {goal.workload.name: goal.workload for goal in GOALS}
     chosen = read_arguments(arguments, [*workloads, *SECTIONS])
     wanted = chosen.only or [*(QUICK_WORKLOADS if chosen.quick else workloads), *SECTIONS]
-    session = Session(
-        chosen.seconds, chosen.quick, chosen.budget or (QUICK_BUDGET if chosen.quick else BUDGET), launcher
-    )
-    console = Console(width=None if sys.stdout.isatty() else 170)
-    about = machine()
-    console.print("  ".join(f"{name} {value}" for name, value in about.items()) + "  threads 1")
-    if about["load"] > 0.5:
-        console.print("[bold red]the machine is busy: these times are not the ones that count[/]")
+
+    def limit(solver: str) -> float:
+        return float(chosen.seconds or (QUICK_LIMIT if chosen.quick else LIMITS[solver]))
+
+    session = Session(limit, chosen.budget, launcher)
+    console = new_console()
+    about = machine(console, "cvxpy", "clarabel")
     if some := [workload for name, workload in workloads.items() if name in wanted]:
-        run_goals(session, some, console)
+        run_goals(session, GOALS, some, FAST, (PAPER, BUNDLE), console)
     if "ratio" in wanted:
         run_ratio(session, console)
     if "growth" in wanted:
         run_growth(session, QUICK_GROWTH if chosen.quick else GROWTH, console, chosen.plot)
     if "compact" in wanted:
         run_compact(session, QUICK_LADDER if chosen.quick else LADDER, console)
-    seconds = time.perf_counter() - session.begin
-    reached = sum(bool(said["reached"]) for said in session.verdicts)
-    console.print(f"{reached} of {len(session.verdicts)} goals reached; {seconds:.0f} s in all")
-    if chosen.json:
-        runs = [{"section": section, **described(run)} for section, run in session.runs]
-        everything = {"machine": about, "goals": session.verdicts, "runs": runs, "seconds": seconds}
-        chosen.json.write_text(json.dumps(everything, indent=1, allow_nan=False) + "\n")
+    session.finish(console, about, chosen.json)
     return 0
 
 
-def described(run: Run) -> dict[str, Any]:
-    """A run for JSON, which knows neither inf nor NaN: they are null."""
-    flat = asdict(run) | {"reached": {f"{gap:.0e}": seconds for gap, seconds in run.reached.items()}}
-    return {name: finite(value) if isinstance(value, float) else value for name, value in flat.items()}
+def read_arguments(arguments: Sequence[str] | None, names: Sequence[str]) -> argparse.Namespace:
+    parser = new_parser("Speed and memory of the generative_margin solvers, as ratios.", names, BUDGET, QUICK_BUDGET)
+    parser.add_argument("--plot", type=Path, help="draw the growth to this file, a PNG")
+    chosen = read(parser, arguments)
+    if chosen.plot and chosen.only and "growth" not in chosen.only:
+        parser.error("--plot draws the growth, which --only leaves out")
+    return chosen
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--child"]:
-        workload, solver, limit = json.loads(sys.argv[2])
-        for line in measure(Workload(**workload), solver, limit):
-            report(line)
-        sys.exit(0)
+    child(Workload, measure)
     sys.exit(main())

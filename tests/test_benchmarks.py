@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks import generative_margin as benchmark
-from benchmarks.generative_margin import CUTS, FAST, GAPS, Goal, Run, Workload
+from benchmarks import measure
+from benchmarks.generative_margin import CUTS, FAST, START, Workload
+from benchmarks.measure import GAPS, Goal, Run
 
 SMALL = Workload(sequences=4, length=6, states=3, noise="EASY", tol=1e-3)
 
@@ -31,37 +33,37 @@ def made_up(workload: Workload, solver: str, limit: float) -> Run:
 @pytest.mark.parametrize("solver", [FAST, benchmark.PAPER, benchmark.BUNDLE, CUTS, benchmark.COMPACT])
 def test_every_solver_reaches_the_gap_of_a_small_workload(solver: str, capsys: pytest.CaptureFixture[str]) -> None:
     lines = [json.dumps(line) for line in benchmark.measure(SMALL, solver, 20.0)]
-    run = benchmark.understand(Run(SMALL, solver, 20.0), lines)
+    run = measure.understand(Run(SMALL, solver, 20.0), lines)
     assert run.status == "OPTIMAL"
     assert 0 < run.to(SMALL.tol) <= run.seconds
     assert 0 < run.before <= run.peak
-    streamed = benchmark.understand(Run(SMALL, solver, 20.0), capsys.readouterr().out.splitlines())
+    streamed = measure.understand(Run(SMALL, solver, 20.0), capsys.readouterr().out.splitlines())
     assert streamed.reached.items() <= run.reached.items()
 
 
 def test_a_run_in_a_process_of_its_own_comes_back_whole() -> None:
-    run = benchmark.launch(SMALL, FAST, 20.0)
+    run = START(SMALL, FAST, 20.0)
     assert run.trouble == ""
     assert run.to(SMALL.tol) < 20.0
     assert run.rounds >= 1
 
 
 def test_a_process_that_hangs_is_ended_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(benchmark, "GRACE", 0.5)
+    monkeypatch.setattr(measure, "GRACE", 0.5)
     slow = Workload(sequences=20_000, length=50, states=30)
-    run = benchmark.launch(slow, FAST, 0.5)
+    run = START(slow, FAST, 0.5)
     assert "ended" in run.trouble
     assert run.to(1e-2) == math.inf
 
 
 def test_a_process_that_fails_says_why() -> None:
-    run = benchmark.launch(Workload(noise="NONE"), FAST, 1.0)
+    run = START(Workload(noise="NONE"), FAST, 1.0)
     assert "NONE" in run.trouble
     assert run.to(1e-2) == math.inf
 
 
 def test_a_line_cut_off_is_passed_over() -> None:
-    run = benchmark.understand(Run(SMALL, FAST, 1.0), ['{"reached": [0.01, 0.5]}', '{"reached": [0.0'])
+    run = measure.understand(Run(SMALL, FAST, 1.0), ['{"reached": [0.01, 0.5]}', '{"reached": [0.0'])
     assert run.reached == {0.01: 0.5}
 
 
@@ -73,18 +75,18 @@ def test_a_time_counts_only_if_the_certificate_confirms_it() -> None:
 
 def test_a_goal_is_reached_missed_or_undecided() -> None:
     goal = Goal(SMALL, 1e-3, 2.0, memory=150.0)
-    assert [reached for _, reached in benchmark.verdicts(goal, finished({1e-3: 2.0}))] == [True, True]
-    assert [reached for _, reached in benchmark.verdicts(goal, finished({1e-3: 2.1}, peak=151.0))] == [False, False]
+    assert [reached for _, reached in measure.verdicts(goal, finished({1e-3: 2.0}))] == [True, True]
+    assert [reached for _, reached in measure.verdicts(goal, finished({1e-3: 2.1}, peak=151.0))] == [False, False]
     stopped = Run(SMALL, FAST, 1.0, status="TIME_LIMIT", seconds=1.0, gap=0.1)
-    assert next(benchmark.verdicts(goal, stopped))[1] is None
-    assert next(benchmark.verdicts(goal, Run(SMALL, FAST, 1.0, trouble="out of memory")))[1] is False
+    assert next(measure.verdicts(goal, stopped))[1] is None
+    assert next(measure.verdicts(goal, Run(SMALL, FAST, 1.0, trouble="out of memory")))[1] is False
 
 
 def test_the_slope_of_a_power_is_its_exponent() -> None:
     sizes = [3, 10, 30, 100]
-    assert benchmark.slope(sizes, [0.5 * size**1.5 for size in sizes]) == pytest.approx(1.5)
-    assert benchmark.slope(sizes, [3.0, 10.0, math.inf, math.inf]) == pytest.approx(1.0)
-    assert math.isnan(benchmark.slope(sizes, [3.0, math.inf, math.inf, math.inf]))
+    assert measure.slope(sizes, [0.5 * size**1.5 for size in sizes]) == pytest.approx(1.5)
+    assert measure.slope(sizes, [3.0, 10.0, math.inf, math.inf]) == pytest.approx(1.0)
+    assert math.isnan(measure.slope(sizes, [3.0, math.inf, math.inf, math.inf]))
 
 
 def test_every_goal_is_judged_and_the_ladder_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
