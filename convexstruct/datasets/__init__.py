@@ -1,11 +1,13 @@
 """Seeded generators and loaders; every one returns plain arrays and graphs.
 
-Generated: `ring`. Real, read from the data root and checked: `protein`, `connect4`, `a9a`; `available` says which are
-here, `fetch` gets those with a published address.
+Generated: `ring`, `hadamard`, `dense_margins`, `sparse_margins`. Real, read from the data root and checked: `protein`,
+`connect4`, `a9a`; `available` says which are here, `fetch` gets those with a published address.
 """
 
 from convexstruct.datasets.a9a import Incomes, a9a
 from convexstruct.datasets.connect4 import Positions, connect4
+from convexstruct.datasets.hadamard import hadamard
+from convexstruct.datasets.margins import BinarySet, dense_margins, sparse_margins
 from convexstruct.datasets.protein import Proteins, protein
 from convexstruct.datasets.ring import EASY, HARD, Noise, Ring, ring
 from convexstruct.datasets.sources import SOURCES, available, data_root, fetch
@@ -14,6 +16,7 @@ __all__ = [
     "EASY",
     "HARD",
     "SOURCES",
+    "BinarySet",
     "Incomes",
     "Noise",
     "Positions",
@@ -23,7 +26,10 @@ __all__ = [
     "available",
     "connect4",
     "data_root",
+    "dense_margins",
     "fetch",
+    "hadamard",
     "protein",
     "ring",
+    "sparse_margins",
 ]
