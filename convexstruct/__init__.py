@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from convexstruct import datasets
 from convexstruct.certificates import Certificate, certify
-from convexstruct.problems import GenerativeMargin
+from convexstruct.problems import GenerativeMargin, RegularizedRisk
 from convexstruct.solution import Solution, Status, Trace
 from convexstruct.solvers import solve
 from convexstruct.tolerances import HIGH, LOW, MID, Profile
@@ -34,6 +34,7 @@ __all__ = [
     "Certificate",
     "GenerativeMargin",
     "Profile",
+    "RegularizedRisk",
     "Solution",
     "Status",
     "Trace",

@@ -5,5 +5,6 @@ See `convexstruct.certificates.Problem` for what each must offer.
 """
 
 from convexstruct.problems.generative_margin import GenerativeMargin
+from convexstruct.problems.regularized_risk import RegularizedRisk
 
-__all__ = ["GenerativeMargin"]
+__all__ = ["GenerativeMargin", "RegularizedRisk"]
