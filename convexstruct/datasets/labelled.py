@@ -1,0 +1,130 @@
+"""Labelled graphs as plain arrays: what structured loaders and generators return.
+
+The nodes of all examples stand one after the other ("flat"): example i owns node_start[i] : node_start[i + 1], and
+edges name flat nodes, example after example. The lists with nodes counted from 0 in each example are one property away.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Vector = NDArray[np.float64]
+Labels = NDArray[np.int64]
+Index = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledGraphs:
+    """N graphs with P nodes and Q edges in all.
+
+    node_features : (P, F), an array or a sparse csr_array.
+    edges : (Q, 2) flat nodes (u, v) of each edge, example after example.
+    node_start : (N + 1,) flat node at which each example begins; the last is P.
+    labels : (P,) integers 0 .. n_labels - 1, the truth.
+    n_labels : S.
+    edge_features : (Q, E), or None where all edges are alike.
+    planted : (d,) the weights from which the labels were drawn, node weights (S, F) and then one table (S, S) of edge
+        weights in C order; None where there are none.
+    """
+
+    node_features: Any
+    edges: Index
+    node_start: Index
+    labels: Labels
+    n_labels: int
+    edge_features: Vector | None = None
+    planted: Vector | None = None
+
+    @property
+    def n_examples(self) -> int:
+        return len(self.node_start) - 1
+
+    @property
+    def edge_start(self) -> Index:
+        """Edge at which each example begins; shape (N + 1,)."""
+        example = np.repeat(np.arange(self.n_examples), np.diff(self.node_start))
+        return np.searchsorted(example[self.edges[:, 0]], np.arange(self.n_examples + 1)).astype(np.intp)
+
+    @property
+    def labels_each(self) -> list[Labels]:
+        """The labels of each example."""
+        return np.split(self.labels, self.node_start[1:-1])
+
+    @property
+    def edges_each(self) -> list[Index]:
+        """The edges (q_i, 2) of each example, its nodes counted from 0."""
+        parts = np.split(self.edges, self.edge_start[1:-1])
+        return [part - start for part, start in zip(parts, self.node_start)]
+
+    @property
+    def edge_features_each(self) -> list[Vector] | None:
+        """The edge features (q_i, E) of each example, None where all edges are alike."""
+        return None if self.edge_features is None else np.split(self.edge_features, self.edge_start[1:-1])
+
+    def some(self, examples: ArrayLike) -> LabelledGraphs:
+        """Some of the examples, in the order given (an example may come several times)."""
+        wanted = np.asarray(examples, dtype=np.intp).reshape(-1)
+        node, node_start = _ranges(self.node_start, wanted)
+        edge, edge_start = _ranges(self.edge_start, wanted)
+        shift = np.repeat(node_start[:-1] - self.node_start[wanted], np.diff(edge_start))
+        return LabelledGraphs(
+            self.node_features[node],
+            self.edges[edge] + shift[:, None],
+            node_start,
+            self.labels[node],
+            self.n_labels,
+            None if self.edge_features is None else self.edge_features[edge],
+            self.planted,
+        )
+
+
+def _ranges(start: Index, wanted: Index) -> tuple[Index, Index]:
+    """The entries start[i] : start[i + 1] of each wanted i, one range after the other, and where each range begins."""
+    sizes = np.diff(start)[wanted]
+    begin = np.concatenate(([0], np.cumsum(sizes))).astype(np.intp)
+    return np.arange(begin[-1]) + np.repeat(start[wanted] - begin[:-1], sizes), begin
+
+
+def starts(sizes: ArrayLike) -> Index:
+    """(0, n_1, n_1 + n_2, ...): where each of N examples of ``sizes`` (N,) nodes begins; shape (N + 1,)."""
+    return np.concatenate(([0], np.cumsum(sizes, dtype=np.intp))).astype(np.intp)
+
+
+def chain_edges(node_start: Index) -> Index:
+    """Edges (t, t + 1) of chains whose nodes stand in order; (Q, 2) flat nodes."""
+    first = np.ones(int(node_start[-1]), dtype=bool)
+    first[node_start[1:] - 1] = False  # the last node of each chain begins no edge
+    at = np.flatnonzero(first)
+    return np.column_stack((at, at + 1)).astype(np.intp)
+
+
+def grid_edges(shapes: ArrayLike) -> tuple[Index, Index]:
+    """Edges of grids of ``shapes`` (N, 2) heights and widths, whose nodes stand row by row.
+
+    Returns
+    -------
+    edges (Q, 2), grid after grid, in each first the horizontal ones (left, right), then the vertical ones
+    (upper, lower); direction (Q,): 0 for horizontal, 1 for vertical.
+    """
+    height, width = np.asarray(shapes, dtype=np.intp).reshape(-1, 2).T
+    grid, row, column = places(shapes)
+    right = np.flatnonzero(column < width[grid] - 1)
+    down = np.flatnonzero(row < height[grid] - 1)
+    heads = np.concatenate((right, down))
+    tails = np.concatenate((right + 1, down + width[grid[down]]))
+    order = np.argsort(grid[heads], kind="stable")
+    direction = np.repeat([0, 1], [len(right), len(down)])
+    return np.column_stack((heads, tails))[order].astype(np.intp), direction[order].astype(np.intp)
+
+
+def places(shapes: ArrayLike) -> tuple[Index, Index, Index]:
+    """Grid, row and column of each node of grids of ``shapes`` (N, 2), whose nodes stand row by row; each (P,)."""
+    sizes = np.asarray(shapes, dtype=np.intp).reshape(-1, 2)
+    cells = sizes.prod(axis=1)
+    grid = np.repeat(np.arange(len(sizes)), cells)
+    inside = np.arange(len(grid)) - starts(cells)[grid]
+    return grid.astype(np.intp), inside // sizes[grid, 1], inside % sizes[grid, 1]
