@@ -95,8 +95,16 @@ class JunctionTree:
         return found
 
 
-def junction_tree(graph: nx.Graph, cards: Sequence[int], limit: int = LIMIT) -> JunctionTree:
+def junction_tree(
+    graph: nx.Graph,
+    cards: Sequence[int],
+    limit: int = LIMIT,
+    what: str = "the hidden variables' junction tree has a",
+    advice: str = "hide fewer variables",
+) -> JunctionTree:
     """Triangulate an undirected graph on the nodes 0 .. n - 1 and root its junction tree at the last variable.
+
+    ``what`` and ``advice`` begin and end the sentence that refuses a graph that is too wide.
 
     Raises
     ------
@@ -109,8 +117,8 @@ def junction_tree(graph: nx.Graph, cards: Sequence[int], limit: int = LIMIT) -> 
     entries = math.prod(cards[v] for v in largest)
     if entries > limit:
         raise ValueError(
-            f"the hidden variables' junction tree has a clique of {len(largest)} variables (tree width "
-            f"{max(map(len, cliques)) - 1}) and {entries} joint labels, wanted at most {limit}: hide fewer variables"
+            f"{what} clique of {len(largest)} variables (tree width {max(map(len, cliques)) - 1}) and {entries} joint "
+            f"labels, wanted at most {limit}: {advice}"
         )
     tree = _clique_tree(cliques)
     position: dict[int, int] = {}

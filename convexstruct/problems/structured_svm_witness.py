@@ -1,0 +1,184 @@
+"""Dual witnesses of a structural SVM read, cleared of rounding, and summed up: see `convexstruct.problems.structured_svm`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+import networkx as nx
+import numpy as np
+from numpy.typing import NDArray
+
+from convexstruct.features.pairwise import PairwiseFeatures
+from convexstruct.solution import Point
+
+if TYPE_CHECKING:
+    from convexstruct.problems.structured_svm import StructuredSVM
+
+Vector = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+
+class Aggregate(NamedTuple):
+    """psi (d,) = sum alpha_i(y) e_i(y) df_i(y); loss = sum alpha_i(y) E_i(y)."""
+
+    psi: Vector
+    loss: float
+
+
+class Witness(NamedTuple):
+    """A dual point's arrays, by the names of the problem's docstring; absent ones are empty."""
+
+    labels: Labels
+    label_shares: Vector
+    gibbs: Vector
+    gibbs_loss: Vector
+    gibbs_shares: Vector
+    node_marginals: Vector
+    edge_marginals: Vector
+    marginal_shares: Vector
+
+
+def read_witness(problem: StructuredSVM, dual_point: Point) -> Witness:
+    """The arrays of a dual point, with their shapes checked.
+
+    Raises
+    ------
+    ValueError
+        If a key is unknown, a shape is wrong, a label out of range, or a kind does not fit the problem.
+    """
+    if not isinstance(dual_point, Mapping) or not set(dual_point) <= set(Witness._fields):
+        raise ValueError(f"dual_point must be a mapping with keys among {', '.join(sorted(Witness._fields))}")
+    features = problem.features
+    n, d, p, s = problem.n_examples, problem.dimension, features.n_nodes, features.n_labels
+    m, g = len(dual_point.get("labels", ())), len(dual_point.get("gibbs", ()))
+    with_marginals = "node_marginals" in dual_point
+    q = features.n_edges
+    shapes = {
+        "labels": (m, p), "label_shares": (m, n), "gibbs": (g, d), "gibbs_loss": (g,), "gibbs_shares": (g, n),
+        "node_marginals": (p, s) if with_marginals else (0, s),
+        "edge_marginals": (q, s, s) if with_marginals else (0, s, s), "marginal_shares": (n,),
+    }  # fmt: skip
+    arrays: dict[str, NDArray[np.float64]] = {}
+    for name, shape in shapes.items():
+        default = np.full(shape, 1.0 if with_marginals else 0.0) if name == "marginal_shares" else np.zeros(shape)
+        array = np.asarray(dual_point.get(name, default))
+        if array.shape != shape:
+            raise ValueError(f"dual_point[{name!r}] has shape {array.shape}, wanted {shape}")
+        arrays[name] = array if name == "labels" else array.astype(np.float64)
+    labels = arrays["labels"]
+    if m and not np.issubdtype(labels.dtype, np.integer):
+        raise ValueError(f"dual_point['labels'] holds {labels.dtype}, wanted whole numbers")
+    if m and (labels.min() < 0 or labels.max() >= s):
+        raise ValueError("dual_point['labels'] holds a label out of range")
+    if (g or with_marginals) and (problem.scaling != "margin" or problem.loss.zero_one):
+        kind = "gibbs" if g else "node_marginals"
+        raise ValueError(f"dual_point[{kind!r}] needs margin scaling and node losses, wanted 'labels' instead")
+    return Witness(**arrays)  # type: ignore[arg-type]
+
+
+def infeasibility(problem: StructuredSVM, dual_point: Point) -> float:
+    """How far the shares are from distributions; inf if something is not finite."""
+    witness = read_witness(problem, dual_point)
+    if not all(np.isfinite(array).all() for array in witness):
+        return np.inf
+    shares = [*witness.label_shares, *witness.gibbs_shares, witness.marginal_shares]
+    low = min(float(share.min()) for share in shares)
+    marginal = min(float(witness.node_marginals.min(initial=0.0)), float(witness.edge_marginals.min(initial=0.0)))
+    return float(max(0.0, -low, -marginal, np.sum(shares, axis=0).max() - 1.0))
+
+
+def aggregate(problem: StructuredSVM, dual_point: Point) -> Aggregate:
+    """(Psi, E) of a witness, its shares cleared of rounding."""
+    witness = read_witness(problem, dual_point)
+    features, ceiling = problem.features, problem.ceiling
+    shares = [np.maximum(part, 0.0) for part in (witness.label_shares, witness.gibbs_shares)]
+    marginal_share = np.maximum(witness.marginal_shares, 0.0)
+    total = shares[0].sum(axis=0) + shares[1].sum(axis=0) + marginal_share
+    clear = ceiling / np.maximum(total, 1.0)
+    used = np.zeros(problem.n_examples)
+    joint = np.zeros(problem.dimension)
+    loss = 0.0
+    for row, share in zip(witness.labels, shares[0] * clear):
+        if share.any():
+            row = row.astype(np.int64)  # labels may come in one byte each; indices computed from them need more
+            lost = problem.loss.of(row)
+            weight = share * lost if problem.scaling == "slack" else share
+            joint += features.joint(row, weight)
+            used += weight
+            loss += float(share @ lost)
+    for theta, b, share in zip(witness.gibbs, witness.gibbs_loss, shares[1] * clear):
+        if share.any():
+            node = features.node_scores(theta) + b * problem.loss.costs
+            sums = problem.oracle.sums(node, features.edge_scores(theta), share)
+            joint += features.adjoint(sums.node, sums.edge)
+            used += share
+            loss += float((sums.node * problem.loss.costs).sum())
+    if len(witness.node_marginals) and marginal_share.any():
+        share = marginal_share * clear
+        node, edge = consistent(features, witness.node_marginals, witness.edge_marginals)
+        node = node * share[features.example][:, None]
+        joint += features.adjoint(node, edge * share[features.edge_example][:, None, None])
+        used += share
+        loss += float((node * problem.loss.costs).sum())
+    return Aggregate(features.joint(features.truth, used) - joint, loss)
+
+
+def consistent(features: PairwiseFeatures, node: Vector, edge: Vector) -> tuple[Vector, Vector]:
+    """The marginals of the distribution that ``node`` and ``edge`` say on a forest, read from each root outwards:
+    P(root) from its node marginal, P(child | parent) from the edge's marginal (uniform where the parent's is 0).
+
+    Raises
+    ------
+    ValueError
+        If a graph has a cycle: there, marginals that agree locally need not belong to a distribution.
+    """
+    node, out = np.maximum(node, 0.0), np.empty_like(edge)
+    edge = np.maximum(edge, 0.0)
+    graph = nx.Graph()
+    graph.add_nodes_from(range(features.n_nodes))
+    graph.add_edges_from((int(u), int(v), {"at": e}) for e, (u, v) in enumerate(features.edges))
+    if not nx.is_forest(graph):
+        raise ValueError("dual_point['node_marginals'] needs graphs without cycles, wanted 'labels' instead")
+    size = features.n_labels
+    settled = np.empty_like(node)
+    levels = forest_levels(features)
+    roots = levels[0][0]
+    totals = node[roots].sum(axis=1, keepdims=True)
+    settled[roots] = np.where(totals > 0, node[roots] / np.where(totals > 0, totals, 1.0), 1.0 / size)
+    for children, parents, at, forward in levels[1:]:
+        tables = np.where(forward[:, None, None], edge[at], edge[at].transpose(0, 2, 1))  # parent, child
+        rows = tables.sum(axis=2, keepdims=True)
+        conditional = np.where(rows > 0, tables / np.where(rows > 0, rows, 1.0), 1.0 / size)
+        joint = settled[parents][:, :, None] * conditional
+        settled[children] = joint.sum(axis=1)
+        out[at] = np.where(forward[:, None, None], joint, joint.transpose(0, 2, 1))
+    return settled, out
+
+
+def forest_levels(features: PairwiseFeatures) -> list[tuple[NDArray[np.intp], ...]]:
+    """Nodes of a forest by distance from the first node of their tree: (children, parents, edges, whether the edge
+    runs from parent to child); the first entry holds the roots alone."""
+    neighbours: list[list[tuple[int, int, bool]]] = [[] for _ in range(features.n_nodes)]
+    for e, (u, v) in enumerate(features.edges):
+        neighbours[u].append((int(v), e, True))
+        neighbours[v].append((int(u), e, False))
+    seen = np.zeros(features.n_nodes, dtype=bool)
+    rank = np.zeros(features.n_nodes, dtype=np.intp)
+    found: list[list[tuple[int, int, int, bool]]] = [[]]
+    for root in range(features.n_nodes):
+        if seen[root]:
+            continue
+        seen[root] = True
+        found[0].append((root, -1, -1, True))
+        queue = [root]
+        for u in queue:
+            for v, e, forward in neighbours[u]:
+                if not seen[v]:
+                    seen[v] = True
+                    rank[v] = rank[u] + 1
+                    if len(found) <= rank[v]:
+                        found.append([])
+                    found[rank[v]].append((v, u, e, forward))
+                    queue.append(v)
+    return [tuple(np.array(column) for column in zip(*level)) for level in found]
