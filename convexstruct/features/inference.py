@@ -235,7 +235,7 @@ def tree_inference(features: PairwiseFeatures, limit: int = LIMIT) -> TreeInfere
         ends = local[first_edge[members[0]] : first_edge[members[0] + 1]]
         cards = [features.n_labels] * length
         tree = junction_tree(
-            features.graph(members[0]), cards, limit, f"the graph of example {members[0]} has a", ADVICE
+            features.graph(members[0]), cards, limit, f"the graph of example {members[0]}, triangulated, has a", ADVICE
         )
         nodes = features.node_start[examples][:, None] + np.arange(length)
         edges = first_edge[examples][:, None] + np.arange(len(ends))

@@ -11,8 +11,8 @@ where its ends agree, for z_e >= 0 and w_edge >= 0 of shape (E, S):
 
     ... + sum_e sum_k z_ek w_edge[k, y_u] [y_u = y_v].
 
-Nodes of all examples stand one after the other ("flat"): example i owns the flat nodes node_start[i] : node_start[i + 1],
-and edges name flat nodes. A labelling of all examples is one array (P,).
+Nodes of all examples stand one after the other ("flat"): example i owns the flat nodes from node_start[i] to
+node_start[i + 1], and edges name flat nodes. A labelling of all examples is one array (P,).
 """
 
 from __future__ import annotations

@@ -24,8 +24,8 @@ LIMIT = 300_000
 class EnumeratedPairwise:
     """All labellings, one a row: example after example, within one in colexicographic order.
 
-    joint : sparse (R, d), f(x_i, y). difference : sparse (R, d), df_i(y) = f(x_i, y_i) - f(x_i, y). loss : (R,), E_i(y).
-    example : (R,), non-decreasing. labels : R arrays (n_i,). truth : (N,), the row of each example's true labelling.
+    joint : sparse (R, d), f(x_i, y). difference : sparse (R, d), df_i(y) = f(x_i, y_i) - f(x_i, y).
+    loss : (R,), E_i(y). example : (R,), non-decreasing. labels : R arrays (n_i,). truth : (N,), the row of each example's true labelling.
     """
 
     joint: sp.csr_array
@@ -59,12 +59,15 @@ def enumerate_pairwise(features: PairwiseFeatures, loss: PairwiseLoss, limit: in
             f"the examples have {total} labellings, wanted at most {limit} to write out: use the formulation over "
             "marginals ('marginals'), or constraint generation ('n_slack_cuts')"
         )
-    rows, examples, losses, truth = [], [], [], []
+    rows: list[Labels] = []
+    examples: list[Index] = []
+    losses: list[Vector] = []
+    truth: list[int] = []
     for i, length in enumerate(features.lengths):
         every = labellings([features.n_labels] * int(length))
         nodes = slice(int(features.node_start[i]), int(features.node_start[i + 1]))
         true = features.truth[nodes]
-        truth.append(sum(map(len, examples)) + int(np.flatnonzero((every == true).all(axis=1))[0]))
+        truth.append(len(rows) + int(np.flatnonzero((every == true).all(axis=1))[0]))
         examples.append(np.full(len(every), i, dtype=np.intp))
         rows.extend(every)
         if loss.zero_one:

@@ -40,14 +40,15 @@ class PairwiseLoss:
             wrong = np.bincount(self.example, weights=labels != self.truth, minlength=self.n_examples)
             return np.asarray(wrong > 0, dtype=np.float64)
         each = self.costs[np.arange(len(labels)), labels]
-        return np.bincount(self.example, weights=each, minlength=self.n_examples)
+        return np.asarray(np.bincount(self.example, weights=each, minlength=self.n_examples), dtype=np.float64)
 
     @cached_property
     def most(self) -> Vector:
         """max_y E_i(y); shape (N,)."""
         if self.zero_one:
             return np.full(self.n_examples, 1.0 if self.costs.shape[1] > 1 else 0.0)
-        return np.bincount(self.example, weights=self.costs.max(axis=1), minlength=self.n_examples)
+        most = np.bincount(self.example, weights=self.costs.max(axis=1), minlength=self.n_examples)
+        return np.asarray(most, dtype=np.float64)
 
     @cached_property
     def unit(self) -> float:

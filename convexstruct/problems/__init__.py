@@ -6,5 +6,6 @@ See `convexstruct.certificates.Problem` for what each must offer.
 
 from convexstruct.problems.generative_margin import GenerativeMargin
 from convexstruct.problems.regularized_risk import RegularizedRisk
+from convexstruct.problems.structured_svm import StructuredSVM
 
-__all__ = ["GenerativeMargin", "RegularizedRisk"]
+__all__ = ["GenerativeMargin", "RegularizedRisk", "StructuredSVM"]

@@ -1,4 +1,4 @@
-"""Dual witnesses of a structural SVM read, cleared of rounding, and summed up: see `convexstruct.problems.structured_svm`."""
+"""Dual witnesses of `convexstruct.problems.structured_svm`: read, cleared of rounding, and summed up."""
 
 from __future__ import annotations
 
