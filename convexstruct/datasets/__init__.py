@@ -1,7 +1,8 @@
 """Seeded generators and loaders; every one returns plain arrays and graphs.
 
 Generated: `ring`, `hadamard`, `dense_margins`, `sparse_margins`. Real, read from the data root and checked: `protein`,
-`connect4`, `a9a`, `ocr_letters`; `available` says which are here, `fetch` gets those with a published address.
+`connect4`, `a9a`, `ocr_letters`, `scene`, `snakes`; `available` says which are here, `fetch` gets those with a
+published address.
 """
 
 from convexstruct.datasets.a9a import Incomes, a9a
@@ -12,6 +13,8 @@ from convexstruct.datasets.margins import BinarySet, dense_margins, sparse_margi
 from convexstruct.datasets.ocr_letters import Words, ocr_letters
 from convexstruct.datasets.protein import Proteins, protein
 from convexstruct.datasets.ring import EASY, HARD, Noise, Ring, ring
+from convexstruct.datasets.scene import Scenes, scene
+from convexstruct.datasets.snakes import Snakes, snakes
 from convexstruct.datasets.sources import SOURCES, available, data_root, fetch
 
 __all__ = [
@@ -25,6 +28,8 @@ __all__ = [
     "Positions",
     "Proteins",
     "Ring",
+    "Scenes",
+    "Snakes",
     "Words",
     "a9a",
     "available",
@@ -38,5 +43,7 @@ __all__ = [
     "ocr_letters",
     "protein",
     "ring",
+    "scene",
+    "snakes",
     "sparse_margins",
 ]

