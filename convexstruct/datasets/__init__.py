@@ -1,11 +1,12 @@
 """Seeded generators and loaders; every one returns plain arrays and graphs.
 
 Generated: `ring`, `hadamard`, `dense_margins`, `sparse_margins`. Real, read from the data root and checked: `protein`,
-`connect4`, `a9a`, `ocr_letters`, `scene`, `snakes`; `available` says which are here, `fetch` gets those with a
-published address.
+`connect4`, `a9a`, `ocr_letters`, `scene`, `snakes`, `conll2000`; `available` says which are here, `fetch` gets those
+with a published address.
 """
 
 from convexstruct.datasets.a9a import Incomes, a9a
+from convexstruct.datasets.conll2000 import Sentences, Token, conll2000
 from convexstruct.datasets.connect4 import Positions, connect4
 from convexstruct.datasets.hadamard import hadamard
 from convexstruct.datasets.labelled import LabelledGraphs, chain_edges, grid_edges
@@ -29,11 +30,14 @@ __all__ = [
     "Proteins",
     "Ring",
     "Scenes",
+    "Sentences",
     "Snakes",
+    "Token",
     "Words",
     "a9a",
     "available",
     "chain_edges",
+    "conll2000",
     "connect4",
     "data_root",
     "dense_margins",
