@@ -26,6 +26,7 @@ from convexstruct.junction_trees import JunctionTree
 
 Scores = NDArray[np.float64]
 Labels = NDArray[np.int64]
+Index = NDArray[np.intp]
 Factor = tuple[tuple[int, ...], Scores]
 
 
@@ -53,20 +54,25 @@ class TreeSums:
 
 def best(tree: JunctionTree, factors: Sequence[Factor], n: int) -> tuple[Scores, Labels]:
     """The greatest score (n,) and a labelling that attains it (n, n_variables), of each of ``n`` examples."""
-    tables, messages = _upward(tree, factors, n, _max)
+    tables, messages = upward(tree, factors, n, greatest)
     labels = np.empty((n, len(tree.cards)), dtype=np.int64)
     tied = np.zeros(n, dtype=bool)
     rows = np.arange(n)
     for c, (table, message) in enumerate(zip(tables, messages)):
-        at = _joint(labels, tree.separators[c], tree.cards)
+        at = joint(labels, tree.separators[c], tree.cards)
         here = table[rows, at]
         if not tree.reads_in_order:
             tied |= (here == message[rows, at][:, None]).sum(axis=1) > 1
-        _split(here.argmax(axis=1), tree.assigned[c], tree.cards, labels)
+        split(here.argmax(axis=1), tree.assigned[c], tree.cards, labels)
     scores = messages[0][:, 0]
     some = np.flatnonzero(tied)
     if len(some):
-        labels[some] = _smallest(tree, [(scope, _some(table, some)) for scope, table in factors], scores[some])
+
+        def reaches(fixed: list[Factor], rows: Index, _: Labels) -> NDArray[np.bool_]:
+            return np.asarray(upward(tree, fixed, len(rows), greatest)[1][0][:, 0] == scores[some[rows]])
+
+        tables = [(scope, take(table, some)) for scope, table in factors]
+        labels[some] = smallest(tree, tables, len(some), reaches)
     return scores, labels
 
 
@@ -80,7 +86,7 @@ def sum_product(tree: JunctionTree, factors: Sequence[Factor], n: int) -> TreeSu
     ValueError
         If every labelling of some example is forbidden.
     """
-    tables, messages = _upward(tree, factors, n, _logsumexp)
+    tables, messages = upward(tree, factors, n, _logsumexp)
     log_partition = messages[0][:, 0]
     if not np.isfinite(log_partition).all():
         k = int(np.flatnonzero(~np.isfinite(log_partition))[0])
@@ -102,16 +108,17 @@ def sum_product(tree: JunctionTree, factors: Sequence[Factor], n: int) -> TreeSu
 def sample(tree: JunctionTree, factors: Sequence[Factor], n: int, rng: np.random.Generator) -> Labels:
     """A labelling of each of ``n`` examples, with probability proportional to e^score: sums upwards, then each clique
     given its separator, by the Gumbel trick."""
-    tables, _ = _upward(tree, factors, n, _logsumexp)
+    tables, _ = upward(tree, factors, n, _logsumexp)
     labels = np.empty((n, len(tree.cards)), dtype=np.int64)
     for c, table in enumerate(tables):
-        here = table[np.arange(n), _joint(labels, tree.separators[c], tree.cards)]
+        here = table[np.arange(n), joint(labels, tree.separators[c], tree.cards)]
         here += rng.gumbel(size=here.shape)
-        _split(here.argmax(axis=1), tree.assigned[c], tree.cards, labels)
+        split(here.argmax(axis=1), tree.assigned[c], tree.cards, labels)
     return labels
 
 
-def _max(table: Scores) -> Scores:
+def greatest(table: Scores) -> Scores:
+    """max over what a clique assigns."""
     return np.asarray(table.max(axis=2))
 
 
@@ -122,14 +129,14 @@ def _logsumexp(table: Scores) -> Scores:
         return np.asarray(safe + np.log(np.exp(table - safe[:, :, None]).sum(axis=2)))
 
 
-def _upward(
+def upward(
     tree: JunctionTree, factors: Sequence[Factor], n: int, reduce: Callable[[Scores], Scores]
 ) -> tuple[list[Scores], list[Scores]]:
     """Each clique's table (n, separator, assigned) with all that hangs below it, and its message (n, separator)."""
     tables = [np.zeros((n, *(tree.cards[v] for v in clique))) for clique in tree.cliques]
     for scope, table in factors:
         c = tree.clique_of(scope)
-        tables[c] += _aligned(table, scope, tree.cliques[c])
+        tables[c] += aligned(table, scope, tree.cliques[c])
     messages: list[Scores] = [np.zeros((n, 1))] * tree.n_cliques
     shaped: list[Scores] = list(tables)
     for c in range(tree.n_cliques - 1, -1, -1):
@@ -139,18 +146,18 @@ def _upward(
             scope = tree.separators[c]
             message = messages[c].reshape(n, *(tree.cards[v] for v in scope))
             up = tree.parent[c]
-            tables[up] += _aligned(message, scope, tree.cliques[up])
+            tables[up] += aligned(message, scope, tree.cliques[up])
     return shaped, messages
 
 
-def _aligned(table: Scores, scope: tuple[int, ...], axes: tuple[int, ...]) -> Scores:
+def aligned(table: Scores, scope: tuple[int, ...], axes: tuple[int, ...]) -> Scores:
     """``table`` (n, scope ...) as it broadcasts against (n, axes ...)."""
     present = [v for v in axes if v in scope]
     moved = table.transpose(0, *(1 + scope.index(v) for v in present))
     return moved[(slice(None), *(slice(None) if v in scope else np.newaxis for v in axes))]
 
 
-def _joint(labels: Labels, scope: tuple[int, ...], cards: tuple[int, ...]) -> Labels:
+def joint(labels: Labels, scope: tuple[int, ...], cards: tuple[int, ...]) -> Labels:
     """The index of each example's labels of ``scope`` in a table of them; C order."""
     at = np.zeros(len(labels), dtype=np.int64)
     for v in scope:
@@ -159,32 +166,43 @@ def _joint(labels: Labels, scope: tuple[int, ...], cards: tuple[int, ...]) -> La
     return at
 
 
-def _split(at: NDArray[np.intp], scope: tuple[int, ...], cards: tuple[int, ...], labels: Labels) -> None:
-    """The inverse of `_joint`: write the labels of ``scope`` into ``labels``."""
+def split(at: NDArray[np.intp], scope: tuple[int, ...], cards: tuple[int, ...], labels: Labels) -> None:
+    """The inverse of `joint`: write the labels of ``scope`` into ``labels``."""
     for v in reversed(scope):
         at, labels[:, v] = np.divmod(at, cards[v])
 
 
-def _some(table: Scores, rows: NDArray[np.intp]) -> Scores:
+def take(table: Scores, rows: Index) -> Scores:
+    """Some examples of a factor's table."""
     return table if len(table) == 1 else table[rows]
 
 
-def _smallest(tree: JunctionTree, factors: list[Factor], scores: Scores) -> Labels:
-    """The colexicographically smallest labelling of score ``scores`` (n,): from the last variable to the first, the
-    smallest label with which the score is still reached."""
-    n = len(scores)
-    labels = np.zeros((n, len(tree.cards)), dtype=np.int64)
+def smallest(
+    tree: JunctionTree,
+    factors: Sequence[Factor],
+    n: int,
+    reaches: Callable[[list[Factor], Index, Labels], NDArray[np.bool_]],
+) -> Labels:
+    """The colexicographically smallest labelling (n, n_variables) of those wanted: from the last variable to the first,
+    the smallest label with which one is still there.
+
+    reaches : given factors that forbid all but what is fixed so far, the examples (r,) they stand for, and the labels
+        fixed (r, n_variables) (-1 where none is yet), whether each example still has a labelling that is wanted. Not
+        asked about the last label of a variable: one must be left.
+    """
+    labels = np.full((n, len(tree.cards)), -1, dtype=np.int64)
     fixed = list(factors)
     for v in reversed(range(len(tree.cards))):
-        open_rows = np.arange(n)
+        rows = np.arange(n)
         for label in range(tree.cards[v]):
-            labels[open_rows, v] = label
+            labels[rows, v] = label
+            if label == tree.cards[v] - 1:
+                break
             only = np.full((1, tree.cards[v]), -np.inf)
             only[0, label] = 0.0
-            tried = [((v,), only), *((scope, _some(table, open_rows)) for scope, table in fixed)]
-            reached = _upward(tree, tried, len(open_rows), _max)[1][0][:, 0]
-            open_rows = open_rows[reached != scores[open_rows]]
-            if not len(open_rows):
+            tried = [*((scope, take(table, rows)) for scope, table in fixed), ((v,), only)]
+            rows = rows[~reaches(tried, rows, labels[rows])]
+            if not len(rows):
                 break
         chosen = np.full((n, tree.cards[v]), -np.inf)
         chosen[np.arange(n), labels[:, v]] = 0.0
