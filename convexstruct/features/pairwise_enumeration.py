@@ -25,7 +25,8 @@ class EnumeratedPairwise:
     """All labellings, one a row: example after example, within one in colexicographic order.
 
     joint : sparse (R, d), f(x_i, y). difference : sparse (R, d), df_i(y) = f(x_i, y_i) - f(x_i, y).
-    loss : (R,), E_i(y). example : (R,), non-decreasing. labels : R arrays (n_i,). truth : (N,), the row of each example's true labelling.
+    loss : (R,), E_i(y). example : (R,), non-decreasing. labels : R arrays (n_i,).
+    truth : (N,), the row of each example's true labelling.
     """
 
     joint: sp.csr_array

@@ -46,7 +46,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from convexstruct.features.counts import example_weights
 from convexstruct.features.inference import Best, Inference, exact_inference
-from convexstruct.features.kernel import KernelFeatures, kernel_features
+from convexstruct.features.gram import GramFeatures, gram_features
 from convexstruct.features.pairwise import PairwiseFeatures, read_pairwise
 from convexstruct.features.pairwise_loss import PairwiseLoss, read_loss
 from convexstruct.problems.structured_svm_witness import Aggregate, aggregate, infeasibility
@@ -130,7 +130,7 @@ class StructuredSVM:
     weights: Vector
     scaling: Scaling = "margin"
     oracle: Inference = field(repr=False, kw_only=True)
-    kernel: KernelFeatures | None = field(default=None, repr=False, kw_only=True)
+    kernel: GramFeatures | None = field(default=None, repr=False, kw_only=True)
     family: ClassVar[str] = "structured_svm"
 
     @classmethod
@@ -176,7 +176,7 @@ class StructuredSVM:
         if kernel is not None:
             if node_features is not None:
                 raise ValueError("node_features and kernel are both given, wanted one of them")
-            mapped = kernel_features(kernel, int(sum(np.size(array) for array in labels)))
+            mapped = gram_features(kernel, int(sum(np.size(array) for array in labels)))
             node_features = mapped.features
         features = read_pairwise(node_features, labels, n_labels, edges, edge_features, associative)
         if scaling not in ("margin", "slack"):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from convexstruct.certificates import Problem
 from convexstruct.features.covariance import CountCovariance
-from convexstruct.problems import GenerativeMargin
+from convexstruct.problems import GenerativeMargin, StructuredSVM
 from convexstruct.solvers.bundle import ProximalBundle
 from convexstruct.solvers.driver import Iterate, Solver, solve
 from convexstruct.solvers.entropic_proximal import EntropicProximal
 from convexstruct.solvers.maximum_likelihood import MaximumLikelihood
 from convexstruct.solvers.proximal_rsd import ProximalRSD
+from convexstruct.solvers.tempered_pools import TemperedPools
 from convexstruct.solvers.working_sets import CoordinateWorkingSets, OnlineWorkingSets
 from convexstruct.tolerances import Profile
 
@@ -22,6 +23,7 @@ __all__ = [
     "ProximalBundle",
     "ProximalRSD",
     "Solver",
+    "TemperedPools",
     "choose",
     "solve",
 ]
@@ -45,4 +47,6 @@ def choose(problem: Problem, wanted: Profile) -> tuple[Solver, str]:
         if kind == "listing":
             return ProximalBundle(), "many examples with few labellings each: one oracle call a round is cheapest"
         return EntropicProximal(newton=0), "no exact covariance: entropic stages in a diagonal metric"
+    if isinstance(problem, StructuredSVM):
+        return TemperedPools(), "smoothing to three digits, then exact pools of labellings"
     raise ValueError(f"no solver is known for the family {problem.family!r}; pass solver=")

@@ -19,7 +19,7 @@ Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class KernelFeatures:
+class GramFeatures:
     """features (P, r) with features features' = K, and what maps new inputs to the same space, (P, r)."""
 
     features: Vector
@@ -39,7 +39,7 @@ class KernelFeatures:
         return np.asarray(values @ self.inverse)
 
 
-def kernel_features(kernel: Any, n: int) -> KernelFeatures:
+def gram_features(kernel: Any, n: int) -> GramFeatures:
     """Factor a Gram matrix.
 
     Raises
@@ -62,4 +62,4 @@ def kernel_features(kernel: Any, n: int) -> KernelFeatures:
     if not kept.any():
         raise ValueError("kernel is zero, wanted at least one positive eigenvalue")
     root = np.sqrt(values[kept])
-    return KernelFeatures(np.ascontiguousarray(vectors[:, kept] * root), np.ascontiguousarray(vectors[:, kept] / root))
+    return GramFeatures(np.ascontiguousarray(vectors[:, kept] * root), np.ascontiguousarray(vectors[:, kept] / root))
