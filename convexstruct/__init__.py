@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from convexstruct import datasets
 from convexstruct.certificates import Certificate, certify
-from convexstruct.problems import GenerativeMargin, RegularizedRisk, StructuredSVM
+from convexstruct.problems import GaussianProcessSequences, GenerativeMargin, RegularizedRisk, StructuredSVM
 from convexstruct.solution import Solution, Status, Trace
 from convexstruct.solvers import solve
 from convexstruct.tolerances import HIGH, LOW, MID, Profile
@@ -32,6 +32,7 @@ __all__ = [
     "LOW",
     "MID",
     "Certificate",
+    "GaussianProcessSequences",
     "GenerativeMargin",
     "Profile",
     "RegularizedRisk",

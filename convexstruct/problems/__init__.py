@@ -4,8 +4,9 @@ Every problem is a minimisation and a frozen dataclass. It validates once, at th
 See `convexstruct.certificates.Problem` for what each must offer.
 """
 
+from convexstruct.problems.gaussian_process import GaussianProcessSequences
 from convexstruct.problems.generative_margin import GenerativeMargin
 from convexstruct.problems.regularized_risk import RegularizedRisk
 from convexstruct.problems.structured_svm import StructuredSVM
 
-__all__ = ["GenerativeMargin", "RegularizedRisk", "StructuredSVM"]
+__all__ = ["GaussianProcessSequences", "GenerativeMargin", "RegularizedRisk", "StructuredSVM"]

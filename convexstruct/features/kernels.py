@@ -1,0 +1,211 @@
+r"""Kernels as Gram matrices: k at all pairs of distinct inputs, computed once.
+
+    rbf          k(x, y) = exp(-gamma |x - y|^2)
+    linear       k(x, y) = gamma x'y + offset
+    polynomial   k(x, y) = (gamma x'y + offset)^degree
+
+With gamma > 0, offset >= 0 and a whole degree >= 1 each is positive semidefinite by construction. A Gram matrix handed
+in by a user is not, and is checked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from convexstruct.tolerances import ROUNDING
+
+Vector = NDArray[np.float64]
+
+#: The kernels by name, and the parameters that each takes.
+PARAMETERS: Mapping[str, tuple[str, ...]] = {
+    "rbf": ("gamma",),
+    "linear": ("gamma", "offset"),
+    "polynomial": ("gamma", "offset", "degree"),
+}
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel by name: "rbf", "linear" or "polynomial".
+
+    gamma : scale of x'y, or of the squared distance; positive. offset : added to gamma x'y; at least 0.
+    degree : of the polynomial; a whole number of at least 1.
+    """
+
+    name: str
+    gamma: float = 1.0
+    offset: float = 0.0
+    degree: int = 2
+
+    def __post_init__(self) -> None:
+        if self.name not in PARAMETERS:
+            raise ValueError(f"kernel is {self.name!r}, wanted one of {', '.join(PARAMETERS)}")
+        for name, least in (("gamma", "above"), ("offset", "at least")):
+            value = getattr(self, name)
+            number = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+            if not number or value < 0 or (least == "above" and value == 0):
+                raise ValueError(f"kernel parameter {name} is {value!r}, wanted a number {least} 0")
+            object.__setattr__(self, name, float(value))
+        if isinstance(self.degree, bool) or not isinstance(self.degree, (int, np.integer)) or self.degree < 1:
+            raise ValueError(f"kernel parameter degree is {self.degree!r}, wanted a whole number of at least 1")
+
+    @classmethod
+    def read(cls, kernel: Any) -> Kernel:
+        """Read "rbf", ("rbf", {"gamma": 0.5}), or a `Kernel`.
+
+        Raises
+        ------
+        ValueError
+            If it is none of these, or a parameter is unknown or out of range.
+        """
+        if isinstance(kernel, Kernel):
+            return kernel
+        name, given = (kernel, {}) if isinstance(kernel, str) else _pair(kernel)
+        if name not in PARAMETERS:
+            raise ValueError(f"kernel is {name!r}, wanted one of {', '.join(PARAMETERS)}")
+        unknown = sorted(set(given) - set(PARAMETERS[name]))
+        if unknown:
+            raise ValueError(f"kernel {name} has the parameter {unknown[0]!r}, wanted {' or '.join(PARAMETERS[name])}")
+        return cls(name, **given)
+
+    def __call__(self, x: Vector, y: Vector) -> Vector:
+        """k at all pairs; x (n, d), y (m, d), result (n, m)."""
+        table = x @ y.T
+        if self.name == "rbf":
+            table *= 2.0
+            table -= np.einsum("ij,ij->i", x, x)[:, None]
+            table -= np.einsum("ij,ij->i", y, y)
+            np.minimum(table, 0.0, out=table)  # minus the squared distance, cleared of rounding
+            table *= self.gamma
+            return np.asarray(np.exp(table, out=table))
+        table *= self.gamma
+        table += self.offset
+        return np.asarray(table**self.degree if self.name == "polynomial" else table)
+
+
+@dataclass(frozen=True, eq=False)
+class Gram:
+    """A Gram matrix over D distinct inputs.
+
+    Attributes
+    ----------
+    matrix : (D, D), symmetric and positive semidefinite. One handed in is checked up to rounding (eigenvalues down to
+        -1e-9 of the largest row sum pass); it is used as it is, not repaired.
+    kernel : the kernel it was computed from, or None. Then it is positive semidefinite by construction, unchecked.
+    inputs : (D, d) the inputs, with ``kernel``: so that k can be evaluated against new ones.
+    """
+
+    matrix: Vector
+    kernel: Kernel | None = None
+    inputs: Vector | None = None
+
+    def __post_init__(self) -> None:
+        matrix = np.asarray(self.matrix)
+        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:
+            raise ValueError(f"gram has shape {matrix.shape}, wanted a square matrix")
+        if not (np.issubdtype(matrix.dtype, np.number) and np.isrealobj(matrix)):
+            raise ValueError(f"gram holds {matrix.dtype}, wanted real numbers")
+        matrix = np.asarray(matrix, dtype=np.float64)
+        if not np.isfinite(matrix).all():
+            raise ValueError("gram contains NaN or infinity, wanted finite numbers")
+        if self.kernel is None:
+            matrix = _positive_semidefinite(matrix)
+        object.__setattr__(self, "matrix", matrix)
+
+    @classmethod
+    def of(cls, kernel: Kernel, inputs: Vector) -> Gram:
+        """k at all pairs of ``inputs`` (D, d)."""
+        matrix = kernel(inputs, inputs)
+        if kernel.name == "rbf":
+            np.fill_diagonal(matrix, 1.0)
+        return cls(matrix, kernel, inputs)
+
+    @property
+    def size(self) -> int:
+        return len(self.matrix)
+
+    def factor(self) -> Vector:
+        """L (D, r) with L L' = matrix, r its rank: columns of the eigenvectors; what is negative by rounding is 0."""
+        values, vectors = scipy.linalg.eigh(self.matrix)
+        kept = values > len(values) * np.finfo(float).eps * max(float(values[-1]), 0.0)
+        return np.asarray(vectors[:, kept] * np.sqrt(values[kept]))
+
+    def against(self, inputs: list[Vector]) -> Vector:
+        """k of new inputs against those of the matrix, (n, D): computed, or where there is no kernel, handed in.
+
+        Raises
+        ------
+        ValueError
+            If the inputs have not as many columns as those of the matrix (without a kernel: as the matrix).
+        """
+        known = self.size if self.kernel is None or self.inputs is None else self.inputs.shape[1]
+        rows = np.concatenate(inputs)
+        if rows.shape[1] != known:
+            wanted = "k against each input of the gram matrix" if self.kernel is None else "as many as in training"
+            raise ValueError(f"inputs have {rows.shape[1]} columns, wanted {known}: {wanted}")
+        return rows if self.kernel is None or self.inputs is None else self.kernel(rows, self.inputs)
+
+
+def read_inputs(inputs: Any) -> list[Vector]:
+    """A list of inputs as float arrays (length, d); a flat sequence is one feature a position.
+
+    Raises
+    ------
+    ValueError
+        If there is no sequence, one is empty, is no table of finite numbers, or has another number of columns.
+    """
+    arrays: list[NDArray[Any]] = []
+    for i, sequence in enumerate(inputs):
+        try:
+            array = np.asarray(sequence)
+        except ValueError:  # rows of unequal lengths
+            raise ValueError(f"inputs[{i}] is no table of numbers, wanted one row a position") from None
+        arrays.append(array[:, None] if array.ndim == 1 else array)
+    if not arrays:
+        raise ValueError("inputs is empty, wanted at least one sequence")
+    for i, array in enumerate(arrays):
+        if array.ndim != 2 or array.size == 0:
+            raise ValueError(f"inputs[{i}] has shape {array.shape}, wanted one row a position, of at least one number")
+        if not (np.issubdtype(array.dtype, np.number) or array.dtype == np.bool_) or np.iscomplexobj(array):
+            raise ValueError(f"inputs[{i}] holds {array.dtype}, wanted real numbers")
+        if not np.isfinite(array).all():
+            raise ValueError(f"inputs[{i}] contains NaN or infinity, wanted finite numbers")
+        if array.shape[1] != arrays[0].shape[1]:
+            raise ValueError(f"inputs[{i}] has {array.shape[1]} columns, inputs[0] has {arrays[0].shape[1]}")
+    return [array.astype(np.float64) for array in arrays]
+
+
+def _positive_semidefinite(matrix: Vector) -> Vector:
+    """The matrix made exactly symmetric, or one sentence that says why it is no Gram matrix."""
+    scale = float(np.abs(matrix).sum(axis=1).max())
+    apart = float(np.abs(matrix - matrix.T).max())
+    if apart > ROUNDING * scale:
+        raise ValueError(f"gram is not symmetric, entries differ by {apart:.3g}, wanted a symmetric matrix")
+    matrix = 0.5 * (matrix + matrix.T)
+    if scale == 0.0:
+        return matrix
+    shifted = matrix.copy()
+    shifted[np.diag_indices_from(shifted)] += ROUNDING * scale
+    try:
+        scipy.linalg.cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
+    except scipy.linalg.LinAlgError:
+        smallest = float(scipy.linalg.eigvalsh(matrix, subset_by_index=[0, 0])[0])
+        raise ValueError(
+            f"gram has the eigenvalue {smallest:.6g}, wanted a positive semidefinite matrix (up to rounding)"
+        ) from None
+    return matrix
+
+
+def _pair(kernel: Any) -> tuple[Any, Mapping[str, Any]]:
+    shaped = isinstance(kernel, (tuple, list)) and len(kernel) == 2
+    if not shaped or not isinstance(kernel[0], str) or not isinstance(kernel[1], Mapping):
+        raise ValueError(f"kernel is {kernel!r}, wanted a name or a pair of a name and its parameters")
+    return kernel[0], kernel[1]

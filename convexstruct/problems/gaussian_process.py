@@ -1,0 +1,347 @@
+r"""Gaussian process sequence labelling, the kernel CRF: (32) of paper 2, appendix E.2 (Altun, Hofmann and Smola 2004).
+
+A function of the cliques of a chain is drawn from a Gaussian process. With t(p, s) the score of label s at position p
+and t(s', s) the score of a transition, stationary, the minimisation is over one coefficient u for each score:
+
+    P(u) = lam/2 u'Ku - <z, Ku> + sum_i ln sum_y exp <z_y, Ku>,      t = K u                              (32)
+
+    K((p, s), (q, r)) = [s = r] k(x_p, x_q),     K((s', s), (r', r)) = eta [s' = r'] [s = r],    0 between the two,
+
+z_y counts what labelling y of sequence i uses, z is the sum of that over the true labellings, and lam = 1 in the paper.
+K is never inverted: in t the first term is lam/2 t'K^{-1}t, which says the same only if K has an inverse.
+
+(The scan lost (32); it is restored from its description and from Altun, Hofmann and Smola. The kernel is the sum of one
+over observations and one over transitions; "stationary" means that both forget the position.)
+
+**Distinct inputs.** Positions whose inputs are equal have equal scores, so u holds one row for each of the D distinct
+inputs: u = (A, B), A (D, S) and B (S, S), and t = (G A, eta B) with the Gram matrix G (D, D).
+
+**Dual.** ln sum_y e^<z_y, t> is the greatest value of <m, t> + H(m) over distributions of y with mean m = E z_y, and on
+a chain H is a function of the edge marginals alone. Swapping min and max, u = (z - m) / lam, and
+
+    D(m) = sum_i H(m_i) - (z - m)'K(z - m) / (2 lam),     m_i in the marginal polytope of chain i,
+
+which is a lower bound at every such m, because lam/2 |u - (z - m) / lam|_K^2 >= 0. m in the interior of the polytope is
+what some Gibbs distribution has: so a dual point is a vector u' {"u": (n,)}, m its Gibbs marginals at t' = K u', which
+the problem computes by forward-backward, and H(m) = sum_i ln Z_i - <m, t'>. No u' is infeasible. For u' = u
+
+    P(u) - D(m(u)) = |lam u - (z - m(u))|_K^2 / (2 lam) = |grad|_K^2 / (2 lam),
+
+lam u - (z - m) being the gradient of P in the inner product u'Kv: the certified gap is a norm of the gradient.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from convexstruct.features.kernels import Gram, Kernel, read_inputs
+from convexstruct.graphs import Chains, Index, as_sequences, chains
+from convexstruct.oracles.chain import sum_product, viterbi
+from convexstruct.solution import Point
+
+Vector = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """P at u and what it was made of.
+
+    value : P(u). scores (n,) : t = K u. mean (n,) : m(u) = sum_i E z_y. gradient (n,) : lam u - (z - m), that of P in
+    the inner product u'Kv; the gradient in u is K times it. gap : P(u) - D(m(u)).
+    """
+
+    value: float
+    scores: Vector
+    mean: Vector
+    gradient: Vector
+    gap: float
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianProcessSequences:
+    """Problem (32): sequences of inputs with labels, a kernel, and the weights of its two parts.
+
+    Attributes
+    ----------
+    gram : k at the D distinct inputs.
+    places : (P,) the distinct input of each position, sequence after sequence.
+    labels : (P,) the true label of each position, 0 .. S - 1.
+    lengths : (N,) positions of each sequence.
+    n_labels : S.
+    eta : variance of each transition's score; at least 0, and 0 leaves transitions out.
+    lam : weight of the prior, 1 in the paper; dividing k and eta by it is the same.
+    """
+
+    gram: Gram
+    places: Index
+    labels: Labels
+    lengths: Index
+    n_labels: int
+    eta: float = 1.0
+    lam: float = 1.0
+    family: ClassVar[str] = "gaussian_process"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.gram, Gram):
+            object.__setattr__(self, "gram", Gram(self.gram))
+        n = self.n_labels
+        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
+            raise ValueError(f"n_labels is {n!r}, wanted a whole number of at least 1")
+        flat, _ = as_sequences("labels", [self.labels], int(n))
+        object.__setattr__(self, "labels", flat)
+        places, _ = as_sequences("places", [self.places], self.gram.size)
+        object.__setattr__(self, "places", places.astype(np.intp))
+        object.__setattr__(self, "lengths", chains(self.lengths).lengths)
+        total = int(self.lengths.sum())
+        for name, found in (("labels", len(flat)), ("places", len(places))):
+            if found != total:
+                raise ValueError(f"{name} has {found} entries, the sequences have {total} positions")
+        for name, least in (("eta", "at least 0"), ("lam", "above 0")):
+            value = getattr(self, name)
+            number = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+            if not number or value < 0 or (name == "lam" and value == 0):
+                raise ValueError(f"{name} is {value!r}, wanted a number {least}")
+            object.__setattr__(self, name, float(value))
+
+    @classmethod
+    def read(
+        cls,
+        inputs: Sequence[ArrayLike],
+        labels: Sequence[ArrayLike],
+        n_labels: int,
+        *,
+        kernel: Kernel | str | tuple[str, Mapping[str, Any]] = "rbf",
+        eta: float = 1.0,
+        lam: float = 1.0,
+    ) -> GaussianProcessSequences:
+        """Sequences of inputs (length, d) and of labels (length,), and a kernel by name.
+
+        ``kernel`` is "rbf", "linear", "polynomial", or a pair of a name and its parameters
+        (`convexstruct.features.kernels`). Equal inputs are stored once.
+
+        Raises
+        ------
+        ValueError
+            If an argument makes no sense: shapes, lengths, NaN or infinity, labels out of range, an unknown kernel.
+        """
+        chosen = Kernel.read(kernel)
+        tables = read_inputs(inputs)
+        flat, lengths = _read_labels(labels, n_labels)
+        _same_lengths(np.array([len(table) for table in tables]), lengths, "inputs")
+        distinct, places = np.unique(np.concatenate(tables), axis=0, return_inverse=True)
+        return cls(Gram.of(chosen, distinct), places.reshape(-1), flat, lengths, n_labels, eta, lam)
+
+    @classmethod
+    def from_gram(
+        cls,
+        gram: ArrayLike | Gram,
+        labels: Sequence[ArrayLike],
+        n_labels: int,
+        *,
+        places: Sequence[ArrayLike] | None = None,
+        eta: float = 1.0,
+        lam: float = 1.0,
+    ) -> GaussianProcessSequences:
+        """A Gram matrix over all positions, sequence after sequence, or over distinct inputs with their ``places``.
+
+        ``places`` holds for each sequence the rows of ``gram`` that its positions use.
+
+        Raises
+        ------
+        ValueError
+            If ``gram`` is not square, symmetric and positive semidefinite, or does not fit the sequences.
+        """
+        checked = gram if isinstance(gram, Gram) else Gram(np.asarray(gram))
+        flat, lengths = _read_labels(labels, n_labels)
+        if places is None:
+            if checked.size != len(flat):
+                raise ValueError(f"gram is {checked.size} x {checked.size}, the sequences have {len(flat)} positions")
+            rows = np.arange(len(flat))
+        else:
+            rows, sizes = as_sequences("places", places, checked.size)
+            _same_lengths(sizes, lengths, "places")
+        return cls(checked, rows.astype(np.intp), flat, lengths, n_labels, eta, lam)
+
+    # -- the parts of the problem ------------------------------------------------------------------------------------
+
+    @cached_property
+    def chains(self) -> Chains:
+        return chains(self.lengths)
+
+    @property
+    def n_inputs(self) -> int:
+        """D, the number of distinct inputs."""
+        return self.gram.size
+
+    @property
+    def dimension(self) -> int:
+        """n = D S + S^2, the length of u."""
+        return (self.n_inputs + self.n_labels) * self.n_labels
+
+    def split(self, u: Vector) -> tuple[Vector, Vector]:
+        """Views of a vector (n,) as labels (D, S) and transitions [previous, current] (S, S)."""
+        cut = self.n_inputs * self.n_labels
+        return u[:cut].reshape(-1, self.n_labels), u[cut:].reshape(self.n_labels, self.n_labels)
+
+    @cached_property
+    def packed_places(self) -> Index:
+        """The distinct input of each packed position; shape (P,)."""
+        return np.asarray(self.places[self.chains.packed])
+
+    @cached_property
+    def _sums(self) -> sp.csr_array:
+        """(D, P), sums packed positions by their input."""
+        n = len(self.places)
+        entries = (np.ones(n), (self.packed_places, np.arange(n)))
+        return sp.csr_array(sp.coo_array(entries, shape=(self.n_inputs, n)))
+
+    @cached_property
+    def truth(self) -> Vector:
+        """z (n,): how often each input has each label, and each transition occurs, in the true labellings."""
+        z = np.zeros(self.dimension)
+        label, transition = self.split(z)
+        np.add.at(label, (self.places, self.labels), 1.0)
+        packed = self.labels[self.chains.packed]
+        np.add.at(transition, (packed[self.chains.previous], packed[self.chains.later]), 1.0)
+        return z
+
+    def multiply(self, u: Vector) -> Vector:
+        """K u (n,): one product with the Gram matrix."""
+        label, transition = self.split(u)
+        return np.concatenate(((self.gram.matrix @ label).ravel(), self.eta * transition.ravel()))
+
+    def log_partition(self, scores: Vector) -> tuple[float, Vector]:
+        """(sum_i ln sum_y exp <z_y, t>, m = sum_i E z_y) at scores t (n,), by forward-backward; no product with K."""
+        label, transition = self.split(scores)
+        sums = sum_product(self.chains, label[self.packed_places], np.ascontiguousarray(transition))
+        mean = np.concatenate(((self._sums @ sums.node).ravel(), sums.edge.ravel()))
+        return float(sums.log_partition.sum()), mean
+
+    # -- primal --------------------------------------------------------------------------------------------------------
+
+    def evaluate(self, u: Vector) -> Evaluation:
+        """P(u), its gradient and its certified gap: two products with the Gram matrix and one forward-backward."""
+        scores = self.multiply(u)
+        log_partition, mean = self.log_partition(scores)
+        value = float(0.5 * self.lam * (u @ scores) - self.truth @ scores + log_partition)
+        gradient = self.lam * u - (self.truth - mean)
+        gap = float(gradient @ self.multiply(gradient)) / (2.0 * self.lam)
+        return Evaluation(value, scores, mean, gradient, max(gap, 0.0))
+
+    def as_point(self, value: Any) -> Point:
+        """Read u: an array (n,), or a mapping with "u", or with "label" (D, S) and "transition" (S, S)."""
+        if isinstance(value, Mapping):
+            if "u" in value:
+                value = value["u"]
+            elif set(value) == {"label", "transition"}:
+                value = np.concatenate(
+                    [np.asarray(value[name], dtype=float).ravel() for name in ("label", "transition")]
+                )
+            else:
+                raise ValueError(
+                    f"point has the keys {sorted(map(str, value))}, wanted 'u', or 'label' and 'transition'"
+                )
+        try:
+            u = np.asarray(value, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(f"point is a {type(value).__name__}, wanted u of shape ({self.dimension},)") from None
+        if u.shape != (self.dimension,):
+            raise ValueError(f"u has shape {u.shape}, wanted ({self.dimension},)")
+        return {"u": u}
+
+    def primal(self, point: Point) -> float:
+        """(32) at u; inf where it is undefined."""
+        u = point["u"]
+        if not np.isfinite(u).all():
+            return np.inf
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = self.multiply(u)
+            if not np.isfinite(scores).all():
+                return np.inf
+            value = float(0.5 * self.lam * (u @ scores) - self.truth @ scores + self.log_partition(scores)[0])
+        return np.inf if np.isnan(value) else value
+
+    def repair(self, point: Point) -> Point:
+        return point
+
+    def residuals(self, point: Point) -> Mapping[str, float]:
+        """None: (32) has no constraints."""
+        return {}
+
+    # -- dual ----------------------------------------------------------------------------------------------------------
+
+    def dual_value(self, mean: Vector, entropy: float) -> float:
+        """D(m) = sum_i H(m_i) - (z - m)'K(z - m) / (2 lam) for m (n,) and its entropy, in nats."""
+        rest = self.truth - mean
+        return entropy - max(float(rest @ self.multiply(rest)), 0.0) / (2.0 * self.lam)
+
+    def dual(self, dual_point: Point) -> float:
+        """A valid lower bound: D at the Gibbs marginals of t' = K u'; -inf where u' or t' is not finite."""
+        u = self._read_dual(dual_point)
+        if not np.isfinite(u).all():
+            return -np.inf
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = self.multiply(u)
+            if not np.isfinite(scores).all():
+                return -np.inf
+            log_partition, mean = self.log_partition(scores)
+            value = self.dual_value(mean, float(log_partition - mean @ scores))
+        return -np.inf if np.isnan(value) else value
+
+    def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
+        """None: Gibbs marginals lie in the marginal polytope whatever u' is."""
+        self._read_dual(dual_point)
+        return {}
+
+    def _read_dual(self, dual_point: Point) -> Vector:
+        if "u" not in dual_point:
+            raise ValueError(f"dual point has the keys {sorted(map(str, dual_point))}, wanted 'u'")
+        return self.as_point({"u": dual_point["u"]})["u"]
+
+    # -- what is learnt ------------------------------------------------------------------------------------------------
+
+    def predict(self, u: Vector, inputs: Sequence[ArrayLike] | None = None) -> list[Labels]:
+        """The best labelling of each sequence under the scores that u gives, argmax_y <z_y, t>.
+
+        ``inputs`` are new sequences: rows of features if the kernel is known, else rows of k against the D inputs;
+        default: the sequences of the problem.
+
+        Raises
+        ------
+        ValueError
+            If ``inputs`` are no tables of finite numbers with the right number of columns.
+        """
+        label, transition = self.split(self.as_point(u)["u"])
+        edge = self.eta * transition
+        if inputs is None:
+            node, laid = (self.gram.matrix @ label)[self.packed_places], self.chains
+        else:
+            tables = read_inputs(inputs)
+            laid = chains([len(table) for table in tables])
+            node = (self.gram.against(tables) @ label)[laid.packed]
+        return [np.asarray(part) for part in laid.split(viterbi(laid, node, edge)[1][laid.flat])]
+
+
+def _read_labels(labels: Sequence[ArrayLike], n_labels: int) -> tuple[Labels, Index]:
+    if isinstance(n_labels, bool) or not isinstance(n_labels, (int, np.integer)) or n_labels < 1:
+        raise ValueError(f"n_labels is {n_labels!r}, wanted a whole number of at least 1")
+    return as_sequences("labels", labels, int(n_labels))
+
+
+def _same_lengths(found: Index, lengths: Index, name: str) -> None:
+    if len(found) != len(lengths):
+        raise ValueError(f"{name} holds {len(found)} sequences, labels holds {len(lengths)}")
+    apart = np.flatnonzero(found != lengths)
+    if len(apart):
+        i = int(apart[0])
+        raise ValueError(f"{name}[{i}] has {found[i]} positions, labels[{i}] has {lengths[i]}")
