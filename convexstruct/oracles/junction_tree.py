@@ -71,8 +71,7 @@ def best(tree: JunctionTree, factors: Sequence[Factor], n: int) -> tuple[Scores,
         def reaches(fixed: list[Factor], rows: Index, _: Labels) -> NDArray[np.bool_]:
             return np.asarray(upward(tree, fixed, len(rows), greatest)[1][0][:, 0] == scores[some[rows]])
 
-        tables = [(scope, take(table, some)) for scope, table in factors]
-        labels[some] = smallest(tree, tables, len(some), reaches)
+        labels[some] = smallest(tree, [(scope, take(table, some)) for scope, table in factors], len(some), reaches)
     return scores, labels
 
 

@@ -166,7 +166,7 @@ def _max_product(message: Scores, edge: Scores) -> Scores:
     for i in range(1, len(flat)):
         np.add(flat[i], edge[i][:, None], out=term)
         np.maximum(best, term, out=best)
-    return best.reshape(message.shape)
+    return np.asarray(best.reshape(message.shape))
 
 
 def _shifted(scores: Scores, steps: Labels, most: int) -> Scores:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from convexstruct.graphs import chains
 from convexstruct.junction_trees import junction_tree
 from convexstruct.oracles import enumeration, loss_counter
+from convexstruct.oracles.junction_tree import Factor
 from convexstruct.oracles.loss_counter import LossTable, by_loss, by_loss_on_tree, zero_one, zero_one_on_tree
 from convexstruct.tolerances import ROUNDING
 from tests.oracles.test_chain import Batch, batches
@@ -150,7 +151,7 @@ def test_a_chain_and_its_junction_tree_agree() -> None:
     layout = chains([6])
     node, edge = rng.normal(size=(6, 3)), rng.normal(size=(3, 3))
     steps = rng.integers(0, 3, size=(6, 3))
-    factors: list[loss_counter.Factor] = [((t,), node[None, t]) for t in range(6)]
+    factors: list[Factor] = [((t,), node[None, t]) for t in range(6)]
     factors += [((t - 1, t), edge[None]) for t in range(1, 6)]
     tree = junction_tree(nx.path_graph(6), [3] * 6)
     on_chain, on_tree = by_loss(layout, node, edge, steps), by_loss_on_tree(tree, factors, 1, steps[None])
@@ -166,7 +167,7 @@ def test_blocks_and_messages_computed_again_leave_no_seam(monkeypatch: pytest.Mo
     steps = rng.integers(0, 3, size=node.shape)
     totals = np.arange(40)
     tree = junction_tree(graph_of(4, [(0, 1), (1, 2), (1, 3)]), [3] * 4)
-    factors: list[loss_counter.Factor] = [((v,), rng.normal(size=(40, 3))) for v in range(4)]
+    factors: list[Factor] = [((v,), rng.normal(size=(40, 3))) for v in range(4)]
     tree_steps = rng.integers(0, 3, size=(1, 4, 3))
     whole, whole_tree = by_loss(layout, node, edge, steps), by_loss_on_tree(tree, factors, 40, tree_steps)
     totals, tree_totals = whole.scores.argmax(axis=1), whole_tree.scores.argmax(axis=1)
