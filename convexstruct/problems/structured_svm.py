@@ -45,8 +45,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from convexstruct.features.counts import example_weights
-from convexstruct.features.inference import Best, Inference, exact_inference
 from convexstruct.features.gram import GramFeatures, gram_features
+from convexstruct.features.inference import Best, Inference, exact_inference
 from convexstruct.features.pairwise import PairwiseFeatures, read_pairwise
 from convexstruct.features.pairwise_loss import PairwiseLoss, read_loss
 from convexstruct.problems.structured_svm_witness import Aggregate, aggregate, infeasibility

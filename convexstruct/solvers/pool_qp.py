@@ -13,7 +13,7 @@ predictor and corrector. The dual value sum b_j alpha_j - 1/(2 lam) |(A'alpha)_+
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,8 @@ Index = NDArray[np.intp]
 STEPS = 80
 #: Columns whose share of the matrix is below this, relative to lam, are left out of it.
 NEGLIGIBLE = 1e-8
+#: Steps without progress after which rounding has the last word.
+PATIENCE = 8
 #: Share of the way to the boundary that a step goes at most.
 INSIDE = 0.995
 
@@ -58,56 +60,112 @@ class PoolSolution:
     steps: int
 
 
-class _System:
-    """The matrix lam I + B'B + diag(extra), factored in the smaller of its two forms."""
+@dataclass
+class _State:
+    """An interior point: w, xi_i, slacks s_j > 0, multipliers alpha_j > 0, and z_k > 0 of the entries w_k >= 0."""
 
-    def __init__(self, columns: PoolColumns, weight: Vector, lam: float, extra: Vector | None, start: Index) -> None:
-        self.columns, self.lam = columns, lam
-        owner, a = columns.owner, columns.a
-        self.total = np.add.reduceat(weight, start)
-        self.share = weight / self.total[owner]
-        self.means = segment_product(a, self.share, owner, start)
-        self.dense = columns.gram is None or extra is not None
-        if self.dense:
-            squares = _row_squares(a) * weight
-            kept = np.flatnonzero(squares > NEGLIGIBLE * lam)
-            rows = a[kept]
-            means = self.means
-            if sp.issparse(rows):
-                rows, means = rows.toarray(), means.toarray()
-            centred = (rows - means[owner[kept]]) * np.sqrt(weight[kept])[:, None]
-            matrix = dsyrk(1.0, centred.T) if len(kept) else np.zeros((a.shape[1],) * 2, order="F")
-            diagonal = np.arange(len(matrix))
-            matrix[diagonal, diagonal] += lam if extra is None else lam + extra
-            self.factor = _cholesky(matrix)
-            return
-        gram = columns.gram
-        assert gram is not None
-        kept = np.flatnonzero(np.diag(gram) * weight > NEGLIGIBLE * lam)
-        cross = segment_rows(gram, self.share, start)  # (N, M)
-        corner = segment_rows(np.ascontiguousarray(cross.T), self.share, start)  # (N, N)
-        of = owner[kept]
-        centred = gram[np.ix_(kept, kept)]
-        side = cross[:, kept][of]
-        centred = centred - side - side.T + corner[np.ix_(of, of)]
-        self.root = np.sqrt(weight[kept])
-        self.kept = kept
-        matrix = centred * self.root[:, None] * self.root
+    w: Vector
+    xi: Vector
+    s: Vector
+    alpha: Vector
+    z: Vector
+
+
+class _Newton:
+    """The Newton system at one state, its matrix factored in the smaller of its two forms."""
+
+    def __init__(
+        self, columns: PoolColumns, ceiling: Vector, lam: float, start: Index, bounded: Index, at: _State
+    ) -> None:
+        a, owner = columns.a, columns.owner
+        self.columns, self.lam, self.start, self.bounded, self.at = columns, lam, start, bounded, at
+        self.weight = at.alpha / at.s
+        self.total = np.add.reduceat(self.weight, start)
+        share = self.weight / self.total[owner]
+        self.means = segment_product(a, share, start)
+        self.inside = at.w[bounded]
+        self.gradient = lam * at.w - a.T @ at.alpha
+        self.short = ceiling - np.add.reduceat(at.alpha, start)
+        self.off = at.s - (at.xi[owner] - (columns.b - a @ at.w))
+        self.complement = (float(at.alpha @ at.s) + float(at.z @ self.inside)) / (len(at.s) + len(at.z))
+        if columns.gram is None or len(bounded):
+            self._factor_by_parameters()
+        else:
+            self._factor_by_columns(columns.gram, share)
+
+    def _factor_by_parameters(self) -> None:
+        a, owner = self.columns.a, self.columns.owner
+        kept = np.flatnonzero(_row_squares(a) * self.weight > NEGLIGIBLE * self.lam)
+        rows, means = a[kept], self.means
+        if sp.issparse(rows):
+            rows, means = rows.toarray(), means.toarray()
+        centred = (rows - means[owner[kept]]) * np.sqrt(self.weight[kept])[:, None]
+        matrix = dsyrk(1.0, centred.T) if len(kept) else np.zeros((a.shape[1],) * 2, order="F")
         diagonal = np.arange(len(matrix))
-        matrix[diagonal, diagonal] += lam
-        self.factor = _cholesky(matrix)
+        matrix[diagonal, diagonal] += self.lam
+        matrix[self.bounded, self.bounded] += self.at.z / self.inside
+        self._root: Vector | None = None
+        self._factor = _cholesky(matrix)
 
-    def solve(self, right: Vector) -> Vector:
-        if self.dense:
-            return np.asarray(scipy.linalg.cho_solve(self.factor, right, check_finite=False))
-        owner = self.columns.owner[self.kept]
-        a = self.columns.a
-        image = ((a @ right)[self.kept] - (self.means @ right)[owner]) * self.root
-        inner = scipy.linalg.cho_solve(self.factor, image, check_finite=False) * self.root
-        spread = np.zeros(len(self.columns.b))
-        spread[self.kept] = inner
+    def _factor_by_columns(self, gram: Vector, share: Vector) -> None:
+        kept = np.flatnonzero(np.diag(gram) * self.weight > NEGLIGIBLE * self.lam)
+        cross = segment_rows(gram, share, self.start)  # (N, M)
+        corner = segment_rows(np.ascontiguousarray(cross.T), share, self.start)  # (N, N)
+        owner = self.columns.owner[kept]
+        side = cross[:, kept][owner]
+        centred = gram[np.ix_(kept, kept)] - side - side.T + corner[np.ix_(owner, owner)]
+        self._kept, self._root = kept, np.sqrt(self.weight[kept])
+        matrix = centred * self._root[:, None] * self._root
+        diagonal = np.arange(len(matrix))
+        matrix[diagonal, diagonal] += self.lam
+        self._factor = _cholesky(matrix)
+
+    def _solve(self, right: Vector) -> Vector:
+        if self._root is None:
+            return np.asarray(scipy.linalg.cho_solve(self._factor, right, check_finite=False))
+        a, owner = self.columns.a, self.columns.owner[self._kept]
+        image = ((a @ right)[self._kept] - (self.means @ right)[owner]) * self._root
+        inner = scipy.linalg.cho_solve(self._factor, image, check_finite=False) * self._root
+        spread = np.zeros(len(self.weight))
+        spread[self._kept] = inner
         back = a.T @ spread - self.means.T @ np.bincount(owner, weights=inner, minlength=self.means.shape[0])
         return np.asarray((right - back) / self.lam)
+
+    def direction(self, target: Vector, bounded_target: Vector) -> _State:
+        """The change that solves alpha s = alpha s - target and z w = z w - bounded_target to first order."""
+        at, owner, a = self.at, self.columns.owner, self.columns.a
+        scaled = target / at.s - self.weight * self.off
+        shift = (-np.add.reduceat(scaled, self.start) - self.short) / self.total
+        right = -self.gradient - a.T @ (scaled + self.weight * shift[owner])
+        right[self.bounded] += at.z - bounded_target / self.inside
+        dw = self._solve(right)
+        dxi = shift - self.means @ dw
+        ds = dxi[owner] + a @ dw - self.off
+        dz = -(bounded_target + at.z * dw[self.bounded]) / self.inside
+        return _State(dw, dxi, ds, -(target + at.alpha * ds) / at.s, dz)
+
+    def reach(self, by: _State) -> float:
+        """The largest step in (0, 1] along ``by`` that keeps everything positive that must be."""
+        at = self.at
+        pairs = ((at.s, by.s), (at.alpha, by.alpha), (self.inside, by.w[self.bounded]), (at.z, by.z))
+        return min(float(np.min(x[dx < 0] / -dx[dx < 0], initial=1.0)) for x, dx in pairs)
+
+    def corrected(self) -> tuple[_State, float]:
+        """Mehrotra's direction, and the size of the step along it."""
+        at = self.at
+        first = self.direction(at.alpha * at.s, at.z * self.inside)
+        size = self.reach(first)
+        inside = self.inside + size * first.w[self.bounded]
+        ahead = float((at.alpha + size * first.alpha) @ (at.s + size * first.s)) + float(
+            (at.z + size * first.z) @ inside
+        )
+        ratio = ahead / (len(at.s) + len(at.z)) / self.complement
+        centre = self.complement * float(np.clip(ratio, 0.0, 1.0)) ** 3
+        second = self.direction(
+            at.alpha * at.s + first.alpha * first.s - centre,
+            at.z * self.inside + first.z * first.w[self.bounded] - centre,
+        )
+        return second, INSIDE * self.reach(second)
 
 
 def solve_pools(
@@ -127,85 +185,46 @@ def solve_pools(
     """
     a, b, owner = columns.a, columns.b, columns.owner
     start = np.searchsorted(owner, np.arange(len(ceiling))).astype(np.intp)
-    bounded = None if nonnegative is None or not nonnegative.any() else np.flatnonzero(nonnegative)
-    margin = b - a @ w
-    top = np.maximum.reduceat(margin, start)
-    xi = top + max(1e-3 * float(top.mean()), 1e-6 * (1.0 + float(np.abs(b).max(initial=0.0))))
-    s = xi[owner] - margin
-    alpha = _shares(1.0 / s, ceiling, owner, start)
-    w = w.copy()
-    z = np.zeros(0)
-    if bounded is not None:
-        w[bounded] = np.maximum(w[bounded], 1e-3 * (1.0 + np.abs(w).max(initial=0.0)))
-        margin = b - a @ w
-        xi = np.maximum.reduceat(margin, start) + float(np.mean(xi - top))
-        s = xi[owner] - margin
-        z = float(alpha @ s) / len(s) / w[bounded]
-    best = PoolSolution(w, alpha, np.inf, -np.inf, 0)
-    n = len(b) + len(z)
+    bounded = np.flatnonzero(np.zeros(len(w), dtype=bool) if nonnegative is None else nonnegative)
+    at = _begin(columns, ceiling, w, start, bounded)
+    best = PoolSolution(at.w, at.alpha, np.inf, -np.inf, 0)
     for step in range(1, STEPS + 1):
-        psi = np.asarray(a.T @ alpha)
-        kept = psi if bounded is None else np.where(nonnegative, np.maximum(psi, 0.0), psi)
-        primal = 0.5 * lam * float(w @ w) + float(ceiling @ np.maximum.reduceat(margin, start))
-        bound = float(b @ alpha) - 0.5 / lam * float(kept @ kept)
+        psi = np.asarray(a.T @ at.alpha)
+        psi[bounded] = np.maximum(psi[bounded], 0.0)
+        primal = 0.5 * lam * float(at.w @ at.w) + float(ceiling @ np.maximum.reduceat(b - a @ at.w, start))
+        bound = float(b @ at.alpha) - 0.5 / lam * float(psi @ psi)
         if not (np.isfinite(primal) and np.isfinite(bound)):
             break
-        if min(primal, best.primal) - max(bound, best.bound) < best.primal - best.bound:
-            point = (w, primal) if primal < best.primal else (best.w, best.primal)
-            dual = (alpha, bound) if bound > best.bound else (best.alpha, best.bound)
-            best = PoolSolution(point[0], dual[0], point[1], dual[1], step)
-        elif step > best.steps + 8:
+        if primal < best.primal:
+            best = replace(best, w=at.w, primal=primal, steps=step)
+        if bound > best.bound:
+            best = replace(best, alpha=at.alpha, bound=bound, steps=step)
+        if best.primal - best.bound <= tolerance or step > best.steps + PATIENCE:
             break
-        if best.primal - best.bound <= tolerance:
-            break
-        mu = (float(alpha @ s) + (float(z @ w[bounded]) if bounded is not None else 0.0)) / n
-        weight = alpha / s
-        extra = None
-        if bounded is not None:
-            extra = np.zeros(len(w))
-            extra[bounded] = z / w[bounded]
-        system = _System(columns, weight, lam, extra, start)
-        gradient = lam * w - psi
-        short = ceiling - np.add.reduceat(alpha, start)
-        off = s - (xi[owner] - margin)
-
-        def direction(target: Vector, bound_target: Vector) -> tuple[Vector, Vector, Vector, Vector, Vector]:
-            scaled = target / s - weight * off
-            shift = (-np.add.reduceat(scaled, start) - short) / system.total
-            right = -gradient + a.T @ (-scaled - weight * shift[owner])
-            if bounded is not None:
-                right[bounded] += z - bound_target / w[bounded]
-            dw = system.solve(right)
-            dxi = shift - system.means @ dw
-            ds = dxi[owner] + a @ dw - off
-            dz = -(bound_target + z * dw[bounded]) / w[bounded] if bounded is not None else np.zeros(0)
-            return dw, dxi, ds, -(target + alpha * ds) / s, dz
-
-        inside = w[bounded] if bounded is not None else np.zeros(0)
-        dw, dxi, ds, dalpha, dz = direction(alpha * s, z * inside)
-        dinside = dw[bounded] if bounded is not None else np.zeros(0)
-        size = min(_reach(s, ds), _reach(alpha, dalpha), _reach(inside, dinside), _reach(z, dz))
-        ahead = float((alpha + size * dalpha) @ (s + size * ds)) + float((z + size * dz) @ (inside + size * dinside))
-        centre = mu * min(1.0, max(ahead / n / mu, 0.0)) ** 3
-        dw, dxi, ds, dalpha, dz = direction(alpha * s + dalpha * ds - centre, z * inside + dz * dinside - centre)
-        dinside = dw[bounded] if bounded is not None else np.zeros(0)
-        size = INSIDE * min(_reach(s, ds), _reach(alpha, dalpha), _reach(inside, dinside), _reach(z, dz))
-        w, xi, s = w + size * dw, xi + size * dxi, s + size * ds
-        alpha, z = alpha + size * dalpha, z + size * dz
-        margin = b - a @ w
+        newton = _Newton(columns, ceiling, lam, start, bounded, at)
+        by, size = newton.corrected()
+        at = _State(*(getattr(at, f.name) + size * getattr(by, f.name) for f in fields(_State)))
     total = np.add.reduceat(best.alpha, start)
-    return PoolSolution(
-        best.w, best.alpha * np.minimum(1.0, ceiling / total)[owner], best.primal, best.bound, best.steps
-    )
+    return replace(best, alpha=best.alpha * np.minimum(1.0, ceiling / total)[owner])
 
 
-def segment_product(a: Any, share: Vector, owner: Index, start: Index) -> Any:
+def _begin(columns: PoolColumns, ceiling: Vector, w: Vector, start: Index, bounded: Index) -> _State:
+    """A state inside, near w: slacks a thousandth of the mean loss at least, multipliers inverse to them."""
+    w = w.copy()
+    w[bounded] = np.maximum(w[bounded], 1e-3 * (1.0 + np.abs(w).max(initial=0.0)))
+    margin = columns.b - columns.a @ w
+    top = np.maximum.reduceat(margin, start)
+    xi = top + max(1e-3 * float(top.mean()), 1e-6 * (1.0 + float(np.abs(columns.b).max(initial=0.0))))
+    s = xi[columns.owner] - margin
+    alpha = (1.0 / s) * (ceiling / np.add.reduceat(1.0 / s, start))[columns.owner]
+    return _State(w, xi, s, alpha, float(alpha @ s) / len(s) / w[bounded])
+
+
+def segment_product(a: Any, share: Vector, start: Index) -> Any:
     """sum over each pool of share_j a_j: (N, d), sparse if ``a`` is."""
     if sp.issparse(a):
-        picks = sp.csr_array(
-            (share, np.arange(len(share)), np.append(start, len(share))), shape=(len(start), len(share))
-        )
-        return picks @ a
+        ends = np.append(start, len(share))
+        return sp.csr_array((share, np.arange(len(share)), ends), shape=(len(start), len(share))) @ a
     return segment_rows(a, share, start)
 
 
@@ -214,18 +233,8 @@ def segment_rows(rows: Vector, share: Vector, start: Index) -> Vector:
     return np.asarray(np.add.reduceat(rows * share[:, None], start, axis=0))
 
 
-def _shares(raw: Vector, ceiling: Vector, owner: Index, start: Index) -> Vector:
-    return np.asarray(raw * (ceiling / np.add.reduceat(raw, start))[owner])
-
-
 def _row_squares(a: Any) -> Vector:
     return np.asarray((a * a).sum(axis=1) if sp.issparse(a) else np.einsum("ij,ij->i", a, a)).ravel()
-
-
-def _reach(x: Vector, dx: Vector) -> float:
-    """The largest step in (0, 1] that keeps x >= 0."""
-    falling = dx < 0
-    return float(np.min(x[falling] / -dx[falling], initial=1.0))
 
 
 def _cholesky(matrix: Vector) -> tuple[Vector, bool]:

@@ -168,10 +168,7 @@ class Temper:
 
     def _judge(self) -> None:
         gap = (self.best - self.bound) / max(1.0, abs(self.best))
-        if self.smooth:
-            slow = gap > PROGRESS * self._gap and self.stages > 6
-        else:
-            slow = self.stages >= 8
+        slow = self.stages >= 8 if not self.smooth else self.stages > 6 and gap > PROGRESS * self._gap
         self.finished = gap <= self.options.switch or self.stages >= self.options.stages or slow
         self._gap = gap
 
