@@ -1,8 +1,8 @@
 """Seeded generators and loaders; every one returns plain arrays and graphs.
 
-Generated: `ring`, `hadamard`, `dense_margins`, `sparse_margins`. Real, read from the data root and checked: `protein`,
-`connect4`, `a9a`, `ocr_letters`, `scene`, `snakes`, `conll2000`; `available` says which are here, `fetch` gets those
-with a published address.
+Generated: `ring`, `hadamard`, `dense_margins`, `sparse_margins`, `random_chains`, `random_trees`, `random_graphs`,
+`noisy_images`. Real, read from the data root and checked: `protein`, `connect4`, `a9a`, `ocr_letters`, `scene`,
+`snakes`, `conll2000`; `available` says which are here, `fetch` gets those with a published address.
 """
 
 from convexstruct.datasets.a9a import Incomes, a9a
@@ -17,6 +17,7 @@ from convexstruct.datasets.ring import EASY, HARD, Noise, Ring, ring
 from convexstruct.datasets.scene import Scenes, scene
 from convexstruct.datasets.snakes import Snakes, snakes
 from convexstruct.datasets.sources import SOURCES, available, data_root, fetch
+from convexstruct.datasets.structured import noisy_images, random_chains, random_graphs, random_trees
 
 __all__ = [
     "EASY",
@@ -44,8 +45,12 @@ __all__ = [
     "fetch",
     "grid_edges",
     "hadamard",
+    "noisy_images",
     "ocr_letters",
     "protein",
+    "random_chains",
+    "random_graphs",
+    "random_trees",
     "ring",
     "scene",
     "snakes",

@@ -71,8 +71,7 @@ def parse(text: str) -> Sentences:
     for number, line in enumerate(text.split("\n"), start=1):
         fields = line.split()
         if not fields:
-            if lengths[-1]:
-                lengths.append(0)
+            lengths.append(0)
             continue
         if len(fields) != 3 or fields[2] not in known:
             raise ValueError(
