@@ -30,6 +30,13 @@ from convexstruct.models import (
     generative_margin_compact,
     generative_margin_cuts,
     generative_margin_proximal,
+    regularized_risk,
+    regularized_risk_planes,
+    regularized_risk_smoothed,
+    regularized_risk_svm,
+    structured_svm,
+    structured_svm_hard,
+    structured_svm_marginals,
 )
 from convexstruct.models.formulation import Entry, Equation, Formulation, Recovered, Reference, Sizes, equation
 
@@ -42,6 +49,13 @@ FORMULATIONS: Mapping[str, Entry] = MappingProxyType(
             generative_margin_cuts,
             generative_margin_proximal,
             generative_margin_compact,
+            regularized_risk,
+            regularized_risk_svm,
+            regularized_risk_planes,
+            regularized_risk_smoothed,
+            structured_svm,
+            structured_svm_hard,
+            structured_svm_marginals,
         )
         for entry in module.ENTRIES
     }
@@ -60,4 +74,11 @@ __all__ = [
     "generative_margin_compact",
     "generative_margin_cuts",
     "generative_margin_proximal",
+    "regularized_risk",
+    "regularized_risk_planes",
+    "regularized_risk_smoothed",
+    "regularized_risk_svm",
+    "structured_svm",
+    "structured_svm_hard",
+    "structured_svm_marginals",
 ]
