@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from convexstruct import datasets
 from convexstruct.datasets import sources
 from convexstruct.datasets.connect4 import NAMES
 from convexstruct.datasets.sources import SOURCES, VARIABLE, File, Source, available, data_root, fetch, left_out
@@ -46,6 +47,13 @@ def test_an_empty_root_has_nothing_and_says_where_each_set_comes_from(root: Path
         assert VARIABLE in row["detail"]
         assert SOURCES[row["name"]].origin in row["detail"]
     assert len(left_out()) == sum(bool(source.experiments) for source in SOURCES.values()) > 0
+
+
+def test_every_set_has_a_loader_of_its_name_that_explains_its_absence(root: Path) -> None:
+    for name in SOURCES:
+        assert name in datasets.__all__
+        with pytest.raises(ValueError, match=f"the data set '{name}' is not here"):
+            getattr(datasets, name)()
 
 
 def test_every_sum_is_a_sha_256_and_every_address_has_one() -> None:
