@@ -63,8 +63,12 @@ def mixture(features: Counts, marginals: Vector, max_labellings: int = 2000) -> 
     ----------
     marginals : (n,) a point z of the local polytope; negative entries (rounding) count as 0.
     """
-    of = columns(features)
-    n_examples = features.n_examples
+    return greedy_mixture(columns(features), marginals, features.truth, max_labellings)
+
+
+def greedy_mixture(of: Columns, marginals: Vector, truth: Labels, max_labellings: int = 2000) -> tuple[Labels, Vector]:
+    """`mixture`, for any variables described by ``of``; ``truth`` (P,) stands where the marginals are all 0."""
+    n_examples = int(of.example.max()) + 1
     left = np.maximum(np.asarray(marginals, dtype=np.float64), 0.0)
     # an interior point leaves a trace everywhere; without the traces the rounds are many times faster
     order = np.lexsort((of.example, of.step))
@@ -75,7 +79,7 @@ def mixture(features: Counts, marginals: Vector, max_labellings: int = 2000) -> 
     labels, shares = [], []
     total = np.zeros(n_examples)
     for _ in range(max_labellings):
-        current = np.full(features.n_hidden, -1, dtype=np.int64)
+        current = np.full(len(truth), -1, dtype=np.int64)
         share = 1.0 - total
         taken = []
         for at, begin in zip(steps, starts):
@@ -91,7 +95,7 @@ def mixture(features: Counts, marginals: Vector, max_labellings: int = 2000) -> 
             taken.append(pick)
         chosen = np.concatenate(taken)
         left[chosen] -= share[of.example[chosen]]
-        labels.append(np.where(current < 0, features.truth, current))  # below 0 only where the marginals are all 0
+        labels.append(np.where(current < 0, truth, current))  # below 0 only where the marginals are all 0
         shares.append(share)
         total += share
         if share.max() <= DUAL_ROUNDING / max_labellings or (1.0 - total).max() <= DUAL_ROUNDING:

@@ -1,0 +1,102 @@
+"""M3N: the dual over marginals is the structural SVM; printed one way it is not; on cycles the local polytope is a
+relaxation."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from convexstruct.models.structured_svm import n_slack
+from convexstruct.models.structured_svm_marginals import marginals
+from convexstruct.tolerances import HIGH, LOW
+from tests.models.structured_svm_instances import DECOMPOSABLE, LOOPY, OTHER, svm, tree
+from tests.models.test_structured_svm import agrees, close, instance
+from tests.reference import SOLVERS, optimum
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("name", DECOMPOSABLE)
+def test_the_marginals_have_the_optimum_of_the_labellings(name: str, solver: str) -> None:
+    problem, expected = instance(name)
+    agrees(marginals(problem), expected, solver)
+
+
+@pytest.mark.parametrize("name", [name for name in OTHER if "slack" in name or "one" in name])
+def test_what_does_not_decompose_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=r"(slack scaling|zero-one loss), wanted margin scaling.*'n_slack_cuts'"):
+        marginals(OTHER[name]())
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_one_way_consistency_as_printed_overestimates(seed: int) -> None:
+    problem = svm(seed, lengths=(4, 3), C=2.0)
+    formulation = marginals(problem)
+    expected = optimum(n_slack(problem)).value
+    assert close(optimum(formulation).value, expected)
+    assert optimum(formulation.without("5.3")).value > expected * (1 + LOW.gap)
+    assert optimum(formulation.without("5.2")).value > expected * (1 + LOW.gap)
+
+
+def test_the_simplex_of_the_first_node_alone_is_enough() -> None:
+    """(5.1) elsewhere follows from (5.2) and (5.3), as it does not in print."""
+    problem = svm(0, lengths=(4, 3))
+    formulation = marginals(problem)
+    expected = optimum(formulation).value
+    mu = formulation.variables["mu"]
+    first = problem.features.node_start[:-1]
+    total = sum(mu[:, s] for s in range(3))
+    fewer = formulation.without("5.1").adding("first", total[first] == 1)
+    assert close(optimum(fewer).value, expected)
+    printed = fewer.without("5.3").reference()
+    assert printed.status != "optimal" or not close(printed.value, expected, LOW.gap)
+
+
+@pytest.mark.parametrize("label", ["w", "sum", "agree", "z"])
+def test_clique_marginals_need_every_equation(label: str) -> None:
+    problem, expected = instance("cycles")
+    said = marginals(problem).without(label).reference()
+    assert said.status in {"optimal", "unbounded"}
+    assert not close(said.value, expected, LOW.gap)
+
+
+@pytest.mark.parametrize("label", ["w", "w edge", "5.1", "5.4"])
+def test_node_and_edge_marginals_need_every_equation(label: str) -> None:
+    problem, expected = instance("chains, weighted, a cost matrix, C_mean")
+    said = marginals(problem).without(label).reference()
+    assert said.status in {"optimal", "unbounded"}
+    assert not close(said.value, expected, LOW.gap)
+
+
+def test_forests_and_cycles_of_one_data_set_share_one_program() -> None:
+    problem = svm(3, graphs=(*LOOPY, tree(1, 4)), n_labels=2, weighted=True)
+    formulation = marginals(problem)
+    assert set(formulation.variables) == {"z", "w"}
+    agrees(formulation, optimum(n_slack(problem)).value, "CLARABEL")
+
+
+def test_the_size_grows_with_the_nodes_not_with_the_labellings() -> None:
+    problem = svm(0, lengths=(30, 1, 12), n_labels=4, C=0.1)
+    formulation = marginals(problem)
+    assert formulation.sizes.variables == 43 * 4 + (29 + 11) * 16 + problem.dimension
+    solution = formulation.solve()
+    assert solution.gap <= HIGH.gap
+
+
+def test_a_graph_too_wide_for_a_junction_tree_is_refused_with_its_width() -> None:
+    problem = svm(0, graphs=(nx.convert_node_labels_to_integers(nx.grid_2d_graph(5, 5)),), n_labels=8)
+    with pytest.raises(ValueError, match=r"tree width.*relaxed"):
+        marginals(problem)
+
+
+def test_marginals_of_the_optimum_are_those_of_its_labellings() -> None:
+    """On a chain: the mixture over labellings that the enumerated dual finds, summed up, is as good as mu and nu."""
+    problem = svm(2, lengths=(3, 2), n_labels=2, C=0.5)
+    formulation = marginals(problem)
+    optimum(formulation)
+    mu, nu = (np.asarray(formulation.variables[key].value) for key in ("mu", "nu"))
+    np.testing.assert_allclose(mu.sum(axis=1), 1.0, atol=HIGH.feasibility)
+    for e, (u, v) in enumerate(problem.features.edges):
+        table = nu[e].reshape(2, 2)
+        np.testing.assert_allclose(table.sum(axis=1), mu[u], atol=HIGH.feasibility)
+        np.testing.assert_allclose(table.sum(axis=0), mu[v], atol=HIGH.feasibility)
