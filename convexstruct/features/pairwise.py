@@ -161,11 +161,11 @@ class PairwiseFeatures:
         first = self.node_features.T @ node  # (F, S)
         if self.shared:
             summed = edge if edge.ndim == 2 else edge.sum(axis=0)
-            second = summed[None] if self.n_edges else np.zeros(self.edge_shape)
+            second = summed[None][: self.n_edge_features]
         else:
             assert self.edge_features is not None
             second = np.tensordot(self.edge_features.T, edge, axes=1)
-        if self.associative and self.n_edges:
+        if self.associative:
             second = np.diagonal(second, axis1=1, axis2=2)
         return np.concatenate((np.asarray(first).T.ravel(), second.ravel()))
 

@@ -25,12 +25,14 @@ from scipy.linalg.blas import dsyrk
 Vector = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-#: Newton steps of one solve.
+#: Newton steps of one start.
 STEPS = 80
+#: Slacks to start from, in units of what a start near the optimum wants; the next is tried where steps become too short.
+WIDER = (1.0, 100.0, 1e4)
 #: Columns whose share of the matrix is below this, relative to lam, are left out of it.
 NEGLIGIBLE = 1e-8
-#: Steps without progress after which rounding has the last word.
-PATIENCE = 8
+#: Steps without progress after which another start is tried.
+PATIENCE = 6
 #: Share of the way to the boundary that a step goes at most.
 INSIDE = 0.995
 
@@ -93,9 +95,14 @@ class _Newton:
         else:
             self._factor_by_columns(columns.gram, share)
 
+    def _counting(self, squares: Vector) -> Index:
+        """The columns that count: by their weight, and by the longest column of their pool, since means are taken off."""
+        longest = np.maximum.reduceat(squares, self.start)[self.columns.owner]
+        return np.flatnonzero(longest * self.weight > NEGLIGIBLE * self.lam).astype(np.intp)
+
     def _factor_by_parameters(self) -> None:
         a, owner = self.columns.a, self.columns.owner
-        kept = np.flatnonzero(_row_squares(a) * self.weight > NEGLIGIBLE * self.lam)
+        kept = self._counting(_row_squares(a))
         rows, means = a[kept], self.means
         if sp.issparse(rows):
             rows, means = rows.toarray(), means.toarray()
@@ -108,7 +115,7 @@ class _Newton:
         self._factor = _cholesky(matrix)
 
     def _factor_by_columns(self, gram: Vector, share: Vector) -> None:
-        kept = np.flatnonzero(np.diag(gram) * self.weight > NEGLIGIBLE * self.lam)
+        kept = self._counting(np.diag(gram))
         cross = segment_rows(gram, share, self.start)  # (N, M)
         corner = segment_rows(np.ascontiguousarray(cross.T), share, self.start)  # (N, N)
         owner = self.columns.owner[kept]
@@ -186,35 +193,41 @@ def solve_pools(
     a, b, owner = columns.a, columns.b, columns.owner
     start = np.searchsorted(owner, np.arange(len(ceiling))).astype(np.intp)
     bounded = np.flatnonzero(np.zeros(len(w), dtype=bool) if nonnegative is None else nonnegative)
-    at = _begin(columns, ceiling, w, start, bounded)
-    best = PoolSolution(at.w, at.alpha, np.inf, -np.inf, 0)
-    for step in range(1, STEPS + 1):
-        psi = np.asarray(a.T @ at.alpha)
-        psi[bounded] = np.maximum(psi[bounded], 0.0)
-        primal = 0.5 * lam * float(at.w @ at.w) + float(ceiling @ np.maximum.reduceat(b - a @ at.w, start))
-        bound = float(b @ at.alpha) - 0.5 / lam * float(psi @ psi)
-        if not (np.isfinite(primal) and np.isfinite(bound)):
+    best = PoolSolution(w, np.zeros(len(b)), np.inf, -np.inf, 0)
+    for widened in WIDER:
+        at = _begin(columns, ceiling, best.w, start, bounded, widened)
+        since = 0
+        while best.steps < STEPS * len(WIDER) and since <= PATIENCE:
+            psi = np.asarray(a.T @ at.alpha)
+            psi[bounded] = np.maximum(psi[bounded], 0.0)
+            primal = 0.5 * lam * float(at.w @ at.w) + float(ceiling @ np.maximum.reduceat(b - a @ at.w, start))
+            bound = float(b @ at.alpha) - 0.5 / lam * float(psi @ psi)
+            if not (np.isfinite(primal) and np.isfinite(bound)):
+                break
+            since = 0 if primal < best.primal or bound > best.bound else since + 1
+            if primal < best.primal:
+                best = replace(best, w=at.w, primal=primal)
+            if bound > best.bound:
+                best = replace(best, alpha=at.alpha, bound=bound)
+            best = replace(best, steps=best.steps + 1)
+            if best.primal - best.bound <= tolerance:
+                break
+            by, size = _Newton(columns, ceiling, lam, start, bounded, at).corrected()
+            at = _State(*(getattr(at, f.name) + size * getattr(by, f.name) for f in fields(_State)))
+        if best.primal - best.bound <= tolerance:
             break
-        if primal < best.primal:
-            best = replace(best, w=at.w, primal=primal, steps=step)
-        if bound > best.bound:
-            best = replace(best, alpha=at.alpha, bound=bound, steps=step)
-        if best.primal - best.bound <= tolerance or step > best.steps + PATIENCE:
-            break
-        newton = _Newton(columns, ceiling, lam, start, bounded, at)
-        by, size = newton.corrected()
-        at = _State(*(getattr(at, f.name) + size * getattr(by, f.name) for f in fields(_State)))
-    total = np.add.reduceat(best.alpha, start)
+    total = np.maximum(np.add.reduceat(best.alpha, start), 1e-300)
     return replace(best, alpha=best.alpha * np.minimum(1.0, ceiling / total)[owner])
 
 
-def _begin(columns: PoolColumns, ceiling: Vector, w: Vector, start: Index, bounded: Index) -> _State:
-    """A state inside, near w: slacks a thousandth of the mean loss at least, multipliers inverse to them."""
+def _begin(columns: PoolColumns, ceiling: Vector, w: Vector, start: Index, bounded: Index, widened: float) -> _State:
+    """A state inside, near w: slacks a thousandth of the mean loss at least, multipliers inverse to them. Where w is
+    near the optimum and these multipliers are not, ``widened`` slacks let the steps go on."""
     w = w.copy()
     w[bounded] = np.maximum(w[bounded], 1e-3 * (1.0 + np.abs(w).max(initial=0.0)))
     margin = columns.b - columns.a @ w
     top = np.maximum.reduceat(margin, start)
-    xi = top + max(1e-3 * float(top.mean()), 1e-6 * (1.0 + float(np.abs(columns.b).max(initial=0.0))))
+    xi = top + widened * max(1e-3 * float(top.mean()), 1e-6 * (1.0 + float(np.abs(columns.b).max(initial=0.0))))
     s = xi[columns.owner] - margin
     alpha = (1.0 / s) * (ceiling / np.add.reduceat(1.0 / s, start))[columns.owner]
     return _State(w, xi, s, alpha, float(alpha @ s) / len(s) / w[bounded])
@@ -239,7 +252,7 @@ def _row_squares(a: Any) -> Vector:
 
 def _cholesky(matrix: Vector) -> tuple[Vector, bool]:
     diagonal = np.arange(len(matrix))
-    scale = float(np.abs(matrix[diagonal, diagonal]).mean())
+    scale = float(np.abs(matrix[diagonal, diagonal]).sum()) / max(len(matrix), 1)
     for power in range(-14, 3):
         try:
             return scipy.linalg.cho_factor(matrix, check_finite=False)  # type: ignore[no-any-return]
