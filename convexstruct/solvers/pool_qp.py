@@ -27,7 +27,7 @@ Index = NDArray[np.intp]
 
 #: Newton steps of one start.
 STEPS = 80
-#: Slacks to start from, in units of what a start near the optimum wants; the next is tried where steps become too short.
+#: Slacks to start from, in units of what a start near the optimum wants; the next where steps become too short.
 WIDER = (1.0, 100.0, 1e4)
 #: Columns whose share of the matrix is below this, relative to lam, are left out of it.
 NEGLIGIBLE = 1e-8
@@ -96,7 +96,7 @@ class _Newton:
             self._factor_by_columns(columns.gram, share)
 
     def _counting(self, squares: Vector) -> Index:
-        """The columns that count: by their weight, and by the longest column of their pool, since means are taken off."""
+        """The columns that count, by their weight and by the longest of their pool, since means are taken off."""
         longest = np.maximum.reduceat(squares, self.start)[self.columns.owner]
         return np.flatnonzero(longest * self.weight > NEGLIGIBLE * self.lam).astype(np.intp)
 
