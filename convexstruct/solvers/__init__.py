@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from convexstruct.certificates import Problem
 from convexstruct.features.covariance import CountCovariance
-from convexstruct.problems import GenerativeMargin, StructuredSVM
+from convexstruct.problems import GaussianProcessSequences, GenerativeMargin, StructuredSVM
 from convexstruct.solvers.bundle import ProximalBundle
 from convexstruct.solvers.driver import Iterate, Solver, solve
 from convexstruct.solvers.entropic_proximal import EntropicProximal
+from convexstruct.solvers.function_space_lbfgs import FunctionSpaceLBFGS
+from convexstruct.solvers.functional_gradient import FunctionalGradient
 from convexstruct.solvers.maximum_likelihood import MaximumLikelihood
 from convexstruct.solvers.proximal_rsd import ProximalRSD
 from convexstruct.solvers.tempered_pools import TemperedPools
@@ -17,6 +19,8 @@ from convexstruct.tolerances import Profile
 __all__ = [
     "CoordinateWorkingSets",
     "EntropicProximal",
+    "FunctionSpaceLBFGS",
+    "FunctionalGradient",
     "Iterate",
     "MaximumLikelihood",
     "OnlineWorkingSets",
@@ -49,4 +53,6 @@ def choose(problem: Problem, wanted: Profile) -> tuple[Solver, str]:
         return EntropicProximal(newton=0), "no exact covariance: entropic stages in a diagonal metric"
     if isinstance(problem, StructuredSVM):
         return TemperedPools(), "smoothing to three digits, then exact pools of labellings"
+    if isinstance(problem, GaussianProcessSequences):
+        return FunctionSpaceLBFGS(), "one product with the Gram matrix an iteration, lines are free"
     raise ValueError(f"no solver is known for the family {problem.family!r}; pass solver=")

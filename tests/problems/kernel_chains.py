@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.special import logsumexp
+from scipy.optimize import minimize
+from scipy.special import logsumexp, softmax
 
 from convexstruct.oracles.enumeration import labellings
 from convexstruct.problems.gaussian_process import GaussianProcessSequences
@@ -85,3 +86,23 @@ def spread(problem: GaussianProcessSequences, u: Vector) -> Vector:
     label, transition = problem.split(u)
     shared = np.bincount(problem.places, minlength=problem.n_inputs)
     return np.concatenate(((label / shared[:, None])[problem.places].ravel(), transition.ravel()))
+
+
+def optimum(problem: GaussianProcessSequences) -> float:
+    """The least value of (32), every labelling written out: SciPy's BFGS over w = R u with K = R'R."""
+    naive = written_out(problem)
+    values, vectors = np.linalg.eigh(naive.kernel)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))  # K = root root', t = root w
+
+    def objective(w: Vector) -> tuple[float, Vector]:
+        t = root @ w
+        value = 0.5 * naive.lam * float(w @ w) - float(naive.z @ t)
+        slope = naive.lam * w - root.T @ naive.z
+        for rows in naive.each:
+            scores = rows @ t
+            value += float(logsumexp(scores))
+            slope = slope + root.T @ (rows.T @ softmax(scores))
+        return value, slope
+
+    found = minimize(objective, np.zeros(len(root)), jac=True, method="BFGS", options={"gtol": 1e-10, "maxiter": 5000})
+    return float(found.fun)
