@@ -43,7 +43,7 @@ Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class SmoothedRisk:
+class SmoothedProblem:
     """min J_mu as a problem of its own, so that the pair is certified as what it is.
 
     Attributes
@@ -102,8 +102,8 @@ def _parameters(problem: RegularizedRisk, mu: float, centre: ArrayLike | None) -
     return cp.Parameter(pos=True, name="mu", value=float(mu)), start
 
 
-def _instance(problem: RegularizedRisk, formulation: Formulation, centre: Vector) -> SmoothedRisk:
-    return SmoothedRisk(at_lam(problem, formulation), float(formulation.parameters["mu"].value), centre)
+def _instance(problem: RegularizedRisk, formulation: Formulation, centre: Vector) -> SmoothedProblem:
+    return SmoothedProblem(at_lam(problem, formulation), float(formulation.parameters["mu"].value), centre)
 
 
 def smoothed(problem: RegularizedRisk, mu: float = 1.0, centre: ArrayLike | None = None) -> Formulation:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from convexstruct.models.regularized_risk import primal
-from convexstruct.models.regularized_risk_smoothed import SmoothedRisk, smoothed, smoothed_dual
+from convexstruct.models.regularized_risk_smoothed import SmoothedProblem, smoothed, smoothed_dual
 from convexstruct.problems import RegularizedRisk
 from convexstruct.solution import Status
 from convexstruct.tolerances import HIGH, LOW, ROUNDING
@@ -59,7 +59,7 @@ def test_the_maximiser_is_the_projection_of_23() -> None:
     # and the value the constraints give is the maximum it is said to be
     away = alpha - centre
     value = 0.5 * problem.lam * w @ w + problem.values(w) @ alpha - 0.5 * mu * away @ away
-    assert SmoothedRisk(problem, mu, centre).primal({"w": w, "rho": away}) == pytest.approx(value, rel=ROUNDING)
+    assert SmoothedProblem(problem, mu, centre).primal({"w": w, "rho": away}) == pytest.approx(value, rel=ROUNDING)
     assert built.problem.value == pytest.approx(value, rel=HIGH.gap)
 
 
@@ -68,7 +68,7 @@ def test_any_rho_gives_an_upper_bound_and_any_alpha_a_lower_one() -> None:
     for name in NAMES:
         problem = INSTANCES[name]()
         centre = problem.feasible(rng.random(problem.n_pieces))
-        instance = SmoothedRisk(problem, 0.4, centre)
+        instance = SmoothedProblem(problem, 0.4, centre)
         best = optimum(smoothed_dual(problem, 0.4, centre)).value
         for _ in range(10):
             point = {"w": rng.normal(size=problem.shape), "rho": rng.normal(size=problem.n_pieces)}
@@ -101,7 +101,7 @@ def test_a_centre_or_a_point_of_the_wrong_shape_is_named() -> None:
     problem = binary()
     with pytest.raises(ValueError, match="centre has shape"):
         smoothed_dual(problem, 1.0, np.zeros(5))
-    instance = SmoothedRisk(problem, 1.0, np.zeros(6))
+    instance = SmoothedProblem(problem, 1.0, np.zeros(6))
     with pytest.raises(ValueError, match="w, rho"):
         instance.as_point(np.zeros(3))
     with pytest.raises(ValueError, match="rho has shape"):
