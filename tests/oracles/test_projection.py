@@ -1,0 +1,193 @@
+"""Projections onto a cut box and onto simplices: against every active set written out, and by the KKT conditions."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from convexstruct.oracles import projection
+from convexstruct.oracles.breakpoints import root_by_medians, root_by_sorting
+from convexstruct.oracles.projection import attainable, multiplier, project_box_equality, project_simplex
+from convexstruct.tolerances import ROUNDING
+
+Vector = NDArray[np.float64]
+
+
+def enumerated(m: Vector, lower: Vector, upper: Vector, s: Vector, z: float, d: Vector) -> Vector:
+    """The projection by every choice of which entries stand at which bound: the cheapest feasible one."""
+    best, answer = np.inf, np.full(len(m), np.nan)
+    for sides in product((-1, 0, 1), repeat=len(m)):
+        at = np.array(sides)
+        a = np.where(at < 0, lower, np.where(at > 0, upper, m))
+        if not np.isfinite(a).all():
+            continue
+        free = (at == 0) & (s != 0)
+        short = z - s @ a
+        weight = np.where(free, s**2 / d**2, 0.0).sum()
+        if weight > 0:
+            a = a + np.where(free, short / weight * s / d**2, 0.0)
+        near = ROUNDING * (1 + np.abs(a).max())
+        feasible = abs(s @ a - z) <= near and (a >= lower - near).all() and (a <= upper + near).all()
+        value = 0.5 * np.sum(d**2 * (a - m) ** 2)
+        if feasible and value < best:
+            best, answer = value, a
+    return answer
+
+
+def instance(rng: np.random.Generator, n: int, ties: bool = False) -> tuple[Any, ...]:
+    """(m, lower, upper, s, z, d): some s zero or negative, some bounds infinite or equal, z anywhere in its range."""
+    m = rng.integers(-2, 3, size=n).astype(float) if ties else rng.normal(size=n)
+    lower, upper = -rng.integers(0, 3, size=n) / 2.0, rng.integers(0, 3, size=n) / 2.0
+    lower[rng.random(n) < 0.2], upper[rng.random(n) < 0.2] = -np.inf, np.inf
+    s = rng.choice([-1.0, 0.0, 1.0, 2.0], size=n)
+    d = np.ones(n) if ties else rng.uniform(0.2, 2.0, size=n)
+    least, greatest = (min(max(x, -6.0), 6.0) for x in attainable(lower, upper, s, n))
+    z = rng.choice([least, greatest, rng.uniform(least, greatest)])
+    return m, lower, upper, s, float(z), d
+
+
+def kkt(m: Vector, lower: Any, upper: Any, s: Any, z: float, d: Any) -> None:
+    """Assert the KKT conditions of what comes back: feasible, and a = clip(m - rho s / d^2)."""
+    a, rho = project_box_equality(m, lower, upper, s, z, d), multiplier(m, lower, upper, s, z, d)
+    weight = 1.0 if d is None else np.asarray(d) ** 2
+    size = max(1.0, abs(z), float(np.abs(s * a).sum()), float(np.abs(m).max()))
+    assert (a >= lower).all()
+    assert (a <= upper).all()
+    assert abs(float(np.sum(s * a)) - z) <= ROUNDING * size
+    np.testing.assert_allclose(a, np.clip(m - rho * s / weight, lower, upper), atol=ROUNDING * size)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_projection_is_the_best_of_all_active_sets(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    problem = instance(rng, int(rng.integers(1, 6)), ties=seed % 2 == 0)
+    np.testing.assert_allclose(project_box_equality(*problem), enumerated(*problem), atol=ROUNDING)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5000, 20_000])
+@pytest.mark.parametrize("seed", range(6))
+def test_the_kkt_conditions_hold_at_any_size(n: int, seed: int) -> None:
+    kkt(*instance(np.random.default_rng(seed), n, ties=seed % 2 == 0))
+
+
+@pytest.mark.parametrize(
+    ("m", "z"),
+    [
+        (np.zeros(20_000), 1.0),
+        (np.ones(20_000), 0.0),
+        (np.ones(20_000), 20_000.0),
+        (np.arange(20_000) % 3 * 1.0, 7000.0),
+        (np.linspace(0, 1, 20_000) ** 8, 3.0),  # the sample's bracket misses
+        (np.where(np.arange(20_000) % 143 == 0, 50.0, 0.0), 1000.0),  # what the stride sees is not the rest
+        (1e9 + np.linspace(0, 1, 20_000), 100.0),  # rho is too large a number for the digits of the answer
+        (1e-9 * np.linspace(0, 1, 20_000), 1e-6),
+    ],
+)
+def test_ties_large_offsets_and_samples_that_mislead_change_nothing(m: Vector, z: float) -> None:
+    kkt(m, 0.0, 1.0, 1.0, z, None)
+    kkt(m, 0.0, np.inf, 1.0, z, None)
+
+
+def test_numbers_for_all_mean_what_arrays_mean() -> None:
+    rng = np.random.default_rng(5)
+    m = rng.normal(size=9000)
+    ones = np.ones(9000)
+    short = project_box_equality(m, -0.5, 1.0, -2.0, 10.0, 0.5)
+    long = project_box_equality(m, -0.5 * ones, ones, -2.0 * ones, 10.0, 0.5 * ones)
+    np.testing.assert_allclose(short, long, atol=ROUNDING)
+
+
+def test_a_multiplier_that_is_free_is_still_one() -> None:
+    """At z = the greatest value everything stands at its bound, for every small enough rho."""
+    m = np.array([0.5, 2.0])
+    assert np.array_equal(project_box_equality(m, 0.0, 1.0, 1.0, 2.0), [1.0, 1.0])
+    assert multiplier(m, 0.0, 1.0, 1.0, 2.0) <= -0.5
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "s", "expected"),
+    [
+        (0.0, 1.0, 1.0, (0.0, 3.0)),
+        (0.0, 1.0, np.array([1.0, -2.0, 0.0]), (-2.0, 1.0)),
+        (-np.inf, np.array([1.0, 2.0, 3.0]), 1.0, (-np.inf, 6.0)),
+        (np.array([0.0, 0.0, -np.inf]), np.inf, np.array([1.0, 1.0, 0.0]), (0.0, np.inf)),
+        (-np.inf, np.inf, 0.0, (0.0, 0.0)),
+    ],
+)
+def test_what_can_be_reached_counts_no_infinite_bound_where_s_is_0(
+    lower: Any, upper: Any, s: Any, expected: tuple[float, float]
+) -> None:
+    assert attainable(lower, upper, s, 3) == expected
+
+
+def test_a_z_out_of_reach_gets_the_range_told() -> None:
+    with pytest.raises(ValueError, match="z is 4, wanted a value of <s, a> inside the bounds: from -1 to 3"):
+        project_box_equality(np.zeros(4), np.zeros(4), np.ones(4), np.array([1.0, 1.0, 1.0, -1.0]), 4.0)
+    with pytest.raises(ValueError, match="from 0 to inf"):
+        project_box_equality(np.zeros(4), 0.0, np.inf, 1.0, -1.0)
+
+
+@given(st.data())
+def test_the_simplex_by_rows_is_the_box_with_one_sum(data: st.DataObject) -> None:
+    k = data.draw(st.integers(1, 6))
+    entries = st.one_of(st.integers(-3, 3).map(float), st.floats(-100, 100))
+    row = np.array(data.draw(st.lists(entries, min_size=k, max_size=k)))
+    z = data.draw(st.one_of(st.just(0.0), st.floats(1e-3, 50)))
+    a = project_simplex(row, z)
+    np.testing.assert_allclose(a, project_box_equality(row, 0.0, np.inf, 1.0, z), atol=ROUNDING * 100)
+    assert a.min() >= 0
+    assert abs(a.sum() - z) <= ROUNDING * 100
+
+
+def test_simplices_of_many_rows_have_each_their_own_sum() -> None:
+    rng = np.random.default_rng(1)
+    rows, z = rng.normal(size=(3, 4, 5)), rng.uniform(0, 4, size=(3, 4))
+    found = project_simplex(rows, z)
+    np.testing.assert_allclose(found.sum(axis=-1), z)
+    for row, total, a in zip(rows.reshape(-1, 5), z.ravel(), found.reshape(-1, 5)):
+        np.testing.assert_allclose(a, project_box_equality(row, 0.0, np.inf, 1.0, float(total)), atol=ROUNDING)
+
+
+def test_a_point_of_the_simplex_is_its_own_projection() -> None:
+    row = np.array([0.5, 0.0, 0.25, 0.25])
+    assert np.array_equal(project_simplex(row), row)
+
+
+@pytest.mark.parametrize(
+    ("rows", "z", "message"),
+    [
+        (np.zeros((3, 0)), 1.0, r"rows has shape \(3, 0\)"),
+        (np.zeros((2, 2)), -1.0, "wanted numbers that are not negative"),
+        (np.zeros((2, 2)), np.nan, "wanted numbers that are not negative"),
+    ],
+)
+def test_rows_that_make_no_simplex_are_refused(rows: Vector, z: float, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        project_simplex(rows, z)
+
+
+@given(st.data())
+def test_medians_and_sorting_find_one_root(data: st.DataObject) -> None:
+    k = data.draw(st.integers(0, 12))
+    t = np.array(data.draw(st.lists(st.integers(0, 5).map(float), min_size=k, max_size=k)))
+    bend = -np.array(data.draw(st.lists(st.integers(0, 3).map(float), min_size=k, max_size=k)))  # falls ever faster
+    value = data.draw(st.integers(-4, 20)) * 1.0
+    sorted_ = root_by_sorting(t, bend, 0.0, value, -1.0)
+    assert root_by_medians(t, bend, 0.0, value, -1.0, few=1) == pytest.approx(sorted_, abs=ROUNDING)
+    phi = value - sorted_ + float(bend @ np.maximum(sorted_ - t, 0.0))
+    assert phi == pytest.approx(0.0, abs=ROUNDING * 100)
+
+
+def test_a_large_instance_is_solved_through_the_bracket_and_not_by_all_breakpoints(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(2)
+    m = rng.normal(size=50_000)
+    monkeypatch.setattr(projection._Box, "search", lambda *_: pytest.fail("all breakpoints were searched"))
+    project_box_equality(m, 0.0, 1.0, rng.choice([-1.0, 1.0], size=50_000), 0.0)
