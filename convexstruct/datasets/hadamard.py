@@ -6,6 +6,9 @@ r"""The Hadamard instance of paper 2, section 3: no method that sees d pieces on
 Cutting planes from w_0 = 0 see one new column a round, and columns are orthogonal: for t < d their iterate is
 w_t = -1/(lam t) times the sum of t columns, so J(w_t) = 1/(2 lam t), J_t(w_t) = -1/(2 lam t), and the gap is exactly
 1/(lam t). The optimum is -1/(2 lam d), at w* = -1/(lam d) times the sum of all columns.
+
+Counted are iterates from t' = 1 on (corrected: (4) takes the least J over all t' <= t). At the start w_0 = 0 J is 0,
+below every J(w_t), t < d: with it the gap is 1/(2 lam t), the rate unchanged.
 """
 
 from __future__ import annotations

@@ -112,18 +112,3 @@ def test_on_hadamard_every_value_of_bmrm_is_the_one_of_theorem_6() -> None:
             seen = {tuple(np.round(plane.a, 6)) for plane in planes}
             assert len(seen) == t + 1
             assert seen <= {tuple(np.round(column, 6)) for column in columns}
-
-
-def test_the_start_itself_is_better_than_every_iterate_on_hadamard() -> None:
-    """(4) as it reads, over all t' <= t, counts w_0 = 0 with J = 0: then the gap is half of 1/(lam t).
-
-    The proof's value, 1/(lam t), is the gap over 1 <= t' <= t; of w_0 the true error is 1/(2 lam d) in every round.
-    """
-    d, lam, t = 8, 0.25, 4
-    problem = hadamard_14(d, lam).problem
-    w = -hadamard(d)[:t].sum(axis=0) / (lam * t)
-    model = -1 / (2 * lam * t)
-    assert min(problem.value(np.zeros(d)), problem.value(w)) == 0.0
-    assert problem.value(w) - model == pytest.approx(1 / (lam * t), rel=ROUNDING)
-    assert problem.value(np.zeros(d)) - model == pytest.approx(1 / (2 * lam * t), rel=ROUNDING)
-    assert problem.value(np.zeros(d)) - hadamard_14(d, lam).optimum == pytest.approx(1 / (2 * lam * d), rel=ROUNDING)
