@@ -26,6 +26,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from convexstruct.models import (
+    gaussian_process,
+    gaussian_process_compact,
     generative_margin,
     generative_margin_compact,
     generative_margin_cuts,
@@ -35,6 +37,7 @@ from convexstruct.models import (
     regularized_risk_smoothed,
     regularized_risk_svm,
     structured_svm,
+    structured_svm_cuts,
     structured_svm_hard,
     structured_svm_marginals,
 )
@@ -45,6 +48,8 @@ FORMULATIONS: Mapping[str, Entry] = MappingProxyType(
     {
         f"{entry.family}.{entry.name}": entry
         for module in (
+            gaussian_process,
+            gaussian_process_compact,
             generative_margin,
             generative_margin_cuts,
             generative_margin_proximal,
@@ -56,6 +61,7 @@ FORMULATIONS: Mapping[str, Entry] = MappingProxyType(
             structured_svm,
             structured_svm_hard,
             structured_svm_marginals,
+            structured_svm_cuts,
         )
         for entry in module.ENTRIES
     }
@@ -70,6 +76,8 @@ __all__ = [
     "Reference",
     "Sizes",
     "equation",
+    "gaussian_process",
+    "gaussian_process_compact",
     "generative_margin",
     "generative_margin_compact",
     "generative_margin_cuts",
@@ -79,6 +87,7 @@ __all__ = [
     "regularized_risk_smoothed",
     "regularized_risk_svm",
     "structured_svm",
+    "structured_svm_cuts",
     "structured_svm_hard",
     "structured_svm_marginals",
 ]

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
-from convexstruct.models import Formulation, Reference
-from convexstruct.models.generative_margin_cuts import ConstraintGeneration
+from convexstruct.models import Reference
 
 SOLVERS = ("CLARABEL", "SCS")
 
 
-def optimum(formulation: Formulation | ConstraintGeneration, solver: str = "CLARABEL", **options: Any) -> Reference:
+class Stated(Protocol):
+    """A formulation, or constraint generation."""
+
+    def reference(self, solver: str, **options: Any) -> Reference: ...
+
+
+def optimum(formulation: Stated, solver: str = "CLARABEL", **options: Any) -> Reference:
     """What ``solver`` says is the optimum of ``formulation``: its value, and the seconds it took.
 
     A status other than "optimal" fails the test: an inaccurate reference verifies nothing.

@@ -66,11 +66,12 @@ def test_the_optimum_lies_between_p_and_d_of_points_that_no_solver_chose(name: s
         scale = float(rng.uniform())
         w = problem.project(scale * rng.normal(size=problem.dimension))
         hinge = rows.loss - np.asarray(rows.a @ w)
-        most = np.array([max(0.0, hinge[rows.example == i].max()) for i in range(problem.n_examples)])
+        most = np.array([hinge[rows.example == i].max(initial=0.0) for i in range(problem.n_examples)])
         assert 0.5 * problem.lam * w @ w + problem.ceiling @ most >= expected * (1 - HIGH.gap)
         alpha = rng.exponential(size=len(rows.loss)) * problem.ceiling[rows.example]
         alpha *= rng.uniform() / np.bincount(rows.example, weights=alpha / problem.ceiling[rows.example])[rows.example]
-        value = rows.loss @ alpha - 0.5 / problem.lam * np.sum(problem.project(np.asarray(rows.a.T @ alpha)) ** 2)
+        value = float(rows.loss @ alpha)
+        value -= 0.5 / problem.lam * float(np.sum(problem.project(np.asarray(rows.a.T @ alpha)) ** 2))
         assert value <= expected * (1 + HIGH.gap)
         assert problem.dual(rows.witness(alpha, problem.ceiling)) >= value - ROUNDING * max(1.0, abs(value))
 
