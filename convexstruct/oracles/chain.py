@@ -31,12 +31,11 @@ LEAST = 16
 NEGLIGIBLE = 60.0
 #: Log-domain messages below this (relative to the largest term that entered them) are recomputed exactly.
 UNDERFLOW = -640.0
-#: Up to this range of the edge scores no posterior that rescaled messages lose can exceed e^-45.
-SAFE_RANGE = 350.0
-#: The same up to this range, as long as no node score of a row lies further than `WIDE_NODES` below the row's best:
-#: then a label is lost only where its forward message is below e^-708, and it gains at most e^660 from there on.
-WIDE_RANGE = 660.0
-WIDE_NODES = 700.0
+#: What a label may gain, in nats, from where rescaled messages lose it: it is lost below e^-708 (see `rescaled`).
+GAIN = 660.0
+#: Sweeps that make the edge scores more even, and the range up to which none is needed.
+SWEEPS = 8
+EVEN = 100.0
 
 
 @dataclass(frozen=True)
@@ -81,32 +80,49 @@ def viterbi(chains: Chains, node: Scores, edge: Scores) -> tuple[Scores, Labels]
 def sum_product(chains: Chains, node: Scores, edge: Scores, weights: Scores | None = None) -> ChainSums:
     """Forward-backward: log partition functions, posteriors and expected pairs.
 
-    Uses the rescaled matrix-product version where it is exact, and log-domain messages elsewhere. Rescaled messages
-    lose a label only below 1e-308 of the largest; with edge scores within `SAFE_RANGE` of each other (or `WIDE_RANGE`,
-    if the node scores are not too far apart) the posterior of such a label is below e^-45. Elsewhere, or where the
-    posteriors do not sum to one, log messages take over.
+    Uses the rescaled matrix-product version where it is exact, and log-domain messages elsewhere.
 
     ``weights`` (N,), in the caller's order, multiplies each chain's share of ``edge``; the rest is unweighted.
     """
-    spread = float(edge.max() - edge.min()) if np.isfinite(edge).all() else np.inf
-    if spread <= SAFE_RANGE or (spread <= WIDE_RANGE and _spread(node) <= WIDE_NODES):
-        sums = rescaled(chains, node, edge, weights)
+    if np.isfinite(edge).all():
+        sums = rescaled(chains, *_evened(chains, node, edge), weights)
         if sums is not None:
             return sums
     return log_domain(chains, node, edge, weights)
 
 
-def _spread(node: Scores) -> float:
-    """The greatest distance between two node scores of one row; inf where a label is forbidden."""
-    return float(np.ptp(node, axis=1).max()) if np.isfinite(node).all() else np.inf
+def _evened(chains: Chains, node: Scores, edge: Scores) -> tuple[Scores, Scores]:
+    """The same scores of labellings from edge scores of a smaller range: edge - r - c', their parts moved to the nodes.
+
+    What is alike in a row of ``edge`` belongs to the label before, what is alike in a column to the label after. Each
+    sweep centres all rows, then all columns.
+    """
+    even = edge
+    for _ in range(SWEEPS if np.ptp(edge) > EVEN else 0):
+        even = even - 0.5 * (even.max(axis=1) + even.min(axis=1))[:, None]
+        even = even - 0.5 * (even.max(axis=0) + even.min(axis=0))
+    if even is edge:
+        return node, edge
+    row = (edge - even)[:, 0]
+    column = (edge - even)[0] - row[0]
+    node = node.copy()
+    node[chains.n_chains :] += column
+    node[chains.previous] += row
+    return node, even
 
 
 def rescaled(chains: Chains, node: Scores, edge: Scores, weights: Scores | None = None) -> ChainSums | None:
     """Forward-backward with one matrix product a step and messages rescaled to sum to one.
 
     With W = e^edge and e_t = e^node: alpha_t = (alpha_{t-1} W) e_t / z_t, u_t = e_t beta_t / z_t, beta_{t-1} = u_t W';
-    posteriors alpha_t beta_t, expected pairs W * sum_t alpha_{t-1} u_t'. Returns None where it would not be exact.
+    posteriors alpha_t beta_t, expected pairs W * sum_t alpha_{t-1} u_t'.
+
+    Returns None where it might not be exact. A label is lost where e_t or alpha_t is below e^-708: its alpha is then at
+    most e^-708 / min(1, z). As the next label may be the same, no label's future is better than another's by more than
+    the range of the edge scores. So what is lost does not count if range(edge) - ln min(1, z) stays below `GAIN`.
     """
+    if np.ptp(edge) > GAIN:
+        return None
     top = node.max(axis=1)
     shift = float(edge.max())
     with np.errstate(invalid="ignore", over="ignore", divide="ignore", under="ignore"):
@@ -126,6 +142,8 @@ def rescaled(chains: Chains, node: Scores, edge: Scores, weights: Scores | None 
             total = here.sum(axis=1)
             scale[rows] = total
             here /= total[:, None]
+        if not float(np.ptp(edge)) - np.log(min(1.0, float(scale.min()))) <= GAIN:
+            return None
         backward = transition.T.copy()
         beta = np.ones_like(alpha)
         potential /= scale[:, None]

@@ -162,7 +162,7 @@ def test_forward_backward_is_exact_at_every_temperature(temperature: float, spre
         for oracle in (chain.sum_product, chain.log_domain):
             assert_sums(batch, oracle(*batch), weights, scale)
         rescaled = chain.rescaled(*batch)
-        if rescaled is not None and np.ptp(edge) <= chain.SAFE_RANGE:
+        if rescaled is not None:
             assert_sums(batch, rescaled, weights, scale)
 
 
