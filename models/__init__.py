@@ -38,6 +38,7 @@ from convexstruct.models import (
     regularized_risk_svm,
     structured_svm,
     structured_svm_cuts,
+    structured_svm_gram,
     structured_svm_hard,
     structured_svm_marginals,
 )
@@ -62,6 +63,7 @@ FORMULATIONS: Mapping[str, Entry] = MappingProxyType(
             structured_svm_hard,
             structured_svm_marginals,
             structured_svm_cuts,
+            structured_svm_gram,
         )
         for entry in module.ENTRIES
     }
@@ -88,6 +90,7 @@ __all__ = [
     "regularized_risk_svm",
     "structured_svm",
     "structured_svm_cuts",
+    "structured_svm_gram",
     "structured_svm_hard",
     "structured_svm_marginals",
 ]
