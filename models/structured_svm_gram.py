@@ -67,8 +67,8 @@ def dual_kernel(problem: StructuredSVM, limit: int = LIMIT) -> Formulation:
     total = n_labellings(features)
     if total > limit:
         raise ValueError(
-            f"the examples have {total} labellings, wanted at most {limit} for a dense Gram matrix: use the "
-            "formulation over marginals ('marginals'), or constraint generation ('n_slack_cuts'), in the factorised features"
+            f"the examples have {total} labellings, wanted at most {limit} for a dense Gram matrix: use, in the "
+            "factorised features, 'marginals', or constraint generation ('n_slack_cuts')"
         )
     indicators = replace(features, node_features=sp.csr_array(sp.eye_array(features.n_nodes)))
     rows = MarginRows(problem, limit)
@@ -167,7 +167,8 @@ def matrix_form(problem: StructuredSVM) -> Formulation:
         name="matrix_form",
         objective=cp.Maximize(value),
         objective_latex=r"\max_{\mu,\nu}\quad p_1 - \langle \mu, C \rangle"
-        r" + \tfrac{1}{\beta} \big( \langle \mu, KC \rangle + \langle \nu, ED \rangle \big) - \tfrac{1}{2\beta} \big( \langle M, K \rangle + \langle N, E \rangle"
+        r" + \tfrac{1}{\beta} \big( \langle \mu, KC \rangle + \langle \nu, ED \rangle \big)"
+        r" - \tfrac{1}{2\beta} \big( \langle M, K \rangle + \langle N, E \rangle"
         r" + \langle \mu\mu', K \rangle + \langle \nu\nu', E \rangle \big)",
         objective_label="8",
         parts=of.polytope(),
