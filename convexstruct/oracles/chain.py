@@ -29,6 +29,8 @@ BLOCK = 1 << 17
 LEAST = 16
 #: A regret beyond this many nats counts for nothing in double precision.
 NEGLIGIBLE = 60.0
+#: Share of the log messages that may be summed again.
+AGAIN = 0.05
 #: Log-domain messages below this (relative to the largest term that entered them) are recomputed exactly.
 UNDERFLOW = -640.0
 #: What a label may gain, in nats, from where rescaled messages lose it: it is lost below e^-708 (see `rescaled`).
@@ -80,14 +82,17 @@ def viterbi(chains: Chains, node: Scores, edge: Scores) -> tuple[Scores, Labels]
 def sum_product(chains: Chains, node: Scores, edge: Scores, weights: Scores | None = None) -> ChainSums:
     """Forward-backward: log partition functions, posteriors and expected pairs.
 
-    Uses the rescaled matrix-product version where it is exact, and log-domain messages elsewhere.
+    Uses the rescaled matrix-product version where it is exact, log messages by matrix products elsewhere, and regrets
+    where pairs are forbidden or too many messages would have to be summed again.
 
     ``weights`` (N,), in the caller's order, multiplies each chain's share of ``edge``; the rest is unweighted.
     """
     if np.isfinite(edge).all():
-        sums = rescaled(chains, *_evened(chains, node, edge), weights)
-        if sums is not None:
-            return sums
+        even = _evened(chains, node, edge)
+        for method in (rescaled, log_messages):
+            sums = method(chains, *even, weights)
+            if sums is not None:
+                return sums
     return log_domain(chains, node, edge, weights)
 
 
@@ -174,6 +179,64 @@ def _pairs(chains: Chains, alpha: Scores, message: Scores, weights: Scores | Non
             left = left * weights[chains.order[:n], None]
         pairs += left.T @ message[chains.rows(t)]
     return pairs
+
+
+def log_messages(chains: Chains, node: Scores, edge: Scores, weights: Scores | None = None) -> ChainSums | None:
+    """Forward-backward with log messages, each step a matrix product whose lost entries are summed again.
+
+    f_t = node_t + ln(e^{f_{t-1}} W), b_{t-1} = ln(e^{node_t + b_t} W'), posteriors e^{f_t + b_t - ln Z}. Exact at every
+    temperature. Returns None where more than `AGAIN` of a direction's messages are lost: regrets are faster there.
+    """
+    forward, backward = node.copy(), np.zeros_like(node)
+    allowed = [int(AGAIN * node.size), int(AGAIN * node.size)]
+    into, back = _Product(edge), _Product(np.ascontiguousarray(edge.T))
+    for t in range(1, chains.n_steps):
+        before = slice(int(chains.start[t - 1]), int(chains.start[t - 1] + chains.active[t]))
+        arriving, again = into(forward[before])
+        forward[chains.rows(t)] += arriving
+        allowed[0] -= again
+        if allowed[0] < 0:
+            return None
+    ahead = node.copy()  # node + backward
+    for t in range(chains.n_steps - 1, 0, -1):
+        before = slice(int(chains.start[t - 1]), int(chains.start[t - 1] + chains.active[t]))
+        backward[before], again = back(ahead[chains.rows(t)])
+        ahead[before] += backward[before]
+        allowed[1] -= again
+        if allowed[1] < 0:
+            return None
+    log_partition = np.logaddexp.reduce(forward[chains.last], axis=1)
+    with np.errstate(under="ignore", divide="ignore"):
+        log_share = log_partition if weights is None else log_partition - np.log(weights)
+        posterior = np.exp(forward + backward - log_partition[chains.chain, None])
+        total = posterior.sum(axis=1)
+        if not np.all(np.abs(total - 1.0) <= POSTERIOR):
+            return None
+        pairs = _log_pairs(forward[chains.previous], ahead[chains.later], edge, log_share[chains.chain[chains.later]])
+    return ChainSums(log_partition, posterior, pairs)
+
+
+def _log_pairs(before: Scores, after: Scores, edge: Scores, log_partition: Scores) -> Scores:
+    """sum over rows n of e^(before[n, i] + edge[i, j] + after[n, j] - log_partition[n]); no term exceeds a weight.
+
+    A matrix product, but for what would underflow in it: rows whose scale is beyond e^-`UNDERFLOW`, and entries of
+    ``edge`` below `UNDERFLOW`.
+    """
+    left, right, top = before.max(axis=1), after.max(axis=1), float(edge.max())
+    rise = left + right + top - log_partition
+    plain = rise <= -UNDERFLOW
+    pairs = np.exp(before[plain] - (left - rise)[plain, None]).T @ np.exp(after[plain] - right[plain, None])
+    pairs *= np.exp(edge - top)
+    deep = edge - top < UNDERFLOW
+    for i, j in zip(*np.nonzero(deep)):
+        pairs[i, j] = np.exp(before[plain, i] + (edge[i, j] + after[plain, j] - log_partition[plain])).sum()
+    steep = np.flatnonzero(~plain)
+    size = BLOCK // edge.size + 1
+    for some in (steep[low : low + size] for low in range(0, len(steep), size)):
+        pairs += np.exp(before[some, :, None] + edge + (after[some] - log_partition[some, None])[:, None, :]).sum(
+            axis=0
+        )
+    return np.asarray(pairs)
 
 
 def log_domain(chains: Chains, node: Scores, edge: Scores, weights: Scores | None = None) -> ChainSums:
@@ -283,26 +346,32 @@ def _sum_regrets(
     return logs, pairs
 
 
-def _log_product(message: Scores, edge: Scores) -> Scores:
-    """ln sum_i e^(message[n, i] + edge[i, j]) for each row n and column j."""
-    row_top = message.max(axis=1)
-    column_top = edge.max(axis=0)
-    row_shift = np.where(np.isfinite(row_top), row_top, 0.0)
-    column_shift = np.where(np.isfinite(column_top), column_top, 0.0)
-    with np.errstate(divide="ignore", under="ignore"):
-        product = np.log(np.exp(message - row_shift[:, None]) @ np.exp(edge - column_shift))
-    lost_row, lost_column = np.nonzero(product < UNDERFLOW)
-    for low in range(0, len(lost_row), BLOCK // len(edge) + 1):
-        some = slice(low, low + BLOCK // len(edge) + 1)
-        i, j = lost_row[some], lost_column[some]
-        terms = (message[i] - row_shift[i, None]) + (edge[:, j].T - column_shift[j, None])
-        top = terms.max(axis=1)
-        safe = np.where(np.isfinite(top), top, 0.0)
+class _Product:
+    """ln sum_i e^(message[n, i] + edge[i, j]) for each row n and column j, and how many were lost and summed again."""
+
+    def __init__(self, edge: Scores) -> None:
+        top = edge.max(axis=0)
+        self.edge, self._shift = edge, np.where(np.isfinite(top), top, 0.0)
+        with np.errstate(under="ignore"):
+            self._factor = np.exp(edge - self._shift)
+
+    def __call__(self, message: Scores) -> tuple[Scores, int]:
+        top = message.max(axis=1)
+        shift = np.where(np.isfinite(top), top, 0.0)
         with np.errstate(divide="ignore", under="ignore"):
-            product[i, j] = safe + np.log(np.exp(terms - safe[:, None]).sum(axis=1))
-    product += row_shift[:, None]
-    product += column_shift
-    return np.asarray(product)
+            product = np.log(np.exp(message - shift[:, None]) @ self._factor)
+        row, column = np.nonzero(product < UNDERFLOW)
+        size = BLOCK // len(self.edge) + 1
+        for low in range(0, len(row), size):
+            i, j = row[low : low + size], column[low : low + size]
+            terms = (message[i] - shift[i, None]) + (self.edge[:, j].T - self._shift[j, None])
+            most = terms.max(axis=1)
+            safe = np.where(np.isfinite(most), most, 0.0)
+            with np.errstate(divide="ignore", under="ignore"):
+                product[i, j] = safe + np.log(np.exp(terms - safe[:, None]).sum(axis=1))
+        product += shift[:, None]
+        product += self._shift
+        return np.asarray(product), len(row)
 
 
 def sample(chains: Chains, node: Scores, edge: Scores, rng: np.random.Generator) -> Labels:
@@ -311,11 +380,12 @@ def sample(chains: Chains, node: Scores, edge: Scores, rng: np.random.Generator)
     Forward filtering in the log domain, then backward sampling by the Gumbel trick (exact at every temperature).
     """
     forward = np.empty_like(node)
+    product = _Product(edge)
     for t in range(chains.n_steps):
         rows = chains.rows(t)
         if t:
             before = int(chains.start[t - 1])
-            forward[rows] = node[rows] + _log_product(forward[before : before + int(chains.active[t])], edge)
+            forward[rows] = node[rows] + product(forward[before : before + int(chains.active[t])])[0]
         else:
             forward[rows] = node[rows]
     forward += rng.gumbel(size=forward.shape)

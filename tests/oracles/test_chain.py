@@ -161,9 +161,26 @@ def test_forward_backward_is_exact_at_every_temperature(temperature: float, spre
         scale = float(np.abs(edge).max() + np.abs(node).max())
         for oracle in (chain.sum_product, chain.log_domain):
             assert_sums(batch, oracle(*batch), weights, scale)
-        rescaled = chain.rescaled(*batch)
-        if rescaled is not None:
-            assert_sums(batch, rescaled, weights, scale)
+        for faster in (chain.rescaled, chain.log_messages):
+            sums = faster(*batch)
+            if sums is not None:
+                assert_sums(batch, sums, weights, scale)
+
+
+def test_log_messages_are_exact_where_messages_and_pairs_underflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chain, "AGAIN", 1.0)
+    for seed, scale in itertools.product(range(8), (100.0, 300.0, 800.0, 2000.0, 20000.0)):
+        rng = np.random.default_rng(seed)
+        layout = chains([5, 3, 1, 4])
+        edge = -rng.uniform(0.0, scale, size=(3, 3))
+        node = rng.normal(size=(layout.n_positions, 3))
+        node -= rng.integers(0, 2, size=node.shape) * scale  # labels are forced where pairs do not want them
+        batch = Batch(layout, node, edge)
+        weights = rng.uniform(0.0, 2.0, 4) * [1, 1, 1, 0]
+        sums = chain.log_messages(*batch, weights)
+        assert sums is not None
+        assert_sums(batch, sums, weights, scale)
+        assert_sums(batch, chain.sum_product(*batch, weights), weights, scale)
 
 
 def test_rescaled_messages_that_lose_the_best_labelling_are_not_used() -> None:
@@ -244,7 +261,8 @@ def test_no_oracle_changes_its_input() -> None:
     for n_labels, lengths in itertools.product((1, 2), ([1], [3, 1])):
         layout = chains(lengths)
         node, edge = np.ones((layout.n_positions, n_labels)), np.full((n_labels, n_labels), 2.0)
-        for oracle in (chain.viterbi, chain.sum_product, chain.log_domain, chain.rescaled, chain.kernels, two_best):
+        methods = (chain.sum_product, chain.log_domain, chain.log_messages, chain.rescaled)
+        for oracle in (chain.viterbi, *methods, chain.kernels, two_best):
             oracle(layout, node, edge)
         chain.sample(layout, node, edge, np.random.default_rng(0))
         assert (node == 1.0).all()
