@@ -1,0 +1,179 @@
+"""Score tables on any graph with pairwise terms, and the upper bound that follows from any messages.
+
+    score(y) = sum over nodes v of node[v, y_v]  +  sum over edges e = (u, v) of edge_e(y_u, y_v)
+
+Graphs with cycles have no narrow junction tree; `minimum_cut`, `alpha_expansion` and `linear_relaxation` work on this
+description. Several graphs stand in it side by side as *parts* that no edge joins, and every result is one number a
+part. Messages m_e,u (one number for each label of each end of each edge) move score between edges and nodes without a
+change in any labelling's score, so that for whatever messages
+
+    max over y of score(y) <= sum_v max_s [node[v, s] + sum_{e at v} m_e,v(s)]
+                              + sum_e max_{s,t} [edge_e(s, t) - m_e,u(s) - m_e,v(t)].
+
+The least such bound is the optimum over the local polytope (the linear programming dual of it).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Scores = NDArray[np.float64]
+Labels = NDArray[np.int64]
+Index = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Pairwise:
+    """Scores of labellings of P nodes that take S labels each, joined by Q edges; made by `pairwise`.
+
+    Attributes
+    ----------
+    node : (P, S) scores of each label of each node.
+    edges : (Q, 2) the nodes (u, v) of each edge.
+    edge : scores of the edges' labels: (Q, S, S), (S, S) where all edges share one table, or (Q,) Potts weights: the
+        score where both ends agree, beside 0 where they do not.
+    part : (P,) the part, 0 .. n_parts - 1, that each node belongs to.
+    n_parts : N.
+    """
+
+    node: Scores
+    edges: Index
+    edge: Scores
+    part: Index
+    n_parts: int
+
+    @property
+    def n_nodes(self) -> int:
+        return len(self.node)
+
+    @property
+    def n_edges(self) -> int:
+        return len(self.edges)
+
+    @property
+    def n_labels(self) -> int:
+        return int(self.node.shape[1])
+
+    @property
+    def potts(self) -> bool:
+        """Whether ``edge`` holds weights of agreement."""
+        return self.edge.ndim == 1
+
+    @cached_property
+    def edge_part(self) -> Index:
+        """The part of each edge; shape (Q,)."""
+        return np.asarray(self.part[self.edges[:, 0]])
+
+    @cached_property
+    def tables(self) -> Scores:
+        """The table of each edge; shape (Q, S, S), a view where they share one."""
+        if self.potts:
+            return self.edge[:, None, None] * np.eye(self.n_labels)
+        return np.broadcast_to(self.edge, (self.n_edges, self.n_labels, self.n_labels))
+
+    def at(self, u: Labels | int, v: Labels | int) -> Scores:
+        """The score of each edge where its first end is labelled ``u`` and its second ``v``; each (Q,) or one label."""
+        if self.potts:
+            return np.asarray(self.edge * np.equal(u, v))
+        if self.edge.ndim == 2:
+            return np.broadcast_to(self.edge[u, v], (self.n_edges,))
+        return np.asarray(self.edge[np.arange(self.n_edges), u, v])
+
+    def by_part(self, of_nodes: Scores, of_edges: Scores) -> Scores:
+        """Sums over the nodes (P,) and edges (Q,) of each part; shape (N,)."""
+        nodes = np.bincount(self.part, weights=of_nodes, minlength=self.n_parts)
+        return np.asarray(nodes + np.bincount(self.edge_part, weights=of_edges, minlength=self.n_parts))
+
+    def score(self, labels: Labels) -> Scores:
+        """The score of the labelling (P,), for each part; shape (N,)."""
+        u, v = labels[self.edges[:, 0]], labels[self.edges[:, 1]]
+        return self.by_part(self.node[np.arange(self.n_nodes), labels], self.at(u, v))
+
+    def upper(self, messages: Scores | None = None) -> Scores:
+        """The bound above from ``messages`` (Q, 2, S), zero by default: valid up to the rounding of sums; shape (N,).
+
+        messages[e, 0] is m_e,u and messages[e, 1] is m_e,v.
+        """
+        if messages is None:
+            messages = np.zeros((self.n_edges, 2, self.n_labels))
+        moved = self.node.copy()
+        for end in range(2):
+            ends = self.edges[:, end]
+            for s in range(self.n_labels):
+                moved[:, s] += np.bincount(ends, weights=messages[:, end, s], minlength=self.n_nodes)
+        first, second = messages[:, 0], messages[:, 1]
+        if self.potts:  # over pairs that agree, and over all pairs; a weight below zero counts for the former alone
+            agree = self.edge + (-first - second).max(axis=1)
+            apart = _best_unequal(-first, -second)
+            of_edges = np.maximum(agree, apart)
+        else:
+            of_edges = (self.tables - first[:, :, None] - second[:, None, :]).max(axis=(1, 2))
+        return self.by_part(moved.max(axis=1), of_edges)
+
+
+def _best_unequal(left: Scores, right: Scores) -> Scores:
+    """max over s != t of left[e, s] + right[e, t]; -inf with one label."""
+    if left.shape[1] == 1:
+        return np.full(len(left), -np.inf)
+    rows = np.arange(len(left))
+    s, t = left.argmax(axis=1), right.argmax(axis=1)
+    without_s, without_t = left.copy(), right.copy()
+    without_s[rows, t] = -np.inf
+    without_t[rows, s] = -np.inf
+    return np.asarray(np.maximum(left[rows, s] + without_t.max(axis=1), without_s.max(axis=1) + right[rows, t]))
+
+
+def pairwise(node: ArrayLike, edges: ArrayLike, edge: ArrayLike, part: ArrayLike | None = None) -> Pairwise:
+    """Validate scores on a graph.
+
+    Parameters
+    ----------
+    node : (P, S), finite.
+    edges : (Q, 2), whole numbers 0 .. P - 1; no edge joins a node with itself.
+    edge : (Q, S, S), (S, S) or (Q,), finite; see `Pairwise`.
+    part : (P,), whole numbers from 0, by default all 0; an edge joins nodes of one part.
+
+    Raises
+    ------
+    ValueError
+        If a shape does not fit, a number is not finite, or a node or part is not there.
+    """
+    scores = np.asarray(node, dtype=np.float64)
+    if scores.ndim != 2 or 0 in scores.shape:
+        raise ValueError(f"node has shape {scores.shape}, wanted (nodes, labels), at least one of each")
+    n_nodes, n_labels = scores.shape
+    pairs = np.asarray(edges)
+    if pairs.size == 0:
+        pairs = np.zeros((0, 2), dtype=np.intp)
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or not np.issubdtype(pairs.dtype, np.integer):
+        raise ValueError(f"edges has shape {pairs.shape} and type {pairs.dtype}, wanted (edges, 2) whole numbers")
+    if len(pairs) and (pairs.min() < 0 or pairs.max() >= n_nodes):
+        e = int(np.flatnonzero((pairs < 0).any(axis=1) | (pairs >= n_nodes).any(axis=1))[0])
+        raise ValueError(f"edges[{e}] joins {pairs[e].tolist()}, wanted nodes from 0 to {n_nodes - 1}")
+    if (pairs[:, 0] == pairs[:, 1]).any():
+        e = int(np.argmax(pairs[:, 0] == pairs[:, 1]))
+        raise ValueError(f"edges[{e}] joins node {int(pairs[e, 0])} with itself")
+    table = np.asarray(edge, dtype=np.float64)
+    if table.size == 0 and not len(pairs):
+        table = np.zeros(0)
+    if table.shape not in ((len(pairs), n_labels, n_labels), (n_labels, n_labels), (len(pairs),)):
+        raise ValueError(
+            f"edge has shape {table.shape}, wanted {(len(pairs), n_labels, n_labels)}, one table "
+            f"{(n_labels, n_labels)} or Potts weights {(len(pairs),)}"
+        )
+    for name, array in (("node", scores), ("edge", table)):
+        if not np.isfinite(array).all():
+            raise ValueError(f"{name} contains NaN or infinity, wanted finite numbers")
+    parts = np.zeros(n_nodes, dtype=np.intp) if part is None else np.asarray(part)
+    if parts.shape != (n_nodes,) or not np.issubdtype(parts.dtype, np.integer) or parts.min() < 0:
+        raise ValueError(f"part has shape {parts.shape} and type {parts.dtype}, wanted {n_nodes} whole numbers from 0")
+    apart = parts[pairs[:, 0]] != parts[pairs[:, 1]]
+    if apart.any():
+        e = int(np.argmax(apart))
+        u, v = pairs[e].tolist()
+        raise ValueError(f"edges[{e}] joins node {u} of part {parts[u]} with node {v} of part {parts[v]}")
+    return Pairwise(scores, pairs.astype(np.intp), table, parts.astype(np.intp), int(parts.max()) + 1)
