@@ -1,0 +1,138 @@
+r"""Cutting planes with one slack an example (paper 1, "Cutting-plane algorithm [TJHA05]"; paper 4, "Cutting plane
+optimization"). From pools of the truth alone, w = 0:
+
+    for each example   y = argmax_y e_i(y) [1 or E_i(y), less <w, df_i(y)>]: the most violated labelling
+                       if its violation is above xi_i + eps, add it to the pool of i
+    when some were added, w and xi <- optimum of the problem restricted to the pools   (`pool_qp`)
+    until a pass adds nothing: then P(w) - p* <= eps sum_i c_i
+
+with c_i = C omega_i. The restricted problem bounds p* from below, its multipliers are the dual witness.
+
+**Bound** (Tsochantaridis, Joachims, Hofmann, Altun 2005, theorem 18). The slides print R^2 = max df_i(y) df_j(y'), an
+inner product; corrected: R = max |e_i(y) df_i(y)|, a length. In the scale of paper 1, lam = 1, c_i = C/N, and with Dmax
+the largest loss, at most max(2 N Dmax / eps, 8 C Dmax R^2 / eps^2) labellings are added if the restricted problem is
+solved after each of them (``block=1``); here, for any weights,
+
+    sum_i c_i max E_i  max(2 / (eps min_i c_i), 8 R^2 / (lam eps^2)).
+
+Each one lifts the dual value, at most sum_i c_i max E_i, by min(c_i eps / 2, lam eps^2 / (8 R^2)) at least. With many
+examples between two solutions the theorem bounds the number of solutions instead. Under slack scaling R holds the
+factor E_i(y), which makes of it the Dmax^3 of the theorem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convexstruct.problems.structured_svm import StructuredSVM
+from convexstruct.solution import Solution
+from convexstruct.solvers.driver import Iterate
+from convexstruct.solvers.example_blocks import ExampleBlock, example_blocks, starting_w
+from convexstruct.solvers.labelling_pools import LabellingPools
+from convexstruct.solvers.pool_qp import PoolSolution, solve_pools
+from convexstruct.solvers.rounds import check_positive
+from convexstruct.tolerances import HIGH
+
+Vector = NDArray[np.float64]
+
+#: The restricted problem is solved to this share of the gap HIGH asks for.
+INNER = 1e-3
+
+
+def n_slack_bound(problem: StructuredSVM, eps: float, radius: float) -> float:
+    """How many labellings `NSlack` with ``block=1`` adds at most; ``radius`` is R = max |e_i(y) df_i(y)| or above."""
+    c = problem.ceiling
+    most = float(c @ problem.loss.most)
+    return most * max(2.0 / (eps * float(c.min())), 8.0 * radius**2 / (problem.lam * eps**2))
+
+
+@dataclass(frozen=True)
+class NSlack:
+    """Options.
+
+    eps : by how much a labelling must be violated beyond the slack to be added, in units of the loss (under margin
+        scaling).
+    block : examples between two solutions of the restricted problem; None: all, which is fastest in NumPy. 1 is the
+        algorithm of the slides, to which the bound applies.
+    """
+
+    eps: float = HIGH.gap
+    block: int | None = None
+
+    def iterate(self, problem: StructuredSVM, start: Solution | None = None) -> Iterator[Iterate]:
+        """One iterate a pass over the examples; the labellings of a ``start`` and those violated at its w come first.
+
+        Raises
+        ------
+        ValueError
+            If eps is not positive, or block no whole number of at least 1.
+        """
+        check_positive(self, "eps")
+        blocks = example_blocks(problem, self.block)
+        run = _Run(problem, starting_w(problem, start))
+        if start is not None:
+            run.pools.add(problem.most_violated(run.w).labels)
+            adopt(run.pools, start)
+            run.solve()
+        calls, added = 0, 1
+        while True:
+            found = problem.most_violated(run.w)
+            calls += 1
+            wanted = found.violation > run.xi + self.eps
+            done = not added or not wanted.any()
+            message = f"{run.pools.n_columns - problem.n_examples} labellings added in {run.solved} solutions"
+            yield Iterate({"w": run.w}, run.pools.witness(run.alpha), found.value, run.bound, calls, {}, done, message)
+            if done:
+                return
+            run.size = abs(found.value)
+            if self.block is None:
+                added = run.add(blocks[0], found.labels, wanted)
+                continue
+            added, calls = 0, calls + 1
+            for block in blocks:
+                each = block.most_violated(run.w)
+                added += run.add(block, each.labels, each.violation > run.xi[block.examples] + self.eps)
+
+
+def adopt(pools: LabellingPools, start: Solution) -> None:
+    """Take in the labellings of an earlier solution's dual witness: they restore its bound."""
+    witness = start.dual_point or {}
+    for labels, share in zip(witness.get("labels", ()), witness.get("label_shares", ())):
+        pools.add(labels.astype(np.int64), share > 0)
+
+
+class _Run:
+    """The pools, and the optimum over them: w, xi (N,), alpha, and its dual value."""
+
+    def __init__(self, problem: StructuredSVM, w: Vector) -> None:
+        self.problem, self.pools, self.w = problem, LabellingPools(problem), w
+        self.alpha = np.zeros(self.pools.n_columns)
+        self.xi, self.bound = np.zeros(problem.n_examples), 0.0
+        self.size, self.solved = 1.0, 0
+
+    def add(self, block: ExampleBlock, labels: NDArray[np.int64], wanted: NDArray[np.bool_]) -> int:
+        """Take in the labellings (p,) of those examples of a block that are ``wanted`` (n,); solve if there are any."""
+        if not wanted.any():
+            return 0
+        flat = self.problem.features.truth.copy()
+        flat[block.nodes] = labels
+        every = np.zeros(self.problem.n_examples, dtype=bool)
+        every[block.examples] = wanted
+        added = self.pools.add(flat, every)
+        if added:
+            self.solve()
+        return added
+
+    def solve(self) -> None:
+        problem, columns = self.problem, self.pools.columns()
+        tolerance = INNER * HIGH.gap * max(1.0, self.size)
+        nonnegative = problem.features.nonnegative
+        solved: PoolSolution = solve_pools(columns, problem.ceiling, problem.lam, self.w, tolerance, nonnegative)
+        self.w, self.alpha, self.bound = problem.project(solved.w), solved.alpha, solved.bound
+        margin = columns.b - columns.a @ self.w
+        self.xi = np.maximum.reduceat(margin, np.searchsorted(columns.owner, np.arange(problem.n_examples)))
+        self.solved += 1
