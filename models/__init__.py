@@ -37,6 +37,7 @@ from convexstruct.models import (
     regularized_risk_smoothed,
     regularized_risk_svm,
     structured_svm,
+    structured_svm_associative,
     structured_svm_cuts,
     structured_svm_gram,
     structured_svm_hard,
@@ -64,6 +65,7 @@ FORMULATIONS: Mapping[str, Entry] = MappingProxyType(
             structured_svm_marginals,
             structured_svm_cuts,
             structured_svm_gram,
+            structured_svm_associative,
         )
         for entry in module.ENTRIES
     }
@@ -89,6 +91,7 @@ __all__ = [
     "regularized_risk_smoothed",
     "regularized_risk_svm",
     "structured_svm",
+    "structured_svm_associative",
     "structured_svm_cuts",
     "structured_svm_gram",
     "structured_svm_hard",

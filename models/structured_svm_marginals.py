@@ -16,6 +16,7 @@ a chain is (previous, current). beta is lam / C (paper 3 has C = 1, paper 1 has 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import cvxpy as cp
@@ -36,7 +37,7 @@ from convexstruct.models.structured_svm import (
     link,
     scale_parameters,
 )
-from convexstruct.problems.structured_svm import StructuredSVM
+from convexstruct.problems.structured_svm import StructuredSVM, choose_oracle
 from convexstruct.solution import Point
 
 Vector = NDArray[np.float64]
@@ -236,9 +237,41 @@ def _over_cliques(problem: StructuredSVM) -> Formulation:
     )
 
 
+def local_relaxation(problem: StructuredSVM) -> Formulation:
+    r"""(5) over the local polytope of any graph, however wide: node and edge marginals that agree.
+
+    On a forest it is `marginals`. On a graph with cycles such marginals need not belong to a distribution, the set is
+    larger than that of distributions, and the optimum lies above p*: it is the optimum of
+
+        P_L(w) = lam/2 |w|^2 + C sum_i omega_i max over the local polytope of [E_i - <w, df_i>]  >=  P(w),
+
+    which `recover` certifies (inference="relaxed"). P at its w bounds p* from above, as P at any w does.
+
+    Source: ours, from paper 3, (5), and paper 1's remark on approximate inference. Variables and parameters as
+    `marginals` has them on forests.
+
+    Raises
+    ------
+    ValueError
+        Under slack scaling or the zero-one loss.
+    """
+    needs_node_losses(problem, "local_relaxation")
+    exact = is_forest(problem.features)
+    return _over_nodes_and_edges(problem, "local_relaxation", (lambda instance: instance) if exact else relaxed)
+
+
+def relaxed(problem: StructuredSVM) -> StructuredSVM:
+    """The problem with inference over the local polytope: P_L in place of P."""
+    return replace(problem, oracle=choose_oracle(problem.features, "relaxed"))
+
+
 ENTRIES = (
     entry(
         "marginals", "M3N: the dual over marginals, exact, of polynomial size", f"{PAPER_3}; {PAPER_1}",
         "(5), corrected", marginals,
+    ),
+    entry(
+        "local_relaxation", "node and edge marginals on any graph: a relaxation where there are cycles", PAPER_3,
+        "(5), corrected, on cycles", local_relaxation, optimum="p_L*",
     ),
 )  # fmt: skip

@@ -66,6 +66,26 @@ def ladder(n: int = 3) -> nx.Graph:
     return nx.convert_node_labels_to_integers(nx.grid_2d_graph(2, n))
 
 
+def frustrated(C: float = 1.0) -> StructuredSVM:
+    """Paths teach that neighbours differ, a triangle cannot: half a label each beats every labelling there."""
+    labels = [(np.arange(3) + j) % 2 for j in range(4)]
+    nodes = [np.eye(3, 1) * np.eye(2)[y[0]] for y in labels]
+    graphs = [nx.path_graph(3)] * 4 + [nx.cycle_graph(3)]
+    return StructuredSVM.read([*nodes, np.zeros((3, 2))], [*labels, [0, 0, 1]], 2, edges=graphs, C=C)
+
+
+def multiway(C: float = 0.3) -> StructuredSVM:
+    """Associative, three labels: paths teach that neighbours agree; then three nodes between three terminals, the
+    smallest graph on which a cut into three is fractional."""
+    path = np.eye(4, 1)
+    labels = [np.full(4, j) for j in range(3) for _ in range(4)]
+    nodes = [path * np.eye(3)[y[0]] for y in labels]
+    between = nx.Graph([(0, 3), (1, 3), (1, 4), (2, 4), (2, 5), (0, 5), (3, 4), (4, 5), (3, 5)])
+    graphs = [nx.path_graph(4)] * 12 + [between]
+    y = [0, 1, 2, 0, 1, 2]
+    return StructuredSVM.read([*nodes, np.eye(6, 3)], [*labels, y], 3, edges=graphs, associative=True, C=C)
+
+
 COSTS = np.array([[0.0, 1.0, 2.0], [0.5, 0.0, 1.0], [3.0, 1.0, 0.0]])
 TWO_PARTS = nx.disjoint_union(nx.cycle_graph(3), nx.path_graph(2))
 LOOPY = (nx.cycle_graph(4), TWO_PARTS, nx.path_graph(1), nx.complete_graph(4))

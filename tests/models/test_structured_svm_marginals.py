@@ -7,10 +7,11 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from convexstruct.features.pairwise_polytope import is_forest
 from convexstruct.models.structured_svm import n_slack
-from convexstruct.models.structured_svm_marginals import marginals
+from convexstruct.models.structured_svm_marginals import local_relaxation, marginals
 from convexstruct.tolerances import HIGH, LOW
-from tests.models.structured_svm_instances import DECOMPOSABLE, LOOPY, OTHER, svm, tree
+from tests.models.structured_svm_instances import DECOMPOSABLE, LOOPY, OTHER, frustrated, svm, tree
 from tests.models.test_structured_svm import agrees, close, instance
 from tests.reference import SOLVERS, optimum
 
@@ -100,3 +101,27 @@ def test_marginals_of_the_optimum_are_those_of_its_labellings() -> None:
         table = nu[e].reshape(2, 2)
         np.testing.assert_allclose(table.sum(axis=1), mu[u], atol=HIGH.feasibility)
         np.testing.assert_allclose(table.sum(axis=0), mu[v], atol=HIGH.feasibility)
+
+
+# -- the relaxation ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", DECOMPOSABLE)
+def test_the_local_polytope_lies_above_and_on_forests_it_is_exact(name: str) -> None:
+    problem, expected = instance(name)
+    value = optimum(local_relaxation(problem)).value
+    assert value >= expected - HIGH.gap * max(1.0, abs(expected))
+    if is_forest(problem.features):
+        assert close(value, expected)
+
+
+def test_on_cycles_the_relaxation_lies_strictly_above() -> None:
+    problem = frustrated()
+    exact = optimum(n_slack(problem)).value
+    assert close(optimum(marginals(problem)).value, exact)
+    assert optimum(local_relaxation(problem)).value > exact * (1 + 10 * LOW.gap)
+
+
+@pytest.mark.parametrize("graph", [nx.path_graph(4), nx.cycle_graph(4), nx.empty_graph(3), tree(2, 5)])
+def test_a_forest_is_known_as_one(graph: nx.Graph) -> None:
+    assert is_forest(svm(0, graphs=(graph, nx.path_graph(2))).features) == nx.is_forest(graph)
