@@ -68,7 +68,7 @@ class Run:
 
     reached : seconds to each gap of `GAPS` reached. gap, status : by the certificate at the end. seconds : of the
     solve. peak, before : MiB resident at most, at the end and before the solve (interpreter, imports, data).
-    trouble : why there is no certificate, or "".
+    value : of the objective at the end, where a workload reports it. trouble : why there is no certificate, or "".
     """
 
     workload: Any
@@ -82,6 +82,7 @@ class Run:
     peak: float = math.nan
     before: float = math.nan
     build_seconds: float = math.nan
+    value: float = math.nan
     trouble: str = ""
 
     def to(self, gap: float) -> float:
