@@ -50,7 +50,7 @@ def plant(rng: np.random.Generator, n: int, d: int, bias: bool, weighted: bool) 
     alpha = np.select([kind == 0, kind == 1], [0.0, np.repeat(rng.uniform(0.2, 0.8, size=half), 2) * share], share)
     margin = np.select([kind == 0, kind == 1], [rng.uniform(1.1, 2.0, size=n), 1.0], rng.uniform(0.0, 0.9, size=n))
     w = rng.normal(size=d)
-    b = float(rng.normal()) if bias else 0.0
+    b = float(rng.uniform(1.5, 2.5)) if bias else 0.0  # far enough from 0 that regularising it would show
     along = w / (w @ w)
     z = rng.normal(size=(n, d))
     z -= np.outer(z @ w, along)
