@@ -146,11 +146,16 @@ def link(problem: StructuredSVM, lam: Any, w: Any, psi: Any, latex: str) -> Equa
     )
 
 
-def from_dual(problem: StructuredSVM, witness: Point) -> Recovered:
-    """A dual's solution with w = Psi_+ / lam of its witness. The solver's own w may be off where it must be >= 0: near
-    0 the objective does not feel it."""
-    psi, _ = problem.aggregate(witness)
-    return Recovered(problem, {"w": problem.project(psi) / problem.lam}, witness)
+def from_dual(problem: StructuredSVM, witness: Point, psi: Any, w: Any = None) -> Recovered:
+    """A dual's solution: the solver's own w, or Psi / lam, and the witness.
+
+    Where w must be >= 0 it is always Psi_+ / lam: the solver's may be off, because near 0 the objective does not feel
+    it. Elsewhere the solver's w is better than Psi / lam, which holds the rounding of all multipliers.
+    """
+    from_psi = problem.project(np.asarray(psi, dtype=np.float64)) / problem.lam
+    if w is None:
+        return Recovered(problem, {"w": from_psi}, witness)
+    return Recovered(problem, {"w": np.where(problem.features.nonnegative, from_psi, np.asarray(w))}, witness)
 
 
 def n_slack(problem: StructuredSVM, limit: int = LIMIT) -> Formulation:
@@ -230,7 +235,7 @@ def dual_alpha(problem: StructuredSVM, limit: int = LIMIT) -> Formulation:
 
     def recover(formulation: Formulation) -> Recovered:
         instance = at_parameters(problem, formulation)
-        return from_dual(instance, rows.witness(np.asarray(alpha.value), instance.ceiling))
+        return from_dual(instance, rows.witness(alpha.value, instance.ceiling), rows.a.T @ alpha.value, w.value)
 
     scaled = r"E_i(y)\, " if problem.scaling == "slack" else ""
     return Formulation(

@@ -94,7 +94,7 @@ def dual_kernel(problem: StructuredSVM, limit: int = LIMIT) -> Formulation:
 
     def recover(formulation: Formulation) -> Recovered:
         instance = at_parameters(problem, formulation)
-        return from_dual(instance, rows.witness(np.asarray(alpha.value), instance.ceiling))
+        return from_dual(instance, rows.witness(alpha.value, instance.ceiling), rows.a.T @ alpha.value)
 
     return Formulation(
         name="dual_kernel",
@@ -127,7 +127,8 @@ def matrix_form(problem: StructuredSVM) -> Formulation:
     Weights omega (ours) multiply the rows: K_vv' by omega_v omega_v', E likewise, p1 - <mu, C> position by position.
 
     E is all ones because a stationary transition has one feature, 1, in every pair. <mu, K C> is what the paper prints
-    as <K C>. Pairs stand as (previous, current) here.
+    as <K C>. Pairs stand as (previous, current) here. With beta far below 1 the quadratic terms are far larger than
+    their sum, and a solver's mu gives a poor w: `marginals` states w itself and does not suffer.
 
     Source: paper 3, (8), Theorem 1. Variables mu (p1, S), nu (p2, S S); parameters lam, C.
 
@@ -161,7 +162,8 @@ def matrix_form(problem: StructuredSVM) -> Formulation:
         value += ratio * _similarity(of.nu, d, np.outer(pair_weight, pair_weight))
 
     def recover(formulation: Formulation) -> Recovered:
-        return from_dual(at_parameters(problem, formulation), of.witness())
+        instance = at_parameters(problem, formulation)
+        return from_dual(instance, of.witness(), of.psi(instance))
 
     return Formulation(
         name="matrix_form",

@@ -116,6 +116,15 @@ class NodeAndEdgeMarginals:
             nu[np.arange(len(nu)), y[features.edges[:, 0]] * size + y[features.edges[:, 1]]] = 1.0
         return mu, nu
 
+    def psi(self, problem: StructuredSVM) -> Vector:
+        """Psi = C sum_i omega_i (f(x_i, y_i) - E f) at mu and nu as the solver has them."""
+        features, size = problem.features, self.size
+        ceiling = problem.ceiling
+        node = np.asarray(self.mu.value) * ceiling[features.example][:, None]
+        edge = np.zeros((0, size * size)) if self.nu is None else np.asarray(self.nu.value)
+        edge = edge * ceiling[features.edge_example][:, None]
+        return problem.truth_joint - features.adjoint(node, edge.reshape(-1, size, size))
+
     def witness(self) -> Point:
         """mu and nu as the problem reads them, cleared of signs; it clears them of the rest itself."""
         edge = np.zeros(0) if self.nu is None else np.maximum(np.asarray(self.nu.value), 0.0)
@@ -153,7 +162,9 @@ def _over_nodes_and_edges(
         squares += cp.sum_squares(w_edge)
 
     def recover(formulation: Formulation) -> Recovered:
-        return from_dual(stated(at_parameters(problem, formulation)), of.witness())
+        instance = at_parameters(problem, formulation)
+        w = np.concatenate([np.asarray(variables[key].value).ravel() for key in variables if key.startswith("w_")])
+        return from_dual(stated(instance), of.witness(), of.psi(instance), w)
 
     costs = problem.loss.costs * weight[:, None]
     return Formulation(
@@ -222,7 +233,9 @@ def _over_cliques(problem: StructuredSVM) -> Formulation:
     def recover(formulation: Formulation) -> Recovered:
         labels, shares = greedy_mixture(polytope.columns, np.asarray(z.value), features.truth)
         witness = {"labels": labels, "label_shares": shares}
-        return from_dual(at_parameters(problem, formulation), witness)
+        instance = at_parameters(problem, formulation)
+        psi = instance.scale.C * (truth - joint @ z.value)
+        return from_dual(instance, witness, psi, w.value)
 
     return Formulation(
         name="marginals",

@@ -16,19 +16,8 @@ from convexstruct.models.structured_svm_marginals import marginals
 from convexstruct.problems.structured_svm import StructuredSVM
 from convexstruct.tolerances import HIGH, LOW, ROUNDING
 from tests.models.structured_svm_instances import COSTS, svm, tree
-from tests.models.test_structured_svm import agrees, close, instance
+from tests.models.test_structured_svm import agrees, close
 from tests.reference import SOLVERS, optimum
-
-KERNELISED = [
-    "chains, weighted, a cost matrix, C_mean", "chains, edge features, lam", "associative cycles, two labels",
-    "no edges: a multi-class SVM", "a kernel", "zero-one loss on cycles", "slack scaling, weighted, a cost matrix",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("name", KERNELISED)
-def test_the_dual_by_gram_matrices_has_the_optimum_of_the_primal(name: str) -> None:
-    problem, expected = instance(name)
-    agrees(dual_kernel(problem), expected, "CLARABEL")
 
 
 @pytest.mark.parametrize("build", [n_slack, marginals, dual_kernel])
