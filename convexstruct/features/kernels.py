@@ -11,15 +11,16 @@ in by a user is not, and is checked.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from convexstruct.features.hmm_channels import window
 from convexstruct.tolerances import ROUNDING
 
 Vector = NDArray[np.float64]
@@ -181,6 +182,16 @@ def read_inputs(inputs: Any) -> list[Vector]:
         if array.shape[1] != arrays[0].shape[1]:
             raise ValueError(f"inputs[{i}] has {array.shape[1]} columns, inputs[0] has {arrays[0].shape[1]}")
     return [array.astype(np.float64) for array in arrays]
+
+
+def one_hot_windows(sequences: Sequence[ArrayLike], n_symbols: int, radius: int) -> list[Vector]:
+    """The symbols from ``radius`` steps before each position to ``radius`` after it, one indicator each.
+
+    sequences : integer sequences (T_k,). Returns arrays (T_k, (2 radius + 1) (n_symbols + 1)) of 0 and 1; beyond the
+    ends stands one more symbol. x'y counts the places where two windows agree, |x - y|^2 is twice those where not.
+    """
+    seen = window(sequences, n_symbols, radius)
+    return [(one[:, :, None] == np.arange(n_symbols + 1)).reshape(len(one), -1).astype(np.float64) for one in seen]
 
 
 def _positive_semidefinite(matrix: Vector) -> Vector:

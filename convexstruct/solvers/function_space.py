@@ -67,7 +67,7 @@ class FunctionSpace:
         self.parts["kernel products"] += time.perf_counter() - begin
         return product
 
-    def iterate(self, here: Value, kg: Vector, done: bool = False, message: str = "") -> Iterate:
+    def report(self, here: Value, kg: Vector, done: bool = False, message: str = "") -> Iterate:
         """``here`` with its certified bounds; ``kg`` = K g."""
         gap = max(float(here.g @ kg), 0.0) / (2.0 * self.problem.lam)
         point = {"u": here.u}

@@ -30,6 +30,12 @@ TRIALS = 40
 #: A step is taken where P has fallen by this share of what its slope promised, and |slope| by that share.
 DECREASE = 1e-4
 CURVATURE = 0.9
+#: t = K u is moved along with u and drifts by rounding. It is made afresh where the gap has shrunk to this share, and
+#: where u'Kg and t'g, which are one number, differ by this share of the gap.
+REFRESH = 1e-2
+DRIFT = 1e-2
+#: Where two trials have gone too far, the next goes this share of the way.
+TOWARDS = 0.1
 
 
 @dataclass(frozen=True)
@@ -62,19 +68,26 @@ class FunctionSpaceLBFGS:
         here = space.start(start)
         kg = space.multiply(here.g)
         pairs: deque[Pair] = deque(maxlen=self.memory)
+        fresh = float(here.g @ kg)
         while True:
+            norm = float(here.g @ kg)
+            if norm < REFRESH * fresh or abs(here.u @ kg - here.t @ here.g) > DRIFT * norm:
+                here = space.at(here.u, space.multiply(here.u))
+                kg = space.multiply(here.g)
+                fresh = float(here.g @ kg)
             if space.exhausted(here, kg):
-                yield space.iterate(here, kg, done=True, message="the gradient is rounding")
+                yield space.report(here, kg, done=True, message="the gradient is rounding")
                 return
-            yield space.iterate(here, kg)
+            yield space.report(here, kg)
             there = None
             if pairs:
                 there = search(space, here, *direction(here.g, kg, pairs))
             if there is None:  # at first, and where the remembered steps mislead
                 pairs.clear()
-                there = search(space, here, -here.g / problem.lam, -kg / problem.lam)
+                scale = min(1.0 / problem.lam, 1.0 / float(np.abs(kg).max()))  # scores move by about 1
+                there = search(space, here, -scale * here.g, -scale * kg)
             if there is None:
-                yield space.iterate(here, kg, done=True, message="no step decreases P any further: rounding")
+                yield space.report(here, kg, done=True, message="no step decreases P any further: rounding")
                 return
             kg_there = space.multiply(there.g)
             s, y, ks, ky = there.u - here.u, there.g - here.g, there.t - here.t, kg_there - kg
@@ -114,7 +127,7 @@ def search(space: FunctionSpace, here: Value, d: Vector, kd: Vector) -> Value | 
         return None
     noise = NOISE * max(1.0, abs(here.value))
     low, low_slope, high, high_slope = 0.0, slope, np.inf, np.inf
-    step, best = 1.0, None
+    step, moved, best = 1.0, "", None
     for _ in range(TRIALS):
         there = space.at(here.u + step * d, here.t + step * kd)
         now = float(there.g @ kd)
@@ -123,18 +136,19 @@ def search(space: FunctionSpace, here: Value, d: Vector, kd: Vector) -> Value | 
             return there
         if falls and (best is None or there.value < best.value):
             best = there
-        if np.isfinite(there.value) and now < 0.0:
+        before, moved = moved, "low" if np.isfinite(there.value) and now < 0.0 else "high"
+        if moved == "low":
             low, low_slope = step, now
         else:
-            high, high_slope = step, now if np.isfinite(now) else np.inf
+            high, high_slope = step, now
         if not np.isfinite(high):
-            step = 2.0 * step
-        elif np.isfinite(high_slope):
+            step = 4.0 * step
+        elif moved == before or not np.isfinite(high_slope):  # a secant that moves one end alone does not get far
+            step = low + (high - low) * (TOWARDS if moved == "high" else 0.5)
+        else:
             at = low + (high - low) * low_slope / (low_slope - high_slope)
             margin = 0.05 * (high - low)
             step = min(max(at, low + margin), high - margin)
-        else:
-            step = 0.5 * (low + high)
-        if not low < step or (np.isfinite(high) and not step < high):
+        if not low < step < high:
             break
     return best

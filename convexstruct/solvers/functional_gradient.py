@@ -43,9 +43,9 @@ class FunctionalGradient:
         while True:
             kg = space.multiply(here.g)
             if space.exhausted(here, kg):
-                yield space.iterate(here, kg, done=True, message="the gradient is rounding")
+                yield space.report(here, kg, done=True, message="the gradient is rounding")
                 return
-            yield space.iterate(here, kg)
+            yield space.report(here, kg)
             norm = float(here.g @ kg)
             noise = NOISE * max(1.0, abs(here.value))
             for _ in range(HALVINGS):
@@ -54,6 +54,6 @@ class FunctionalGradient:
                     break
                 step *= 0.5
             else:
-                yield space.iterate(here, kg, done=True, message="no step decreases P any further: rounding")
+                yield space.report(here, kg, done=True, message="no step decreases P any further: rounding")
                 return
             here, step = there, min(step * self.growth, 1.0 / problem.lam)

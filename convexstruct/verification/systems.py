@@ -30,6 +30,7 @@ class System:
 
 
 PAPER_0 = "Yu, Bertsekas, Rousu: An efficient discriminative training method for generative models"
+PAPER_2 = "Saha, Zhang, Vishwanathan: Lower bounds for BMRM and faster rates for training SVMs"
 
 _FORMULATIONS = (
     "primal", "n_slack", "one_slack", "dual_beta", "dual", "entropy_dual", "proximal", "proximal_dual", "compact_dual",
@@ -57,5 +58,13 @@ SYSTEMS: tuple[System, ...] = (
         formulation=_FORMULATIONS,
         solvers=_SOLVERS,
         experiments=("connect4",),
+    ),
+    System(
+        name="Gaussian process sequence labelling",
+        family="gaussian_process",
+        paper=PAPER_2,
+        equations="(32)",
+        formulation=("primal", "dual", "compact_primal", "compact_dual"),
+        solvers=("FunctionSpaceLBFGS", "FunctionalGradient"),
     ),
 )

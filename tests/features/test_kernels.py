@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from convexstruct.features.kernels import Gram, Kernel
+from convexstruct.features.kernels import Gram, Kernel, one_hot_windows
 from convexstruct.tolerances import ROUNDING
 
 
@@ -54,3 +54,13 @@ def test_a_matrix_that_is_symmetric_to_rounding_is_made_so() -> None:
     matrix[0, 1] = 1e-3
     with pytest.raises(ValueError, match="gram is not symmetric"):
         Gram(matrix)
+
+
+def test_windows_count_the_places_where_they_agree() -> None:
+    sequences = [np.array([0, 1, 1, 2]), np.array([1])]
+    rows = np.concatenate(one_hot_windows(sequences, 3, 1))
+    assert rows.shape == (5, 3 * 4)
+    seen = np.array([[3, 0, 1], [0, 1, 1], [1, 1, 2], [1, 2, 3], [3, 1, 3]])
+    agree = (seen[:, None] == seen).sum(axis=2)
+    assert np.array_equal(rows @ rows.T, agree)
+    assert np.allclose(Kernel("rbf", gamma=0.5)(rows, rows), np.exp(-(3.0 - agree)), rtol=ROUNDING)

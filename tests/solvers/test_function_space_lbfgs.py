@@ -15,7 +15,7 @@ from convexstruct.solution import Status
 from convexstruct.solvers import FunctionSpaceLBFGS, solve
 from convexstruct.solvers.function_space import FunctionSpace
 from convexstruct.solvers.function_space_lbfgs import Pair, direction, search
-from convexstruct.tolerances import HIGH, LOW, ROUNDING
+from convexstruct.tolerances import HIGH, LOW, MID, ROUNDING
 from tests.problems.kernel_chains import every_kernel, optimum, small
 
 
@@ -91,6 +91,14 @@ def test_the_iterate_carries_k_u_without_a_product_with_k() -> None:
         assert problem.primal(iterate.point) == pytest.approx(iterate.primal, rel=ROUNDING)
         lower = problem.dual(iterate.point)
         assert lower == pytest.approx(iterate.lower_bound, rel=ROUNDING, abs=ROUNDING * max(1.0, iterate.primal))
+
+
+def test_rounding_does_not_pile_up_where_transitions_outweigh_all_else_by_ten_orders() -> None:
+    """Without making t = K u afresh the bound believed here is far above the one that is certified."""
+    problem = small(75, lengths=(2, 2, 5, 4), eta=1e4, lam=1e-6)
+    solution = solve(problem)
+    assert solution.status is Status.OPTIMAL
+    assert solution.primal == pytest.approx(optimum(problem), rel=MID.gap)
 
 
 def test_the_direction_is_that_of_the_two_loops_in_the_inner_product_of_k() -> None:

@@ -171,8 +171,9 @@ def test_a_case_that_is_not_stored_computes_its_reference_on_the_way() -> None:
         ({"seed": -1}, "seed is -1"),
         ({"limit": 0}, "limit is 0"),
         ({"limit": math.nan}, "limit is nan"),
-        ({"solver": 3}, "wanted a function"),
-        ({"solver": "nowhere.py:solve"}, "no file"),
+        ({"solver": 3, "on": "generative_margin"}, "wanted a function"),
+        ({"solver": "nowhere.py:solve", "on": "generative_margin"}, "no file"),
+        ({"solver": "nowhere.py:solve"}, "on is missing"),
     ],
 )
 def test_bad_arguments_are_refused_in_one_sentence(arguments: dict[str, Any], words: str) -> None:
