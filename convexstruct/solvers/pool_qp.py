@@ -25,13 +25,13 @@ from scipy.linalg.blas import dsyrk
 Vector = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-#: Newton steps of one start.
+#: Newton steps of one solve.
 STEPS = 80
-#: Slacks to start from, in units of what a start near the optimum wants; the next where steps become too short.
-WIDER = (1.0, 100.0, 1e4)
+#: A start near w is given up after so many short steps in a row, for one that is feasible.
+SHORT = 3
 #: Columns whose share of the matrix is below this, relative to lam, are left out of it.
 NEGLIGIBLE = 1e-8
-#: Steps without progress after which another start is tried.
+#: Steps without progress after which rounding has the last word.
 PATIENCE = 6
 #: Share of the way to the boundary that a step goes at most.
 INSIDE = 0.995
@@ -194,10 +194,10 @@ def solve_pools(
     start = np.searchsorted(owner, np.arange(len(ceiling))).astype(np.intp)
     bounded = np.flatnonzero(np.zeros(len(w), dtype=bool) if nonnegative is None else nonnegative)
     best = PoolSolution(w, np.zeros(len(b)), np.inf, -np.inf, 0)
-    for widened in WIDER:
-        at = _begin(columns, ceiling, best.w, start, bounded, widened)
-        since = 0
-        while best.steps < STEPS * len(WIDER) and since <= PATIENCE:
+    for begin in (_near, _inside):
+        at = begin(columns, ceiling, lam, best.w, start, bounded)
+        since = short = taken = 0
+        while taken < STEPS and since <= PATIENCE and short < SHORT:
             psi = np.asarray(a.T @ at.alpha)
             psi[bounded] = np.maximum(psi[bounded], 0.0)
             primal = 0.5 * lam * float(at.w @ at.w) + float(ceiling @ np.maximum.reduceat(b - a @ at.w, start))
@@ -214,23 +214,48 @@ def solve_pools(
                 break
             by, size = _Newton(columns, ceiling, lam, start, bounded, at).corrected()
             at = _State(*(getattr(at, f.name) + size * getattr(by, f.name) for f in fields(_State)))
+            taken, short = taken + 1, short + 1 if size < 0.05 else 0
         if best.primal - best.bound <= tolerance:
             break
     total = np.maximum(np.add.reduceat(best.alpha, start), 1e-300)
     return replace(best, alpha=best.alpha * np.minimum(1.0, ceiling / total)[owner])
 
 
-def _begin(columns: PoolColumns, ceiling: Vector, w: Vector, start: Index, bounded: Index, widened: float) -> _State:
-    """A state inside, near w: slacks a thousandth of the mean loss at least, multipliers inverse to them. Where w is
-    near the optimum and these multipliers are not, ``widened`` slacks let the steps go on."""
-    w = w.copy()
-    w[bounded] = np.maximum(w[bounded], 1e-3 * (1.0 + np.abs(w).max(initial=0.0)))
+def _near(columns: PoolColumns, ceiling: Vector, lam: float, w: Vector, start: Index, bounded: Index) -> _State:
+    """A state at w itself: slacks of a thousandth of the mean loss at least, multipliers inverse to them."""
+    w = _positive(w, bounded)
     margin = columns.b - columns.a @ w
     top = np.maximum.reduceat(margin, start)
-    xi = top + widened * max(1e-3 * float(top.mean()), 1e-6 * (1.0 + float(np.abs(columns.b).max(initial=0.0))))
-    s = xi[columns.owner] - margin
+    s = (top + max(1e-3 * float(top.mean()), _least(columns)))[columns.owner] - margin
     alpha = (1.0 / s) * (ceiling / np.add.reduceat(1.0 / s, start))[columns.owner]
+    return _State(w, s[start] + margin[start], s, alpha, float(alpha @ s) / len(s) / w[bounded])
+
+
+def _inside(columns: PoolColumns, ceiling: Vector, lam: float, w: Vector, start: Index, bounded: Index) -> _State:
+    """A state that is feasible both ways, if not near: multipliers from wider slacks at w, then w = A'alpha / lam."""
+    a, b, owner = columns.a, columns.b, columns.owner
+    margin = b - a @ w
+    top = np.maximum.reduceat(margin, start)
+    share = 1.0 / ((top + max(1e-2 * float(top.mean()), _least(columns)))[owner] - margin)
+    share /= np.add.reduceat(share, start)[owner]
+    alpha = share * ceiling[owner]
+    w = _positive(np.asarray(a.T @ alpha) / lam, bounded)
+    margin = b - a @ w
+    top = np.maximum.reduceat(margin, start)
+    mean = np.add.reduceat(share * margin, start)
+    xi = top + np.maximum(top - mean, max(1e-3 * float(np.abs(top).mean()), _least(columns)))
+    s = xi[owner] - margin
     return _State(w, xi, s, alpha, float(alpha @ s) / len(s) / w[bounded])
+
+
+def _least(columns: PoolColumns) -> float:
+    return 1e-6 * (1.0 + float(np.abs(columns.b).max(initial=0.0)))
+
+
+def _positive(w: Vector, bounded: Index) -> Vector:
+    w = w.copy()
+    w[bounded] = np.maximum(w[bounded], 1e-3 * (1.0 + np.abs(w).max(initial=0.0)))
+    return w
 
 
 def segment_product(a: Any, share: Vector, start: Index) -> Any:

@@ -38,8 +38,17 @@ Labels = NDArray[np.int64]
 
 #: The restricted problem is solved to this share of the gap that is left.
 INNER = 0.1
-#: A stage that brings the gap down by less than this factor is the last.
+#: A stage that does not bring the gap down by this factor was not solved well enough. Where a round of the pools is
+#: cheap, they take over; where it is not, the next stage gets twice the steps, up to MORE times what the first had, and
+#: the pools take over after PATIENCE such stages.
 PROGRESS = 0.75
+MORE = 8
+PATIENCE = 4
+#: Stages where there is no bound to judge them by.
+BLIND = 6
+#: A round of the pools is cheap if it takes fewer multiplications than this: so many columns an example, so many steps.
+CHEAP = 2e10
+COLUMNS, STEPS = 8, 15
 
 
 @dataclass(frozen=True)
@@ -47,7 +56,7 @@ class TemperedPools:
     """Options.
 
     temperature : tau of the first stage, in units of the largest node loss. shrink : its factor from stage to stage.
-    steps : L-BFGS steps of a stage. memory : pairs it keeps.
+    steps : L-BFGS steps of the first stages. memory : pairs it keeps.
     stages : at most so many. switch : relative gap at which the pools take over.
     samples : labellings drawn from q for the first pools.
     pool_entries : pools are not begun if their first columns have more entries than this; the tempering goes on.
@@ -121,7 +130,10 @@ class Temper:
         self.bound = 0.0
         self._witness: tuple[Vector, float] | None = None
         self._gap = np.inf
-        self.stages = 0
+        self.stages = self._slow = 0
+        self._steps = options.steps
+        columns, d = COLUMNS * problem.n_examples, problem.dimension
+        self._cheap = STEPS * columns * float(d) * min(columns, d) <= CHEAP
         self.finished = self.tau <= 0  # no labelling is wrong
 
     def stage(self) -> None:
@@ -151,7 +163,7 @@ class Temper:
             box = scipy.optimize.Bounds(np.where(features.nonnegative, 0.0, -np.inf), np.inf)
         found = scipy.optimize.minimize(
             objective, self.w, jac=True, method="L-BFGS-B", bounds=box,
-            options={"maxiter": self.options.steps, "maxcor": self.options.memory, "ftol": 0.0, "gtol": 0.0},
+            options={"maxiter": self._steps, "maxcor": self.options.memory, "ftol": 0.0, "gtol": 0.0},
         )  # fmt: skip
         self.w = problem.project(found.x)
         self.theta, self.loss = self.theta + self.w / tau, new_loss
@@ -168,8 +180,12 @@ class Temper:
 
     def _judge(self) -> None:
         gap = (self.best - self.bound) / max(1.0, abs(self.best))
-        slow = self.stages >= 8 if not self.smooth else self.stages > 6 and gap > PROGRESS * self._gap
-        self.finished = gap <= self.options.switch or self.stages >= self.options.stages or slow
+        slow = self.smooth and self.stages > BLIND and gap > PROGRESS * self._gap
+        self._slow = self._slow + 1 if slow else 0
+        if slow:
+            self._steps = min(2 * self._steps, MORE * self.options.steps)
+        stuck = self._slow >= (1 if self._cheap else PATIENCE) if self.smooth else self.stages >= BLIND
+        self.finished = gap <= self.options.switch or self.stages >= self.options.stages or stuck
         self._gap = gap
 
     def samples(self, rng: np.random.Generator) -> Iterator[Labels]:
