@@ -1,0 +1,292 @@
+r"""Projection onto the local marginal polytope of clique tables (paper 2, appendix E.3):
+
+    minimise sum_c d_c^2 / 2 |a_c - m_c|^2     s.t.  a_c >= 0, sum of a_c = z of its component, all agreements.
+
+With multipliers xi of the agreements, x_c = m_c + (what xi spreads on c) / d_c^2, the dual function is
+
+    D(xi, lambda) = sum_c d_c^2 (|m_c|^2 / 2 - |a_c|^2 / 2 - lambda_c z_c),      a_c = max(0, x_c - lambda_c),
+
+(33)-(34) with the sign of lambda turned and the multipliers of a >= 0 eliminated; its gradient in xi is minus the
+disagreement of the tables a (35). It is maximal in lambda where a_c sums to z: each clique is projected onto its
+simplex (appendix B). What is left is smooth in xi.
+
+`ascend` (ours; the paper goes block by block, as `convexstruct.solvers.block_ascent` does) takes accelerated gradient
+steps in the metric of `CliqueTables.stiffness`, in which the gradient has the Lipschitz constant 1. It tries longer
+steps, by the curvature met on the way, and each component restarts its momentum where that turns against the gradient.
+Components of a batch are taken in blocks that stay in cache, and each block stops by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from convexstruct.oracles.clique_tables import CliqueTables, Tables
+from convexstruct.oracles.feasible_tables import feasible_tables
+
+Vector = NDArray[np.float64]
+
+#: A curvature met along a step may be this small against the bound.
+LEAST_CURVATURE = 1e-3
+#: How fast an estimate of curvature is forgotten, a step.
+FORGET = 1.1
+#: Rounds without a better bound after which the steps are those of the bound on the curvature, for good.
+PATIENCE = 50
+#: What the sum of a table is brought to its scale within, relative.
+SUMS = 1e-13
+#: The same while the tables still disagree, relative to their disagreement.
+LOOSE = 1e-2
+EPS = float(np.finfo(float).eps)
+
+
+@dataclass(frozen=True, eq=False)
+class Ascent:
+    """One round of `ascend`.
+
+    tables : a(xi), each on its simplex, in agreement up to ``disagreement`` (n_components,), the largest of each.
+    multipliers : xi, one array an agreement. value : D, a lower bound of each component's optimum, (n_components,).
+    """
+
+    tables: Tables
+    multipliers: Tables
+    value: Vector
+    disagreement: Vector
+
+
+class Weights(NamedTuple):
+    """d_c^2 of each clique and z_c, for each group (n,)."""
+
+    square: list[Vector]
+    scale: list[Vector]
+
+
+def read_weights(structure: CliqueTables, d: Sequence[ArrayLike], scale: ArrayLike) -> Weights:
+    """d of each group, one number or (n,), and the scale, one number or (n_components,), as arrays a clique."""
+    each = np.broadcast_to(np.asarray(scale, dtype=np.float64), (structure.n_components,))
+    square = [
+        np.broadcast_to(np.square(np.asarray(x, dtype=np.float64)), len(c)) for x, c in zip(d, structure.component)
+    ]
+    return Weights(square, [each[component] for component in structure.component])
+
+
+def evaluate(
+    structure: CliqueTables,
+    tables: Tables,
+    weights: Weights,
+    multipliers: Tables,
+    thresholds: list[Vector],
+    slack: Vector | float = 0.0,
+) -> tuple[Tables, Vector]:
+    """(a, D) at xi. ``thresholds`` holds where to begin with lambda and is overwritten; lambda maximises D, or the
+    tables may miss their sums by ``slack``, (n_components,). D is a lower bound whatever lambda is."""
+    found, value = [], np.zeros(structure.n_components)
+    each_slack = np.broadcast_to(np.asarray(slack, dtype=np.float64), (structure.n_components,))
+    for g, (m, shifts) in enumerate(zip(tables, structure.spread(multipliers))):
+        component, square, scale = structure.component[g], weights.square[g], weights.scale[g]
+        x = m
+        for shift in shifts:
+            x = np.add(x, shift / _column(square, shift), out=None if x is m else x)
+        lam, a = simplex_thresholds(_rows(x), scale, thresholds[g], each_slack[component])
+        each = 0.5 * (_squares(_rows(m)) - _squares(a)) - lam * scale
+        value += np.bincount(component, square * each, structure.n_components)
+        thresholds[g] = lam
+        found.append(a.reshape(m.shape))
+    return found, value
+
+
+def dual_value(structure: CliqueTables, tables: Tables, weights: Weights, multipliers: Tables) -> Vector:
+    """D at xi, maximised over lambda: a lower bound of each component's optimum, whatever xi; (n_components,)."""
+    return evaluate(structure, tables, weights, multipliers, unknown(structure))[1]
+
+
+def unknown(structure: CliqueTables) -> list[Vector]:
+    """Thresholds of which nothing is known yet."""
+    return [np.full(len(rows), -np.inf) for rows in structure.component]
+
+
+def ascend(structure: CliqueTables, tables: Tables, weights: Weights, start: Tables | None = None) -> Iterator[Ascent]:
+    """Accelerated ascent of D, an iterate a round; it goes on as long as it is asked."""
+    n, components = structure.n_components, [each.component for each in structure.agreements]
+    xi = [np.zeros((len(c), *each.cards)) for c, each in zip(components, structure.agreements)]
+    if start is not None:
+        xi = [np.array(each, dtype=np.float64) for each in start]
+    stiff = [_column(each, x) for each, x in zip(structure.stiffness(weights.square), xi)]
+    thresholds = unknown(structure)
+    ahead, curvature, momentum = [x.copy() for x in xi], np.ones(n), np.ones(n)
+    before: tuple[Tables, Tables] | None = None
+    off = np.zeros(n)
+    best, waited, cautious = np.full(n, -np.inf), np.zeros(n), np.zeros(n, dtype=bool)
+    while True:
+        a, value = evaluate(structure, tables, weights, ahead, thresholds, LOOSE * off)
+        apart = structure.disagreement(a)
+        off = np.zeros(n)
+        for component, each in zip(components, apart):
+            np.maximum.at(off, component, np.abs(each).max(axis=tuple(range(1, each.ndim)), initial=0.0))
+        yield Ascent(a, ahead, value, off)
+        waited = np.where(value > best, 0, waited + 1)
+        best = np.maximum(best, value)
+        cautious |= waited > PATIENCE
+        if before is not None:
+            moved = [x - old for x, old in zip(ahead, before[0])]
+            bent = [g - old for g, old in zip(apart, before[1])]
+            along = _inner(components, moved, bent, n)
+            metric = _inner(components, bent, [b / k for b, k in zip(bent, stiff)], n)
+            met = np.where(along > 0, metric / np.where(along > 0, along, 1.0), 1.0)
+            curvature = np.clip(np.maximum(met, curvature / FORGET), LEAST_CURVATURE, 1.0)
+            curvature[cautious] = 1.0
+        before = ahead, apart
+        step = [_column((1.0 / curvature)[c], g) * g / k for c, g, k in zip(components, apart, stiff)]
+        new = [x - s for x, s in zip(ahead, step)]
+        gone = [x - old for x, old in zip(new, xi)]
+        against = _inner(components, apart, gone, n) > 0
+        momentum[against] = 1.0
+        longer = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))
+        push = np.where(against, 0.0, (momentum - 1.0) / longer)
+        ahead = [x + _column(push[c], x) * g for c, x, g in zip(components, new, gone)]
+        xi, momentum = new, longer
+
+
+@dataclass(frozen=True, eq=False)
+class Projected:
+    """What `project_tables` finds.
+
+    tables : one array a group. multipliers : one array an agreement, to start the next projection from.
+    lower_bound : (n_components,) D. disagreement : (n_components,) the largest before repair, relative to the scale.
+    rounds : of the block that took most.
+    """
+
+    tables: Tables
+    multipliers: Tables
+    lower_bound: Vector
+    disagreement: Vector
+    rounds: int
+
+
+def project_tables(
+    structure: CliqueTables,
+    tables: Tables,
+    d: Sequence[ArrayLike] | None = None,
+    scale: ArrayLike = 1.0,
+    *,
+    start: Tables | None = None,
+    tol: float = 1e-8,
+    max_rounds: int = 10_000,
+    repair: bool = True,
+) -> Projected:
+    """The projection of ``tables`` onto the local marginal polytope, in the norm sum d_c^2 |a_c|^2 / 2.
+
+    Parameters
+    ----------
+    structure : the cliques and agreements of all components.
+    tables : one array a group, shaped as `CliqueTables.shapes`.
+    d : for each group one number or (n,), positive; 1 by default.
+    scale : what the tables of a component sum to: one number or (n_components,), positive.
+    start : multipliers of a projection nearby.
+    tol : the disagreement, relative to the scale, at which a block of components stops.
+    max_rounds : rounds of the ascent, a block, after which it stops in any case.
+    repair : whether the tables are made feasible exactly; otherwise they agree up to ``tol``.
+    """
+    weights = read_weights(structure, d or [1.0] * len(tables), scale)
+    each = np.broadcast_to(np.asarray(scale, dtype=np.float64), (structure.n_components,))
+    found = [np.empty(shape) for shape in structure.shapes]
+    multipliers = structure.split_multipliers(np.empty(structure.n_multipliers))
+    bounds, apart = np.empty((2, structure.n_components))
+    rounds, low = 0, 0
+    for part, rows, pairs in structure.blocks:
+        here = slice(low, low + part.n_components)
+        some = Weights([x[r] for x, r in zip(weights.square, rows)], [x[r] for x, r in zip(weights.scale, rows)])
+        first = None if start is None else [x[p] for x, p in zip(start, pairs)]
+        count = 0
+        for count, ascent in enumerate(ascend(part, [x[r] for x, r in zip(tables, rows)], some, first), start=1):
+            if (ascent.disagreement <= tol * each[here]).all() or count >= max_rounds:
+                break
+        final = feasible_tables(part, ascent.tables, each[here]) if repair else ascent.tables
+        for whole, piece, r in zip(found, final, rows):
+            whole[r] = piece
+        for whole, piece, p in zip(multipliers, ascent.multipliers, pairs):
+            whole[p] = piece
+        bounds[here], apart[here] = ascent.value, ascent.disagreement / each[here]
+        rounds, low = max(rounds, count), low + part.n_components
+    return Projected(found, multipliers, bounds, apart, rounds)
+
+
+class ProjectedChains(NamedTuple):
+    """node (P, S) and edge (Q, S, S) marginals, chain after chain, and the multipliers to start from next time."""
+
+    node: Vector
+    edge: Vector
+    multipliers: Tables
+
+
+def project_chains(
+    structure: CliqueTables,
+    node: Vector,
+    edge: Vector,
+    scale: ArrayLike = 1.0,
+    start: Tables | None = None,
+    tol: float = 1e-8,
+) -> ProjectedChains:
+    """The projection of node and edge tables onto the marginals of (scaled) distributions over chains' labellings:
+    the mappings (23), (25) of E.1, where scale is C / N.
+
+    Parameters
+    ----------
+    structure : `chain_tables(chains, n_labels)`, made once.
+    node, edge : (P, S) and (Q, S, S), chain after chain as the caller has them; edge k joins neighbouring nodes.
+    scale, start, tol : as `project_tables` has them.
+    """
+    found = project_tables(structure, [node, edge], None, scale, start=start, tol=tol)
+    return ProjectedChains(found.tables[0], found.tables[1], found.multipliers)
+
+
+def simplex_thresholds(x: Vector, z: Vector, start: Vector, slack: Vector | float = 0.0) -> tuple[Vector, Vector]:
+    """(lambda, max(x - lambda, 0)) with sum_j max(x_j - lambda, 0) = z for each row, by Newton from ``start``.
+
+    From the left Newton never passes the root, and from the right it is left of it after one step, so that the active
+    sets settle after finitely many. Sums are products with ones: many times faster for short rows.
+
+    x : (n, k). z : (n,) positive. start : (n,), -inf where nothing is known. slack : how far a sum may be off.
+    """
+    k, lam, ones = x.shape[1], start, np.ones(x.shape[1])
+    far = ~np.isfinite(start)
+    if far.any():
+        lam = np.where(far, np.maximum(x.max(axis=1) - z, (x @ ones - z) / k), start)  # both left of the root
+    over = np.empty_like(x)
+    enough = np.maximum(slack, SUMS * z)
+    for _ in range(2 * k + 10):
+        np.maximum(np.subtract(x, lam[:, None], out=over), 0.0, out=over)
+        excess = over @ ones - z
+        if (np.abs(excess) <= enough).all():
+            break
+        count = np.sign(over) @ ones
+        step = np.where(count > 0, excess / np.maximum(count, 1.0), x.max(axis=1) - z - lam)
+        if (np.abs(step) <= 2 * EPS * np.abs(lam)).all():
+            break
+        lam = lam + step
+    return lam, over
+
+
+def _squares(rows: Vector) -> Vector:
+    return np.asarray(np.einsum("ij,ij->i", rows, rows))
+
+
+def _inner(components: Sequence[NDArray[np.intp]], left: Tables, right: Tables, n: int) -> Vector:
+    """<left, right> within each component; (n,)."""
+    total = np.zeros(n)
+    for component, one, other in zip(components, left, right):
+        total += np.bincount(component, np.einsum("ij,ij->i", _rows(one), _rows(other)), n)
+    return total
+
+
+def _column(values: Vector, like: Vector) -> Vector:
+    return values.reshape(-1, *(1,) * (like.ndim - 1))
+
+
+def _rows(tables: Vector) -> Vector:
+    """A group's array as (n, entries)."""
+    return tables.reshape(len(tables), prod(tables.shape[1:]))
