@@ -59,6 +59,16 @@ class Inference(Protocol):
         """Whether `best` is always exact."""
         ...
 
+    @property
+    def relaxed(self) -> bool:
+        """Whether `best` maximises over the local polytope: then ``upper`` is the maximum, and the problem another."""
+        ...
+
+    @property
+    def summable(self) -> bool:
+        """Whether there are sums, samples, second bests and best labellings by loss."""
+        ...
+
     def best(self, node: Vector, edge: Vector) -> Best: ...
 
     def two_best(self, node: Vector, edge: Vector) -> tuple[Best, Best]:
@@ -89,6 +99,8 @@ class ChainInference:
     layout: Chains
     n_edges: int
     exact: bool = True
+    relaxed: bool = False
+    summable: bool = True
 
     def best(self, node: Vector, edge: Vector) -> Best:
         scores, labels = chain.viterbi(self.layout, node[self.layout.packed], edge)
@@ -147,6 +159,8 @@ class TreeInference:
     n_nodes: int
     n_edges: int
     exact: bool = True
+    relaxed: bool = False
+    summable: bool = True
 
     def best(self, node: Vector, edge: Vector) -> Best:
         scores, labels = np.empty(self.n_examples), np.empty(self.n_nodes, dtype=np.int64)

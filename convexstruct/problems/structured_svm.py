@@ -29,12 +29,14 @@ Psi and E by itself; the shares of one example sum to at most 1 (what is missing
                     q_i(y) ~ exp(<Theta, f(x_i, y)> + B E_i(y)); margin scaling and node losses only
     "node_marginals" (P, S), "edge_marginals" (Q, S, S), "marginal_shares" (N,)
                     one distribution an example by its marginals. On a forest they are read as conditionals from the
-                    first node on, so that they always are a distribution's; margin scaling and node losses only
+                    first node on, so that they always are a distribution's; margin scaling and node losses only. Where
+                    the problem is the relaxed one (inference="relaxed") any point of the local polytope will do: edges
+                    are scaled until they agree with their nodes
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Real
@@ -186,7 +188,11 @@ class StructuredSVM:
         read = read_loss(loss, features)
         if scaling == "slack":
             read.steps  # noqa: B018  slack scaling needs losses on a grid: say so at the door
-        return cls(features, read, scale, omega, scaling, oracle=choose_oracle(features, inference), kernel=mapped)
+        oracle = choose_oracle(features, inference)
+        if not oracle.summable and (read.zero_one or scaling == "slack"):
+            what = "the zero-one loss" if read.zero_one else "slack scaling"
+            raise ValueError(f"inference is {inference!r}, which cannot serve {what}, wanted 'exact'")
+        return cls(features, read, scale, omega, scaling, oracle=oracle, kernel=mapped)
 
     # -- sizes ---------------------------------------------------------------------------------------------------------
 
@@ -365,7 +371,7 @@ def choose_oracle(features: PairwiseFeatures, inference: str) -> Inference:
         return exact_inference(features)
     from convexstruct.features import loopy
 
-    known = {
+    known: dict[str, Callable[[PairwiseFeatures], Inference]] = {
         "minimum_cut": loopy.cut_inference,
         "expansion": loopy.expansion_inference,
         "relaxed": loopy.relaxed_inference,

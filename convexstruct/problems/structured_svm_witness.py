@@ -116,7 +116,8 @@ def aggregate(problem: StructuredSVM, dual_point: Point) -> Aggregate:
             loss += float((sums.node * problem.loss.costs).sum())
     if len(witness.node_marginals) and marginal_share.any():
         share = marginal_share * clear
-        node, edge = consistent(features, witness.node_marginals, witness.edge_marginals)
+        settle = agreeing if problem.oracle.relaxed else consistent
+        node, edge = settle(features, witness.node_marginals, witness.edge_marginals)
         node = node * share[features.example][:, None]
         joint += features.adjoint(node, edge * share[features.edge_example][:, None, None])
         used += share
@@ -154,6 +155,24 @@ def consistent(features: PairwiseFeatures, node: Vector, edge: Vector) -> tuple[
         settled[children] = joint.sum(axis=1)
         out[at] = np.where(forward[:, None, None], joint, joint.transpose(0, 2, 1))
     return settled, out
+
+
+def agreeing(features: PairwiseFeatures, node: Vector, edge: Vector) -> tuple[Vector, Vector]:
+    """The point of the local polytope that ``node`` and ``edge`` say: nodes scaled to sum to one, edges to agree with
+    them: what is above a node's marginal is scaled down, by rows and then by columns, and what is missing then is added
+    as a product (Altschuler, Weed, Rigollet 2017, rounding)."""
+    node = np.maximum(node, 0.0)
+    totals = node.sum(axis=1, keepdims=True)
+    node = np.where(totals > 0, node / np.where(totals > 0, totals, 1.0), 1.0 / features.n_labels)
+    first, second = node[features.edges[:, 0]], node[features.edges[:, 1]]
+    edge = np.maximum(edge, 0.0)
+    rows = edge.sum(axis=2)
+    edge = edge * np.where(rows > first, first / np.where(rows > 0, rows, 1.0), 1.0)[:, :, None]
+    columns = edge.sum(axis=1)
+    edge = edge * np.where(columns > second, second / np.where(columns > 0, columns, 1.0), 1.0)[:, None, :]
+    more, also = first - edge.sum(axis=2), second - edge.sum(axis=1)
+    missing = np.maximum(more.sum(axis=1), 1e-300)
+    return node, edge + np.maximum(more, 0.0)[:, :, None] * np.maximum(also, 0.0)[:, None, :] / missing[:, None, None]
 
 
 def forest_levels(features: PairwiseFeatures) -> list[tuple[NDArray[np.intp], ...]]:

@@ -14,7 +14,8 @@ restricted to them is solved exactly (`convexstruct.solvers.pool_qp`), its dual 
 the most violated labellings at its w are added, until none is left.
 
 Where there are no sums over labellings (slack scaling, zero-one loss) the tempering works on margin scaling with the
-node losses, to find a start and first pools; its bounds are not used.
+node losses, to find a start and first pools; its bounds are not used. On graphs that allow no sums at all (minimum
+cuts) the pools begin empty.
 """
 
 from __future__ import annotations
@@ -82,7 +83,8 @@ class TemperedPools:
             seen = [*seen[-3:], temper.labels]
             yield temper.shown()
         pools = LabellingPools(problem)
-        for labels in [*seen, *temper.samples(np.random.default_rng(self.seed))]:
+        samples = temper.samples(np.random.default_rng(self.seed)) if problem.oracle.summable else ()
+        for labels in [*seen, *samples]:
             pools.add(labels)
         yield from finish(problem, pools, temper.best_w, temper.best, temper.calls)
 
@@ -134,7 +136,7 @@ class Temper:
         self._steps = options.steps
         columns, d = COLUMNS * problem.n_examples, problem.dimension
         self._cheap = STEPS * columns * float(d) * min(columns, d) <= CHEAP
-        self.finished = self.tau <= 0  # no labelling is wrong
+        self.finished = self.tau <= 0 or not problem.oracle.summable  # no labelling is wrong, or there are no sums
 
     def stage(self) -> None:
         """One stage of the entropic proximal point method."""
