@@ -188,7 +188,7 @@ class RegularizedRisk:
         return np.repeat(np.arange(self.loss.n_groups), np.diff(self.loss.start))
 
     @cached_property
-    def _single(self) -> tuple[Vector, Index | None] | None:
+    def single(self) -> tuple[Vector, Index | None] | None:
         """Where each piece takes one score: its factor, and its row of X (None: rows in order)."""
         combine = self.loss.combine
         if self.loss.n_outputs > 1 or combine.nnz != self.n_pieces or (np.diff(combine.indptr) != 1).any():
@@ -207,17 +207,17 @@ class RegularizedRisk:
     def forward(self, w: Vector) -> Vector:
         """A w, one value a piece, offsets and biases left out; (m,)."""
         scores = self.scores(w)
-        if self._single is None:
+        if self.single is None:
             return np.asarray(self.loss.combine @ scores.ravel())
-        factor, rows = self._single
+        factor, rows = self.single
         return np.asarray(factor * (scores if rows is None else scores[rows]))
 
     def adjoint(self, alpha: Vector) -> Vector:
         """A' alpha, in the shape of w."""
-        if self._single is None:
+        if self.single is None:
             part = np.asarray(self.loss.combine.T @ alpha)
         else:
-            factor, rows = self._single
+            factor, rows = self.single
             part = factor * alpha
             if rows is not None:
                 part = np.bincount(rows, weights=part, minlength=self.X.shape[0])

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from convexstruct.certificates import Problem
 from convexstruct.features.covariance import CountCovariance
-from convexstruct.problems import GaussianProcessSequences, GenerativeMargin, StructuredSVM
+from convexstruct.problems import GaussianProcessSequences, GenerativeMargin, RegularizedRisk, StructuredSVM
 from convexstruct.solvers.bundle import ProximalBundle
 from convexstruct.solvers.driver import Iterate, Solver, solve
 from convexstruct.solvers.entropic_proximal import EntropicProximal
 from convexstruct.solvers.function_space_lbfgs import FunctionSpaceLBFGS
 from convexstruct.solvers.functional_gradient import FunctionalGradient
 from convexstruct.solvers.maximum_likelihood import MaximumLikelihood
+from convexstruct.solvers.n_slack import NSlack
+from convexstruct.solvers.one_slack import OneSlack
 from convexstruct.solvers.proximal_rsd import ProximalRSD
+from convexstruct.solvers.semismooth_newton import SemismoothNewton
 from convexstruct.solvers.tempered_pools import TemperedPools
 from convexstruct.solvers.working_sets import CoordinateWorkingSets, OnlineWorkingSets
 from convexstruct.tolerances import Profile
@@ -23,9 +26,12 @@ __all__ = [
     "FunctionalGradient",
     "Iterate",
     "MaximumLikelihood",
+    "NSlack",
+    "OneSlack",
     "OnlineWorkingSets",
     "ProximalBundle",
     "ProximalRSD",
+    "SemismoothNewton",
     "Solver",
     "TemperedPools",
     "choose",
@@ -55,4 +61,6 @@ def choose(problem: Problem, wanted: Profile) -> tuple[Solver, str]:
         return TemperedPools(), "smoothing to three digits, then exact pools of labellings"
     if isinstance(problem, GaussianProcessSequences):
         return FunctionSpaceLBFGS(), "one product with the Gram matrix an iteration, lines are free"
+    if isinstance(problem, RegularizedRisk):
+        return SemismoothNewton(), "Newton steps on the few examples near their kinks"
     raise ValueError(f"no solver is known for the family {problem.family!r}; pass solver=")

@@ -1,0 +1,212 @@
+"""Semismooth Newton against optima known by construction, by hand, or from a conic solver; its smoothed risk against
+finite differences; its three ways to a direction against each other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from convexstruct.models.regularized_risk import primal
+from convexstruct.problems import RegularizedRisk
+from convexstruct.solution import Status
+from convexstruct.solvers import SemismoothNewton, risk_newton, solve
+from convexstruct.solvers.risk_newton import Effort, direction
+from convexstruct.solvers.semismooth_newton import search
+from convexstruct.solvers.smoothed_risk import SmoothedRisk
+from convexstruct.tolerances import DERIVATIVE, HIGH, ROUNDING
+from tests.models.risks import INSTANCES, KNOWN
+from tests.reference import optimum
+
+Vector = NDArray[np.float64]
+TINY = 1e-10
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_optima_known_by_hand_are_certified(name: str) -> None:
+    problem, best = KNOWN[name]()
+    found = solve(problem, SemismoothNewton(), TINY)
+    assert found.status is Status.OPTIMAL
+    assert found.lower_bound - TINY <= best <= found.primal + TINY
+
+
+@pytest.mark.parametrize("name", INSTANCES)
+def test_every_loss_agrees_with_the_conic_solver(name: str) -> None:
+    problem = INSTANCES[name]()
+    found = solve(problem, SemismoothNewton(), TINY)
+    assert found.status is Status.OPTIMAL
+    assert found.primal == pytest.approx(optimum(primal(problem)).value, abs=HIGH.gap)
+
+
+def random_problem(kind: str, n: int, d: int, lam: float, scale: float, seed: int) -> RegularizedRisk:
+    rng = np.random.default_rng(seed)
+    X = np.round(rng.normal(size=(n, d)), 1) * scale  # rounded, so that rows and ties repeat
+    weights = rng.integers(1, 4, size=n) if seed % 2 else None
+    codes = np.arange(n) % 3
+    if kind == "sparse":
+        return RegularizedRisk.binary(sp.csr_array(X), np.where(codes, 1, -1), lam, bias=True, weights=weights)
+    if kind == "binary":
+        return RegularizedRisk.binary(X, np.where(codes, 1, -1), lam, bias=seed % 3 == 0, weights=weights)
+    if kind == "multiclass":
+        return RegularizedRisk.multiclass(X, codes, lam, n_classes=4, weights=weights)
+    if kind == "multilabel":
+        return RegularizedRisk.multilabel(sp.csr_array(X), np.eye(3)[codes] + np.eye(3)[(codes + seed) % 3] > 0, lam)
+    if kind == "ordinal":
+        return RegularizedRisk.ordinal(X, codes, lam, weights=weights)
+    return RegularizedRisk.pieces(X, np.round(rng.normal(size=n), 1), lam, np.arange(n) // 2, floor=seed % 2 == 0)
+
+
+KINDS = ("sparse", "binary", "multiclass", "multilabel", "ordinal", "pieces")
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.sampled_from(KINDS),
+    st.integers(3, 25),
+    st.integers(1, 6),
+    st.sampled_from([1e-6, 1e-3, 0.1, 10.0]),
+    st.sampled_from([1e-3, 1.0, 100.0]),
+    st.integers(0, 10_000),
+)
+def test_any_small_problem_is_certified(kind: str, n: int, d: int, lam: float, scale: float, seed: int) -> None:
+    problem = random_problem(kind, n, d, lam, scale, seed)
+    found = solve(problem, SemismoothNewton(), HIGH, max_iterations=101)
+    assert found.status is Status.OPTIMAL, found
+    assert found.iterations <= 100
+
+
+def at_some_point(problem: RegularizedRisk, seed: int) -> tuple[SmoothedRisk, Vector, Vector, Vector, float]:
+    """(whole, w, b, a, tau) with every kind of group: free, at a vertex, at zero."""
+    rng = np.random.default_rng(seed)
+    whole = SmoothedRisk.whole(problem)
+    w, b = rng.normal(size=problem.dimension), rng.normal(size=problem.n_biases)
+    return whole, w, b, problem.feasible(rng.random(problem.n_pieces)) / whole.share, 1.5
+
+
+def smoothed(risk: SmoothedRisk, w: Vector, b: Vector, a0: Vector, tau: float) -> float:
+    """F from its definition."""
+    v = risk.forward(w) + risk.offset + risk.lift(b)
+    a = risk.maximiser(a0 + v / tau)[0]
+    value = float(risk.share @ (v * a - 0.5 * tau * (a - a0) ** 2))
+    linear = float(risk.fixed @ w) + float(risk.fixed_b @ b) + risk.constant
+    return 0.5 * risk.lam * float(w @ w) + value + linear
+
+
+@pytest.mark.parametrize("name", INSTANCES)
+def test_the_gradient_and_the_direction_are_those_of_finite_differences(name: str) -> None:
+    problem = INSTANCES[name]()
+    risk, w, b, a, tau = at_some_point(problem, 1)
+    if problem.n_pieces > 6:  # what is held adds linear terms
+        moving = np.arange(problem.loss.n_groups) % 3 > 0
+        risk, pieces = risk.restrict(moving, a)
+        a = a[pieces]
+
+    def slope(x: Vector) -> Vector:
+        now, _ = risk.at(x[: len(w)], a + (risk.forward(x[: len(w)]) + risk.offset + risk.lift(x[len(w) :])) / tau)
+        return np.concatenate((now.slope_w, now.slope_b))
+
+    x = np.concatenate((w, b))
+    steps = 1e-6 * np.eye(len(x))
+    d = len(w)
+    rise = np.array([smoothed(risk, w + e[:d], b + e[d:], a, tau) for e in steps])
+    fall = np.array([smoothed(risk, w - e[:d], b - e[d:], a, tau) for e in steps])
+    np.testing.assert_allclose((rise - fall) / 2e-6, slope(x), atol=DERIVATIVE)
+    bend = np.array([(slope(x + e) - slope(x - e)) / 2e-6 for e in steps])
+    now, _ = risk.at(w, a + (risk.forward(w) + risk.offset + risk.lift(b)) / tau)
+    found = np.concatenate(direction(risk, now, tau, Effort(expected=1e9)))
+    np.testing.assert_allclose(bend @ found, -slope(x), atol=1e-2 * DERIVATIVE * (1 + np.abs(found).max()))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("d", [3, 30])
+def test_all_ways_to_a_direction_agree(kind: str, d: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = random_problem(kind, 20, d, 0.05, 1.0, 6)
+    risk, w, b, a, tau = at_some_point(problem, 2)
+    now, _ = risk.at(w, a + (risk.forward(w) + risk.offset + risk.lift(b)) / tau)
+    monkeypatch.setattr(risk_newton, "FALL", TINY)
+    found = [np.concatenate(direction(risk, now, tau, Effort(expected=1e9)))]
+    monkeypatch.setattr(risk_newton, "LARGEST", 10)  # at 30 features neither the matrix nor its dual is formed
+    found += [np.concatenate(direction(risk, now, tau, Effort(expected=expected))) for expected in (0.0, 1e9)]
+    for other in found[1:]:
+        np.testing.assert_allclose(other, found[0], atol=1e-6 * (1 + np.abs(found[0]).max()))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_held_keeps_the_dual_value_and_the_primal_of_groups_that_are_linear(kind: str) -> None:
+    problem = random_problem(kind, 24, 4, 0.05, 1.0, 3)
+    whole, w, b, _, _ = at_some_point(problem, 4)
+    v = whole.forward(w) + whole.offset + whole.lift(b)
+    a = problem.best_alpha(v) / whole.share if not problem.n_biases else (v > 0).astype(float)
+    settled = whole.settled(v, a, 0.5)
+    assert 0 < settled.sum() < len(settled)
+    part, pieces = whole.restrict(~settled, a)
+    mixed = a.copy()
+    mixed[pieces] *= 0.5
+    total = whole.adjoint(whole.share * mixed)
+    again = part.adjoint(part.share * mixed[pieces]) + part.fixed
+    np.testing.assert_allclose(again, total, atol=ROUNDING)
+    assert part.dual(mixed[pieces], again) == pytest.approx(problem.dual_value(whole.share * mixed), rel=ROUNDING)
+    assert part.primal(w, b, v[pieces]) == pytest.approx(problem.value(w, b if len(b) else None), rel=ROUNDING)
+    moved = w + 1e-4 * np.random.default_rng(0).normal(size=len(w))  # within the margin they stay linear
+    values = part.forward(moved) + part.offset + part.lift(b)
+    assert part.primal(moved, b, values) == pytest.approx(problem.value(moved, b if len(b) else None), rel=ROUNDING)
+
+
+@pytest.mark.parametrize("kind", ["sparse", "ordinal"])
+def test_the_best_offsets_leave_alpha_in_balance(kind: str) -> None:
+    problem = random_problem(kind, 30, 4, 0.05, 1.0, 3)
+    risk, w, b, a, _ = at_some_point(problem, 5)
+    for tau in (1e-6, 0.1, 10.0):
+        z = a + (risk.forward(w) + risk.offset + risk.lift(b)) / tau
+        shift = risk.best_lift(z, tau)
+        best = np.clip(z + risk.lift(shift) / tau, 0, 1)
+        assert np.abs(risk.balance(risk.share * best)).max() <= ROUNDING
+        scaled = risk.balanced(best)
+        assert scaled is not None
+        np.testing.assert_allclose(scaled, best, atol=ROUNDING)
+        rough = risk.balanced(np.clip(z, 0, 1))
+        assert rough is not None
+        assert np.abs(risk.balance(risk.share * rough)).max() <= ROUNDING
+
+
+@pytest.mark.parametrize("zero", [1e-4, 0.3, 1.0, 7.0, 1e5])
+@pytest.mark.parametrize("beyond", [1.0, 1e-6, 1e6])
+def test_a_search_ends_near_the_zero_of_a_rising_slope_and_lower_than_it_began(zero: float, beyond: float) -> None:
+    def slope(t: float) -> float:
+        return (t - zero) / zero * (beyond if t > zero else 1.0)
+
+    t = search(slope, -1.0)
+    assert -0.3 <= slope(t) <= 0.3
+    gained = 0.5 * zero if t > zero else t - 0.5 * t * t / zero
+    assert 0.5 * max(t - zero, 0.0) ** 2 / zero * beyond < gained
+    assert search(slope, 0.0) == 0.0
+
+
+def test_a_start_is_taken_up_where_it_ended() -> None:
+    problem = random_problem("binary", 200, 5, 1e-3, 1.0, 3)
+    rough = solve(problem, SemismoothNewton(), 1e-2)
+    fine = solve(problem, SemismoothNewton(), TINY, start=rough)
+    assert fine.status is Status.OPTIMAL
+    assert fine.trace.primal[0] == pytest.approx(rough.primal, rel=ROUNDING)
+    assert fine.trace.lower_bound[0] == pytest.approx(rough.lower_bound, rel=ROUNDING)
+    again = solve(problem, SemismoothNewton(), HIGH, start=fine)
+    assert again.iterations <= 2
+
+
+def test_rounding_ends_the_run_and_says_so() -> None:
+    problem = random_problem("binary", 60, 5, 1e-3, 1.0, 4)
+    found = solve(problem, SemismoothNewton(), 1e-300, max_iterations=1000)
+    assert found.status in (Status.STALLED, Status.OPTIMAL)  # the gap may be 0
+    assert abs(found.gap) <= 1e-14
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"shrink": 1.0}, "shrink is 1.0, wanted a number below 1"), ({"zone": 0}, "zone is 0, wanted a positive number")],
+)
+def test_options_out_of_range_are_told(options: dict[str, float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        SemismoothNewton(**options)
