@@ -100,7 +100,7 @@ def associative(problem: StructuredSVM) -> Formulation:
         if size == 2:
             return Recovered(instance, point, thresholds(features, mu[:, 1]))
         stated = instance if is_forest(features) else relaxed(instance)
-        return Recovered(stated, point, {"node_marginals": mu, "edge_marginals": agreeing(features, mu)})
+        return Recovered(stated, point, {"node_marginals": mu, "edge_marginals": with_most_agreement(features, mu)})
 
     return Formulation(
         name="associative",
@@ -134,7 +134,7 @@ def thresholds(features: PairwiseFeatures, p: Vector) -> Point:
     return {"labels": labels[kept], "label_shares": shares[kept]}
 
 
-def agreeing(features: PairwiseFeatures, mu: Vector) -> Vector:
+def with_most_agreement(features: PairwiseFeatures, mu: Vector) -> Vector:
     """Edge marginals (Q, S, S) of node marginals (P, S) that agree as often as they can: min(mu_u, mu_v) on the
     diagonal, what is left spread as a product."""
     u, v = mu[features.edges[:, 0]], mu[features.edges[:, 1]]
