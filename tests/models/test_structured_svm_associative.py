@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 from convexstruct.models.structured_svm import n_slack
-from convexstruct.models.structured_svm_associative import agreeing, associative, thresholds
+from convexstruct.models.structured_svm_associative import associative, thresholds, with_most_agreement
+from convexstruct.models.structured_svm_cuts import n_slack_cuts
 from convexstruct.models.structured_svm_marginals import local_relaxation
 from convexstruct.problems.structured_svm import StructuredSVM
+from convexstruct.solution import Status
 from convexstruct.tolerances import HIGH, LOW, ROUNDING
 from tests.models.structured_svm_instances import LOOPY, ladder, multiway, svm, tree
 from tests.models.test_structured_svm import agrees, close
@@ -57,6 +59,9 @@ def test_for_three_labels_the_relaxation_can_lie_strictly_above() -> None:
     value = optimum(associative(problem)).value
     assert value > exact * (1 + LOW.gap)
     assert close(optimum(local_relaxation(problem)).value, value)
+    solution = associative(problem).solve()
+    assert solution.status is Status.OPTIMAL, solution.message
+    assert close(solution.lower_bound, value)
 
 
 @pytest.mark.parametrize("label", ["node", "edge"])
@@ -97,7 +102,7 @@ def test_edge_marginals_that_agree_fit_their_nodes() -> None:
     features = svm(0, graphs=LOOPY).features
     mu = np.random.default_rng(1).dirichlet(np.ones(3), size=features.n_nodes)
     mu[features.edges[0]] = mu[features.edges[0, 0]]
-    table = agreeing(features, mu)
+    table = with_most_agreement(features, mu)
     u, v = features.edges.T
     np.testing.assert_allclose(table.sum(axis=2), mu[u], atol=ROUNDING)
     np.testing.assert_allclose(table.sum(axis=1), mu[v], atol=ROUNDING)
@@ -115,8 +120,11 @@ def test_an_image_of_two_labels_too_wide_for_a_junction_tree_is_stated() -> None
     problem = grid(12)
     formulation = associative(problem)
     assert formulation.sizes.variables == 144 * 1 + 2 * 2 * (2 * 12 * 11) + problem.dimension
-    relaxation = local_relaxation(problem)
-    assert close(optimum(formulation).value, optimum(relaxation).value)
+    solution = formulation.solve()
+    assert solution.status is Status.OPTIMAL, solution.message
+    assert problem.oracle.exact
+    assert close(solution.primal, optimum(local_relaxation(problem)).value)
+    assert close(solution.primal, n_slack_cuts(problem).run().primal)
 
 
 def grid(n: int) -> StructuredSVM:
@@ -125,4 +133,4 @@ def grid(n: int) -> StructuredSVM:
     graph = nx.convert_node_labels_to_integers(nx.grid_2d_graph(n, n))
     y = (np.add.outer(np.arange(n), np.arange(n)) > n).astype(int).ravel()
     x = np.column_stack((y + rng.normal(size=n * n), np.ones(n * n)))
-    return StructuredSVM.read([x], [y], 2, edges=[graph], associative=True, C=0.1)
+    return StructuredSVM.read([x], [y], 2, edges=[graph], associative=True, inference="minimum_cut", C=0.1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,11 +18,11 @@ from convexstruct.models.structured_svm_cuts import (
     one_slack_cuts,
 )
 from convexstruct.models.structured_svm_hard import hard_margin
-from convexstruct.models.structured_svm_marginals import marginals
-from convexstruct.problems.structured_svm import Scaling, StructuredSVM
+from convexstruct.models.structured_svm_marginals import local_relaxation, marginals
+from convexstruct.problems.structured_svm import Scaling, StructuredSVM, choose_oracle
 from convexstruct.solution import Status
 from convexstruct.tolerances import HIGH, LOW, MID, ROUNDING
-from tests.models.structured_svm_instances import COSTS, svm
+from tests.models.structured_svm_instances import COSTS, frustrated, svm
 from tests.models.test_structured_svm import close, instance
 from tests.reference import optimum
 
@@ -188,3 +189,12 @@ def test_inseparable_data_end_the_run_infeasible_and_it_says_so(scaling: Scaling
     assert "infeasible" in solution.message
     assert run.rounds[-1].primal == np.inf
     assert not run.reference().accurate
+
+
+def test_with_a_relaxed_oracle_the_bounds_hold_and_need_not_meet() -> None:
+    exact = frustrated()
+    relaxed = replace(exact, oracle=choose_oracle(exact.features, "relaxed"))
+    run = n_slack_cuts(relaxed)
+    solution = run.run(HIGH)
+    assert solution.status is Status.STALLED
+    bounds_hold(run, optimum(local_relaxation(relaxed)).value, HIGH.gap)

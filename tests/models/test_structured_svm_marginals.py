@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from convexstruct.features.pairwise_polytope import is_forest
 from convexstruct.models.structured_svm import n_slack
 from convexstruct.models.structured_svm_marginals import local_relaxation, marginals
+from convexstruct.problems.structured_svm import StructuredSVM
+from convexstruct.solution import Status
 from convexstruct.tolerances import HIGH, LOW
 from tests.models.structured_svm_instances import DECOMPOSABLE, LOOPY, OTHER, frustrated, svm, tree
 from tests.models.test_structured_svm import agrees, close, instance
@@ -144,7 +146,27 @@ def test_on_cycles_the_relaxation_lies_strictly_above() -> None:
     problem = frustrated()
     exact = optimum(n_slack(problem)).value
     assert close(optimum(marginals(problem)).value, exact)
-    assert optimum(local_relaxation(problem)).value > exact * (1 + 10 * LOW.gap)
+    formulation = local_relaxation(problem)
+    value = optimum(formulation).value
+    assert value > exact * (1 + 10 * LOW.gap)
+    solution = formulation.solve()
+    assert solution.status is Status.OPTIMAL, solution.message
+    assert close(solution.lower_bound, value)
+    at_its_w = problem.primal(solution.point)  # P is below P_L, and above p*
+    assert exact * (1 - HIGH.gap) <= at_its_w < solution.primal * (1 - LOW.gap)
+
+
+@pytest.mark.parametrize("name", ["cycles", "a ladder, edge features", "associative cycles, two labels", "a kernel"])
+def test_the_relaxation_is_certified_as_the_problem_with_relaxed_inference(name: str) -> None:
+    problem, expected = instance(name)
+    formulation = local_relaxation(problem)
+    solution = formulation.solve()
+    assert solution.status is Status.OPTIMAL, solution.message
+    assert formulation.recover is not None
+    stated = formulation.recover(formulation).problem
+    assert isinstance(stated, StructuredSVM)
+    assert stated.oracle.relaxed == (not is_forest(problem.features))
+    assert solution.primal >= expected * (1 - HIGH.gap)
 
 
 @pytest.mark.parametrize("graph", [nx.path_graph(4), nx.cycle_graph(4), nx.empty_graph(3), tree(2, 5)])
