@@ -14,11 +14,11 @@ which in terms of the tables is `Pairwise.upper` at the messages made of g. So t
 from the scores and g alone, whatever made g.
 
 **Precision.** `scipy.sparse.csgraph.maximum_flow` takes 32-bit whole numbers. Capacities are multiplied by a power of
-two so that the greatest is below 2^30, and rounded down: what rounds off cannot exceed the number of arcs in the cut
-times the unit. That is the gap between score and bound, and no arc of the graph that is left over can carry more; so
-capacities above it are cut off, the unit shrinks by the same factor, and the flow goes on from where it was. Two or
-three rounds leave nothing but the rounding of double precision. A round costs about as much as the first, so that
-large graphs stop where the gap is below `ROUNDING` of sum |a_v| + sum k_e, unless asked for more.
+two so that the greatest is below 2^30, and rounded: what rounds off is at most a unit for each node and each edge of
+the cut, and is the gap between score and bound. One round leaves about `ROUNDING` of sum |a_v| + sum k_e, or less. If
+less is asked for: no arc of the graph that is left over can carry more than the gap; so capacities above it are cut
+off, the unit shrinks by the same factor, and the flow goes on from where it was. A second round, which takes about as
+long as the first, leaves nothing but the rounding of double precision.
 
 Large graphs start from a flow near the maximum, found by accelerated projected gradient steps on |a - net flow|^2 / 2
 (its minimiser is a maximum flow: Chambolle 2004), a few array operations each.
@@ -92,11 +92,11 @@ class _Ising(NamedTuple):
         return float(np.minimum(rest, 0.0).sum())
 
 
-def minimum_cut(scores: Pairwise, tol: float | None = None) -> Cut:
+def minimum_cut(scores: Pairwise, tol: float = ROUNDING) -> Cut:
     """The greatest score of each part, a labelling that attains it, and the flow that proves it.
 
-    ``tol`` ends the rounds once the gap of all parts together is below tol (sum |a_v| + sum k_e). By default nothing
-    but rounding ends them, or `ROUNDING` for large graphs.
+    ``tol`` ends the rounds once the gap of all parts together is below tol (sum |a_v| + sum k_e); with 0 nothing but
+    the rounding of double precision ends them.
 
     Raises
     ------
@@ -109,7 +109,7 @@ def minimum_cut(scores: Pairwise, tol: float | None = None) -> Cut:
     largest = float(max(np.abs(ising.a).max(), ising.k.max(initial=0.0)))
     size = float(np.abs(ising.a).sum() + ising.k.sum())
     large = len(ising.a) + len(ising.k) >= LARGE
-    enough = size * max(NEGLIGIBLE, tol if tol is not None else ROUNDING if large else 0.0)
+    enough = size * max(NEGLIGIBLE, tol)
     g = np.zeros(len(ising.k))
     if large:
         unit = _unit(largest)
@@ -122,10 +122,14 @@ def minimum_cut(scores: Pairwise, tol: float | None = None) -> Cut:
         if gap <= enough or gap > before / 2:
             break
         unit = _unit(min(largest, 2.0 * gap))
-        g = _more_flow(ising, g, rest, 2.0 * gap, unit)
+        g = _more_flow(ising, g, rest, 2.0 * gap, unit, prune=large)
         rest = ising.rest(g)
         # what can still reach the sink must be labelled 1
         labels = _reached(ising, g, -rest, max(unit, NEGLIGIBLE * largest), -1).astype(np.int64)
+        cut = labels[ising.v] - labels[ising.u]
+        full = np.where(cut == 0, g, cut * ising.k)  # with what was rounded off across the cut
+        if ising.bound(filled := ising.rest(full)) > ising.bound(rest):
+            g, rest = full, filled
     flow = ising.share * g[ising.of]
     found = scores.score(labels)
     return Cut(found, labels, np.maximum(scores.upper(messages(scores, flow)), found), flow)
@@ -206,13 +210,16 @@ def _near_maximum(ising: _Ising, enough: float) -> Scores:
     return g
 
 
-def _more_flow(ising: _Ising, g: Scores, rest: Scores, most: float, unit: float) -> Scores:
+def _more_flow(ising: _Ising, g: Scores, rest: Scores, most: float, unit: float, prune: bool) -> Scores:
     """``g`` and a maximum flow through what it leaves over, in whole units; no arc carries more than ``most``.
 
-    Nodes that no path from source to sink passes through are left out: of a flow near the maximum little remains.
+    ``prune`` leaves out nodes that no path from source to sink passes through: of a flow near the maximum little
+    remains.
     """
-    from_source, to_sink = (_reached(ising, g, end * rest, unit, end) for end in (1, -1))
-    open_nodes = np.flatnonzero(from_source & to_sink)
+    open_nodes = np.arange(len(rest))
+    if prune:
+        from_source, to_sink = (_reached(ising, g, end * rest, unit, end) for end in (1, -1))
+        open_nodes = np.flatnonzero(from_source & to_sink)
     n = len(open_nodes)
     if not n:
         return g
@@ -221,13 +228,13 @@ def _more_flow(ising: _Ising, g: Scores, rest: Scores, most: float, unit: float)
     edges = np.flatnonzero((place[ising.u] >= 0) & (place[ising.v] >= 0))
     u, v, k, g_open, x = place[ising.u[edges]], place[ising.v[edges]], ising.k[edges], g[edges], rest[open_nodes]
 
-    def whole(capacity: Scores) -> NDArray[np.int32]:
-        return np.asarray(np.floor(np.clip(capacity, 0.0, most) / unit), dtype=np.int32)
+    def whole(capacity: Scores, rounding: np.ufunc = np.floor) -> NDArray[np.int32]:
+        return np.asarray(rounding(np.clip(capacity, 0.0, most) / unit), dtype=np.int32)
 
     source, sink = np.flatnonzero(x > 0), np.flatnonzero(x < 0)
     rows = np.concatenate((u, v, np.full(len(source), n), sink))
     columns = np.concatenate((v, u, source, np.full(len(sink), n + 1)))
-    capacity = (whole(k - g_open), whole(k + g_open), whole(x[source]), whole(-x[sink]))
+    capacity = (whole(k - g_open), whole(k + g_open), whole(x[source], np.rint), whole(-x[sink], np.rint))
     graph = sp.csr_matrix((np.concatenate(capacity), (rows, columns)), shape=(n + 2, n + 2))
     flow = maximum_flow(graph, n, n + 1, method="dinic").flow
     tail = np.repeat(np.arange(n + 2), np.diff(flow.indptr))
