@@ -1,0 +1,360 @@
+"""Workload `structured_svm`: the fast default beside Clarabel on the marginal QP and dlib's one-slack solver; growth.
+
+    python benchmarks/structured_svm.py [--quick] [--only NAME ...] [--seconds LIMIT] [--json FILE] [--plot FILE.png]
+
+Every run is a fresh process with one thread, so its peak memory is its own. A time is the moment at which the bounds
+first met within a gap; it counts only if `certify`, asked at the end, confirms the bounds. dlib knows no bound: it is
+given the objective it ended with, and the fast default the time at which it was certainly as low. The minimum cuts of
+`benchmarks/structured_svm_cuts.py` are one section of this run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import math
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if not __package__:  # run as a script: the checkout is not on the path, only this directory is
+    sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.measure import (
+    GAPS,
+    LEFT_OUT,
+    Launcher,
+    Run,
+    Session,
+    cell,
+    child,
+    finite,
+    judged,
+    launch,
+    machine,
+    memory,
+    new_console,
+    new_parser,
+    new_table,
+    read,
+    report,
+    shown,
+    slope,
+    watched,
+)
+
+# NumPy, matplotlib and the package are imported where they are needed: see `benchmarks.measure`.
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from convexstruct.problems import StructuredSVM
+
+FAST, CUTS, FRANK_WOLFE, CLARABEL, DLIB = "fast default", "n-slack", "block Frank-Wolfe", "marginals, Clarabel", "dlib"
+LIMITS = {FAST: 30.0, CUTS: 20.0, FRANK_WOLFE: 20.0, CLARABEL: 300.0, DLIB: 120.0}
+#: Seconds for everything; what is not started by then is reported as left out.
+BUDGET = 900.0
+#: How many times faster than Clarabel: (gap, at least, the goal). Than dlib: at least.
+RATIOS = ((1e-3, 40.0, 80.0), (1e-6, 15.0, 40.0))
+DLIB_RATIO = 4.0
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Chains drawn from planted weights: how many, how long, labels, features; beta/2 |w|^2 + C sum_i H_i.
+
+    ocr : the letters of Taskar's set in their place (all ten folds), where the set is here.
+    """
+
+    chains: int = 200
+    length: int = 20
+    labels: int = 8
+    features: int = 30
+    beta: float = 1.0
+    ocr: bool = False
+    tol: float = 1e-6
+
+    @property
+    def name(self) -> str:
+        if self.ocr:
+            return "ocr-whole"
+        return f"chains-{self.chains}x{self.length}-{self.labels}-labels" + (
+            "" if self.beta == 1 else f"-{self.beta:g}"
+        )
+
+    def build(self) -> StructuredSVM:
+        from convexstruct import datasets
+        from convexstruct.problems import StructuredSVM
+
+        if self.ocr:
+            data = datasets.ocr_letters().chains()
+        else:
+            data = datasets.random_chains(self.chains, self.length, self.labels, self.features, seed=0)
+        return StructuredSVM.read(data.node_features, data.labels_each, data.n_labels, beta=self.beta)
+
+
+#: Against Clarabel; against dlib (0.1 an example: beta = 10 says the same).
+WHOLE = Workload()
+AGAINST_DLIB = Workload(chains=300, length=10, beta=10.0)
+#: What grows, from where; and the large ones to 1e-3.
+LARGE = (
+    Workload(chains=10_000, tol=1e-3),
+    Workload(labels=100, tol=1e-3),
+    Workload(ocr=True, beta=50.0, tol=1e-3),
+)
+GROWTH: Mapping[str, Sequence[int]] = {
+    "chains": (100, 300, 1000, 3000),
+    "length": (5, 10, 20, 50, 100),
+    "labels": (4, 8, 16, 32, 64),
+    "features": (10, 30, 100, 300),
+}
+QUICK_GROWTH: Mapping[str, Sequence[int]] = {"chains": (20, 50, 100), "labels": (4, 8)}
+QUICK_LIMIT, QUICK_BUDGET = 5.0, 55.0
+SECTIONS = ("clarabel", "dlib", "large", "growth", "cuts")
+START = functools.partial(launch, __file__)
+
+
+# -- in the child ------------------------------------------------------------------------------------------------------
+
+
+def measure(workload: Workload, solver: str, limit: float) -> Iterator[dict[str, Any]]:
+    """Solve; yield what is known before, at each gap reached, and at the end. A process ended early loses no line."""
+    if solver == CLARABEL:
+        import convexstruct.models  # noqa: F401  its import is no part of the solve, nor is its memory
+    begin = time.perf_counter()
+    problem = workload.build()
+    yield {"before": memory(), "build_seconds": time.perf_counter() - begin}
+    if solver == CLARABEL:
+        yield from _clarabel(problem, workload.tol, limit)
+    elif solver == DLIB:
+        yield from _dlib(problem)
+    else:
+        yield from _own(problem, solver, workload.tol, limit)
+    yield {"peak": memory()}
+
+
+def _own(problem: StructuredSVM, solver: str, tol: float, limit: float) -> Iterator[dict[str, Any]]:
+    from convexstruct import solvers
+
+    known = {FAST: lambda: None, CUTS: lambda: solvers.NSlack(), FRANK_WOLFE: lambda: solvers.BlockFrankWolfe()}
+    target = float(os.environ.get("CONVEXSTRUCT_TARGET", "-inf"))
+    if math.isfinite(target):
+        yield from _to_target(problem, target, limit)
+    else:
+        yield from watched(problem, known[solver](), tol, limit)
+
+
+def _to_target(problem: StructuredSVM, target: float, limit: float) -> Iterator[dict[str, Any]]:
+    """Seconds until the objective is at ``target`` or below."""
+    from convexstruct.solvers import solve
+
+    solution = solve(problem, time_limit=limit, callback=lambda iterate, trace: trace.primal[-1] <= target)
+    yield {"gap": solution.gap, "value": solution.primal, "seconds": solution.seconds, "rounds": solution.iterations}
+    yield {"status": "OPTIMAL" if solution.primal <= target * (1 + 1e-12) else "TIME_LIMIT"}
+
+
+def _clarabel(problem: StructuredSVM, tol: float, limit: float) -> Iterator[dict[str, Any]]:
+    from convexstruct.models.structured_svm_marginals import marginals
+
+    begin = time.perf_counter()
+    formulation = marginals(problem)
+    report({"build_seconds": time.perf_counter() - begin})
+    solution = formulation.solve("CLARABEL", tol, time_limit=limit)
+    seconds = time.perf_counter() - begin
+    for gap in GAPS:
+        if solution.gap <= gap:
+            yield {"reached": [gap, seconds]}
+    yield {"gap": solution.gap, "status": solution.status.name, "seconds": seconds, "rounds": 1}
+
+
+def _dlib(problem: StructuredSVM) -> Iterator[dict[str, Any]]:
+    """dlib's one-slack cutting planes, to its own stopping rule; 1/2 |w|^2 + (C/N) sum H there."""
+    import dlib
+    import numpy as np
+
+    features = problem.features
+
+    class Separation:
+        """dlib asks example by example; all are decoded at once when it asks with a new w, which is as fast as it gets
+        from Python. Joint features go over as they must: lists of numbers."""
+
+        C = problem.n_examples / problem.lam
+        epsilon = 1e-3
+        num_samples, num_dimensions = problem.n_examples, problem.dimension
+        be_verbose = False
+
+        def __init__(self) -> None:
+            self.truth = [dlib.vector(row) for row in features.joint_each(features.truth).toarray().tolist()]
+            self.at = b""
+
+        def get_truth_joint_feature_vector(self, i: int) -> Any:
+            return self.truth[i]
+
+        def separation_oracle(self, i: int, current: Any) -> tuple[float, Any]:
+            w = np.array(current)
+            if w.tobytes() != self.at:
+                self.at = w.tobytes()
+                labels = problem.most_violated(w).labels
+                self.loss = problem.loss.of(labels)
+                self.joint = [dlib.vector(row) for row in features.joint_each(labels).toarray().tolist()]
+            return float(self.loss[i]), self.joint[i]
+
+    asked = Separation()
+    begin = time.perf_counter()
+    w = np.array(dlib.solve_structural_svm_problem(asked))
+    seconds = time.perf_counter() - begin
+    yield {"value": problem.primal({"w": w}), "seconds": seconds, "status": "STOPPED"}
+
+
+# -- in the parent -----------------------------------------------------------------------------------------------------
+
+
+def run_clarabel(session: Session, workload: Workload, console: Console) -> None:
+    """The fast default, classic solvers, and Clarabel on the marginal QP."""
+    names = (FAST, CUTS, FRANK_WOLFE, CLARABEL)
+    runs = {solver: session("clarabel", workload, solver) for solver in names}
+    fast, reference = runs[FAST], runs[CLARABEL]
+    head = ["workload", "solver", *(f"{gap:.0e}" for gap in GAPS), "final gap", "peak MiB", "before"]
+    table = new_table("Seconds to a certified gap (times the fast default's)", *head)
+    for run in runs.values():
+        cells = [run.trouble or shown(run, gap, None if run is fast else fast) for gap in GAPS]
+        tail = [cell(run.gap, ".1e"), cell(run.peak, ".0f"), cell(run.before, ".0f")]
+        table.add_row(workload.name if run is fast else "", run.solver, *cells, *tail)
+    console.print(table)
+    # an interior point method has one time, that of its end; one that was stopped took at least that long
+    ended = reference.seconds if math.isfinite(reference.seconds) else reference.limit
+    for gap, least, goal in RATIOS:
+        ratio = ended / fast.to(gap)
+        for wanted, said in ((least, "at least"), (goal, "goal")):
+            decided = None if LEFT_OUT in (fast.trouble, reference.trouble) else ratio >= wanted
+            words = f"{wanted:g} times faster than Clarabel to {gap:.0e} ({said})"
+            session.judge(workload, words, decided, ratio=finite(ratio))
+            console.print(f"{cell(ratio, '.3g')} times faster; {judged(words, decided)}")
+
+
+def run_dlib(session: Session, workload: Workload, console: Console) -> None:
+    """dlib to its own end, the fast default to the objective it ended with."""
+    from importlib.util import find_spec
+
+    if find_spec("dlib") is None:
+        console.print("dlib is not installed (dlib-bin): left out")
+        return
+    peer = session("dlib", workload, DLIB)
+    if not math.isfinite(peer.value):
+        console.print(f"dlib: {peer.trouble or 'no objective'}")
+        return
+    os.environ["CONVEXSTRUCT_TARGET"] = repr(peer.value)
+    fast = session("dlib", workload, FAST)
+    del os.environ["CONVEXSTRUCT_TARGET"]
+    whole = session("dlib", replace(workload, tol=1e-6), FAST)
+    table = new_table("Against dlib, to its final objective", "workload", "solver", "seconds", "objective", "peak MiB")
+    for run, name in ((peer, DLIB), (fast, FAST), (whole, f"{FAST}, to 1e-06")):
+        table.add_row(workload.name, name, cell(run.seconds, ".3f"), cell(run.value, ".6f"), cell(run.peak, ".0f"))
+    console.print(table)
+    ratio = peer.seconds / fast.seconds
+    reached = ratio >= DLIB_RATIO and fast.status == "OPTIMAL"
+    words = f"{DLIB_RATIO:g} times faster than dlib to its final objective"
+    session.judge(workload, words, reached, ratio=finite(ratio))
+    console.print(f"{cell(ratio, '.3g')} times faster; {judged(words, reached)}")
+
+
+def run_large(session: Session, workloads: Sequence[Workload], console: Console) -> None:
+    """Time and memory of the fast default where much is large."""
+    table = new_table("Large ones, fast default", "workload", "1e-02", "1e-03", "final gap", "peak MiB", "before")
+    for workload in workloads:
+        run = session("large", workload, FAST, max(60.0, session.limit(FAST)) if workload.ocr else None)
+        cells = [run.trouble or shown(run, gap) for gap in GAPS[:2]]
+        table.add_row(workload.name, *cells, cell(run.gap, ".1e"), cell(run.peak, ".0f"), cell(run.before, ".0f"))
+    console.print(table)
+
+
+def run_growth(session: Session, growth: Mapping[str, Sequence[int]], console: Console, plot: Path | None) -> None:
+    """The fast default where one size grows and the others stay."""
+    table = new_table("Growth of the fast default", "what grows", "to", "1e-03", "1e-06", "peak MiB")
+    found: dict[str, list[Run]] = {}
+    for what, sizes in growth.items():
+        found[what] = [session("growth", replace(WHOLE, **{what: size}), FAST) for size in sizes]
+        for size, run in zip(sizes, found[what]):
+            table.add_row(what, str(size), shown(run, 1e-3), shown(run, 1e-6), cell(run.peak, ".0f"))
+        powers = [f"{slope(sizes, [run.to(gap) for run in found[what]]):.2f}" for gap in (1e-3, 1e-6)]
+        table.add_row("  fitted power", "", *powers, "")
+        table.add_section()
+    console.print(table)
+    if plot:
+        draw(found, plot)
+
+
+def draw(found: Mapping[str, Sequence[Run]], path: Path) -> None:
+    """A panel for each size, log-log: seconds to 1e-3 and 1e-6, with the fitted powers."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
+
+    figure = Figure(figsize=(12, 3.4), layout="constrained")
+    for axes, (what, runs) in zip(figure.subplots(1, len(found), sharey=True, squeeze=False)[0], found.items()):
+        sizes = [getattr(run.workload, what) for run in runs]
+        axes.set(xscale="log", yscale="log", xlabel=what)
+        for gap, colour in ((1e-3, "#2c6fb3"), (1e-6, "#b3452c")):
+            seconds = [run.to(gap) for run in runs]
+            power = slope(sizes, seconds)
+            label = f"to {gap:.0e}" + (f": power {power:.2f}" if math.isfinite(power) else "")
+            axes.plot(sizes, [finite(value) or math.nan for value in seconds], "o-", color=colour, ms=4, label=label)
+        axes.set_xticks(sizes, [str(size) for size in sizes])
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        axes.grid(color="#dddddd", lw=0.6)
+        axes.legend(frameon=False, fontsize="small")
+    figure.axes[0].set_ylabel("seconds to a certified gap")
+    figure.suptitle("Chains; the others stay at 200 chains, length 20, 8 labels, 30 features", fontsize="medium")
+    figure.savefig(path, dpi=140)
+
+
+def main(arguments: Sequence[str] | None = None, launcher: Launcher = START) -> int:
+    chosen = read_arguments(arguments)
+    wanted = chosen.only or SECTIONS
+
+    def limit(solver: str) -> float:
+        return float(chosen.seconds or (QUICK_LIMIT if chosen.quick else LIMITS.get(solver, LIMITS[FAST])))
+
+    session = Session(limit, chosen.budget, launcher)
+    console = new_console()
+    about = machine(console, "cvxpy", "clarabel")
+    if "clarabel" in wanted:
+        run_clarabel(session, replace(WHOLE, chains=20) if chosen.quick else WHOLE, console)
+    if "dlib" in wanted:
+        run_dlib(session, replace(AGAINST_DLIB, chains=50) if chosen.quick else AGAINST_DLIB, console)
+    if "large" in wanted:
+        large = [] if chosen.quick else [work for work in LARGE if not work.ocr or _letters_are_here(console)]
+        run_large(session, large, console)
+    if "growth" in wanted:
+        run_growth(session, QUICK_GROWTH if chosen.quick else GROWTH, console, chosen.plot)
+    if "cuts" in wanted:
+        from benchmarks.structured_svm_cuts import QUICK, WORKLOADS, run_cuts
+
+        some = [workload for workload in WORKLOADS if not chosen.quick or workload.name in QUICK]
+        run_cuts(session, some, console)
+    session.finish(console, about, chosen.json)
+    return 0
+
+
+def _letters_are_here(console: Console) -> bool:
+    from convexstruct.datasets import available
+
+    here = any(presence.source.name == "ocr_letters" and presence.state == "here" for presence in available())
+    if not here:
+        console.print("the letters are not on this machine (CONVEXSTRUCT_DATA): ocr-whole is left out")
+    return here
+
+
+def read_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = new_parser("Speed and memory of the structured_svm solvers, as ratios.", SECTIONS, BUDGET, QUICK_BUDGET)
+    parser.add_argument("--plot", type=Path, help="draw the growth to this file, a PNG")
+    return read(parser, arguments)
+
+
+if __name__ == "__main__":
+    child(Workload, measure)
+    sys.exit(main())
