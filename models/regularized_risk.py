@@ -29,7 +29,7 @@ from convexstruct.problems.regularized_risk import RegularizedRisk
 
 Vector = NDArray[np.float64]
 
-PAPER = "paper 2: Zhang, Saha and Vishwanathan, Lower bounds for BMRM and faster rates for training SVMs"
+PAPER = "paper 2: Saha, Zhang and Vishwanathan, Lower bounds for BMRM and faster rates for training SVMs"
 
 #: The margin constraints of each loss, pieces <= slack.
 MARGINS = {

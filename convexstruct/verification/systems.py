@@ -39,6 +39,10 @@ _SOLVERS = (
     "EntropicProximal", "ProximalRSD", "ProximalBundle", "CoordinateWorkingSets", "OnlineWorkingSets",
     "MaximumLikelihood",
 )  # fmt: skip
+_RISK_FORMULATIONS = (
+    "primal", "adjoint", "nesterov", "nesterov_adjoint", "svm", "svm_dual", "piecewise", "piecewise_adjoint", "bmrm",
+    "bmrm_dual", "smoothed", "smoothed_dual",
+)  # fmt: skip
 
 SYSTEMS: tuple[System, ...] = (
     System(
@@ -58,6 +62,22 @@ SYSTEMS: tuple[System, ...] = (
         formulation=_FORMULATIONS,
         solvers=_SOLVERS,
         experiments=("connect4",),
+    ),
+    System(
+        name="support vector machine",
+        family="regularized_risk",
+        paper=PAPER_2,
+        equations="(1)-(26)",
+        formulation=_RISK_FORMULATIONS,
+        solvers=("SemismoothNewton",),
+    ),
+    System(
+        name="regularized risk with piecewise linear losses",
+        family="regularized_risk",
+        paper=PAPER_2,
+        equations="(1)-(19)",
+        formulation=_RISK_FORMULATIONS,
+        solvers=("SemismoothNewton",),
     ),
     System(
         name="Gaussian process sequence labelling",
