@@ -18,7 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 from convexstruct import datasets
 from convexstruct.certificates import Certificate, certify
-from convexstruct.problems import GaussianProcessSequences, GenerativeMargin, RegularizedRisk, StructuredSVM
+from convexstruct.problems import (
+    BoxProjection,
+    GaussianProcessSequences,
+    GenerativeMargin,
+    MarginalProjection,
+    RegularizedRisk,
+    StructuredSVM,
+)
 from convexstruct.solution import Solution, Status, Trace
 from convexstruct.solvers import solve
 from convexstruct.tolerances import HIGH, LOW, MID, Profile
@@ -31,9 +38,11 @@ __all__ = [
     "HIGH",
     "LOW",
     "MID",
+    "BoxProjection",
     "Certificate",
     "GaussianProcessSequences",
     "GenerativeMargin",
+    "MarginalProjection",
     "Profile",
     "RegularizedRisk",
     "Solution",

@@ -7,27 +7,30 @@ The solution is a_i(rho) = clip(m_i - rho w_i, l_i, u_i), w_i = s_i / d_i^2, wit
     phi(rho) = sum_i s_i a_i(rho) - z,
 
 which falls and is piecewise linear with at most 2n breakpoints, (m_i - u_i) / w_i and (m_i - l_i) / w_i. Appendix B
-finds the root by medians of breakpoints, in linear time (`convexstruct.oracles.breakpoints`). `multiplier` (ours)
-spends medians on few of them. The roots of two problems made of every (n/k)-th variable bracket the root; one pass over
-all variables values phi at both ends and finds the breakpoints between, and the medians finish among these. Where the
-bracket misses, the breakpoints beyond it are searched: linear in any case. Passes go by blocks that stay in cache,
-because at a million variables memory, not arithmetic, is the cost.
+finds the root by medians of breakpoints, in linear time (`convexstruct.oracles.breakpoints`). The "bracket" (ours, the
+default) spends medians on few of them. The roots of two problems made of every (n/k)-th variable bracket the root; one
+pass over all variables values phi at both ends and finds the breakpoints between, and the medians finish among these.
+Where the bracket misses, the breakpoints beyond it are searched: linear in any case. Passes go by blocks that stay in
+cache, because at a million variables memory, not arithmetic, is the cost.
 
 Shapes: m (n,); lower, upper, s, d (n,) or one number for all; bounds may be infinite, s may be 0 or negative, d > 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from convexstruct.oracles.breakpoints import root_by_medians, roots_by_sorting
+from convexstruct.oracles.breakpoints import root_by_medians, root_by_sorting, roots_by_sorting
 
 Vector = NDArray[np.float64]
 Index = NDArray[np.intp]
+#: How the root of phi is found.
+Search = Literal["bracket", "medians", "sorting"]
+Root = Callable[[Vector, Vector, float, float, float], float]
 
 #: Variables in one pass' block: a few buffers of so many numbers stay in cache.
 BLOCK = 1 << 14
@@ -53,14 +56,21 @@ def project_box_equality(
     ValueError
         If no a in the box has <s, a> = z; the range that can be reached is given.
     """
-    box = _Box.read(m, lower, upper, s, d)
-    return box.point(box.multiplier(z), z)[0]
+    return project_with_multiplier(m, lower, upper, s, z, d)[0]
 
 
-def multiplier(
-    m: ArrayLike, lower: ArrayLike, upper: ArrayLike, s: ArrayLike, z: float, d: ArrayLike | None = None
-) -> float:
-    """The multiplier rho of <s, a> = z at the projection, with a(rho) as above; one of them where they are many.
+def project_with_multiplier(
+    m: ArrayLike,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    s: ArrayLike,
+    z: float,
+    d: ArrayLike | None = None,
+    search: Search = "bracket",
+) -> tuple[Vector, float]:
+    """The same, and the multiplier rho of <s, a> = z (one of them where they are many).
+
+    search : "bracket", the default; "medians" of all breakpoints, as the paper has it; or "sorting" all of them.
 
     Raises
     ------
@@ -68,7 +78,11 @@ def multiplier(
         As `project_box_equality` does.
     """
     box = _Box.read(m, lower, upper, s, d)
-    return box.point(box.multiplier(z), z)[1]
+    if search == "bracket":
+        rho = box.multiplier(z)
+    else:
+        rho = box.search(-np.inf, np.inf, box.checked(z), root_by_medians if search == "medians" else root_by_sorting)
+    return box.point(rho, z)
 
 
 def project_simplex(rows: ArrayLike, z: ArrayLike = 1.0) -> Vector:
@@ -235,12 +249,12 @@ class _Box(NamedTuple):
             found += [(start[enters], -steep[enters]), (stop[leaves], steep[leaves])]
         return np.concatenate([t for t, _ in found]), np.concatenate([bend for _, bend in found]), slope
 
-    def search(self, left: float, right: float, z: float) -> float:
-        """The root of phi between ``left`` and ``right``, of which one or both may be infinite, by medians alone."""
+    def search(self, left: float, right: float, z: float, root: Root = root_by_medians) -> float:
+        """The root of phi between ``left`` and ``right``, which may be infinite, from all breakpoints there."""
         t, bend, slope = self.breakpoints(left, right)
         if not np.isfinite(left):
             left = float(t.min()) if len(t) else (right if np.isfinite(right) else 0.0)
-        return root_by_medians(t, bend, left, self.total(left) - z, slope)
+        return root(t, bend, left, self.total(left) - z, slope)
 
     def total(self, rho: float) -> float:
         """<s, a(rho)>."""

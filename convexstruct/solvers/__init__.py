@@ -4,33 +4,46 @@ from __future__ import annotations
 
 from convexstruct.certificates import Problem
 from convexstruct.features.covariance import CountCovariance
-from convexstruct.problems import GaussianProcessSequences, GenerativeMargin, RegularizedRisk, StructuredSVM
+from convexstruct.problems import (
+    BoxProjection,
+    GaussianProcessSequences,
+    GenerativeMargin,
+    MarginalProjection,
+    RegularizedRisk,
+    StructuredSVM,
+)
+from convexstruct.solvers.breakpoint_search import BreakpointSearch
 from convexstruct.solvers.bundle import ProximalBundle
 from convexstruct.solvers.driver import Iterate, Solver, solve
 from convexstruct.solvers.entropic_proximal import EntropicProximal
 from convexstruct.solvers.function_space_lbfgs import FunctionSpaceLBFGS
 from convexstruct.solvers.functional_gradient import FunctionalGradient
+from convexstruct.solvers.marginal_ascent import MarginalAscent
 from convexstruct.solvers.maximum_likelihood import MaximumLikelihood
 from convexstruct.solvers.n_slack import NSlack
 from convexstruct.solvers.one_slack import OneSlack
 from convexstruct.solvers.proximal_rsd import ProximalRSD
+from convexstruct.solvers.relaxed_margin import RelaxedMargin
 from convexstruct.solvers.semismooth_newton import SemismoothNewton
 from convexstruct.solvers.tempered_pools import TemperedPools
 from convexstruct.solvers.working_sets import CoordinateWorkingSets, OnlineWorkingSets
 from convexstruct.tolerances import Profile
 
 __all__ = [
+    "BreakpointSearch",
     "CoordinateWorkingSets",
     "EntropicProximal",
     "FunctionSpaceLBFGS",
     "FunctionalGradient",
     "Iterate",
+    "MarginalAscent",
     "MaximumLikelihood",
     "NSlack",
     "OneSlack",
     "OnlineWorkingSets",
     "ProximalBundle",
     "ProximalRSD",
+    "RelaxedMargin",
     "SemismoothNewton",
     "Solver",
     "TemperedPools",
@@ -57,10 +70,16 @@ def choose(problem: Problem, wanted: Profile) -> tuple[Solver, str]:
         if kind == "listing":
             return ProximalBundle(), "many examples with few labellings each: one oracle call a round is cheapest"
         return EntropicProximal(newton=0), "no exact covariance: entropic stages in a diagonal metric"
+    if isinstance(problem, StructuredSVM) and problem.oracle.relaxed:
+        return RelaxedMargin(), "over the local polytope: weights and messages in one smooth problem"
     if isinstance(problem, StructuredSVM):
         return TemperedPools(), "smoothing to three digits, then exact pools of labellings"
     if isinstance(problem, GaussianProcessSequences):
         return FunctionSpaceLBFGS(), "one product with the Gram matrix an iteration, lines are free"
     if isinstance(problem, RegularizedRisk):
         return SemismoothNewton(), "Newton steps on the few examples near their kinks"
+    if isinstance(problem, BoxProjection):
+        return BreakpointSearch(), "exact, and linear in the number of entries"
+    if isinstance(problem, MarginalProjection):
+        return MarginalAscent(), "accelerated ascent of a smooth dual, by blocks that stay in cache"
     raise ValueError(f"no solver is known for the family {problem.family!r}; pass solver=")

@@ -13,7 +13,13 @@ from numpy.typing import NDArray
 
 from convexstruct.oracles import projection
 from convexstruct.oracles.breakpoints import root_by_medians, root_by_sorting
-from convexstruct.oracles.projection import attainable, multiplier, project_box_equality, project_simplex
+from convexstruct.oracles.projection import (
+    Search,
+    attainable,
+    project_box_equality,
+    project_simplex,
+    project_with_multiplier,
+)
 from convexstruct.tolerances import ROUNDING
 
 Vector = NDArray[np.float64]
@@ -54,7 +60,8 @@ def instance(rng: np.random.Generator, n: int, ties: bool = False) -> tuple[Any,
 
 def kkt(m: Vector, lower: Any, upper: Any, s: Any, z: float, d: Any) -> None:
     """Assert the KKT conditions of what comes back: feasible, and a = clip(m - rho s / d^2)."""
-    a, rho = project_box_equality(m, lower, upper, s, z, d), multiplier(m, lower, upper, s, z, d)
+    a, rho = project_with_multiplier(m, lower, upper, s, z, d)
+    assert np.array_equal(a, project_box_equality(m, lower, upper, s, z, d))
     weight = 1.0 if d is None else np.asarray(d) ** 2
     size = max(1.0, abs(z), float(np.abs(s * a).sum()), float(np.abs(m).max()))
     assert (a >= lower).all()
@@ -106,8 +113,18 @@ def test_numbers_for_all_mean_what_arrays_mean() -> None:
 def test_a_multiplier_that_is_free_is_still_one() -> None:
     """At z = the greatest value everything stands at its bound, for every small enough rho."""
     m = np.array([0.5, 2.0])
-    assert np.array_equal(project_box_equality(m, 0.0, 1.0, 1.0, 2.0), [1.0, 1.0])
-    assert multiplier(m, 0.0, 1.0, 1.0, 2.0) <= -0.5
+    a, rho = project_with_multiplier(m, 0.0, 1.0, 1.0, 2.0)
+    assert np.array_equal(a, [1.0, 1.0])
+    assert rho <= -0.5
+
+
+@pytest.mark.parametrize("search", ["medians", "sorting"])
+@pytest.mark.parametrize("n", [1, 3, 6000])
+@pytest.mark.parametrize("seed", range(4))
+def test_all_searches_find_one_projection(search: Search, n: int, seed: int) -> None:
+    m, lower, upper, s, z, d = instance(np.random.default_rng([n, seed]), n, ties=seed % 2 == 0)
+    a, _ = project_with_multiplier(m, lower, upper, s, z, d, search)
+    np.testing.assert_allclose(a, project_box_equality(m, lower, upper, s, z, d), atol=ROUNDING)
 
 
 @pytest.mark.parametrize(

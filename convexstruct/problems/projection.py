@@ -1,0 +1,212 @@
+r"""Projection onto a box cut by one linear equality (paper 2, appendix B), simplices among them:
+
+    minimise over a   1/2 sum_i d_i^2 (a_i - m_i)^2      s.t.  l_i <= a_i <= u_i,   <s, a> = z.
+
+The projection onto the local marginal polytope (E.3) is `convexstruct.problems.projection_tables`.
+
+**Dual.** With rho the multiplier of <s, a> = z,
+
+    D(rho) = min over the box of 1/2 sum_i d_i^2 (a_i - m_i)^2 + rho (<s, a> - z),
+             attained at a_i(rho) = clip(m_i - rho s_i / d_i^2, l_i, u_i),                                    (27)-(29)
+
+which is a lower bound for every rho. It is maximal where phi(rho) = <s, a(rho)> - z = 0 (30). (The paper takes l = 0,
+s > 0, and numbers d so that its objective is 1/2 sum d_i^2 (a_i - m_i)^2; bounds may be infinite and s_i of any sign
+here. Where s_i = 0 the entry is clip(m_i, l_i, u_i) whatever rho.)
+
+**Dual witness.** {"rho": a number}. Every finite number is valid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from convexstruct.oracles.projection import SUMS, attainable
+from convexstruct.solution import Point
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class BoxProjection:
+    """Project m onto {lower <= a <= upper, <s, a> = z} in the norm with weights d.
+
+    Attributes
+    ----------
+    m : (n,) what is projected.
+    lower, upper : (n,), or one number for all entries; -inf and inf where there is no bound.
+    s : (n,), or one number; may be 0 or negative.
+    z : what <s, a> must be.
+    d : (n,), or one number; positive.
+    """
+
+    m: Vector
+    lower: Vector | float = 0.0
+    upper: Vector | float = np.inf
+    s: Vector | float = 1.0
+    z: float = 1.0
+    d: Vector | float = 1.0
+    family: ClassVar[str] = "projection"
+
+    def __post_init__(self) -> None:
+        m = read_finite("m", self.m)
+        if m.ndim != 1 or m.size == 0:
+            raise ValueError(f"m has shape {m.shape}, wanted (n,) with n at least 1")
+        object.__setattr__(self, "m", m)
+        for name in ("lower", "upper", "s", "d"):
+            array = (read_finite if name in ("s", "d") else read_numbers)(name, getattr(self, name))
+            if array.shape not in ((), m.shape):
+                raise ValueError(f"{name} has shape {array.shape}, wanted {m.shape} or one number")
+            if np.isnan(array).any():
+                raise ValueError(f"{name} contains NaN, wanted numbers, or an infinity where there is no bound")
+            object.__setattr__(self, name, float(array) if array.ndim == 0 else array)
+        if np.any(np.asarray(self.d) <= 0):
+            raise ValueError(f"d has the entry {np.min(self.d):g}, wanted positive numbers")
+        crossed = np.broadcast_to(np.asarray(self.lower) > np.asarray(self.upper), m.shape)
+        if crossed.any() or np.any(np.asarray(self.lower) == np.inf) or np.any(np.asarray(self.upper) == -np.inf):
+            i = int(np.argmax(crossed))
+            low, high = (float(np.broadcast_to(x, m.shape)[i]) for x in (self.lower, self.upper))
+            raise ValueError(
+                f"the bounds of entry {i} are {low:g} and {high:g}, wanted lower <= upper and a number between"
+            )
+        z = read_finite("z", self.z)
+        if z.ndim:
+            raise ValueError(f"z has shape {z.shape}, wanted one number")
+        object.__setattr__(self, "z", float(z))
+        least, greatest = attainable(self.lower, self.upper, self.s, m.size)
+        slack = SUMS * max(1.0, abs(self.z), *(abs(x) for x in (least, greatest) if np.isfinite(x)))
+        if not least - slack <= self.z <= greatest + slack:
+            raise ValueError(
+                f"z is {self.z:g}, wanted a value that <s, a> takes inside the bounds: from {least:g} to {greatest:g}"
+            )
+
+    @classmethod
+    def simplex(cls, m: ArrayLike, z: float = 1.0, d: ArrayLike = 1.0) -> BoxProjection:
+        """Onto {a >= 0, sum a = z}."""
+        return cls(np.asarray(m), 0.0, np.inf, 1.0, z, _entries(d))
+
+    @classmethod
+    def capped_simplex(cls, m: ArrayLike, cap: ArrayLike = 1.0, z: float = 1.0, d: ArrayLike = 1.0) -> BoxProjection:
+        """Onto {0 <= a <= cap, sum a = z}: with z = k and cap 1, the convex hull of choices of k entries."""
+        return cls(np.asarray(m), 0.0, _entries(cap), 1.0, z, _entries(d))
+
+    @property
+    def n(self) -> int:
+        """Number of entries."""
+        return len(self.m)
+
+    @cached_property
+    def weight(self) -> Vector | float:
+        """d^2."""
+        return self.d * self.d
+
+    # -- primal --------------------------------------------------------------------------------------------------------
+
+    def as_point(self, value: Any) -> Point:
+        """Read a, as an array (n,) or under "a"."""
+        if isinstance(value, Mapping):
+            if set(value) != {"a"}:
+                raise ValueError(f"point has the keys {sorted(map(str, value))}, wanted 'a'")
+            value = value["a"]
+        try:
+            a = np.asarray(value, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(f"point is a {type(value).__name__}, wanted a of shape ({self.n},)") from None
+        if a.shape != (self.n,):
+            raise ValueError(f"a has shape {a.shape}, wanted ({self.n},)")
+        return {"a": a}
+
+    def primal(self, point: Point) -> float:
+        """1/2 sum d_i^2 (a_i - m_i)^2."""
+        off = point["a"] - self.m
+        return 0.5 * float(self.weight * (off @ off) if isinstance(self.weight, float) else (self.weight * off) @ off)
+
+    def total(self, a: Vector) -> float:
+        """<s, a>."""
+        return float(self.s * a.sum() if isinstance(self.s, float) else self.s @ a)
+
+    def residuals(self, point: Point) -> Mapping[str, float]:
+        """How far a lies outside the bounds, and <s, a> from z; the latter relative where z is large."""
+        a = point["a"]
+        return {
+            "a below its lower bound": float(max(np.max(self.lower - a), 0.0)),
+            "a above its upper bound": float(max(np.max(a - self.upper), 0.0)),
+            "<s, a> off z": abs(self.total(a) - self.z) / max(1.0, abs(self.z)),
+        }
+
+    def repair(self, point: Point) -> Point:
+        """Clip to the box, then go towards the bounds on which <s, a> is greatest (or least) until it is z; where such
+        a bound is infinite, along s / d^2 in the entries that have none. Valid whatever comes."""
+        a = np.clip(np.nan_to_num(point["a"]), self.lower, self.upper)
+        for _ in range(2):  # what rounding leaves of a long way is a short one
+            short = self.z - self.total(a)
+            if short == 0:
+                break
+            up = np.broadcast_to(np.asarray(self.s) * short > 0, a.shape)  # raising these brings <s, a> nearer
+            down = np.broadcast_to(np.asarray(self.s) * short < 0, a.shape)
+            goal = np.where(up, self.upper, np.where(down, self.lower, a))
+            open_ended = ~np.isfinite(goal)
+            if open_ended.any():
+                step = np.where(open_ended, np.asarray(self.s) / self.weight, 0.0)
+                a = np.clip(a + short / self.total(step) * step, self.lower, self.upper)
+            else:
+                room = self.total(goal - a)
+                a = a + min(short / room, 1.0) * (goal - a) if room != 0 else a
+        return {"a": a}
+
+    # -- dual ----------------------------------------------------------------------------------------------------------
+
+    def at(self, rho: float) -> Vector:
+        """a(rho) = clip(m - rho s / d^2, lower, upper); (n,)."""
+        return np.clip(self.m - rho * (self.s / self.weight), self.lower, self.upper)
+
+    def dual(self, dual_point: Point) -> float:
+        """D(rho), a lower bound whatever rho; -inf if it is not finite."""
+        rho = self._read_dual(dual_point)
+        if not np.isfinite(rho):
+            return -np.inf
+        with np.errstate(over="ignore", invalid="ignore"):
+            a = self.at(rho)
+            value = self.primal({"a": a}) + rho * (self.total(a) - self.z)
+        return value if np.isfinite(value) else -np.inf
+
+    def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
+        """Nothing can be infeasible but a rho that is no number."""
+        return {} if np.isfinite(self._read_dual(dual_point)) else {"rho not finite": np.inf}
+
+    def _read_dual(self, dual_point: Point) -> float:
+        if not isinstance(dual_point, Mapping) or set(dual_point) != {"rho"}:
+            raise ValueError("dual_point must be a mapping with the key rho")
+        rho = np.asarray(dual_point["rho"], dtype=np.float64)
+        if rho.size != 1:
+            raise ValueError(f"dual_point['rho'] has shape {rho.shape}, wanted one number")
+        return float(rho.reshape(()))
+
+
+def read_numbers(name: str, value: Any) -> Vector:
+    """A copy of ``value`` as an array of numbers; ValueError if it is none."""
+    try:
+        array = np.asarray(value)
+        if array.dtype == bool:
+            raise TypeError
+        return np.array(array, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} is a {type(value).__name__}, wanted numbers") from None
+
+
+def read_finite(name: str, value: Any) -> Vector:
+    """A copy of ``value`` as an array of finite numbers; ValueError if there are others."""
+    array = read_numbers(name, value)
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} contains NaN or infinity, wanted finite numbers")
+    return array
+
+
+def _entries(value: ArrayLike) -> Vector | float:
+    array = np.asarray(value)
+    return float(array) if array.ndim == 0 and array.dtype != bool else array

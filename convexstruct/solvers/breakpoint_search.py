@@ -1,0 +1,41 @@
+"""Projection onto a box with one equality: one number, the root of a piecewise linear function (paper 2, appendix B).
+
+The numerics are an oracle's, `convexstruct.oracles.projection`; here they stand in the driver's form. There is one
+round, because every search is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from convexstruct.oracles.projection import Search, project_with_multiplier
+from convexstruct.problems import BoxProjection
+from convexstruct.solution import Solution
+from convexstruct.solvers.driver import Iterate
+
+
+@dataclass(frozen=True)
+class BreakpointSearch:
+    """The root of (30), and with it the projection.
+
+    search : "bracket" (ours): a bracket from a sample, one pass, and medians inside it. "medians": Algorithm 2, which
+        halves all 2n breakpoints again and again. "sorting": all breakpoints in order, what Algorithm 2 improves on.
+    """
+
+    search: Search = "bracket"
+
+    def __post_init__(self) -> None:
+        if self.search not in ("bracket", "medians", "sorting"):
+            raise ValueError(f"search is {self.search!r}, wanted 'bracket', 'medians' or 'sorting'")
+
+    def iterate(self, problem: BoxProjection, start: Solution | None = None) -> Iterator[Iterate]:
+        if not isinstance(problem, BoxProjection):
+            raise ValueError(f"problem is a {type(problem).__name__}, wanted a BoxProjection")
+        a, rho = project_with_multiplier(
+            problem.m, problem.lower, problem.upper, problem.s, problem.z, problem.d, self.search
+        )
+        point, dual_point = {"a": a}, {"rho": np.array(rho)}
+        yield Iterate(point, dual_point, problem.primal(point), problem.dual(dual_point), 1, done=True)
