@@ -195,13 +195,20 @@ def _near_maximum(ising: _Ising, enough: float) -> Scores:
     signs = np.repeat([1.0, -1.0], len(ising.k))
     out = sp.csr_array((signs, (np.concatenate((ising.u, ising.v)), pairs)), shape=(n, len(ising.k)))
     g = ahead = np.zeros(len(ising.k))
-    momentum, gap = 1.0, np.inf
+    least, momentum, gap = -ising.k, 1.0, np.inf
     for _ in range(LOOKS):
         for _ in range(STEPS):
             rest = ising.a - out @ ahead
-            moved = np.clip(ahead + step * (rest[ising.u] - rest[ising.v]), -ising.k, ising.k)
+            moved = np.take(rest, ising.u)
+            moved -= np.take(rest, ising.v)
+            moved *= step
+            moved += ahead
+            np.minimum(moved, ising.k, out=moved)
+            np.maximum(moved, least, out=moved)
             following = (1.0 + np.sqrt(1.0 + 4.0 * momentum * momentum)) / 2.0
-            ahead = moved + (momentum - 1.0) / following * (moved - g)
+            ahead = np.subtract(moved, g)
+            ahead *= (momentum - 1.0) / following
+            ahead += moved
             g, momentum = moved, following
         rest = ising.a - out @ g
         before, gap = gap, ising.value(np.asarray(rest < 0, dtype=np.int64)) - ising.bound(rest)

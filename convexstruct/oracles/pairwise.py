@@ -25,6 +25,9 @@ Scores = NDArray[np.float64]
 Labels = NDArray[np.int64]
 Index = NDArray[np.intp]
 
+#: Up to this many labels, loops over pairs of labels are faster than arrays of small rows.
+FEW = 4
+
 
 @dataclass(frozen=True, eq=False)
 class Pairwise:
@@ -106,19 +109,30 @@ class Pairwise:
             for s in range(self.n_labels):
                 moved[:, s] += np.bincount(ends, weights=messages[:, end, s], minlength=self.n_nodes)
         first, second = messages[:, 0], messages[:, 1]
-        if self.potts:  # over pairs that agree, and over all pairs; a weight below zero counts for the former alone
-            agree = self.edge + (-first - second).max(axis=1)
-            apart = _best_unequal(-first, -second)
-            of_edges = np.maximum(agree, apart)
+        if self.n_labels <= FEW:
+            of_edges = np.full(self.n_edges, -np.inf)
+            for s in range(self.n_labels):
+                for t in range(self.n_labels):
+                    np.maximum(of_edges, self.at(s, t) - first[:, s] - second[:, t], out=of_edges)
+        elif self.potts:  # over pairs that agree, and over pairs that do not
+            of_edges = np.maximum(self.edge + (-first - second).max(axis=1), _best_unequal(-first, -second))
         else:
             of_edges = (self.tables - first[:, :, None] - second[:, None, :]).max(axis=(1, 2))
-        return self.by_part(moved.max(axis=1), of_edges)
+        return self.by_part(_greatest(moved), of_edges)
+
+
+def _greatest(table: Scores) -> Scores:
+    """max over the columns; column by column where they are few, which is faster by far."""
+    if table.shape[1] > FEW:
+        return np.asarray(table.max(axis=1))
+    best = table[:, 0].copy()
+    for s in range(1, table.shape[1]):
+        np.maximum(best, table[:, s], out=best)
+    return best
 
 
 def _best_unequal(left: Scores, right: Scores) -> Scores:
-    """max over s != t of left[e, s] + right[e, t]; -inf with one label."""
-    if left.shape[1] == 1:
-        return np.full(len(left), -np.inf)
+    """max over s != t of left[e, s] + right[e, t]; at least two labels."""
     rows = np.arange(len(left))
     s, t = left.argmax(axis=1), right.argmax(axis=1)
     without_s, without_t = left.copy(), right.copy()
