@@ -306,11 +306,15 @@ class RegularizedRisk:
             alpha[first[top <= 0]] = 0.0
         return alpha
 
+    def touching(self, w: ArrayLike) -> tuple[Plane, Vector]:
+        """The plane (a, b) of (3) that touches the risk (least over the free offsets) at w, and the offsets there."""
+        values = self.values(np.asarray(w, dtype=np.float64).reshape(self.shape))
+        b, alpha = self._best_bias(values) if self.n_biases else (np.zeros(0), self.best_alpha(values))
+        return Plane(self.adjoint(alpha), float(self.loss.offset @ alpha), alpha), b
+
     def subgradient(self, w: ArrayLike) -> Plane:
         """(a, b) of (3) at w: a a subgradient of the risk (least over the biases), b = R(w) - <w, a>; and its alpha."""
-        w = np.asarray(w, dtype=np.float64).reshape(self.shape)
-        alpha = self.best_alpha(self.forward(w) + self.loss.offset)
-        return Plane(self.adjoint(alpha), float(self.loss.offset @ alpha), alpha)
+        return self.touching(w)[0]
 
     def as_point(self, value: Any) -> Point:
         """Read w, as an array or under "w", flat or in its shape; b under "b", the best one where it is not given."""

@@ -12,6 +12,8 @@ from convexstruct.problems import (
     RegularizedRisk,
     StructuredSVM,
 )
+from convexstruct.solvers.block_ascent import BlockAscent
+from convexstruct.solvers.bmrm import LsBMRM, QpBMRM
 from convexstruct.solvers.breakpoint_search import BreakpointSearch
 from convexstruct.solvers.bundle import ProximalBundle
 from convexstruct.solvers.driver import Iterate, Solver, solve
@@ -30,12 +32,14 @@ from convexstruct.solvers.working_sets import CoordinateWorkingSets, OnlineWorki
 from convexstruct.tolerances import Profile
 
 __all__ = [
+    "BlockAscent",
     "BreakpointSearch",
     "CoordinateWorkingSets",
     "EntropicProximal",
     "FunctionSpaceLBFGS",
     "FunctionalGradient",
     "Iterate",
+    "LsBMRM",
     "MarginalAscent",
     "MaximumLikelihood",
     "NSlack",
@@ -43,6 +47,7 @@ __all__ = [
     "OnlineWorkingSets",
     "ProximalBundle",
     "ProximalRSD",
+    "QpBMRM",
     "RelaxedMargin",
     "SemismoothNewton",
     "Solver",

@@ -1,0 +1,86 @@
+r"""The inner problem of BMRM, (10) of paper 2 for the planes found so far, by an active set.
+
+    maximise  <b, beta> - beta' G beta / (2 lam)      s.t.  beta >= 0,  sum of beta = 1,      G = A A', planes as rows
+
+On a support S the maximiser subject to the equality alone is found from K = G_SS / lam by two triangular solves,
+K x = b, K y = 1, beta = x + y (1 - 1'x) / (1'y); where it leaves the simplex the way to it is followed up to the first
+entry that falls to zero, which is dropped. Inside, the plane that rises most is added, until none rises above the mean:
+max_j g_j - <beta, g>, g = b - G beta / lam, bounds what is missing. A support starts where the last one ended.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lapack
+
+Vector = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+#: Ridge relative to the mean diagonal of G / lam where rounding has made it indefinite: planes repeat.
+RIDGE = 1e-13
+#: Entries below this are zero.
+NOTHING = 1e-15
+#: Exchanges of one solve, for each plane.
+EXCHANGES = 10
+
+
+def maximise(gram: Vector, b: Vector, lam: float, beta: Vector, tolerance: float = 0.0) -> Vector:
+    """beta (t,), within ``tolerance`` of the maximum, or as near as rounding allows.
+
+    gram (t, t), b (t,) : of the planes. beta (t,) : a member of the simplex to start from.
+    """
+    beta = np.array(beta)
+    support = np.flatnonzero(beta > NOTHING)
+    scale = np.finfo(float).eps * (1.0 + len(b) ** 0.5)
+    best, kept = -np.inf, beta
+    for _ in range(EXCHANGES * len(b) + EXCHANGES):
+        target = _on_support(gram[np.ix_(support, support)] / lam, b[support])
+        falling = target < -NOTHING
+        if falling.any():
+            here = beta[support]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                ratio = np.where(falling, here / (here - target), np.inf)
+            first = int(ratio.argmin())
+            here = np.maximum(here + min(max(float(ratio[first]), 0.0), 1.0) * (target - here), 0.0)
+            here[first] = 0.0
+            beta[:] = 0.0
+            beta[support] = here / here.sum()
+            support = np.flatnonzero(beta > NOTHING)
+            continue
+        beta[:] = 0.0
+        beta[support] = np.maximum(target, 0.0)
+        beta /= beta.sum()
+        pull = gram[:, support] @ beta[support] / lam
+        slope = b - pull
+        value = float(b @ beta) - 0.5 * float(pull @ beta)
+        if value > best:
+            best, kept = value, beta.copy()
+        elif not np.isfinite(value) or value < best - scale * (abs(best) + float(np.abs(b).max())):
+            break  # rounding leads in circles
+        entering = int(slope.argmax())
+        rounding = scale * (float(np.abs(b).max()) + float(np.abs(pull).max()))
+        if slope[entering] - float(beta @ slope) <= max(tolerance, rounding) or entering in support:
+            break
+        support = np.append(support, entering)
+    return kept
+
+
+def _on_support(K: Vector, b: Vector) -> Vector:
+    """argmax of <b, beta> - beta' K beta / 2 over sum of beta = 1; K may be singular."""
+    size = len(b)
+    if size == 1:
+        return np.ones(1)
+    b = b - b.mean()  # a constant on the simplex
+    scale = float(np.trace(K)) / size
+    if scale == 0:
+        return np.asarray(np.eye(size)[b.argmax()])
+    lifted = K + scale  # adds a constant to the objective on the simplex, and takes the direction of ones out of danger
+    ridge = 0.0
+    while True:
+        lower, info = lapack.dpotrf(lifted + ridge * np.eye(size) if ridge else lifted, lower=1)
+        if info == 0 and float(np.diagonal(lower).min()) ** 2 > RIDGE * scale:
+            break
+        ridge = max(100.0 * ridge, RIDGE * scale)
+    both, _ = lapack.dpotrs(lower, np.column_stack((b, np.ones(size))), lower=1)
+    return np.asarray(both[:, 0] + both[:, 1] * (1.0 - both[:, 0].sum()) / both[:, 1].sum())
