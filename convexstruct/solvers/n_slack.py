@@ -17,7 +17,8 @@ solved after each of them (``block=1``); here, for any weights,
 
 Each one lifts the dual value, at most sum_i c_i max E_i, by min(c_i eps / 2, lam eps^2 / (8 R^2)) at least. With many
 examples between two solutions the theorem bounds the number of solutions instead. Under slack scaling R holds the
-factor E_i(y), which makes of it the Dmax^3 of the theorem.
+factor E_i(y), which makes of it the Dmax^3 of the theorem. It speaks of exact solutions, ``inner=0``; early ones need
+not be, and cost less.
 """
 
 from __future__ import annotations
@@ -33,14 +34,15 @@ from convexstruct.solution import Solution
 from convexstruct.solvers.driver import Iterate
 from convexstruct.solvers.example_blocks import ExampleBlock, example_blocks, starting_w
 from convexstruct.solvers.labelling_pools import LabellingPools
-from convexstruct.solvers.pool_qp import PoolSolution, solve_pools
+from convexstruct.solvers.pool_qp import solve_pools
 from convexstruct.solvers.rounds import check_positive
 from convexstruct.tolerances import HIGH
 
 Vector = NDArray[np.float64]
+Labels = NDArray[np.int64]
 
-#: The restricted problem is solved to this share of the gap HIGH asks for.
-INNER = 1e-3
+#: The restricted problem is solved exactly where it is solved to this share of the gap HIGH asks for.
+EXACT = 1e-3
 
 
 def n_slack_bound(problem: StructuredSVM, eps: float, radius: float) -> float:
@@ -57,11 +59,13 @@ class NSlack:
     eps : by how much a labelling must be violated beyond the slack to be added, in units of the loss (under margin
         scaling).
     block : examples between two solutions of the restricted problem; None: all, which is fastest in NumPy. 1 is the
-        algorithm of the slides, to which the bound applies.
+        algorithm of the slides.
+    inner : the restricted problem is solved to this share of the gap that is left; 0: exactly.
     """
 
     eps: float = HIGH.gap
     block: int | None = None
+    inner: float = 0.1
 
     def iterate(self, problem: StructuredSVM, start: Solution | None = None) -> Iterator[Iterate]:
         """One iterate a pass over the examples; the labellings of a ``start`` and those violated at its w come first.
@@ -69,33 +73,40 @@ class NSlack:
         Raises
         ------
         ValueError
-            If eps is not positive, or block no whole number of at least 1.
+            If eps is not positive, block no whole number of at least 1, or inner not 0 <= inner < 1.
         """
         check_positive(self, "eps")
+        if not 0 <= self.inner < 1:
+            raise ValueError(f"inner is {self.inner!r}, wanted a number from 0 to below 1")
         blocks = example_blocks(problem, self.block)
         run = _Run(problem, starting_w(problem, start))
         if start is not None:
             run.pools.add(problem.most_violated(run.w).labels)
             adopt(run.pools, start)
-            run.solve()
+            run.solve(self.inner)
         calls, added = 0, 1
         while True:
             found = problem.most_violated(run.w)
             calls += 1
+            run.primal = min(run.primal, found.value)
             wanted = found.violation > run.xi + self.eps
-            done = not added or not wanted.any()
+            at_end = not added or not wanted.any()
             message = f"{run.pools.n_columns - problem.n_examples} labellings added in {run.solved} solutions"
+            done = at_end and run.exact
             yield Iterate({"w": run.w}, run.pools.witness(run.alpha), found.value, run.bound, calls, {}, done, message)
             if done:
                 return
-            run.size = abs(found.value)
-            if self.block is None:
-                added = run.add(blocks[0], found.labels, wanted)
-                continue
-            added, calls = 0, calls + 1
-            for block in blocks:
-                each = block.most_violated(run.w)
-                added += run.add(block, each.labels, each.violation > run.xi[block.examples] + self.eps)
+            added = 1
+            if at_end:
+                run.solve(0.0)
+            elif self.block is None:
+                added = run.add(blocks[0], found.labels, wanted, self.inner)
+            else:
+                added, calls = 0, calls + 1
+                for block in blocks:
+                    each = block.most_violated(run.w)
+                    violated = each.violation > run.xi[block.examples] + self.eps
+                    added += run.add(block, each.labels, violated, self.inner)
 
 
 def adopt(pools: LabellingPools, start: Solution) -> None:
@@ -106,15 +117,15 @@ def adopt(pools: LabellingPools, start: Solution) -> None:
 
 
 class _Run:
-    """The pools, and the optimum over them: w, xi (N,), alpha, and its dual value."""
+    """The pools, and the optimum over them: w, xi (N,), alpha, its dual value, and whether it is exact."""
 
     def __init__(self, problem: StructuredSVM, w: Vector) -> None:
         self.problem, self.pools, self.w = problem, LabellingPools(problem), w
         self.alpha = np.zeros(self.pools.n_columns)
-        self.xi, self.bound = np.zeros(problem.n_examples), 0.0
-        self.size, self.solved = 1.0, 0
+        self.xi, self.bound, self.primal = np.zeros(problem.n_examples), 0.0, np.inf
+        self.solved, self.exact = 0, True
 
-    def add(self, block: ExampleBlock, labels: NDArray[np.int64], wanted: NDArray[np.bool_]) -> int:
+    def add(self, block: ExampleBlock, labels: Labels, wanted: NDArray[np.bool_], inner: float) -> int:
         """Take in the labellings (p,) of those examples of a block that are ``wanted`` (n,); solve if there are any."""
         if not wanted.any():
             return 0
@@ -124,15 +135,16 @@ class _Run:
         every[block.examples] = wanted
         added = self.pools.add(flat, every)
         if added:
-            self.solve()
+            self.solve(inner)
         return added
 
-    def solve(self) -> None:
+    def solve(self, inner: float) -> None:
+        """The optimum over the pools, to a share ``inner`` of the gap that was left."""
         problem, columns = self.problem, self.pools.columns()
-        tolerance = INNER * HIGH.gap * max(1.0, self.size)
-        nonnegative = problem.features.nonnegative
-        solved: PoolSolution = solve_pools(columns, problem.ceiling, problem.lam, self.w, tolerance, nonnegative)
+        exact = EXACT * HIGH.gap * max(1.0, min(self.primal, float(problem.ceiling @ problem.loss.most)))
+        tolerance = max(exact, inner * (self.primal - self.bound) if inner > 0 and np.isfinite(self.primal) else 0.0)
+        solved = solve_pools(columns, problem.ceiling, problem.lam, self.w, tolerance, problem.features.nonnegative)
         self.w, self.alpha, self.bound = problem.project(solved.w), solved.alpha, solved.bound
         margin = columns.b - columns.a @ self.w
         self.xi = np.maximum.reduceat(margin, np.searchsorted(columns.owner, np.arange(problem.n_examples)))
-        self.solved += 1
+        self.solved, self.exact = self.solved + 1, tolerance <= exact

@@ -9,7 +9,8 @@ Each round adds the most violated cut, until none is violated by more than xi + 
 multipliers beta_k, sum_k beta_k <= c, give each example the mixture of its labellings y_i^k with shares beta_k / c.
 
 **Cache.** Before the oracle is asked, the most violated labelling of each example among the last few that the oracle
-found makes a cut; if that is violated by more than xi + eps, it serves.
+found makes a cut; it serves if it is violated by more than xi + eps and, ours, by half of what the last cut of the oracle
+was: else the cache would be searched to all digits between any two calls.
 
 **Bound** (theorem 5 there; the slide's logarithm is garbled). In its scale, lam = 1 and c = C, with the largest loss
 Dmax and R = max |e_i(y) df_i(y)|, at most ceil(log2(Dmax / (4 R^2 C))) + ceil(16 R^2 C / eps) cuts are added, for
@@ -43,6 +44,8 @@ INNER = 1e-3
 UNUSED = 1e-9
 #: Cuts in a row that do not lift the dual value, after which the restricted problem is at the end of its digits.
 PATIENCE = 3
+#: A cut from the cache must be violated by this share of the oracle's last.
+WORTH = 0.5
 
 
 def one_slack_bound(problem: StructuredSVM, eps: float, radius: float) -> float:
@@ -88,7 +91,8 @@ class OneSlack:
             found = problem.most_violated(cuts.w)
             calls += 1
             violation = float(problem.ceiling @ found.violation) / cuts.total
-            done = violation <= cuts.xi + self.eps or still >= PATIENCE
+            slack = cuts.xi
+            done = violation <= slack + self.eps or still >= PATIENCE
             message = f"{added} cuts from {calls} calls of the oracle"
             yield Iterate({"w": cuts.w}, cuts.witness(), found.value, cuts.bound, calls, {}, done, message)
             if done:
@@ -99,24 +103,23 @@ class OneSlack:
                 rose = cuts.add(labels, abs(found.value))
                 added += 1
                 still = 0 if rose else still + 1
-                labels = self._cached(problem, cuts, cache) if rose else None
+                worth = max(self.eps, WORTH * (violation - slack))
+                labels = cached(problem, cuts, cache, worth) if rose else None
 
-    def _cached(self, problem: StructuredSVM, cuts: Cuts, cache: deque[Labels]) -> Labels | None:
-        """The most violated labellings among those kept, if their cut is violated by more than eps."""
-        if not cache:
-            return None
-        node, edge = problem.scores(cuts.w)
-        truth = problem.truth_scores(node, edge)
-        violation = np.zeros(problem.n_examples)
-        labels = problem.features.truth
-        for kept in cache:
-            lost, margin = problem.loss.of(kept), truth - problem.score(node, edge, kept)
-            each = lost * (1.0 - margin) if problem.scaling == "slack" else lost - margin
-            better = each > violation
-            violation = np.where(better, each, violation)
-            labels = np.where(better[problem.features.example], kept, labels)
-        enough = float(problem.ceiling @ violation) / cuts.total > cuts.xi + self.eps
-        return labels if enough else None
+
+def cached(problem: StructuredSVM, cuts: Cuts, cache: deque[Labels], worth: float) -> Labels | None:
+    """The most violated labellings among those kept, if their cut is violated by more than xi + ``worth``."""
+    node, edge = problem.scores(cuts.w)
+    truth = problem.truth_scores(node, edge)
+    violation = np.zeros(problem.n_examples)
+    labels = problem.features.truth
+    for kept in cache:
+        lost, margin = problem.loss.of(kept), truth - problem.score(node, edge, kept)
+        each = lost * (1.0 - margin) if problem.scaling == "slack" else lost - margin
+        better = each > violation
+        violation = np.where(better, each, violation)
+        labels = np.where(better[problem.features.example], kept, labels)
+    return labels if float(problem.ceiling @ violation) / cuts.total > cuts.xi + worth else None
 
 
 class Cuts:

@@ -44,7 +44,7 @@ def test_the_labellings_added_stay_below_the_bound(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(n_slack, "solve_pools", counted)
-        *_, last = NSlack(eps=eps, block=1).iterate(problem)
+        *_, last = NSlack(eps=eps, block=1, inner=0.0).iterate(problem)
     assert last.done
     added = [size - problem.n_examples for size in sizes]
     assert added == list(range(1, len(added) + 1))  # one at a time
@@ -82,13 +82,13 @@ def test_a_start_is_gone_on_from() -> None:
 
 def test_bounds_never_cross_and_the_dual_value_never_falls() -> None:
     problem, expected = reference("slack scaling, Hamming")
-    iterates = list(NSlack().iterate(problem))
+    iterates = list(NSlack(inner=0.0).iterate(problem))
     bounds = np.array([iterate.lower_bound for iterate in iterates])
     assert (np.diff(bounds) >= -HIGH.gap * 1e-2).all()
     assert all(i.lower_bound - HIGH.gap <= expected <= i.primal + HIGH.gap for i in iterates)
 
 
-@pytest.mark.parametrize("options", [{"eps": 0.0}, {"eps": np.inf}, {"block": 0}, {"block": 1.5}])
+@pytest.mark.parametrize("options", [{"eps": 0.0}, {"eps": np.inf}, {"block": 0}, {"block": 1.5}, {"inner": 1.0}])
 def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(options))):
         next(NSlack(**options).iterate(svm(0)))

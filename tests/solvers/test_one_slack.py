@@ -75,7 +75,7 @@ def test_the_cache_never_makes_a_cut_above_the_oracles() -> None:
     cuts = one_slack.Cuts(problem, rng.normal(size=problem.dimension), 50)
     kept = [problem.most_violated(rng.normal(size=problem.dimension)).labels for _ in range(4)]
     kept = [labels for labels in kept if problem.loss.of(labels).any()]
-    labels = OneSlack()._cached(problem, cuts, deque(kept))
+    labels = one_slack.cached(problem, cuts, deque(kept), 0.0)
     assert labels is not None
     node, edge = problem.scores(cuts.w)
 
