@@ -258,15 +258,15 @@ class RegularizedRisk:
         w = np.asarray(w, dtype=np.float64).reshape(self.shape)
         values = self.forward(w) + self.loss.offset
         if self.n_biases:
-            b = self._best_bias(values)[0] if b is None else np.asarray(b, dtype=np.float64)
+            b = self.offsets_at(values)[0] if b is None else np.asarray(b, dtype=np.float64)
             values = values + self.loss.bias_sign * b[self.loss.bias_of]
         return float(0.5 * self.lam * np.vdot(w, w) + self.shares @ self.losses(values))
 
     def best_bias(self, w: ArrayLike) -> Vector:
         """The b that minimises J(w, b), exactly: for each free offset a weighted quantile of the kinks; (n_biases,)."""
-        return self._best_bias(self.values(np.asarray(w, dtype=np.float64)))[0]
+        return self.offsets_at(self.values(np.asarray(w, dtype=np.float64)))[0]
 
-    def _best_bias(self, values: Vector) -> tuple[Vector, Vector]:
+    def offsets_at(self, values: Vector) -> tuple[Vector, Vector]:
         """(b, alpha) of min_b sum share max(0, values + s b) = max over Q of <values, alpha>, kinks filled in part.
 
         The slope is minus the share of the pieces with s < 0, and rises at each kink -s values by its share.
@@ -293,7 +293,7 @@ class RegularizedRisk:
     def best_alpha(self, values: Vector) -> Vector:
         """argmax of <values, alpha> over Q, ``values`` = A w + c; a vertex, or on an edge where b ties a kink; (m,)."""
         if self.n_biases:
-            return self._best_bias(values)[1]
+            return self.offsets_at(values)[1]
         if self.is_box:
             return np.where(values > 0, self.shares, 0.0)
         start = self.loss.start[:-1]
@@ -309,7 +309,7 @@ class RegularizedRisk:
     def touching(self, w: ArrayLike) -> tuple[Plane, Vector]:
         """The plane (a, b) of (3) that touches the risk (least over the free offsets) at w, and the offsets there."""
         values = self.values(np.asarray(w, dtype=np.float64).reshape(self.shape))
-        b, alpha = self._best_bias(values) if self.n_biases else (np.zeros(0), self.best_alpha(values))
+        b, alpha = self.offsets_at(values) if self.n_biases else (np.zeros(0), self.best_alpha(values))
         return Plane(self.adjoint(alpha), float(self.loss.offset @ alpha), alpha), b
 
     def subgradient(self, w: ArrayLike) -> Plane:

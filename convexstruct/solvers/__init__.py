@@ -24,6 +24,7 @@ from convexstruct.solvers.marginal_ascent import MarginalAscent
 from convexstruct.solvers.maximum_likelihood import MaximumLikelihood
 from convexstruct.solvers.n_slack import NSlack
 from convexstruct.solvers.one_slack import OneSlack
+from convexstruct.solvers.pragam import Pragam, PragamB
 from convexstruct.solvers.proximal_rsd import ProximalRSD
 from convexstruct.solvers.relaxed_margin import RelaxedMargin
 from convexstruct.solvers.semismooth_newton import SemismoothNewton
@@ -45,6 +46,8 @@ __all__ = [
     "NSlack",
     "OneSlack",
     "OnlineWorkingSets",
+    "Pragam",
+    "PragamB",
     "ProximalBundle",
     "ProximalRSD",
     "QpBMRM",
