@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from convexstruct.experiments import connect4, online_variant, protein_hmm, tracking
+from convexstruct.experiments import connect4, gp_sequence, online_variant, protein_hmm, tracking
 from convexstruct.experiments.experiment import Cell, Experiment, Result, Run, Steps
 
 __all__ = ["EXPERIMENTS", "Cell", "Experiment", "Result", "Run", "Steps"]
 
+#: The experiments of each family.
+_MODULES = {
+    "generative_margin": (tracking, protein_hmm, online_variant, connect4),
+    "gaussian_process": (gp_sequence,),
+}
+
 EXPERIMENTS: dict[str, Experiment] = {
-    module.NAME: Experiment(module.NAME, "generative_margin", module.PAPER, module.TITLE, module.run)
-    for module in (tracking, protein_hmm, online_variant, connect4)
+    module.NAME: Experiment(module.NAME, family, module.PAPER, module.TITLE, module.run)
+    for family, modules in _MODULES.items()
+    for module in modules
 }

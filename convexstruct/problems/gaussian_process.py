@@ -321,15 +321,27 @@ class GaussianProcessSequences:
         ValueError
             If ``inputs`` are no tables of finite numbers with the right number of columns.
         """
+        laid, node, edge = self._scores(u, inputs)
+        return [np.asarray(part) for part in laid.split(viterbi(laid, node, edge)[1][laid.flat])]
+
+    def posteriors(self, u: Vector, inputs: Sequence[ArrayLike] | None = None) -> list[Vector]:
+        """The probability of each label at each position (length, S) under e^<z_y, t>; arguments as in `predict`.
+
+        The most probable label of each position makes the fewest mistakes to be expected; the best labelling of the
+        whole sequence is another one, and may make more.
+        """
+        laid, node, edge = self._scores(u, inputs)
+        return [np.asarray(part) for part in laid.split(sum_product(laid, node, edge).node[laid.flat])]
+
+    def _scores(self, u: Vector, inputs: Sequence[ArrayLike] | None) -> tuple[Chains, Vector, Vector]:
+        """Sequences laid out, with their node and edge scores."""
         label, transition = self.split(self.as_point(u)["u"])
         edge = self.eta * transition
         if inputs is None:
-            node, laid = (self.gram.matrix @ label)[self.packed_places], self.chains
-        else:
-            tables = read_inputs(inputs)
-            laid = chains([len(table) for table in tables])
-            node = (self.gram.against(tables) @ label)[laid.packed]
-        return [np.asarray(part) for part in laid.split(viterbi(laid, node, edge)[1][laid.flat])]
+            return self.chains, (self.gram.matrix @ label)[self.packed_places], edge
+        tables = read_inputs(inputs)
+        laid = chains([len(table) for table in tables])
+        return laid, (self.gram.against(tables) @ label)[laid.packed], edge
 
 
 def _read_labels(labels: Sequence[ArrayLike], n_labels: int) -> tuple[Labels, Index]:

@@ -86,5 +86,6 @@ SYSTEMS: tuple[System, ...] = (
         equations="(32)",
         formulation=("primal", "dual", "compact_primal", "compact_dual"),
         solvers=("FunctionSpaceLBFGS", "FunctionalGradient"),
+        experiments=("gp-sequence",),
     ),
 )

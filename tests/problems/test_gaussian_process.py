@@ -10,6 +10,7 @@ from scipy.optimize import brentq
 from scipy.special import softmax
 
 from convexstruct.certificates import certify
+from convexstruct.oracles.enumeration import labellings
 from convexstruct.problems.gaussian_process import GaussianProcessSequences
 from convexstruct.tolerances import DERIVATIVE, ROUNDING
 from tests.problems.kernel_chains import every_kernel, small, spread, written_out
@@ -175,10 +176,13 @@ def test_new_sequences_are_labelled_by_the_same_function() -> None:
     rows = problem.chains.split(problem.gram.matrix[problem.places])
     assert [part.tolist() for part in bare.predict(u, rows)] == [part.tolist() for part in known]
     naive = written_out(problem)
-    from convexstruct.oracles.enumeration import labellings
-
-    for part, scores in zip(known, naive.scores(spread(problem, u))):
-        assert part.tolist() == labellings([3] * len(part))[scores.argmax()].tolist()
+    both = zip(problem.posteriors(u), problem.posteriors(u, again))
+    for part, (posterior, anew), scores in zip(known, both, naive.scores(spread(problem, u))):
+        several = labellings([3] * len(part))
+        assert part.tolist() == several[scores.argmax()].tolist()
+        shares = [[softmax(scores)[column == label].sum() for label in range(3)] for column in several.T]
+        assert posterior == pytest.approx(np.array(shares), rel=ROUNDING)
+        assert anew == pytest.approx(posterior, rel=ROUNDING)
 
 
 def test_what_is_not_finite_certifies_nothing() -> None:
