@@ -11,43 +11,16 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from convexstruct.graphs import chains
-from convexstruct.oracles.clique_tables import CliqueTables, Places, Tables, chain_tables, graph_tables
+from convexstruct.oracles.clique_tables import CliqueTables, Places, chain_tables, graph_tables
 from convexstruct.oracles.feasible_tables import feasible_tables
 from convexstruct.tolerances import ROUNDING
+from tests.oracles.projection_instances import GRAPHS, flat, matrix, noise
 
 Vector = NDArray[np.float64]
-
-#: Graphs by their cliques: a triangle, a junction tree with separators that overlap, one clique within another, a star,
-#: a loop of triples, axes in any order.
-GRAPHS: dict[str, tuple[list[tuple[int, ...]], list[int]]] = {
-    "triangle": ([(0, 1), (1, 2), (2, 0)], [2, 3, 2]),
-    "junction tree": ([(0, 1, 2), (3, 1, 2), (3, 4), (2, 5)], [2, 2, 3, 2, 2, 2]),
-    "nodes and edges": ([(0,), (1,), (0, 1), (2, 1)], [3, 2, 2]),
-    "one clique": ([(0,)], [4]),
-    "apart": ([(0, 1), (2,)], [2, 2, 3]),
-    "one label": ([(0, 1), (1, 2)], [1, 2, 1]),
-    "star": ([(0, 1), (0, 2), (0, 3), (0, 4)], [2, 2, 2, 2, 2]),
-    "loop of triples": ([(0, 1, 2), (1, 2, 3), (2, 3, 0), (0, 1, 3)], [2, 2, 2, 2]),
-}
 
 
 def graph(name: str, n: int = 2) -> tuple[CliqueTables, Places]:
     return graph_tables(*GRAPHS[name], n)
-
-
-def noise(structure: CliqueTables, seed: int) -> Tables:
-    rng = np.random.default_rng(seed)
-    return [rng.normal(size=shape) for shape in structure.shapes]
-
-
-def flat(arrays: Tables) -> Vector:
-    return np.concatenate([np.zeros(0), *(each.ravel() for each in arrays)])
-
-
-def matrix(structure: CliqueTables) -> Vector:
-    """The agreements as a dense matrix, column by column."""
-    columns = [flat(structure.disagreement(structure.split(unit))) for unit in np.eye(structure.n_entries)]
-    return np.array(columns).T
 
 
 @pytest.mark.parametrize("name", GRAPHS)

@@ -21,7 +21,7 @@ from convexstruct.oracles.local_polytope import (
 )
 from convexstruct.oracles.projection import project_simplex
 from convexstruct.tolerances import HIGH, ROUNDING
-from tests.oracles.test_clique_tables import GRAPHS, flat, matrix, noise
+from tests.oracles.projection_instances import GRAPHS, flat, matrix, noise
 
 Vector = NDArray[np.float64]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -21,41 +20,9 @@ from convexstruct.oracles.projection import (
     project_with_multiplier,
 )
 from convexstruct.tolerances import ROUNDING
+from tests.oracles.projection_instances import enumerated, instance
 
 Vector = NDArray[np.float64]
-
-
-def enumerated(m: Vector, lower: Vector, upper: Vector, s: Vector, z: float, d: Vector) -> Vector:
-    """The projection by every choice of which entries stand at which bound: the cheapest feasible one."""
-    best, answer = np.inf, np.full(len(m), np.nan)
-    for sides in product((-1, 0, 1), repeat=len(m)):
-        at = np.array(sides)
-        a = np.where(at < 0, lower, np.where(at > 0, upper, m))
-        if not np.isfinite(a).all():
-            continue
-        free = (at == 0) & (s != 0)
-        short = z - s @ a
-        weight = np.where(free, s**2 / d**2, 0.0).sum()
-        if weight > 0:
-            a = a + np.where(free, short / weight * s / d**2, 0.0)
-        near = ROUNDING * (1 + np.abs(a).max())
-        feasible = abs(s @ a - z) <= near and (a >= lower - near).all() and (a <= upper + near).all()
-        value = 0.5 * np.sum(d**2 * (a - m) ** 2)
-        if feasible and value < best:
-            best, answer = value, a
-    return answer
-
-
-def instance(rng: np.random.Generator, n: int, ties: bool = False) -> tuple[Any, ...]:
-    """(m, lower, upper, s, z, d): some s zero or negative, some bounds infinite or equal, z anywhere in its range."""
-    m = rng.integers(-2, 3, size=n).astype(float) if ties else rng.normal(size=n)
-    lower, upper = -rng.integers(0, 3, size=n) / 2.0, rng.integers(0, 3, size=n) / 2.0
-    lower[rng.random(n) < 0.2], upper[rng.random(n) < 0.2] = -np.inf, np.inf
-    s = rng.choice([-1.0, 0.0, 1.0, 2.0], size=n)
-    d = np.ones(n) if ties else rng.uniform(0.2, 2.0, size=n)
-    least, greatest = (min(max(x, -6.0), 6.0) for x in attainable(lower, upper, s, n))
-    z = rng.choice([least, greatest, rng.uniform(least, greatest)])
-    return m, lower, upper, s, float(z), d
 
 
 def kkt(m: Vector, lower: Any, upper: Any, s: Any, z: float, d: Any) -> None:
