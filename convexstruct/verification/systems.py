@@ -43,6 +43,7 @@ _RISK_FORMULATIONS = (
     "primal", "adjoint", "nesterov", "nesterov_adjoint", "svm", "svm_dual", "piecewise", "piecewise_adjoint", "bmrm",
     "bmrm_dual", "smoothed", "smoothed_dual",
 )  # fmt: skip
+_RISK_SOLVERS = ("SemismoothNewton", "QpBMRM", "LsBMRM", "Pragam", "PragamB")
 
 SYSTEMS: tuple[System, ...] = (
     System(
@@ -69,7 +70,7 @@ SYSTEMS: tuple[System, ...] = (
         paper=PAPER_2,
         equations="(1)-(26)",
         formulation=_RISK_FORMULATIONS,
-        solvers=("SemismoothNewton",),
+        solvers=_RISK_SOLVERS,
     ),
     System(
         name="regularized risk with piecewise linear losses",
@@ -77,7 +78,8 @@ SYSTEMS: tuple[System, ...] = (
         paper=PAPER_2,
         equations="(1)-(19)",
         formulation=_RISK_FORMULATIONS,
-        solvers=("SemismoothNewton",),
+        solvers=_RISK_SOLVERS,
+        experiments=("hadamard",),
     ),
     System(
         name="Gaussian process sequence labelling",
