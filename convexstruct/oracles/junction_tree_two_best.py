@@ -82,12 +82,10 @@ def best_other(tree: JunctionTree, factors: Sequence[Factor], given: Labels) -> 
     some = np.flatnonzero(tied & ~alone)
     if len(some):
 
-        def reaches(fixed: list[Factor], rows: Index, labels: Labels) -> NDArray[np.bool_]:
-            reference = given[some[rows]]
+        def reaches(fixed: list[Factor], rows: Index, _: Labels) -> NDArray[np.bool_]:
             tables, messages = upward(tree, fixed, len(rows), greatest)
-            found = _departures(tree, fixed, reference, tables, messages).score
-            departed = ((labels >= 0) & (labels != reference)).any(axis=1)
-            return np.asarray(np.where(departed, messages[0][:, 0], found) == departures.score[some[rows]])
+            reached = _departures(tree, fixed, given[some[rows]], tables, messages).score
+            return np.asarray(reached == departures.score[some[rows]])
 
         labels[some] = smallest(tree, [(scope, take(table, some)) for scope, table in factors], len(some), reaches)
     return departures.score, labels

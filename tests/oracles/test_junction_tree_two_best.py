@@ -75,6 +75,18 @@ def test_on_a_tree_of_all_ties_the_second_is_a_one_in_front() -> None:
     np.testing.assert_array_equal(found.second_labels, [[1, 0, 0, 0, 0]] * 2)
 
 
+def test_the_smallest_of_tied_second_bests_is_found_in_a_tree_that_cannot_be_read_in_order() -> None:
+    # a star whose centre comes first: label 2 of the centre is the best, and then (1, 0, 0, 0) and (0, 1, 1, 0) tie
+    tree = junction_tree(graph_of(4, [(0, 1), (0, 2), (0, 3)]), [3, 2, 2, 2])
+    assert not tree.reads_in_order
+    table = np.array([[[0.0, 1.0], [1.0, 0.0], [2.0, -9.0]]])
+    last = np.array([[0.0, -9.0]])
+    found = two_best(tree, [((0, 1), table), ((0, 2), table), ((3,), last)], 1)
+    np.testing.assert_array_equal(found.best_labels, [[2, 0, 0, 0]])
+    np.testing.assert_array_equal(found.second_labels, [[1, 0, 0, 0]])
+    assert (found.best[0], found.second[0]) == (4.0, 2.0)
+
+
 def test_tables_handed_in_stay_as_they_are() -> None:
     tree = junction_tree(graph_of(2, [(0, 1)]), [2, 2])
     table = np.ones((3, 2, 2))

@@ -146,6 +146,20 @@ def test_the_zero_one_loss_on_trees_takes_the_best_labelling_but_the_truth(model
         assert (table.labels(np.ones(model.n, dtype=int)) != truth).any(axis=1).all()
 
 
+@given(SEEDS)
+@EXAMPLES
+def test_where_everything_ties_the_loss_is_shared_out_so_that_the_smallest_labelling_is_read(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(6)
+    scopes = [(int(order[i]), int(order[rng.integers(0, i)])) for i in range(1, 6)]
+    tree = junction_tree(graph_of(6, scopes), [2] * 6)
+    steps = np.zeros((1, 6, 2), dtype=np.int64)
+    steps[0, :, 1] = rng.integers(1, 3, size=6)
+    table = by_loss_on_tree(tree, [], 1, steps)
+    read = {int(total[0]): table.labels(total)[0] for total in totals_to_read(table)}
+    assert_is_the_truth(table, 0, [2] * 6, [], steps[0], read)
+
+
 def test_a_chain_and_its_junction_tree_agree() -> None:
     rng = np.random.default_rng(5)
     layout = chains([6])
