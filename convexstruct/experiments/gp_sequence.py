@@ -240,8 +240,8 @@ def agreement(
         float(np.abs(crf.split(w)[1] - problem.eta * transition).max()),
     )
     return [
-        f"a kernel CRF with a linear kernel is the CRF: {overlap}; w and X'u differ by at most {apart:.1e}; they "
-        f"predict {float(np.mean(mine == theirs)):.2%} of the test residues alike"
+        f"a kernel CRF with a linear kernel is the CRF: {overlap}; w and X'u differ by at most {apart:.1e}; "
+        f"the best labellings of the test chains agree at {float(np.mean(mine == theirs)):.2%} of the residues"
     ]
 
 

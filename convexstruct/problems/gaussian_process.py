@@ -13,6 +13,10 @@ K is never inverted: in t the first term is lam/2 t'K^{-1}t, which says the same
 (The scan lost (32); it is restored from its description and from Altun, Hofmann and Smola. The kernel is the sum of one
 over observations and one over transitions; "stationary" means that both forget the position.)
 
+E.2 calls the variables of (32) marginals without consistency constraints (corrected: they are coefficients; z - lam u
+are marginals at the optimum, and consistent), and says that (23) and (25) are the projections of E.1 (corrected: those
+leave out the entropy, and the dual's gradient has no Lipschitz constant at the border of the polytope).
+
 **Distinct inputs.** Positions whose inputs are equal have equal scores, so u holds one row for each of the D distinct
 inputs: u = (A, B), A (D, S) and B (S, S), and t = (G A, eta B) with the Gram matrix G (D, D).
 
