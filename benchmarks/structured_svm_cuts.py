@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import importlib
 import math
 import sys
 import time
@@ -161,9 +162,9 @@ def _highs(a: np.ndarray, edges: np.ndarray, weight: np.ndarray, limit: float) -
 
 
 def _maxflow(a: np.ndarray, edges: np.ndarray, weight: np.ndarray, limit: float) -> Callable[[], np.ndarray | None]:
-    import maxflow
     import numpy as np
 
+    maxflow: Any = importlib.import_module("maxflow")  # optional, and it has no types
     nodes = np.arange(len(a))
 
     def solve() -> np.ndarray | None:
@@ -172,7 +173,7 @@ def _maxflow(a: np.ndarray, edges: np.ndarray, weight: np.ndarray, limit: float)
         graph.add_edges(edges[:, 0], edges[:, 1], weight, weight)
         graph.add_grid_tedges(nodes, np.maximum(a, 0.0), np.maximum(-a, 0.0))
         graph.maxflow()
-        return graph.get_grid_segments(nodes).astype(np.int64)
+        return np.asarray(graph.get_grid_segments(nodes), dtype=np.int64)
 
     return solve
 
@@ -216,7 +217,9 @@ def _verdict(session: Session, workload: CutWorkload, runs: dict[str, Run]) -> s
     ours, highs = runs[CUT], runs[HIGHS]
     values = [run.value for run in runs.values() if math.isfinite(run.value)]
     agree = max(values, default=0.0) - min(values, default=0.0) <= AGREE * max(1.0, abs(max(values, default=0.0)))
-    ratio = highs.seconds / ours.seconds
+    # a process that had to be ended tells no seconds, but it had more than its limit
+    needed = highs.limit if highs.trouble.startswith("ended ") else highs.seconds
+    ratio = needed / ours.seconds
     reached: bool | None = ratio >= RATIO and ours.to(AGREE) < math.inf and agree
     unfinished = LEFT_OUT in (ours.trouble, highs.trouble) or not math.isfinite(highs.gap)
     if agree and not ratio >= RATIO and unfinished:
