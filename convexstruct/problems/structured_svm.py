@@ -47,6 +47,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from convexstruct.features.counts import example_weights
+from convexstruct.features.forests import Forests, forests
 from convexstruct.features.gram import GramFeatures, gram_features
 from convexstruct.features.inference import Best, Inference, exact_inference
 from convexstruct.features.pairwise import PairwiseFeatures, read_pairwise
@@ -276,10 +277,17 @@ class StructuredSVM:
         return Evaluation(value_of, hinge, labels, slack)
 
     def as_point(self, value: Any) -> Point:
-        """Read w: an array (d,), or a mapping with "w"."""
+        """Read w: an array (d,), or a mapping with "w"; where inference is relaxed perhaps with "shifts"
+        (sum P_f, S), which stand for the maximum over the local polytope (`convexstruct.features.forests`)."""
+        more: Point = {}
         if isinstance(value, Mapping):
             if "w" not in value:
                 raise ValueError(f"point has the keys {sorted(map(str, value))}, wanted 'w'")
+            if "shifts" in value and self.oracle.relaxed:
+                more = {"shifts": np.asarray(value["shifts"], dtype=np.float64)}
+                shape = (len(self._forests.nodes), self.features.n_labels)
+                if more["shifts"].shape != shape:
+                    raise ValueError(f"shifts has shape {more['shifts'].shape}, wanted {shape}")
             value = value["w"]
         try:
             w = np.asarray(value, dtype=np.float64)
@@ -287,12 +295,23 @@ class StructuredSVM:
             raise ValueError(f"point is a {type(value).__name__}, wanted w of shape ({self.dimension},)") from None
         if w.shape != (self.dimension,):
             raise ValueError(f"w has shape {w.shape}, wanted ({self.dimension},)")
-        return {"w": w}
+        return {"w": w, **more}
 
     def primal(self, point: Point) -> float:
-        """P(w); inf if w is not finite. An approximate oracle yields an upper bound on it, or inf."""
+        """P(w); inf if w is not finite. An approximate oracle yields an upper bound on it, and so do shifts."""
         w = point["w"]
-        return self.most_violated(w).value if np.isfinite(w).all() else np.inf
+        if not all(np.isfinite(array).all() for array in point.values()):
+            return np.inf
+        if "shifts" not in point:
+            return self.most_violated(w).value
+        node, edge = self.scores(w)
+        upper = self._forests.upper(node + self.loss.costs, edge, point["shifts"])
+        hinge = np.maximum(upper - self.truth_scores(node, edge), 0.0)
+        return 0.5 * self.lam * float(w @ w) + float(self.ceiling @ hinge)
+
+    @cached_property
+    def _forests(self) -> Forests:
+        return forests(self.features)
 
     def project(self, w: Vector) -> Vector:
         """w with the entries set to 0 that must be >= 0 and are not."""
@@ -301,7 +320,7 @@ class StructuredSVM:
         return np.where(self.features.nonnegative, np.maximum(w, 0.0), w)
 
     def repair(self, point: Point) -> Point:
-        return {"w": self.project(point["w"])}
+        return {**point, "w": self.project(point["w"])}
 
     def residuals(self, point: Point) -> Mapping[str, float]:
         """How far weights that must be >= 0 lie below."""

@@ -167,12 +167,14 @@ def agreeing(features: PairwiseFeatures, node: Vector, edge: Vector) -> tuple[Ve
     first, second = node[features.edges[:, 0]], node[features.edges[:, 1]]
     edge = np.maximum(edge, 0.0)
     rows = edge.sum(axis=2)
-    edge = edge * np.where(rows > first, first / np.where(rows > 0, rows, 1.0), 1.0)[:, :, None]
+    edge = edge * (first / np.where(rows > first, rows, np.where(first > 0, first, 1.0)))[:, :, None]
     columns = edge.sum(axis=1)
-    edge = edge * np.where(columns > second, second / np.where(columns > 0, columns, 1.0), 1.0)[:, None, :]
-    more, also = first - edge.sum(axis=2), second - edge.sum(axis=1)
-    missing = np.maximum(more.sum(axis=1), 1e-300)
-    return node, edge + np.maximum(more, 0.0)[:, :, None] * np.maximum(also, 0.0)[:, None, :] / missing[:, None, None]
+    edge = edge * (second / np.where(columns > second, columns, np.where(second > 0, second, 1.0)))[:, None, :]
+    more, also = np.maximum(first - edge.sum(axis=2), 0.0), np.maximum(second - edge.sum(axis=1), 0.0)
+    missing = more.sum(axis=1)
+    also /= np.where(missing > 0, missing, 1.0)[:, None]
+    also *= np.minimum(1.0, 1.0 / np.maximum(also.sum(axis=1), 1.0))[:, None]  # both are missing as much, to rounding
+    return node, edge + more[:, :, None] * also[:, None, :]
 
 
 def forest_levels(features: PairwiseFeatures) -> list[tuple[NDArray[np.intp], ...]]:

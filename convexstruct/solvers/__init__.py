@@ -79,7 +79,7 @@ def choose(problem: Problem, wanted: Profile) -> tuple[Solver, str]:
             return ProximalBundle(), "many examples with few labellings each: one oracle call a round is cheapest"
         return EntropicProximal(newton=0), "no exact covariance: entropic stages in a diagonal metric"
     if isinstance(problem, StructuredSVM) and problem.oracle.relaxed:
-        return RelaxedMargin(), "over the local polytope: weights and messages in one smooth problem"
+        return RelaxedMargin(), "over the local polytope: weights and shares of the trees in one smooth problem"
     if isinstance(problem, StructuredSVM):
         return TemperedPools(), "smoothing to three digits, then exact pools of labellings"
     if isinstance(problem, GaussianProcessSequences):
