@@ -17,6 +17,7 @@ from convexstruct.solvers.bmrm import LsBMRM, QpBMRM
 from convexstruct.solvers.breakpoint_search import BreakpointSearch
 from convexstruct.solvers.bundle import ProximalBundle
 from convexstruct.solvers.driver import Iterate, Solver, solve
+from convexstruct.solvers.dual_coordinate_descent import DualCoordinateDescent
 from convexstruct.solvers.entropic_proximal import EntropicProximal
 from convexstruct.solvers.function_space_lbfgs import FunctionSpaceLBFGS
 from convexstruct.solvers.functional_gradient import FunctionalGradient
@@ -24,6 +25,7 @@ from convexstruct.solvers.marginal_ascent import MarginalAscent
 from convexstruct.solvers.maximum_likelihood import MaximumLikelihood
 from convexstruct.solvers.n_slack import NSlack
 from convexstruct.solvers.one_slack import OneSlack
+from convexstruct.solvers.pegasos import Pegasos1, PegasosN
 from convexstruct.solvers.pragam import Pragam, PragamB
 from convexstruct.solvers.proximal_rsd import ProximalRSD
 from convexstruct.solvers.relaxed_margin import RelaxedMargin
@@ -36,6 +38,7 @@ __all__ = [
     "BlockAscent",
     "BreakpointSearch",
     "CoordinateWorkingSets",
+    "DualCoordinateDescent",
     "EntropicProximal",
     "FunctionSpaceLBFGS",
     "FunctionalGradient",
@@ -46,6 +49,8 @@ __all__ = [
     "NSlack",
     "OneSlack",
     "OnlineWorkingSets",
+    "Pegasos1",
+    "PegasosN",
     "Pragam",
     "PragamB",
     "ProximalBundle",
