@@ -70,3 +70,4 @@ def test_a_goal_is_reached_missed_or_undecided(monkeypatch: pytest.MonkeyPatch) 
     assert (
         judged(fast, value=math.nan, gap=math.inf, trouble="ended after its limit") is True
     )  # ten times 0.1 s and more
+    assert judged(fast, value=math.nan, gap=math.inf, trouble="ImportError: no such module") is None
