@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from convexstruct.experiments import connect4, gp_sequence, hadamard, online_variant, protein_hmm, tracking
+from convexstruct.experiments import connect4, gp_sequence, hadamard, online_variant, projection, protein_hmm, tracking
 from convexstruct.experiments.experiment import Cell, Experiment, Result, Run, Steps
 
 __all__ = ["EXPERIMENTS", "Cell", "Experiment", "Result", "Run", "Steps"]
@@ -12,6 +12,7 @@ _MODULES = {
     "generative_margin": (tracking, protein_hmm, online_variant, connect4),
     "regularized_risk": (hadamard,),
     "gaussian_process": (gp_sequence,),
+    "projection": (projection,),
 }
 
 EXPERIMENTS: dict[str, Experiment] = {

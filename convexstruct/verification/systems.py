@@ -90,4 +90,21 @@ SYSTEMS: tuple[System, ...] = (
         solvers=("FunctionSpaceLBFGS", "FunctionalGradient"),
         experiments=("gp-sequence",),
     ),
+    System(
+        name="projection onto a box cut by one equality",
+        family="projection",
+        paper=PAPER_2,
+        equations="appendix B, (27)-(30)",
+        formulation=("box", "box_dual"),
+        solvers=("BreakpointSearch",),
+        experiments=("projection",),
+    ),
+    System(
+        name="projection onto the local marginal polytope",
+        family="projection",
+        paper=PAPER_2,
+        equations="appendix E.3, (33)-(38)",
+        formulation=("tables", "tables_dual", "labellings"),
+        solvers=("MarginalAscent", "BlockAscent"),
+    ),
 )
