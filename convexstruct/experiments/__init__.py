@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from convexstruct.experiments import connect4, gp_sequence, hadamard, online_variant, projection, protein_hmm, tracking
+from convexstruct.experiments import (
+    connect4,
+    gp_sequence,
+    hadamard,
+    online_variant,
+    projection,
+    protein_hmm,
+    surrogates,
+    tracking,
+)
 from convexstruct.experiments.experiment import Cell, Experiment, Result, Run, Steps
 
 __all__ = ["EXPERIMENTS", "Cell", "Experiment", "Result", "Run", "Steps"]
@@ -13,6 +22,7 @@ _MODULES = {
     "regularized_risk": (hadamard,),
     "gaussian_process": (gp_sequence,),
     "projection": (projection,),
+    "structured_svm": (surrogates,),
 }
 
 EXPERIMENTS: dict[str, Experiment] = {
