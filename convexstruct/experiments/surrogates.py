@@ -66,8 +66,8 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
     notes = [
         "every number is the hinge that StructuredSVM finds by decoding, not a formula drawn",
         "margin scaling asks a label that costs E for a margin of E, slack scaling asks every wrong label for 1",
-        "the right-hand panel has a label of cost 1 at margin m and one of cost 4 at margin 2: past m = 1 slack scaling "
-        "charges nothing; margin scaling still charges for the second, whatever m is",
+        "the right-hand panel has a label of cost 1 at margin m and one of cost 4 at margin 2: past m = 1 slack "
+        "scaling charges nothing; margin scaling still charges for the second, whatever m is",
     ]
     figures = {"Surrogates of the loss": draw(grid, curves)}
     return Result(NAME, PAPER, COLUMNS, rows, published, notes, steps.seconds, figures)
