@@ -64,5 +64,7 @@ def parse(text: str, n_features: int) -> tuple[sp.csr_array, Vector]:
             f"line {numbers[bad.min()]} of the svmlight text must hold finite numbers and indices that rise from 1 to "
             f"at most {n_features}, got {rows[bad.min()][:60]!r}"
         )
-    features = sp.csr_array((values, columns.astype(np.int64), indptr), shape=(len(rows), n_features))
+    features = sp.csr_array(
+        (np.ascontiguousarray(values), columns.astype(np.int64), indptr), shape=(len(rows), n_features)
+    )
     return features, flat[first]
