@@ -9,11 +9,15 @@ numbers and one forward-backward sums over all labellings. Each stage minimises 
 Two things make it exact to 1e-6 and far beyond:
 
 * **Newton's metric.** As tau falls, L-BFGS with a diagonal metric needs ever more steps. The Hessian of F is the
-  covariance of the counts, which a backward recursion computes exactly on chains; with it two steps solve a stage.
+  covariance of the counts over tau, and a backward recursion computes it exactly on chains. It costs tens to hundreds
+  of evaluations, but changes little from stage to stage: one covariance serves many stages, and so do the pairs of
+  L-BFGS, which mend it.
 * **Slack in v.** (mu, omega) bounds the optimum only if v = c - mu >= 0. Where a block has missing mass at the optimum,
   v_i = 0 there, and rounding makes some v_ij negative: the bound stalls. The stages therefore minimise with
   (1 - epsilon) c, which leaves v >= epsilon c at the stage's optimum and costs at most
   epsilon sum_i KL(c_i || e^theta_i); epsilon falls with the gap.
+
+The first stages are rough: with tau far from its end, neither a covariance nor v >= 0 is worth waiting for.
 
 With many examples a pilot run on the first few of them, re-weighted, finds (Theta, B, tau, theta): they belong to no
 example, so the full problem goes on from there.
@@ -42,17 +46,28 @@ from convexstruct.solvers.entropic_stage import (
     Value,
     stage_gap,
 )
+from convexstruct.solvers.quasi_newton import Pairs
 
 Vector = NDArray[np.float64]
 
-#: Dimension beyond which no dense metric is formed: L-BFGS with a long memory was faster there (30 states, d = 1560).
-DENSE = 1000
+#: Dimension beyond which no dense metric is formed.
+DENSE = 2000
+#: Relative cost of smoothing above which a stage is rough, and the multiple of the promised decrease by which it ends.
+ROUGH = 1e-2
+EARLY = 100.0
+#: Longest wait for a covariance, in steps.
+LONG = 100
+#: Counts added to the diagonal of a covariance from an earlier stage, and of a sampled one, relative.
+RIDGE = 1e-3
+SAMPLED = 0.05
 #: Steps in one metric that is no more than an estimate: its pairs have to be given time.
 REFRESH = 40
 #: Relative cost of smoothing at which the pilot run ends.
 PILOT = 1e-2
-#: Share of the certified gap that a stage may cost where the bound lags behind the smoothing.
+#: Share of the certified gap that a stage may cost where the bound lags behind the smoothing,
+#: and the multiple of the smoothing's cost that this may be.
 BEHIND = 0.1
+LAG = 3.0
 #: Stages without progress after which the method has nothing left to try.
 PATIENCE = 12
 #: Sweeps of iterative scaling for one bound.
@@ -74,7 +89,8 @@ class EntropicProximal:
     memory : pairs kept by L-BFGS.
     inner : the duality gap of a stage is brought below this share of what smoothing costs.
     newton : operations that one covariance may cost; examples are left out to meet it. 0: diagonal metrics only.
-    patience : steps in one metric at least before the covariance is formed (again); more where it costs more.
+    patience : steps in one metric at least before the covariance is formed (again) within a stage; more where it costs
+        more.
     pilot : examples of the pilot run; none is made for fewer than four times as many.
     max_steps : steps of one stage.
     """
@@ -95,7 +111,7 @@ class EntropicProximal:
         if start is None and self.pilot and problem.n_examples >= 4 * self.pilot:
             small = _first_examples(problem, self.pilot)
             state = _State.begin(small, self.temperature, self.shrink, None)
-            run = _Run(self, small, state)
+            run = _Run(self, small, state, rough=False)
             while run.smoothing > PILOT and run.stages < 40:
                 for _ in run.stage():
                     pass
@@ -152,8 +168,8 @@ def _first_examples(problem: GenerativeMargin, n: int) -> GenerativeMargin:
 class _Run:
     """Stages on one problem."""
 
-    def __init__(self, options: EntropicProximal, problem: GenerativeMargin, state: _State) -> None:
-        self.options, self.problem, self.state = options, problem, state
+    def __init__(self, options: EntropicProximal, problem: GenerativeMargin, state: _State, rough: bool = True) -> None:
+        self.options, self.problem, self.state, self.rough = options, problem, state, rough
         self.calls = 0.0
         self.stages = 0
         self.upper = self.best = np.inf
@@ -166,11 +182,15 @@ class _Run:
         self._gap = np.inf
         self._dense = False
         self._covariance = self._choose_covariance()
+        self._known: Vector | None = None  # the last covariance computed
+        self._pairs = Pairs(options.memory, problem.dimension + len(problem.layout.block_sizes))
+        self._pairs_tau = state.tau
 
     def follow(self, pilot: _Run) -> None:
         """Start where a pilot run ended: near enough for Newton's metric, with its figure for the cost of smoothing."""
         self._dense = self._covariance is not None
-        self._gap = pilot.smoothing * abs(pilot.best)
+        self.smoothing = pilot.smoothing
+        self._gap = self.smoothing * abs(pilot.best)
 
     def _choose_covariance(self) -> tuple[CountCovariance, float, float] | None:
         """(covariance, its share of the examples' weight, its cost in evaluations), or None if it would not pay."""
@@ -178,7 +198,7 @@ class _Run:
         if self.options.newton <= 0 or d > DENSE:
             return None
         whole = CountCovariance(problem.features)
-        each = d / 30.0  # measured on chains: one example's covariance against one example's forward-backward
+        each = d**1.5 / 200.0  # measured on chains: one example's covariance against one example's forward-backward
         share = self.options.newton / whole.operations
         examples = int(share * problem.n_examples)
         if examples >= problem.n_examples:
@@ -195,16 +215,22 @@ class _Run:
         stage = Stage(problem, state.measure, state.tau, c, kappa)
         value = stage.at(state.x)
         dense = self._dense
-        descent = Descent(stage, value, self._metric(stage, value, dense), options.memory)
+        rough = self.rough and self.smoothing > ROUGH
+        self._pairs.scale(self._pairs_tau / state.tau)  # the Hessian goes with 1 / tau
+        self._pairs_tau = state.tau
+        descent = Descent(stage, value, self._metric(stage, value, dense, self._known), self._pairs)
         since = 0
-        patience = options.patience if self._covariance is None else max(options.patience, round(self._covariance[2]))
+        cost = 0.0 if self._covariance is None else self._covariance[2]
+        patience = max(options.patience, min(round(0.6 * cost), LONG))
         for steps in range(1, options.max_steps + 1):
             descent.step()
             since += 1
             value = descent.value
             if descent.exhausted or stage_gap(problem, value) <= self._wanted(value):
                 break
-            if self._covariance is not None and not dense and steps >= patience:
+            if rough and EARLY * descent.slope <= options.inner * min(self._gap, 0.02 * abs(value.f)):
+                break
+            if self._covariance is not None and not dense and not rough and steps >= patience:
                 dense, since = True, patience
             exact = dense and self._covariance is not None and self._covariance[1] == 1.0
             if since >= (patience if exact else REFRESH):
@@ -214,7 +240,7 @@ class _Run:
                 self.best = min(self.best, self.upper)
                 yield value.theta
                 if dense:
-                    descent.use(self._metric(stage, value, dense))
+                    descent.use(self._metric(stage, value, dense, None))
         self._dense = dense
         self.calls += stage.evaluations
         self.stages += 1
@@ -235,23 +261,29 @@ class _Run:
             before = best - bound
             self.finished = bool(np.isfinite(before) and before - (self.best - self._bound) <= 0.05 * before)
 
-    def _metric(self, stage: Stage, value: Value, dense: bool) -> Metric:
+    def _metric(self, stage: Stage, value: Value, dense: bool, known: Vector | None) -> Metric:
+        """The stage's metric, by a covariance that is ``known`` or a new one."""
         if not dense or self._covariance is None:
             return DiagonalMetric(stage, value)
         covariance, portion, cost = self._covariance
+        if known is not None:
+            return NewtonMetric(stage, value, known, RIDGE if covariance.exact else SAMPLED)
         self.calls += cost
         new, loss = stage.measure.theta + value.theta / stage.tau, stage.measure.loss + 1.0 / stage.tau
         if portion == 1.0:
-            return NewtonMetric(stage, value, covariance(new, loss), 1e-7 if covariance.exact else 0.05)
+            self._known = covariance(new, loss)
+            return NewtonMetric(stage, value, self._known, 1e-7 if covariance.exact else SAMPLED)
         few = covariance.features.expected(new, loss).counts / portion
         level = 1e-3 * float(few.mean())
         scale = np.sqrt((value.expected.counts + level) / (few + level))
-        return NewtonMetric(stage, value, covariance(new, loss) * (scale[:, None] * scale / portion), 1e-4)
+        self._known = covariance(new, loss) * (scale[:, None] * scale / portion)
+        return NewtonMetric(stage, value, self._known, 1e-4)
 
     def _wanted(self, value: Value) -> float:
         """The stage's own gap at which it ends: a share of what smoothing costs, by the last stage's figure."""
         certified = self.best - self._bound if np.isfinite(self._bound) else 0.0
-        return self.options.inner * min(max(self._gap, BEHIND * certified), 0.02 * abs(value.f))
+        cost = max(self._gap, min(BEHIND * certified, LAG * self._gap))
+        return self.options.inner * min(cost, 0.02 * abs(value.f))
 
     def _epsilon(self, state: _State) -> float:
         """The slack in v: costs at most a third of what a stage's own gap may be."""

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from convexstruct.features.counts import Expected
 from convexstruct.problems.generative_margin import GenerativeMargin
+from convexstruct.solvers.quasi_newton import Pairs
 
 Vector = NDArray[np.float64]
 
@@ -106,8 +107,6 @@ class Stage:
 
 def stage_gap(problem: GenerativeMargin, value: Value) -> float:
     """The duality gap of the stage with the problem's own c: sum_i V_i KL(v_i / V_i || e^theta_i); inf where v < 0."""
-    if (problem.c < value.mu).any():
-        return np.inf
     entropy = problem.dual_value(value.mu, value.omega) - value.omega
     return float((value.mu - problem.c) @ value.theta - entropy)
 
@@ -184,17 +183,21 @@ Metric = DiagonalMetric | NewtonMetric
 
 
 class Descent:
-    """L-BFGS steps on a stage; the metric stands for the Hessian before any pairs are known."""
+    """L-BFGS steps on a stage; the metric stands for the Hessian before any pairs are known.
 
-    def __init__(self, stage: Stage, value: Value, metric: Metric, memory: int) -> None:
-        self.stage, self.value, self.memory = stage, value, memory
+    slope : what the last step's direction promised, twice the decrease if the metric were the Hessian.
+    """
+
+    def __init__(self, stage: Stage, value: Value, metric: Metric, pairs: Pairs) -> None:
+        self.stage, self.value, self.pairs = stage, value, pairs
         self.exhausted = False
-        self.use(metric)
+        self.slope = np.inf
+        self._metric = metric
 
     def use(self, metric: Metric) -> None:
-        """Change the metric; pairs belong to the old one and are dropped."""
+        """Change to a metric that knows more than the pairs do: they are dropped."""
         self._metric = metric
-        self._pairs: list[tuple[Vector, Vector, float]] = []
+        self.pairs.clear()
 
     def step(self) -> None:
         """One step with a backtracking line search; ``exhausted`` when rounding leaves nothing to gain."""
@@ -202,12 +205,13 @@ class Descent:
         direction = self._direction(old.gradient)
         slope = float(old.gradient @ direction)
         if not slope > 0:
-            self._pairs = []
+            self.pairs.clear()
             direction = self._direction(old.gradient)
             slope = float(old.gradient @ direction)
+        self.slope = slope
         d = stage.problem.dimension
         longest = float(np.abs(direction[:d]).max(initial=0.0))
-        reach = LONGEST if self._pairs or isinstance(self._metric, NewtonMetric) else 1.0
+        reach = LONGEST if len(self.pairs) or isinstance(self._metric, NewtonMetric) else 1.0
         size = min(1.0, reach / max(longest, 1e-12))
         for _ in range(HALVINGS):
             x = old.x - size * direction
@@ -225,20 +229,8 @@ class Descent:
         change, bend = new.x - old.x, new.gradient - old.gradient
         product = float(change @ bend)
         if product > 1e-12 * float(np.linalg.norm(change) * np.linalg.norm(bend)):
-            self._pairs = [*self._pairs[-(self.memory - 1) :], (change, bend, 1.0 / product)]
+            self.pairs.add(change, bend)
         self.value = new
 
     def _direction(self, gradient: Vector) -> Vector:
-        """The two-loop recursion."""
-        q = gradient.copy()
-        factors = []
-        for change, bend, inverse in reversed(self._pairs):
-            factors.append(inverse * float(change @ q))
-            q -= factors[-1] * bend
-        z = self._metric.solve(q)
-        if self._pairs and isinstance(self._metric, DiagonalMetric):
-            change, bend, _ = self._pairs[-1]
-            z *= float(change @ bend) / float(bend @ self._metric.solve(bend))
-        for (change, bend, inverse), factor in zip(self._pairs, reversed(factors)):
-            z += change * (factor - inverse * float(bend @ z))
-        return z
+        return self.pairs.solve(self._metric.solve, gradient, fit=isinstance(self._metric, DiagonalMetric))

@@ -16,6 +16,7 @@ from convexstruct.features.enumeration import enumerate_counts
 from convexstruct.models.generative_margin import primal
 from convexstruct.solvers import EntropicProximal, ProximalBundle, choose, solve
 from convexstruct.solvers.entropic_stage import Descent, DiagonalMetric, Measure, NewtonMetric, Stage, Value, stage_gap
+from convexstruct.solvers.quasi_newton import Pairs
 from convexstruct.tolerances import DERIVATIVE, HIGH, MID, ROUNDING
 from tests.models.instances import INSTANCES
 from tests.reference import optimum
@@ -119,7 +120,7 @@ def test_sampled_covariances_have_the_right_mean() -> None:
 def test_newtons_metric_is_the_hessian_at_a_minimum() -> None:
     problem = small_ring(0)
     stage, value = begin(problem, 0)
-    descent = Descent(stage, value, DiagonalMetric(stage, value), 20)
+    descent = Descent(stage, value, DiagonalMetric(stage, value), Pairs(20, len(value.x)))
     for _ in range(200):
         descent.step()
         if descent.exhausted:

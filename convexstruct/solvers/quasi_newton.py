@@ -1,0 +1,69 @@
+r"""The pairs of L-BFGS, kept as rows of two matrices: the two loops are two triangular solves.
+
+A pair is a change s of the point and the change y of the gradient that came with it, s'y > 0. BFGS updates a metric H
+(an approximate inverse Hessian) by each pair in turn, H <- (I - s y'/s'y) H (I - y s'/s'y) + s s'/s'y. With the pairs
+as rows of S and Y, R the upper triangle of S Y' and D its diagonal, all updates of H_0 together are
+
+    R a = S q,    z = H_0 (q - Y'a),    R'b = D a - Y z,    H q = z + S'b.
+
+Source: the two-loop recursion of Nocedal (1980), its sums written as products; ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+
+
+class Pairs:
+    """The last ``memory`` pairs in dimension n."""
+
+    def __init__(self, memory: int, n: int) -> None:
+        self._memory = memory
+        self._change, self._bend = np.zeros((2 * memory, n)), np.zeros((2 * memory, n))
+        self._product = np.zeros((2 * memory, 2 * memory))
+        self._low = self._high = 0  # rows in use; they move up, and back to the top when the end is reached
+
+    def __len__(self) -> int:
+        return self._high - self._low
+
+    def add(self, change: Vector, bend: Vector) -> None:
+        """Keep (s, y); the oldest pair goes when there are too many."""
+        if self._high == len(self._change):
+            n = self._memory - 1
+            kept = slice(self._high - n, self._high)
+            self._change[:n], self._bend[:n] = self._change[kept], self._bend[kept]
+            self._product[:n, :n] = self._product[kept, kept]
+            self._low, self._high = 0, n
+        at = self._high
+        self._change[at], self._bend[at] = change, bend
+        self._high = at + 1
+        self._low = max(self._low, self._high - self._memory)
+        self._product[self._low : self._high, at] = self._change[self._low : self._high] @ bend
+
+    def clear(self) -> None:
+        self._low = self._high = 0
+
+    def scale(self, factor: float) -> None:
+        """Multiply the Hessian that the pairs speak of."""
+        used = slice(self._low, self._high)
+        self._bend[used] *= factor
+        self._product[used, used] *= factor
+
+    def solve(self, metric: Callable[[Vector], Vector], gradient: Vector, fit: bool) -> Vector:
+        """H times the gradient, with H_0 = ``metric``; if ``fit``, times s'y / y' H_0 y of the last pair."""
+        if not len(self):
+            return metric(gradient)
+        used = slice(self._low, self._high)
+        change, bend, upper = self._change[used], self._bend[used], self._product[used, used]
+        first = scipy.linalg.solve_triangular(upper, change @ gradient, check_finite=False)
+        z = metric(gradient - first @ bend)
+        if fit:
+            z = z * (upper[-1, -1] / float(bend[-1] @ metric(bend[-1])))
+        right = np.diag(upper) * first - bend @ z
+        return np.asarray(z + scipy.linalg.solve_triangular(upper, right, trans="T", check_finite=False) @ change)
