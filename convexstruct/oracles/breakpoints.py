@@ -21,26 +21,32 @@ Vector = NDArray[np.float64]
 FEW = 512
 
 
-def roots_by_sorting(t: Vector, bend: Vector, left: float, value: float, slope: float, targets: Vector) -> Vector:
-    """Where phi takes each of ``targets``, all breakpoints sorted once; where phi never does, its last breakpoint in
-    that direction, and on a flat stretch its left end."""
-    noise = 4 * np.finfo(float).eps * (abs(slope) + float(np.abs(bend).sum()))
-    order = np.argsort(t)
-    at = np.concatenate(([left], t[order]))
-    slopes = slope + np.concatenate(([0.0], np.cumsum(bend[order])))
-    values = value + np.concatenate(([0.0], np.cumsum(slopes[:-1] * np.diff(at))))
-    stop = np.searchsorted(-values, -targets)  # the first breakpoint that is not above the target
-    inside = (stop > 0) & (stop < len(at))
-    piece = np.clip(stop - 1, 0, len(at) - 1)
-    steep = np.where(inside | (np.abs(slopes[piece]) > noise), slopes[piece], -np.inf)
-    roots = at[piece] + (targets - values[piece]) / np.where(steep == 0, -np.inf, steep)
-    right = at[np.minimum(stop, len(at) - 1)]
-    return np.asarray(np.where(inside, np.clip(roots, at[piece], right), roots))
+class Sorted:
+    """phi with its breakpoints sorted, once for any number of roots."""
+
+    def __init__(self, t: Vector, bend: Vector, left: float, value: float, slope: float) -> None:
+        order = np.argsort(t)
+        self.at = np.concatenate(([left], t[order]))
+        self.slopes = slope + np.concatenate(([0.0], np.cumsum(bend[order])))
+        self.values = value + np.concatenate(([0.0], np.cumsum(self.slopes[:-1] * np.diff(self.at))))
+        self.noise = 4 * np.finfo(float).eps * (abs(slope) + float(np.abs(bend).sum()))
+
+    def roots(self, targets: Vector) -> Vector:
+        """Where phi takes each of ``targets``; where it never does, the last breakpoint in that direction, and on a
+        flat stretch its left end."""
+        last = len(self.at) - 1
+        stop = np.searchsorted(-self.values, -targets)  # the first breakpoint that is not above the target
+        piece, right = np.clip(stop - 1, 0, last), self.at[np.minimum(stop, last)]
+        inside = (stop > 0) & (stop <= last)
+        slope, start = self.slopes[piece], self.at[piece]
+        steep = np.where((inside | (np.abs(slope) > self.noise)) & (slope != 0), slope, -np.inf)
+        found = start + (targets - self.values[piece]) / steep
+        return np.asarray(np.where(inside, np.clip(found, start, right), found))
 
 
 def root_by_sorting(t: Vector, bend: Vector, left: float, value: float, slope: float) -> float:
     """The root of phi, all breakpoints sorted."""
-    return float(roots_by_sorting(t, bend, left, value, slope, np.zeros(1))[0])
+    return float(Sorted(t, bend, left, value, slope).roots(np.zeros(1))[0])
 
 
 def root_by_medians(t: Vector, bend: Vector, left: float, value: float, slope: float, few: int = FEW) -> float:

@@ -24,7 +24,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from convexstruct.oracles.breakpoints import root_by_medians, root_by_sorting, roots_by_sorting
+from convexstruct.oracles.breakpoints import Sorted, root_by_medians, root_by_sorting
 
 Vector = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -33,11 +33,11 @@ Search = Literal["bracket", "medians", "sorting"]
 Root = Callable[[Vector, Vector, float, float, float], float]
 
 #: Variables in one pass' block: a few buffers of so many numbers stay in cache.
-BLOCK = 1 << 14
-#: Variables up to which the medians run on all breakpoints.
-SMALL = 4096
+BLOCK = 1 << 15
+#: Variables up to which the medians run on all breakpoints; and breakpoints that are sorted sooner than halved again.
+SMALL, SORTED = 4096, 1 << 17
 #: Variables in the sample, as a multiple of n^(2/3).
-SAMPLE = 1.0
+SAMPLE = 2.0
 #: Half the width of the bracket, in standard errors of the sample.
 WIDTH = 3.0
 #: How far z may be outside what can be reached before it counts as more than rounding, relative.
@@ -78,10 +78,12 @@ def project_with_multiplier(
         As `project_box_equality` does.
     """
     box = _Box.read(m, lower, upper, s, d)
+    if not np.isfinite(z):
+        raise ValueError(f"z is {z}, wanted a finite number")
     if search == "bracket":
         rho = box.multiplier(z)
     else:
-        rho = box.search(-np.inf, np.inf, box.checked(z), root_by_medians if search == "medians" else root_by_sorting)
+        rho = box.search(box.checked(z), root_by_medians if search == "medians" else root_by_sorting)
     return box.point(rho, z)
 
 
@@ -114,23 +116,27 @@ def project_simplex(rows: ArrayLike, z: ArrayLike = 1.0) -> Vector:
 
 def attainable(lower: ArrayLike, upper: ArrayLike, s: ArrayLike, n: int) -> tuple[float, float]:
     """(least, greatest) <s, a> over lower <= a <= upper, a (n,); infinite where a bound in that direction is."""
-    return _Box(np.empty(0), _entries(lower), _entries(upper), _entries(s), 0.0).attainable(n)
+    return _Box(np.empty(0), _entries(lower), _entries(upper), _entries(s)).attainable(n)
 
 
 class _Box(NamedTuple):
-    """The arrays of a problem, or numbers where all entries are one; w = s / d^2."""
+    """The arrays of a problem, or numbers where all entries are one."""
 
     m: Vector
     lower: Vector | float
     upper: Vector | float
     s: Vector | float
-    w: Vector | float
+    d: Vector | float = 1.0
 
     @classmethod
     def read(cls, m: ArrayLike, lower: ArrayLike, upper: ArrayLike, s: ArrayLike, d: ArrayLike | None) -> _Box:
         values = np.ascontiguousarray(m, dtype=np.float64)
-        low, high, sign = _entries(lower), _entries(upper), _entries(s)
-        return cls(values, low, high, sign, sign if d is None else sign / np.square(_entries(d)))
+        return cls(values, _entries(lower), _entries(upper), _entries(s), 1.0 if d is None else _entries(d))
+
+    @property
+    def w(self) -> Vector | float:
+        """s / d^2; computed block by block, so that it is never an array of its own."""
+        return self.s if isinstance(self.d, float) and self.d == 1.0 else self.s / (self.d * self.d)
 
     def part(self, where: slice | Index) -> _Box:
         rest = (x if isinstance(x, float) else x[where] for x in self[1:])
@@ -140,36 +146,117 @@ class _Box(NamedTuple):
         for start in range(0, max(len(self.m), 1), BLOCK):
             yield start, self.part(slice(start, start + BLOCK))
 
+    def unclipped(self, rho: float, w: Vector | float, out: Vector) -> Vector:
+        """m - rho w, written to ``out``."""
+        if isinstance(w, float):
+            return np.subtract(self.m, rho * w, out=out)
+        return np.subtract(self.m, np.multiply(w, rho, out=out), out=out)
+
     def at(self, rho: float, out: Vector) -> Vector:
         """a(rho), written to ``out``."""
-        if isinstance(self.w, float):
-            np.subtract(self.m, rho * self.w, out=out)
-        else:
-            np.multiply(self.w, rho, out=out)
-            np.subtract(self.m, out, out=out)
-        return np.asarray(np.clip(out, self.lower, self.upper, out=out))
+        return np.asarray(np.clip(self.unclipped(rho, self.w, out), self.lower, self.upper, out=out))
 
     def weighted(self, a: Vector) -> float:
         """<s, a>."""
         return self.s * float(a.sum()) if isinstance(self.s, float) else float(self.s @ a)
 
+    def total(self, rho: float) -> float:
+        """<s, a(rho)>."""
+        a = np.empty(BLOCK)
+        return sum(block.weighted(block.at(rho, a[: len(block.m)])) for _, block in self.blocks())
+
+    # -- the root ------------------------------------------------------------------------------------------------------
+
     def multiplier(self, z: float) -> float:
         """A root of phi, up to rounding."""
         n = len(self.m)
-        z = self.checked(z)
         if n <= SMALL:
-            return self.search(-np.inf, np.inf, z)
+            return self.search(self.checked(z))
         some = self.part(slice(None, None, n // int(SAMPLE * n ** (2 / 3))))
         left, right = some.likely(z * len(some.m) / n)
         at_left, at_right, active = self.bracket(left, right)
-        at_left, at_right = at_left - z, at_right - z
-        if at_left < 0:
-            return self.search(-np.inf, left, z)
-        if at_right > 0:
-            return self.search(right, np.inf, z)
-        t, bend, _ = self.part(active).breakpoints(left, right)
-        slope = (at_right - at_left - float(bend @ (right - t))) / (right - left)
-        return root_by_medians(t, bend, left, at_left, slope)
+        if at_left >= z >= at_right:  # and so z can be reached
+            t, bend, _ = self.part(active).breakpoints(left, right)
+            slope = (at_right - at_left - float(bend @ (right - t))) / (right - left)
+            return root_by_medians(t, bend, left, at_left - z, slope, SORTED)
+        z = self.checked(z)
+        if at_left < z:
+            t, bend, slope = self.part(self.movable(left, -1.0)).breakpoints(-np.inf, left)
+            first = float(t.min()) if len(t) else left
+            value = at_left - z - slope * (left - first) - float(bend @ (left - t))
+            return root_by_medians(t, bend, first, value, slope)
+        t, bend, slope = self.part(self.movable(right, 1.0)).breakpoints(right, np.inf)
+        return root_by_medians(t, bend, right, at_right - z, slope)
+
+    def search(self, z: float, root: Root = root_by_medians) -> float:
+        """The root of phi from all breakpoints."""
+        t, bend, slope = self.breakpoints(-np.inf, np.inf)
+        left = float(t.min()) if len(t) else 0.0
+        return root(t, bend, left, self.total(left) - z, slope)
+
+    def likely(self, z: float) -> tuple[float, float]:
+        """Two numbers that probably have between them the root of the problem that this one is a sample of."""
+        t, bend, slope = self.breakpoints(-np.inf, np.inf)
+        left = float(t.min()) if len(t) else 0.0
+        phi = Sorted(t, bend, left, self.total(left), slope)
+        a = self.at(float(phi.roots(np.array([z]))[0]), np.empty(len(self.m)))
+        margin = WIDTH * float(np.std(self.s * a)) * np.sqrt(len(a))
+        low, high = phi.roots(np.array((z + margin, z - margin)))
+        width = 1e-9 * max(abs(low), abs(high), np.finfo(float).tiny)
+        return float(low - width), float(high + width)
+
+    def bracket(self, left: float, right: float) -> tuple[float, float, Index]:
+        """<s, a> at both ends, and the variables with a breakpoint between them.
+
+        A variable has none exactly if it is the same at both ends, or unclipped at both.
+        """
+        at_left = at_right = 0.0
+        found = []
+        buffers, flags = np.empty((4, BLOCK)), np.empty((2, BLOCK), dtype=bool)
+        for start, block in self.blocks():
+            k = len(block.m)
+            free_left, free_right, a_left, a_right = buffers[:, :k]
+            bent, one = flags[:, :k]
+            w = block.w
+            np.clip(block.unclipped(left, w, free_left), block.lower, block.upper, out=a_left)
+            np.clip(block.unclipped(right, w, free_right), block.lower, block.upper, out=a_right)
+            at_left += block.weighted(a_left)
+            at_right += block.weighted(a_right)
+            np.not_equal(a_left, free_left, out=bent)
+            np.logical_or(bent, np.not_equal(a_right, free_right, out=one), out=bent)
+            np.logical_and(bent, np.not_equal(a_left, a_right, out=one), out=bent)
+            found.append(np.flatnonzero(bent) + start)
+        return at_left, at_right, np.concatenate(found)
+
+    def movable(self, rho: float, direction: float) -> Index:
+        """The variables that may still move as rho goes on to the right (1) or to the left (-1)."""
+        found = []
+        a = np.empty(BLOCK)
+        for start, block in self.blocks():
+            here = block.at(rho, a[: len(block.m)])
+            way = np.multiply(block.s, -direction)
+            end = np.where(way > 0, block.upper, np.where(way < 0, block.lower, here))
+            found.append(np.flatnonzero(here != end) + start)
+        return np.concatenate(found)
+
+    def breakpoints(self, left: float, right: float) -> tuple[Vector, Vector, float]:
+        """(t, bend, slope): phi's breakpoints strictly between ``left`` and ``right``, what its slope changes by at
+        each, and its slope just right of ``left``."""
+        found, slope = [], 0.0
+        for _, block in self.blocks():
+            w = block.w
+            with np.errstate(divide="ignore", invalid="ignore"):
+                one, other = (block.m - block.upper) / w, (block.m - block.lower) / w
+            start, stop = np.minimum(one, other), np.maximum(one, other)  # free between them
+            steep = np.broadcast_to(np.asarray(block.s * w), start.shape)
+            moving = steep > 0
+            enters = moving & (left < start) & (start < right)
+            leaves = moving & (left < stop) & (stop < right)
+            slope -= float(steep[moving & (start <= left) & (left < stop)].sum())
+            found += [(start[enters], -steep[enters]), (stop[leaves], steep[leaves])]
+        return np.concatenate([t for t, _ in found]), np.concatenate([bend for _, bend in found]), slope
+
+    # -- feasibility ---------------------------------------------------------------------------------------------------
 
     def attainable(self, n: int) -> tuple[float, float]:
         """(least, greatest) <s, a> over the box."""
@@ -194,95 +281,23 @@ class _Box(NamedTuple):
             raise ValueError(f"z is {z:g}, wanted a value of <s, a> inside the bounds: from {least:g} to {greatest:g}")
         return min(max(z, least), greatest)
 
-    def likely(self, z: float) -> tuple[float, float]:
-        """Two numbers that probably have between them the root of the problem that this one is a sample of."""
-        t, bend, slope = self.breakpoints(-np.inf, np.inf)
-        left = float(t.min()) if len(t) else 0.0
-        value = self.total(left)
-        a = self.at(root_by_medians(t, bend, left, value - z, slope), np.empty(len(self.m)))
-        margin = WIDTH * float(np.std(self.s * a)) * np.sqrt(len(a))
-        low, high = roots_by_sorting(t, bend, left, value, slope, np.array((z + margin, z - margin)))
-        width = 1e-9 * max(abs(low), abs(high), np.finfo(float).tiny)
-        return float(low - width), float(high + width)
-
-    def bracket(self, left: float, right: float) -> tuple[float, float, Index]:
-        """<s, a> at both ends, and the variables with a breakpoint between them.
-
-        A variable has none exactly if it is the same at both ends, or unclipped at both.
-        """
-        at_left = at_right = 0.0
-        found = []
-        free, ends = np.empty((2, BLOCK)), np.empty((2, BLOCK))
-        bent, one = np.empty((2, BLOCK), dtype=bool)
-        for start, block in self.blocks():
-            k = len(block.m)
-            for i, rho in enumerate((left, right)):
-                if isinstance(block.w, float):
-                    np.subtract(block.m, rho * block.w, out=free[i, :k])
-                else:
-                    np.multiply(block.w, rho, out=free[i, :k])
-                    np.subtract(block.m, free[i, :k], out=free[i, :k])
-                np.clip(free[i, :k], block.lower, block.upper, out=ends[i, :k])
-            at_left += block.weighted(ends[0, :k])
-            at_right += block.weighted(ends[1, :k])
-            np.not_equal(ends[0, :k], free[0, :k], out=bent[:k])
-            np.not_equal(ends[1, :k], free[1, :k], out=one[:k])
-            np.logical_or(bent[:k], one[:k], out=bent[:k])
-            np.not_equal(ends[0, :k], ends[1, :k], out=one[:k])
-            np.logical_and(bent[:k], one[:k], out=bent[:k])
-            found.append(np.flatnonzero(bent[:k]) + start)
-        return at_left, at_right, np.concatenate(found)
-
-    def breakpoints(self, left: float, right: float) -> tuple[Vector, Vector, float]:
-        """(t, bend, slope): phi's breakpoints strictly between ``left`` and ``right``, what its slope changes by at
-        each, and its slope just right of ``left``."""
-        found, slope = [], 0.0
-        for _, block in self.blocks():
-            with np.errstate(divide="ignore", invalid="ignore"):
-                one, other = (block.m - block.upper) / block.w, (block.m - block.lower) / block.w
-            start, stop = np.minimum(one, other), np.maximum(one, other)  # free between them
-            steep = np.broadcast_to(np.asarray(block.s * block.w), start.shape)
-            moving = steep > 0
-            enters = moving & (left < start) & (start < right)
-            leaves = moving & (left < stop) & (stop < right)
-            slope -= float(steep[moving & (start <= left) & (left < stop)].sum())
-            found += [(start[enters], -steep[enters]), (stop[leaves], steep[leaves])]
-        return np.concatenate([t for t, _ in found]), np.concatenate([bend for _, bend in found]), slope
-
-    def search(self, left: float, right: float, z: float, root: Root = root_by_medians) -> float:
-        """The root of phi between ``left`` and ``right``, which may be infinite, from all breakpoints there."""
-        t, bend, slope = self.breakpoints(left, right)
-        if not np.isfinite(left):
-            left = float(t.min()) if len(t) else (right if np.isfinite(right) else 0.0)
-        return root(t, bend, left, self.total(left) - z, slope)
-
-    def total(self, rho: float) -> float:
-        """<s, a(rho)>."""
-        a = np.empty(BLOCK)
-        return sum(block.weighted(block.at(rho, a[: len(block.m)])) for _, block in self.blocks())
-
     def point(self, rho: float, z: float) -> tuple[Vector, float]:
         """a(rho) and rho, both corrected until <s, a> = z up to rounding.
 
         The correction goes to the free entries of a itself: rho may be too large a number to take it.
         """
         a = np.empty(len(self.m))
-        total = size = 0.0
-        for start, block in self.blocks():
-            here = block.at(rho, a[start : start + len(block.m)])
-            total += block.weighted(here)
-            size += block.weighted(np.abs(here)) if isinstance(self.s, float) else float(np.abs(block.s) @ np.abs(here))
+        cuts = [a[start : start + len(block.m)] for start, block in self.blocks()]
+        total = sum(block.weighted(block.at(rho, cut)) for (_, block), cut in zip(self.blocks(), cuts))
+        if abs(total - z) <= ROUNDED * abs(z):
+            return a, rho
+        size = sum(float(np.sum(np.abs(block.s * cut))) for (_, block), cut in zip(self.blocks(), cuts))
         for _ in range(3):
             excess = total - z
-            if abs(excess) <= ROUNDED * max(abs(size), abs(z)):
+            if abs(excess) <= ROUNDED * max(size, abs(z)):
                 break
-            free = np.concatenate(
-                [
-                    start + np.flatnonzero((here > block.lower) & (here < block.upper))
-                    for start, block in self.blocks()
-                    for here in (a[start : start + len(block.m)],)
-                ]
-            )
+            inside = [(cut > block.lower) & (cut < block.upper) for (_, block), cut in zip(self.blocks(), cuts)]
+            free = np.flatnonzero(np.concatenate(inside))
             some = self.part(free)
             step = np.broadcast_to(np.asarray(some.w), free.shape)
             slope = some.weighted(step)
