@@ -31,12 +31,11 @@ Labels = NDArray[np.int64]
 class LoopyInference:
     """One maximisation over all examples; sums, second bests and losses by value are not to be had.
 
-    name : as ``inference=`` calls it. maximise : of score tables. exact, relaxed : see `Inference`.
+    name : as ``inference=`` calls it, a key of `MAXIMISE`. exact, relaxed : see `Inference`.
     """
 
     features: PairwiseFeatures
     name: str
-    maximise: Callable[[Pairwise], Best]
     exact: bool = False
     relaxed: bool = False
     summable: bool = False
@@ -46,7 +45,7 @@ class LoopyInference:
         return pairwise(node, self.features.edges, edge, self.features.example)
 
     def best(self, node: Vector, edge: Vector) -> Best:
-        return self.maximise(self.tables(node, edge))
+        return MAXIMISE[self.name](self.tables(node, edge))
 
     def two_best(self, node: Vector, edge: Vector) -> NoReturn:
         self._refuse("second best labellings")
@@ -76,7 +75,7 @@ def cut_inference(features: PairwiseFeatures) -> LoopyInference:
         raise ValueError("inference='minimum_cut' came with a network that is not associative, wanted associative=True")
     if features.n_labels > 2:
         raise ValueError(f"inference='minimum_cut' came with {features.n_labels} labels, wanted two, or 'expansion'")
-    return LoopyInference(features, "minimum_cut", _cut, exact=True)
+    return LoopyInference(features, "minimum_cut", exact=True)
 
 
 def expansion_inference(features: PairwiseFeatures) -> LoopyInference:
@@ -89,12 +88,12 @@ def expansion_inference(features: PairwiseFeatures) -> LoopyInference:
     """
     if not features.associative:
         raise ValueError("inference='expansion' came with a network that is not associative, wanted associative=True")
-    return LoopyInference(features, "expansion", _expand)
+    return LoopyInference(features, "expansion")
 
 
 def relaxed_inference(features: PairwiseFeatures) -> LoopyInference:
     """The local polytope, for any graphs."""
-    return LoopyInference(features, "relaxed", _relax, relaxed=True)
+    return LoopyInference(features, "relaxed", relaxed=True)
 
 
 def _cut(scores: Pairwise) -> Best:
@@ -113,3 +112,7 @@ def _relax(scores: Pairwise) -> Best:
     """``upper`` is the optimum over the local polytope, ``labels`` what it is rounded to."""
     found = linear_relaxation(scores)
     return Best(found.scores, found.labels, found.upper)
+
+
+#: Maximisation over score tables, by name.
+MAXIMISE: dict[str, Callable[[Pairwise], Best]] = {"minimum_cut": _cut, "expansion": _expand, "relaxed": _relax}

@@ -30,7 +30,10 @@ class System:
 
 
 PAPER_0 = "Yu, Bertsekas, Rousu: An efficient discriminative training method for generative models"
+PAPER_1 = "Sarawagi: Training algorithms for structured learning"
 PAPER_2 = "Saha, Zhang, Vishwanathan: Lower bounds for BMRM and faster rates for training SVMs"
+PAPER_3 = "Xu, Wilkinson, Southey, Schuurmans: Discriminative unsupervised learning of structured predictors"
+PAPER_4 = "Murphy: Stat 521A, lecture 25"
 
 _FORMULATIONS = (
     "primal", "n_slack", "one_slack", "dual_beta", "dual", "entropy_dual", "proximal", "proximal_dual", "compact_dual",
@@ -43,6 +46,9 @@ _RISK_FORMULATIONS = (
     "primal", "adjoint", "nesterov", "nesterov_adjoint", "svm", "svm_dual", "piecewise", "piecewise_adjoint", "bmrm",
     "bmrm_dual", "smoothed", "smoothed_dual",
 )  # fmt: skip
+#: Structural SVMs: what each system states, and what solves all of them.
+_SVM_FORMULATIONS = ("n_slack", "dual_alpha", "dual_kernel", "n_slack_cuts", "one_slack_cuts")
+_SVM_SOLVERS = ("TemperedPools", "RelaxedMargin", "NSlack", "OneSlack")
 _RISK_SOLVERS = ("SemismoothNewton", "QpBMRM", "LsBMRM", "Pragam", "PragamB")
 
 SYSTEMS: tuple[System, ...] = (
@@ -80,6 +86,38 @@ SYSTEMS: tuple[System, ...] = (
         formulation=_RISK_FORMULATIONS,
         solvers=_RISK_SOLVERS,
         experiments=("hadamard",),
+    ),
+    System(
+        name="structural support vector machine",
+        family="structured_svm",
+        paper=PAPER_1,
+        equations="(P), (D), cutting planes",
+        formulation=_SVM_FORMULATIONS,
+        solvers=_SVM_SOLVERS,
+    ),
+    System(
+        name="max-margin Markov network",
+        family="structured_svm",
+        paper=PAPER_3,
+        equations="(5), (8)",
+        formulation=("marginals", "matrix_form", "local_relaxation"),
+        solvers=_SVM_SOLVERS,
+    ),
+    System(
+        name="hidden Markov support vector machine",
+        family="structured_svm",
+        paper=PAPER_4,
+        equations="Simple-Max-Margin, Slack variables",
+        formulation=("hm_svm", "hard_margin", "hard_margin_cuts"),
+        solvers=_SVM_SOLVERS,
+    ),
+    System(
+        name="associative Markov network",
+        family="structured_svm",
+        paper="Taskar, Chatalbashev, Koller: Learning associative Markov networks; named in paper 4",
+        equations="(4)-(6)",
+        formulation=("associative",),
+        solvers=_SVM_SOLVERS,
     ),
     System(
         name="Gaussian process sequence labelling",
