@@ -17,7 +17,7 @@ import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
-from convexstruct.features.inference import TreeInference, tree_inference
+from convexstruct.features.inference import ForestInference, forest_inference
 from convexstruct.features.pairwise import PairwiseFeatures
 from convexstruct.graphs import Index
 
@@ -35,7 +35,7 @@ class Forest:
     nodes: Index
     edges: Index
     example: Index
-    trees: TreeInference
+    trees: ForestInference
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,4 +135,4 @@ def _forest(features: PairwiseFeatures, edges: Index, bare: Index) -> Forest:
     shape = PairwiseFeatures(
         np.zeros((len(nodes), 1)), np.zeros(len(nodes), dtype=np.int64), features.n_labels, start, ends[order]
     )
-    return Forest(nodes, edges[order], features.example[nodes[start[:-1]]], tree_inference(shape))
+    return Forest(nodes, edges[order], features.example[nodes[start[:-1]]], forest_inference(shape))

@@ -1,6 +1,7 @@
 """Oracles over the examples of `PairwiseFeatures`: the kind that fits the graphs, behind one set of methods.
 
     chains      examples that are chains and share one table of transitions: packed recursions over all of them at once
+    forests     any other graphs without a cycle, level by level over all of them at once
     trees       any graphs whose junction trees are narrow: one batch for each graph that occurs
 
 Scores come as ``node`` (P, S) and ``edge``: (S, S) where all edges share one table, else (Q, S, S); labellings are flat
@@ -21,6 +22,7 @@ from convexstruct.features.pairwise import PairwiseFeatures
 from convexstruct.graphs import Chains, Index, chains
 from convexstruct.junction_trees import LIMIT, JunctionTree, junction_tree
 from convexstruct.oracles import chain, second_best
+from convexstruct.oracles import forest as levels
 from convexstruct.oracles import junction_tree as jt
 
 Vector = NDArray[np.float64]
@@ -230,6 +232,71 @@ class TreeInference:
         return max(batch.tree.width for batch in self.batches)
 
 
+@dataclass(frozen=True, eq=False)
+class ForestInference:
+    """Graphs without a cycle, whatever they look like; tables may differ from edge to edge.
+
+    Second bests, losses by value, and the few examples whose ties cannot be broken from the root, are left to
+    `TreeInference`.
+    """
+
+    features: PairwiseFeatures
+    layout: levels.Forest
+    exact: bool = True
+    relaxed: bool = False
+    summable: bool = True
+
+    @cached_property
+    def _trees(self) -> TreeInference:
+        return tree_inference(self.features)
+
+    @cached_property
+    def _example(self) -> Index:
+        """The example of each tree."""
+        return np.asarray(self.features.example[self.layout.roots])
+
+    def _by_example(self, values: Vector) -> Vector:
+        total = np.bincount(self._example, weights=values, minlength=self.features.n_examples)
+        return np.asarray(total, dtype=np.float64)
+
+    def best(self, node: Vector, edge: Vector) -> Best:
+        found = levels.best(self.layout, node, edge)
+        scores, labels = self._by_example(found.scores), found.labels
+        if found.tied.any():
+            tied = np.zeros(self.features.n_examples, dtype=bool)
+            tied[self._example[found.tied]] = True
+            labels = np.where(tied[self.features.example], self._trees.best(node, edge).labels, labels)
+        return Best(scores, labels, scores)
+
+    def two_best(self, node: Vector, edge: Vector) -> tuple[Best, Best]:
+        return self._trees.two_best(node, edge)
+
+    def by_loss(self, node: Vector, edge: Vector, steps: Labels) -> LossTable:
+        return self._trees.by_loss(node, edge, steps)
+
+    def sums(self, node: Vector, edge: Vector, share: Vector | None = None) -> Sums:
+        sums = levels.sum_product(self.layout, node, edge)
+        posterior, pairs = sums.node, sums.edge
+        if share is not None:
+            posterior *= share[self.features.example][:, None]
+            pairs *= share[self.features.edge_example][:, None, None]
+        return Sums(self._by_example(sums.log_partition), posterior, pairs.sum(axis=0) if edge.ndim == 2 else pairs)
+
+    def sample(self, node: Vector, edge: Vector, rng: np.random.Generator) -> Labels:
+        return levels.sample(self.layout, node, edge, rng)
+
+
+def forest_inference(features: PairwiseFeatures) -> ForestInference:
+    """All trees at once.
+
+    Raises
+    ------
+    ValueError
+        If a graph has a cycle.
+    """
+    return ForestInference(features, levels.forest(features.n_nodes, features.edges))
+
+
 def tree_inference(features: PairwiseFeatures, limit: int = LIMIT) -> TreeInference:
     """Batches of examples that share a graph, with its junction tree.
 
@@ -266,8 +333,11 @@ def chain_inference(features: PairwiseFeatures) -> ChainInference:
     return ChainInference(chains(features.lengths), features.n_edges)
 
 
-def exact_inference(features: PairwiseFeatures) -> ChainInference | TreeInference:
-    """Chains at once where all examples are chains and share one table; else junction trees."""
+def exact_inference(features: PairwiseFeatures) -> ChainInference | ForestInference | TreeInference:
+    """Chains at once where all examples are chains and share one table; forests level by level; else junction trees."""
     if features.is_chain and features.shared and features.n_edges:
         return chain_inference(features)
-    return tree_inference(features)
+    try:
+        return forest_inference(features)
+    except ValueError:  # a cycle
+        return tree_inference(features)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
 from convexstruct.features.pairwise import PairwiseFeatures
+from convexstruct.oracles.forest import forest
 from convexstruct.solution import Point
 
 if TYPE_CHECKING:
@@ -134,26 +134,24 @@ def consistent(features: PairwiseFeatures, node: Vector, edge: Vector) -> tuple[
     ValueError
         If a graph has a cycle: there, marginals that agree locally need not belong to a distribution.
     """
-    node, out = np.maximum(node, 0.0), np.empty_like(edge)
-    edge = np.maximum(edge, 0.0)
-    graph = nx.Graph()
-    graph.add_nodes_from(range(features.n_nodes))
-    graph.add_edges_from((int(u), int(v), {"at": e}) for e, (u, v) in enumerate(features.edges))
-    if not nx.is_forest(graph):
-        raise ValueError("dual_point['node_marginals'] needs graphs without cycles, wanted 'labels' instead")
-    size = features.n_labels
-    settled = np.empty_like(node)
-    levels = forest_levels(features)
-    roots = levels[0][0]
-    totals = node[roots].sum(axis=1, keepdims=True)
-    settled[roots] = np.where(totals > 0, node[roots] / np.where(totals > 0, totals, 1.0), 1.0 / size)
-    for children, parents, at, forward in levels[1:]:
-        tables = np.where(forward[:, None, None], edge[at], edge[at].transpose(0, 2, 1))  # parent, child
+    try:
+        layout = forest(features.n_nodes, features.edges)
+    except ValueError:
+        raise ValueError("dual_point['node_marginals'] needs graphs without cycles, wanted 'labels' instead") from None
+    node, edge = np.maximum(node, 0.0), np.maximum(edge, 0.0)
+    settled, out = np.empty_like(node), np.empty_like(edge)
+    totals = node[layout.roots].sum(axis=1, keepdims=True)
+    settled[layout.roots] = np.where(
+        totals > 0, node[layout.roots] / np.where(totals > 0, totals, 1.0), 1.0 / features.n_labels
+    )
+    for level in layout.levels:
+        along = level.forward[:, None, None]
+        tables = np.where(along, edge[level.edge], edge[level.edge].transpose(0, 2, 1))  # parent, child
         rows = tables.sum(axis=2, keepdims=True)
-        conditional = np.where(rows > 0, tables / np.where(rows > 0, rows, 1.0), 1.0 / size)
-        joint = settled[parents][:, :, None] * conditional
-        settled[children] = joint.sum(axis=1)
-        out[at] = np.where(forward[:, None, None], joint, joint.transpose(0, 2, 1))
+        conditional = np.where(rows > 0, tables / np.where(rows > 0, rows, 1.0), 1.0 / features.n_labels)
+        joint = settled[level.parent][:, :, None] * conditional
+        settled[level.child] = joint.sum(axis=1)
+        out[level.edge] = np.where(along, joint, joint.transpose(0, 2, 1))
     return settled, out
 
 
@@ -175,31 +173,3 @@ def agreeing(features: PairwiseFeatures, node: Vector, edge: Vector) -> tuple[Ve
     also /= np.where(missing > 0, missing, 1.0)[:, None]
     also *= np.minimum(1.0, 1.0 / np.maximum(also.sum(axis=1), 1.0))[:, None]  # both are missing as much, to rounding
     return node, edge + more[:, :, None] * also[:, None, :]
-
-
-def forest_levels(features: PairwiseFeatures) -> list[tuple[NDArray[np.intp], ...]]:
-    """Nodes of a forest by distance from the first node of their tree: (children, parents, edges, whether the edge
-    runs from parent to child); the first entry holds the roots alone."""
-    neighbours: list[list[tuple[int, int, bool]]] = [[] for _ in range(features.n_nodes)]
-    for e, (u, v) in enumerate(features.edges):
-        neighbours[u].append((int(v), e, True))
-        neighbours[v].append((int(u), e, False))
-    seen = np.zeros(features.n_nodes, dtype=bool)
-    rank = np.zeros(features.n_nodes, dtype=np.intp)
-    found: list[list[tuple[int, int, int, bool]]] = [[]]
-    for root in range(features.n_nodes):
-        if seen[root]:
-            continue
-        seen[root] = True
-        found[0].append((root, -1, -1, True))
-        queue = [root]
-        for u in queue:
-            for v, e, forward in neighbours[u]:
-                if not seen[v]:
-                    seen[v] = True
-                    rank[v] = rank[u] + 1
-                    if len(found) <= rank[v]:
-                        found.append([])
-                    found[rank[v]].append((v, u, e, forward))
-                    queue.append(v)
-    return [tuple(np.array(column) for column in zip(*level)) for level in found]
