@@ -36,7 +36,10 @@ def drawn(seed: int, shared: bool, ties: bool) -> tuple[NDArray[np.intp], Scores
     rng = np.random.default_rng(seed)
     n, s = int(rng.integers(1, 6)), int(rng.integers(1, 4))
     edges = random_forest(rng, n)
-    draw = (lambda *shape: rng.integers(0, 2, shape).astype(float)) if ties else (lambda *shape: rng.normal(size=shape))
+
+    def draw(*shape: int) -> Scores:
+        return np.asarray(rng.integers(0, 2, shape) if ties else rng.normal(size=shape), dtype=np.float64)
+
     return edges, draw(n, s), draw(s, s) if shared else draw(len(edges), s, s)
 
 
