@@ -1,0 +1,324 @@
+"""Workload `projection`: boxes with one equality beside one `numpy.partition`, and clique tables of chains; growth.
+
+    python benchmarks/projection.py [--quick] [--only NAME ...] [--seconds LIMIT] [--json FILE] [--plot FILE.png]
+
+Every run is a fresh process with one thread, so its peak memory is its own. A search for one number is timed as the
+best of several calls, and so is, in the same process, one partition of n numbers at their median: the goal is a ratio
+of the two. Every answer is certified; Clarabel's time is that of its solve, compiled before. Tables are timed to
+certified gaps, as all other workloads are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if not __package__:  # run as a script: the checkout is not on the path, only this directory is
+    sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.measure import (
+    GAPS,
+    LEFT_OUT,
+    Launcher,
+    Run,
+    Session,
+    cell,
+    child,
+    finite,
+    judged,
+    launch,
+    machine,
+    memory,
+    new_console,
+    new_parser,
+    new_table,
+    read,
+    shown,
+    slope,
+    watched,
+)
+
+# NumPy, matplotlib and the package are imported where they are needed: see `benchmarks.measure`.
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from convexstruct.problems import BoxProjection, MarginalProjection
+
+BRACKET, MEDIANS, SORTING, CLARABEL = "bracket", "medians", "sorting", "Clarabel"
+ASCENT, BLOCKS = "ascent", "block ascent"
+LIMITS = {CLARABEL: 120.0, BLOCKS: 60.0, ASCENT: 60.0}
+LIMIT = 30.0
+#: Seconds for everything; what is not started by then is reported as left out.
+BUDGET = 600.0
+QUICK_LIMIT, QUICK_BUDGET = 5.0, 55.0
+#: The goal at so many entries: partitions of as many numbers. Up to which power of n is growth linear.
+MILLION, PARTITIONS, LINEAR = 1_000_000, 10.0, 1.15
+#: Calls of which the best counts: seconds that may be spent, and at most how many.
+SPENT, CALLS = 1.0, 25
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A projection.
+
+    kind : "simplex" (z = 1), "capped" (0 <= a <= 1, sum n/5), "bias" (0 <= a <= 1, <y, a> = 0), "weighted" (arrays for
+        both bounds, signs and d), each with n entries; or "chains": n chains of ``length``, nodes and edges, summing to
+        1/n, tables of size ``spread``.
+    """
+
+    kind: str = "bias"
+    n: int = 1_000_000
+    length: int = 8
+    labels: int = 26
+    spread: float = 0.05
+    tol: float = 1e-6
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind}-{self.n}" + (f"x{self.length}-{self.labels}-labels" if self.kind == "chains" else "")
+
+    def box(self) -> BoxProjection:
+        import numpy as np
+
+        from convexstruct.problems import BoxProjection
+
+        rng = np.random.default_rng([91, self.n])
+        m = rng.normal(size=self.n)
+        if self.kind == "simplex":
+            return BoxProjection.simplex(m)
+        if self.kind == "capped":
+            return BoxProjection.capped_simplex(m, z=self.n / 5)
+        y = np.where(rng.random(self.n) < 0.2, 1.0, -1.0)
+        if self.kind == "bias":
+            return BoxProjection(m, 0.0, 1.0, y, 0.0)
+        return BoxProjection(m, -rng.random(self.n), rng.random(self.n), y, 0.0, rng.uniform(0.5, 2.0, size=self.n))
+
+    def chains(self) -> MarginalProjection:
+        import numpy as np
+
+        from convexstruct.problems import MarginalProjection
+
+        rng = np.random.default_rng([92, self.n, self.labels])
+        lengths = rng.integers(self.length // 2, self.length + self.length // 2 + 1, size=self.n)
+        p, s = int(lengths.sum()), self.labels
+        edge, node = (self.spread * rng.normal(size=shape) for shape in ((p - self.n, s, s), (p, s)))
+        return MarginalProjection.chains(lengths, edge, node, scale=1.0 / self.n)
+
+
+BOXES = tuple(Workload(kind) for kind in ("simplex", "capped", "bias", "weighted"))
+GROWTH = tuple(Workload("bias", 10**k) for k in (5, 6, 7))
+LETTERS = Workload("chains", 600)
+TABLE_GROWTH: Mapping[str, Sequence[int]] = {"n": (100, 300, 1000), "labels": (5, 10, 20, 40), "length": (8, 16, 32)}
+SMALL_BOXES = tuple(replace(workload, n=100_000) for workload in BOXES)
+SMALL_GROWTH = tuple(Workload("bias", 10**k) for k in (3, 4, 5))
+SMALL_TABLES: Mapping[str, Sequence[int]] = {"n": (20, 60), "labels": (3, 6)}
+SECTIONS = ("boxes", "growth", "tables", "table-growth")
+START = functools.partial(launch, __file__)
+
+
+# -- in the child ------------------------------------------------------------------------------------------------------
+
+
+def measure(workload: Workload, solver: str, limit: float) -> Iterator[dict[str, Any]]:
+    """Project; yield what is known before, and at the end. ``value`` is the seconds of one partition."""
+    if solver == CLARABEL:
+        import convexstruct.models  # noqa: F401  its import is no part of the solve, nor is its memory
+    begin = time.perf_counter()
+    problem: Any = workload.chains() if workload.kind == "chains" else workload.box()
+    yield {"before": memory(), "build_seconds": time.perf_counter() - begin}
+    if solver == CLARABEL:
+        yield from _clarabel(problem, workload.tol, limit)
+    elif workload.kind == "chains":
+        from convexstruct import solvers
+
+        known = {ASCENT: solvers.MarginalAscent, BLOCKS: solvers.BlockAscent}
+        yield from watched(problem, known[solver](), workload.tol, limit)
+    else:
+        yield from _search(problem, solver)
+        return
+    yield {"peak": memory()}
+
+
+def _search(problem: BoxProjection, solver: Any) -> Iterator[dict[str, Any]]:
+    import numpy as np
+
+    from convexstruct.certificates import certify
+    from convexstruct.oracles.projection import project_with_multiplier
+
+    def project() -> tuple[Any, float]:
+        return project_with_multiplier(problem.m, problem.lower, problem.upper, problem.s, problem.z, problem.d, solver)
+
+    a, rho = project()
+    yield {"peak": memory()}
+    seconds = best(project)
+    yield {"seconds": seconds, "value": best(lambda: np.partition(problem.m, problem.n // 2))}
+    gap = abs(certify(problem, a, {"rho": np.array(rho)}).gap)
+    yield {"gap": gap, "status": "OPTIMAL", "rounds": 1, "reached": [GAPS[-1], seconds]}
+
+
+def best(call: Callable[[], object]) -> float:
+    """Seconds of the fastest of several calls."""
+    found: list[float] = []
+    while len(found) < 3 or (sum(found) < SPENT and len(found) < CALLS):
+        begin = time.perf_counter()
+        call()
+        found.append(time.perf_counter() - begin)
+    return min(found)
+
+
+def _clarabel(problem: Any, tol: float, limit: float) -> Iterator[dict[str, Any]]:
+    from convexstruct.models import FORMULATIONS
+    from convexstruct.problems import BoxProjection
+
+    name = "box" if isinstance(problem, BoxProjection) else "tables"
+    begin = time.perf_counter()
+    formulation = FORMULATIONS[f"projection.{name}"].builder(problem)
+    formulation.problem.get_problem_data("CLARABEL")
+    yield {"build_seconds": time.perf_counter() - begin}
+    begin = time.perf_counter()
+    solution = formulation.solve("CLARABEL", tol, time_limit=limit)
+    seconds = time.perf_counter() - begin
+    for gap in GAPS:
+        if abs(solution.gap) <= gap:
+            yield {"reached": [gap, seconds]}
+    yield {"gap": abs(solution.gap), "status": solution.status.name, "seconds": seconds, "rounds": 1}
+
+
+# -- in the parent -----------------------------------------------------------------------------------------------------
+
+
+def ratio(run: Run) -> float:
+    """Partitions of n numbers that one projection costs."""
+    return run.seconds / run.value if not run.trouble else math.nan
+
+
+def run_boxes(session: Session, workloads: Sequence[Workload], console: Console) -> None:
+    """Every search on every kind of box; the bracket against the goal."""
+    table = new_table(
+        "Milliseconds (best of several calls), and partitions of as many numbers",
+        "workload", "solver", "ms", "partitions", "goal", "certified gap", "MiB above before",
+    )  # fmt: skip
+    for workload in workloads:
+        for solver in (BRACKET, MEDIANS, SORTING):
+            run = session("boxes", workload, solver)
+            words = run.trouble
+            if solver == BRACKET:
+                said = f"{PARTITIONS:g} partitions at {MILLION} entries"
+                too_few = run.trouble == LEFT_OUT or workload.n < MILLION
+                reached = None if too_few else ratio(run) <= PARTITIONS
+                session.judge(workload, said, reached, ratio=finite(ratio(run)), seconds=finite(run.seconds))
+                words = words or judged(said, reached)
+            table.add_row(
+                workload.name if solver == BRACKET else "", solver, cell(1e3 * run.seconds, ".2f"),
+                cell(ratio(run), ".1f"), words, cell(run.gap, ".1e"), cell(run.peak - run.before, ".0f"),
+            )  # fmt: skip
+        table.add_section()
+    console.print(table)
+
+
+def run_growth(session: Session, workloads: Sequence[Workload], console: Console, plot: Path | None) -> None:
+    """The bracket as n grows, beside the other searches and, where it still can, Clarabel."""
+    table = new_table(
+        "Milliseconds as n grows", "solver", *(str(workload.n) for workload in workloads), "power", "goal"
+    )
+    found: dict[str, list[Run]] = {}
+    for solver in (BRACKET, MEDIANS, SORTING, CLARABEL):
+        some = [w for w in workloads if w.n <= {SORTING: 1_000_000, CLARABEL: 100_000}.get(solver, w.n)]
+        runs = found[solver] = [session("growth", workload, solver) for workload in some]
+        power = slope([run.workload.n for run in runs], [run.seconds for run in runs])
+        words = ""
+        if solver == BRACKET:
+            reached = None if any(run.trouble == LEFT_OUT for run in runs) else power <= LINEAR
+            words = judged(f"power at most {LINEAR:g}", reached)
+            session.judge(workloads[-1], f"power of n at most {LINEAR:g}", reached, power=finite(power))
+        cells = [cell(1e3 * run.seconds, ".2f") for run in runs] + [""] * (len(workloads) - len(runs))
+        table.add_row(solver, *cells, cell(power, ".2f"), words)
+    console.print(table)
+    if plot:
+        draw(found, plot)
+
+
+def run_tables(session: Session, workload: Workload, console: Console) -> None:
+    """Chains by accelerated ascent, by blocks (Algorithm 3), and by Clarabel."""
+    runs = {solver: session("tables", workload, solver) for solver in (ASCENT, BLOCKS, CLARABEL)}
+    head = ["workload", "solver", *(f"{gap:.0e}" for gap in GAPS), "final gap", "peak MiB", "before"]
+    table = new_table("Seconds to a certified gap (times the ascent's)", *head)
+    fast = runs[ASCENT]
+    for run in runs.values():
+        cells = [run.trouble or shown(run, gap, None if run is fast else fast) for gap in GAPS]
+        tail = [cell(run.gap, ".1e"), cell(run.peak, ".0f"), cell(run.before, ".0f")]
+        table.add_row(workload.name if run is fast else "", run.solver, *cells, *tail)
+    console.print(table)
+
+
+def run_table_growth(session: Session, start: Workload, growth: Mapping[str, Sequence[int]], console: Console) -> None:
+    """The ascent where one size grows and the others stay."""
+    table = new_table(f"Growth of the ascent from {start.name}", "what grows", "to", "1e-03", "1e-06", "peak MiB")
+    for what, sizes in growth.items():
+        grown: list[dict[str, Any]] = [{what: size} for size in sizes]
+        runs = [session("table-growth", replace(start, **one), ASCENT) for one in grown]
+        for size, run in zip(sizes, runs):
+            table.add_row(what, str(size), shown(run, 1e-3), shown(run, 1e-6), cell(run.peak, ".0f"))
+        powers = [cell(slope(sizes, [run.to(gap) for run in runs]), ".2f") for gap in (1e-3, 1e-6)]
+        table.add_row("  fitted power", "", *powers, "")
+        table.add_section()
+    console.print(table)
+
+
+def draw(found: Mapping[str, Sequence[Run]], path: Path) -> None:
+    """Seconds against n, log-log, with the fitted powers; a partition of n numbers beside them."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.4, 4.0), layout="constrained")
+    axes = figure.subplots()
+    axes.set(xscale="log", yscale="log", xlabel="n", ylabel="seconds of one projection")
+    first = found[BRACKET]
+    axes.plot([run.workload.n for run in first], [run.value for run in first], ":", color="#777777", label="partition")
+    for (solver, runs), colour in zip(found.items(), ("#2c6fb3", "#2e7d4f", "#b3452c", "#555555")):
+        sizes, seconds = [run.workload.n for run in runs], [run.seconds for run in runs]
+        label = f"{solver}: power {slope(sizes, seconds):.2f}"
+        axes.plot(sizes, seconds, "o-", color=colour, ms=4, label=label)
+    axes.grid(color="#dddddd", lw=0.6)
+    axes.legend(frameon=False, fontsize="small")
+    figure.savefig(path, dpi=140)
+
+
+def main(arguments: Sequence[str] | None = None, launcher: Launcher = START) -> int:
+    chosen = read_arguments(arguments)
+    wanted = chosen.only or SECTIONS
+
+    def limit(solver: str) -> float:
+        return float(chosen.seconds or (QUICK_LIMIT if chosen.quick else LIMITS.get(solver, LIMIT)))
+
+    session = Session(limit, chosen.budget, launcher)
+    console = new_console()
+    about = machine(console, "cvxpy", "clarabel")
+    if "boxes" in wanted:
+        run_boxes(session, SMALL_BOXES if chosen.quick else BOXES, console)
+    if "growth" in wanted:
+        run_growth(session, SMALL_GROWTH if chosen.quick else GROWTH, console, chosen.plot)
+    if "tables" in wanted:
+        run_tables(session, replace(LETTERS, n=20) if chosen.quick else LETTERS, console)
+    if "table-growth" in wanted:
+        start = Workload("chains", 20, labels=5) if chosen.quick else Workload("chains", 300, labels=10)
+        run_table_growth(session, start, SMALL_TABLES if chosen.quick else TABLE_GROWTH, console)
+    session.finish(console, about, chosen.json)
+    return 0
+
+
+def read_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = new_parser("Speed and memory of projections, as ratios.", SECTIONS, BUDGET, QUICK_BUDGET)
+    parser.add_argument("--plot", type=Path, help="draw the growth to this file, a PNG")
+    return read(parser, arguments)
+
+
+if __name__ == "__main__":
+    child(Workload, measure)
+    sys.exit(main())
