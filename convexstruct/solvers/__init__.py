@@ -19,6 +19,7 @@ from convexstruct.solvers.bundle import ProximalBundle
 from convexstruct.solvers.driver import Iterate, Solver, solve
 from convexstruct.solvers.dual_coordinate_descent import DualCoordinateDescent
 from convexstruct.solvers.entropic_proximal import EntropicProximal
+from convexstruct.solvers.excessive_gap import ExcessiveGap
 from convexstruct.solvers.function_space_lbfgs import FunctionSpaceLBFGS
 from convexstruct.solvers.functional_gradient import FunctionalGradient
 from convexstruct.solvers.marginal_ascent import MarginalAscent
@@ -40,6 +41,7 @@ __all__ = [
     "CoordinateWorkingSets",
     "DualCoordinateDescent",
     "EntropicProximal",
+    "ExcessiveGap",
     "FunctionSpaceLBFGS",
     "FunctionalGradient",
     "Iterate",
