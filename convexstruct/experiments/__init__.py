@@ -10,6 +10,7 @@ from convexstruct.experiments import (
     projection,
     protein_hmm,
     surrogates,
+    svm_solvers,
     tracking,
 )
 from convexstruct.experiments.experiment import Cell, Experiment, Result, Run, Steps
@@ -19,7 +20,7 @@ __all__ = ["EXPERIMENTS", "Cell", "Experiment", "Result", "Run", "Steps"]
 #: The experiments of each family.
 _MODULES = {
     "generative_margin": (tracking, protein_hmm, online_variant, connect4),
-    "regularized_risk": (hadamard,),
+    "regularized_risk": (hadamard, svm_solvers),
     "gaussian_process": (gp_sequence,),
     "projection": (projection,),
     "structured_svm": (surrogates,),

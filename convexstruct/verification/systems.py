@@ -49,7 +49,9 @@ _RISK_FORMULATIONS = (
 #: Structural SVMs: what each system states, and what solves all of them.
 _SVM_FORMULATIONS = ("n_slack", "dual_alpha", "dual_kernel", "n_slack_cuts", "one_slack_cuts")
 _SVM_SOLVERS = ("TemperedPools", "RelaxedMargin", "NSlack", "OneSlack")
-_RISK_SOLVERS = ("SemismoothNewton", "QpBMRM", "LsBMRM", "Pragam", "PragamB")
+_RISK_SOLVERS = (
+    "SemismoothNewton", "QpBMRM", "LsBMRM", "Pragam", "PragamB", "PegasosN", "Pegasos1", "DualCoordinateDescent",
+)  # fmt: skip
 
 SYSTEMS: tuple[System, ...] = (
     System(
@@ -77,6 +79,7 @@ SYSTEMS: tuple[System, ...] = (
         equations="(1)-(26)",
         formulation=_RISK_FORMULATIONS,
         solvers=_RISK_SOLVERS,
+        experiments=("svm-solvers",),
     ),
     System(
         name="regularized risk with piecewise linear losses",
