@@ -48,7 +48,7 @@ VALIDATION = 0.2
 #: Gaps at which iterations and seconds are reported.
 GAPS = (1e-3, 1e-5)
 LIMITS = Limits(seconds=10.0, iterations=100_000, gap=1e-8)
-QUICK = Limits(seconds=0.5, iterations=500, gap=1e-6)
+QUICK = Limits(seconds=10.0, iterations=400, gap=1e-6)
 #: The optimum is known to this.
 EXACT = 1e-10
 #: Iterates of pegasos-1 in one pass over the data.
