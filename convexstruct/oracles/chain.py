@@ -340,7 +340,7 @@ def _sum_regrets(
             before = posterior[:, steps[t - 1]][:, :n]
             arriving = np.einsum("ijn,jn->in", regret[t], beta)
             total = (before * arriving).sum(axis=0)
-            beta /= total if share is None else total / share[:n]
+            beta *= (1.0 if share is None else share[:n]) / total  # a share may be 0
             pairs += np.einsum("in,ijn,jn->ij", before, regret[t], beta)
             beta = arriving / arriving.max(axis=0)
     return logs, pairs

@@ -137,6 +137,18 @@ def test_forward_backward_sums_over_all_labellings(batch: Batch, weighted: bool)
         assert_sums(batch, oracle(*batch, given_weights), used)
 
 
+@pytest.mark.parametrize("spread", [1.0, 300.0, 3000.0])
+def test_a_chain_of_weight_0_adds_nothing_to_the_pairs(spread: float) -> None:
+    rng = np.random.default_rng(0)
+    layout = chains([3, 1, 4, 2])
+    batch = Batch(layout, spread * rng.normal(size=(layout.n_positions, 3)), spread * rng.normal(size=(3, 3)))
+    weights = np.array([0.0, 0.0, 1.0, 2.0])
+    for oracle in (chain.sum_product, chain.rescaled, chain.log_messages, chain.log_domain):
+        sums = oracle(*batch, weights)
+        if sums is not None:
+            assert_sums(batch, sums, weights, spread)
+
+
 @given(batches(forbid=False))
 @EXAMPLES
 def test_the_rescaled_version_agrees_where_it_is_taken(batch: Batch) -> None:
