@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from convexstruct.experiments import (
     connect4,
+    cutting_planes,
     gp_sequence,
     hadamard,
     online_variant,
@@ -23,7 +24,7 @@ _MODULES = {
     "regularized_risk": (hadamard, svm_solvers),
     "gaussian_process": (gp_sequence,),
     "projection": (projection,),
-    "structured_svm": (surrogates,),
+    "structured_svm": (surrogates, cutting_planes),
 }
 
 EXPERIMENTS: dict[str, Experiment] = {

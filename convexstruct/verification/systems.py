@@ -97,6 +97,7 @@ SYSTEMS: tuple[System, ...] = (
         equations="(P), (D), cutting planes",
         formulation=_SVM_FORMULATIONS,
         solvers=_SVM_SOLVERS,
+        experiments=("surrogates", "cutting-planes"),
     ),
     System(
         name="max-margin Markov network",
