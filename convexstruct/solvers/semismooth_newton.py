@@ -60,18 +60,19 @@ class SemismoothNewton:
     Attributes
     ----------
     shrink : the factor of tau at each proximal step, below 1.
-    inexact : a proximal step ends when |grad F|^2 / (2 lam) is below this fraction of the gap.
+    inexact : a proximal step ends when |grad F|^2 / (2 lam) is below this fraction of the gap; below 1.
     zone : groups further than ``zone`` tau from their nearest kink may be held.
     """
 
     shrink: float = 0.5
     inexact: float = 0.5
-    zone: float = 4.0
+    zone: float = 2.0
 
     def __post_init__(self) -> None:
         check_positive(self, "shrink", "inexact", "zone")
-        if self.shrink >= 1:
-            raise ValueError(f"shrink is {self.shrink!r}, wanted a number below 1")
+        for name in ("shrink", "inexact"):  # beyond 1 nothing would be solved before tau falls
+            if getattr(self, name) >= 1:
+                raise ValueError(f"{name} is {getattr(self, name)!r}, wanted a number below 1")
 
     def iterate(self, problem: RegularizedRisk, start: Solution | None = None) -> Iterator[Iterate]:
         clock = Clock("gradient", "direction", "line search", "holding")

@@ -205,7 +205,11 @@ def test_rounding_ends_the_run_and_says_so() -> None:
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"shrink": 1.0}, "shrink is 1.0, wanted a number below 1"), ({"zone": 0}, "zone is 0, wanted a positive number")],
+    [
+        ({"shrink": 1.0}, "shrink is 1.0, wanted a number below 1"),
+        ({"inexact": 1.5}, "inexact is 1.5, wanted a number below 1"),
+        ({"zone": 0}, "zone is 0, wanted a positive number"),
+    ],
 )
 def test_options_out_of_range_are_told(options: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):

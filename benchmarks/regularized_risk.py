@@ -1,0 +1,447 @@
+"""Workload `regularized_risk`: the fast default, the solvers of paper 2, liblinear and Clarabel in one run.
+
+    python benchmarks/regularized_risk.py [--quick] [--only NAME ...] [--seconds LIMIT] [--json FILE]
+
+Every run is a fresh process with one thread; each solver is warmed up on a tiny problem first, so that imports count
+for none. Ours are timed to a certified gap. liblinear (scikit-learn's LinearSVC, if it is installed) has no certificate
+and no history: it is run anew with more and more iterations allowed, and each run's objective is set against the lower
+bound that the fast default has certified; its time to a gap is that of its fastest run that came within it, as if one
+had known beforehand how many iterations that takes. C is liblinear's: lam = 1 / (C n), and 1 is its default.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import math
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+from benchmarks.measure import (
+    GAPS,
+    LEFT_OUT,
+    Launcher,
+    Run,
+    Session,
+    cell,
+    child,
+    finite,
+    judged,
+    launch,
+    machine,
+    memory,
+    new_console,
+    new_parser,
+    new_table,
+    read,
+    shown,
+    slope,
+    watched,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from convexstruct.problems import RegularizedRisk
+
+FAST, LIBLINEAR, CLARABEL = "fast default", "liblinear", "Clarabel"
+#: The solvers of paper 2's section 5, by the names they have there.
+PEERS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "qp-bmrm": ("QpBMRM", {}),
+    "ls-bmrm": ("LsBMRM", {}),
+    "pragam": ("Pragam", {}),
+    "pragam, L known": ("Pragam", {"lipschitz": None}),
+    "pegasos-n": ("PegasosN", {}),
+    "pegasos-1": ("Pegasos1", {}),
+    "dual coordinates": ("DualCoordinateDescent", {}),
+}
+#: Seconds given to each.
+LIMITS = {FAST: 20.0, LIBLINEAR: 30.0, CLARABEL: 120.0}
+PEER_LIMIT = 10.0
+BUDGET = 690.0
+QUICK_LIMIT, QUICK_BUDGET = 4.0, 55.0
+#: Iterations that liblinear is allowed, one run each, until it comes no nearer or its time is over.
+LADDER = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000)
+#: liblinear's time to 1e-3 over ours to 1e-6; Clarabel's over ours to 1e-6.
+LIBLINEAR_RATIO, CLARABEL_RATIO = 4.0, 25.0
+#: On sparse sets: ours to 1e-3 over liblinear's to 1e-3, and seconds to 1e-6.
+SPARSE_RATIO, SPARSE_SECONDS = 5.0, 2.0
+SECTIONS = ("liblinear", "sparse", "clarabel", "peers", "losses", "growth")
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A generated or real set, its loss, and C.
+
+    data : "dense" (n x d, decaying spectrum), "sparse" (n rows of some ``words`` of d) or "a9a" (32,561 x 123).
+    loss : "binary", "bias", "multiclass", "multilabel" or "ordinal"; the last three of labels drawn from a planted w.
+    """
+
+    data: str = "dense"
+    n: int = 5000
+    d: int = 200
+    C: float = 1.0
+    loss: str = "binary"
+    words: int = 60
+    tol: float = 1e-6
+
+    @property
+    def name(self) -> str:
+        size = "" if self.data == "a9a" else f"-{self.n}x{self.d}"
+        return f"{self.data}{size}-C{self.C:g}" + ("" if self.loss == "binary" else f"-{self.loss}")
+
+    def rows(self) -> tuple[Any, Any]:
+        """(X, y)."""
+        from convexstruct import datasets
+        from convexstruct.datasets.margins import dense_margins, sparse_margins
+
+        if self.data == "a9a":
+            people = datasets.a9a()
+            return people.features, people.labels
+        if self.data == "sparse":
+            made = sparse_margins(self.n, self.d, words=self.words)
+        else:
+            made = dense_margins(self.n, self.d)
+        return made.features, made.labels
+
+    def build(self) -> RegularizedRisk:
+        import numpy as np
+
+        from convexstruct.problems import RegularizedRisk
+
+        X, y = self.rows()
+        lam = 1.0 / (self.C * X.shape[0])
+        if self.loss in ("binary", "bias"):
+            return RegularizedRisk.binary(X, y, lam, bias=self.loss == "bias")
+        rng = np.random.default_rng(1)
+        scores = np.asarray(X @ rng.normal(size=(X.shape[1], 5)))
+        scores += 0.3 * scores.std() * rng.normal(size=scores.shape)
+        if self.loss == "multiclass":
+            return RegularizedRisk.multiclass(X, scores.argmax(axis=1), lam)
+        if self.loss == "multilabel":
+            return RegularizedRisk.multilabel(X, scores > 0, lam)
+        levels = np.digitize(scores[:, 0], np.quantile(scores[:, 0], (0.2, 0.4, 0.6, 0.8)))
+        return RegularizedRisk.ordinal(X, levels, lam)
+
+
+DENSE, REAL, SPARSE = Workload(), Workload("a9a", 32_561, 123), Workload("sparse", 20_000, 5000)
+STRENGTHS = (1.0, 10.0, 100.0)
+AGAINST_LIBLINEAR = [replace(work, C=C) for work in (DENSE, REAL) for C in STRENGTHS]
+AGAINST_CLARABEL = (DENSE, REAL)
+LOSSES = [replace(DENSE, loss=loss) for loss in ("bias", "multiclass", "multilabel", "ordinal")]
+GROWTH: Mapping[str, Sequence[Workload]] = {
+    "rows, dense": [replace(DENSE, n=n) for n in (1000, 3000, 10_000, 30_000, 100_000)],
+    "features, dense": [replace(DENSE, d=d) for d in (50, 100, 200, 400, 800)],
+    "rows, sparse": [replace(SPARSE, n=n) for n in (5000, 10_000, 20_000, 40_000, 80_000)],
+}
+SIZES = {"rows, dense": "n", "features, dense": "d", "rows, sparse": "n"}
+START = functools.partial(launch, __file__)
+
+
+# -- in the child ------------------------------------------------------------------------------------------------------
+
+
+def measure(workload: Workload, solver: str, limit: float) -> Iterator[dict[str, Any]]:
+    """Solve; yield what is known before, at each gap reached, and at the end. A process ended early loses no line."""
+    warm_up(solver)
+    begin = time.perf_counter()
+    if solver == LIBLINEAR:
+        X, y = workload.rows()
+        yield {"before": memory(), "build_seconds": time.perf_counter() - begin}
+        yield from _liblinear(X, y, workload.C, limit)
+    else:
+        problem = workload.build()
+        yield {"before": memory(), "build_seconds": time.perf_counter() - begin}
+        yield from (
+            _clarabel(problem, workload.tol, limit)
+            if solver == CLARABEL
+            else _own(problem, solver, workload.tol, limit)
+        )
+    yield {"peak": memory()}
+
+
+def warm_up(solver: str) -> None:
+    """Import what the solver needs, and have it solve something tiny."""
+    tiny = replace(DENSE, n=40, d=3)
+    if solver == LIBLINEAR:
+        for _ in _liblinear(*tiny.rows(), 1.0, 1.0):
+            pass
+    else:
+        run = _clarabel if solver == CLARABEL else functools.partial(_quietly, solver)
+        for _ in run(tiny.build(), 1e-2, 1.0):
+            pass
+
+
+def _quietly(solver: str, problem: RegularizedRisk, tol: float, limit: float) -> Iterator[dict[str, Any]]:
+    from convexstruct.solvers import solve
+
+    solve(problem, _solver(solver), tol, time_limit=limit)
+    yield {}
+
+
+def _solver(name: str) -> Any:
+    from convexstruct import solvers
+
+    if name == FAST:
+        return None
+    kind, options = PEERS[name]
+    return getattr(solvers, kind)(**options)
+
+
+def _own(problem: RegularizedRisk, solver: str, tol: float, limit: float) -> Iterator[dict[str, Any]]:
+    from convexstruct.certificates import certify
+    from convexstruct.solvers import solve
+
+    yield from watched(problem, _solver(solver), tol, limit)
+    if solver == FAST:  # the reference for liblinear: a bound ten times finer than asked for
+        solution = solve(problem, None, 0.1 * tol, time_limit=limit)
+        yield {"value": certify(problem, solution.point, solution.dual_point).lower_bound}
+
+
+def _clarabel(problem: RegularizedRisk, tol: float, limit: float) -> Iterator[dict[str, Any]]:
+    from convexstruct.models.regularized_risk import primal
+
+    begin = time.perf_counter()
+    formulation = primal(problem)
+    yield {"build_seconds": time.perf_counter() - begin}
+    solution = formulation.solve("CLARABEL", tol, time_limit=limit)
+    seconds = solution.trace.seconds[-1]
+    for gap in GAPS:
+        if solution.gap <= gap:
+            yield {"reached": [gap, seconds]}
+    yield {"gap": solution.gap, "status": solution.status.name, "seconds": seconds, "rounds": 1}
+
+
+def _liblinear(X: Any, y: Any, C: float, limit: float) -> Iterator[dict[str, Any]]:
+    """One run after the other; "reached" by the lower bound in CONVEXSTRUCT_OPTIMUM."""
+    import warnings
+
+    import numpy as np
+    import scipy.sparse as sp
+    from sklearn.svm import LinearSVC
+
+    from convexstruct.certificates import relative_gap
+    from convexstruct.problems import RegularizedRisk
+
+    problem = RegularizedRisk.binary(X, y, 1.0 / (C * X.shape[0]))
+    bound = float(os.environ.get("CONVEXSTRUCT_OPTIMUM", "nan"))
+    if sp.issparse(X):  # scikit-learn takes indices of 32 bits only
+        X = sp.csr_array((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
+    reached: dict[float, float] = {}
+    best, seconds, spent = math.inf, math.nan, 0.0
+    for most in LADDER:
+        machine_ = LinearSVC(loss="hinge", C=C, fit_intercept=False, tol=1e-12, max_iter=most, random_state=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it has not converged is what is measured
+            begin = time.perf_counter()
+            machine_.fit(X, y)
+            seconds = time.perf_counter() - begin
+        spent += seconds
+        value = problem.value(machine_.coef_[0])
+        best = min(best, value)
+        for gap in GAPS:
+            if relative_gap(value, bound) <= gap:
+                reached[gap] = min(reached.get(gap, math.inf), seconds)
+        yield {"seconds": seconds, "rounds": most, "value": best, "gap": relative_gap(best, bound)}
+        if spent > limit or int(machine_.n_iter_) < most:
+            break
+    for gap, first in reached.items():
+        yield {"reached": [gap, first]}
+    yield {"status": "STOPPED"}
+
+
+# -- in the parent -----------------------------------------------------------------------------------------------------
+
+
+def liblinear_is_here(console: Console) -> bool:
+    from importlib.util import find_spec
+
+    here = find_spec("sklearn") is not None
+    if not here:
+        console.print("scikit-learn is not installed: liblinear is left out")
+    return here
+
+
+def against_liblinear(session: Session, section: str, workload: Workload) -> tuple[Run, Run]:
+    """The fast default, then liblinear against the bound that it certified."""
+    fast = session(section, workload, FAST)
+    os.environ["CONVEXSTRUCT_OPTIMUM"] = repr(fast.value)
+    try:
+        peer = session(section, workload, LIBLINEAR)
+    finally:
+        del os.environ["CONVEXSTRUCT_OPTIMUM"]
+    return fast, peer
+
+
+def time_of(peer: Run, gap: float) -> tuple[float, bool]:
+    """(seconds to ``gap``, whether it was reached); not reached: the seconds of the longest run that did not."""
+    seconds = peer.reached.get(gap, math.inf)
+    return (seconds, True) if math.isfinite(seconds) else (peer.seconds, False)
+
+
+def run_liblinear(session: Session, workloads: Sequence[Workload], console: Console) -> None:
+    """Dense sets and a9a: liblinear to 1e-3 of the objective beside the fast default to a certified 1e-6."""
+    head = ["workload", "solver", *(f"{gap:.0e}" for gap in GAPS), "goal", "final gap", "peak MiB", "before"]
+    table = new_table("Seconds to a gap: certified (fast default), of the objective (liblinear)", *head)
+    goal = f"{LIBLINEAR_RATIO:g} times faster to 1e-6 than liblinear to 1e-3"
+    for workload in workloads:
+        fast, peer = against_liblinear(session, "liblinear", workload)
+        seconds, ended = time_of(peer, 1e-3)
+        ratio = seconds / fast.to(1e-6)
+        known = not (fast.trouble or peer.trouble)
+        reached = (ratio >= LIBLINEAR_RATIO or (None if not ended else False)) if known else None
+        session.judge(workload, goal, reached, ratio=finite(ratio), liblinear_never=finite(peer.gap))
+        said = f"{'' if ended else 'more than '}{cell(ratio, '.3g')}x; " + judged(goal, reached)
+        _two_rows(table, workload, fast, peer, said)
+    console.print(table)
+
+
+def run_sparse(session: Session, workloads: Sequence[Workload], console: Console) -> None:
+    """Sparse sets: within a factor of liblinear to 1e-3, and a certified 1e-6 within seconds."""
+    head = ["workload", "solver", *(f"{gap:.0e}" for gap in GAPS), "goal", "final gap", "peak MiB", "before"]
+    table = new_table("Seconds to a gap on sparse sets", *head)
+    for workload in workloads:
+        fast, peer = against_liblinear(session, "sparse", workload)
+        seconds, ended = time_of(peer, 1e-3)
+        ratio = fast.to(1e-3) / seconds
+        known = not (fast.trouble or peer.trouble)
+        near = f"1e-3 within {SPARSE_RATIO:g} times liblinear's"
+        first = (ratio <= SPARSE_RATIO or (None if not ended else False)) if known else None
+        session.judge(workload, near, first, ratio=finite(ratio))
+        fine = f"1e-6 in {SPARSE_SECONDS:g} s"
+        second = None if fast.trouble else fast.to(1e-6) <= SPARSE_SECONDS
+        session.judge(workload, fine, second, seconds=finite(fast.to(1e-6)))
+        said = f"{cell(ratio, '.2g')}x; {judged(near, first)}\n{judged(fine, second)}"
+        _two_rows(table, workload, fast, peer, said)
+    console.print(table)
+
+
+def _two_rows(table: Any, workload: Workload, fast: Run, peer: Run, said: str) -> None:
+    for run in (fast, peer):
+        cells = [
+            run.trouble or (f"{run.reached[gap]:.4f}" if gap in run.reached else f"> {cell(run.seconds, '.3g')}")
+            for gap in GAPS
+        ]
+        tail = [cell(run.gap, ".1e"), cell(run.peak, ".0f"), cell(run.before, ".0f")]
+        table.add_row(workload.name if run is fast else "", run.solver, *cells, said if run is fast else "", *tail)
+    table.add_section()
+
+
+def run_clarabel(session: Session, workloads: Sequence[Workload], console: Console) -> None:
+    """Clarabel, through CVXPY on the primal, beside the fast default; its compilation is not counted."""
+    table = new_table("Against Clarabel, to 1e-6", "workload", "solver", "1e-06", "final gap", "peak MiB", "before")
+    goal = f"{CLARABEL_RATIO:g} times faster than Clarabel to 1e-6"
+    lines = []
+    for workload in workloads:
+        fast, peer = session("clarabel", workload, FAST), session("clarabel", workload, CLARABEL)
+        for run in (fast, peer):
+            time_ = run.trouble or (f"{run.to(1e-6):.4f}" if math.isfinite(run.to(1e-6)) else f"> {run.seconds:.3g}")
+            tail = [cell(run.gap, ".1e"), cell(run.peak, ".0f"), cell(run.before, ".0f")]
+            table.add_row(workload.name if run is fast else "", run.solver, time_, *tail)
+        ended = math.isfinite(peer.seconds)
+        ratio = (peer.seconds if ended else peer.limit) / fast.to(1e-6)
+        reached = None if LEFT_OUT in (fast.trouble, peer.trouble) else ratio >= CLARABEL_RATIO
+        session.judge(workload, goal, reached, ratio=finite(ratio))
+        lines.append(f"{workload.name}: {cell(ratio, '.3g')} times faster; {judged(goal, reached)}")
+    console.print(table)
+    for line in lines:
+        console.print(line)
+
+
+def run_peers(session: Session, workload: Workload, console: Console) -> None:
+    """The solvers that paper 2 compares, each in its own certified gap."""
+    head = ["workload", "solver", *(f"{gap:.0e}" for gap in GAPS), "rounds", "final gap", "peak MiB"]
+    table = new_table("Solvers of paper 2: seconds to a certified gap (times the fast default's)", *head)
+    fast = session("peers", workload, FAST)
+    for run in (fast, *(session("peers", workload, name, PEER_LIMIT) for name in PEERS)):
+        cells = [shown(run, gap, None if run is fast else fast) for gap in GAPS]
+        tail = [str(run.rounds), cell(run.gap, ".1e"), cell(run.peak, ".0f")]
+        table.add_row(workload.name if run is fast else "", run.solver, *cells, *tail)
+    console.print(table)
+
+
+def run_losses(session: Session, workloads: Sequence[Workload], console: Console) -> None:
+    """The fast default on the other losses."""
+    table = new_table("Other losses, fast default", "workload", *(f"{gap:.0e}" for gap in GAPS), "rounds", "peak MiB")
+    for workload in workloads:
+        run = session("losses", workload, FAST)
+        times = [run.trouble or shown(run, gap) for gap in GAPS]
+        table.add_row(workload.name, *times, str(run.rounds), cell(run.peak, ".0f"))
+    console.print(table)
+
+
+def run_growth(session: Session, growth: Mapping[str, Sequence[Workload]], console: Console) -> None:
+    """The fast default where one size grows and the others stay."""
+    table = new_table("Growth of the fast default", "what grows", "to", "1e-03", "1e-06", "peak MiB", "before")
+    for what, workloads in growth.items():
+        runs = [session("growth", workload, FAST) for workload in workloads]
+        sizes = [float(getattr(workload, SIZES[what])) for workload in workloads]
+        for size, run in zip(sizes, runs):
+            tail = [cell(run.peak, ".0f"), cell(run.before, ".0f")]
+            table.add_row(what, f"{size:g}", run.trouble or shown(run, 1e-3), shown(run, 1e-6), *tail)
+        powers = [f"{slope(sizes, [run.to(gap) for run in runs]):.2f}" for gap in (1e-3, 1e-6)]
+        table.add_row("  fitted power", "", *powers, "", "")
+        table.add_section()
+    console.print(table)
+
+
+def a9a_is_here(console: Console) -> bool:
+    from convexstruct.datasets import available
+
+    here = any(presence.source.name == "a9a" and presence.state == "here" for presence in available())
+    if not here:
+        console.print("a9a is not on this machine (CONVEXSTRUCT_DATA): it is left out")
+    return here
+
+
+def main(arguments: Sequence[str] | None = None, launcher: Launcher = START) -> int:
+    chosen = read_arguments(arguments)
+    wanted = chosen.only or SECTIONS
+
+    def limit(solver: str) -> float:
+        return float(chosen.seconds or (QUICK_LIMIT if chosen.quick else LIMITS.get(solver, PEER_LIMIT)))
+
+    session = Session(limit, chosen.budget, launcher)
+    console = new_console()
+    about = machine(console, "cvxpy", "clarabel")
+    real = a9a_is_here(console)
+
+    def fitting(workloads: Sequence[Workload]) -> list[Workload]:
+        """Those whose data are here; small ones with --quick."""
+        kept = [work for work in workloads if real or work.data != "a9a"]
+        if not chosen.quick:
+            return kept
+        small = (replace(work, n=min(work.n, 1000), d=min(work.d, 50)) for work in kept if work.data != "a9a")
+        return list(dict.fromkeys(small))[:1]
+
+    if {"liblinear", "sparse"} & set(wanted) and liblinear_is_here(console):
+        if "liblinear" in wanted:
+            run_liblinear(session, fitting(AGAINST_LIBLINEAR), console)
+        if "sparse" in wanted:
+            run_sparse(session, fitting([replace(SPARSE, C=C) for C in STRENGTHS]), console)
+    if "clarabel" in wanted:
+        run_clarabel(session, fitting(AGAINST_CLARABEL), console)
+    if "peers" in wanted:
+        run_peers(session, fitting([DENSE])[0], console)
+    if "losses" in wanted:
+        run_losses(session, fitting(LOSSES), console)
+    if "growth" in wanted:
+        run_growth(session, {what: fitting(works) for what, works in GROWTH.items()}, console)
+    session.finish(console, about, chosen.json)
+    return 0
+
+
+def read_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    said = "Speed and memory of the regularized_risk solvers, as ratios."
+    return read(new_parser(said, SECTIONS, BUDGET, QUICK_BUDGET), arguments)
+
+
+if __name__ == "__main__":
+    child(Workload, measure)
+    sys.exit(main())
