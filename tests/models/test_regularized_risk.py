@@ -7,6 +7,8 @@ from functools import cache
 import cvxpy as cp
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from convexstruct.certificates import certify
 from convexstruct.models import FORMULATIONS, Formulation, equation, regularized_risk
@@ -129,6 +131,37 @@ def test_11_reads_the_primal_optimum_off_the_adjoints() -> None:
         optimum(built)
         w = problem.primal_of(built.variables["alpha"].value)
         assert close(certify(problem, w).primal, expected)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    kind=st.sampled_from(("binary", "bias", "multiclass", "multilabel", "ordinal", "pieces")),
+    n=st.integers(2, 5),
+    d=st.integers(1, 3),
+    lam=st.floats(1e-2, 10.0),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_primal_and_adjoint_close_the_bracket_whatever_the_data(
+    kind: str, n: int, d: int, lam: float, seed: int
+) -> None:
+    """Features of a few whole numbers: empty rows, equal rows and ties are common."""
+    rng = np.random.default_rng(seed)
+    x = rng.integers(-2, 3, size=(n, d)).astype(np.float64)
+    y = rng.permutation(np.arange(n) % 3)
+    problem = {
+        "binary": lambda: RegularizedRisk.binary(x, np.where(y > 0, 1, -1), lam),
+        "bias": lambda: RegularizedRisk.binary(x, np.where(y > 0, 1, -1), lam, bias=True),
+        "multiclass": lambda: RegularizedRisk.multiclass(x, y, lam, n_classes=3),
+        "multilabel": lambda: RegularizedRisk.multilabel(x, np.eye(3, dtype=int)[y], lam),
+        "ordinal": lambda: RegularizedRisk.ordinal(x, y, lam),
+        "pieces": lambda: RegularizedRisk.pieces(x, rng.normal(size=n), lam, floor=bool(rng.integers(2))),
+    }[kind]()
+    values = []
+    for build in (regularized_risk.primal, regularized_risk.adjoint):
+        solution = build(problem).solve()
+        assert solution.status is Status.OPTIMAL, solution.message
+        values += [solution.primal, solution.lower_bound]
+    assert max(values) - min(values) <= 2 * HIGH.gap * max(1.0, abs(values[0]))
 
 
 # -- mutants -----------------------------------------------------------------------------------------------------------
