@@ -5,8 +5,10 @@ r"""Projection onto the local marginal polytope of a graph (paper 2, appendix E.
                           a_c and a_c' have the same marginal on the variables that they share.
 
 On a forest, and on any junction tree, these are the clique marginals of distributions over all labellings (times z);
-otherwise of more. One problem holds a batch of components: examples that share a graph (`graph`), or chains of unequal
-lengths (`chains`, E.3.1 and what Pragam needs for E.1), each with its scale z.
+otherwise of more. No distribution is excluded by them: the text of E.1 and E.3 has the image "satisfy the conditional
+independence properties encoded by the graphical model", but those that do are no convex set (corrected). One problem
+holds a batch of components: examples that share a graph (`graph`), or chains of unequal lengths (`chains`, E.3.1 and
+what Pragam needs for E.1), each with its scale z.
 
 **Dual.** With multipliers xi of the agreements, x_c = m_c + (what they spread on c) / d_c^2,
 

@@ -263,3 +263,28 @@ def test_multipliers_that_are_no_numbers_prove_nothing() -> None:
     xi = np.full(problem.structure.n_multipliers, np.nan)
     assert problem.dual({"xi": xi}) == -np.inf
     assert problem.dual_residuals({"xi": xi}) == {"xi not finite": np.inf}
+
+
+def test_the_local_polytope_asks_for_no_independence_and_could_not() -> None:
+    """E.1 and E.3 say that the image satisfies the graph's conditional independences. On the chain x - y - z: half of
+    the mass on (0, 0, 0), half on (1, 0, 1) has its edges' marginals in the polytope, though x and z depend on each
+    other given y; and it is the mean of two distributions under which they do not."""
+    labellings = [(0, 0, 0), (1, 0, 1)]
+    joint = np.zeros((2, 2, 2))
+    alone = []
+    for labels in labellings:
+        corner = np.zeros((2, 2, 2))
+        corner[labels] = 1.0
+        alone.append(corner)
+        joint += corner / 2
+    problem = MarginalProjection.chains([3], np.stack((joint.sum(axis=2), joint.sum(axis=0))))
+    assert max(problem.residuals({"a": problem.m}).values()) == 0
+    np.testing.assert_allclose(cs.solve(problem).point["a"], problem.m, atol=ROUNDING)
+
+    def independent(p: Vector) -> bool:
+        """P(x, y, z) P(y) = P(x, y) P(y, z) everywhere."""
+        y = p.sum(axis=(0, 2))[None, :, None]
+        return bool(np.allclose(p * y, p.sum(axis=2)[:, :, None] * p.sum(axis=0)[None]))
+
+    assert all(independent(corner) for corner in alone)
+    assert not independent(joint)
