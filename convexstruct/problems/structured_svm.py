@@ -132,7 +132,7 @@ class StructuredSVM:
     scale: Scale
     weights: Vector
     scaling: Scaling = "margin"
-    oracle: Inference = field(repr=False, kw_only=True)
+    oracle: Inference = field(repr=False, kw_only=True, metadata={"data": ("exact", "relaxed")})
     kernel: GramFeatures | None = field(default=None, repr=False, kw_only=True)
     family: ClassVar[str] = "structured_svm"
 

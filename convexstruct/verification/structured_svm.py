@@ -191,8 +191,8 @@ def enumerated(seed: int) -> Instance:
 
 def cost_matrix(seed: int) -> Instance:
     rng = np.random.default_rng([62, seed])
-    weights = rng.uniform(0.5, 3.0, size=5)
-    return Instance(drawn(rng, (2, 4, 3, 1, 4), 3, 3, loss=COSTS, weights=weights, beta=0.5))
+    weights = rng.uniform(0.3, 3.0, size=8)
+    return Instance(drawn(rng, (2, 4, 3, 1, 4, 3, 2, 3), 3, 1, loss=COSTS, weights=weights, beta=2.0))
 
 
 def slack(seed: int) -> Instance:
@@ -203,8 +203,9 @@ def slack(seed: int) -> Instance:
 
 def slack_costs(seed: int) -> Instance:
     rng = np.random.default_rng([64, seed])
-    weights = rng.uniform(0.5, 3.0, size=4)
-    return Instance(drawn(rng, (3, 4, 2, 3), 3, 3, noise=3.0, loss=COSTS, scaling="slack", weights=weights, C_mean=8.0))
+    weights = rng.uniform(0.3, 3.0, size=7)
+    lengths = (3, 4, 2, 3, 3, 2, 4)
+    return Instance(drawn(rng, lengths, 3, 2, loss=COSTS, scaling="slack", weights=weights, C_mean=2.0))
 
 
 def slack_cycles(seed: int) -> Instance:
@@ -282,17 +283,25 @@ def cycles(seed: int) -> Instance:
     for table, y in zip(costs, at):
         table[np.arange(len(y)), y] = 0.0
     x = np.split(problem.features.node_features, problem.features.node_start[1:-1])
-    return Instance(StructuredSVM.read(x, at, 2, edges=graphs, loss=costs, C=0.5))
+    return Instance(StructuredSVM.read(x, at, 2, edges=graphs, loss=costs, C=0.2))
 
 
-def frustrated(seed: int) -> Instance:
-    """Paths teach that neighbours differ, triangles cannot: half a label each beats every labelling there."""
+def paths_and_triangle(seed: int, inference: str) -> StructuredSVM:
+    """Paths teach that neighbours differ, a triangle cannot: half a label each beats every labelling there."""
     rng = np.random.default_rng([78, seed])
     labels = [(np.arange(3) + j) % 2 for j in range(4)]
     nodes = [np.eye(3, 1) * np.eye(2)[y[0]] for y in labels]
     graphs = [*[nx.path_graph(3)] * 4, nx.cycle_graph(3)]
     shown = [x + rng.normal(scale=0.02, size=(3, 2)) for x in [*nodes, np.zeros((3, 2))]]
-    return Instance(StructuredSVM.read(shown, [*labels, [0, 0, 1]], 2, edges=graphs, inference="relaxed", C=1.0))
+    return StructuredSVM.read(shown, [*labels, [0, 0, 1]], 2, edges=graphs, inference=inference, C=1.0)
+
+
+def triangle(seed: int) -> Instance:
+    return Instance(paths_and_triangle(seed, "exact"))
+
+
+def frustrated(seed: int) -> Instance:
+    return Instance(paths_and_triangle(seed, "relaxed"))
 
 
 def words(seed: int) -> Instance:
@@ -405,6 +414,7 @@ CASES: tuple[Case, ...] = (
         trees, "marginals", quick=False,
     ),
     Case("m3n-cycles", M3N, "(5) over cliques", "junction trees; costs node by node", cycles, "marginals", quick=False),
+    Case("m3n-triangle", M3N, "(5) over cliques", "the local polytope is too large here", triangle, "marginals"),
     Case(
         "m3n-planted-relaxed", M3N, "(5) on cycles", "the optimum is known; a grid over the local polytope",
         planted_relaxed, "local_relaxation", quick=False,

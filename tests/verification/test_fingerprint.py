@@ -7,10 +7,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from convexstruct.problems import GenerativeMargin
+from convexstruct.features.inference import chain_inference, tree_inference
+from convexstruct.problems import GenerativeMargin, StructuredSVM
+from convexstruct.problems.structured_svm import choose_oracle
 from convexstruct.verification import cases_for
 from convexstruct.verification.fingerprint import fingerprint
 from convexstruct.verification.generative_margin import weights
+from convexstruct.verification.structured_svm import words
 
 
 def test_the_same_data_have_the_same_fingerprint() -> None:
@@ -68,3 +71,13 @@ def test_a_graph_counts_by_nodes_edges_and_attributes() -> None:
 def test_what_is_no_data_is_refused() -> None:
     with pytest.raises(TypeError, match="function"):
         fingerprint({"f": test_what_is_no_data_is_refused})
+
+
+def test_how_an_oracle_is_built_is_no_data_but_what_it_maximises_over_is() -> None:
+    problem = words(0).problem
+    assert isinstance(problem, StructuredSVM)
+    by_chains, by_trees = (
+        fingerprint(replace(problem, oracle=make(problem.features))) for make in (chain_inference, tree_inference)
+    )
+    assert by_chains == by_trees
+    assert fingerprint(replace(problem, oracle=choose_oracle(problem.features, "relaxed"))) != by_chains
