@@ -103,7 +103,7 @@ def multiclass(y: ArrayLike, n: int, cost: ArrayLike | None, n_classes: int | No
         classes = np.arange(n_classes)
         if not np.isin(values, classes).all():
             odd = values[~np.isin(values, classes)][0]
-            raise ValueError(f"y holds {odd!r}, wanted classes 0 .. {n_classes - 1}, for n_classes is {n_classes}")
+            raise ValueError(f"y holds {odd}, wanted classes 0 .. {n_classes - 1}, for n_classes is {n_classes}")
         codes = values.astype(np.intp)
     k = len(classes)
     if k < 2:
@@ -126,7 +126,7 @@ def multilabel(Y: Any, n: int) -> PiecewiseLoss:
     if values.ndim != 2 or values.shape[0] != n or values.shape[1] < 2:
         raise ValueError(f"Y has shape {values.shape}, wanted ({n}, labels) with at least two labels")
     if not np.isin(values, (0, 1)).all():
-        raise ValueError(f"Y holds {values[~np.isin(values, (0, 1))][0]!r}, wanted 0 and 1")
+        raise ValueError(f"Y holds {values[~np.isin(values, (0, 1))][0]}, wanted 0 and 1")
     has = values.astype(bool)
     example, wrong, right = np.nonzero(~has[:, :, None] & has[:, None, :])
     if len(example) == 0:
