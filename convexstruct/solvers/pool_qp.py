@@ -33,8 +33,11 @@ SHORT = 3
 NEGLIGIBLE = 1e-8
 #: Steps without progress after which rounding has the last word.
 PATIENCE = 6
-#: Share of the way to the boundary that a step goes at most.
+#: Share of the way to the boundary that a step goes at most; where steps are not long, so much nearer the centre.
 INSIDE = 0.995
+CENTRAL = 0.9
+#: A step of this size is long.
+LONG = 0.9
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,11 +171,18 @@ class _Newton:
         )
         ratio = ahead / (len(at.s) + len(at.z)) / self.complement
         centre = self.complement * float(np.clip(ratio, 0.0, 1.0)) ** 3
-        second = self.direction(
-            at.alpha * at.s + first.alpha * first.s - centre,
-            at.z * self.inside + first.z * first.w[self.bounded] - centre,
-        )
-        return second, INSIDE * self.reach(second)
+        best, reach = first, 0.0
+        for share in (1.0, size**2):  # of the second-order term: whole steps, or what a step of this size is off by
+            second = self.direction(
+                at.alpha * at.s + share * first.alpha * first.s - centre,
+                at.z * self.inside + share * first.z * first.w[self.bounded] - centre,
+            )
+            far = self.reach(second)
+            if far > reach:
+                best, reach = second, far
+            if reach > LONG:
+                break
+        return best, (INSIDE if reach > LONG else CENTRAL) * reach
 
 
 def solve_pools(
@@ -197,14 +207,17 @@ def solve_pools(
     for begin in (_near, _inside):
         at = begin(columns, ceiling, lam, best.w, start, bounded)
         since = short = taken = 0
-        while taken < STEPS and since <= PATIENCE and short < SHORT:
+        least = np.inf
+        while taken < STEPS and since <= PATIENCE and (short < SHORT or begin is _inside):
             psi = np.asarray(a.T @ at.alpha)
             psi[bounded] = np.maximum(psi[bounded], 0.0)
             primal = 0.5 * lam * float(at.w @ at.w) + float(ceiling @ np.maximum.reduceat(b - a @ at.w, start))
             bound = float(b @ at.alpha) - 0.5 / lam * float(psi @ psi)
             if not (np.isfinite(primal) and np.isfinite(bound)):
                 break
-            since = 0 if primal < best.primal or bound > best.bound else since + 1
+            complement = float(at.alpha @ at.s) + float(at.z @ at.w[bounded])
+            since = 0 if primal < best.primal or bound > best.bound or complement < least else since + 1
+            least = min(least, complement)
             if primal < best.primal:
                 best = replace(best, w=at.w, primal=primal)
             if bound > best.bound:
