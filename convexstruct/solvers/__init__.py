@@ -13,13 +13,16 @@ from convexstruct.problems import (
     StructuredSVM,
 )
 from convexstruct.solvers.block_ascent import BlockAscent
+from convexstruct.solvers.block_frank_wolfe import BlockFrankWolfe
 from convexstruct.solvers.bmrm import LsBMRM, QpBMRM
 from convexstruct.solvers.breakpoint_search import BreakpointSearch
 from convexstruct.solvers.bundle import ProximalBundle
 from convexstruct.solvers.driver import Iterate, Solver, solve
+from convexstruct.solvers.dual_coordinate_ascent import DualCoordinateAscent
 from convexstruct.solvers.dual_coordinate_descent import DualCoordinateDescent
 from convexstruct.solvers.entropic_proximal import EntropicProximal
 from convexstruct.solvers.excessive_gap import ExcessiveGap
+from convexstruct.solvers.exponentiated_gradient import ExponentiatedGradient
 from convexstruct.solvers.function_space_lbfgs import FunctionSpaceLBFGS
 from convexstruct.solvers.functional_gradient import FunctionalGradient
 from convexstruct.solvers.marginal_ascent import MarginalAscent
@@ -31,17 +34,21 @@ from convexstruct.solvers.pragam import Pragam, PragamB
 from convexstruct.solvers.proximal_rsd import ProximalRSD
 from convexstruct.solvers.relaxed_margin import RelaxedMargin
 from convexstruct.solvers.semismooth_newton import SemismoothNewton
+from convexstruct.solvers.subgradient import Subgradient
 from convexstruct.solvers.tempered_pools import TemperedPools
 from convexstruct.solvers.working_sets import CoordinateWorkingSets, OnlineWorkingSets
 from convexstruct.tolerances import Profile
 
 __all__ = [
     "BlockAscent",
+    "BlockFrankWolfe",
     "BreakpointSearch",
     "CoordinateWorkingSets",
+    "DualCoordinateAscent",
     "DualCoordinateDescent",
     "EntropicProximal",
     "ExcessiveGap",
+    "ExponentiatedGradient",
     "FunctionSpaceLBFGS",
     "FunctionalGradient",
     "Iterate",
@@ -61,6 +68,7 @@ __all__ = [
     "RelaxedMargin",
     "SemismoothNewton",
     "Solver",
+    "Subgradient",
     "TemperedPools",
     "choose",
     "solve",

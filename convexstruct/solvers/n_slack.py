@@ -63,7 +63,7 @@ class NSlack:
     inner : the restricted problem is solved to this share of the gap that is left; 0: exactly.
     """
 
-    eps: float = HIGH.gap
+    eps: float = 1e-2 * HIGH.gap
     block: int | None = None
     inner: float = 0.1
 

@@ -67,7 +67,7 @@ class OneSlack:
     forget : rounds after which a cut that was not in use is dropped.
     """
 
-    eps: float = HIGH.gap
+    eps: float = 1e-2 * HIGH.gap
     cache: int = 5
     forget: int = 50
 
