@@ -50,8 +50,9 @@ from convexstruct.solvers.quasi_newton import Pairs
 
 Vector = NDArray[np.float64]
 
-#: Dimension beyond which no dense metric is formed.
+#: Dimension beyond which no dense metric is formed, and beyond which none is estimated from some of the examples.
 DENSE = 2000
+WHOLE = 1000
 #: Relative cost of smoothing above which a stage is rough, and the multiple of the promised decrease by which it ends.
 ROUGH = 1e-2
 EARLY = 100.0
@@ -203,6 +204,8 @@ class _Run:
         examples = int(share * problem.n_examples)
         if examples >= problem.n_examples:
             return whole, 1.0, each
+        if d > WHOLE:
+            return None
         few = part(problem.features, 0, max(examples, 1))
         portion = float(few.weights.sum() / problem.features.weights.sum())
         return CountCovariance(few), portion, each * few.n_examples / problem.n_examples
