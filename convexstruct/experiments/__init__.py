@@ -7,6 +7,7 @@ from convexstruct.experiments import (
     cutting_planes,
     gp_sequence,
     hadamard,
+    ocr,
     online_variant,
     projection,
     protein_hmm,
@@ -24,7 +25,7 @@ _MODULES = {
     "regularized_risk": (hadamard, svm_solvers),
     "gaussian_process": (gp_sequence,),
     "projection": (projection,),
-    "structured_svm": (surrogates, cutting_planes),
+    "structured_svm": (surrogates, cutting_planes, ocr),
 }
 
 EXPERIMENTS: dict[str, Experiment] = {

@@ -106,6 +106,7 @@ SYSTEMS: tuple[System, ...] = (
         equations="(5), (8)",
         formulation=("marginals", "matrix_form", "local_relaxation"),
         solvers=_SVM_SOLVERS,
+        experiments=("ocr",),
     ),
     System(
         name="hidden Markov support vector machine",
