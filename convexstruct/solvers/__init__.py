@@ -27,9 +27,11 @@ from convexstruct.solvers.function_space_lbfgs import FunctionSpaceLBFGS
 from convexstruct.solvers.functional_gradient import FunctionalGradient
 from convexstruct.solvers.marginal_ascent import MarginalAscent
 from convexstruct.solvers.maximum_likelihood import MaximumLikelihood
+from convexstruct.solvers.mira import Mira
 from convexstruct.solvers.n_slack import NSlack
 from convexstruct.solvers.one_slack import OneSlack
 from convexstruct.solvers.pegasos import Pegasos1, PegasosN
+from convexstruct.solvers.perceptron import Perceptron
 from convexstruct.solvers.pragam import Pragam, PragamB
 from convexstruct.solvers.proximal_rsd import ProximalRSD
 from convexstruct.solvers.relaxed_margin import RelaxedMargin
@@ -55,11 +57,13 @@ __all__ = [
     "LsBMRM",
     "MarginalAscent",
     "MaximumLikelihood",
+    "Mira",
     "NSlack",
     "OneSlack",
     "OnlineWorkingSets",
     "Pegasos1",
     "PegasosN",
+    "Perceptron",
     "Pragam",
     "PragamB",
     "ProximalBundle",
