@@ -1,0 +1,111 @@
+"""The fast default of structural SVMs against every labelling written out, of every kind of problem; and at scale."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from convexstruct.datasets import random_chains, random_trees
+from convexstruct.models.structured_svm import n_slack
+from convexstruct.problems import StructuredSVM
+from convexstruct.solution import Status
+from convexstruct.solvers import Iterate, TemperedPools, choose, solve
+from convexstruct.tolerances import HIGH, LOW, MID, ROUNDING
+from tests.reference import optimum
+
+
+def random_problem(seed: int) -> StructuredSVM:
+    """Chains, graphs of any kind, edge features, associative networks, no edges; all losses, scalings and scales."""
+    rng = np.random.default_rng(seed)
+    n, s, f = (int(rng.integers(1, high)) for high in (5, 4, 4))
+    sizes = rng.integers(1, 5, n)
+    more: dict[str, Any] = {"weights": rng.random(n) + 0.1}
+    kind = seed % 4
+    if kind in (1, 2):
+        pairs = [[(u, v) for u in range(m) for v in range(u + 1, m) if rng.random() < 0.7] for m in sizes]
+        more["edges"] = [np.array(each, dtype=np.intp).reshape(-1, 2) for each in pairs]
+    if kind == 2:
+        more["edge_features"] = [rng.random((len(each), 2)) for each in more["edges"]]
+        more["associative"] = bool(seed % 8 == 2)
+    if kind == 3:
+        more["edges"] = "none"
+    costs = rng.integers(0, 4, (s, s)).astype(float)
+    np.fill_diagonal(costs, 0.0)
+    more["loss"] = ("hamming", "zero_one", costs)[int(rng.integers(3))]
+    more["scaling"] = ("margin", "slack")[int(rng.integers(2))]
+    more[("C", "lam", "beta", "C_mean")[int(rng.integers(4))]] = float(10 ** rng.uniform(-2, 2))
+    return StructuredSVM.read(
+        [rng.normal(size=(m, f)) for m in sizes], [rng.integers(0, s, m) for m in sizes], s, **more
+    )
+
+
+@pytest.mark.parametrize("seed", range(32))
+def test_it_reaches_the_optimum_of_every_kind_of_problem(seed: int) -> None:
+    problem = random_problem(seed)
+    solution = solve(problem)
+    value = optimum(n_slack(problem)).value
+    slack = HIGH.gap * max(1.0, abs(value))
+    assert solution.status.solved
+    assert solution.lower_bound - slack <= value <= solution.primal + slack
+    assert solution.lower_bound <= solution.primal + ROUNDING
+
+
+@pytest.mark.parametrize("seed", [3, 10])
+def test_every_bound_on_the_way_is_one(seed: int) -> None:
+    problem = random_problem(seed)
+    value = optimum(n_slack(problem)).value
+    slack = HIGH.gap * max(1.0, abs(value))
+
+    def inside(iterate: Iterate, _: object) -> None:
+        assert iterate.lower_bound <= value + slack
+        assert iterate.primal >= value - slack
+        assert iterate.dual_point is not None
+        assert not callable(iterate.dual_point)
+        assert problem.dual(iterate.dual_point) == pytest.approx(iterate.lower_bound, abs=1e3 * ROUNDING, rel=LOW.gap)
+
+    solve(problem, callback=inside)
+
+
+@pytest.mark.parametrize("scale", [{"beta": 1e3}, {"beta": 1.0}, {"C_mean": 1e3}])
+def test_chains_are_certified_at_every_scale(scale: dict[str, float]) -> None:
+    data = random_chains(40, (1, 8), 5, 10, seed=1)
+    problem = StructuredSVM.read(data.node_features, data.labels_each, 5, **scale)  # type: ignore[arg-type]
+    solution = solve(problem)
+    assert solution.status.solved
+    assert solution.certificate.gap <= HIGH.gap * (1 + LOW.gap)
+
+
+def test_trees_with_sparse_features_are_certified() -> None:
+    data = random_trees(20, 8, 4, 50, active=5, seed=2)
+    solution = solve(StructuredSVM.read(data.node_features, data.labels_each, 4, edges=data.edges_each, C=0.1))
+    assert solution.status.solved
+
+
+def test_more_parameters_than_columns_goes_by_the_columns() -> None:
+    rng = np.random.default_rng(0)
+    features, labels = [rng.normal(size=(3, 200)) for _ in range(6)], [rng.integers(0, 3, 3) for _ in range(6)]
+    problem = StructuredSVM.read(features, labels, 3, C=1.0)
+    solution = solve(problem)
+    assert solution.status.solved
+    assert solution.primal == pytest.approx(solve(problem, TemperedPools(switch=0.5, samples=0)).primal, rel=HIGH.gap)
+
+
+def test_without_a_wrong_label_zero_is_the_optimum() -> None:
+    problem = StructuredSVM.read([np.ones((2, 1))], [[0, 0]], 1, C=1.0)
+    solution = solve(problem)
+    assert solution.status is Status.OPTIMAL
+    assert solution.primal == 0.0
+
+
+def test_it_goes_on_from_a_solution() -> None:
+    problem = random_problem(5)
+    rough = solve(problem, tol=LOW)
+    fine = solve(problem, tol=HIGH, start=rough)
+    assert fine.status.solved
+    assert fine.trace.primal[0] <= rough.primal * (1 + ROUNDING)
+
+
+def test_it_is_chosen() -> None:
+    assert isinstance(choose(random_problem(0), MID)[0], TemperedPools)
