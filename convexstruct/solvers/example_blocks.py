@@ -12,8 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from convexstruct.features.inference import exact_inference
-from convexstruct.problems.structured_svm import Evaluation, StructuredSVM
+from convexstruct.features.loopy import LoopyInference
+from convexstruct.problems.structured_svm import Evaluation, StructuredSVM, choose_oracle
 from convexstruct.solution import Solution
 
 Vector = NDArray[np.float64]
@@ -86,9 +86,10 @@ def _block(problem: StructuredSVM, examples: Index) -> ExampleBlock:
     features = problem.features.some(examples)
     start = problem.features.node_start
     nodes = np.concatenate([np.arange(start[i], start[i + 1]) for i in examples]).astype(np.intp)
+    name = problem.oracle.name if isinstance(problem.oracle, LoopyInference) else "exact"
     part = StructuredSVM(
         features, problem.loss.some(features, nodes), problem.scale, problem.weights[examples], problem.scaling,
-        oracle=exact_inference(features),
+        oracle=choose_oracle(features, name),
     )  # fmt: skip
     return ExampleBlock(problem, part, examples, nodes)
 

@@ -106,8 +106,8 @@ def refuse_what_has_no_sums(problem: StructuredSVM) -> None:
     if problem.scaling != "margin" or problem.loss.zero_one:
         kind = "zero-one loss" if problem.loss.zero_one else "slack scaling"
         raise ValueError(f"problem has {kind}, wanted margin scaling with node losses: use NSlack or BlockFrankWolfe")
-    if not problem.oracle.exact:
-        raise ValueError("problem has approximate inference, wanted exact sums over labellings: use BlockFrankWolfe")
+    if not problem.oracle.summable:
+        raise ValueError("problem has inference without sums over labellings, wanted 'exact': use BlockFrankWolfe")
 
 
 def as_gibbs(problem: StructuredSVM, held: list[tuple[NDArray[np.intp], Vector, float]]) -> Point:

@@ -37,8 +37,6 @@ class LabellingPools:
         self.b = np.zeros(0)
         self.owner = np.zeros(0, dtype=np.intp)
         self._age = np.zeros(0, dtype=np.int64)
-        self._gram: Vector | None = None
-        self._product: Vector | None = None
         self.add(features.truth)
 
     @property
@@ -64,7 +62,6 @@ class LabellingPools:
         b = problem.loss.of(labels)[examples]
         if problem.scaling == "slack":
             a = sp.csr_array(a.multiply(b[:, None]))
-        self._gram = None
         self.a = sp.csr_array(sp.vstack((self.a, a)))
         self.b = np.concatenate((self.b, b))
         self.owner = np.concatenate((self.owner, examples))

@@ -109,7 +109,8 @@ def finish(problem: StructuredSVM, pools: LabellingPools, w: Vector, best: float
         best = min(best, found.value)
         pools.forget(solved.alpha)
         added = pools.add(found.labels, found.violation > 0)
-        exhausted = added == 0 and solved.primal - solved.bound <= HIGH.gap * 1e-3 * max(1.0, abs(best))
+        inner, end = solved.primal - solved.bound, HIGH.gap * 1e-3 * max(1.0, abs(best))
+        exhausted = added == 0 and (inner <= end or inner > tolerance)  # solved, or as well as rounding allows
         yield Iterate({"w": w}, witness, found.value, solved.bound, calls, done=exhausted)
         if exhausted:
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from convexstruct.datasets import random_chains, random_trees
 from convexstruct.models.structured_svm import n_slack
 from convexstruct.problems import StructuredSVM
 from convexstruct.solution import Status
-from convexstruct.solvers import Iterate, TemperedPools, choose, solve
+from convexstruct.solvers import Iterate, TemperedPools, choose, pool_qp, solve, tempered_pools
 from convexstruct.tolerances import HIGH, LOW, MID, ROUNDING
 from tests.reference import optimum
 
@@ -109,3 +110,17 @@ def test_it_goes_on_from_a_solution() -> None:
 
 def test_it_is_chosen() -> None:
     assert isinstance(choose(random_problem(0), MID)[0], TemperedPools)
+
+
+def test_a_restricted_problem_that_ends_at_rounding_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the QP cannot be solved as well as asked, and nothing is left to add, asking again would never end."""
+    problem = random_problem(10)
+    solved = pool_qp.solve_pools
+
+    def short_of_it(*given: Any) -> pool_qp.PoolSolution:
+        found = solved(*given)
+        return dataclasses.replace(found, bound=found.bound - 1e-2 * abs(found.primal))
+
+    monkeypatch.setattr(tempered_pools, "solve_pools", short_of_it)
+    solution = solve(problem, max_iterations=500)
+    assert solution.status is Status.STALLED
