@@ -146,6 +146,31 @@ def test_any_dual_witness_bounds_any_point_from_below(problem: RegularizedRisk) 
         assert certificate.lower_bound <= min(least, certificate.primal) + ROUNDING
 
 
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_the_dual_value_is_the_formula_and_its_gap_that_of_fenchel(problem: RegularizedRisk) -> None:
+    """J(w) - D(alpha) = lam/2 |w - w(alpha)|^2 + max over Q of <A w + c, . - alpha>: no term of either can be off."""
+    rng = np.random.default_rng(6)
+    matrix: Any = problem.matrix()
+    dense = matrix.toarray() if sp.issparse(matrix) else matrix
+    alpha = problem.feasible(rng.random(problem.n_pieces) * problem.shares[problem.group])
+    value = problem.loss.offset @ alpha - np.sum((dense.T @ alpha) ** 2) / (2 * LAM)
+    assert problem.dual_value(alpha) == pytest.approx(value, rel=ROUNDING)
+    assert problem.dual({"alpha": alpha}) == pytest.approx(value, rel=ROUNDING)
+    w = rng.normal(size=problem.shape)
+    values = dense @ w.ravel() + problem.loss.offset
+    slack = values @ (problem.best_alpha(values) - alpha)
+    far = LAM / 2 * np.sum((w - problem.primal_of(alpha)) ** 2)
+    assert problem.value(w) - value == pytest.approx(far + slack, rel=ROUNDING)
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_what_lies_in_q_stays_as_it_is(problem: RegularizedRisk) -> None:
+    rng = np.random.default_rng(7)
+    inside = problem.feasible(rng.random(problem.n_pieces))
+    some = 0.4 * inside if problem.loss.floor else inside
+    np.testing.assert_allclose(problem.feasible(some), some, rtol=1e-14)
+
+
 def test_a_witness_that_is_not_finite_is_refused() -> None:
     problem = makers()["binary"]
     for value in (np.nan, np.inf):

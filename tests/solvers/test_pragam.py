@@ -13,6 +13,7 @@ from convexstruct.problems import RegularizedRisk
 from convexstruct.solution import Status
 from convexstruct.solvers import Pragam, PragamB, SemismoothNewton, solve
 from convexstruct.solvers.pragam import SMALL, largest_distance, lipschitz_constant
+from convexstruct.solvers.risk_projection import onto_q
 from convexstruct.tolerances import HIGH, LOW, ROUNDING, SINGLE
 from tests.models.risks import INSTANCES, KNOWN
 
@@ -45,6 +46,32 @@ def test_the_gap_is_within_26_at_every_iterate(name: str, lipschitz: float | str
         shown = certify(problem, iterate.point, iterate.dual_point)
         assert shown.primal == pytest.approx(iterate.primal, rel=ROUNDING, abs=ROUNDING)
         assert shown.lower_bound == pytest.approx(iterate.lower_bound, rel=ROUNDING, abs=ROUNDING)
+
+
+@pytest.mark.parametrize("name", ["binary", "binary, bias, weighted", "multiclass, cost", "pieces"])
+def test_the_iterates_are_those_of_algorithm_1_written_out(name: str) -> None:
+    problem = INSTANCES[name]()
+    matrix = problem.matrix()
+    A = matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
+    c, lam, L = problem.loss.offset, problem.lam, lipschitz_constant(problem)
+    centre = problem.feasible(np.zeros(problem.n_pieces))
+
+    def w_of(alpha: Vector) -> Vector:
+        return -A.T @ alpha / lam
+
+    def step(alpha: Vector) -> Vector:  # V
+        return onto_q(problem, alpha + (c + A @ w_of(alpha)) / L)
+
+    alpha, w, mu = step(centre), w_of(centre), L
+    for k, iterate in enumerate(islice(pragam(problem, None).iterate(problem), 12), start=1):
+        assert iterate.dual_point is not None
+        assert not callable(iterate.dual_point)
+        np.testing.assert_allclose(iterate.dual_point["alpha"], alpha, atol=ROUNDING)
+        np.testing.assert_allclose(iterate.point["w"].ravel(), w, atol=ROUNDING * (1 + np.abs(w).max()))
+        tau = 2 / (k + 3)
+        middle = (1 - tau) * alpha + tau * onto_q(problem, centre + (c + A @ w) / mu)
+        w = (1 - tau) * w + tau * w_of(middle)
+        alpha, mu = step(middle), (1 - tau) * mu
 
 
 def test_an_l_that_is_too_small_breaks_26() -> None:

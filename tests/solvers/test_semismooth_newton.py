@@ -3,6 +3,8 @@ finite differences; its three ways to a direction against each other."""
 
 from __future__ import annotations
 
+from itertools import islice, pairwise
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -183,6 +185,34 @@ def test_a_search_ends_near_the_zero_of_a_rising_slope_and_lower_than_it_began(z
     gained = 0.5 * zero if t > zero else t - 0.5 * t * t / zero
     assert 0.5 * max(t - zero, 0.0) ** 2 / zero * beyond < gained
     assert search(slope, 0.0) == 0.0
+
+
+@pytest.mark.parametrize("kind", ["multiclass", "pieces", "binary"])
+def test_only_groups_that_lead_by_the_margin_are_held(kind: str) -> None:
+    problem = random_problem(kind, 40, 4, 0.05, 1.0, 5)
+    whole = SmoothedRisk.whole(problem)
+    v = whole.forward(np.random.default_rng(1).normal(size=problem.dimension)) + whole.offset
+    a = problem.best_alpha(v) / whole.share
+    for margin in (0.1, 1.0, 3.0):
+        settled = whole.settled(v, a, margin)
+        for g, (i, j) in enumerate(pairwise(problem.loss.start)):
+            levels = np.sort(np.append(v[i:j], 0.0) if problem.loss.floor else v[i:j])
+            lead = levels[-1] - levels[-2] if len(levels) > 1 else np.inf
+            assert settled[g] == (lead > margin)
+    inside = whole.settled(v, 0.5 * a + 0.25 / np.diff(problem.loss.start)[problem.group], 0.1)
+    assert not inside.any()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_witness_is_still_what_it_was_when_the_run_has_ended(kind: str) -> None:
+    problem = random_problem(kind, 300, 4, 1e-3, 1.0, 6)
+    kept = list(islice(SemismoothNewton().iterate(problem), 25))
+    for iterate in kept:
+        assert callable(iterate.dual_point)
+        if np.isfinite(iterate.lower_bound):
+            shown = problem.dual(iterate.dual_point())
+            assert shown == pytest.approx(iterate.lower_bound, rel=ROUNDING, abs=ROUNDING)
+        assert problem.primal(iterate.point) == pytest.approx(iterate.primal, rel=ROUNDING)
 
 
 def test_a_start_is_taken_up_where_it_ended() -> None:
