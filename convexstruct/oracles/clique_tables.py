@@ -33,7 +33,7 @@ Port = tuple[int, tuple[int, ...]]
 Places = tuple[tuple[int, Index], ...]
 
 #: Numbers in the tables of one block of components, so that they stay in cache.
-BLOCK = 1 << 16
+BLOCK = 1 << 17
 
 
 class Side(NamedTuple):

@@ -28,6 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from convexstruct.oracles.clique_tables import CliqueTables, Tables
 from convexstruct.oracles.feasible_tables import feasible_tables
+from convexstruct.oracles.table_columns import Columns
 
 Vector = NDArray[np.float64]
 
@@ -40,7 +41,7 @@ PATIENCE = 50
 #: What the sum of a table is brought to its scale within, relative.
 SUMS = 1e-13
 #: The same while the tables still disagree, relative to their disagreement.
-LOOSE = 1e-2
+LOOSE = 0.1
 EPS = float(np.finfo(float).eps)
 
 
@@ -48,14 +49,24 @@ EPS = float(np.finfo(float).eps)
 class Ascent:
     """One round of `ascend`.
 
-    tables : a(xi), each on its simplex, in agreement up to ``disagreement`` (n_components,), the largest of each.
-    multipliers : xi, one array an agreement. value : D, a lower bound of each component's optimum, (n_components,).
+    columns, cells : a(xi), each on its simplex, and xi, as `Columns` has them; ``tables`` and ``multipliers`` are the
+    same as `CliqueTables` has them. value : D, a lower bound of each component's optimum. disagreement : the largest
+    of each component. Both (n_components,).
     """
 
-    tables: Tables
-    multipliers: Tables
+    layout: Columns
+    columns: Tables
+    cells: Tables
     value: Vector
     disagreement: Vector
+
+    @property
+    def tables(self) -> Tables:
+        return self.layout.rows(self.columns)
+
+    @property
+    def multipliers(self) -> Tables:
+        return self.layout.multipliers(self.cells)
 
 
 class Weights(NamedTuple):
@@ -75,24 +86,30 @@ def read_weights(structure: CliqueTables, d: Sequence[ArrayLike], scale: ArrayLi
 
 
 def evaluate(
-    structure: CliqueTables,
+    layout: Columns,
     tables: Tables,
     weights: Weights,
-    multipliers: Tables,
+    cells: Tables,
     thresholds: list[Vector],
     slack: Vector | float = 0.0,
 ) -> tuple[Tables, Vector]:
-    """(a, D) at xi. ``thresholds`` holds where to begin with lambda and is overwritten; lambda maximises D, or the
-    tables may miss their sums by ``slack``, (n_components,). D is a lower bound whatever lambda is."""
+    """(a, D - sum_c d_c^2 |m_c|^2 / 2) at xi, all in columns.
+
+    ``thresholds`` holds where to begin with lambda and is overwritten; lambda maximises D, or the tables may miss their
+    sums by ``slack``, (n_components,). D is a lower bound whatever lambda is.
+    """
+    structure = layout.structure
     found, value = [], np.zeros(structure.n_components)
     each_slack = np.broadcast_to(np.asarray(slack, dtype=np.float64), (structure.n_components,))
-    for g, (m, shifts) in enumerate(zip(tables, structure.spread(multipliers))):
+    for g, (m, shifts) in enumerate(zip(tables, layout.spread(cells))):
         component, square, scale = structure.component[g], weights.square[g], weights.scale[g]
         x = m
         for shift in shifts:
-            x = np.add(x, shift / _column(square, shift), out=None if x is m else x)
-        lam, a = simplex_thresholds(_rows(x), scale, thresholds[g], each_slack[component])
-        each = 0.5 * (_squares(_rows(m)) - _squares(a)) - lam * scale
+            x = np.add(x, shift / square, out=None if x is m else x)
+        lam, a = simplex_thresholds(
+            x.reshape(prod(m.shape[:-1]), m.shape[-1]), scale, thresholds[g], each_slack[component]
+        )
+        each = -0.5 * _squares(a) - lam * scale
         value += np.bincount(component, square * each, structure.n_components)
         thresholds[g] = lam
         found.append(a.reshape(m.shape))
@@ -101,7 +118,19 @@ def evaluate(
 
 def dual_value(structure: CliqueTables, tables: Tables, weights: Weights, multipliers: Tables) -> Vector:
     """D at xi, maximised over lambda: a lower bound of each component's optimum, whatever xi; (n_components,)."""
-    return evaluate(structure, tables, weights, multipliers, unknown(structure))[1]
+    layout = Columns(structure)
+    m = layout.tables(tables)
+    return _base(structure, m, weights) + evaluate(layout, m, weights, layout.cells(multipliers), unknown(structure))[1]
+
+
+def _base(structure: CliqueTables, tables: Tables, weights: Weights) -> Vector:
+    """sum_c d_c^2 |m_c|^2 / 2 of each component."""
+    total = np.zeros(structure.n_components)
+    for m, square, component in zip(tables, weights.square, structure.component):
+        total += np.bincount(
+            component, 0.5 * square * _squares(m.reshape(prod(m.shape[:-1]), len(component))), structure.n_components
+        )
+    return total
 
 
 def unknown(structure: CliqueTables) -> list[Vector]:
@@ -112,22 +141,26 @@ def unknown(structure: CliqueTables) -> list[Vector]:
 def ascend(structure: CliqueTables, tables: Tables, weights: Weights, start: Tables | None = None) -> Iterator[Ascent]:
     """Accelerated ascent of D, an iterate a round; it goes on as long as it is asked."""
     n, components = structure.n_components, [each.component for each in structure.agreements]
-    xi = [np.zeros((len(c), *each.cards)) for c, each in zip(components, structure.agreements)]
+    layout = Columns(structure)
+    m = layout.tables(tables)
+    base = _base(structure, m, weights)
+    xi = [np.zeros((prod(each.cards), len(each.component))) for each in structure.agreements]
     if start is not None:
-        xi = [np.array(each, dtype=np.float64) for each in start]
-    stiff = [_column(each, x) for each, x in zip(structure.stiffness(weights.square), xi)]
+        xi = layout.cells(start)
+    stiff = structure.stiffness(weights.square)
     thresholds = unknown(structure)
     ahead, curvature, momentum = [x.copy() for x in xi], np.ones(n), np.ones(n)
     before: tuple[Tables, Tables] | None = None
     off = np.zeros(n)
     best, waited, cautious = np.full(n, -np.inf), np.zeros(n), np.zeros(n, dtype=bool)
     while True:
-        a, value = evaluate(structure, tables, weights, ahead, thresholds, LOOSE * off)
-        apart = structure.disagreement(a)
+        a, value = evaluate(layout, m, weights, ahead, thresholds, LOOSE * off)
+        value += base
+        apart = layout.disagreement(a)
         off = np.zeros(n)
         for component, each in zip(components, apart):
-            np.maximum.at(off, component, np.abs(each).max(axis=tuple(range(1, each.ndim)), initial=0.0))
-        yield Ascent(a, ahead, value, off)
+            np.maximum.at(off, component, np.abs(each).max(axis=0, initial=0.0))
+        yield Ascent(layout, a, ahead, value, off)
         waited = np.where(value > best, 0, waited + 1)
         best = np.maximum(best, value)
         cautious |= waited > PATIENCE
@@ -140,14 +173,13 @@ def ascend(structure: CliqueTables, tables: Tables, weights: Weights, start: Tab
             curvature = np.clip(np.maximum(met, curvature / FORGET), LEAST_CURVATURE, 1.0)
             curvature[cautious] = 1.0
         before = ahead, apart
-        step = [_column((1.0 / curvature)[c], g) * g / k for c, g, k in zip(components, apart, stiff)]
-        new = [x - s for x, s in zip(ahead, step)]
+        new = [x - g / (curvature[c] * k) for c, x, g, k in zip(components, ahead, apart, stiff)]
         gone = [x - old for x, old in zip(new, xi)]
         against = _inner(components, apart, gone, n) > 0
         momentum[against] = 1.0
         longer = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))
         push = np.where(against, 0.0, (momentum - 1.0) / longer)
-        ahead = [x + _column(push[c], x) * g for c, x, g in zip(components, new, gone)]
+        ahead = [x + push[c] * g for c, x, g in zip(components, new, gone)]
         xi, momentum = new, longer
 
 
@@ -245,48 +277,41 @@ def project_chains(
 
 
 def simplex_thresholds(x: Vector, z: Vector, start: Vector, slack: Vector | float = 0.0) -> tuple[Vector, Vector]:
-    """(lambda, max(x - lambda, 0)) with sum_j max(x_j - lambda, 0) = z for each row, by Newton from ``start``.
+    """(lambda, max(x - lambda, 0)) with sum_j max(x_j - lambda, 0) = z for each column, by Newton from ``start``.
 
     From the left Newton never passes the root, and from the right it is left of it after one step, so that the active
-    sets settle after finitely many. Sums are products with ones: many times faster for short rows.
+    sets settle after finitely many.
 
-    x : (n, k). z : (n,) positive. start : (n,), -inf where nothing is known. slack : how far a sum may be off.
+    x : (k, n), a column a problem. z : (n,) positive. start : (n,), -inf where nothing is known. slack : how far a sum
+        may be off.
     """
-    k, lam, ones = x.shape[1], start, np.ones(x.shape[1])
+    k, lam, ones = len(x), start, np.ones(len(x))
     far = ~np.isfinite(start)
     if far.any():
-        lam = np.where(far, np.maximum(x.max(axis=1) - z, (x @ ones - z) / k), start)  # both left of the root
+        lam = np.where(far, np.maximum(x.max(axis=0) - z, (ones @ x - z) / k), start)  # both left of the root
     over = np.empty_like(x)
     enough = np.maximum(slack, SUMS * z)
     for _ in range(2 * k + 10):
-        np.maximum(np.subtract(x, lam[:, None], out=over), 0.0, out=over)
-        excess = over @ ones - z
+        np.maximum(np.subtract(x, lam, out=over), 0.0, out=over)
+        excess = ones @ over - z
         if (np.abs(excess) <= enough).all():
             break
-        count = np.sign(over) @ ones
-        step = np.where(count > 0, excess / np.maximum(count, 1.0), x.max(axis=1) - z - lam)
+        count = ones @ np.sign(over)
+        step = np.where(count > 0, excess / np.maximum(count, 1.0), x.max(axis=0) - z - lam)
         if (np.abs(step) <= 2 * EPS * np.abs(lam)).all():
             break
         lam = lam + step
     return lam, over
 
 
-def _squares(rows: Vector) -> Vector:
-    return np.asarray(np.einsum("ij,ij->i", rows, rows))
+def _squares(columns: Vector) -> Vector:
+    """The squared norm of each column."""
+    return np.asarray(np.einsum("ij,ij->j", columns, columns))
 
 
 def _inner(components: Sequence[NDArray[np.intp]], left: Tables, right: Tables, n: int) -> Vector:
     """<left, right> within each component; (n,)."""
     total = np.zeros(n)
     for component, one, other in zip(components, left, right):
-        total += np.bincount(component, np.einsum("ij,ij->i", _rows(one), _rows(other)), n)
+        total += np.bincount(component, np.einsum("ij,ij->j", one, other), n)
     return total
-
-
-def _column(values: Vector, like: Vector) -> Vector:
-    return values.reshape(-1, *(1,) * (like.ndim - 1))
-
-
-def _rows(tables: Vector) -> Vector:
-    """A group's array as (n, entries)."""
-    return tables.reshape(len(tables), prod(tables.shape[1:]))

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from convexstruct.oracles.clique_tables import CliqueTables, Side
 from convexstruct.oracles.local_polytope import evaluate, simplex_thresholds, unknown
+from convexstruct.oracles.table_columns import Columns
 from convexstruct.problems import MarginalProjection
 from convexstruct.solution import Solution
 from convexstruct.solvers.driver import Iterate
@@ -64,6 +65,8 @@ class BlockAscent:
             m + sum((shift / _column(square, shift) for shift in shifts), np.zeros(m.shape))
             for m, square, shifts in zip(problem.groups, weights.square, structure.spread(multipliers))
         ]
+        layout = Columns(structure)
+        groups, zero = layout.tables(problem.groups), problem.primal({"a": np.zeros_like(problem.m)})
         done = 0
         while True:
             for _ in range(self.sweeps if blocks else 0):
@@ -83,10 +86,15 @@ class BlockAscent:
                         change = sign * delta * _column(part, delta)
                         x[side.group][side.rows[pairs]] += structure.broad((side.group, side.axes), change)
                 done += 1
-            tables, value = evaluate(structure, problem.groups, weights, multipliers, lam)
-            point = problem.repair({"a": np.concatenate([table.ravel() for table in tables])})
+            a, value = evaluate(layout, groups, weights, layout.cells(multipliers), lam)
+            point = problem.repair({"a": np.concatenate([table.ravel() for table in layout.rows(a)])})
             yield Iterate(
-                point, {"xi": xi.copy()}, problem.primal(point), float(value.sum()), max(done, 1), done=not blocks
+                point,
+                {"xi": xi.copy()},
+                problem.primal(point),
+                zero + float(value.sum()),
+                max(done, 1),
+                done=not blocks,
             )
 
 
@@ -133,7 +141,7 @@ def balance(left: Vector, right: Vector, left_slope: Vector, right_slope: Vector
 
 
 def _thresholds(table: Vector, scale: Vector, start: Vector) -> Vector:
-    return simplex_thresholds(table.reshape(len(table), prod(table.shape[1:])), scale, start)[0]
+    return simplex_thresholds(np.ascontiguousarray(table.reshape(len(table), prod(table.shape[1:])).T), scale, start)[0]
 
 
 def _cells(structure: CliqueTables, side: Side, tables: Vector) -> Vector:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from convexstruct.graphs import chains
+from convexstruct.oracles import clique_tables
 from convexstruct.oracles.clique_tables import CliqueTables, Places, chain_tables, graph_tables
 from convexstruct.oracles.feasible_tables import feasible_tables
 from convexstruct.tolerances import ROUNDING
@@ -115,7 +116,8 @@ def test_a_part_of_a_batch_is_the_batch_of_that_part() -> None:
         assert np.array_equal(mine.right.rows, theirs.right.rows)
 
 
-def test_blocks_cover_every_component_once() -> None:
+def test_blocks_cover_every_component_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clique_tables, "BLOCK", 1 << 14)
     structure = chain_tables(chains([30] * 50 + [1] * 7), 10)
     assert len(structure.blocks) > 1
     assert sum(part.n_components for part, _, _ in structure.blocks) == 57

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import convexstruct as cs
+from convexstruct.oracles import clique_tables
 from convexstruct.problems import BoxProjection, MarginalProjection
 from convexstruct.solvers import MarginalAscent
 from convexstruct.tolerances import HIGH, LOW, MID, ROUNDING, Profile
@@ -37,9 +38,10 @@ def test_bounds_enclose_from_the_first_round_on() -> None:
         assert iterate.primal >= optimum.lower_bound - HIGH.gap
 
 
-def test_many_blocks_are_certified_as_one() -> None:
-    problem = chains(2, lengths=(12,) * 60, s=12)
-    assert len(problem.structure.blocks) > 1
+def test_many_blocks_are_certified_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clique_tables, "BLOCK", 1 << 10)
+    problem = chains(2, lengths=(12,) * 30, s=5)
+    assert len(problem.structure.blocks) > 5
     assert cs.solve(problem, tol=MID).status is cs.Status.OPTIMAL
 
 
