@@ -32,8 +32,8 @@ Index = NDArray[np.intp]
 PRODUCT, SPARSE_PRODUCT = 0.05, 1.8
 ENTRY, SPARSE_ENTRY = 0.1, 0.5
 COPIED, SPARSE_COPIED = 0.5, 2.0
-#: Nanoseconds for starting one step of conjugate gradients.
-STEP = 10_000.0
+#: Nanoseconds for starting one step of conjugate gradients, and for a piece of several scores in it.
+STEP, PIECE = 10_000.0, 50.0
 #: Conjugate gradients end when the residual has fallen by this factor, or after so many steps.
 FALL, STEPS = 0.1, 250
 #: Features times outputs beyond which the matrix is not formed, and free pieces beyond which the dual one is not.
@@ -68,12 +68,15 @@ def direction(risk: SmoothedRisk, point: Smoothed, tau: float, effort: Effort) -
             met = m * m * per * (per / dimension * SPARSE_PRODUCT if sparse else 0.5 * PRODUCT)
             dual = met + copied + PRODUCT * m**3 / 3 + 4.0 * m * m
     else:
-        pairs = k * (k + 1) / 2
-        factor = pairs * (min(m, risk.X.shape[0]) * product + copied) + PRODUCT * dimension**3 / 3
+        count = np.bincount(risk.group[free]) if m else np.zeros(1)
+        outputs = np.minimum(count[count > 0] + 1.0, k)  # that a group's free pieces touch
+        pairs = float(outputs @ (outputs + 1.0)) / 2.0
+        factor = pairs * (product + (SPARSE_COPIED if sparse else COPIED) * per) + PRODUCT * dimension**3 / 3
         dual = np.inf
     masked = risk.combine is not None or not risk.box or 2 * m > risk.X.shape[0]
     touched = risk.X.shape[0] if masked else m
-    step = STEP + 2 * entry * per * k * touched + 10.0 * dimension
+    pieces = PIECE * len(risk.share) if risk.combine is not None else 0.0
+    step = STEP + 2 * entry * per * k * touched + pieces + 10.0 * dimension
     iterative = (0.0 if masked else copied) + 1.3 * effort.expected * step
     if dimension > LARGEST:
         factor = np.inf

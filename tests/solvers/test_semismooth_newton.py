@@ -3,6 +3,7 @@ finite differences; its three ways to a direction against each other."""
 
 from __future__ import annotations
 
+import tracemalloc
 from itertools import islice, pairwise
 
 import numpy as np
@@ -224,6 +225,25 @@ def test_a_start_is_taken_up_where_it_ended() -> None:
     assert fine.trace.lower_bound[0] == pytest.approx(rough.lower_bound, rel=ROUNDING)
     again = solve(problem, SemismoothNewton(), HIGH, start=fine)
     assert again.iterations <= 2
+
+
+@pytest.mark.parametrize("kind", ["binary", "multiclass"])
+def test_sparse_features_are_never_made_dense(kind: str) -> None:
+    rng = np.random.default_rng(0)
+    n, d = 1000, 20_000
+    X = sp.csr_array((np.ones(10 * n), rng.integers(d, size=10 * n), np.arange(0, 10 * n + 1, 10)), shape=(n, d))
+    codes = np.arange(n) % 2
+    problem = (
+        RegularizedRisk.binary(X, codes, 1e-3)
+        if kind == "binary"
+        else RegularizedRisk.multiclass(X, codes, 1e-3, n_classes=3)
+    )
+    tracemalloc.start()
+    found = solve(problem, SemismoothNewton(), HIGH, max_iterations=100)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.status is Status.OPTIMAL
+    assert peak < 0.3 * 8 * n * d
 
 
 def test_rounding_ends_the_run_and_says_so() -> None:
