@@ -11,6 +11,7 @@ from convexstruct.experiments import (
     online_variant,
     projection,
     protein_hmm,
+    scene,
     surrogates,
     svm_solvers,
     tracking,
@@ -25,7 +26,7 @@ _MODULES = {
     "regularized_risk": (hadamard, svm_solvers),
     "gaussian_process": (gp_sequence,),
     "projection": (projection,),
-    "structured_svm": (surrogates, cutting_planes, ocr),
+    "structured_svm": (surrogates, cutting_planes, ocr, scene),
 }
 
 EXPERIMENTS: dict[str, Experiment] = {

@@ -106,7 +106,7 @@ SYSTEMS: tuple[System, ...] = (
         equations="(5), (8)",
         formulation=("marginals", "matrix_form", "local_relaxation"),
         solvers=_SVM_SOLVERS,
-        experiments=("ocr",),
+        experiments=("ocr", "scene"),
     ),
     System(
         name="hidden Markov support vector machine",
