@@ -218,7 +218,8 @@ class _Run:
         stage = Stage(problem, state.measure, state.tau, c, kappa)
         value = stage.at(state.x)
         dense = self._dense
-        rough = self.rough and self.smoothing > ROUGH
+        # without a dense metric to make up for it later, a rough stage that ends early sends the next astray (100 states)
+        rough = self.rough and self.smoothing > ROUGH and problem.dimension <= DENSE
         self._pairs.scale(self._pairs_tau / state.tau)  # the Hessian goes with 1 / tau
         self._pairs_tau = state.tau
         descent = Descent(stage, value, self._metric(stage, value, dense, self._known), self._pairs)
