@@ -218,7 +218,7 @@ class _Run:
         stage = Stage(problem, state.measure, state.tau, c, kappa)
         value = stage.at(state.x)
         dense = self._dense
-        # without a dense metric to make up for it later, a rough stage that ends early sends the next astray (100 states)
+        # without a dense metric to make up for it later, a stage that ends early sends the next astray (100 states)
         rough = self.rough and self.smoothing > ROUGH and problem.dimension <= DENSE
         self._pairs.scale(self._pairs_tau / state.tau)  # the Hessian goes with 1 / tau
         self._pairs_tau = state.tau
