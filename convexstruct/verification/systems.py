@@ -48,7 +48,10 @@ _RISK_FORMULATIONS = (
 )  # fmt: skip
 #: Structural SVMs: what each system states, and what solves all of them.
 _SVM_FORMULATIONS = ("n_slack", "dual_alpha", "dual_kernel", "n_slack_cuts", "one_slack_cuts")
-_SVM_SOLVERS = ("TemperedPools", "RelaxedMargin", "NSlack", "OneSlack")
+_SVM_SOLVERS = (
+    "TemperedPools", "RelaxedMargin", "NSlack", "OneSlack", "BlockFrankWolfe", "DualCoordinateAscent",
+    "ExponentiatedGradient", "ExcessiveGap", "Subgradient", "Perceptron", "Mira",
+)  # fmt: skip
 _RISK_SOLVERS = (
     "SemismoothNewton", "QpBMRM", "LsBMRM", "Pragam", "PragamB", "PegasosN", "Pegasos1", "DualCoordinateDescent",
 )  # fmt: skip
