@@ -28,7 +28,7 @@ from convexstruct.solution import Point
 
 Vector = NDArray[np.float64]
 
-PAPER = "Taskar, Chatalbashev and Koller, Learning associative Markov networks, 2004; named in paper 4"
+PAPER = "paper 4: lecture 25, which names Taskar, Chatalbashev and Koller, Learning associative Markov networks"
 
 
 def associative(problem: StructuredSVM) -> Formulation:
