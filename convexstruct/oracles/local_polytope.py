@@ -11,13 +11,16 @@ disagreement of the tables a (35). It is maximal in lambda where a_c sums to z: 
 simplex (appendix B). What is left is smooth in xi.
 
 `ascend` (ours; the paper goes block by block, as `convexstruct.solvers.block_ascent` does) takes accelerated gradient
-steps in the metric of `CliqueTables.stiffness`, in which the gradient has the Lipschitz constant 1. It tries longer
-steps, by the curvature met on the way, and each component restarts its momentum where that turns against the gradient.
-Components of a batch are taken in blocks that stay in cache, and each block stops by itself.
+steps. In the metric of `CliqueTables.stiffness` the gradient has the Lipschitz constant 1; the steps are longer. Now
+and then the metric becomes what the entries that are not at 0 make of it, the step's length follows the curvature met
+on the way, and each component restarts its momentum where that turns against the gradient. A component whose bound does
+not rise for long goes back to the steps that are certain. Components of a batch are taken in blocks that stay in cache,
+and each block stops by itself.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -32,7 +35,9 @@ from convexstruct.oracles.table_columns import Columns
 
 Vector = NDArray[np.float64]
 
-#: A curvature met along a step may be this small against the bound.
+#: Rounds between two choices of the metric.
+METRIC = 10
+#: A curvature met along a step may be this small against the metric.
 LEAST_CURVATURE = 1e-3
 #: How fast an estimate of curvature is forgotten, a step.
 FORGET = 1.1
@@ -147,13 +152,14 @@ def ascend(structure: CliqueTables, tables: Tables, weights: Weights, start: Tab
     xi = [np.zeros((prod(each.cards), len(each.component))) for each in structure.agreements]
     if start is not None:
         xi = layout.cells(start)
-    stiff = structure.stiffness(weights.square)
+    bound = structure.stiffness(weights.square)
+    metric = [np.broadcast_to(each, x.shape) for each, x in zip(bound, xi)]
     thresholds = unknown(structure)
     ahead, curvature, momentum = [x.copy() for x in xi], np.ones(n), np.ones(n)
     before: tuple[Tables, Tables] | None = None
     off = np.zeros(n)
     best, waited, cautious = np.full(n, -np.inf), np.zeros(n), np.zeros(n, dtype=bool)
-    while True:
+    for count in itertools.count():
         a, value = evaluate(layout, m, weights, ahead, thresholds, LOOSE * off)
         value += base
         apart = layout.disagreement(a)
@@ -163,17 +169,22 @@ def ascend(structure: CliqueTables, tables: Tables, weights: Weights, start: Tab
         yield Ascent(layout, a, ahead, value, off)
         waited = np.where(value > best, 0, waited + 1)
         best = np.maximum(best, value)
+        if count % METRIC == METRIC // 2:
+            metric = [np.minimum(held, each) for held, each in zip(_active(layout, a, weights.square), bound)]
+            before, curvature = None, np.ones(n)
         cautious |= waited > PATIENCE
+        if cautious.any():
+            metric = [np.where(cautious[c], each, k) for c, each, k in zip(components, bound, metric)]
         if before is not None:
             moved = [x - old for x, old in zip(ahead, before[0])]
             bent = [g - old for g, old in zip(apart, before[1])]
             along = _inner(components, moved, bent, n)
-            metric = _inner(components, bent, [b / k for b, k in zip(bent, stiff)], n)
-            met = np.where(along > 0, metric / np.where(along > 0, along, 1.0), 1.0)
-            curvature = np.clip(np.maximum(met, curvature / FORGET), LEAST_CURVATURE, 1.0)
+            squared = _inner(components, bent, [b / k for b, k in zip(bent, metric)], n)
+            met = np.where(along > 0, squared / np.where(along > 0, along, 1.0), 1.0)
+            curvature = np.maximum(np.maximum(met, curvature / FORGET), LEAST_CURVATURE)
             curvature[cautious] = 1.0
         before = ahead, apart
-        new = [x - g / (curvature[c] * k) for c, x, g, k in zip(components, ahead, apart, stiff)]
+        new = [x - g / (curvature[c] * k) for c, x, g, k in zip(components, ahead, apart, metric)]
         gone = [x - old for x, old in zip(new, xi)]
         against = _inner(components, apart, gone, n) > 0
         momentum[against] = 1.0
@@ -181,6 +192,20 @@ def ascend(structure: CliqueTables, tables: Tables, weights: Weights, start: Tab
         push = np.where(against, 0.0, (momentum - 1.0) / longer)
         ahead = [x + push[c] * g for c, x, g in zip(components, new, gone)]
         xi, momentum = new, longer
+
+
+def _active(layout: Columns, tables: Tables, square: list[Vector]) -> Tables:
+    """For each agreement and cell the sum of 1 / d_c^2 over the entries that are not at 0, at least one on the side
+    where that is most: the diagonal of D's curvature, sums left aside; (cells, K)."""
+    held = [(table > 0) / weight for table, weight in zip(tables, square)]
+    known = [layout.marginal(held[port[0]], port) for port in layout.ports]
+    found = []
+    for (left, right), each in zip(layout.ends, layout.structure.agreements):
+        least = np.maximum(
+            1.0 / square[each.left.group][each.left.rows], 1.0 / square[each.right.group][each.right.rows]
+        )
+        found.append(np.maximum(known[left.port][:, left.columns] + known[right.port][:, right.columns], least))
+    return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from convexstruct.graphs import chains
-from convexstruct.oracles import clique_tables
+from convexstruct.oracles import clique_tables, local_polytope
 from convexstruct.oracles.clique_tables import CliqueTables, Tables, chain_tables, graph_tables
 from convexstruct.oracles.local_polytope import (
     ascend,
@@ -179,3 +179,17 @@ def test_thresholds_are_those_of_the_simplex_from_any_start() -> None:
         lam, a = simplex_thresholds(np.ascontiguousarray(x.T), z, start)
         np.testing.assert_allclose(a.T, project_simplex(x, z), atol=ROUNDING * 1e3)
         np.testing.assert_allclose(np.maximum(x - lam[:, None], 0.0).sum(axis=1), z, rtol=1e-8)
+
+
+def test_a_component_whose_bound_stalls_goes_back_to_certain_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With no patience at all every step is that of the bound on the curvature, and D never falls by more than
+    momentum may make it."""
+    monkeypatch.setattr(local_polytope, "PATIENCE", -1)
+    structure = chain_tables(chains([4, 3]), 3)
+    m = noise(structure, 10)
+    cautious = project_tables(structure, m, tol=1e-9)
+    monkeypatch.undo()
+    usual = project_tables(structure, m, tol=1e-9)
+    assert usual.rounds < cautious.rounds
+    for one, other in zip(cautious.tables, usual.tables):
+        np.testing.assert_allclose(one, other, atol=HIGH.feasibility)
