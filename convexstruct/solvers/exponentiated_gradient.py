@@ -15,8 +15,9 @@ a fixed point. Here q starts uniform.
 
 **Step.** D(q') >= D(q) + <grad D(q), q' - q> - (1/eta) sum_i c_i KL(q'_i, q_i) makes the dual value rise by at least
 (1/eta) sum_i c_i KL(q_i, q'_i), and D* - D_T <= (1/(eta T)) sum_i c_i KL(q*_i, q^0_i), as on the slides. It holds for
-eta <= lam / (R^2 sum_i c_i), R the largest distance of two labellings' features; here eta is tried: doubled after a
-step, halved until the condition holds. For a group of examples sum_i c_i is of the group alone, and steps are longer.
+eta <= lam / (R^2 sum_i c_i), R the largest distance of two labellings' features (a length: the slides' R, an inner
+product, is its square already); here eta is tried: doubled after a step, halved until the condition holds. For a group
+of examples sum_i c_i is of the group alone, and steps are longer.
 
 **Groups.** With ``groups`` > 1 the examples of a group share Theta_g, B_g, and the groups take steps in turn: the
 online version, whole where each example is a group. The witness then holds one Gibbs measure a group, and the

@@ -1,17 +1,17 @@
 r"""Cutting planes with one slack an example (paper 1, "Cutting-plane algorithm [TJHA05]"; paper 4, "Cutting plane
 optimization"). From pools of the truth alone, w = 0:
 
-    for each example   y = argmax_y e_i(y) [1 or E_i(y), less <w, df_i(y)>]: the most violated labelling
-                       if its violation is above xi_i + eps, add it to the pool of i
-    when some were added, w and xi <- optimum of the problem restricted to the pools   (`pool_qp`)
+    for each example   y = argmax_y E_i(y) - <w, df_i(y)>, or E_i(y) (1 - <w, df_i(y)>) under slack scaling;
+                       if that is above xi_i + eps, add y to the pool of i
+    where some were added, w and xi <- optimum of the problem restricted to the pools   (`pool_qp`)
     until a pass adds nothing: then P(w) - p* <= eps sum_i c_i
 
 with c_i = C omega_i. The restricted problem bounds p* from below, its multipliers are the dual witness.
 
-**Bound** (Tsochantaridis, Joachims, Hofmann, Altun 2005, theorem 18). The slides print R^2 = max df_i(y) df_j(y'), an
-inner product; corrected: R = max |e_i(y) df_i(y)|, a length. In the scale of paper 1, lam = 1, c_i = C/N, and with Dmax
-the largest loss, at most max(2 N Dmax / eps, 8 C Dmax R^2 / eps^2) labellings are added if the restricted problem is
-solved after each of them (``block=1``); here, for any weights,
+**Bound** (Tsochantaridis, Joachims, Hofmann, Altun 2005, theorem 18). R = max |e_i(y) df_i(y)|, a length; the slides
+print R^2 = max df_i(y) df_j(y'), which is largest where both are one. In the scale of paper 1, lam = 1, c_i = C/N, and
+with Dmax the largest loss, at most max(2 N Dmax / eps, 8 C Dmax R^2 / eps^2) labellings are added if the restricted
+problem is solved after each of them (``block=1``); here, for any weights,
 
     sum_i c_i max E_i  max(2 / (eps min_i c_i), 8 R^2 / (lam eps^2)).
 

@@ -12,7 +12,7 @@ multipliers beta_k, sum_k beta_k <= c, give each example the mixture of its labe
 found makes a cut; it serves if it is violated by more than xi + eps and, ours, by half of what the last cut of the oracle
 was: else the cache would be searched to all digits between any two calls.
 
-**Bound** (theorem 5 there; the slide's logarithm is garbled). In its scale, lam = 1 and c = C, with the largest loss
+**Bound** (theorem 5 there; the slide has the larger of the two terms, the theorem their sum). In its scale, lam = 1 and c = C, with the largest loss
 Dmax and R = max |e_i(y) df_i(y)|, at most ceil(log2(Dmax / (4 R^2 C))) + ceil(16 R^2 C / eps) cuts are added, for
 eps <= 4 R^2 C; the logarithm counts where it is positive. In general C is c / lam.
 """
