@@ -9,12 +9,15 @@ Each round adds the most violated cut, until none is violated by more than xi + 
 multipliers beta_k, sum_k beta_k <= c, give each example the mixture of its labellings y_i^k with shares beta_k / c.
 
 **Cache.** Before the oracle is asked, the most violated labelling of each example among the last few that the oracle
-found makes a cut; it serves if it is violated by more than xi + eps and, ours, by half of what the last cut of the oracle
+found makes a cut; it serves if it is violated by more than xi + eps and, ours, by half of what the oracle's last cut
 was: else the cache would be searched to all digits between any two calls.
 
-**Bound** (theorem 5 there; the slide has the larger of the two terms, the theorem their sum). In its scale, lam = 1 and c = C, with the largest loss
-Dmax and R = max |e_i(y) df_i(y)|, at most ceil(log2(Dmax / (4 R^2 C))) + ceil(16 R^2 C / eps) cuts are added, for
-eps <= 4 R^2 C; the logarithm counts where it is positive. In general C is c / lam.
+**Bound** (theorem 5 there; the slide has the larger of the two terms, the theorem their sum). In its scale, lam = 1 and
+c = C, with the largest loss Dmax and R = max |e_i(y) df_i(y)|, at most
+
+    ceil(log2(Dmax / (4 R^2 C))) + ceil(16 R^2 C / eps)
+
+cuts are added, for eps <= 4 R^2 C; the logarithm counts where it is positive. In general C is c / lam.
 """
 
 from __future__ import annotations
