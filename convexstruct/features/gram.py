@@ -13,6 +13,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
+from convexstruct.features.reading import real_array
 from convexstruct.tolerances import ROUNDING
 
 Vector = NDArray[np.float64]
@@ -33,7 +34,7 @@ class GramFeatures:
         ValueError
             If the shape is wrong.
         """
-        values = np.asarray(kernel, dtype=np.float64)
+        values = real_array("kernel", kernel)
         if values.ndim != 2 or values.shape[1] != len(self.features):
             raise ValueError(f"kernel has shape {values.shape}, wanted (n, {len(self.features)}): one column an input")
         return np.asarray(values @ self.inverse)
@@ -47,7 +48,7 @@ def gram_features(kernel: Any, n: int) -> GramFeatures:
     ValueError
         If it is not (n, n), finite, symmetric, or positive semidefinite (its smallest eigenvalue is named).
     """
-    matrix = np.asarray(kernel, dtype=np.float64)
+    matrix = real_array("kernel", kernel)
     if matrix.shape != (n, n):
         raise ValueError(f"kernel has shape {matrix.shape}, wanted ({n}, {n}): one row and column a node")
     if not np.isfinite(matrix).all():

@@ -27,6 +27,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from convexstruct.features.reading import real_array
 from convexstruct.graphs import Index
 
 Vector = NDArray[np.float64]
@@ -302,15 +303,19 @@ def read_pairwise(
 
 
 def _labels(labels: Sequence[ArrayLike], n_labels: int | None) -> tuple[Labels, Index, int]:
+    if labels is None or isinstance(labels, str):
+        raise ValueError(f"labels is {labels!r}, wanted a list of one array for each example")
     arrays = [np.asarray(array) for array in labels]
     if not arrays:
         raise ValueError("labels is empty, wanted at least one example")
     for i, array in enumerate(arrays):
         if array.ndim != 1 or array.size == 0:
             raise ValueError(f"labels[{i}] has shape {array.shape}, wanted one label for each of at least one node")
-        whole = np.issubdtype(array.dtype, np.number) and np.isfinite(array).all() and (array == np.floor(array)).all()
-        if not whole or (array < 0).any():
-            raise ValueError(f"labels[{i}] holds {array.min()!s}, wanted whole numbers from 0")
+        if not np.issubdtype(array.dtype, np.number) or np.iscomplexobj(array):
+            raise ValueError(f"labels[{i}] holds {array.dtype}, wanted whole numbers from 0")
+        bad = ~np.isfinite(array) | (array < 0) | (array != np.floor(array))
+        if bad.any():
+            raise ValueError(f"labels[{i}] holds {array[bad][0]!s}, wanted whole numbers from 0")
     flat = np.concatenate(arrays).astype(np.int64)
     size = int(flat.max()) + 1 if n_labels is None else n_labels
     if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
@@ -323,13 +328,17 @@ def _labels(labels: Sequence[ArrayLike], n_labels: int | None) -> tuple[Labels, 
 
 def _node_features(given: Any, lengths: Index) -> NodeFeatures:
     total = int(lengths.sum())
+    if given is None:
+        raise ValueError(
+            "node_features is None, wanted a list of arrays, one for each example, or a kernel in its place"
+        )
     if not sp.issparse(given) and not isinstance(given, np.ndarray):
-        parts = list(given)
+        parts = [part if sp.issparse(part) else real_array(f"node_features[{i}]", part) for i, part in enumerate(given)]
         if len(parts) != len(lengths):
             raise ValueError(f"node_features has {len(parts)} examples, wanted {len(lengths)}, one for each of labels")
         width = None
         for i, part in enumerate(parts):
-            shape = part.shape if sp.issparse(part) else np.shape(part)
+            shape = part.shape
             if len(shape) != 2 or shape[0] != lengths[i]:
                 raise ValueError(
                     f"node_features[{i}] has shape {shape}, wanted {lengths[i]} rows, one for each label of example {i}"
@@ -338,7 +347,7 @@ def _node_features(given: Any, lengths: Index) -> NodeFeatures:
             if shape[1] != width:
                 raise ValueError(f"node_features[{i}] has {shape[1]} columns, wanted {width} as in node_features[0]")
         sparse = any(sp.issparse(part) for part in parts)
-        given = sp.vstack(parts, format="csr") if sparse else np.concatenate([np.asarray(part) for part in parts])
+        given = sp.vstack(parts, format="csr") if sparse else np.concatenate(parts)
     if len(given.shape) != 2 or given.shape[0] != total:
         raise ValueError(f"node_features has shape {given.shape}, wanted {total} rows, one for each label")
     if given.shape[1] < 1:
@@ -347,7 +356,7 @@ def _node_features(given: Any, lengths: Index) -> NodeFeatures:
         matrix = sp.csr_array(given, dtype=np.float64)
         values = matrix.data
     else:
-        matrix = np.ascontiguousarray(given, dtype=np.float64)
+        matrix = np.ascontiguousarray(real_array("node_features", given))
         values = matrix
     if not np.isfinite(values).all():
         raise ValueError("node_features contains NaN or infinity, wanted finite numbers")
@@ -364,6 +373,9 @@ def _edges(given: Any, lengths: Index, start: Index) -> tuple[Index, Index]:
             inside = np.setdiff1d(np.arange(start[-1]), start[1:] - 1, assume_unique=True).astype(np.intp)
         flat = np.column_stack((inside, inside + 1)).astype(np.intp)
         return flat, lengths - 1 if given == "chain" else np.zeros_like(lengths)
+    if given is None or isinstance(given, nx.Graph):
+        came = "None" if given is None else "one graph"
+        raise ValueError(f"edges is {came}, wanted 'chain', 'none', or a list of one graph for each example")
     parts = list(given)
     if len(parts) != len(lengths):
         raise ValueError(f"edges has {len(parts)} examples, wanted {len(lengths)}, one for each of labels")
@@ -373,7 +385,8 @@ def _edges(given: Any, lengths: Index, start: Index) -> tuple[Index, Index]:
             if part.is_directed() or part.is_multigraph() or set(part.nodes) != set(range(int(lengths[i]))):
                 raise ValueError(f"edges[{i}] must be an undirected networkx.Graph on the nodes 0 to {lengths[i] - 1}")
             part = list(part.edges)
-        pairs = np.asarray(part).reshape(-1, 2) if np.size(part) == 0 else np.asarray(part)
+        pairs = real_array(f"edges[{i}]", part)
+        pairs = pairs.reshape(-1, 2) if pairs.size == 0 else pairs
         if pairs.ndim != 2 or pairs.shape[1] != 2:
             raise ValueError(f"edges[{i}] has shape {pairs.shape}, wanted (edges, 2): the two nodes of each edge")
         if pairs.size and (not (pairs == np.floor(pairs)).all() or pairs.min() < 0 or pairs.max() >= lengths[i]):
@@ -388,7 +401,7 @@ def _edges(given: Any, lengths: Index, start: Index) -> tuple[Index, Index]:
 
 
 def _edge_features(given: Sequence[ArrayLike], counts: Index) -> Vector:
-    parts = [np.asarray(part, dtype=np.float64) for part in given]
+    parts = [real_array(f"edge_features[{i}]", part) for i, part in enumerate(given)]
     if len(parts) != len(counts):
         raise ValueError(f"edge_features has {len(parts)} examples, wanted {len(counts)}, one for each of labels")
     width = next((part.shape[1] for part in parts if part.ndim == 2), None)

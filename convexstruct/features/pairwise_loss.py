@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from convexstruct.features.pairwise import PairwiseFeatures
+from convexstruct.features.reading import real_array
 from convexstruct.graphs import Index
 from convexstruct.losses import cost_matrix
 
@@ -98,15 +99,16 @@ def read_loss(loss: ArrayLike | str | Sequence[ArrayLike], features: PairwiseFea
     if isinstance(loss, str):
         raise ValueError(f"loss is {loss!r}, wanted 'hamming', 'zero_one', a cost matrix or a list of node costs")
     if not _is_list_of_tables(loss):
-        return made(cost_matrix(loss, size)[truth])  # type: ignore[arg-type]
-    tables = [np.asarray(table, dtype=np.float64) for table in loss]  # type: ignore[union-attr]
+        return made(cost_matrix(real_array("loss", loss), size)[truth])
+    tables = [real_array(f"loss[{i}]", table) for i, table in enumerate(loss)]  # type: ignore[arg-type]
     if len(tables) != features.n_examples:
         raise ValueError(f"loss has {len(tables)} tables, wanted {features.n_examples}, one for each example")
     for i, (table, length) in enumerate(zip(tables, features.lengths)):
         if table.shape != (length, size):
             raise ValueError(f"loss[{i}] has shape {table.shape}, wanted ({length}, {size}): a cost for each label")
-        if not np.isfinite(table).all() or (table < 0).any():
-            raise ValueError(f"loss[{i}] contains {table.min():g}, wanted finite costs >= 0")
+        bad = ~np.isfinite(table) | (table < 0)
+        if bad.any():
+            raise ValueError(f"loss[{i}] contains {table[bad][0]:g}, wanted finite costs >= 0")
     costs = np.concatenate(tables)
     on_truth = costs[np.arange(len(truth)), truth]
     if on_truth.any():

@@ -176,7 +176,7 @@ class StructuredSVM:
             If anything does not fit; see `read_pairwise`, `read_loss`, `Scale.read`.
         """
         mapped = None
-        if kernel is not None:
+        if kernel is not None and labels is not None and len(labels):
             if node_features is not None:
                 raise ValueError("node_features and kernel are both given, wanted one of them")
             mapped = gram_features(kernel, int(sum(np.size(array) for array in labels)))
@@ -298,9 +298,13 @@ class StructuredSVM:
         return {"w": w, **more}
 
     def primal(self, point: Point) -> float:
-        """P(w); inf if w is not finite. An approximate oracle yields an upper bound on it, and so do shifts."""
+        """P(w); inf if w is not finite, or below 0 where cuts cannot serve it. An approximate oracle yields an upper
+        bound on it, and so do shifts."""
         w = point["w"]
         if not all(np.isfinite(array).all() for array in point.values()):
+            return np.inf
+        by_cuts = not (self.oracle.summable or self.oracle.relaxed)
+        if by_cuts and (w[self.features.nonnegative] < 0).any():
             return np.inf
         if "shifts" not in point:
             return self.most_violated(w).value
@@ -361,7 +365,14 @@ class StructuredSVM:
     # -- prediction ----------------------------------------------------------------------------------------------------
 
     def predict(self, w: ArrayLike | Point, features: PairwiseFeatures | None = None) -> Labels:
-        """argmax_y <w, f(x_i, y)>, flat (P,): of the problem's own examples, or of others with the same features."""
+        """argmax_y <w, f(x_i, y)>, flat (P,): of the problem's own examples, or of others with the same features, by
+        the inference of training.
+
+        Raises
+        ------
+        ValueError
+            If the others have other labels or features, or do not suit the inference.
+        """
         weights = self.as_point(w)["w"]
         other = self.features if features is None else features
         if features is None:
@@ -372,10 +383,21 @@ class StructuredSVM:
                     f"features has {other.n_labels} labels and {other.n_node_features} node features, wanted "
                     f"{self.features.n_labels} and {self.features.n_node_features} as in training"
                 )
-            oracle = exact_inference(other)
+            own = self.features
+            alike = (other.n_edge_features, other.associative) == (own.n_edge_features, own.associative)
+            if other.n_edges and not alike:
+                raise ValueError(f"features has {_edges_of(other)}, wanted {_edges_of(own)} as in training")
+            from convexstruct.features.loopy import LoopyInference
+
+            oracle = choose_oracle(other, self.oracle.name if isinstance(self.oracle, LoopyInference) else "exact")
         if other.dimension < self.dimension:  # no edges there: what w says of edges is not asked
             weights = weights[: other.dimension]
         return oracle.best(other.node_scores(weights), other.edge_scores(weights)).labels
+
+
+def _edges_of(features: PairwiseFeatures) -> str:
+    kind = "associative " if features.associative else ""
+    return f"{features.n_edge_features} {kind}edge features" if features.n_edges else "no edges"
 
 
 def choose_oracle(features: PairwiseFeatures, inference: str) -> Inference:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+from convexstruct.problems import StructuredSVM
 from convexstruct.verification import verify
 from convexstruct.verification.mutants import Mutant
 from convexstruct.verification.structured_svm_mutants import MUTANTS, honest
@@ -32,6 +35,15 @@ def test_a_mutant_fails_and_what_is_wrong_with_it_is_named(mutant: Mutant) -> No
     assert [row.verdict for row in outcome] == ["failed"], outcome
     assert mutant.named in outcome.rows[0].note
     assert not outcome.ok
+
+
+def test_weights_of_the_wrong_sign_are_named_where_cuts_cannot_even_value_them() -> None:
+    def negative(problem: StructuredSVM) -> Any:
+        return np.where(problem.features.nonnegative, -0.5, honest(problem).point["w"])
+
+    (row,) = verify(negative, on="amn-planted-grid")
+    assert row.verdict == "failed"
+    assert "infeasible: w_edge below 0 by 0.5" in row.note
 
 
 @pytest.mark.parametrize("case", ["svm-slack", "hm-svm", "m3n-planted", "svm-kernel", "svm-length-one"])

@@ -1,0 +1,103 @@
+"""Losses of labellings: sums of node costs, or zero-one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from convexstruct.features.pairwise import PairwiseFeatures, read_pairwise
+from convexstruct.features.pairwise_loss import DIGITS, read_loss
+from convexstruct.oracles.enumeration import labellings
+from convexstruct.tolerances import ROUNDING
+from tests.features.labelled_graphs import labelled_graphs
+
+COSTS = np.array([[0.0, 1.0, 2.5], [0.5, 0.0, 1.0], [3.0, 1.0, 0.0]])
+
+
+def tables(features: PairwiseFeatures, seed: int) -> list[np.ndarray[Any, Any]]:
+    rng = np.random.default_rng(seed)
+    costs = rng.integers(0, 5, size=(features.n_nodes, features.n_labels)) * 0.25
+    costs[np.arange(features.n_nodes), features.truth] = 0.0
+    return np.split(costs, features.node_start[1:-1])
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(labelled_graphs(), st.integers(0, 2**32 - 1), st.sampled_from(["hamming", "zero_one", "matrix", "tables"]))
+def test_the_loss_of_every_labelling_is_summed_node_by_node(features: PairwiseFeatures, seed: int, kind: str) -> None:
+    size = features.n_labels
+    given: Any = {"matrix": COSTS[:size, :size], "tables": tables(features, seed)}.get(kind, kind)
+    loss = read_loss(given, features)
+    y = np.random.default_rng(seed).integers(size, size=features.n_nodes)
+    found, most = loss.of(y), np.zeros(features.n_examples)
+    for i in range(features.n_examples):
+        nodes = np.arange(features.node_start[i], features.node_start[i + 1])
+        true = features.truth[nodes]
+
+        def by_hand(labels: Any, nodes: Any = nodes, true: Any = true, i: int = i) -> float:
+            if kind == "zero_one":
+                return float((labels != true).any())
+            if kind == "hamming":
+                return float((labels != true).sum())
+            cost = given[i][np.arange(len(nodes)), labels] if kind == "tables" else COSTS[true, labels]
+            return float(cost.sum())
+
+        assert found[i] == pytest.approx(by_hand(y[nodes]), abs=ROUNDING)
+        most[i] = max(by_hand(labels) for labels in labellings([size] * len(nodes)))
+    np.testing.assert_allclose(loss.most, most, atol=ROUNDING)
+    assert (loss.of(features.truth) == 0).all()
+    np.testing.assert_allclose(loss.steps * loss.unit, loss.costs, atol=ROUNDING)
+
+
+@pytest.mark.parametrize(
+    ("costs", "unit"),
+    [([[0, 2], [6, 0]], 2.0), ([[0, 0.5], [0.75, 0]], 0.25), ([[0, 1e-6], [1, 0]], 1e-6), ([[0, 0], [0, 0]], 1.0)],
+)
+def test_the_unit_is_the_largest_that_divides_every_cost(costs: Any, unit: float) -> None:
+    loss = read_loss(costs, read_pairwise(np.ones((2, 1)), [[0, 1]]))
+    assert loss.unit == pytest.approx(unit, rel=ROUNDING)
+
+
+def test_costs_without_a_common_unit_have_no_steps() -> None:
+    costs: Any = [[0, np.pi], [1, 0]]
+    loss = read_loss(costs, read_pairwise(np.ones((2, 1)), [[0, 1]]))
+    with pytest.raises(
+        ValueError, match=f"loss has costs with more than {DIGITS} digits, wanted multiples of one unit"
+    ):
+        _ = loss.steps
+
+
+def test_the_loss_of_some_examples_is_theirs() -> None:
+    features = read_pairwise(np.ones((6, 1)), [[0, 1], [2], [1, 1, 0]])
+    for kind in ("zero_one", COSTS):
+        loss = read_loss(kind, features)
+        part = loss.some(features.some([2, 0]), np.array([3, 4, 5, 0, 1], dtype=np.intp))
+        y = np.array([2, 1, 0, 0, 2])
+        np.testing.assert_allclose(part.of(y), loss.of(np.array([0, 2, 0, 2, 1, 0]))[[2, 0]])
+
+
+@pytest.mark.parametrize(
+    ("loss", "message"),
+    [
+        ("ring", "loss is 'ring', wanted 'hamming', 'zero_one', a cost matrix or a list of node costs"),
+        (None, "loss is None, wanted an array of real numbers"),
+        ([["a", "b"], ["c", "d"]], "loss holds <U1, wanted real numbers"),
+        (np.ones((3, 3)), r"loss has shape \(3, 3\), wanted \(2, 2\): cost\[true, predicted\]"),
+        ([[0, -1], [1, 0]], r"loss contains a negative cost \(-1\)"),
+        ([[0, np.nan], [1, 0]], "loss contains NaN or infinity"),
+        ([[1, 1], [1, 0]], "loss of label 0 on itself is 1, wanted 0 on the truth"),
+        ([np.zeros((2, 2))], "loss has 1 tables, wanted 2, one for each example"),
+        ([np.zeros((2, 2)), np.zeros((1, 3))], r"loss\[1\] has shape \(1, 3\), wanted \(1, 2\): a cost for each label"),
+        ([np.zeros((2, 2)), np.array([[-1.0, 0.0]])], r"loss\[1\] contains -1, wanted finite costs >= 0"),
+        ([np.zeros((2, 2)), np.array([[np.inf, 0.0]])], r"loss\[1\] contains inf, wanted finite costs"),
+        ([np.zeros((2, 2)), np.array([[0.0, 2.0]])], r"loss\[1\] is 2 on the truth, wanted 0 there"),
+        ([[["a", "b"]] * 2, np.zeros((1, 2))], r"loss\[0\] holds <U1, wanted real numbers"),
+    ],
+)
+def test_what_is_no_loss_is_refused_in_one_sentence(loss: Any, message: str) -> None:
+    features = read_pairwise(np.ones((3, 1)), [[0, 1], [1]])
+    with pytest.raises(ValueError, match=message):
+        read_loss(loss, features)
