@@ -12,6 +12,7 @@ from convexstruct.experiments import (
     projection,
     protein_hmm,
     scene,
+    snakes,
     surrogates,
     svm_solvers,
     tracking,
@@ -26,7 +27,7 @@ _MODULES = {
     "regularized_risk": (hadamard, svm_solvers),
     "gaussian_process": (gp_sequence,),
     "projection": (projection,),
-    "structured_svm": (surrogates, cutting_planes, ocr, scene),
+    "structured_svm": (surrogates, cutting_planes, ocr, scene, snakes),
 }
 
 EXPERIMENTS: dict[str, Experiment] = {

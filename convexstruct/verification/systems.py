@@ -109,7 +109,7 @@ SYSTEMS: tuple[System, ...] = (
         equations="(5), (8)",
         formulation=("marginals", "matrix_form", "local_relaxation"),
         solvers=_SVM_SOLVERS,
-        experiments=("ocr", "scene"),
+        experiments=("ocr", "scene", "snakes"),
     ),
     System(
         name="hidden Markov support vector machine",
