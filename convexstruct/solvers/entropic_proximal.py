@@ -56,6 +56,8 @@ WHOLE = 1000
 #: Relative cost of smoothing above which a stage is rough, and the multiple of the promised decrease by which it ends.
 ROUGH = 1e-2
 EARLY = 100.0
+#: What the covariance of a sample of many examples may cost, in evaluations.
+MOST = 2.5
 #: Longest wait for a covariance, in steps.
 LONG = 100
 #: Counts added to the diagonal of a covariance from an earlier stage, and of a sampled one, relative.
@@ -202,6 +204,8 @@ class _Run:
         each = d**1.5 / 200.0  # measured on chains: one example's covariance against one example's forward-backward
         share = self.options.newton / whole.operations
         examples = int(share * problem.n_examples)
+        if self.options.pilot and problem.n_examples >= 4 * self.options.pilot:  # a sample is near enough, and cheaper
+            examples = min(examples, max(self.options.pilot, int(problem.n_examples * MOST / each)))
         if examples >= problem.n_examples:
             return whole, 1.0, each
         if d > WHOLE:
