@@ -33,7 +33,8 @@ SHORT = 3
 NEGLIGIBLE = 1e-8
 #: Steps without progress after which rounding has the last word.
 PATIENCE = 6
-#: Share of the way to the boundary that a step goes at most; where steps are not long, so much nearer the centre.
+#: Share of the way to the boundary that a step goes at most. A step that is not long stays nearer the centre: from too
+#: near the boundary Mehrotra's directions can go round in circles, on two columns even.
 INSIDE = 0.995
 CENTRAL = 0.9
 #: A step of this size is long.
@@ -171,18 +172,12 @@ class _Newton:
         )
         ratio = ahead / (len(at.s) + len(at.z)) / self.complement
         centre = self.complement * float(np.clip(ratio, 0.0, 1.0)) ** 3
-        best, reach = first, 0.0
-        for share in (1.0, size**2):  # of the second-order term: whole steps, or what a step of this size is off by
-            second = self.direction(
-                at.alpha * at.s + share * first.alpha * first.s - centre,
-                at.z * self.inside + share * first.z * first.w[self.bounded] - centre,
-            )
-            far = self.reach(second)
-            if far > reach:
-                best, reach = second, far
-            if reach > LONG:
-                break
-        return best, (INSIDE if reach > LONG else CENTRAL) * reach
+        second = self.direction(
+            at.alpha * at.s + first.alpha * first.s - centre,
+            at.z * self.inside + first.z * first.w[self.bounded] - centre,
+        )
+        reach = self.reach(second)
+        return second, (INSIDE if reach > LONG else CENTRAL) * reach
 
 
 def solve_pools(

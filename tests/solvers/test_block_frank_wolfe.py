@@ -19,11 +19,11 @@ from tests.models.structured_svm_instances import INSTANCES, svm
 from tests.solvers.svm_references import holds, optimum, radius, reference
 
 
-@pytest.mark.parametrize("block", [1, 3, None])
+@pytest.mark.parametrize("block", [1, None])
 @pytest.mark.parametrize("name", INSTANCES)
 def test_certified_bounds_enclose_the_optimum_and_close_in(name: str, block: int | None) -> None:
     problem, expected = reference(name)
-    solution = solve(problem, BlockFrankWolfe(block=block), tol=LOW, max_iterations=40)
+    solution = solve(problem, BlockFrankWolfe(block=block), tol=LOW, max_iterations=30)
     holds(solution, expected, gap=np.inf)
     at_0 = problem.primal({"w": np.zeros(problem.dimension)})
     assert solution.primal - solution.lower_bound <= 0.35 * at_0  # where it begins, the gap is at_0

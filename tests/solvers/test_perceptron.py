@@ -27,7 +27,7 @@ def margin(problem: StructuredSVM, u: Any) -> float:
     return float(np.delete(scores, every.truth).min())
 
 
-@settings(max_examples=15, deadline=None, derandomize=True)
+@settings(max_examples=10, deadline=None, derandomize=True)
 @given(st.integers(0, 10_000), st.sampled_from([1, 2]))
 def test_the_updates_stay_below_novikoffs_bound(seed: int, n_labels: int) -> None:
     problem = svm(seed, (1, 2, 3, 2), n_labels + 1, n_features=6, noise=0.1, C=1e3)

@@ -102,12 +102,13 @@ def kinds(pools: Pools) -> list[str]:
     return ["dense", "sparse", *(["gram"] if small else [])]
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=50, deadline=None, derandomize=True)
 @given(st.integers(0, 100_000), st.booleans())
-@example(340, False)  # with the second-order term whole and long steps, these four went round in circles
+@example(340, False)  # with long steps to the boundary these go round in circles
 @example(637, False)
 @example(859, True)
-@example(930, False)
+@example(1357, False)
+@example(2058, False)  # here the second start begins with short steps, and far from the best of the first
 def test_primal_and_dual_meet_at_clarabels_optimum(seed: int, bounded: bool) -> None:
     pools = drawn(seed, bounded=bounded)
     expected = clarabel_value(pools)
@@ -125,7 +126,7 @@ def test_primal_and_dual_meet_at_clarabels_optimum(seed: int, bounded: bool) -> 
         assert (found.w[pools.nonnegative] >= 0).all()
 
 
-def test_the_second_order_term_whole_goes_round_in_circles_on_two_columns() -> None:
+def test_two_columns_on_which_steps_to_the_boundary_go_round_in_circles() -> None:
     a = np.zeros((2, 2))
     a[1] = 17.17006869**0.5, 0.0
     pools = Pools(a, np.array([0.0, 2.0]), np.zeros(2, dtype=np.intp), np.ones(1), 1.0, np.zeros(2, bool), np.zeros(2))

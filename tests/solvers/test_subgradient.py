@@ -22,10 +22,10 @@ from tests.solvers.svm_references import holds, optimum, radius, reference
 @pytest.mark.parametrize("name", INSTANCES)
 def test_certified_bounds_enclose_the_optimum_and_close_in(name: str, block: int | None) -> None:
     problem, expected = reference(name)
-    solution = solve(problem, Subgradient(block=block), tol=LOW, max_iterations=60)
+    solution = solve(problem, Subgradient(block=block), tol=LOW, max_iterations=40)
     holds(solution, expected, gap=np.inf)
     at_0 = problem.primal({"w": np.zeros(problem.dimension)})
-    assert solution.primal - solution.lower_bound <= 0.35 * at_0  # where it begins, the gap is at_0
+    assert solution.primal - solution.lower_bound <= 0.5 * at_0  # where it begins, the gap is at_0
 
 
 @pytest.mark.parametrize("name", ["trees, weighted", "slack scaling, Hamming", "zero-one loss", "a kernel"])
