@@ -139,12 +139,12 @@ def measure(workload: Workload, solver: str, limit: float) -> Iterator[dict[str,
 def _own(problem: StructuredSVM, solver: str, tol: float, limit: float) -> Iterator[dict[str, Any]]:
     from convexstruct import solvers
 
-    known = {FAST: lambda: None, CUTS: lambda: solvers.NSlack(), FRANK_WOLFE: lambda: solvers.BlockFrankWolfe()}
+    known = {FAST: None, CUTS: solvers.NSlack(), FRANK_WOLFE: solvers.BlockFrankWolfe()}
     target = float(os.environ.get("CONVEXSTRUCT_TARGET", "-inf"))
     if math.isfinite(target):
         yield from _to_target(problem, target, limit)
     else:
-        yield from watched(problem, known[solver](), tol, limit)
+        yield from watched(problem, known[solver], tol, limit)
 
 
 def _to_target(problem: StructuredSVM, target: float, limit: float) -> Iterator[dict[str, Any]]:
