@@ -5,7 +5,8 @@ r"""Newton's direction for a smoothed risk (`convexstruct.solvers.smoothed_risk`
 * **factor**: the matrix itself, by Cholesky: few features, or few outputs and features;
 * **dual factor**: lam I + B B' over the free rows B, by Woodbury's formula: fewer free pieces than features;
 * **conjugate gradients**, preconditioned by the diagonal where the features are sparse: many of both. The residual
-  falls to a tenth only; the line search after it is exact, and the next direction corrects the rest.
+  falls to a tenth only, for the next direction corrects the rest, and further where steps have become short: an inexact
+  direction turns pieces on and off that an exact one would leave alone.
 
 Which one is decided by counting operations, each weighed by the nanoseconds it took on one core; only the ratios count.
 Free offsets b are eliminated last (their block is diagonal), with a small ridge where no piece moves.
@@ -13,6 +14,7 @@ Free offsets b are eliminated last (their block is diagonal), with a small ridge
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -34,8 +36,10 @@ ENTRY, SPARSE_ENTRY = 0.1, 0.5
 COPIED, SPARSE_COPIED = 0.5, 2.0
 #: Nanoseconds for starting one step of conjugate gradients, and for a piece of several scores in it.
 STEP, PIECE = 10_000.0, 50.0
-#: Conjugate gradients end when the residual has fallen by this factor, or after so many steps.
-FALL, STEPS = 0.1, 250
+#: Conjugate gradients end when the residual has fallen by this factor at most, this at least, or after so many steps.
+FALL, LEAST_FALL, STEPS = 0.1, 1e-3, 250
+#: After a step shorter than this part of Newton's the residual has to fall by so much more; after a longer one by less.
+SHORT, TIGHTER, LOOSER = 0.01, 0.1, 3.0
 #: Features times outputs beyond which the matrix is not formed, and free pieces beyond which the dual one is not.
 LARGEST = 3000
 #: Ridge on the free offsets, relative to the weight of their pieces: where some piece moves, and where none does.
@@ -44,10 +48,18 @@ RIDGE, IDLE_RIDGE = 1e-9, 1e-4
 
 @dataclass
 class Effort:
-    """What the last conjugate gradients needed, a guess at the next; total steps taken."""
+    """How hard conjugate gradients try: steps that the last ones took, a guess at the next; total steps; the factor by
+    which the residual falls."""
 
     expected: float = 5.0
     steps: int = 0
+    fall: float = FALL
+
+    def learn(self, t: float) -> None:
+        """A line search has ended at ``t`` times the direction."""
+        before = self.fall
+        self.fall = max(TIGHTER * before, LEAST_FALL) if t < SHORT else min(LOOSER * before, FALL)
+        self.expected *= math.log(self.fall) / math.log(before)
 
 
 def direction(risk: SmoothedRisk, point: Smoothed, tau: float, effort: Effort) -> tuple[Vector, Vector]:
@@ -253,7 +265,7 @@ def _conjugate_gradients(
     z = inverse * residual
     p = z
     rz = float(residual @ z)
-    stop, taken = FALL**2 * rz, 0
+    stop, taken = effort.fall**2 * rz, 0
     for _ in range(STEPS):
         taken += 1
         image = times(p)

@@ -7,7 +7,8 @@ directions (`convexstruct.solvers.risk_newton`), with a line search that is exac
 That is the semismooth Newton augmented Lagrangian method (Rockafellar 1976; Li, Sun and Toh 2018), here with
 
 * tau, the width of the smoothing in units of the loss, starting at the gap of the start and halved at each proximal
-  step;
+  step; where features outnumber groups it starts as much higher as one example alone could lift its loss, for then
+  most examples end on a kink with a small alpha, and a narrow tau would turn them on and off one by one;
 * a proximal step ended as soon as the gap it could still close, |grad F|^2 / (2 lam), is small beside the gap of the
   whole problem: the maximiser a is dual feasible at every Newton step, so both bounds come with it for nothing;
 * groups that are far from their kinks held where they are, once few others remain, until the gap of the rest has
@@ -23,6 +24,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from convexstruct.problems import RegularizedRisk
@@ -45,6 +47,8 @@ LONGEST = 60
 FLAT, LOOSE, TRIALS = 0.1, 0.3, 30
 #: Rounds over all groups without improvement after which rounding is all that is left.
 PATIENCE = 100
+#: tau starts this many times as wide as one example could lift its loss, where features outnumber groups.
+WIDER = 10.0
 #: Rounding of one operation.
 EPS = float(np.finfo(float).eps)
 #: The least unit that a loss may have.
@@ -84,6 +88,8 @@ class SemismoothNewton:
         yield Iterate(_point(problem, w, b), _witness(whole, a), best, lower, calls, clock.parts)
         scale = max(abs(best), float(np.abs(whole.offset).max()), LEAST)
         tau = max(best - lower, EPS * scale)
+        if whole.dimension >= len(whole.first):
+            tau *= max(1.0, WIDER * _lift_of_one(problem))
         if whole.n_biases:
             shift = whole.best_lift(a + v / tau, tau)
             b, v = b + shift, v + whole.lift(shift)
@@ -182,6 +188,7 @@ def _newton_step(
 
         first = slope(0.0) if idle else float(now.slope_w @ s_w) + float(now.slope_b @ s_b)
         t = search(slope, first)
+        effort.learn(t)
         w, b, v = w + t * s_w, b + t * s_b, v + t * dv
         if risk.n_biases:  # least over b exactly: then a is dual feasible, and scaling it to be so costs nothing
             shift = risk.best_lift(a + v / tau, tau)
@@ -228,6 +235,13 @@ def _start(problem: RegularizedRisk, whole: SmoothedRisk, start: Solution | None
         if start.dual_point is not None and np.isfinite(problem.dual(start.dual_point)):
             alpha = np.asarray(start.dual_point["alpha"], dtype=np.float64)
     return w, b, problem.feasible(alpha) / whole.share
+
+
+def _lift_of_one(problem: RegularizedRisk) -> float:
+    """share |x|^2 / lam of the mean example: by how much its own score rises when its alpha is its share."""
+    X = problem.X
+    squares = float(X.data @ X.data) if sp.issparse(X) else float(np.vdot(X, X))
+    return float(np.mean(problem.shares)) * squares / int(X.shape[0]) / problem.lam
 
 
 def _dual(risk: SmoothedRisk, a: Vector, total: Vector) -> tuple[float, Vector]:

@@ -129,10 +129,9 @@ def test_all_ways_to_a_direction_agree(kind: str, d: int, monkeypatch: pytest.Mo
     problem = random_problem(kind, 20, d, 0.05, 1.0, 6)
     risk, w, b, a, tau = at_some_point(problem, 2)
     now, _ = risk.at(w, a + (risk.forward(w) + risk.offset + risk.lift(b)) / tau)
-    monkeypatch.setattr(risk_newton, "FALL", TINY)
-    found = [np.concatenate(direction(risk, now, tau, Effort(expected=1e9)))]
+    found = [np.concatenate(direction(risk, now, tau, Effort(1e9, fall=TINY)))]
     monkeypatch.setattr(risk_newton, "LARGEST", 10)  # at 30 features neither the matrix nor its dual is formed
-    found += [np.concatenate(direction(risk, now, tau, Effort(expected=expected))) for expected in (0.0, 1e9)]
+    found += [np.concatenate(direction(risk, now, tau, Effort(expected, fall=TINY))) for expected in (0.0, 1e9)]
     for other in found[1:]:
         np.testing.assert_allclose(other, found[0], atol=1e-6 * (1 + np.abs(found[0]).max()))
 
@@ -225,6 +224,27 @@ def test_a_start_is_taken_up_where_it_ended() -> None:
     assert fine.trace.lower_bound[0] == pytest.approx(rough.lower_bound, rel=ROUNDING)
     again = solve(problem, SemismoothNewton(), HIGH, start=fine)
     assert again.iterations <= 2
+
+
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
+@pytest.mark.parametrize("bias", [False, True])
+def test_more_features_than_examples_take_few_rounds(C: float, bias: bool) -> None:
+    """All examples end on their kink: a narrow tau from the start would need hundreds of rounds."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 1000))
+    y = np.where(X[:, 0] + 0.5 * rng.normal(size=100) > 0, 1, -1)
+    found = solve(RegularizedRisk.binary(X, y, 1 / (100 * C), bias=bias), SemismoothNewton(), HIGH)
+    assert found.status is Status.OPTIMAL
+    assert found.iterations <= 60
+
+
+def test_examples_that_come_a_hundred_times_take_few_rounds() -> None:
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.normal(size=(20, 40)), 100, axis=0)
+    problem = RegularizedRisk.binary(X, rng.choice([-1, 1], 2000), 1e-4, bias=True)
+    found = solve(problem, SemismoothNewton(), HIGH)
+    assert found.status is Status.OPTIMAL
+    assert found.iterations <= 60
 
 
 @pytest.mark.parametrize("kind", ["binary", "multiclass"])
