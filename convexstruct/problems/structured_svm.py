@@ -197,6 +197,15 @@ class StructuredSVM:
 
     # -- sizes ---------------------------------------------------------------------------------------------------------
 
+    def __repr__(self) -> str:
+        features, loss = self.features, "zero-one" if self.loss.zero_one else "node"
+        kind = "relaxed" if self.oracle.relaxed else "exact" if self.oracle.exact else "approximate"
+        return (
+            f"StructuredSVM({self.n_examples} examples, {features.n_nodes} nodes, {features.n_edges} edges, "
+            f"{features.n_labels} labels, w in R^{self.dimension}, {loss} losses, {self.scaling} scaling, "
+            f"lam {self.scale.lam:g}, C {self.scale.C:g}, {kind} inference)"
+        )
+
     @property
     def dimension(self) -> int:
         return self.features.dimension

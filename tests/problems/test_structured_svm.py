@@ -243,3 +243,11 @@ def test_new_inputs_of_a_kernel_are_labelled_through_their_products_with_the_tra
     back = np.linalg.lstsq(x, problem.features.node_features)[0]  # the linear map between the two feature spaces
     same = np.concatenate(((w[:4].reshape(2, 2) @ back.T).ravel(), w[4:]))
     np.testing.assert_array_equal(problem.predict(w, mapped), linear.predict(same, read_pairwise(new, [[0] * 4], 2)))
+
+
+def test_a_problem_shows_its_sizes_and_not_its_arrays() -> None:
+    problem = StructuredSVM.read([np.ones((2, 1)), np.ones((3, 1))], [[0, 1], [1, 0, 1]], 2, beta=2.0)
+    assert repr(problem) == (
+        "StructuredSVM(2 examples, 5 nodes, 3 edges, 2 labels, w in R^6, node losses, margin scaling, lam 2, C 1, "
+        "exact inference)"
+    )
