@@ -15,13 +15,13 @@ the most violated labellings at its w are added, until none is left.
 
 Where there are no sums over labellings (slack scaling, zero-one loss) the tempering works on margin scaling with the
 node losses, to find a start and first pools; its bounds are not used. On graphs that allow no sums at all (minimum
-cuts) the pools begin empty.
+cuts) the pools begin empty. Examples of several components are taken apart first (`convexstruct.solvers.components`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.optimize
@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from convexstruct.problems.structured_svm import StructuredSVM
 from convexstruct.solution import Point, Solution
+from convexstruct.solvers.components import by_component, witness_of_whole
 from convexstruct.solvers.driver import Iterate
 from convexstruct.solvers.labelling_pools import LabellingPools
 from convexstruct.solvers.pool_qp import solve_pools
@@ -60,7 +61,6 @@ class TemperedPools:
     steps : L-BFGS steps of the first stages. memory : pairs it keeps.
     stages : at most so many. switch : relative gap at which the pools take over.
     samples : labellings drawn from q for the first pools.
-    pool_entries : pools are not begun if their first columns have more entries than this; the tempering goes on.
     seed : of the samples.
     """
 
@@ -71,10 +71,20 @@ class TemperedPools:
     stages: int = 40
     switch: float = 3e-4
     samples: int = 8
-    pool_entries: float = 4e8
     seed: int = 0
 
     def iterate(self, problem: StructuredSVM, start: Solution | None = None) -> Iterator[Iterate]:
+        parts = by_component(problem)
+        if parts is None:
+            yield from self._whole(problem, start)
+            return
+        for iterate in self._whole(parts, start):
+            witness = iterate.dual_point
+            assert witness is not None
+            assert not callable(witness)
+            yield replace(iterate, dual_point=witness_of_whole(problem, parts, witness))
+
+    def _whole(self, problem: StructuredSVM, start: Solution | None) -> Iterator[Iterate]:
         temper = Temper(self, problem, start)
         yield temper.shown()
         seen: list[Labels] = [temper.labels]

@@ -10,9 +10,11 @@ import pytest
 
 from convexstruct.datasets import random_chains, random_trees
 from convexstruct.models.structured_svm import n_slack
+from convexstruct.models.structured_svm_marginals import marginals
 from convexstruct.problems import StructuredSVM
 from convexstruct.solution import Status
 from convexstruct.solvers import Iterate, TemperedPools, choose, pool_qp, solve, tempered_pools
+from convexstruct.solvers.components import by_component
 from convexstruct.tolerances import HIGH, LOW, MID, ROUNDING
 from tests.reference import optimum
 
@@ -107,6 +109,33 @@ def test_it_goes_on_from_a_solution() -> None:
     fine = solve(problem, tol=HIGH, start=rough)
     assert fine.status.solved
     assert fine.trace.primal[0] <= rough.primal * (1 + ROUNDING)
+
+
+@pytest.mark.parametrize("edges", ["none", "apart"])
+def test_examples_that_fall_apart_are_solved_part_by_part(edges: str) -> None:
+    rng = np.random.default_rng(4)
+    features, labels = [rng.normal(size=(9, 2)) for _ in range(3)], [rng.integers(0, 4, 9) for _ in range(3)]
+    apart = [np.array([[0, 1], [1, 2], [4, 3], [7, 8]])] * 3
+    more: dict[str, Any] = {"weights": np.array([0.5, 1.0, 2.0]), "C": 2.0}
+    whole = StructuredSVM.read(features, labels, 4, edges="none" if edges == "none" else apart, **more)
+    parts = by_component(whole)
+    assert parts is not None
+    assert parts.n_examples == (27 if edges == "none" else 15)
+    for w in rng.normal(size=(5, whole.dimension)):
+        assert parts.primal({"w": w}) == pytest.approx(whole.primal({"w": w}), rel=ROUNDING)
+    solution = solve(whole)
+    assert solution.status.solved
+    assert solution.iterations < 40
+    value = optimum(marginals(whole)).value
+    slack = HIGH.gap * value
+    assert solution.lower_bound - slack <= value <= solution.primal + slack
+
+
+def test_nothing_is_taken_apart_where_the_loss_or_the_scaling_holds_it_together() -> None:
+    data: dict[str, Any] = {"node_features": [np.ones((2, 1))], "labels": [[0, 1]], "edges": "none", "C": 1.0}
+    assert by_component(StructuredSVM.read(**data)) is not None
+    for more in ({"loss": "zero_one"}, {"scaling": "slack"}, {"edges": "chain"}):
+        assert by_component(StructuredSVM.read(**{**data, **more})) is None
 
 
 def test_it_is_chosen() -> None:
