@@ -17,6 +17,7 @@ the smallest label first, yields that where every node has a greater number than
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -26,6 +27,8 @@ from numpy.typing import ArrayLike, NDArray
 Scores = NDArray[np.float64]
 Labels = NDArray[np.int64]
 Index = NDArray[np.intp]
+#: Maximum or logsumexp over one axis.
+Reduce = Callable[..., Scores]
 
 
 class Level(NamedTuple):
@@ -184,14 +187,14 @@ def sample(layout: Forest, node: Scores, edge: Scores, rng: np.random.Generator)
     return labels
 
 
-def _upward(layout: Forest, node: Scores, edge: Scores, reduce: object) -> tuple[Scores, list[Scores]]:
+def _upward(layout: Forest, node: Scores, edge: Scores, reduce: Reduce) -> tuple[Scores, list[Scores]]:
     """Each node's scores with all that hangs below it (P, S); each level's tables (n, label of parent, of child) with
     all that hangs below the child."""
     belief = node.astype(np.float64, copy=True)
     tables: list[Scores] = []
     for level in reversed(layout.levels):
         table = _oriented(edge, level) + belief[level.child][:, None, :]
-        message = reduce(table, axis=2)  # type: ignore[operator]
+        message = reduce(table, axis=2)
         belief[level.to] += np.add.reduceat(message, level.start, axis=0)
         tables.append(table)
     return belief, tables[::-1]

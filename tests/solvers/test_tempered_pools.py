@@ -14,7 +14,7 @@ from convexstruct.models.structured_svm_marginals import marginals
 from convexstruct.problems import StructuredSVM
 from convexstruct.solution import Status
 from convexstruct.solvers import Iterate, TemperedPools, choose, pool_qp, solve, tempered_pools
-from convexstruct.solvers.components import by_component
+from convexstruct.solvers.components import by_component, witness_of_whole
 from convexstruct.tolerances import HIGH, LOW, MID, ROUNDING
 from tests.reference import optimum
 
@@ -129,6 +129,25 @@ def test_examples_that_fall_apart_are_solved_part_by_part(edges: str) -> None:
     value = optimum(marginals(whole)).value
     slack = HIGH.gap * value
     assert solution.lower_bound - slack <= value <= solution.primal + slack
+
+
+def test_a_witness_of_the_parts_is_worth_as_much_for_the_whole_with_the_truth_taking_what_is_left() -> None:
+    rng = np.random.default_rng(6)
+    features, labels = [rng.normal(size=(5, 2)) for _ in range(2)], [rng.integers(0, 3, 5) for _ in range(2)]
+    edges = [np.array([[0, 1], [3, 2]])] * 2
+    whole = StructuredSVM.read(features, labels, 3, edges=edges, C=0.7, weights=np.array([1.0, 2.5]))
+    parts = by_component(whole)
+    assert parts is not None
+    mixture = {"labels": rng.integers(0, 3, (3, 10)), "label_shares": rng.dirichlet(np.ones(5), parts.n_examples).T[:3]}
+    gibbs = {
+        "gibbs": rng.normal(size=(1, whole.dimension)), "gibbs_loss": np.array([0.4]),
+        "gibbs_shares": np.full((1, parts.n_examples), 0.6),
+    }  # fmt: skip
+    for witness in (mixture, gibbs):
+        psi, loss = parts.aggregate(witness)
+        of_whole = whole.aggregate(witness_of_whole(whole, parts, witness))
+        np.testing.assert_allclose(of_whole.psi, psi, atol=ROUNDING)
+        assert of_whole.loss == pytest.approx(loss, rel=ROUNDING)
 
 
 def test_nothing_is_taken_apart_where_the_loss_or_the_scaling_holds_it_together() -> None:
