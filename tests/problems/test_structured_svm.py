@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -12,10 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from convexstruct.certificates import certify
+from convexstruct.features.inference import Best, Inference
 from convexstruct.features.pairwise import read_pairwise
 from convexstruct.features.pairwise_enumeration import EnumeratedPairwise, enumerate_pairwise
 from convexstruct.problems.structured_svm import Scale, StructuredSVM, choose_oracle
-from convexstruct.tolerances import ROUNDING
+from convexstruct.solvers import solve
+from convexstruct.tolerances import LOW, ROUNDING
 from tests.models.structured_svm_instances import INSTANCES, LOOPY, svm
 
 EXAMPLES = settings(max_examples=100, deadline=None, derandomize=True)
@@ -251,3 +254,27 @@ def test_a_problem_shows_its_sizes_and_not_its_arrays() -> None:
         "StructuredSVM(2 examples, 5 nodes, 3 edges, 2 labels, w in R^6, node losses, margin scaling, lam 2, C 1, "
         "exact inference)"
     )
+
+
+@dataclass(frozen=True)
+class Rough:
+    """An approximate oracle: what it finds is worth one less than the best, and all it knows is a bound two above."""
+
+    inside: Inference
+    exact: bool = False
+    relaxed: bool = False
+    summable: bool = False
+
+    def best(self, node: Any, edge: Any) -> Best:
+        found = self.inside.best(node, edge)
+        return Best(found.scores - 1.0, found.labels, found.scores + 1.0)
+
+
+def test_p_under_an_approximate_oracle_is_what_it_cannot_exceed_and_never_what_was_found() -> None:
+    rng = np.random.default_rng(8)
+    problem = StructuredSVM.read([rng.normal(size=(3, 2))] * 2, [[0, 1, 2], [2, 2, 0]], 3, C=0.5)
+    rough = replace(problem, oracle=Rough(problem.oracle))  # type: ignore[arg-type]  # the maximum is all it has
+    w = rng.normal(size=problem.dimension)
+    assert problem.most_violated(w).hinge.min() > 0
+    assert rough.primal({"w": w}) == pytest.approx(problem.primal({"w": w}) + problem.ceiling.sum(), rel=ROUNDING)
+    assert not solve(rough, tol=LOW, max_iterations=20).status.solved
