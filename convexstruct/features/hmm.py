@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from convexstruct.features.counts import Expected, example_weights
 from convexstruct.graphs import Chains, Index, TableLayout, as_sequences, chains, hmm_tables
 from convexstruct.losses import cost_matrix
-from convexstruct.oracles import chain
+from convexstruct.oracles import chain, chain_regrets
 
 Vector = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -143,10 +143,14 @@ class HMMCounts:
     def scores(self, theta: Vector, loss_weight: float = 1.0) -> tuple[Vector, Vector]:
         """Node (P, S), packed, and edge (S, S) score tables of theta' counts + loss_weight * loss."""
         parts = self.tables.tables(theta)
-        node = np.ascontiguousarray(parts["emission"].T)[self.symbols]
+        emission, loss = np.ascontiguousarray(parts["emission"].T), loss_weight * self.loss_table
+        if self._kinds:
+            node = (emission[:, None, :] + loss).reshape(-1, self.n_states).take(self._kind, axis=0)
+        else:
+            node = emission.take(self.symbols, axis=0)
+            if loss_weight:
+                node += loss[self.loss_row]
         node[: self.n_examples] += parts["initial"]
-        if loss_weight:
-            node += (loss_weight * self.loss_table)[self.loss_row]
         if len(self.observed):
             known = self.states[self.observed]
             kept = node[self.observed, known]
@@ -161,11 +165,15 @@ class HMMCounts:
     def expected(self, theta: Vector, loss_weight: float = 1.0) -> Expected:
         even = bool((self.weights == 1.0).all())
         sums = chain.sum_product(self.chains, *self.scores(theta, loss_weight), weights=None if even else self.weights)
-        by_symbol_and_loss = self._gather @ sums.node
+        if self._kinds:
+            by_kind = (self._gather @ sums.node).reshape(self.n_symbols, -1, self.n_states)
+            by_symbol, by_loss = by_kind.sum(axis=1), by_kind.sum(axis=0)
+        else:
+            both = self._gather @ sums.node
+            by_symbol, by_loss = both[: self.n_symbols], both[self.n_symbols :]
         initial = self.weights[self.chains.order] @ sums.node[: self.n_examples]
-        counts = np.concatenate((initial, sums.edge.ravel(), by_symbol_and_loss[: self.n_symbols].T.ravel()))
-        loss = float((by_symbol_and_loss[self.n_symbols :] * self.loss_table).sum())
-        return Expected(sums.log_partition, counts, loss)
+        counts = np.concatenate((initial, sums.edge.ravel(), by_symbol.T.ravel()))
+        return Expected(sums.log_partition, counts, float((by_loss * self.loss_table).sum()))
 
     def covariance(self, theta: Vector, loss_weight: float = 1.0) -> Vector:
         """sum_k w_k Cov counts_k under the Gibbs distributions e^score; (d, d), the Hessian of sum_k w_k ln Z_k.
@@ -174,12 +182,13 @@ class HMMCounts:
         U_{t-1}(s') = sum_s P(s | s') [f_t(s', s) + U_t(s)], the second moment is
         sum_t E[f_t f_t' + f_t U_t' + U_t f_t']. Single precision: it serves as a metric, and its cost is felt.
         """
-        posterior, forward = chain.kernels(self.chains, *self.scores(theta, loss_weight))
+        posterior, forward = chain_regrets.kernels(self.chains, *self.scores(theta, loss_weight))
         d, s, m = self.tables.dimension, self.n_states, self.n_symbols
         weights = self.weights[self.chains.order]
         half = np.zeros((d, d), dtype=np.float32)
         diagonal = np.zeros(d)
-        transition, emission = half[s : s + s * s].reshape(s, s, d), half[s + s * s :].reshape(s, m, d)
+        emission = half[s + s * s :].reshape(s, m, d)
+        by_later = np.zeros((s, s, d), dtype=np.float32)  # the rows of the transitions, by the state after
         states = np.arange(s)
         column = s + s * states[:, None] + states[None, :]
         later = np.zeros((0, s, d), dtype=np.float32)
@@ -188,8 +197,9 @@ class HMMCounts:
             n = rows.stop - rows.start
             symbols = self.symbols[rows]
             here = weights[:n, None] * posterior[rows]
-            ahead = np.zeros((n, s, d), dtype=np.float32)  # U_t; chains that end at t have nothing ahead
-            ahead[: len(later)] = later
+            ahead = later  # U_t
+            if len(later) < n:  # chains that end at t have nothing ahead
+                ahead = np.concatenate((later, np.zeros((n - len(later), s, d), dtype=np.float32)))
             picks = np.zeros((s, m, n), dtype=np.float32)
             picks[:, symbols, np.arange(n)] = here.T
             emission += np.matmul(picks, ahead.transpose(1, 0, 2))
@@ -205,12 +215,11 @@ class HMMCounts:
             before = slice(self.chains.rows(t - 1).start, self.chains.rows(t - 1).start + n)
             step = forward[t].astype(np.float32)
             pairs = (weights[:n, None] * posterior[before])[:, :, None] * forward[t]
-            transition += np.matmul(pairs.astype(np.float32).transpose(2, 1, 0), ahead.transpose(1, 0, 2)).transpose(
-                1, 0, 2
-            )
+            by_later += np.matmul(pairs.astype(np.float32).transpose(2, 1, 0), ahead.transpose(1, 0, 2))
             diagonal[s : s + s * s] += pairs.sum(axis=0).ravel()
             later = np.matmul(step, ahead)
             later[:, states[:, None], column] += step
+        half[s : s + s * s] = by_later.transpose(1, 0, 2).reshape(s * s, d)
         second = half.astype(np.float64)
         second = second + second.T
         second[np.arange(d), np.arange(d)] += diagonal
@@ -245,10 +254,22 @@ class HMMCounts:
         return np.concatenate((states[: self.n_examples], s + transition, s + s * s + emission))
 
     @cached_property
+    def _kinds(self) -> int:
+        """M R, the kinds of positions by symbol and row of the loss table; 0 if there are more than positions."""
+        kinds = self.n_symbols * len(self.loss_table)
+        return kinds if kinds <= self.n_hidden else 0
+
+    @cached_property
+    def _kind(self) -> Index:
+        return np.asarray(self.symbols * len(self.loss_table) + self.loss_row, dtype=np.intp)
+
+    @cached_property
     def _gather(self) -> sp.csr_array:
-        """(M + R, P): sums packed rows by their symbol, and by their row of the loss table; weighted."""
+        """Sums packed rows, weighted: by kind (M R, P), or by symbol and by row of the loss table (M + R, P)."""
         by_row = self.weights[self.chains.chain]
         position = np.arange(self.n_hidden)
+        if self._kinds:
+            return sp.csr_array(sp.coo_array((by_row, (self._kind, position)), shape=(self._kinds, self.n_hidden)))
         rows = np.concatenate((self.symbols, self.n_symbols + self.loss_row))
         shape = (self.n_symbols + len(self.loss_table), self.n_hidden)
         both = np.concatenate((position, position))

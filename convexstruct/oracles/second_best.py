@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convexstruct.graphs import Chains
-from convexstruct.oracles.chain import BLOCK
+from convexstruct.oracles.chain_sums import BLOCK
 
 Scores = NDArray[np.float64]
 Labels = NDArray[np.int64]

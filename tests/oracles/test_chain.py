@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from scipy.stats import chi2
 
 from convexstruct.graphs import Chains, chains
-from convexstruct.oracles import chain, enumeration
+from convexstruct.oracles import chain, chain_log, chain_regrets, enumeration
+from convexstruct.oracles.chain_sums import ChainSums
 from convexstruct.oracles.second_best import two_best
 from convexstruct.tolerances import ROUNDING
 
@@ -99,12 +100,13 @@ def test_large_batches_are_cut_into_blocks_without_a_seam(monkeypatch: pytest.Mo
     layout = chains(rng.integers(1, 9, size=40))
     node, edge = rng.normal(size=(layout.n_positions, 3)), rng.normal(size=(3, 3)) * 200
     weights = rng.uniform(0.5, 2.0, size=40)
-    whole = chain.log_domain(layout, node, edge, weights)
+    whole = chain_regrets.log_domain(layout, node, edge, weights)
     best, second = chain.viterbi(layout, node, edge)[1], two_best(layout, node, edge).second_labels
-    monkeypatch.setattr(chain, "BLOCK", 1)
-    monkeypatch.setattr(chain, "LEAST", 7)
+    for module in (chain, chain_log, chain_regrets):
+        monkeypatch.setattr(module, "BLOCK", 1)
+    monkeypatch.setattr(chain_regrets, "LEAST", 7)
     monkeypatch.setattr("convexstruct.oracles.second_best.BLOCK", 1)
-    cut = chain.log_domain(layout, node, edge, weights)
+    cut = chain_regrets.log_domain(layout, node, edge, weights)
     np.testing.assert_allclose(cut.log_partition, whole.log_partition, rtol=ROUNDING)
     np.testing.assert_allclose(cut.node, whole.node, atol=ROUNDING)
     np.testing.assert_allclose(cut.edge, whole.edge, rtol=ROUNDING, atol=ROUNDING)
@@ -112,11 +114,11 @@ def test_large_batches_are_cut_into_blocks_without_a_seam(monkeypatch: pytest.Mo
     np.testing.assert_array_equal(two_best(layout, node, edge).second_labels, second)
 
 
-def assert_sums(batch: Batch, sums: chain.ChainSums, weights: Scores, scale: float = 1.0) -> None:
+def assert_sums(batch: Batch, sums: ChainSums, weights: Scores, scale: float = 1.0) -> None:
     """log Z, posteriors and expected pairs are those of brute force; ``scale`` is the size of the scores."""
     n_labels = batch.edge.shape[0]
     close = ROUNDING * max(1.0, 1e-5 * scale)
-    pairs = np.zeros((n_labels, n_labels))
+    pairs, squared = np.zeros((n_labels, n_labels)), np.zeros((n_labels, n_labels))
     posteriors = batch.layout.split(sums.node[batch.layout.flat])
     for k in range(batch.layout.n_chains):
         truth = batch.truth(k)
@@ -124,8 +126,12 @@ def assert_sums(batch: Batch, sums: chain.ChainSums, weights: Scores, scale: flo
         for t in range(len(posteriors[k])):
             np.testing.assert_allclose(posteriors[k][t], enumeration.marginal(*truth, [t]), atol=close)
             if t:
-                pairs += weights[k] * enumeration.marginal(*truth, [t - 1, t])
+                pair = enumeration.marginal(*truth, [t - 1, t])
+                pairs += weights[k] * pair
+                squared += weights[k] * pair**2
     np.testing.assert_allclose(sums.edge, pairs, atol=close * max(1.0, batch.layout.n_positions))
+    if sums.edge_squared is not None:
+        np.testing.assert_allclose(sums.edge_squared, squared, atol=close * max(1.0, batch.layout.n_positions))
 
 
 @given(batches(), st.booleans())
@@ -133,8 +139,8 @@ def assert_sums(batch: Batch, sums: chain.ChainSums, weights: Scores, scale: flo
 def test_forward_backward_sums_over_all_labellings(batch: Batch, weighted: bool) -> None:
     weights = np.linspace(0.5, 2.0, batch.layout.n_chains)
     given_weights, used = (weights, weights) if weighted else (None, np.ones(len(weights)))
-    for oracle in (chain.sum_product, chain.log_domain):
-        assert_sums(batch, oracle(*batch, given_weights), used)
+    for oracle in (chain.sum_product, chain_regrets.log_domain):
+        assert_sums(batch, oracle(*batch, given_weights, squares=True), used)
 
 
 @pytest.mark.parametrize("spread", [1.0, 300.0, 3000.0])
@@ -143,8 +149,8 @@ def test_a_chain_of_weight_0_adds_nothing_to_the_pairs(spread: float) -> None:
     layout = chains([3, 1, 4, 2])
     batch = Batch(layout, spread * rng.normal(size=(layout.n_positions, 3)), spread * rng.normal(size=(3, 3)))
     weights = np.array([0.0, 0.0, 1.0, 2.0])
-    for oracle in (chain.sum_product, chain.rescaled, chain.log_messages, chain.log_domain):
-        sums = oracle(*batch, weights)
+    for oracle in (chain.sum_product, chain.rescaled, chain_log.log_messages, chain_regrets.log_domain):
+        sums = oracle(*batch, weights, squares=True)
         if sums is not None:
             assert_sums(batch, sums, weights, spread)
 
@@ -152,7 +158,7 @@ def test_a_chain_of_weight_0_adds_nothing_to_the_pairs(spread: float) -> None:
 @given(batches(forbid=False))
 @EXAMPLES
 def test_the_rescaled_version_agrees_where_it_is_taken(batch: Batch) -> None:
-    sums = chain.rescaled(*batch)
+    sums = chain.rescaled(*batch, squares=True)
     assert sums is not None
     assert_sums(batch, sums, np.ones(batch.layout.n_chains))
 
@@ -171,16 +177,16 @@ def test_forward_backward_is_exact_at_every_temperature(temperature: float, spre
         batch = Batch(layout, node, edge)
         weights = np.ones(4)
         scale = float(np.abs(edge).max() + np.abs(node).max())
-        for oracle in (chain.sum_product, chain.log_domain):
-            assert_sums(batch, oracle(*batch), weights, scale)
-        for faster in (chain.rescaled, chain.log_messages):
-            sums = faster(*batch)
+        for oracle in (chain.sum_product, chain_regrets.log_domain):
+            assert_sums(batch, oracle(*batch, squares=True), weights, scale)
+        for faster in (chain.rescaled, chain_log.log_messages):
+            sums = faster(*batch, squares=True)
             if sums is not None:
                 assert_sums(batch, sums, weights, scale)
 
 
 def test_log_messages_are_exact_where_messages_and_pairs_underflow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chain, "AGAIN", 1.0)
+    monkeypatch.setattr(chain_log, "AGAIN", 1.0)
     for seed, scale in itertools.product(range(8), (100.0, 300.0, 800.0, 2000.0, 20000.0)):
         rng = np.random.default_rng(seed)
         layout = chains([5, 3, 1, 4])
@@ -189,7 +195,7 @@ def test_log_messages_are_exact_where_messages_and_pairs_underflow(monkeypatch: 
         node -= rng.integers(0, 2, size=node.shape) * scale  # labels are forced where pairs do not want them
         batch = Batch(layout, node, edge)
         weights = rng.uniform(0.0, 2.0, 4) * [1, 1, 1, 0]
-        sums = chain.log_messages(*batch, weights)
+        sums = chain_log.log_messages(*batch, weights, squares=True)
         assert sums is not None
         assert_sums(batch, sums, weights, scale)
         assert_sums(batch, chain.sum_product(*batch, weights), weights, scale)
@@ -208,8 +214,8 @@ def test_rescaled_messages_that_lose_the_best_labelling_are_not_used() -> None:
 @given(batches())
 @EXAMPLES
 def test_kernels_multiply_to_the_probability_of_each_labelling(batch: Batch) -> None:
-    posterior, forward = chain.kernels(*batch)
-    np.testing.assert_allclose(posterior, chain.log_domain(*batch).node, atol=ROUNDING)
+    posterior, forward = chain_regrets.kernels(*batch)
+    np.testing.assert_allclose(posterior, chain_regrets.log_domain(*batch).node, atol=ROUNDING)
     place = np.argsort(batch.layout.order)
     for k in range(batch.layout.n_chains):
         cards, factors = batch.truth(k)
@@ -273,8 +279,8 @@ def test_no_oracle_changes_its_input() -> None:
     for n_labels, lengths in itertools.product((1, 2), ([1], [3, 1])):
         layout = chains(lengths)
         node, edge = np.ones((layout.n_positions, n_labels)), np.full((n_labels, n_labels), 2.0)
-        methods = (chain.sum_product, chain.log_domain, chain.log_messages, chain.rescaled)
-        for oracle in (chain.viterbi, *methods, chain.kernels, two_best):
+        methods = (chain.sum_product, chain_regrets.log_domain, chain_log.log_messages, chain.rescaled)
+        for oracle in (chain.viterbi, *methods, chain_regrets.kernels, two_best):
             oracle(layout, node, edge)
         chain.sample(layout, node, edge, np.random.default_rng(0))
         assert (node == 1.0).all()

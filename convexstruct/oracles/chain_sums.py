@@ -1,0 +1,31 @@
+"""What the sums over the labellings of chains yield, and what all ways to compute them share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Scores = NDArray[np.float64]
+
+#: Work of one block of chains is kept near this many numbers, so that it stays in the cache.
+BLOCK = 1 << 17
+#: A regret beyond this many nats counts for nothing in double precision.
+NEGLIGIBLE = 60.0
+
+
+@dataclass(frozen=True)
+class ChainSums:
+    """What a sum over all labellings yields.
+
+    log_partition (N,): ln sum over labellings of e^score, for each chain (caller's order).
+    node (P, S): posterior of each label at each packed position.
+    edge (S, S): expected number of each pair (previous label, label), summed over steps and chains with their weights.
+    edge_squared (S, S): the squares of the pairs' posteriors, summed alike; None unless asked for.
+    """
+
+    log_partition: Scores
+    node: Scores
+    edge: Scores
+    edge_squared: Scores | None = None
