@@ -25,6 +25,9 @@ from convexstruct.progress import Progress, reporter
 from convexstruct.solution import Point, Solution, Status, Trace
 from convexstruct.tolerances import HIGH, Profile, profile
 
+#: A chunk of memory in bytes, just below the largest that glibc takes as a hint (32 MiB).
+CHUNK = 31 * 2**20
+
 
 @dataclass(frozen=True, eq=False)
 class Iterate:
@@ -108,6 +111,7 @@ def solve(
     trace = Trace()
     status = Status.STALLED
     show = reporter(progress, name, wanted)
+    _keep_freed_memory()
     begin = time.perf_counter()
     message = ""
     try:
@@ -176,3 +180,13 @@ class _Keeper:
         if iterate.dual_point is not None and (self.dual_point is None or iterate.lower_bound > self.lower_bound):
             self.dual_point, self.lower_bound = iterate.dual_point, iterate.lower_bound
         return True
+
+
+def _keep_freed_memory() -> None:
+    """Let glibc keep up to 64 MiB of freed memory in the process, for the arrays of the next round.
+
+    By default every array of a few megabytes is returned to the kernel when freed and faulted in anew, page by page,
+    when one like it is made: up to half the time of a round. Freeing one large chunk raises that threshold (mallopt(3),
+    "dynamic mmap threshold"). Elsewhere it does nothing; the chunk is never touched, so it costs no memory.
+    """
+    np.empty(CHUNK, dtype=np.uint8)
