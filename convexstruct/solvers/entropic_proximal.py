@@ -6,9 +6,12 @@ numbers and one forward-backward sums over all labellings. Each stage minimises 
 (`convexstruct.solvers.entropic_stage`), then Theta += theta / tau, B += 1 / tau, tau *= shrink. Unlike plain annealing
 (Theta = B = 0) it converges at any tau; with tau shrinking it converges superlinearly.
 
-Two things make it exact to 1e-6 and far beyond:
+Three things make it fast, and exact to 1e-6 and far beyond:
 
-* **Newton's metric.** As tau falls, L-BFGS with a diagonal metric needs ever more steps. The Hessian of F is the
+* **Invariants.** Scores can move between what leads to a state and what it emits without changing any labelling's
+  score: in such directions the Hessian is nearly zero and a diagonal metric is wrong by orders of magnitude. They are
+  known beforehand (`convexstruct.features.invariants`), and the metric treats them exactly.
+* **Newton's metric.** As tau falls, L-BFGS with such a metric still needs ever more steps. The Hessian of F is the
   covariance of the counts over tau, and a backward recursion computes it exactly on chains. It costs tens to hundreds
   of evaluations, but changes little from stage to stage: one covariance serves many stages, and so do the pairs of
   L-BFGS, which mend it.
@@ -17,7 +20,9 @@ Two things make it exact to 1e-6 and far beyond:
   (1 - epsilon) c, which leaves v >= epsilon c at the stage's optimum and costs at most
   epsilon sum_i KL(c_i || e^theta_i); epsilon falls with the gap.
 
-The first stages are rough: with tau far from its end, neither a covariance nor v >= 0 is worth waiting for.
+The first stages are rough: with tau far from its end, neither a covariance nor v >= 0 is worth waiting for. Where the
+dimension forbids covariances, only the first one is: there is nothing to mend what rough stages leave, and v >= 0 is
+cheapest to reach while tau is high.
 
 With many examples a pilot run on the first few of them, re-weighted, finds (Theta, B, tau, theta): they belong to no
 example, so the full problem goes on from there.
@@ -53,9 +58,13 @@ Vector = NDArray[np.float64]
 #: Dimension beyond which no dense metric is formed, and beyond which none is estimated from some of the examples.
 DENSE = 2000
 WHOLE = 1000
-#: Relative cost of smoothing above which a stage is rough, and the multiple of the promised decrease by which it ends.
+#: Relative cost of smoothing above which a stage is rough, where a covariance mends it later, and elsewhere (the first
+#: stage alone); and the multiple of the promised decrease by which it ends.
 ROUGH = 1e-2
+FIRST = 1e9
 EARLY = 100.0
+#: (shrink, inner) where no covariance is formed: a stage costs many steps at any temperature, so few and loose ones.
+ALONE = (0.5, 0.6)
 #: What the covariance of a sample of many examples may cost, in evaluations.
 MOST = 2.5
 #: Longest wait for a covariance, in steps.
@@ -87,10 +96,11 @@ FLOOR = -60.0
 class EntropicProximal:
     """Options of the entropic proximal point method.
 
-    temperature : tau of the first stage, in units of loss.
-    shrink : factor of tau from stage to stage, in (0, 1).
+    temperature : tau of the first stage, as a share of what one variable can lose (the mean over all of them).
+    shrink : factor of tau from stage to stage, in (0, 1); at most `ALONE` where no covariance is formed.
     memory : pairs kept by L-BFGS.
-    inner : the duality gap of a stage is brought below this share of what smoothing costs.
+    inner : the duality gap of a stage is brought below this share of what smoothing costs; at least that of `ALONE`
+        where no covariance is formed.
     newton : operations that one covariance may cost; examples are left out to meet it. 0: diagonal metrics only.
     patience : steps in one metric at least before the covariance is formed (again) within a stage; more where it costs
         more.
@@ -98,7 +108,7 @@ class EntropicProximal:
     max_steps : steps of one stage.
     """
 
-    temperature: float = 0.5
+    temperature: float = 0.1
     shrink: float = 0.65
     memory: int = 150
     inner: float = 0.3
@@ -108,12 +118,12 @@ class EntropicProximal:
     max_steps: int = 1000
 
     def iterate(self, problem: GenerativeMargin, start: Solution | None = None) -> Iterator[Iterate]:
-        state = _State.begin(problem, self.temperature, self.shrink, start)
+        state = _State.begin(problem, self._first(problem), self.shrink, start)
         calls = 1.0
         pilot_run: _Run | None = None
         if start is None and self.pilot and problem.n_examples >= 4 * self.pilot:
             small = _first_examples(problem, self.pilot)
-            state = _State.begin(small, self.temperature, self.shrink, None)
+            state = _State.begin(small, self._first(small), self.shrink, None)
             run = _Run(self, small, state, rough=False)
             while run.smoothing > PILOT and run.stages < 40:
                 for _ in run.stage():
@@ -128,6 +138,11 @@ class EntropicProximal:
         while not run.finished:
             for theta in run.stage():
                 yield run.shown(theta, calls)
+
+    def _first(self, problem: GenerativeMargin) -> float:
+        """tau of the first stage, in units of loss."""
+        features = problem.features
+        return self.temperature * max(float(features.max_loss.sum()) / features.n_hidden, 1e-12)
 
 
 @dataclass
@@ -185,6 +200,9 @@ class _Run:
         self._gap = np.inf
         self._dense = False
         self._covariance = self._choose_covariance()
+        self.shrink, self.inner = options.shrink, options.inner
+        if self._covariance is None:
+            self.shrink, self.inner = min(self.shrink, ALONE[0]), max(self.inner, ALONE[1])
         self._known: Vector | None = None  # the last covariance computed
         self._pairs = Pairs(options.memory, problem.dimension + len(problem.layout.block_sizes))
         self._pairs_tau = state.tau
@@ -222,8 +240,8 @@ class _Run:
         stage = Stage(problem, state.measure, state.tau, c, kappa)
         value = stage.at(state.x)
         dense = self._dense
-        # without a dense metric to make up for it later, a stage that ends early sends the next astray (100 states)
-        rough = self.rough and self.smoothing > ROUGH and problem.dimension <= DENSE
+        # without a dense metric to make up for it later, a stage that ends early sends the next astray
+        rough = self.rough and self.smoothing > (ROUGH if self._covariance is not None else FIRST)
         self._pairs.scale(self._pairs_tau / state.tau)  # the Hessian goes with 1 / tau
         self._pairs_tau = state.tau
         descent = Descent(stage, value, self._metric(stage, value, dense, self._known), self._pairs)
@@ -236,7 +254,7 @@ class _Run:
             value = descent.value
             if descent.exhausted or stage_gap(problem, value) <= self._wanted(value):
                 break
-            if rough and EARLY * descent.slope <= options.inner * min(self._gap, 0.02 * abs(value.f)):
+            if rough and EARLY * descent.slope <= self.inner * min(self._gap, 0.02 * abs(value.f)):
                 break
             if self._covariance is not None and not dense and not rough and steps >= patience:
                 dense, since = True, patience
@@ -253,7 +271,7 @@ class _Run:
         self.calls += stage.evaluations
         self.stages += 1
         self._note(stage, value)
-        self.state = _State(stage.after(value), state.tau * options.shrink, value.x)
+        self.state = _State(stage.after(value), state.tau * self.shrink, value.x)
         self.improve(value.mu, value.omega)
         self.judge()
         yield value.theta
@@ -291,7 +309,7 @@ class _Run:
         """The stage's own gap at which it ends: a share of what smoothing costs, by the last stage's figure."""
         certified = self.best - self._bound if np.isfinite(self._bound) else 0.0
         cost = max(self._gap, min(BEHIND * certified, LAG * self._gap))
-        return self.options.inner * min(cost, 0.02 * abs(value.f))
+        return self.inner * min(cost, 0.02 * abs(value.f))
 
     def _epsilon(self, state: _State) -> float:
         """The slack in v: costs at most a third of what a stage's own gap may be."""
@@ -306,9 +324,9 @@ class _Run:
         """What the next stage's own gap may be, from what smoothing cost in the last."""
         if np.isfinite(self._gap):
             certified = self.best - self._bound if np.isfinite(self._bound) else 0.0
-            cost = max(self.options.shrink * self._gap, BEHIND * certified)
-            return self.options.inner * min(cost, 0.01 * abs(self.best))
-        return self.options.inner * 0.005 * self.problem.evaluate(self.problem.uniform()).value
+            cost = max(self.shrink * self._gap, BEHIND * certified)
+            return self.inner * min(cost, 0.01 * abs(self.best))
+        return self.inner * 0.005 * self.problem.evaluate(self.problem.uniform()).value
 
     def _barrier(self, state: _State) -> float:
         """kappa: what it costs over all blocks is a third of what a stage's own gap may be."""

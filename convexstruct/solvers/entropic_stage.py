@@ -21,12 +21,15 @@ sum_i V_i KL(v_i / V_i || e^{theta_i}) = -v'theta - sum_i [V_i ln V_i - sum_j v_
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from convexstruct.features.counts import Expected
+from convexstruct.features.invariants import LocalVariance, invariants, local_variance
 from convexstruct.problems.generative_margin import GenerativeMargin
 from convexstruct.solvers.quasi_newton import Pairs
 
@@ -39,10 +42,12 @@ LONGEST = 10.0
 TOWARD = 0.05
 #: Curvature added along each phi, in units of c.
 FLAT = 1e-6
-#: Share of the expected counts in the diagonal metric, per unit of eta / tau,
+#: Share of the expected counts in the diagonal metric where no variance is known, and at least elsewhere,
 #: and the share of its block's mean below which no count is taken there.
 SPREAD = 0.1
 LEAST = 0.1
+#: Steps for which one diagonal metric serves.
+AGE = 20
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,26 @@ class Stage:
         self.layout = problem.layout
         self.evaluations = 0
 
+    def local_variance(self, value: Value) -> LocalVariance | None:
+        """What the variances of the counts would be if steps were independent, under the measure at ``value``."""
+        natural = self.measure.theta + value.theta / self.tau
+        local = local_variance(self.problem.features, natural, self.measure.loss + 1.0 / self.tau)
+        self.evaluations += local is not None
+        return local
+
+    @cached_property
+    def invariants(self) -> tuple[sp.csr_array, sp.csr_array]:
+        """Z (d, k) and its transpose."""
+        columns = invariants(self.problem.features)
+        return columns, sp.csr_array(columns.T)
+
+    @cached_property
+    def blocks(self) -> sp.csr_array:
+        """(B, d), 1 where an entry lies in a block."""
+        d = self.problem.dimension
+        entries = (np.ones(d), (self.layout.block_of, np.arange(d)))
+        return sp.csr_array(sp.coo_array(entries, shape=(len(self.layout.block_sizes), d)))
+
     def at(self, x: Vector) -> Value:
         p, layout, d = self.problem, self.layout, self.problem.dimension
         self.evaluations += 1
@@ -112,21 +137,57 @@ def stage_gap(problem: GenerativeMargin, value: Value) -> float:
 
 
 class DiagonalMetric:
-    """An approximate Hessian of F: SPREAD eta n / tau + V e^theta, with n the expected counts.
+    """An approximate Hessian of F: a diagonal, and what is known exactly along the invariants of the counts.
 
-    n is not taken below LEAST of its block's mean: a parameter that is hardly used now may be used after the step."""
+    On the diagonal stand eta / tau times the variance of the counts, steps taken as independent (`local_variance`;
+    SPREAD times the counts where it is not known), + V e^theta. A count is not taken below LEAST of its block's mean: a
+    parameter that is hardly used now may be used after the step. Along an invariant z (`invariants`) the covariance
+    vanishes and the diagonal is wrong by orders of magnitude, but Z'HZ is known: (P)'s own curvature and the barrier's.
+    The inverse is D^-1 + Z (Z'HZ)^-1 Z', a two-level preconditioner. For theta to move along z, delta goes with -s'z.
+    """
 
     def __init__(self, stage: Stage, value: Value) -> None:
         p, layout = stage.problem, stage.layout
+        self._stage, self._age = stage, 0
         counts = value.expected.counts
-        mean = layout.block_sum(counts) / layout.block_sizes
-        counts = SPREAD * p.eta / stage.tau * np.maximum(counts, LEAST * mean[layout.block_of])
-        curvature = np.maximum(layout.block_sum(value.v), 0.0)[layout.block_of] * value.softmax
-        spread = layout.block_sum(counts) + stage.barrier_curvature(value)
-        self._diagonal = np.concatenate((counts + curvature, spread)) + 1e-6
+        total = layout.block_sum(counts)
+        local = stage.local_variance(value)
+        share = block_share = np.full(1, SPREAD)
+        if local is not None:
+            share = np.clip(local.counts / np.maximum(counts, 1e-300), SPREAD, 1.0)
+            block_share = np.clip(local.blocks / np.maximum(total, 1e-300), SPREAD, 1.0)
+        spread = p.eta / stage.tau * share * np.maximum(counts, LEAST * (total / layout.block_sizes)[layout.block_of])
+        curvature = np.maximum(layout.block_sum(value.v), 0.0)
+        barrier = stage.barrier_curvature(value)
+        own = curvature[layout.block_of] * value.softmax
+        self._diagonal = np.concatenate((spread + own, p.eta / stage.tau * block_share * total + barrier)) + 1e-6
+        self._factor: tuple[Vector, bool] | None = None
+        if local is not None and local.invariants.size:
+            columns, rows = stage.invariants
+            weighted = columns.multiply(value.softmax[:, None])
+            self._shift = np.asarray((stage.blocks @ weighted).todense())
+            matrix = (rows @ weighted.multiply(curvature[layout.block_of][:, None])).toarray()
+            matrix += self._shift.T @ ((barrier - curvature)[:, None] * self._shift)
+            at = np.arange(len(matrix))
+            matrix[at, at] += p.eta / stage.tau * local.invariants
+            matrix[at, at] += 1e-8 * matrix[at, at].mean() + 1e-12  # the invariants depend on each other
+            self._factor = _cholesky(matrix)
 
     def solve(self, gradient: Vector) -> Vector:
-        return np.asarray(gradient / self._diagonal)
+        direction = gradient / self._diagonal
+        if self._factor is not None:
+            columns, rows = self._stage.invariants
+            d = len(gradient) - len(self._shift)
+            part = rows @ gradient[:d] - self._shift.T @ gradient[d:]
+            part = scipy.linalg.cho_solve(self._factor, part, check_finite=False)
+            direction[:d] += columns @ part
+            direction[d:] -= self._shift @ part
+        return np.asarray(direction)
+
+    def moved(self, value: Value) -> DiagonalMetric:
+        """The metric at another point of the stage: this one again for AGE steps, for the pairs' sake."""
+        self._age += 1
+        return self if self._age < AGE else DiagonalMetric(self._stage, value)
 
 
 class NewtonMetric:
@@ -165,6 +226,10 @@ class NewtonMetric:
 
     def solve(self, gradient: Vector) -> Vector:
         return np.asarray(scipy.linalg.cho_solve(self._factor, gradient, check_finite=False))
+
+    def moved(self, value: Value) -> NewtonMetric:
+        """The same: what it costs is felt."""
+        return self
 
 
 def _cholesky(matrix: Vector) -> tuple[Vector, bool]:
@@ -231,6 +296,7 @@ class Descent:
         if product > 1e-12 * float(np.linalg.norm(change) * np.linalg.norm(bend)):
             self.pairs.add(change, bend)
         self.value = new
+        self._metric = self._metric.moved(new)
 
     def _direction(self, gradient: Vector) -> Vector:
         return self.pairs.solve(self._metric.solve, gradient, fit=isinstance(self._metric, DiagonalMetric))

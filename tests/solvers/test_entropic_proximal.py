@@ -14,7 +14,7 @@ from convexstruct.datasets.ring import EASY, HARD, ring
 from convexstruct.features.covariance import CountCovariance
 from convexstruct.features.enumeration import enumerate_counts
 from convexstruct.models.generative_margin import primal
-from convexstruct.solvers import EntropicProximal, ProximalBundle, choose, solve
+from convexstruct.solvers import EntropicProximal, ProximalBundle, choose, entropic_stage, solve
 from convexstruct.solvers.entropic_stage import Descent, DiagonalMetric, Measure, NewtonMetric, Stage, Value, stage_gap
 from convexstruct.solvers.quasi_newton import Pairs
 from convexstruct.tolerances import DERIVATIVE, HIGH, MID, ROUNDING
@@ -240,3 +240,43 @@ def test_solve_says_which_solver_it_picked_and_why() -> None:
     assert isinstance(many, ProximalBundle)
     solution = solve(small_ring(0), tol=MID)
     assert solution.solver.startswith("EntropicProximal (")
+
+
+def conditioning(metric: DiagonalMetric, hessian: Vector, problem: GenerativeMargin) -> float:
+    """Ratio of the extreme eigenvalues of metric^-1 Hessian, but for the directions along which phi has no effect."""
+    root = np.linalg.cholesky(np.array([metric.solve(row) for row in np.eye(len(hessian))]))
+    values = np.linalg.eigvalsh(root.T @ hessian @ root)
+    blocks = len(problem.layout.block_sizes)
+    return float(values[-1] / values[blocks])
+
+
+@pytest.mark.parametrize("noise", [EASY, HARD])
+def test_the_diagonal_metric_knows_the_directions_in_which_the_covariance_vanishes(noise: Any) -> None:
+    data = ring(30, 10, 6, noise, seed=0, n_symbols=4)
+    problem = GenerativeMargin.hmm(data.symbols, data.states, 6, 4, eta=0.3, loss="ring")
+    uniform, d = problem.uniform(), problem.dimension
+    stage = Stage(problem, Measure(np.zeros(d), 0.0, 0.0), 0.3, 0.99 * problem.c, 1e-3)
+    value = stage.at(np.concatenate((uniform, np.full(len(problem.layout.block_sizes), 0.05))))
+    descent = Descent(stage, value, DiagonalMetric(stage, value), Pairs(100, len(value.x)))
+    for _ in range(150):
+        descent.step()
+        if descent.exhausted:
+            break
+    value = descent.value
+    step = 1e-6 * np.maximum(1.0, np.abs(value.x))
+    step[d:] = 1e-4 * value.x[d:]
+    moves = step[:, None] * np.eye(len(step))
+    columns = [(stage.at(value.x + m).gradient - stage.at(value.x - m).gradient) / (2 * s) for m, s in zip(moves, step)]
+    hessian = 0.5 * (np.array(columns) + np.array(columns).T)
+    knowing, plain = DiagonalMetric(stage, value), DiagonalMetric(stage, value)
+    plain._factor = None
+    assert conditioning(knowing, hessian, problem) <= 0.3 * conditioning(plain, hessian, problem)
+
+
+def test_a_metric_serves_for_some_steps_and_is_made_anew_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entropic_stage, "AGE", 3)
+    stage, value = begin(small_ring(0), 0)
+    metric = DiagonalMetric(stage, value)
+    assert metric.moved(value) is metric
+    assert metric.moved(value) is metric
+    assert metric.moved(value) is not metric
