@@ -237,12 +237,12 @@ def _conjugate_gradients(
     extra = offsets - np.bincount(risk.of[moving], risk.share[moving], q) / tau if q else offsets
     if free is not None:
         X, factor = _rows(risk, free)
-        weight = risk.share[free] * factor**2 / tau
+        weight, columns = risk.share[free] * factor**2 / tau, X.T
         signs, of = (risk.sign[free] * factor, risk.of[free]) if q else (risk.sign, risk.of)
 
         def times(p: Vector) -> Vector:
             scores = weight * (X @ p[:d] + (signs * p[d:][of] / factor**2 if q else 0.0))
-            top = risk.lam * p[:d] + X.T @ scores
+            top = risk.lam * p[:d] + columns @ scores
             if not q:
                 return np.asarray(top)
             return np.concatenate((top, np.bincount(of, signs / factor**2 * scores, q) + extra * p[d:]))

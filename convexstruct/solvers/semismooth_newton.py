@@ -47,6 +47,8 @@ LONGEST = 60
 FLAT, LOOSE, TRIALS = 0.1, 0.3, 30
 #: Rounds over all groups without improvement after which rounding is all that is left.
 PATIENCE = 100
+#: tau starts at this share of the gap of the start.
+FIRST = 0.3
 #: tau starts this many times as wide as one example could lift its loss, where features outnumber groups.
 WIDER = 10.0
 #: Rounding of one operation.
@@ -87,7 +89,7 @@ class SemismoothNewton:
         best, lower, calls = whole.primal(w, b, v), _dual(whole, a, whole.adjoint(whole.share * a))[0], 2
         yield Iterate(_point(problem, w, b), _witness(whole, a), best, lower, calls, clock.parts)
         scale = max(abs(best), float(np.abs(whole.offset).max()), LEAST)
-        tau = max(best - lower, EPS * scale)
+        tau = max(FIRST * (best - lower), EPS * scale)
         if whole.dimension >= len(whole.first):
             tau *= max(1.0, WIDER * _lift_of_one(problem))
         if whole.n_biases:

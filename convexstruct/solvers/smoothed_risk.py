@@ -128,11 +128,16 @@ class SmoothedRisk:
         """A' alpha; (dimension,)."""
         if self.combine is not None:
             part = np.asarray(self.combine.T @ alpha).reshape(-1, self.n_outputs)
-            return np.asarray(self.X.T @ part).T.ravel()
+            return np.asarray(self._columns @ part).T.ravel()
         part = self.factor * alpha
         if self.rows is not None:
             part = np.bincount(self.rows, weights=part, minlength=self.X.shape[0])
-        return np.asarray(self.X.T @ part)
+        return np.asarray(self._columns @ part)
+
+    @cached_property
+    def _columns(self) -> Any:
+        """X', made once: a sparse matrix is checked anew whenever it is transposed."""
+        return self.X.T
 
     def lift(self, b: Vector) -> Vector | float:
         """s b, what the free offsets add to the pieces."""
