@@ -181,18 +181,23 @@ def verify(given: argparse.Namespace) -> Result:
 
 
 def verification_page(outcome: Outcome, pictures: bool) -> Page:
-    """The table of a verification, what was left out, and its pictures."""
-    heads, rows = outcome.cells()
+    """A line a family where there are several, the table of each, what was left out, and pictures."""
+    families = outcome.families()
+    several = len(families) > 1
+    tables = [Table("", *outcome.summary())] if several else []
     figures = {}
-    if pictures:
-        from convexstruct.plots import compare, traces
+    for name, part in families.items() if several else [("", outcome)]:
+        tables.append(Table(name, *part.cells(), SPARE))
+        if pictures and part.rows:
+            from convexstruct.plots import compare, traces
 
-        figures["Certified relative gap of each case, and seconds."] = compare(outcome.rows)
-        drawn = traces(outcome.rows)
-        if drawn is not None:
-            figures["Certified bounds against seconds, and the reference optimum."] = drawn
+            of = f"{name}: certified" if several else "Certified"
+            figures[f"{of} relative gap of each case, and seconds."] = compare(part.rows)
+            drawn = traces(part.rows)
+            if drawn is not None:
+                figures[f"{of} bounds against seconds, and the reference optimum."] = drawn
     notes = [f"left out: {sentence}" for sentence in outcome.left_out]
-    return Page(outcome.title, outcome.count(), [Table("", heads, rows, SPARE)], notes, figures)
+    return Page(outcome.title, outcome.count(), tables, notes, figures)
 
 
 # -- reproduce ---------------------------------------------------------------------------------------------------------

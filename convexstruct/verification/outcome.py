@@ -132,6 +132,23 @@ class Outcome:
         counted = {v: sum(row.verdict == v for row in self.rows) for v in ("verified", "failed", "unverified")}
         return ", ".join(f"{n} {verdict}" for verdict, n in counted.items() if n) or "nothing ran"
 
+    def families(self) -> dict[str, Outcome]:
+        """The rows of each family by themselves, in the order of the run."""
+        names = dict.fromkeys(row.family for row in self.rows)
+        return {name: Outcome([row for row in self.rows if row.family == name], (), name) for name in names}
+
+    def summary(self) -> tuple[list[str], list[list[str]]]:
+        """Headings and one row a family: its cases, their verdicts, the worst gap, the median ratio, seconds in all."""
+        heads = ["family", "cases", "verdicts", "worst gap", "median ratio", "seconds"]
+        rows = []
+        for name, part in self.families().items():
+            ratios = [row.ratio for row in part.rows if math.isfinite(row.ratio)]
+            gaps = [row.fast.gap if math.isfinite(row.fast.gap) else math.inf for row in part.rows]  # one without: "-"
+            cells = (number(max(gaps), 2), number(float(np.median(ratios or [math.nan])), 2))
+            seconds = sum(row.fast.seconds for row in part.rows if math.isfinite(row.fast.seconds))
+            rows.append([name, str(len(part)), part.count(), *cells, number(seconds, 2)])
+        return heads, rows
+
     def cells(self) -> tuple[list[str], list[list[str]]]:
         """Headings and rows of the table, as text; the ratio only where both paths were timed in this run."""
         timed = any(math.isfinite(row.ratio) for row in self.rows)

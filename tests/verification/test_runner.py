@@ -11,6 +11,7 @@ import pytest
 
 import convexstruct as cs
 from convexstruct.certificates import certify
+from convexstruct.cli import verification_page
 from convexstruct.solution import Solution, Status, Trace
 from convexstruct.tolerances import HIGH, LOW, MID
 from convexstruct.verification import Case, Outcome, cases_for, runner
@@ -239,3 +240,22 @@ def test_an_outcome_counts_and_shows_itself() -> None:
     assert not outcome.ok
     assert not Outcome([]).ok
     assert Outcome([replace(row, verdict="verified")]).ok
+
+
+def test_several_families_are_told_apart_and_summed_up() -> None:
+    fast = Fast("s", 1.0, 1.0 - 1e-5, 1e-5, 3, 0.5)
+    timed = Reference("primal", "CLARABEL", "optimal", 1.0, 2.0)
+    row = Row("toy", "toy", "one", "1", "(1)", timed, fast, "verified", "")
+    other = replace(row, family="other", verdict="failed", fast=Fast("s"))
+    outcome = Outcome([row, replace(other, case="two"), replace(row, case="three")], ["much"])
+    heads, rows = outcome.summary()
+    assert [row[0] for row in rows] == ["toy", "other"]
+    shown = [dict(zip(heads, row)) for row in rows]
+    assert shown[0] == dict(zip(heads, ["toy", "2", "2 verified", "1e-05", "4", "1"]))
+    assert (shown[1]["worst gap"], shown[1]["median ratio"]) == ("-", "-")
+    page = verification_page(outcome, pictures=True)
+    assert [table.title for table in page.tables] == ["", "toy", "other"]
+    assert sum(len(table.rows) for table in page.tables[1:]) == 3
+    assert any(caption.startswith("other:") for caption in page.figures or {})
+    assert len(verification_page(Outcome([row]), pictures=False).tables) == 1
+    assert len(verification_page(Outcome([]), pictures=True).tables) == 1
