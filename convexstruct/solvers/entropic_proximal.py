@@ -96,7 +96,8 @@ FLOOR = -60.0
 class EntropicProximal:
     """Options of the entropic proximal point method.
 
-    temperature : tau of the first stage, as a share of what one variable can lose (the mean over all of them).
+    temperature : tau of the first stage, as a share of what one variable can lose (their mean, or one nat if that is
+        more).
     shrink : factor of tau from stage to stage, in (0, 1); at most `ALONE` where no covariance is formed.
     memory : pairs kept by L-BFGS.
     inner : the duality gap of a stage is brought below this share of what smoothing costs; at least that of `ALONE`
@@ -140,9 +141,9 @@ class EntropicProximal:
                 yield run.shown(theta, calls)
 
     def _first(self, problem: GenerativeMargin) -> float:
-        """tau of the first stage, in units of loss."""
+        """tau of the first stage: scores are logarithms, so the unit is what a variable loses, but at least one nat."""
         features = problem.features
-        return self.temperature * max(float(features.max_loss.sum()) / features.n_hidden, 1e-12)
+        return self.temperature * max(float(features.max_loss.sum()) / max(int(features.free.sum()), 1), 1.0)
 
 
 @dataclass
