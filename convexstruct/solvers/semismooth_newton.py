@@ -6,9 +6,9 @@ by its dual, the smoothed risk F of `convexstruct.solvers.smoothed_risk`, which 
 directions (`convexstruct.solvers.risk_newton`), with a line search that is exact enough, for F is piecewise quadratic.
 That is the semismooth Newton augmented Lagrangian method (Rockafellar 1976; Li, Sun and Toh 2018), here with
 
-* tau, the width of the smoothing in units of the loss, starting at the gap of the start and halved at each proximal
-  step; where features outnumber groups it starts as much higher as one example alone could lift its loss, for then
-  most examples end on a kink with a small alpha, and a narrow tau would turn them on and off one by one;
+* tau, the width of the smoothing in units of the loss, starting at a third of the start's gap and halved at each
+  proximal step; where features outnumber groups it starts as much higher as one example alone could lift its loss, for
+  then most examples end on a kink with a small alpha, and a narrow tau would turn them on and off one by one;
 * a proximal step ended as soon as the gap it could still close, |grad F|^2 / (2 lam), is small beside the gap of the
   whole problem: the maximiser a is dual feasible at every Newton step, so both bounds come with it for nothing;
 * groups that are far from their kinks held where they are, once few others remain, until the gap of the rest has
