@@ -26,9 +26,8 @@ Labels = NDArray[np.int64]
 
 #: Rows up to this length are searched column by column.
 SHORT = 64
-#: Nats below the largest entry at which factors of rescaled messages are held, and what may pass there in all.
-FLOOR = 690.0
-HELD = 1e-14
+#: What a label may gain, in nats, from where rescaled messages lose it: it is lost below e^-708 (see `rescaled`).
+GAIN = 660.0
 #: Sweeps that make the edge scores more even, and the range up to which none is needed.
 SWEEPS = 8
 EVEN = 100.0
@@ -106,33 +105,18 @@ def rescaled(
     With W = e^edge and e_t = e^node: alpha_t = (alpha_{t-1} W) e_t / z_t, u_t = e_t beta_t / z_t, beta_{t-1} = u_t W';
     posteriors alpha_t beta_t, expected pairs W * sum_t alpha_{t-1} u_t'.
 
-    Where scores range far, entries of W and e_t that would underflow are held at e^-`FLOOR` of the largest instead.
-    That only adds weight to labellings, and the posteriors say how much: where more than `HELD` passes what was held,
-    it returns None. W is then scaled to be at least 1, so that z >= 1/S and alpha loses what is below e^-745; as no
-    label's future is better than another's by more than the range of W, e^`FLOOR`, that does not count. Squares may be
-    beyond all numbers there, and are left to the other ways.
+    Returns None where it might not be exact. A label is lost where e_t or alpha_t is below e^-708: its alpha is then at
+    most e^-708 / min(1, z). As the next label may be the same, no label's future is better than another's by more than
+    the range of the edge scores. So what is lost does not count if range(edge) - ln min(1, z) stays below `GAIN`.
     """
+    if np.ptp(edge) > GAIN:
+        return None
     top = _row_max(node)
+    shift = float(edge.max())
     ones = np.ones(len(edge))
     with np.errstate(invalid="ignore", over="ignore", divide="ignore", under="ignore"):
+        transition = np.exp(edge - shift)
         potential = np.subtract(node, top[:, None])
-        shift = float(edge.max())
-        held = barred = np.zeros((0, 0), dtype=bool)
-        allowed: bool | NDArray[np.bool_] = True
-        low = float(potential.min())
-        if low == -np.inf:
-            allowed = potential > -np.inf
-            low = float(potential.min(where=allowed, initial=0.0))
-        cold = not float(np.ptp(edge)) - low <= FLOOR - 100.0
-        if cold and squares:
-            return None
-        if cold:
-            held, barred = (potential < -FLOOR) & allowed, edge < shift - FLOOR
-            np.maximum(potential, -FLOOR, out=potential, where=allowed)
-            edge = np.maximum(edge, shift - FLOOR)
-            shift = float(edge.min())
-        transition = edge - shift
-        np.exp(transition, out=transition)
         np.exp(potential, out=potential)
         alpha = np.empty_like(potential)
         scale = np.empty(chains.n_positions)
@@ -147,25 +131,24 @@ def rescaled(
                 here[:] = potential[rows]
             np.matmul(here, ones, out=total)  # a product sums short rows faster than sum() does
             here *= (1.0 / total)[:, None]
+        if not float(np.ptp(edge)) - np.log(min(1.0, float(scale.min()))) <= GAIN:
+            return None
         backward = transition.T.copy()
         beta = np.empty_like(alpha)
         beta[chains.last] = 1.0
-        inverse = (1.0 / scale)[:, None]
+        potential *= (1.0 / scale)[:, None]
         for t in range(chains.n_steps - 1, 0, -1):
             rows = chains.rows(t)
             before = int(chains.start[t - 1])
             message = potential[rows]
-            message *= beta[rows]
-            message *= inverse[rows]  # from here on `potential` holds u_t
+            message *= beta[rows]  # from here on `potential` holds u_t
             np.matmul(message, backward, out=beta[before : before + int(chains.active[t])])
         posterior = np.multiply(alpha, beta, out=beta)
         total = posterior @ ones
-        if not np.all(np.abs(total - 1.0) <= POSTERIOR):
-            return None
-        pairs = _pairs(chains, alpha, potential, weights) * transition
-        if cold and not float(posterior.sum(where=held)) + float(pairs.sum(where=barred)) <= HELD:
-            return None
-        squared = _pairs(chains, alpha**2, potential**2, weights) * transition**2 if squares else None
+    if not np.all(np.abs(total - 1.0) <= POSTERIOR):
+        return None
+    pairs = _pairs(chains, alpha, potential, weights) * transition
+    squared = _pairs(chains, alpha**2, potential**2, weights) * transition**2 if squares else None
     steps = np.log(scale) + top
     steps[chains.n_chains :] += shift
     log_partition = np.bincount(chains.chain, weights=steps, minlength=chains.n_chains).astype(np.float64)

@@ -211,43 +211,6 @@ def test_rescaled_messages_that_lose_the_best_labelling_are_not_used() -> None:
     assert enumeration.best(*batch.truth(0))[1].tolist() == [1, 0]
 
 
-@pytest.mark.parametrize("held", ["edge", "node", "message"])
-def test_rescaled_messages_are_not_used_where_what_they_hold_or_lose_counts(held: str) -> None:
-    if held == "edge":  # -800 is held at -690, and would then count beside -689
-        node, edge = np.array([[0.0, 0.0], [-689.0, 0.0]]), np.array([[0.0, -800.0], [0.0, -800.0]])
-    elif held == "node":  # so is -800 here; all other ways cost 689
-        node, edge = np.array([[0.0, -800.0], [-689.0, 0.0]]), np.array([[0.0, -689.0], [-689.0, 0.0]])
-    else:  # the way by label 2 costs 700 at once, all others 689 later on
-        node = np.array([[0.0, -689.0, -689.0], [0.0, -689.0, -350.0], [-689.0, 0.0, -689.0], [-689.0, 0.0, -689.0]])
-        edge = np.array([[0.0, -689.0, -350.0], [-689.0, 0.0, -689.0], [-689.0, 0.0, -689.0]])
-    batch = Batch(chains([len(node)]), node, edge)
-    sums = chain.rescaled(*batch)
-    assert sums is not None if held == "message" else sums is None
-    assert_sums(batch, chain.sum_product(*batch), np.ones(1), 1000.0)
-    if sums is not None:
-        assert_sums(batch, sums, np.ones(1), 1000.0)
-
-
-def test_cold_rescaled_messages_keep_a_way_that_only_later_pays() -> None:
-    # all that is used lies 600 below the largest edge; label 1 is 150 behind at first, and 160 better after
-    node = np.array([[0.0, -690.0, -650.0], [0.0, -150.0, -650.0], [0.0, 0.0, -650.0]])
-    edge = np.array([[-600.0, -600.0, -600.0], [-600.0, -440.0, -600.0], [-600.0, -600.0, 0.0]])
-    batch = Batch(chains([3]), node, edge)
-    sums = chain.rescaled(*batch)
-    assert sums is not None
-    assert_sums(batch, sums, np.ones(1), 1000.0)
-    assert sums.node[1, 1] > 0.99
-
-
-def test_what_is_forbidden_stays_so_in_cold_rescaled_messages() -> None:
-    node, edge = np.array([[0.0, -np.inf], [-600.0, 0.0], [-np.inf, 0.0]]), np.array([[0.0, -300.0], [-300.0, 0.0]])
-    batch = Batch(chains([3]), node, edge)
-    sums = chain.rescaled(*batch)
-    assert sums is not None
-    assert_sums(batch, sums, np.ones(1), 1000.0)
-    assert sums.node[0, 1] == sums.node[2, 0] == 0.0
-
-
 @given(batches())
 @EXAMPLES
 def test_kernels_multiply_to_the_probability_of_each_labelling(batch: Batch) -> None:
