@@ -148,7 +148,12 @@ def rescaled(
     if not np.all(np.abs(total - 1.0) <= POSTERIOR):
         return None
     pairs = _pairs(chains, alpha, potential, weights) * transition
-    squared = _pairs(chains, alpha**2, potential**2, weights) * transition**2 if squares else None
+    squared = None
+    if squares:
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            squared = _pairs(chains, alpha**2, potential**2, weights) * transition**2
+        if not np.isfinite(squared).all():  # alpha is as small as u is large, and their squares are beyond all numbers
+            return None
     steps = np.log(scale) + top
     steps[chains.n_chains :] += shift
     log_partition = np.bincount(chains.chain, weights=steps, minlength=chains.n_chains).astype(np.float64)

@@ -211,6 +211,24 @@ def test_rescaled_messages_that_lose_the_best_labelling_are_not_used() -> None:
     assert enumeration.best(*batch.truth(0))[1].tolist() == [1, 0]
 
 
+@pytest.mark.parametrize(
+    "seed", [1809, 3991]
+)  # of 4000: there alpha^2 and u^2 leave the numbers, their product does not
+def test_squares_that_overflow_are_left_to_log_messages(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n_labels, layout = int(rng.integers(2, 5)), chains(rng.integers(1, 8, size=4))
+    scale, shapes = rng.uniform(100, 640), [(layout.n_positions, n_labels), (n_labels, n_labels)]
+    node = -rng.uniform(0, scale, size=shapes[0]) * (rng.random(shapes[0]) < 0.5)
+    edge = -rng.uniform(0, scale, size=shapes[1]) * (rng.random(shapes[1]) < 0.6)
+    batch = Batch(layout, node, edge)
+    assert chain.rescaled(*batch) is not None
+    assert chain.rescaled(*batch, squares=True) is None
+    sums, whole = chain.sum_product(*batch, squares=True), chain_regrets.log_domain(*batch, squares=True)
+    assert sums.edge_squared is not None
+    assert whole.edge_squared is not None
+    np.testing.assert_allclose(sums.edge_squared, whole.edge_squared, atol=ROUNDING)
+
+
 @given(batches())
 @EXAMPLES
 def test_kernels_multiply_to_the_probability_of_each_labelling(batch: Batch) -> None:
