@@ -8,10 +8,11 @@ The solution is a_i(rho) = clip(m_i - rho w_i, l_i, u_i), w_i = s_i / d_i^2, wit
 
 which falls and is piecewise linear with at most 2n breakpoints, (m_i - u_i) / w_i and (m_i - l_i) / w_i. Appendix B
 finds the root by medians of breakpoints, in linear time (`convexstruct.oracles.breakpoints`). The "bracket" (ours, the
-default) spends medians on few of them. The roots of two problems made of every (n/k)-th variable bracket the root; one
-pass over all variables values phi at both ends and finds the breakpoints between, and the medians finish among these.
-Where the bracket misses, the breakpoints beyond it are searched: linear in any case. Passes go by blocks that stay in
-cache, because at a million variables memory, not arithmetic, is the cost.
+default) leaves few variables to search. The roots of two problems made of a sample bracket the root; one pass over all
+variables values phi at both ends and finds those with a breakpoint between. Newton's steps on these alone finish, or
+the medians of their breakpoints where a few steps do not. Where the bracket misses, and wider ones beside it too, the
+breakpoints beyond are searched: linear in any case. Passes go by blocks that stay in cache and samples by cache lines,
+because at a million variables memory, not arithmetic, is the cost.
 
 Shapes: m (n,); lower, upper, s, d (n,) or one number for all; bounds may be infinite, s may be 0 or negative, d > 0.
 """
@@ -33,17 +34,23 @@ Search = Literal["bracket", "medians", "sorting"]
 Root = Callable[[Vector, Vector, float, float, float], float]
 
 #: Variables in one pass' block: a few buffers of so many numbers stay in cache.
-BLOCK = 1 << 15
+BLOCK = 1 << 16
 #: Variables up to which the medians run on all breakpoints; and breakpoints that are sorted sooner than halved again.
 SMALL, SORTED = 4096, 1 << 17
-#: Variables in the sample, as a multiple of n^(2/3).
-SAMPLE = 2.0
+#: Variables in the sample, as a multiple of n^(2/3), and as many neighbours in it as share a cache line.
+SAMPLE, LINE = 1.0, 8
 #: Half the width of the bracket, in standard errors of the sample.
 WIDTH = 3.0
+#: How many brackets are tried, each beside the last and so many times as wide, while more than one variable in FEW may
+#: move beyond.
+TRIALS, WIDER, FEW = 3, 30.0, 8
 #: How far z may be outside what can be reached before it counts as more than rounding, relative.
 SUMS = 1e-12
 #: What <s, a> = z is corrected to, relative to its terms.
-ROUNDED = 64 * float(np.finfo(float).eps)
+EPS = float(np.finfo(float).eps)
+ROUNDED = 64 * EPS
+#: Newton's steps inside the bracket before medians are taken; the last is as short as this, relative to the bracket.
+STEPS, LAST = 12, 1e-12
 
 
 def project_box_equality(
@@ -146,6 +153,16 @@ class _Box(NamedTuple):
         for start in range(0, max(len(self.m), 1), BLOCK):
             yield start, self.part(slice(start, start + BLOCK))
 
+    def sample(self) -> _Box:
+        """A few neighbours out of every so many variables, drawn as no period meets them; all where they are few."""
+        n = len(self.m)
+        if n <= SMALL:
+            return self
+        apart = LINE * (n // int(SAMPLE * n ** (2 / 3)))
+        first = np.random.default_rng(0).integers(apart // LINE, size=n // apart) * LINE
+        first += np.arange(0, n // apart * apart, apart)
+        return self.part((first[:, None] + np.arange(LINE)).ravel())
+
     def unclipped(self, rho: float, w: Vector | float, out: Vector) -> Vector:
         """m - rho w, written to ``out``."""
         if isinstance(w, float):
@@ -154,7 +171,13 @@ class _Box(NamedTuple):
 
     def at(self, rho: float, out: Vector) -> Vector:
         """a(rho), written to ``out``."""
-        return np.asarray(np.clip(self.unclipped(rho, self.w, out), self.lower, self.upper, out=out))
+        return self.clipped(self.unclipped(rho, self.w, out), out)
+
+    def clipped(self, a: Vector, out: Vector) -> Vector:
+        """a inside the bounds, written to ``out``: two operations for arrays, one for numbers are the faster ones."""
+        if isinstance(self.lower, float) or isinstance(self.upper, float):
+            return np.asarray(np.clip(a, self.lower, self.upper, out=out))
+        return np.minimum(np.maximum(a, self.lower, out=out), self.upper, out=out)
 
     def weighted(self, a: Vector) -> float:
         """<s, a>."""
@@ -172,20 +195,25 @@ class _Box(NamedTuple):
         n = len(self.m)
         if n <= SMALL:
             return self.search(self.checked(z))
-        some = self.part(slice(None, None, n // int(SAMPLE * n ** (2 / 3))))
+        some = self.sample()
         left, right = some.likely(z * len(some.m) / n)
-        at_left, at_right, active = self.bracket(left, right)
-        if at_left >= z >= at_right:  # and so z can be reached
-            t, bend, _ = self.part(active).breakpoints(left, right)
-            slope = (at_right - at_left - float(bend @ (right - t))) / (right - left)
-            return root_by_medians(t, bend, left, at_left - z, slope, SORTED)
+        for trial in range(TRIALS):
+            at_left, at_right, active = self.bracket(left, right)
+            if at_left >= z >= at_right:  # and so z can be reached
+                return active.between(left, right, at_left - z, at_right - z)
+            below = at_left < z
+            beyond = self.movable(left, -1.0) if below else self.movable(right, 1.0)
+            if len(beyond) <= n // FEW or trial == TRIALS - 1:
+                break
+            width = WIDER * (right - left)
+            left, right = (left - width, left) if below else (right, right + width)
         z = self.checked(z)
-        if at_left < z:
-            t, bend, slope = self.part(self.movable(left, -1.0)).breakpoints(-np.inf, left)
+        if below:
+            t, bend, slope = self.part(beyond).breakpoints(-np.inf, left)
             first = float(t.min()) if len(t) else left
             value = at_left - z - slope * (left - first) - float(bend @ (left - t))
             return root_by_medians(t, bend, first, value, slope)
-        t, bend, slope = self.part(self.movable(right, 1.0)).breakpoints(right, np.inf)
+        t, bend, slope = self.part(beyond).breakpoints(right, np.inf)
         return root_by_medians(t, bend, right, at_right - z, slope)
 
     def search(self, z: float, root: Root = root_by_medians) -> float:
@@ -200,33 +228,60 @@ class _Box(NamedTuple):
         left = float(t.min()) if len(t) else 0.0
         phi = Sorted(t, bend, left, self.total(left), slope)
         a = self.at(float(phi.roots(np.array([z]))[0]), np.empty(len(self.m)))
-        margin = WIDTH * float(np.std(self.s * a)) * np.sqrt(len(a))
+        each = (self.s * a).reshape(-1, LINE).sum(axis=1)  # neighbours may be alike: no more than so many are drawn
+        margin = WIDTH * float(np.std(each)) * np.sqrt(len(each))
         low, high = phi.roots(np.array((z + margin, z - margin)))
         width = 1e-9 * max(abs(low), abs(high), np.finfo(float).tiny)
         return float(low - width), float(high + width)
 
-    def bracket(self, left: float, right: float) -> tuple[float, float, Index]:
+    def between(self, left: float, right: float, at_left: float, at_right: float) -> float:
+        """The root of a phi that is ``at_left`` and ``at_right`` at the ends and bends only in these variables.
+
+        The others add a straight line. Newton's steps, each exact once no breakpoint lies between it and the root.
+        """
+        if at_left <= at_right:  # both are 0
+            return left
+        w, a = self.w, np.empty((2, len(self.m)))
+        own_left, own_right = self.total(left), self.total(right)
+        line = (at_right - own_right - at_left + own_left) / (right - left)
+        low, high, rho = left, right, left + (right - left) * at_left / (at_left - at_right)
+        steep = self.s * w
+        for _ in range(STEPS):
+            self.clipped(self.unclipped(rho, w, a[0]), a[1])
+            free = a[0] == a[1]
+            value = at_left - own_left + line * (rho - left) + self.weighted(a[1])
+            slope = line - float(np.count_nonzero(free) * steep if isinstance(steep, float) else steep @ free)
+            low, high = (rho, high) if value > 0 else (low, rho)
+            wanted = rho - value / slope if slope < 0 else 0.5 * (low + high)
+            if abs(wanted - rho) <= LAST * (right - left):
+                return min(max(wanted, low), high)
+            rho = wanted if low < wanted < high else 0.5 * (low + high)
+        t, bend, _ = self.breakpoints(left, right)
+        slope = (at_right - at_left - float(bend @ (right - t))) / (right - left)
+        return root_by_medians(t, bend, left, at_left, slope, SORTED)
+
+    def bracket(self, left: float, right: float) -> tuple[float, float, _Box]:
         """<s, a> at both ends, and the variables with a breakpoint between them.
 
         A variable has none exactly if it is the same at both ends, or unclipped at both.
         """
         at_left = at_right = 0.0
-        found = []
+        found: list[_Box] = []
         buffers, flags = np.empty((4, BLOCK)), np.empty((2, BLOCK), dtype=bool)
-        for start, block in self.blocks():
+        for _, block in self.blocks():
             k = len(block.m)
             free_left, free_right, a_left, a_right = buffers[:, :k]
             bent, one = flags[:, :k]
             w = block.w
-            np.clip(block.unclipped(left, w, free_left), block.lower, block.upper, out=a_left)
-            np.clip(block.unclipped(right, w, free_right), block.lower, block.upper, out=a_right)
+            block.clipped(block.unclipped(left, w, free_left), a_left)
+            block.clipped(block.unclipped(right, w, free_right), a_right)
             at_left += block.weighted(a_left)
             at_right += block.weighted(a_right)
             np.not_equal(a_left, free_left, out=bent)
             np.logical_or(bent, np.not_equal(a_right, free_right, out=one), out=bent)
             np.logical_and(bent, np.not_equal(a_left, a_right, out=one), out=bent)
-            found.append(np.flatnonzero(bent) + start)
-        return at_left, at_right, np.concatenate(found)
+            found.append(block.part(np.flatnonzero(bent)))  # while it is in cache
+        return at_left, at_right, _joined(found)
 
     def movable(self, rho: float, direction: float) -> Index:
         """The variables that may still move as rho goes on to the right (1) or to the left (-1)."""
@@ -288,10 +343,13 @@ class _Box(NamedTuple):
         """
         a = np.empty(len(self.m))
         cuts = [a[start : start + len(block.m)] for start, block in self.blocks()]
-        total = sum(block.weighted(block.at(rho, cut)) for (_, block), cut in zip(self.blocks(), cuts))
+        last_first = zip(reversed(list(self.blocks())), reversed(cuts))  # what was read last may still be in cache
+        total = sum(block.weighted(block.at(rho, cut)) for (_, block), cut in last_first)
         if abs(total - z) <= ROUNDED * abs(z):
             return a, rho
-        size = sum(float(np.sum(np.abs(block.s * cut))) for (_, block), cut in zip(self.blocks(), cuts))
+        some = self.sample()
+        each = np.abs(some.s * some.at(rho, np.empty(len(some.m))))
+        size = float(each.sum()) * len(a) / max(len(each), 1)
         for _ in range(3):
             excess = total - z
             if abs(excess) <= ROUNDED * max(size, abs(z)):
@@ -308,6 +366,12 @@ class _Box(NamedTuple):
             rho += excess / slope
             a[free] = moved
         return a, rho
+
+
+def _joined(parts: list[_Box]) -> _Box:
+    """The variables of all ``parts``."""
+    m, *rest = zip(*parts)
+    return _Box(np.concatenate(m), *(x[0] if isinstance(x[0], float) else np.concatenate(x) for x in rest))
 
 
 def _ends(s: Any, low: Any, high: Any) -> tuple[Any, Any]:

@@ -21,8 +21,9 @@ from convexstruct.solvers.driver import Iterate
 class BreakpointSearch:
     """The root of (30), and with it the projection.
 
-    search : "bracket" (ours): a bracket from a sample, one pass, and medians inside it. "medians": Algorithm 2, which
-        halves all 2n breakpoints again and again. "sorting": all breakpoints in order, what Algorithm 2 improves on.
+    search : "bracket" (ours): a bracket from a sample, one pass, and Newton's steps or medians inside. "medians":
+        Algorithm 2, which halves all 2n breakpoints again and again. "sorting": all breakpoints in order, what
+        Algorithm 2 improves on.
     """
 
     search: Search = "bracket"

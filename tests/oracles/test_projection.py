@@ -168,11 +168,92 @@ def test_medians_and_sorting_find_one_root(data: st.DataObject) -> None:
     assert phi == pytest.approx(0.0, abs=ROUNDING * 100)
 
 
+@pytest.mark.parametrize("kind", ["plain", "periodic", "runs", "sorted"])
+@pytest.mark.parametrize("arrays", [False, True])
 def test_a_large_instance_is_solved_through_the_bracket_and_not_by_all_breakpoints(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, kind: str, arrays: bool
 ) -> None:
     rng = np.random.default_rng(2)
-    m = rng.normal(size=50_000)
+    n, m = 50_000, rng.normal(size=50_000)
+    apart = projection.LINE * (n // int(projection.SAMPLE * n ** (2 / 3)))
+    if kind == "periodic":  # a sample of every so-manieth row would see nothing else
+        m += 5.0 * (np.arange(n) % apart >= projection.LINE)
+    elif kind == "runs":
+        m = np.repeat(m[: n // projection.LINE], projection.LINE)
+    elif kind == "sorted":
+        m.sort()
+    lower, upper = (-rng.random(n), rng.random(n)) if arrays else (0.0, 1.0)
+    d = rng.uniform(0.5, 2.0, size=n) if arrays else None
     for name in ("search", "movable"):
         monkeypatch.setattr(projection._Box, name, lambda *_: pytest.fail("all breakpoints were searched"))
-    project_box_equality(m, 0.0, 1.0, rng.choice([-1.0, 1.0], size=50_000), 0.0)
+    monkeypatch.setattr(projection._Box, "breakpoints", _counted(projection._Box.breakpoints, most=n // 8))
+    kkt(m, lower, upper, rng.choice([-1.0, 1.0], size=n), 0.0, d)
+
+
+def _counted(breakpoints: Any, most: int) -> Any:
+    def called(box: Any, *ends: float) -> Any:
+        assert len(box.m) <= most
+        return breakpoints(box, *ends)
+
+    return called
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_projection_is_one_whether_newton_or_medians_finish(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    problem = instance(np.random.default_rng(seed), 20_000, ties=seed % 2 == 0)
+    by_newton = project_box_equality(*problem)
+    monkeypatch.setattr(projection, "STEPS", 0)
+    np.testing.assert_allclose(project_box_equality(*problem), by_newton, atol=ROUNDING)
+    kkt(*problem)
+
+
+@pytest.mark.parametrize("z", [1e-6, 1.0, 30.0])
+@pytest.mark.parametrize("tail", ["normal", "cauchy"])
+def test_a_simplex_whose_few_positive_entries_no_sample_sees(z: float, tail: str) -> None:
+    rng = np.random.default_rng(8)
+    m = rng.normal(size=100_000) if tail == "normal" else rng.standard_cauchy(100_000)
+    kkt(m, 0.0, np.inf, 1.0, z, None)
+    kkt(-m, -np.inf, 0.0, 1.0, -z, None)  # the other direction
+
+
+@pytest.mark.parametrize(("off", "inside"), [(0.02, (0, 1)), (0.5, (0, 0, 1)), (2.0, (0, 0, 0))])
+@pytest.mark.parametrize("side", [-1.0, 1.0])
+def test_a_bracket_that_misses_is_tried_again_beside_it_and_what_lies_beyond_is_searched_at_last(
+    monkeypatch: pytest.MonkeyPatch, side: float, off: float, inside: tuple[int, ...]
+) -> None:
+    m, lower, upper, s, z, d = instance(np.random.default_rng(3), 20_000)
+    right, rho = project_with_multiplier(m, lower, upper, s, z, d)
+    seen: list[Any] = []
+    bracket = projection._Box.bracket
+    monkeypatch.setattr(projection._Box, "likely", lambda *_: (rho + side * off, rho + side * off + 1e-3))
+
+    def seeing(box: Any, *ends: float) -> Any:
+        seen.append(ends)
+        return bracket(box, *ends)
+
+    monkeypatch.setattr(projection._Box, "bracket", seeing)
+    found, multiplier = project_with_multiplier(m, lower, upper, s, z, d)
+    np.testing.assert_allclose(found, right, atol=ROUNDING)
+    assert multiplier == pytest.approx(rho, abs=1e-9)
+    assert tuple(low <= rho <= high for low, high in seen) == inside
+
+
+@pytest.mark.parametrize("off", [-1e-7, 1e-10])
+def test_a_multiplier_that_is_a_little_off_is_mended_until_the_sum_is_right_up_to_rounding(off: float) -> None:
+    m, lower, upper, s, z, d = instance(np.random.default_rng(3), 20_000)
+    box = projection._Box.read(m, lower, upper, s, d)
+    right, rho = box.point(box.multiplier(z), z)
+    a, mended = box.point(rho + off, z)
+    assert abs(float(np.sum(s * a)) - z) <= 1e-13 * float(np.sum(np.abs(s * a)))
+    assert mended == pytest.approx(rho, abs=1e-11)
+    np.testing.assert_allclose(a, right, atol=ROUNDING)
+
+
+def test_neighbours_that_are_alike_widen_the_bracket_as_fewer_variables_would() -> None:
+    rng = np.random.default_rng(6)
+    m = np.repeat(rng.normal(size=5000), projection.LINE)
+    widths = [
+        float(np.diff(projection._Box.read(values, 0.0, 1.0, 1.0, None).likely(8000.0))[0])
+        for values in (m, rng.permutation(m))
+    ]
+    assert widths[0] == pytest.approx(widths[1] * projection.LINE**0.5, rel=0.1)
