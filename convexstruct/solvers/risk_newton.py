@@ -8,6 +8,11 @@ r"""Newton's direction for a smoothed risk (`convexstruct.solvers.smoothed_risk`
   falls to a tenth only, for the next direction corrects the rest, and further where steps have become short: an inexact
   direction turns pieces on and off that an exact one would leave alone.
 
+Where few rows of few features are left, and no free offsets, both matrices are made of a dense copy in single
+precision, at half the cost or less. Rounding then turns the direction a little, no more than conjugate gradients do,
+and neither the gradient nor a bound knows of it; where the matrix is too large beside lam, or steps come to nothing, it
+is double again. (With offsets nothing was gained: what the elimination leaves of H_bb is small beside its rounding.)
+
 Which one is decided by counting operations, each weighed by the nanoseconds it took on one core; only the ratios count.
 Free offsets b are eliminated last (their block is diagonal), with a small ridge where no piece moves.
 """
@@ -34,10 +39,18 @@ Index = NDArray[np.intp]
 PRODUCT, SPARSE_PRODUCT = 0.05, 1.8
 ENTRY, SPARSE_ENTRY = 0.1, 0.5
 COPIED, SPARSE_COPIED = 0.5, 2.0
+#: The same for products and copies in single precision, dense.
+COARSE_PRODUCT, COARSE_COPIED = 0.025, 0.3
+#: Up to this trace, over lam, the matrix is factored in single precision; after a step shorter than this part of
+#: Newton's, which rounding may have turned, up to so much less.
+ROUGHEST, USELESS, FINER = 1e8, 1e-5, 0.1
+#: What no weight in single precision exceeds: its square is still a number there.
+LARGE = 1e18
 #: Nanoseconds for starting one step of conjugate gradients, and for a piece of several scores in it.
 STEP, PIECE = 10_000.0, 50.0
-#: Conjugate gradients end when the residual has fallen by this factor at most, this at least, or after so many steps.
-FALL, LEAST_FALL, STEPS = 0.1, 1e-3, 250
+#: Conjugate gradients end when the residual has fallen by this factor at first, by this at most, by this at least, or
+#: after so many steps.
+FIRST_FALL, FALL, LEAST_FALL, STEPS = 0.3, 0.1, 1e-3, 250
 #: After a step shorter than this part of Newton's the residual has to fall by so much more; after a longer one by less.
 SHORT, TIGHTER, LOOSER = 0.01, 0.1, 3.0
 #: Features times outputs beyond which the matrix is not formed, and free pieces beyond which the dual one is not.
@@ -48,16 +61,18 @@ RIDGE, IDLE_RIDGE = 1e-9, 1e-4
 
 @dataclass
 class Effort:
-    """How hard conjugate gradients try: steps that the last ones took, a guess at the next; total steps; the factor by
-    which the residual falls."""
+    """How hard directions try: steps that the last conjugate gradients took, a guess at the next; total steps; the
+    factor by which the residual falls; the largest matrix that is factored in single precision."""
 
     expected: float = 5.0
     steps: int = 0
-    fall: float = FALL
+    fall: float = FIRST_FALL
+    roughest: float = ROUGHEST
 
     def learn(self, t: float) -> None:
         """A line search has ended at ``t`` times the direction."""
         before = self.fall
+        self.roughest = FINER * self.roughest if t < USELESS else min(LOOSER * self.roughest, ROUGHEST)
         self.fall = max(TIGHTER * before, LEAST_FALL) if t < SHORT else min(LOOSER * before, FALL)
         self.expected *= math.log(self.fall) / math.log(before)
 
@@ -65,9 +80,11 @@ class Effort:
 def direction(risk: SmoothedRisk, point: Smoothed, tau: float, effort: Effort) -> tuple[Vector, Vector]:
     """(s_w, s_b) at ``point``."""
     free = np.flatnonzero(point.free)
+    dimension, m = risk.dimension, len(free)
+    coarse = risk.box and risk.combine is None and risk.n_biases == 0 and risk.is_little
+    coarse = coarse and 0 < min(m, dimension) <= LARGEST
     sparse = sp.issparse(risk.X)
     per = risk.X.nnz / risk.X.shape[0] if sparse else float(risk.X.shape[1])
-    dimension, m = risk.dimension, len(free)
     product = SPARSE_PRODUCT * per * per if sparse else 0.5 * PRODUCT * per * per
     copied = (SPARSE_COPIED if sparse else COPIED) * per * m
     entry = SPARSE_ENTRY if sparse else ENTRY
@@ -94,8 +111,14 @@ def direction(risk: SmoothedRisk, point: Smoothed, tau: float, effort: Effort) -
         factor = np.inf
     if m > LARGEST:
         dual = np.inf
-    if iterative <= min(factor, dual):
+    inner, outer = min(dimension, m), max(dimension, m)
+    single = COARSE_PRODUCT * inner * inner * (outer + inner / 3) + COARSE_COPIED * m * dimension
+    if iterative <= (single if coarse else min(factor, dual)):
         return _conjugate_gradients(risk, point, tau, None if masked else free, effort)
+    if coarse:
+        rough = _coarse(risk, free, tau, effort.roughest)
+        if rough is not None:
+            return rough(-point.slope_w), np.zeros(0)
     effort.expected *= 0.9  # so that it is tried again when the free set has shrunk
     solve, mixed = _factored(risk, point, free, tau, factor <= dual)
     return _with_offsets(risk, point, free, tau, solve, mixed)
@@ -139,6 +162,40 @@ def _factored(
         return np.asarray((right - B.T @ inner(np.asarray(B @ right))) / lam)
 
     return woodbury, mixed
+
+
+def _coarse(risk: SmoothedRisk, free: Index, tau: float, roughest: float) -> Callable[[Vector], Vector] | None:
+    """right -> H_ww^-1 right in single precision: of I + B'B, B the weighted free rows over sqrt(lam), by Cholesky or
+    by Woodbury's formula, whichever is smaller. None where the trace of B'B is above ``roughest``."""
+    lam = risk.lam
+    size, X = risk.coarse
+    B = X[free if risk.rows is None else risk.rows[free]]
+    weight = size / math.sqrt(lam) * np.sqrt(risk.share[free] / tau) * np.abs(risk.factor[free])
+    weight, scale = np.minimum(weight, LARGE), 1.0
+    if np.ptp(weight) > 0:
+        B *= weight.astype(np.float32)[:, None]
+    else:  # sums of rows of small whole numbers stay exact
+        scale = float(weight[0]) ** 2
+    primal = len(free) > risk.dimension
+    square = blas.ssyrk(scale, B.T, trans=0 if primal else 1, lower=1)
+    diagonal = np.einsum("ii->i", square)
+    if not diagonal.sum() <= roughest:
+        return None
+    diagonal += 1.0
+    lower, info = lapack.spotrf(square, lower=1)
+    if info > 0:
+        return None
+
+    def solve(right: Vector) -> Vector:
+        unit = float(np.abs(right).max(initial=0.0)) or 1.0
+        short = (right / unit).astype(np.float32)
+        if primal:
+            found = lapack.spotrs(lower, short, lower=1)[0]
+        else:
+            found = short - np.float32(scale) * (B.T @ lapack.spotrs(lower, B @ short, lower=1)[0])
+        return np.asarray(found.reshape(right.shape) * np.float64(unit / lam), dtype=np.float64)
+
+    return solve
 
 
 def _grouped(risk: SmoothedRisk, point: Smoothed, free: Index, tau: float) -> Vector:

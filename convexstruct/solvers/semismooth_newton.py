@@ -85,8 +85,9 @@ class SemismoothNewton:
         effort, patience = Effort(), Patience(PATIENCE)
         whole = SmoothedRisk.whole(problem)
         w, b, a = _start(problem, whole, start)
-        v = whole.forward(w) + whole.offset + whole.lift(b)
-        best, lower, calls = whole.primal(w, b, v), _dual(whole, a, whole.adjoint(whole.share * a))[0], 2
+        v = whole.offset + whole.lift(b) + (whole.forward(w) if w.any() else 0.0)
+        total = whole.adjoint(whole.share * a) if a.any() else np.zeros_like(w)
+        best, lower, calls = whole.primal(w, b, v), _dual(whole, a, total)[0], 2
         yield Iterate(_point(problem, w, b), _witness(whole, a), best, lower, calls, clock.parts)
         scale = max(abs(best), float(np.abs(whole.offset).max()), LEAST)
         tau = max(FIRST * (best - lower), EPS * scale)
@@ -111,7 +112,7 @@ class SemismoothNewton:
                     few = 0 < np.count_nonzero(moving) < FEW * len(moving)
                 if few:
                     with clock("holding"):
-                        part, pieces = whole.restrict(moving, a)
+                        part, pieces = whole.restrict(moving, a, total)
                         a = a.copy()  # the old one is a witness
                     w, b, a[pieces], tau = self._held(
                         part, w, b, v[pieces], a[pieces], tau, best - lower, effort, clock
@@ -139,17 +140,20 @@ class SemismoothNewton:
         clock: Clock,
     ) -> tuple[Vector, Vector, Vector, float]:
         """The same steps on ``part``, until the gap of what moves has fallen far below ``gap``; (w, b, a, tau)."""
-        best, lower = np.inf, -np.inf
+        reached, best, lower = gap, np.inf, -np.inf
         for _ in range(LONGEST):
             with clock("gradient"):
                 now, total = part.at(w, a + v / tau)
-                best, lower = min(best, part.primal(w, b, v)), max(lower, _dual(part, now.a, total)[0])
-            if best - lower <= FALL * gap:
-                break
-            if self._ready(part, now, tau, best - lower):
-                a, tau = now.a, tau * self.shrink
+            if self._ready(part, now, tau, reached):
                 with clock("gradient"):
-                    now, _ = part.at(w, a + v / tau)
+                    best, lower = min(best, part.primal(w, b, v)), max(lower, _dual(part, now.a, total)[0])
+                reached = min(reached, best - lower)
+                if reached <= FALL * gap:
+                    break
+                if self._ready(part, now, tau, reached):
+                    a, tau = now.a, tau * self.shrink
+                    with clock("gradient"):
+                        now, _ = part.at(w, a + v / tau)
             w, b, v = _newton_step(part, now, w, b, v, a, tau, effort, clock)
         return w, b, a, tau
 
@@ -186,10 +190,13 @@ def _newton_step(
             at = z + t * dz
             if idle:  # F is flat in b, and the direction knows nothing of it: least over b along the line
                 at += risk.lift(risk.best_lift(at, tau)) / tau
-            return held + t * bend + float(risk.maximiser(at)[0] @ weighted)
+            return held + t * bend + float(risk.projection(at) @ weighted)
 
         first = slope(0.0) if idle else float(now.slope_w @ s_w) + float(now.slope_b @ s_b)
-        t = search(slope, first)
+        guess = 1.0
+        if first < 0 and not now.free.any():  # as long as though all moved: Newton's direction knows of none
+            guess = -first / (bend + float(weighted @ dv) / tau)
+        t = search(slope, first, guess)
         effort.learn(t)
         w, b, v = w + t * s_w, b + t * s_b, v + t * dv
         if risk.n_biases:  # least over b exactly: then a is dual feasible, and scaling it to be so costs nothing
@@ -198,7 +205,7 @@ def _newton_step(
         return w, b, v
 
 
-def search(slope: Callable[[float], float], first: float) -> float:
+def search(slope: Callable[[float], float], first: float, t: float = 1.0) -> float:
     """A t > 0 at which a rising ``slope`` that starts at ``first`` < 0 is near its zero, its integral surely below 0.
 
     Secants inside a bracket (Illinois: an end that stays counts half). Beyond the zero a t is taken only if what was
@@ -206,7 +213,7 @@ def search(slope: Callable[[float], float], first: float) -> float:
     """
     if not first < 0:
         return 0.0
-    t, low, high = 1.0, 0.0, np.inf
+    low, high = 0.0, np.inf
     at_low, weight_low, weight_high = first, first, np.inf
     for trial in range(TRIALS):
         here = slope(t)
@@ -248,8 +255,10 @@ def _lift_of_one(problem: RegularizedRisk) -> float:
 
 def _dual(risk: SmoothedRisk, a: Vector, total: Vector) -> tuple[float, Vector]:
     """The dual value at a, made feasible where there are free offsets; and the feasible a."""
+    if not risk.n_biases:
+        return risk.dual(a, total), a
     alpha = risk.share * a
-    if not risk.n_biases or (np.abs(risk.balance(alpha) + risk.fixed_b) <= ROUNDED * alpha.sum()).all():
+    if (np.abs(risk.balance(alpha) + risk.fixed_b) <= ROUNDED * alpha.sum()).all():
         return risk.dual(a, total), a
     balanced = risk.balanced(a)
     if balanced is None:

@@ -14,7 +14,7 @@ alpha is held, which keeps the dual value one of the whole problem.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -31,6 +31,8 @@ Flags = NDArray[np.bool_]
 
 #: Rounding of one operation.
 EPS = float(np.finfo(float).eps)
+#: So many numbers are little enough to be kept in single precision too, and dense, if one in so many is not 0.
+LITTLE, THIN = 2_000_000, 20
 #: Steps of a search for a free offset.
 SCALAR_STEPS = 100
 #: Pieces this near to a kink of their a do not count as free when a flat stretch is looked for: rounding.
@@ -139,6 +141,20 @@ class SmoothedRisk:
         """X', made once: a sparse matrix is checked anew whenever it is transposed."""
         return self.X.T
 
+    @cached_property
+    def is_little(self) -> bool:
+        """Whether X is small enough, and if sparse not too thin, for `coarse`."""
+        n, d = self.X.shape
+        return bool(n * d <= LITTLE and (not sp.issparse(self.X) or n * d <= THIN * self.X.nnz))
+
+    @cached_property
+    def coarse(self) -> tuple[float, NDArray[np.float32]]:
+        """(size, X / size), dense and in single precision; size the largest entry of X."""
+        entries = self.X.data if sp.issparse(self.X) else self.X
+        size = float(np.abs(entries).max(initial=0.0)) or 1.0
+        X = (self.X / size).astype(np.float32)
+        return size, np.asarray(X.toarray() if sp.issparse(X) else X)
+
     def lift(self, b: Vector) -> Vector | float:
         """s b, what the free offsets add to the pieces."""
         return self.sign * b[self.of] if self.n_biases else 0.0
@@ -154,7 +170,7 @@ class SmoothedRisk:
     def losses(self, v: Vector) -> Vector:
         """The unsmoothed losses of the groups; (G,)."""
         if self.box:
-            return np.maximum(v, 0.0)
+            return np.clip(v, 0.0, np.inf)  # sooner than np.maximum with a number
         top = np.maximum.reduceat(v, self.first)
         return np.maximum(top, 0.0) if self.floor else np.asarray(top)
 
@@ -186,10 +202,14 @@ class SmoothedRisk:
 
     # -- F -------------------------------------------------------------------------------------------------------------
 
+    def projection(self, z: Vector) -> Vector:
+        """proj_S(z)."""
+        return np.clip(z, 0.0, 1.0) if self.box else onto_groups(z, self.start, self.group, self.floor)[0]
+
     def maximiser(self, z: Vector) -> tuple[Vector, Flags, Flags | None]:
         """proj_S(z), its free entries, and the groups whose sum is held."""
         if self.box:
-            return np.minimum(np.maximum(z, 0.0), 1.0), (z > 0.0) & (z < 1.0), None
+            return self.projection(z), (z > 0.0) & (z < 1.0), None
         a, tight = onto_groups(z, self.start, self.group, self.floor)
         return a, a > 0.0, tight
 
@@ -274,8 +294,9 @@ class SmoothedRisk:
         at_zero = (top < -margin) & (np.add.reduceat(a, self.first) <= 0.0)
         return at_top | at_zero
 
-    def restrict(self, moving: Flags, a: Vector) -> tuple[SmoothedRisk, Index]:
-        """The problem on the groups ``moving``, the others held at ``a``; and the pieces that remain."""
+    def restrict(self, moving: Flags, a: Vector, total: Vector) -> tuple[SmoothedRisk, Index]:
+        """The problem on the groups ``moving``, the others held at ``a``, where A' alpha and the fixed part are
+        ``total``; and the pieces that remain."""
         pieces = np.flatnonzero(moving[self.group])
         held = self.share * a
         held[pieces] = 0.0
@@ -297,7 +318,6 @@ class SmoothedRisk:
             X, combine, factor, rows, self.offset[pieces], self.share[pieces], start,
             np.repeat(np.arange(len(sizes)), sizes), self.floor, self.box, self.n_outputs, self.lam,
             self.sign[pieces] if self.n_biases else self.sign, self.of[pieces] if self.n_biases else self.of,
-            self.n_biases, self.adjoint(held) + self.fixed, self.balance(held) + self.fixed_b,
-            float(self.offset @ held) + self.constant,
+            self.n_biases, total, self.balance(held) + self.fixed_b, float(self.offset @ held) + self.constant,
         )  # fmt: skip
-        return part, pieces
+        return replace(part, fixed=total - part.adjoint(part.share * a[pieces])), pieces

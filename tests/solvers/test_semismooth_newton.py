@@ -4,6 +4,7 @@ finite differences; its three ways to a direction against each other."""
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import replace
 from itertools import islice, pairwise
 
 import numpy as np
@@ -104,7 +105,7 @@ def test_the_gradient_and_the_direction_are_those_of_finite_differences(name: st
     risk, w, b, a, tau = at_some_point(problem, 1)
     if problem.n_pieces > 6:  # what is held adds linear terms
         moving = np.arange(problem.loss.n_groups) % 3 > 0
-        risk, pieces = risk.restrict(moving, a)
+        risk, pieces = risk.restrict(moving, a, risk.adjoint(risk.share * a) + risk.fixed)
         a = a[pieces]
 
     def slope(x: Vector) -> Vector:
@@ -119,7 +120,7 @@ def test_the_gradient_and_the_direction_are_those_of_finite_differences(name: st
     np.testing.assert_allclose((rise - fall) / 2e-6, slope(x), atol=DERIVATIVE)
     bend = np.array([(slope(x + e) - slope(x - e)) / 2e-6 for e in steps])
     now, _ = risk.at(w, a + (risk.forward(w) + risk.offset + risk.lift(b)) / tau)
-    found = np.concatenate(direction(risk, now, tau, Effort(expected=1e9)))
+    found = np.concatenate(direction(risk, now, tau, Effort(expected=1e9, roughest=0.0)))
     np.testing.assert_allclose(bend @ found, -slope(x), atol=1e-2 * DERIVATIVE * (1 + np.abs(found).max()))
 
 
@@ -129,11 +130,49 @@ def test_all_ways_to_a_direction_agree(kind: str, d: int, monkeypatch: pytest.Mo
     problem = random_problem(kind, 20, d, 0.05, 1.0, 6)
     risk, w, b, a, tau = at_some_point(problem, 2)
     now, _ = risk.at(w, a + (risk.forward(w) + risk.offset + risk.lift(b)) / tau)
-    found = [np.concatenate(direction(risk, now, tau, Effort(1e9, fall=TINY)))]
+    found = [np.concatenate(direction(risk, now, tau, Effort(1e9, fall=TINY, roughest=0.0)))]
+    rough = np.concatenate(direction(risk, now, tau, Effort(1e9, fall=TINY)))
+    np.testing.assert_allclose(rough, found[0], atol=1e-3 * (1 + np.abs(found[0]).max()))
     monkeypatch.setattr(risk_newton, "LARGEST", 10)  # at 30 features neither the matrix nor its dual is formed
-    found += [np.concatenate(direction(risk, now, tau, Effort(expected, fall=TINY))) for expected in (0.0, 1e9)]
+    found += [
+        np.concatenate(direction(risk, now, tau, Effort(expected, fall=TINY, roughest=0.0))) for expected in (0.0, 1e9)
+    ]
     for other in found[1:]:
         np.testing.assert_allclose(other, found[0], atol=1e-6 * (1 + np.abs(found[0]).max()))
+
+
+@pytest.mark.parametrize("dtype", ["dense", "sparse"])
+@pytest.mark.parametrize("free", [2, 20])
+@pytest.mark.parametrize("equal", [True, False])
+@pytest.mark.parametrize("unit", [1e-30, 1.0, 1e30])
+def test_single_precision_is_as_near_as_its_rounding_lets_it_be_in_any_unit(
+    dtype: str, free: int, equal: bool, unit: float
+) -> None:
+    rng = np.random.default_rng(7)
+    X, y = rng.normal(size=(20, 5)), np.where(np.arange(20) % 2, 1, -1)
+    weights = None if equal else rng.uniform(0.5, 2.0, size=20)
+    rows = sp.csr_array(unit * X) if dtype == "sparse" else unit * X
+    risk = SmoothedRisk.whole(RegularizedRisk.binary(rows, y, 0.01 * unit**2, weights=weights))
+    risk = replace(risk, factor=risk.factor * np.where(np.arange(20) == 3, 2.0 - equal, 1.0))
+    some = np.sort(rng.permutation(20)[:free])
+    B = (risk.factor * np.sqrt(risk.share / 0.1))[some, None] * unit * X[some]
+    right = rng.normal(size=5) * unit
+    exact = np.linalg.solve(0.01 * unit**2 * np.eye(5) + B.T @ B, right)
+    solve_ = risk_newton._coarse(risk, some, 0.1, 1e8)
+    assert solve_ is not None
+    np.testing.assert_allclose(solve_(right), exact, atol=1e-5 * np.abs(exact).max())
+    assert risk_newton._coarse(risk, some, 0.1, 1.0) is None  # too rough
+    assert risk_newton._coarse(risk, some, 1e-300, 1e8) is None  # as where squares overflow
+
+
+def test_a_useless_step_has_the_next_matrices_factored_in_double_precision_for_a_while() -> None:
+    effort = Effort()
+    effort.learn(0.0)
+    effort.learn(0.0)
+    assert effort.roughest == pytest.approx(risk_newton.FINER**2 * risk_newton.ROUGHEST)
+    for _ in range(20):
+        effort.learn(1.0)
+    assert effort.roughest == risk_newton.ROUGHEST
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -144,7 +183,7 @@ def test_what_is_held_keeps_the_dual_value_and_the_primal_of_groups_that_are_lin
     a = problem.best_alpha(v) / whole.share if not problem.n_biases else (v > 0).astype(float)
     settled = whole.settled(v, a, 0.5)
     assert 0 < settled.sum() < len(settled)
-    part, pieces = whole.restrict(~settled, a)
+    part, pieces = whole.restrict(~settled, a, whole.adjoint(whole.share * a))
     mixed = a.copy()
     mixed[pieces] *= 0.5
     total = whole.adjoint(whole.share * mixed)
@@ -224,6 +263,17 @@ def test_a_start_is_taken_up_where_it_ended() -> None:
     assert fine.trace.lower_bound[0] == pytest.approx(rough.lower_bound, rel=ROUNDING)
     again = solve(problem, SemismoothNewton(), HIGH, start=fine)
     assert again.iterations <= 2
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_start_without_multipliers_gives_its_w(bias: bool) -> None:
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(60, 4))
+    problem = RegularizedRisk.binary(X, np.where(X[:, 0] > 0.3, 1, -1), 1e-3, bias=bias)
+    fine = solve(problem, SemismoothNewton(), HIGH)
+    first = next(SemismoothNewton().iterate(problem, replace(fine, dual_point=None)))
+    assert first.primal == pytest.approx(fine.primal, rel=ROUNDING)
+    assert first.lower_bound < 0.9 * fine.lower_bound
 
 
 @pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
