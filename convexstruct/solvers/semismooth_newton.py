@@ -180,14 +180,13 @@ def _newton_step(
     with clock("direction"):
         s_w, s_b = direction(risk, now, tau, effort)
     with clock("line search"):
-        dv = risk.forward(s_w) + risk.lift(s_b)
-        z, dz = a + v / tau, dv / tau
+        dv = risk.forward(s_w) + risk.lift(s_b) if risk.n_biases else risk.forward(s_w)
         held = float((risk.lam * w + risk.fixed) @ s_w) + float(risk.fixed_b @ s_b)
         bend, weighted = risk.lam * float(s_w @ s_w), risk.share * dv
         idle = risk.n_biases > 0 and len(np.unique(risk.of[now.free])) < risk.n_biases
 
         def slope(t: float) -> float:
-            at = z + t * dz
+            at = now.z + (t / tau) * dv
             if idle:  # F is flat in b, and the direction knows nothing of it: least over b along the line
                 at += risk.lift(risk.best_lift(at, tau)) / tau
             return held + t * bend + float(risk.projection(at) @ weighted)

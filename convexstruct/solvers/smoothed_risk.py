@@ -43,10 +43,11 @@ AT_KINK = 1e-12
 class Smoothed:
     """F at a point.
 
-    a (m,) : the maximiser. free (m,) : entries that move with v. tight (G,) : groups whose sum is held, None for a box.
+    z (m,) : a0 + v / tau. a (m,) : the maximiser. free (m,) : entries that move with v. tight (G,) : groups whose sum is held, None for a box.
     slope_w, slope_b : the gradient of F.
     """
 
+    z: Vector
     a: Vector
     free: Flags
     tight: Flags | None
@@ -152,7 +153,7 @@ class SmoothedRisk:
         """(size, X / size), dense and in single precision; size the largest entry of X."""
         entries = self.X.data if sp.issparse(self.X) else self.X
         size = float(np.abs(entries).max(initial=0.0)) or 1.0
-        X = (self.X / size).astype(np.float32)
+        X = (self.X if size == 1.0 else self.X / size).astype(np.float32)
         return size, np.asarray(X.toarray() if sp.issparse(X) else X)
 
     def lift(self, b: Vector) -> Vector | float:
@@ -218,7 +219,7 @@ class SmoothedRisk:
         a, free, tight = self.maximiser(z)
         alpha = self.share * a
         total = self.adjoint(alpha) + self.fixed
-        return Smoothed(a, free, tight, self.lam * w + total, self.balance(alpha) + self.fixed_b), total
+        return Smoothed(z, a, free, tight, self.lam * w + total, self.balance(alpha) + self.fixed_b), total
 
     def derivative(self, free: Flags, tight: Flags | None, u: Vector) -> Vector:
         """P u: the free entries of u, less their mean in groups whose sum is held; (m,)."""
@@ -297,10 +298,10 @@ class SmoothedRisk:
     def restrict(self, moving: Flags, a: Vector, total: Vector) -> tuple[SmoothedRisk, Index]:
         """The problem on the groups ``moving``, the others held at ``a``, where A' alpha and the fixed part are
         ``total``; and the pieces that remain."""
-        pieces = np.flatnonzero(moving[self.group])
+        pieces = np.flatnonzero(moving if self.box else moving[self.group])
         held = self.share * a
         held[pieces] = 0.0
-        sizes = np.diff(self.start)[moving]
+        sizes = np.ones(len(pieces), dtype=np.intp) if self.box else np.diff(self.start)[moving]
         start = np.concatenate(([0], np.cumsum(sizes))).astype(np.intp)
         factor, rows, combine = self.factor, self.rows, self.combine
         if combine is None:
