@@ -109,3 +109,10 @@ def test_names_tell_workloads_apart() -> None:
     everything = [*benchmark.AGAINST_LIBLINEAR, *benchmark.LOSSES, *grown]
     assert len({work.name for work in everything}) == len(set(everything))
     assert math.isclose(Workload(C=10.0, n=50, d=2).build().lam, 1 / 500)
+
+
+def test_the_c_of_the_best_accuracy_on_validation_rows_is_one_of_those_tried() -> None:
+    from convexstruct.experiments.svm_solvers import LAMS
+
+    (found,) = benchmark.at_validated([Workload(n=300, d=5)])
+    assert any(math.isclose(found.build().lam, lam) for lam in LAMS)

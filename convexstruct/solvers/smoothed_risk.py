@@ -43,8 +43,8 @@ AT_KINK = 1e-12
 class Smoothed:
     """F at a point.
 
-    z (m,) : a0 + v / tau. a (m,) : the maximiser. free (m,) : entries that move with v. tight (G,) : groups whose sum is held, None for a box.
-    slope_w, slope_b : the gradient of F.
+    z (m,) : a0 + v / tau. a (m,) : the maximiser, z projected. free (m,) : entries that move with v. tight (G,) :
+    groups whose sum is held, None for a box. slope_w, slope_b : the gradient of F.
     """
 
     z: Vector
