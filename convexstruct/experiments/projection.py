@@ -144,9 +144,10 @@ def notes(rows: Sequence[Sequence[Cell]], quick: bool, with_osqp: bool) -> list[
         if p is not None:
             powers.append(f"{name.removesuffix(' ms')} n^{p:.2f}")
     found = [
-        "partition: one numpy.partition of n numbers at the median, the yardstick; bracket: the default, medians only "
-        "among the breakpoints between two roots of a sample's problem; medians: Algorithm 2; Clarabel, OSQP: what "
-        "they say they took; certified gap: the largest of the exact ways; apart: the largest difference of answers",
+        "partition: one numpy.partition of n numbers at the median, the yardstick; bracket: the default, Newton's "
+        "steps on the variables that bend between two roots of a sample's problem; medians: Algorithm 2; Clarabel, "
+        "OSQP: what they say they took; certified gap: the largest of the exact ways; apart: the largest difference of "
+        "answers",
         f"fitted from n = {FITTED} on: " + (", ".join(powers) if powers else "too few sizes"),
         f"left out: sorting above {SORTING}, general solvers above {CLARABEL}",
     ]
