@@ -43,7 +43,7 @@ COPIED, SPARSE_COPIED = 0.5, 2.0
 COARSE_PRODUCT, COARSE_COPIED = 0.025, 0.3
 #: Up to this trace, over lam, the matrix is factored in single precision; after a step shorter than this part of
 #: Newton's, which rounding may have turned, up to so much less.
-ROUGHEST, USELESS, FINER = 1e8, 1e-5, 0.1
+ROUGHEST, USELESS, FINER = 1e7, 1e-5, 0.1
 #: What no weight in single precision exceeds: its square is still a number there.
 LARGE = 1e18
 #: Nanoseconds for starting one step of conjugate gradients, and for a piece of several scores in it.
@@ -179,7 +179,7 @@ def _coarse(risk: SmoothedRisk, free: Index, tau: float, roughest: float) -> Cal
     primal = len(free) > risk.dimension
     square = blas.ssyrk(scale, B.T, trans=0 if primal else 1, lower=1)
     diagonal = np.einsum("ii->i", square)
-    if not diagonal.sum() <= roughest:
+    if not diagonal.sum(dtype=np.float64) <= roughest:
         return None
     diagonal += 1.0
     lower, info = lapack.spotrf(square, lower=1)

@@ -194,7 +194,8 @@ def _newton_step(
         first = slope(0.0) if idle else float(now.slope_w @ s_w) + float(now.slope_b @ s_b)
         guess = 1.0
         if first < 0 and not now.free.any():  # as long as though all moved: Newton's direction knows of none
-            guess = -first / (bend + float(weighted @ dv) / tau)
+            with np.errstate(over="ignore"):
+                guess = -first / (bend + float(weighted @ dv) / tau)
         t = search(slope, first, guess)
         effort.learn(t)
         w, b, v = w + t * s_w, b + t * s_b, v + t * dv
@@ -212,7 +213,7 @@ def search(slope: Callable[[float], float], first: float, t: float = 1.0) -> flo
     """
     if not first < 0:
         return 0.0
-    low, high = 0.0, np.inf
+    low, high, wider = 0.0, np.inf, 2.0
     at_low, weight_low, weight_high = first, first, np.inf
     for trial in range(TRIALS):
         here = slope(t)
@@ -226,7 +227,7 @@ def search(slope: Callable[[float], float], first: float, t: float = 1.0) -> flo
             weight_low = 0.5 * weight_low if np.isfinite(high) else weight_low
             high, weight_high = t, here
         if np.isinf(high):
-            t *= 2.0
+            t, wider = wider * t, 2.0 * wider
         else:
             t = low + (high - low) * min(max(weight_low / (weight_low - weight_high), 0.1), 0.9)
     return low if low > 0 else t

@@ -158,11 +158,11 @@ def test_single_precision_is_as_near_as_its_rounding_lets_it_be_in_any_unit(
     B = (risk.factor * np.sqrt(risk.share / 0.1))[some, None] * unit * X[some]
     right = rng.normal(size=5) * unit
     exact = np.linalg.solve(0.01 * unit**2 * np.eye(5) + B.T @ B, right)
-    solve_ = risk_newton._coarse(risk, some, 0.1, 1e8)
+    solve_ = risk_newton._coarse(risk, some, 0.1, 1e7)
     assert solve_ is not None
     np.testing.assert_allclose(solve_(right), exact, atol=1e-5 * np.abs(exact).max())
     assert risk_newton._coarse(risk, some, 0.1, 1.0) is None  # too rough
-    assert risk_newton._coarse(risk, some, 1e-300, 1e8) is None  # as where squares overflow
+    assert risk_newton._coarse(risk, some, 1e-300, 1e7) is None  # as where squares overflow
 
 
 def test_a_useless_step_has_the_next_matrices_factored_in_double_precision_for_a_while() -> None:
@@ -334,3 +334,22 @@ def test_rounding_ends_the_run_and_says_so() -> None:
 def test_options_out_of_range_are_told(options: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         SemismoothNewton(**options)
+
+
+@pytest.mark.parametrize("unit", [1e-30, 1e8, 1e30])
+@pytest.mark.parametrize("bias", [False, True])
+def test_features_of_any_unit_beside_a_lam_that_knows_nothing_of_it(unit: float, bias: bool) -> None:
+    """The first step may then be 1e-60 or 1e60 of Newton's, for as long as no group moves."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20, 10))
+    problem = RegularizedRisk.binary(X * unit, np.where(X[:, 0] + X[:, 1] > 0, 1, -1), 1e-8, bias=bias)
+    assert solve(problem, SemismoothNewton(), HIGH).status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize("guess", [1e-40, 1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("zero", [1e-6, 0.3, 1.0, 1e5])
+def test_the_search_finds_the_zero_from_a_guess_far_too_short_or_a_million_times_too_long(
+    guess: float, zero: float
+) -> None:
+    t = search(lambda t: min(t / zero - 1.0, 1.0), -1.0, guess)
+    assert abs(t / zero - 1.0) <= 0.3
