@@ -29,7 +29,7 @@ class Sorted:
         self.at = np.concatenate(([left], t[order]))
         self.slopes = slope + np.concatenate(([0.0], np.cumsum(bend[order])))
         self.values = value + np.concatenate(([0.0], np.cumsum(self.slopes[:-1] * np.diff(self.at))))
-        self.noise = 4 * np.finfo(float).eps * (abs(slope) + float(np.abs(bend).sum()))
+        self.noise = (4 + len(t)) * np.finfo(float).eps * (abs(slope) + float(np.abs(bend).sum()))
 
     def roots(self, targets: Vector) -> Vector:
         """Where phi takes each of ``targets``; where it never does, the last breakpoint in that direction, and on a

@@ -46,11 +46,13 @@ WIDTH = 3.0
 TRIALS, WIDER, FEW = 3, 30.0, 8
 #: How far z may be outside what can be reached before it counts as more than rounding, relative.
 SUMS = 1e-12
-#: What <s, a> = z is corrected to, relative to its terms.
+#: What <s, a> = z is corrected to, relative to its terms, whose size is that of a sample.
 EPS = float(np.finfo(float).eps)
 ROUNDED = 64 * EPS
-#: Newton's steps inside the bracket before medians are taken; the last is as short as this, relative to the bracket.
-STEPS, LAST = 12, 1e-12
+#: Newton's steps inside the bracket before medians are taken.
+STEPS = 12
+#: By how much <s, a> may miss z at a root, relative to its terms, before it is taken for none.
+FAR = 1e-6
 
 
 def project_box_equality(
@@ -87,11 +89,15 @@ def project_with_multiplier(
     box = _Box.read(m, lower, upper, s, d)
     if not np.isfinite(z):
         raise ValueError(f"z is {z}, wanted a finite number")
-    if search == "bracket":
-        rho = box.multiplier(z)
-    else:
+    z = float(z)
+    if search != "bracket":
         rho = box.search(box.checked(z), root_by_medians if search == "medians" else root_by_sorting)
-    return box.point(rho, z)
+        return box.point(rho, z)[:2]
+    a, rho, off = box.point(box.multiplier(z), z)
+    if off > FAR:  # sums have lost their digits on the way: all breakpoints, and the better of both
+        other = box.point(box.search(box.checked(z)), z)
+        a, rho, off = min((a, rho, off), other, key=lambda found: found[2])
+    return a, rho
 
 
 def project_simplex(rows: ArrayLike, z: ArrayLike = 1.0) -> Vector:
@@ -232,7 +238,7 @@ class _Box(NamedTuple):
         margin = WIDTH * float(np.std(each)) * np.sqrt(len(each))
         low, high = phi.roots(np.array((z + margin, z - margin)))
         width = 1e-9 * max(abs(low), abs(high), np.finfo(float).tiny)
-        return float(low - width), float(high + width)
+        return float(min(low, high) - width), float(max(low, high) + width)
 
     def between(self, left: float, right: float, at_left: float, at_right: float) -> float:
         """The root of a phi that is ``at_left`` and ``at_right`` at the ends and bends only in these variables.
@@ -249,16 +255,16 @@ class _Box(NamedTuple):
         for _ in range(STEPS):
             self.clipped(self.unclipped(rho, w, a[0]), a[1])
             free = a[0] == a[1]
-            value = at_left - own_left + line * (rho - left) + self.weighted(a[1])
+            rest, own = at_left - own_left + line * (rho - left), self.weighted(a[1])
+            value, noise = rest + own, ROUNDED * (abs(at_left) + abs(own_left) + abs(own))
             slope = line - float(np.count_nonzero(free) * steep if isinstance(steep, float) else steep @ free)
             low, high = (rho, high) if value > 0 else (low, rho)
             wanted = rho - value / slope if slope < 0 else 0.5 * (low + high)
-            if abs(wanted - rho) <= LAST * (right - left):
+            if abs(value) <= noise:
                 return min(max(wanted, low), high)
             rho = wanted if low < wanted < high else 0.5 * (low + high)
-        t, bend, _ = self.breakpoints(left, right)
-        slope = (at_right - at_left - float(bend @ (right - t))) / (right - left)
-        return root_by_medians(t, bend, left, at_left, slope, SORTED)
+        t, bend, slope = self.breakpoints(left, right)
+        return root_by_medians(t, bend, left, at_left, line + slope, SORTED)
 
     def bracket(self, left: float, right: float) -> tuple[float, float, _Box]:
         """<s, a> at both ends, and the variables with a breakpoint between them.
@@ -336,8 +342,9 @@ class _Box(NamedTuple):
             raise ValueError(f"z is {z:g}, wanted a value of <s, a> inside the bounds: from {least:g} to {greatest:g}")
         return min(max(z, least), greatest)
 
-    def point(self, rho: float, z: float) -> tuple[Vector, float]:
-        """a(rho) and rho, both corrected until <s, a> = z up to rounding.
+    def point(self, rho: float, z: float) -> tuple[Vector, float, float]:
+        """a(rho) and rho, both corrected until <s, a> = z up to rounding, if three rounds get there; and by how much it
+        was missed at first, relative to its terms.
 
         The correction goes to the free entries of a itself: rho may be too large a number to take it.
         """
@@ -346,10 +353,11 @@ class _Box(NamedTuple):
         last_first = zip(reversed(list(self.blocks())), reversed(cuts))  # what was read last may still be in cache
         total = sum(block.weighted(block.at(rho, cut)) for (_, block), cut in last_first)
         if abs(total - z) <= ROUNDED * abs(z):
-            return a, rho
+            return a, rho, 0.0
         some = self.sample()
         each = np.abs(some.s * some.at(rho, np.empty(len(some.m))))
         size = float(each.sum()) * len(a) / max(len(each), 1)
+        missed = abs(total - z) / max(size, abs(z), float(np.finfo(float).tiny))
         for _ in range(3):
             excess = total - z
             if abs(excess) <= ROUNDED * max(size, abs(z)):
@@ -365,7 +373,7 @@ class _Box(NamedTuple):
             total += some.weighted(moved - a[free])
             rho += excess / slope
             a[free] = moved
-        return a, rho
+        return a, rho, missed
 
 
 def _joined(parts: list[_Box]) -> _Box:

@@ -72,7 +72,7 @@ class Effort:
     def learn(self, t: float) -> None:
         """A line search has ended at ``t`` times the direction."""
         before = self.fall
-        self.roughest = FINER * self.roughest if t < USELESS else min(LOOSER * self.roughest, ROUGHEST)
+        self.roughest = max(FINER * self.roughest, 1.0) if t < USELESS else min(LOOSER * self.roughest, ROUGHEST)
         self.fall = max(TIGHTER * before, LEAST_FALL) if t < SHORT else min(LOOSER * before, FALL)
         self.expected *= math.log(self.fall) / math.log(before)
 
@@ -119,9 +119,14 @@ def direction(risk: SmoothedRisk, point: Smoothed, tau: float, effort: Effort) -
         rough = _coarse(risk, free, tau, effort.roughest)
         if rough is not None:
             return rough(-point.slope_w), np.zeros(0)
+    if coarse and iterative <= min(factor, dual):
+        return _conjugate_gradients(risk, point, tau, None if masked else free, effort)
     effort.expected *= 0.9  # so that it is tried again when the free set has shrunk
     solve, mixed = _factored(risk, point, free, tau, factor <= dual)
-    return _with_offsets(risk, point, free, tau, solve, mixed)
+    s_w, s_b = _with_offsets(risk, point, free, tau, solve, mixed)
+    if float(point.slope_w @ s_w) + float(point.slope_b @ s_b) < 0:
+        return s_w, s_b
+    return _conjugate_gradients(risk, point, tau, None if masked else free, effort)  # rounding left no descent
 
 
 def _rows(risk: SmoothedRisk, pieces: Index) -> tuple[Any, Vector]:
@@ -326,7 +331,10 @@ def _conjugate_gradients(
     for _ in range(STEPS):
         taken += 1
         image = times(p)
-        length = rz / float(p @ image)
+        curvature = float(p @ image)
+        if not curvature > 0:  # nothing is left, or nothing that doubles can hold
+            break
+        length = rz / curvature
         step += length * p
         residual -= length * image
         z = inverse * residual

@@ -242,8 +242,9 @@ def test_a_bracket_that_misses_is_tried_again_beside_it_and_what_lies_beyond_is_
 def test_a_multiplier_that_is_a_little_off_is_mended_until_the_sum_is_right_up_to_rounding(off: float) -> None:
     m, lower, upper, s, z, d = instance(np.random.default_rng(3), 20_000)
     box = projection._Box.read(m, lower, upper, s, d)
-    right, rho = box.point(box.multiplier(z), z)
-    a, mended = box.point(rho + off, z)
+    right, rho = box.point(box.multiplier(z), z)[:2]
+    a, mended, missed = box.point(rho + off, z)
+    assert 0 < missed < projection.FAR
     assert abs(float(np.sum(s * a)) - z) <= 1e-13 * float(np.sum(np.abs(s * a)))
     assert mended == pytest.approx(rho, abs=1e-11)
     np.testing.assert_allclose(a, right, atol=ROUNDING)
@@ -257,3 +258,42 @@ def test_neighbours_that_are_alike_widen_the_bracket_as_fewer_variables_would() 
         for values in (m, rng.permutation(m))
     ]
     assert widths[0] == pytest.approx(widths[1] * projection.LINE**0.5, rel=0.1)
+
+
+def heavy(seed: int, n: int, spread: float, rho: float) -> tuple[Any, ...]:
+    """A weighted simplex of numbers of very different size, z that of the multiplier ``rho``."""
+    rng = np.random.default_rng(seed)
+    m = rng.pareto(0.7, n)
+    d = 10 ** rng.uniform(-spread, spread, n)
+    return m, 0.0, np.inf, 1.0, float(np.maximum(m - rho / d**2, 0).sum()), d
+
+
+def steep(seed: int) -> tuple[Any, ...]:
+    """Many boxes without room, weights over six orders of magnitude: sums lose their digits."""
+    rng = np.random.default_rng(seed)
+    m, lower = 1e4 * rng.normal(size=5000), rng.normal(size=5000)
+    upper = lower + (rng.random(5000) < 0.3)
+    s, d = rng.choice([-1.0, 1.0], size=5000), 10 ** rng.uniform(-3, 3, 5000)
+    return m, lower, upper, s, float(s @ np.where(rng.random(5000) < 0.5, lower, upper)), d
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        *(steep(seed) for seed in range(30, 50)),
+        heavy(41, 10_000, 2, 1.0),
+        heavy(1, 50_000, 1, -1.0),
+        heavy(19, 9000, 2, 1),
+    ],
+)
+def test_the_sum_is_right_where_weights_and_entries_are_of_very_different_size(problem: tuple[Any, ...]) -> None:
+    a = project_box_equality(*problem)
+    s, z = problem[3], problem[4]
+    assert abs(float(np.sum(s * a)) - z) <= 1e-9 * float(np.sum(np.abs(s * a)))
+
+
+def test_where_the_bracket_leads_astray_all_breakpoints_are_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = instance(np.random.default_rng(3), 20_000)
+    right = project_box_equality(*problem)
+    monkeypatch.setattr(projection._Box, "between", lambda *_: 1e6)
+    np.testing.assert_allclose(project_box_equality(*problem), right, atol=ROUNDING)

@@ -346,6 +346,19 @@ def test_features_of_any_unit_beside_a_lam_that_knows_nothing_of_it(unit: float,
     assert solve(problem, SemismoothNewton(), HIGH).status is Status.OPTIMAL
 
 
+@pytest.mark.parametrize("seed", [39, *range(5)])
+@pytest.mark.parametrize("unit", [1e3, 1e5])
+def test_a_matrix_too_large_beside_lam_for_single_and_for_double_precision_still_leaves_a_way_down(
+    seed: int, unit: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    X = unit * rng.normal(size=(30, 20))
+    problem = RegularizedRisk.binary(X, np.where(X @ rng.normal(size=20) > 0, 1, -1), 1 / 3e7)
+    found = solve(problem, SemismoothNewton(), HIGH)
+    assert found.status is Status.OPTIMAL
+    assert found.iterations <= 100
+
+
 @pytest.mark.parametrize("guess", [1e-40, 1e-3, 1.0, 1e3])
 @pytest.mark.parametrize("zero", [1e-6, 0.3, 1.0, 1e5])
 def test_the_search_finds_the_zero_from_a_guess_far_too_short_or_a_million_times_too_long(
