@@ -40,7 +40,7 @@ SMALL, SORTED = 4096, 1 << 17
 #: Variables in the sample, as a multiple of n^(2/3), and as many neighbours in it as share a cache line.
 SAMPLE, LINE = 1.0, 8
 #: Half the width of the bracket, in standard errors of the sample.
-WIDTH = 3.0
+WIDTH = 2.5
 #: How many brackets are tried, each beside the last and so many times as wide, while more than one variable in FEW may
 #: move beyond.
 TRIALS, WIDER, FEW = 3, 30.0, 8
