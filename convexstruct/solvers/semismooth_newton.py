@@ -197,7 +197,8 @@ def _newton_step(
             with np.errstate(over="ignore"):
                 guess = -first / (bend + float(weighted @ dv) / tau)
         t = search(slope, first, guess)
-        effort.learn(t)
+        if guess == 1.0:  # else the direction was the gradient, and its length says nothing of Newton's
+            effort.learn(t)
         w, b, v = w + t * s_w, b + t * s_b, v + t * dv
         if risk.n_biases:  # least over b exactly: then a is dual feasible, and scaling it to be so costs nothing
             shift = risk.best_lift(a + v / tau, tau)
