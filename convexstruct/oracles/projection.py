@@ -47,8 +47,7 @@ TRIALS, WIDER, FEW = 3, 30.0, 8
 #: How far z may be outside what can be reached before it counts as more than rounding, relative.
 SUMS = 1e-12
 #: What <s, a> = z is corrected to, relative to its terms, whose size is that of a sample.
-EPS = float(np.finfo(float).eps)
-ROUNDED = 64 * EPS
+ROUNDED = 64 * float(np.finfo(float).eps)
 #: Newton's steps inside the bracket before medians are taken.
 STEPS = 12
 #: By how much <s, a> may miss z at a root, relative to its terms, before it is taken for none.

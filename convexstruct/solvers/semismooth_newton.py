@@ -42,7 +42,7 @@ FEW = 0.3
 FALL = 0.2
 #: Newton steps on held groups after which all are looked at again whatever the gap.
 LONGEST = 60
-#: A line search ends when the slope has fallen by this factor (at Newton's own length, by this one), or after so many
+#: A line search ends when the slope has fallen by this factor (at its first guess, by this one), or after so many
 #: trials.
 FLAT, LOOSE, TRIALS = 0.1, 0.3, 30
 #: Rounds over all groups without improvement after which rounding is all that is left.
@@ -208,6 +208,8 @@ def _newton_step(
 
 def search(slope: Callable[[float], float], first: float, t: float = 1.0) -> float:
     """A t > 0 at which a rising ``slope`` that starts at ``first`` < 0 is near its zero, its integral surely below 0.
+
+    ``t`` is the first guess; one far too short is widened ever faster.
 
     Secants inside a bracket (Illinois: an end that stays counts half). Beyond the zero a t is taken only if what was
     gained up to the lower end, at least ``low`` times the slope there, is twice what can have been lost since.
