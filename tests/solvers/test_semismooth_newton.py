@@ -170,9 +170,28 @@ def test_a_useless_step_has_the_next_matrices_factored_in_double_precision_for_a
     effort.learn(0.0)
     effort.learn(0.0)
     assert effort.roughest == pytest.approx(risk_newton.FINER**2 * risk_newton.ROUGHEST)
+    for _ in range(100):
+        effort.learn(0.0)
     for _ in range(20):
         effort.learn(1.0)
     assert effort.roughest == risk_newton.ROUGHEST
+
+
+@pytest.mark.parametrize("expected", [0.0, 1e9])
+def test_the_direction_of_no_slope_is_none(expected: float) -> None:
+    risk, w, b, a, tau = at_some_point(random_problem("binary", 20, 3, 0.05, 1.0, 1), 2)
+    now, _ = risk.at(w, a + (risk.forward(w) + risk.offset) / tau)
+    flat = replace(now, slope_w=np.zeros_like(w), slope_b=np.zeros_like(b))
+    assert not np.concatenate(direction(risk, flat, tau, Effort(expected, roughest=0.0))).any()
+
+
+def test_what_is_thin_or_large_has_no_copy_in_single_precision() -> None:
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(40) % 2, 1, -1)
+    few, many = sp.random_array((40, 100), density=0.01, rng=rng), sp.random_array((40, 100), density=0.5, rng=rng)
+    little = [SmoothedRisk.whole(RegularizedRisk.binary(sp.csr_array(X), y, 1.0)).is_little for X in (few, many)]
+    assert little == [False, True]
+    assert not SmoothedRisk.whole(RegularizedRisk.binary(np.zeros((40, 50_001)), y, 1.0)).is_little
 
 
 @pytest.mark.parametrize("kind", KINDS)
