@@ -4,7 +4,8 @@
 
 * ``problem.repair(point)``: the nearest feasible point by the problem's own rule (it may be the point itself);
 * ``problem.primal(point)``: the objective at a feasible point, an upper bound on the optimum of a minimisation;
-* ``problem.dual(dual_point)``: a valid lower bound from a dual witness (-inf if the witness is no witness);
+* ``problem.dual(dual_point)``: a valid lower bound from a dual witness (-inf if the witness is no witness); both carry
+  an allowance for the rounding of their own sums (`convexstruct.rounding.Rounded`), by which the bounds are widened;
 * ``problem.residuals(point)`` and ``problem.dual_residuals(dual_point)``: how far each is from feasible, by name.
 
 Every problem of this project is a minimisation. A problem without duality (non-convex training) has no ``dual``
@@ -20,6 +21,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from convexstruct.rounding import Rounded, enclose
 from convexstruct.solution import Point
 from convexstruct.tolerances import met
 
@@ -61,12 +63,14 @@ class Certificate:
 
     Attributes
     ----------
-    primal : objective at the repaired (feasible) point: an upper bound. inf if there is none.
-    lower_bound : value of the dual witness. -inf if there is none.
+    primal : objective at the repaired (feasible) point plus its allowance: an upper bound. inf if there is none.
+    lower_bound : value of the dual witness less its allowance. -inf if there is none.
     gap : `relative_gap` of the two.
     claimed : objective at the point as it was handed in, before any repair (not a bound if the point is infeasible).
     residuals : by name, how far the point as handed in lies outside the feasible set (0 is feasible).
     dual_residuals : the same of the dual witness, before rounding was cleared away.
+    primal_allowance, dual_allowance : what the rounding of the sums behind either bound may amount to, absolute; both
+        bounds are widened by it already.
     """
 
     primal: float
@@ -75,6 +79,8 @@ class Certificate:
     claimed: float
     residuals: Mapping[str, float] = field(default_factory=dict)
     dual_residuals: Mapping[str, float] = field(default_factory=dict)
+    primal_allowance: float = 0.0
+    dual_allowance: float = 0.0
 
     @property
     def infeasibility(self) -> float:
@@ -103,24 +109,28 @@ def certify(problem: Problem, point: Any, dual_point: Point | None = None) -> Ce
     """
     read = problem.as_point(point)
     finite = not any(np.isnan(value).any() for value in read.values())
-    claimed = primal = math.inf
+    claimed = primal = Rounded(math.inf)
     residuals: Mapping[str, float] = {"not a number": math.inf}
     if finite:
         residuals = dict(problem.residuals(read))
-        claimed = problem.primal(read)
-        primal = claimed if max(residuals.values(), default=0.0) <= 0 else problem.primal(problem.repair(read))
-    lower_bound = -math.inf
+        claimed = enclose(problem.primal(read))
+        feasible = max(residuals.values(), default=0.0) <= 0
+        primal = claimed if feasible else enclose(problem.primal(problem.repair(read)))
+    lower_bound = Rounded(-math.inf)
     dual_residuals: Mapping[str, float] = {}
     if dual_point is not None:
         dual_residuals = dict(problem.dual_residuals(dual_point))
-        lower_bound = problem.dual(dual_point)
+        lower_bound = enclose(problem.dual(dual_point))
+    upper, lower = _or_inf(primal.upper), -_or_inf(-lower_bound.lower)
     return Certificate(
-        primal=_or_inf(primal),
-        lower_bound=-_or_inf(-lower_bound),
-        gap=relative_gap(primal, lower_bound),
+        primal=upper,
+        lower_bound=lower,
+        gap=relative_gap(upper, lower),
         claimed=_or_inf(claimed),
         residuals=residuals,
         dual_residuals=dual_residuals,
+        primal_allowance=primal.allowance,
+        dual_allowance=lower_bound.allowance,
     )
 
 

@@ -24,7 +24,7 @@ PACKAGE = ROOT / "convexstruct"
 LONGEST = 450
 
 #: Each part and the parts it may import from, itself included. What stands apart (tolerances, solution) serves all.
-APART = {"tolerances", "solution"}
+APART = {"tolerances", "solution", "rounding"}
 GROUND = APART | {"graphs", "losses", "junction_trees"}
 ORACLES = GROUND | {"oracles"}
 FEATURES = ORACLES | {"features"}
@@ -37,6 +37,7 @@ VERIFIED = SOLVED | MODELLED | {"datasets", "verification", "report"}
 SHOWN = VERIFIED | DRAWN | {"experiments"}
 MAY_IMPORT = {
     "tolerances": {"tolerances"},
+    "rounding": {"rounding"},
     "solution": APART | {"certificates", "plots"},  # for type checkers, and where a method asks for them
     "graphs": GROUND,
     "losses": GROUND,

@@ -1,0 +1,102 @@
+"""Values that carry their rounding: what a bound needs to be true in real arithmetic and not only in double precision.
+
+A computed sum is not the sum. Every ``primal`` and ``dual`` of a problem returns a `Rounded`: the computed value and an
+*allowance*, a proved bound on how far the exact number lies from it. `certify` adds the allowance to an upper bound and
+takes it from a lower one, so that "certified" means proved.
+
+The model is the standard one of floating point (Higham, Accuracy and Stability of Numerical Algorithms, chapters 2-4):
+fl(x op y) = (x op y)(1 + delta) + eps with |delta| <= `UNIT`, and |eps| <= `TINY` for a product, a quotient or a
+function that falls below the smallest normal number, 0 for a sum or a difference. From it,
+
+    |fl(x'y) - x'y| <= gamma(n) |x|'|y| + n TINY,    gamma(n) = n UNIT / (1 - n UNIT),
+
+in any order of summation, so for NumPy, for every BLAS, and with or without fused multiply-add. Allowances are
+themselves computed in floating point; `Rounded.of` widens each by a factor that covers this.
+
+One assumption is not in the standard: exp, log and their relatives (NumPy, SciPy) err by at most `FUNCTION` units in
+the last place. Their documented errors are at most 4.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+#: Half the distance from 1 to the next number: the largest relative error of one operation.
+UNIT = 2.0**-53
+#: The smallest positive number: no product or quotient that underflows is wrong by more.
+TINY = 2.0**-1074
+#: How many units in the last place (each 2 UNIT) a function such as exp or log may be wrong by, relative to its value.
+FUNCTION = 8
+#: Widens an allowance that was itself computed with rounding: right for up to 1e6 operations a path.
+OUTWARD = 1.0 + 1e-9
+
+
+class Rounded(float):
+    """A float and how far the exact number may lie from it.
+
+    It is its computed value wherever a float is wanted; arithmetic gives plain floats and drops the allowance.
+
+    allowance : at least 0; inf where nothing is known. ``upper`` and ``lower`` enclose the exact number.
+    """
+
+    __slots__ = ("allowance",)
+    allowance: float
+
+    def __new__(cls, value: float, allowance: float = 0.0) -> Self:
+        self = super().__new__(cls, value)
+        self.allowance = math.inf if math.isnan(allowance) else float(allowance)
+        return self
+
+    @classmethod
+    def of(cls, value: float, *allowances: float) -> Self:
+        """``value`` with the sum of ``allowances``, widened for the rounding in computing them."""
+        return cls(
+            value, math.fsum(allowances) * OUTWARD + 4 * TINY if all(map(math.isfinite, allowances)) else math.inf
+        )
+
+    @property
+    def upper(self) -> float:
+        """At least the exact number."""
+        return math.nextafter(float(self) + self.allowance, math.inf) if self.allowance else float(self)
+
+    @property
+    def lower(self) -> float:
+        """At most the exact number."""
+        return math.nextafter(float(self) - self.allowance, -math.inf) if self.allowance else float(self)
+
+    def __getnewargs__(self) -> tuple[float, float]:
+        return float(self), self.allowance
+
+    def __repr__(self) -> str:
+        return f"{float(self)!r} +- {self.allowance:.1g}"
+
+
+def gamma(n: int) -> float:
+    """n UNIT / (1 - n UNIT): the relative error of n operations one after another; inf where the bound is void."""
+    return n * UNIT / (1.0 - n * UNIT) if n * UNIT < 1.0 else math.inf
+
+
+def enclose(value: float) -> Rounded:
+    """``value`` as it is, if it carries an allowance already, else as an exact number."""
+    return value if isinstance(value, Rounded) else Rounded(value)
+
+
+def total(terms: ArrayLike | Iterable[float], errors: float = 0.0) -> Rounded:
+    """The sum of ``terms``, rounded once (math.fsum), where the terms themselves err by ``errors`` in all."""
+    flat = np.asarray(terms, dtype=np.float64).ravel() if not isinstance(terms, list) else terms
+    try:
+        value = math.fsum(flat.tolist() if isinstance(flat, np.ndarray) else flat)
+    except (OverflowError, ValueError):  # beyond the largest double, or inf - inf
+        return Rounded(math.nan, math.inf)
+    return Rounded.of(value, abs(value) * UNIT, errors)
+
+
+def dot(x: Any, y: Any) -> Rounded:
+    """x'y of two dense vectors, with the bound gamma(n) |x|'|y| + n TINY."""
+    n = np.size(x)
+    return Rounded.of(float(np.vdot(x, y)), gamma(n + 2) * float(np.vdot(np.abs(x), np.abs(y))), n * TINY)

@@ -1,0 +1,65 @@
+"""Allowances: proved against rational arithmetic."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from fractions import Fraction
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from convexstruct.rounding import TINY, Rounded, dot, enclose, gamma, total
+
+FLOATS = st.floats(allow_nan=False, allow_infinity=False, width=64)
+
+
+def inside(value: Rounded, exact: Fraction) -> bool:
+    """Whether the exact number lies in the enclosure; one that is not finite encloses everything."""
+    if not math.isfinite(value):
+        return True
+    low = value.lower == -math.inf or Fraction(value.lower) <= exact
+    high = value.upper == math.inf or exact <= Fraction(value.upper)
+    return low and high
+
+
+@given(st.lists(FLOATS, max_size=30))
+def test_a_total_encloses_the_exact_sum(terms: list[float]) -> None:
+    assert inside(total(terms), sum(map(Fraction, terms), Fraction(0)))
+
+
+@given(st.lists(st.tuples(FLOATS, FLOATS), max_size=30))
+def test_a_dot_product_encloses_the_exact_one(pairs: list[tuple[float, float]]) -> None:
+    x, y = np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = dot(x, y)
+    assert inside(found, sum((Fraction(a) * Fraction(b) for a, b in pairs), Fraction(0)))
+
+
+def test_a_product_that_underflows_is_allowed_for() -> None:
+    found = dot(np.array([1e-200]), np.array([1e-200]))
+    assert float(found) == 0
+    assert found.upper >= TINY
+
+
+def test_what_cancels_is_seen_in_the_allowance() -> None:
+    found = dot(np.array([1e16, 1.0, -1e16]), np.ones(3))
+    assert found.allowance >= 1.0
+    assert found.allowance < 100
+
+
+def test_a_rounded_value_is_a_float_and_survives_a_copy_to_another_process() -> None:
+    value = Rounded(2.0, 0.5)
+    assert value == 2.0
+    assert (value.lower, value.upper) == (math.nextafter(1.5, 0), math.nextafter(2.5, 3))
+    copy = pickle.loads(pickle.dumps(value))
+    assert (copy, copy.allowance) == (2.0, 0.5)
+    assert enclose(value) is value
+    assert enclose(3.0).allowance == 0
+    assert Rounded(1.0, math.nan).upper == math.inf
+
+
+def test_gamma_is_infinite_where_its_bound_is_void() -> None:
+    assert gamma(2**53) == math.inf
+    assert gamma(1) > 2.0**-53
