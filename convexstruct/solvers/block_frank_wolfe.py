@@ -80,7 +80,7 @@ class BlockFrankWolfe:
                 calls += 1
                 of_mean = problem.primal({"w": mean})
                 w, value = (mean, of_mean) if of_mean < value else (w, value)
-            yield Iterate({"w": w}, run.mixture.witness, value, run.bound, calls)
+            yield Iterate({"w": w}, run.mixture.snapshot(), value, run.bound, calls)
 
 
 class _Run:

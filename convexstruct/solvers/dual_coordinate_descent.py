@@ -82,7 +82,7 @@ class DualCoordinateDescent:
                 primal = square + float(shares @ np.maximum(slope, 0.0))
                 lower = float(c @ alpha) - square
                 done = patience.ended(primal, lower)
-            yield Iterate({"w": w}, {"alpha": alpha.copy()}, primal, lower, epoch + 1, clock.parts, done)
+            yield Iterate({"w": w.copy()}, {"alpha": alpha.copy()}, primal, lower, epoch + 1, clock.parts, done)
             if self.shrinking:
                 active = _may_move(alpha, shares, slope)
             with clock("blocks"):

@@ -7,6 +7,9 @@ the dual witness of Frank-Wolfe steps and of averaged subgradients. What is not 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -48,13 +51,20 @@ class LabellingMixture:
 
     def witness(self) -> Point:
         """The problem's dual witness "labels", "label_shares"."""
+        return self._written(self._shares, self._factor)
+
+    def snapshot(self) -> Callable[[], Point]:
+        """A function that makes the witness of now, whatever moves later: shares are copied, arrays made if asked."""
+        return partial(self._written, [shares.copy() for shares in self._shares], self._factor.copy())
+
+    def _written(self, all_shares: list[dict[bytes, float]], factor: NDArray[np.float64]) -> Point:
         features = self._features
-        rows = max(len(shares) for shares in self._shares)
+        rows = max(len(shares) for shares in all_shares)
         labels = np.tile(features.truth.astype(self._kind), (rows, 1))
         share = np.zeros((rows, features.n_examples))
-        for i, shares in enumerate(self._shares):
+        for i, shares in enumerate(all_shares):
             nodes = slice(features.node_start[i], features.node_start[i + 1])
             for row, (key, value) in enumerate(shares.items()):
                 labels[row, nodes] = np.frombuffer(key, dtype=self._kind)
-                share[row, i] = value * self._factor[i]
+                share[row, i] = value * factor[i]
         return {"labels": labels, "label_shares": share}

@@ -70,7 +70,7 @@ class Subgradient:
                 of_mean = problem.primal({"w": mean})
                 point, value = (mean, of_mean) if of_mean < value else (point, value)
             bound = problem.dual_value(psi, loss)
-            yield Iterate({"w": point}, mixture.witness, value, bound, calls)
+            yield Iterate({"w": point}, mixture.snapshot(), value, bound, calls)
             passes += 1
             for at in rng.permutation(len(blocks)):
                 block = blocks[at]
