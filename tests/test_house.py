@@ -24,7 +24,7 @@ PACKAGE = ROOT / "convexstruct"
 LONGEST = 450
 
 #: Each part and the parts it may import from, itself included. What stands apart (tolerances, solution) serves all.
-APART = {"tolerances", "solution", "rounding"}
+APART = {"tolerances", "solution", "rounding", "validation", "arrays", "sparse_matrices"}
 GROUND = APART | {"graphs", "losses", "junction_trees"}
 ORACLES = GROUND | {"oracles"}
 FEATURES = ORACLES | {"features"}
@@ -36,8 +36,11 @@ MODELLED = JUDGED | {"models"}
 VERIFIED = SOLVED | MODELLED | {"datasets", "verification", "report"}
 SHOWN = VERIFIED | DRAWN | {"experiments"}
 MAY_IMPORT = {
-    "tolerances": {"tolerances"},
+    "tolerances": {"tolerances", "validation"},
     "rounding": {"rounding"},
+    "validation": {"validation"},
+    "arrays": {"arrays", "validation"},
+    "sparse_matrices": {"sparse_matrices", "arrays", "validation"},
     "solution": APART | {"certificates", "plots"},  # for type checkers, and where a method asks for them
     "graphs": GROUND,
     "losses": GROUND,
