@@ -6,8 +6,9 @@ r"""Gaussian process sequence labelling, (32) of paper 2, in CVXPY: all labellin
 The forms of polynomial size, over messages and over edge marginals, are in `gaussian_process_compact`.
 
 Symbols: D distinct inputs, S labels, n = D S + S^2; u (n,) and t = K u (n,); z (n,) counts of the true labellings; R
-labellings in all, row r of z_y (R, n) belonging to sequence i(r). K = R R' is taken apart once by eigenvectors (the
-eigenvalues that are 0 left out), so that u'Ku = |R'u|^2; nothing is inverted.
+labellings in all, row r of z_y (R, n) belonging to sequence i(r). K = R R' is taken apart once, by a Cholesky factor
+with pivots, so that u'Ku = |R'u|^2. The primal forms are stated in v = R'u: t = R v, u'Ku = |v|^2. What K leaves
+undetermined in u is no variable of theirs, and rounding cannot move along it; a u is read back from v at the pivots.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ Vector = NDArray[np.float64]
 PAPER = "paper 2, appendix E.2: Altun, Hofmann and Smola, Gaussian process sequence labelling"
 
 QUADRATIC = r"\tfrac{\lambda}{2} u'Ku"
-FUNCTION = r"t = K u"
+FUNCTION = r"t = R v"
+SUBSTITUTED = r"\tfrac{\lambda}{2} |v|^2"
 
 
 @dataclass(frozen=True)
@@ -78,44 +80,63 @@ def sums_by(group: NDArray[Any], n_groups: int) -> sp.csr_array:
 
 
 class FunctionValues:
-    """u, K and lam, as every formulation has them.
+    """K = R R', lam, and u or v = R'u, as every formulation has them.
 
-    u : variable (n,). lam : parameter. root : sparse (n, r), R with K = R R'. quadratic : lam/2 u'Ku = lam/2 |R'u|^2.
+    u : variable (n,). v : variable (r,). lam : parameter. root : sparse (n, r), R. quadratic : lam/2 u'Ku.
     """
 
     def __init__(self, problem: GaussianProcessSequences) -> None:
         s = problem.n_labels
-        label = sp.kron(sp.csr_array(problem.gram.factor()), sp.eye_array(s))
-        transition = np.sqrt(problem.eta) * sp.eye_array(s * s)
         self.problem = problem
-        self.root = sp.csr_array(sp.block_diag((label, transition)))
+        self.factor = problem.gram.factor()
+        blocks = [sp.kron(sp.csr_array(self.factor.rows), sp.eye_array(s))]
+        if problem.eta:
+            blocks.append(np.sqrt(problem.eta) * sp.eye_array(s * s))
+        root = sp.csr_array(sp.block_diag(blocks))
+        root.resize(problem.dimension, max(root.shape[1], 1))  # where K is 0, one column of it, as no variable is empty
+        self.root = root
         self.u = cp.Variable(problem.dimension, name="u")
+        self.v = cp.Variable(root.shape[1], name="v")
         self.lam = cp.Parameter(pos=True, name="lam", value=problem.lam)
 
     @property
     def quadratic(self) -> Any:
+        """lam/2 |R'u|^2."""
         return self.lam * (0.5 * cp.sum_squares(self.root.T @ self.u))
 
-    def scores(self, t: Any) -> Any:
-        """The constraint t = K u."""
-        return t == self.root @ (self.root.T @ self.u)
+    @property
+    def substituted(self) -> Any:
+        """The same in v, lam/2 |v|^2."""
+        return self.lam * (0.5 * cp.sum_squares(self.v))
+
+    @property
+    def scores(self) -> Any:
+        """t = R v."""
+        return self.root @ self.v
+
+    def coefficients(self, v: Vector) -> Vector:
+        """A u with R'u = v: 0 but at the pivots of the Gram matrix, and for transitions where eta is above 0."""
+        s, rank = self.problem.n_labels, len(self.factor.pivots)
+        label = self.factor.solve(v[: rank * s].reshape(rank, s))
+        transition = v[rank * s :] / np.sqrt(self.problem.eta) if self.problem.eta else np.zeros(s * s)
+        return np.concatenate((label.ravel(), transition))
 
     def recover(self, formulation: Formulation) -> Recovered:
         """u is the point, and names the Gibbs marginals that are its witness."""
         instance = replace(self.problem, lam=float(self.lam.value))
-        point = {"u": np.asarray(self.u.value, dtype=np.float64)}
-        return Recovered(instance, point, point)
+        by_v = "v" in formulation.variables
+        u = self.coefficients(np.asarray(self.v.value)) if by_v else np.asarray(self.u.value, dtype=np.float64)
+        return Recovered(instance, {"u": u}, {"u": u})
 
 
 def primal(problem: GaussianProcessSequences, limit: int = LIMIT) -> Formulation:
     r"""(32), every labelling written out:
 
-        min  lam/2 u'Ku - <z, t> + sum_i a_i                     (32)
-        s.t. t = K u                                             ("t")
-             sum_y exp(<z_y, t> - a_i) <= 1   for every i        ("log-sum-exp")
+        min  lam/2 |v|^2 - <z, t> + sum_i a_i,     t = R v       (32)
+        s.t. sum_y exp(<z_y, t> - a_i) <= 1   for every i        ("log-sum-exp")
 
-    Source: paper 2, (32). Variables u (n,), t (n,), a (N,); parameter lam. The multipliers of "log-sum-exp" are 1 and
-    its terms at the optimum are the probabilities of the labellings.
+    Source: paper 2, (32), with v = R'u in place of u. Variables v (r,), a (N,); parameter lam. The multipliers of
+    "log-sum-exp" are 1 and its terms at the optimum are the probabilities of the labellings.
 
     Raises
     ------
@@ -123,21 +144,19 @@ def primal(problem: GaussianProcessSequences, limit: int = LIMIT) -> Formulation
         If there are more than ``limit`` labellings.
     """
     of, every = FunctionValues(problem), write_out(problem, limit)
-    t = cp.Variable(problem.dimension, name="t")
     a = cp.Variable(len(problem.lengths), name="a")
-    exponents = cp.exp(every.counts @ t - every.of_sequence.T @ a)
+    exponents = cp.exp(every.counts @ of.scores - every.of_sequence.T @ a)
     return Formulation(
         name="primal",
-        objective=cp.Minimize(of.quadratic - problem.truth @ t + cp.sum(a)),
-        objective_latex=rf"\min_{{u}}\quad {QUADRATIC} - \langle z, t \rangle + \sum_i a_i",
+        objective=cp.Minimize(of.substituted - problem.truth @ of.scores + cp.sum(a)),
+        objective_latex=rf"\min_{{v}}\quad {SUBSTITUTED} - \langle z, t \rangle + \sum_i a_i, \quad {FUNCTION}",
         objective_label="32",
         parts={
-            "t": equation(of.scores(t), FUNCTION),
             "log-sum-exp": equation(
                 every.of_sequence @ exponents <= 1, r"\sum_{y} e^{\langle z_y, t \rangle - a_i} \le 1, \quad \forall i"
             ),
         },
-        variables={"u": of.u, "t": t, "a": a},
+        variables={"v": of.v, "a": a},
         parameters={"lam": of.lam},
         source="paper 2, (32), enumerated",
         recover=of.recover,

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from convexstruct.models.formulation import Equation, Formulation, equation
-from convexstruct.models.gaussian_process import FUNCTION, QUADRATIC, FunctionValues, entry, sums_by
+from convexstruct.models.gaussian_process import FUNCTION, QUADRATIC, SUBSTITUTED, FunctionValues, entry, sums_by
 from convexstruct.problems.gaussian_process import GaussianProcessSequences
 
 
@@ -47,24 +47,22 @@ class Steps:
 def compact_primal(problem: GaussianProcessSequences) -> Formulation:
     r"""(32) with the sum over labellings done by messages b:
 
-        min  lam/2 u'Ku - <z, t> + sum_i a_i                                               (32)
-        s.t. t = K u                                                                       ("t")
-             sum_s exp(t(p, s) + b_p(s) - a_i) <= 1                 p the first of i       ("first")
+        min  lam/2 |v|^2 - <z, t> + sum_i a_i,     t = R v                                 (32)
+        s.t. sum_s exp(t(p, s) + b_p(s) - a_i) <= 1                 p the first of i       ("first")
              sum_s exp(t(s', s) + t(p, s) + b_p(s) - b_{p-1}(s')) <= 1   p any other       ("messages")
              b_p = 0                                                p the last of i        ("last")
 
-    Source: ours, from paper 2, (32). Variables u (n,), t (n,), b (P S,), a (N,); parameter lam. P S^2 exponential
-    cones. The terms of "messages" at the optimum are the probabilities of a label given the one before.
+    Source: ours, from paper 2, (32). Variables v (r,), b (P S,), a (N,); parameter lam. P S^2 exponential cones.
+    The terms of "messages" at the optimum are the probabilities of a label given the one before.
     """
     of, steps = FunctionValues(problem), Steps(problem)
-    t = cp.Variable(problem.dimension, name="t")
+    t = of.scores
     b = cp.Variable(steps.n_states, name="b")
     a = cp.Variable(len(problem.lengths), name="a")
     following = steps.score @ t + b
     last = (problem.chains.last[:, None] * problem.n_labels + np.arange(problem.n_labels)).ravel()
     begins = cp.exp(following[steps.first] - a[steps.sequence])
     parts = {
-        "t": equation(of.scores(t), FUNCTION),
         "first": equation(
             sums_by(steps.sequence, len(problem.lengths)) @ begins <= 1,
             r"\sum_s e^{t(p, s) + b_p(s) - a_i} \le 1, \quad p \text{ the first of } i",
@@ -81,11 +79,11 @@ def compact_primal(problem: GaussianProcessSequences) -> Formulation:
     return Formulation(
         name="compact_primal",
         # the problem numbers its sequences in the caller's order, the steps in packed order; only the sum of a counts
-        objective=cp.Minimize(of.quadratic - problem.truth @ t + cp.sum(a)),
-        objective_latex=rf"\min_{{u}}\quad {QUADRATIC} - \langle z, t \rangle + \sum_i a_i",
+        objective=cp.Minimize(of.substituted - problem.truth @ t + cp.sum(a)),
+        objective_latex=rf"\min_{{v}}\quad {SUBSTITUTED} - \langle z, t \rangle + \sum_i a_i, \quad {FUNCTION}",
         objective_label="32",
         parts=parts,
-        variables={"u": of.u, "t": t, "b": b, "a": a},
+        variables={"v": of.v, "b": b, "a": a},
         parameters={"lam": of.lam},
         source="ours, from paper 2, (32), by messages",
         recover=of.recover,

@@ -20,6 +20,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
+from convexstruct.features.gram import Factor, factor
 from convexstruct.features.hmm_channels import window
 from convexstruct.tolerances import ROUNDING
 
@@ -133,11 +134,9 @@ class Gram:
     def size(self) -> int:
         return len(self.matrix)
 
-    def factor(self) -> Vector:
-        """L (D, r) with L L' = matrix, r its rank: columns of the eigenvectors; what is negative by rounding is 0."""
-        values, vectors = scipy.linalg.eigh(self.matrix)
-        kept = values > len(values) * np.finfo(float).eps * max(float(values[-1]), 0.0)
-        return np.asarray(vectors[:, kept] * np.sqrt(values[kept]))
+    def factor(self) -> Factor:
+        """L (D, r) with L L' = matrix up to rounding of each entry, r its rank; `convexstruct.features.gram.factor`."""
+        return factor(self.matrix)
 
     def against(self, inputs: list[Vector]) -> Vector:
         """k of new inputs against those of the matrix, (n, D): computed, or where there is no kernel, handed in.

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+import convexstruct as cs
 from convexstruct.models.formulation import Formulation
 from convexstruct.models.structured_svm import n_slack
 from convexstruct.models.structured_svm_gram import dual_kernel, gram, matrix_form
@@ -33,6 +34,20 @@ def test_a_kernel_and_the_features_that_it_belongs_to_state_one_problem(
     expected = optimum(n_slack(explicit)).value
     np.testing.assert_allclose(gram(kernelised), x @ x.T, atol=ROUNDING)
     agrees(build(kernelised), expected, "CLARABEL")
+
+
+@pytest.mark.parametrize("large", [1e6, 1e8])
+def test_small_inputs_count_beside_large_ones(large: float) -> None:
+    """Eigenvalues of K below 1e-9 of the largest were dropped once, and with them nodes 2 and 3: the bound was 800
+    times the optimum of the problem that came."""
+    x, labels = np.array([[large, 0.0], [0.0, 10.0], [0.0, 10.0]]), [[0], [1], [1]]
+    explicit = StructuredSVM.read(x, labels, 2, C=1.0)
+    kernelised = StructuredSVM.read(None, labels, 2, kernel=x @ x.T, C=1.0)
+    reached = cs.solve(explicit).primal  # of the features: an upper bound on the optimum
+    fast = cs.solve(kernelised)
+    assert fast.lower_bound <= reached
+    assert fast.primal == pytest.approx(reached, rel=HIGH.gap)
+    assert dual_kernel(kernelised).solve().lower_bound <= reached
 
 
 def test_a_kernel_of_more_features_than_nodes_predicts_the_training_labels_as_the_primal_does() -> None:

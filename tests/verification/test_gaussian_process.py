@@ -39,7 +39,7 @@ def test_the_planted_matrices_have_more_than_what_the_conditions_ask_for() -> No
     """V does not vanish: G is not only the part that makes u optimal, and u is not the only trap."""
     problem = cases.planted_three(0).problem
     assert isinstance(problem, GaussianProcessSequences)
-    assert problem.gram.factor().shape[1] > problem.n_labels - 1
+    assert problem.gram.factor().rows.shape[1] > problem.n_labels - 1
     assert problem.eta > 0
 
 
@@ -47,7 +47,7 @@ def test_the_singular_case_is_singular_and_windows_repeat() -> None:
     singular, windows = cases.singular(0).problem, cases.windows_rbf(0).problem
     assert isinstance(singular, GaussianProcessSequences)
     assert isinstance(windows, GaussianProcessSequences)
-    assert singular.gram.factor().shape == (11, 2)
+    assert singular.gram.factor().rows.shape == (11, 2)
     assert windows.n_inputs < len(windows.places)
 
 
