@@ -114,7 +114,7 @@ def watched(problem: Any, solver: Any, tol: float, limit: float) -> Iterator[dic
     left = list(GAPS)
 
     def tell(_: Iterate, trace: Any) -> None:
-        gap = relative_gap(trace.primal[-1], trace.lower_bound[-1])
+        gap = relative_gap(trace.primal[-1], trace.lower_bound[-1], trace.least)
         while left and gap <= left[0]:
             report({"reached": [left.pop(0), trace.seconds[-1]], "peak": memory()})
 

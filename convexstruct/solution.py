@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from convexstruct.tolerances import upside_down
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -30,8 +32,9 @@ class Status(Enum):
     TIME_LIMIT = "stopped by the time limit: raise time_limit, or go on with start=solution"
     ITERATION_LIMIT = "stopped by the iteration limit: raise max_iterations, or go on with start=solution"
     INTERRUPTED = "interrupted: the best certified point so far is kept; go on with start=solution"
+    ROUNDING = "the rounding of the bounds' own sums is larger than the gap wanted: scale the data, or ask for less"
     STALLED = "the solver has nothing left to try: use another solver from here, or accept the gap shown"
-    INACCURATE = "the solver claimed the tolerance, its certificate does not confirm it: trust only the certificate"
+    INACCURATE = "the solver claimed what its points do not prove, or they are infeasible: trust only the certificate"
     UNCERTIFIED = "finished; the method has no certificate for this problem, so nothing is claimed about optimality"
     UNBOUNDED = "the problem as stated has no lowest value: look for the constraint that is missing"
     INFEASIBLE = "the problem as stated has no feasible point: look for the constraints that contradict each other"
@@ -44,8 +47,12 @@ class Status(Enum):
 
 @dataclass
 class Trace:
-    """One row an iteration; ``primal`` and ``lower_bound`` are the best so far, ``seconds`` since the start, and
-    ``parts`` the seconds by name of subroutine, where the solver reports them (cumulative)."""
+    """One row an iteration: what the solver believed. Only a certificate proves bounds, at the end of the run.
+
+    ``primal`` and ``lower_bound`` are the best so far by the solver's own figures, ``seconds`` since the start, and
+    ``parts`` the seconds by name of subroutine, where the solver reports them (cumulative). ``least`` is what gaps are
+    measured against at least, absolute (`convexstruct.certificates.least_unit`).
+    """
 
     iteration: list[int] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
@@ -53,6 +60,7 @@ class Trace:
     primal: list[float] = field(default_factory=list)
     lower_bound: list[float] = field(default_factory=list)
     parts: dict[str, float] = field(default_factory=dict)
+    least: float = 0.0
 
     def append(self, iteration: int, seconds: float, oracle_calls: int, primal: float, lower_bound: float) -> None:
         self.iteration.append(iteration)
@@ -68,13 +76,18 @@ class Trace:
         return iter(zip(self.iteration, self.seconds, self.oracle_calls, self.primal, self.lower_bound))
 
     def first_within(self, gap: float) -> tuple[int, float] | None:
-        """(iteration, seconds) at which the best bounds first came within the relative ``gap``; None if never."""
+        """(iteration, seconds) at which the solver's own bounds first came within the relative ``gap``; None if never,
+        or if they were upside down when they did."""
+        for (iteration, seconds, *_), reached in zip(self, self.gaps()):
+            if reached <= gap:
+                return None if upside_down(reached) else (iteration, seconds)
+        return None
+
+    def gaps(self) -> list[float]:
+        """The relative gap of each row, by the solver's own figures."""
         from convexstruct.certificates import relative_gap
 
-        for iteration, seconds, _, primal, lower in self:
-            if relative_gap(primal, lower) <= gap:
-                return iteration, seconds
-        return None
+        return [relative_gap(primal, lower, self.least) for _, _, _, primal, lower in self]
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +140,7 @@ class Solution:
         )
 
     def plot(self, axes: Axes | None = None) -> Axes:
-        """Draw the certified bounds and the gap against time (see `convexstruct.plots.bounds`)."""
+        """Draw the solver's own bounds against time, and the certificate at their end (`convexstruct.plots.bounds`)."""
         from convexstruct.plots import bounds
 
         return bounds(self, axes=axes)

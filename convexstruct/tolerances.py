@@ -1,21 +1,39 @@
 """The accuracy profiles, and the only place where such numbers stand.
 
-A *profile* says what "agrees" means: the relative gap between a certified upper and lower bound, and how far a point
-may lie outside the feasible set. Nothing else in the project writes such a number down; tests import from here too.
+A *profile* says what "agrees" means: the relative gap between a certified upper and lower bound, what that is relative
+to where the optimum is nearly 0, and how far a point may lie outside the feasible set. Nothing else in the project
+writes such a number down; tests import from here too.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+#: A gap is measured against this share of the objective at the trivial point at least (w = 0, uniform distributions,
+#: u = 0: `convexstruct.certificates.Problem.trivial_value`). An optimum below it is nearly 0 beside that objective, and
+#: HIGH then asks for what is a few roundings of one term of it.
+FLOOR = 1e-9
+#: Two evaluations of one formula in double precision, relative. A bracket upside down by more is a contradiction.
+ROUNDING = 1e-9
+
 
 @dataclass(frozen=True)
 class Profile:
-    """A named accuracy: ``gap``, relative as `certificates.relative_gap` is, and ``feasibility``, absolute."""
+    """A named accuracy: gap = (primal - lower bound) / max(|primal|, |lower bound|, floor * value), where ``value`` is
+    the objective at the problem's trivial point.
+
+    gap : the greatest relative gap. feasibility : the greatest residual, as the problem measures it (absolute, or
+    relative to what is constrained where that is large). floor : share of ``value`` below which the gap is absolute.
+    """
 
     name: str
     gap: float
     feasibility: float
+    floor: float = FLOOR
+
+    def met_by(self, gap: float, infeasibility: float = 0.0) -> bool:
+        """Whether a gap and an infeasibility are within the profile; never where the bracket is upside down."""
+        return not upside_down(gap) and gap <= self.gap and infeasibility <= self.feasibility
 
 
 LOW = Profile("LOW", gap=1e-3, feasibility=1e-4)
@@ -24,9 +42,7 @@ HIGH = Profile("HIGH", gap=1e-6, feasibility=1e-6)
 
 PROFILES = {profile.name: profile for profile in (LOW, MID, HIGH)}
 
-#: Two evaluations of one formula in double precision, relative.
-ROUNDING = 1e-9
-#: The same where one of them is summed in single precision, relative to the largest entry.
+#: The same as `ROUNDING` where one of them is summed in single precision, relative to the largest entry.
 SINGLE = 1e-6
 #: A derivative against central differences, relative.
 DERIVATIVE = 1e-5
@@ -65,9 +81,11 @@ def profile(name: str | float | Profile) -> Profile:
     return Profile(f"{name:g}", gap=float(name), feasibility=feasibility)
 
 
+def upside_down(gap: float) -> bool:
+    """Whether a lower bound lies above the upper bound by more than rounding: such a bracket certifies nothing."""
+    return gap < -ROUNDING
+
+
 def met(gap: float, feasibility: float = 0.0) -> str | None:
     """The name of the strictest profile that ``gap`` and ``feasibility`` meet, or None."""
-    for candidate in (HIGH, MID, LOW):
-        if gap <= candidate.gap and feasibility <= candidate.feasibility:
-            return candidate.name
-    return None
+    return next((each.name for each in (HIGH, MID, LOW) if each.met_by(gap, feasibility)), None)

@@ -255,14 +255,14 @@ class Formulation:
                 values if present else {}, None, certificate, status, trace, f"{self.name}, {solver}", message
             )
         read = self.recover(self)
-        certificate = certify(read.problem, read.point, read.dual_point)
+        certificate = certify(read.problem, read.point, read.dual_point, wanted.floor)
         trace.append(1, said.seconds, 0, certificate.primal, certificate.lower_bound)
         if not said.accurate:
             status, message = Status.INACCURATE, message + ": it verifies nothing"
         elif read.dual_point is None:
             status = Status.UNCERTIFIED
         else:
-            status = Status.OPTIMAL if abs(certificate.gap) <= wanted.gap else Status.INACCURATE
+            status = Status.OPTIMAL if wanted.met_by(certificate.gap, certificate.infeasibility) else Status.INACCURATE
         return Solution(read.point, read.dual_point, certificate, status, trace, name, message)
 
     # -- how it shows itself ---------------------------------------------------------------------------------------

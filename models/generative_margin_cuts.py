@@ -30,7 +30,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from convexstruct.certificates import certify, relative_gap
+from convexstruct.certificates import certify, least_unit, relative_gap
 from convexstruct.models.formulation import Formulation, Reference, equation
 from convexstruct.models.generative_margin import SUB_DISTRIBUTION, block_sums, entry, sums_by
 from convexstruct.problems.generative_margin import GenerativeMargin
@@ -273,7 +273,8 @@ class ConstraintGeneration:
         Calling it again goes on from where it stopped.
         """
         wanted = profile(tol)
-        trace = Trace()
+        least = least_unit(self.problem, wanted.floor)
+        trace = Trace(least=least)
         for old in self.rounds:
             trace.append(old.number, old.seconds, 2 * old.number, old.primal, old.lower_bound)
         status = Status.STALLED
@@ -282,7 +283,7 @@ class ConstraintGeneration:
             now = self.step()
             taken += 1
             trace.append(now.number, now.seconds, 2 * now.number, now.primal, now.lower_bound)
-            if relative_gap(now.primal, now.lower_bound) <= wanted.gap:
+            if relative_gap(now.primal, now.lower_bound, least) <= wanted.gap:
                 break
             if max_rounds is not None and taken >= max_rounds:
                 status = Status.ITERATION_LIMIT
@@ -291,8 +292,8 @@ class ConstraintGeneration:
                 status = Status.TIME_LIMIT
                 break
         witness = self.witness()
-        certificate = certify(self.problem, {"theta": self.theta}, witness)
-        if abs(certificate.gap) <= wanted.gap:
+        certificate = certify(self.problem, {"theta": self.theta}, witness, wanted.floor)
+        if wanted.met_by(certificate.gap):
             status = Status.OPTIMAL
         last = self.rounds[-1]
         message = f"{last.number} rounds, {sum(r.added for r in self.rounds)} constraints; "

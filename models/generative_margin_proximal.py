@@ -60,6 +60,14 @@ class ProximalMargin:
         away = point["theta"] - self.centre
         return self.problem.primal(point) + 0.5 * self.gamma * float(away @ away)
 
+    @property
+    def trivial_value(self) -> float:
+        return self.problem.trivial_value
+
+    def trivial(self) -> tuple[Point, Point]:
+        point, dual_point = self.problem.trivial()
+        return point, {**dual_point, "lambda": np.zeros(len(self.problem.layout.block_sizes))}
+
     def repair(self, point: Point) -> Point:
         return self.problem.repair(point)
 

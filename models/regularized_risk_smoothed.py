@@ -74,6 +74,14 @@ class SmoothedProblem:
         norm = 0.5 * problem.lam * float(np.vdot(point["w"], point["w"]))
         return norm + moved + float(problem.shares @ problem.losses(values))
 
+    @property
+    def trivial_value(self) -> float:
+        return self.problem.trivial_value
+
+    def trivial(self) -> tuple[Point, Point]:
+        point, dual_point = self.problem.trivial()
+        return {**point, "rho": np.zeros(self.problem.n_pieces)}, dual_point
+
     def repair(self, point: Point) -> Point:
         return point
 

@@ -45,6 +45,13 @@ class Rescaled:
     def dual(self, dual_point: Point) -> float:
         return self.problem.dual(dual_point) / self.problem.lam
 
+    @property
+    def trivial_value(self) -> float:
+        return self.problem.trivial_value / self.problem.lam
+
+    def trivial(self) -> tuple[Point, Point]:
+        return self.problem.trivial()
+
     def repair(self, point: Point) -> Point:
         return self.problem.repair(point)
 

@@ -29,7 +29,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from convexstruct.certificates import certify, relative_gap
+from convexstruct.certificates import certify, least_unit, relative_gap
 from convexstruct.models.formulation import Formulation, Reference, equation
 from convexstruct.models.structured_svm import (
     NO_SLACK_BELOW_0,
@@ -279,7 +279,8 @@ class ConstraintGeneration:
         Calling it again goes on from where it stopped.
         """
         wanted = profile(tol)
-        trace = Trace()
+        least = least_unit(self.problem, wanted.floor)
+        trace = Trace(least=least)
         for old in self.rounds:
             trace.append(old.number, old.seconds, old.number, old.primal, old.lower_bound)
         status = Status.STALLED
@@ -288,7 +289,7 @@ class ConstraintGeneration:
             now = self.step()
             taken += 1
             trace.append(now.number, now.seconds, now.number, now.primal, now.lower_bound)
-            if relative_gap(now.primal, now.lower_bound) <= wanted.gap:
+            if relative_gap(now.primal, now.lower_bound, least) <= wanted.gap:
                 break
             if max_rounds is not None and taken >= max_rounds:
                 status = Status.ITERATION_LIMIT
@@ -297,12 +298,12 @@ class ConstraintGeneration:
                 status = Status.TIME_LIMIT
                 break
         witness = self.witness()
-        certificate = certify(self.certified(), {"w": self.w}, witness)
-        gap = max(abs(certificate.gap), 0.0 if self.done else relative_gap(self._primal, self._lower))
+        certificate = certify(self.certified(), {"w": self.w}, witness, wanted.floor)
+        met = self.done or relative_gap(self._primal, self._lower, least) <= wanted.gap
         last = self.rounds[-1]
         if last.status == "infeasible":
             status = Status.INFEASIBLE
-        elif gap <= wanted.gap:
+        elif met and wanted.met_by(certificate.gap):
             status = Status.OPTIMAL
         message = f"{last.number} rounds, {sum(r.added for r in self.rounds)} constraints; "
         message += f"the last master's value by {self.solver} is {last.master:.10g} ({last.status})"

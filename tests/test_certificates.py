@@ -1,22 +1,63 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from convexstruct.certificates import certify, relative_gap
-from convexstruct.tolerances import HIGH
+from convexstruct.certificates import Certificate, certify, least_unit, magnitude, relative_gap
+from convexstruct.solution import Point
+from convexstruct.tolerances import FLOOR, HIGH
 from convexstruct.verification.generative_margin import enumerated, hidden_masks
 from tests.verification.toy import BEST, COSTS, OPTIMUM, Box
 
 
-def test_the_gap_is_relative_to_the_largest_of_one_and_both_bounds() -> None:
+def test_the_gap_is_relative_to_the_larger_of_both_bounds_also_below_one() -> None:
     assert relative_gap(10.0, 9.0) == pytest.approx(0.1)
-    assert relative_gap(0.5, 0.25) == pytest.approx(0.25)
+    assert relative_gap(1e-9, 0.5e-9) == pytest.approx(0.5)
     assert relative_gap(-100.0, -200.0) == pytest.approx(0.5)
+    assert relative_gap(0.0, 0.0) == 0.0
+
+
+def test_near_an_optimum_of_0_the_gap_is_relative_to_a_share_of_the_objective_at_the_trivial_point() -> None:
+    assert relative_gap(1e-9, 0.0, least=1e-3) == pytest.approx(1e-6)
+    problem = Box(COSTS)
+    assert least_unit(problem) == pytest.approx(FLOOR * 6)
+    assert magnitude(problem, -2.0, math.inf) == 2.0
+    assert certify(problem, np.zeros(3)).least == pytest.approx(FLOOR * 6)
+    assert certify(problem, np.zeros(3), floor=0.5).least == pytest.approx(3.0)
+
+
+def test_an_upside_down_bracket_meets_no_profile() -> None:
+    @dataclass(frozen=True, eq=False)
+    class Wrong(Box):
+        def dual(self, dual_point: Point) -> float:
+            return OPTIMUM * (1 - 0.18)
+
+    certificate = certify(Wrong(COSTS), BEST, {"q": np.maximum(COSTS, 0.0)})
+    assert certificate.gap == pytest.approx(-0.18)
+    assert certificate.profile is None
+
+
+def test_a_repair_that_leaves_the_point_infeasible_gives_no_upper_bound() -> None:
+    @dataclass(frozen=True, eq=False)
+    class Unrepaired(Box):
+        def repair(self, point: Point) -> Point:
+            return point
+
+    certificate = certify(Unrepaired(COSTS), 2 * BEST, {"q": np.maximum(COSTS, 0.0)})
+    assert certificate.primal == math.inf
+    assert certificate.claimed == 2 * OPTIMUM
+    assert certificate.gap == math.inf
+
+
+def test_the_rounding_of_both_bounds_is_told_relative_as_the_gap_is() -> None:
+    certificate = Certificate(2.0, 1.0, 0.5, 2.0, primal_allowance=0.2, dual_allowance=0.4)
+    assert certificate.rounding == pytest.approx(0.3)
+    assert Certificate(math.inf, 1.0, math.inf, 2.0, primal_allowance=0.2).rounding == 0.0
 
 
 def test_a_lower_bound_above_the_primal_value_stays_visible() -> None:

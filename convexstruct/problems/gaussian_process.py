@@ -231,6 +231,15 @@ class GaussianProcessSequences:
         mean = np.concatenate(((self._sums @ sums.node).ravel(), sums.edge.ravel()))
         return float(sums.log_partition.sum()), mean
 
+    @property
+    def trivial_value(self) -> float:
+        """P(0) = (positions) ln S; 1 where there is one label, and nothing to learn."""
+        return len(self.labels) * math.log(self.n_labels) or 1.0
+
+    def trivial(self) -> tuple[Point, Point]:
+        """u = 0, and the same as dual point: uniform labellings."""
+        return {"u": np.zeros(self.dimension)}, {"u": np.zeros(self.dimension)}
+
     # -- primal --------------------------------------------------------------------------------------------------------
 
     def evaluate(self, u: Vector) -> Evaluation:

@@ -161,6 +161,16 @@ class GenerativeMargin:
         """theta of uniform distributions; shape (d,)."""
         return -np.log(self.layout.block_sizes.astype(np.float64))[self.layout.block_of]
 
+    @cached_property
+    def trivial_value(self) -> float:
+        """P at uniform distributions, each loss at its greatest: sum_i c_i' ln n_i + eta sum_k w_k max b_k, n_i the
+        size of block i; P itself where, as in a chain, all labellings have one probability then."""
+        return float(self.eta * (self.features.weights @ self.features.max_loss) - self.c @ self.uniform())
+
+    def trivial(self) -> tuple[Point, Point]:
+        """Uniform distributions, and the dual point 0: no labelling has a share."""
+        return {"theta": self.uniform()}, {}
+
     # -- primal --------------------------------------------------------------------------------------------------------
 
     def evaluate(self, theta: Vector) -> Evaluation:

@@ -105,6 +105,19 @@ class BoxProjection:
         """d^2."""
         return self.d * self.d
 
+    @cached_property
+    def trivial_value(self) -> float:
+        """1/2 sum d_i^2 m_i^2 + z^2 / (2 sum s_i^2 / d_i^2): the objective at a = 0, and the least of it on <s, a> = z
+        for m = 0; so it is not 0 where m is feasible and the optimum 0. 1 where m and z are 0."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            reach = float(np.sum(np.broadcast_to(np.square(self.s) / self.weight, self.m.shape)))
+            away = self.z * self.z / reach if reach else 0.0
+            return 0.5 * (float(np.sum(self.weight * np.square(self.m))) + away) or 1.0
+
+    def trivial(self) -> tuple[Point, Point]:
+        """The feasible point that `repair` makes of 0, and rho = 0."""
+        return self.repair({"a": np.zeros(self.n)}), {"rho": np.zeros(())}
+
     # -- primal --------------------------------------------------------------------------------------------------------
 
     def as_point(self, value: Any) -> Point:

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import Any, ClassVar
 
@@ -179,6 +180,22 @@ class MarginalProjection:
     def weights(self) -> Weights:
         """d_c^2 and z_c of every clique."""
         return read_weights(self.structure, self.d, self.scale)
+
+    @cached_property
+    def trivial_value(self) -> float:
+        """sum_c d_c^2 / 2 (|m_c|^2 + |u_c|^2), u_c the uniform table of sum z: the objective at a = 0, and that at
+        uniform tables for m = 0; so it is not 0 where m is feasible and the optimum 0."""
+        with np.errstate(over="ignore"):
+            total = 0.0
+            for table, d, component in zip(self.groups, self.d, self.structure.component):
+                rows = table.reshape(len(table), prod(table.shape[1:]))
+                uniform = np.square(self.scale[component]) / max(rows.shape[1], 1)
+                total += 0.5 * float(np.square(d) @ (np.einsum("ij,ij->i", rows, rows) + uniform))
+            return total or 1.0
+
+    def trivial(self) -> tuple[Point, Point]:
+        """The point of the polytope that `repair` makes of 0, and xi = 0."""
+        return self.repair({"a": np.zeros(self.structure.n_entries)}), {"xi": np.zeros(self.structure.n_multipliers)}
 
     # -- primal --------------------------------------------------------------------------------------------------------
 

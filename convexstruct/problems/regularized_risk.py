@@ -178,6 +178,16 @@ class RegularizedRisk:
         return np.full(self.loss.n_groups, 1.0 / n)
 
     @cached_property
+    def trivial_value(self) -> float:
+        """|J(0)|; where that is 0, what J may fall from there, |g|^2 / (2 lam), g a subgradient at 0; else 1."""
+        plane, b = self.touching(np.zeros(self.shape))
+        return abs(self.value(np.zeros(self.shape), b)) or float(np.vdot(plane.a, plane.a)) / (2 * self.lam) or 1.0
+
+    def trivial(self) -> tuple[Point, Point]:
+        """w = 0 with its best offsets; no shares."""
+        return self.as_point(np.zeros(self.shape)), {"alpha": np.zeros(self.n_pieces)}
+
+    @cached_property
     def is_box(self) -> bool:
         """Whether every group is max(0, one piece), so that Q is a box (cut by the free offsets' conditions)."""
         return self.loss.floor and self.loss.n_groups == self.loss.n_pieces
@@ -219,8 +229,7 @@ class RegularizedRisk:
         else:
             factor, rows = self.single
             part = factor * alpha
-            if rows is not None:
-                part = np.bincount(rows, weights=part, minlength=self.X.shape[0])
+            part = part if rows is None else np.bincount(rows, weights=part, minlength=self.X.shape[0])
         if self.loss.n_outputs == 1:
             return np.asarray(self.X.T @ part)
         return np.ascontiguousarray((self.X.T @ part.reshape(-1, self.loss.n_outputs)).T)
@@ -229,9 +238,8 @@ class RegularizedRisk:
         """A itself, (m, dimension), w flattened row by row: sparse, unless X is dense and has one output."""
         k = self.loss.n_outputs
         if k == 1:
-            if sp.issparse(self.X):
-                return sp.csr_array(self.loss.combine @ self.X)
-            return np.asarray(self.loss.combine @ self.X)
+            product = self.loss.combine @ self.X
+            return sp.csr_array(product) if sp.issparse(self.X) else np.asarray(product)
         d = self.X.shape[1]
         wide = sp.kron(sp.csr_array(self.X), sp.identity(k), format="csr")  # column (feature, output)
         order = np.arange(d * k).reshape(d, k).T.ravel()
@@ -335,8 +343,7 @@ class RegularizedRisk:
         if not self.n_biases:
             return {"w": w}
         if b is None:
-            finite = bool(np.isfinite(w).all())
-            return {"w": w, "b": self.best_bias(w) if finite else np.full(self.n_biases, np.nan)}
+            return {"w": w, "b": self.best_bias(w) if np.isfinite(w).all() else np.full(self.n_biases, np.nan)}
         b = np.atleast_1d(np.asarray(b, dtype=np.float64))
         if b.shape != (self.n_biases,):
             raise ValueError(f"b has shape {b.shape}, wanted ({self.n_biases},)")
@@ -383,8 +390,7 @@ class RegularizedRisk:
             up = np.bincount(self.loss.bias_of, clean * (self.loss.bias_sign > 0), self.n_biases)
             down = np.bincount(self.loss.bias_of, clean * (self.loss.bias_sign < 0), self.n_biases)
             least = np.minimum(up, down)
-            shrink_up = least / np.where(up > 0, up, 1.0)
-            shrink_down = least / np.where(down > 0, down, 1.0)
+            shrink_up, shrink_down = (least / np.where(side > 0, side, 1.0) for side in (up, down))
             of = self.loss.bias_of
             clean = clean * np.where(self.loss.bias_sign > 0, shrink_up[of], shrink_down[of])
         return np.asarray(clean)

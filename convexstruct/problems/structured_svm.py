@@ -228,6 +228,15 @@ class StructuredSVM:
         """sum_i C omega_i f(x_i, y_i); shape (d,)."""
         return self.features.joint(self.features.truth, self.ceiling)
 
+    @property
+    def trivial_value(self) -> float:
+        """P(0) = C sum_i omega_i max_y E_i(y); 1 where no labelling costs anything."""
+        return float(self.ceiling @ self.loss.most) or 1.0
+
+    def trivial(self) -> tuple[Point, Point]:
+        """w = 0, and the dual point 0: no labelling has a share."""
+        return {"w": np.zeros(self.dimension)}, {}
+
     # -- scores --------------------------------------------------------------------------------------------------------
 
     def scores(self, w: Vector) -> tuple[Vector, Vector]:

@@ -28,6 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from convexstruct.certificates import least_unit
 from convexstruct.problems import RegularizedRisk
 from convexstruct.problems.regularized_risk import Plane
 from convexstruct.solution import Point, Solution
@@ -57,7 +58,7 @@ class QpBMRM:
     def iterate(self, problem: RegularizedRisk, start: Solution | None = None) -> Iterator[Iterate]:
         """One iterate a plane; a ``start`` gives the first plane's place and its dual point one more plane."""
         clock = Clock("risk", "inner problem")
-        planes, patience = CuttingPlanes(problem), Patience(PATIENCE)
+        planes, patience = CuttingPlanes(problem), Patience(PATIENCE, least_unit(problem))
         w, witness = _start(problem, start)
         held: list[Plane] = [] if witness is None else [plane_of(problem, witness)]
         with clock("risk"):
@@ -89,7 +90,7 @@ class LsBMRM:
     def iterate(self, problem: RegularizedRisk, start: Solution | None = None) -> Iterator[Iterate]:
         """One iterate a plane; a ``start`` gives the first plane's place, or the mixture to go on from."""
         clock = Clock("risk")
-        patience = Patience(PATIENCE)
+        patience = Patience(PATIENCE, least_unit(problem))
         w, witness = _start(problem, start)
         with clock("risk"):
             plane = _at(problem, w)[0] if witness is None else plane_of(problem, witness)

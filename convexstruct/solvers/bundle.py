@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from convexstruct.certificates import least_unit
 from convexstruct.problems import GenerativeMargin
 from convexstruct.problems.generative_margin import Evaluation
 from convexstruct.solution import Solution
@@ -87,7 +88,7 @@ class ProximalBundle:
         predicted = abs(centre_value)
         yield Iterate({"theta": centre}, bound.dual_point, centre_value, bound.value, calls, clock.parts)
         iteration, nulls = 0, 0
-        patience = Patience(PATIENCE)
+        patience = Patience(PATIENCE, least_unit(problem))
         while True:
             iteration += 1
             function = ProximalDual(problem.c, problem.layout, centre, gamma)

@@ -20,11 +20,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from convexstruct.certificates import Certificate, Problem, certify, relative_gap
+from convexstruct.certificates import Certificate, ExplainsRounding, Problem, certify, least_unit, relative_gap
 from convexstruct.progress import Progress, reporter
 from convexstruct.solution import Point, Solution, Status, Trace
-from convexstruct.tolerances import HIGH, Profile, profile
+from convexstruct.tolerances import HIGH, Profile, profile, upside_down
 
+#: The solver's own gap must be below this share of the one wanted, so that the certificate, whose sums are rounded
+#: another way, is within it too.
+AHEAD = 1 - 1e-3
 #: A chunk of memory in bytes, just below the largest that glibc takes as a hint (32 MiB).
 CHUNK = 31 * 2**20
 
@@ -72,6 +75,10 @@ def solve(
 ) -> Solution:
     """Minimise ``problem`` until the certified relative gap is within ``tol``.
 
+    OPTIMAL says that the certificate meets ``tol``: its gap, (primal - lower bound) / max(|primal|, |lower bound|,
+    floor * the objective at the trivial point), is at most the one wanted and not upside down, and the point as it is
+    returned is feasible to the profile. ROUNDING says that the proved rounding of the bounds alone is larger.
+
     Parameters
     ----------
     problem : any problem of the package.
@@ -110,7 +117,9 @@ def solve(
     keeper = _Keeper()
     trace = Trace()
     status = Status.STALLED
-    show = reporter(progress, name, wanted)
+    least = least_unit(problem, wanted.floor)
+    trace.least = least
+    show = reporter(progress, name, wanted, least)
     _keep_freed_memory()
     begin = time.perf_counter()
     message = ""
@@ -128,7 +137,7 @@ def solve(
             if callback is not None and callback(iterate, trace):
                 status = Status.INTERRUPTED
                 break
-            if relative_gap(keeper.primal, keeper.lower_bound) <= wanted.gap:
+            if relative_gap(keeper.primal, keeper.lower_bound, least) <= AHEAD * wanted.gap:
                 status = Status.OPTIMAL
                 break
             if iterate.done:
@@ -149,16 +158,40 @@ def solve(
             raise KeyboardInterrupt
         raise ValueError(f"{name} stopped before its first iterate{': ' + message if message else ''}")
     dual_point = keeper.dual_point() if callable(keeper.dual_point) else keeper.dual_point
-    certificate = certify(problem, keeper.point, dual_point)
-    if status is Status.OPTIMAL and not _confirms(certificate, wanted):
-        status = Status.INACCURATE
-        message = f"claimed {keeper.lower_bound:.10g} <= optimum <= {keeper.primal:.10g}; " + message
+    certificate = certify(problem, keeper.point, dual_point, wanted.floor)
+    if status in (Status.OPTIMAL, Status.STALLED):
+        claimed = (keeper.lower_bound, keeper.primal) if status is Status.OPTIMAL else None
+        status, said = _judged(problem, keeper.point, dual_point, certificate, wanted, claimed)
+        message = "; ".join(part for part in (said, message) if part)
     return Solution(keeper.point, dual_point, certificate, status, trace, name, message)
 
 
-def _confirms(certificate: Certificate, wanted: Profile) -> bool:
-    """Whether the certificate bears a claim out; a bracket upside down by more than rounding confirms nothing."""
-    return -wanted.gap * 1e-3 - 1e-9 <= certificate.gap <= wanted.gap * (1 + 1e-3) + 1e-12
+def _judged(
+    problem: Problem,
+    point: Point,
+    dual_point: Point | None,
+    certificate: Certificate,
+    wanted: Profile,
+    claimed: tuple[float, float] | None,
+) -> tuple[Status, str]:
+    """What the certificate says of a run that ended by itself, and why; ``claimed`` is the solver's own bracket, if by
+    that it was within the tolerance."""
+    if wanted.met_by(certificate.gap, certificate.infeasibility):
+        return Status.OPTIMAL, ""
+    if certificate.infeasibility > wanted.feasibility:
+        worst = max(certificate.residuals, key=lambda name: certificate.residuals[name])
+        far = certificate.residuals[worst]
+        return Status.INACCURATE, f"the point is infeasible: {worst} by {far:.2g}, allowed {wanted.feasibility:.0e}"
+    if upside_down(certificate.gap):
+        found = f"lower bound {certificate.lower_bound:.10g} above the primal value {certificate.primal:.10g}"
+        return Status.INACCURATE, f"the certificate is upside down, so it proves nothing: {found}"
+    if certificate.rounding > wanted.gap:
+        reason = problem.rounding_reason(point, dual_point) if isinstance(problem, ExplainsRounding) else ""
+        said = f"rounding may amount to {certificate.rounding:.1e} (relative), the gap wanted is {wanted.gap:.0e}"
+        return Status.ROUNDING, f"{said}; {reason}" if reason else said
+    if claimed is None:
+        return Status.STALLED, ""
+    return Status.INACCURATE, f"claimed {claimed[0]:.10g} <= optimum <= {claimed[1]:.10g}"
 
 
 class _Keeper:

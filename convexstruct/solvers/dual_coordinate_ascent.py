@@ -23,6 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from convexstruct.certificates import magnitude
 from convexstruct.problems.structured_svm import StructuredSVM
 from convexstruct.solution import Solution
 from convexstruct.solvers.driver import Iterate
@@ -66,7 +67,7 @@ class DualCoordinateAscent:
             gap = found.value - run.bound
             added = run.grow(found.labels, found.violation > 0)
             left = run.left()
-            exhausted = not added and left <= HIGH.gap * 1e-3 * max(1.0, abs(found.value))
+            exhausted = not added and left <= HIGH.gap * 1e-3 * magnitude(problem, found.value)
             alpha, pools = run.alpha, run.pools
             yield Iterate({"w": run.w}, pools.witness(alpha), found.value, run.bound, calls, done=exhausted)
             if exhausted:

@@ -24,6 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from convexstruct.certificates import least_unit
 from convexstruct.problems import RegularizedRisk
 from convexstruct.solution import Solution
 from convexstruct.solvers.driver import Iterate
@@ -64,7 +65,7 @@ class DualCoordinateDescent:
             raise ValueError(
                 "DualCoordinateDescent takes groups of one piece and no free offsets; give a bias as a column of ones"
             )
-        clock, patience = Clock("blocks", "gap"), Patience(PATIENCE)
+        clock, patience = Clock("blocks", "gap"), Patience(PATIENCE, least_unit(problem))
         rng = np.random.default_rng(self.seed)
         factor, rows = problem.single
         rows = np.arange(problem.n_pieces) if rows is None else rows

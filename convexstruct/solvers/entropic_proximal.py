@@ -36,6 +36,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from convexstruct.certificates import magnitude
 from convexstruct.features.covariance import CountCovariance
 from convexstruct.features.part import part
 from convexstruct.problems.generative_margin import GenerativeMargin
@@ -279,7 +280,7 @@ class _Run:
 
     def judge(self) -> None:
         """Stop where nothing is left to gain: the bounds meet, or have not moved for PATIENCE stages."""
-        scale = max(1.0, abs(self.best))
+        scale = magnitude(self.problem, self.best)
         self._history.append((self.best, self._bound))
         if self.best - self._bound <= 1e-13 * scale or self.stages >= 400:
             self.finished = True
@@ -340,7 +341,7 @@ class _Run:
         self.best = min(self.best, self.upper)
         f = value.f + float((stage.c - self.problem.c) @ value.theta)
         self._gap = min(self._gap, max(self.upper - f, 1e-13 * abs(f)))
-        self.smoothing = self._gap / max(1.0, abs(f))
+        self.smoothing = self._gap / magnitude(self.problem, f)
 
     def improve(self, mu: Vector, omega: float) -> None:
         """Take (mu, omega) of the present measure into the witness where that raises the lower bound."""

@@ -17,6 +17,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from convexstruct.certificates import magnitude
 from convexstruct.graphs import Index
 from convexstruct.problems import GenerativeMargin
 from convexstruct.solution import Point
@@ -248,7 +249,7 @@ class LowerBound:
         origin = np.zeros_like(self.mu)
         for start_mu, start_omega, start in ((self.mu, self.omega, self.mixture), (origin, 0.0, {})):
             t, value = self._problem.best_on_segment(mu, omega, (start_mu, start_omega))
-            if not value > self.value + DUAL_ROUNDING * 1e-3 * max(1.0, abs(self.value)):
+            if not value > self.value + DUAL_ROUNDING * 1e-3 * magnitude(self._problem, self.value):
                 continue
             combined = mixed(((1.0 - t, start), (t, mixture())))
             if len({source for source, _ in combined}) > self._most and start:

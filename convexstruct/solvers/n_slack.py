@@ -29,6 +29,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from convexstruct.certificates import magnitude
 from convexstruct.problems.structured_svm import StructuredSVM
 from convexstruct.solution import Solution
 from convexstruct.solvers.driver import Iterate
@@ -141,7 +142,7 @@ class _Run:
     def solve(self, inner: float) -> None:
         """The optimum over the pools, to a share ``inner`` of the gap that was left."""
         problem, columns = self.problem, self.pools.columns()
-        exact = EXACT * HIGH.gap * max(1.0, min(self.primal, float(problem.ceiling @ problem.loss.most)))
+        exact = EXACT * HIGH.gap * magnitude(problem, min(self.primal, float(problem.ceiling @ problem.loss.most)))
         tolerance = max(exact, inner * (self.primal - self.bound) if inner > 0 and np.isfinite(self.primal) else 0.0)
         solved = solve_pools(columns, problem.ceiling, problem.lam, self.w, tolerance, problem.features.nonnegative)
         self.w, self.alpha, self.bound = problem.project(solved.w), solved.alpha, solved.bound

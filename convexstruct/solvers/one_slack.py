@@ -30,6 +30,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from convexstruct.certificates import magnitude
 from convexstruct.problems.structured_svm import StructuredSVM
 from convexstruct.solution import Point, Solution
 from convexstruct.solvers.driver import Iterate
@@ -163,7 +164,7 @@ class Cuts:
         problem, (m, d) = self.problem, self.a.shape
         small = m < d and not problem.features.associative
         columns = PoolColumns(self.a, self.b, np.zeros(m, dtype=np.intp), self.gram if small else None)
-        tolerance = INNER * HIGH.gap * max(1.0, size)
+        tolerance = INNER * HIGH.gap * magnitude(problem, size)
         nonnegative = problem.features.nonnegative
         solved = solve_pools(columns, np.array([self.total]), problem.lam, self.w, tolerance, nonnegative)
         self.w, self.beta, self.bound = problem.project(solved.w), solved.alpha, solved.bound

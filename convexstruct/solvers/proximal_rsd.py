@@ -23,6 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from convexstruct.certificates import least_unit, magnitude
 from convexstruct.problems import GenerativeMargin
 from convexstruct.problems.generative_margin import Evaluation
 from convexstruct.solution import Solution
@@ -110,13 +111,14 @@ class ProximalRSD:
         with clock("direction finding"):
             found = problem.evaluate(theta)
         centre, centre_value = theta, found.value
-        improvement, delta = self.improvement * max(1.0, abs(centre_value)), self.accuracy * max(1.0, abs(centre_value))
+        scale = magnitude(problem, centre_value)
+        improvement, delta = self.improvement * scale, self.accuracy * scale
         self._add(problem, sources, points, found, theta, -np.inf)
         lam: Vector | None = None
         changes, gap = 0, abs(centre_value)
         best, best_value = theta, centre_value
         yield Iterate({"theta": theta}, bound.dual_point, centre_value, bound.value, calls, clock.parts)
-        iteration, patience = 0, Patience(PATIENCE)
+        iteration, patience = 0, Patience(PATIENCE, least_unit(problem))
         while True:
             iteration += 1
             function = ProximalDual(problem.c, problem.layout, centre, self.gamma)

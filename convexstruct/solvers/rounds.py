@@ -48,16 +48,20 @@ class Clock:
 
 @dataclass
 class Patience:
-    """Counts rounds in which neither bound improves by more than rounding; true when they are ``rounds`` in a row."""
+    """Counts rounds in which neither bound improves by more than rounding; true when they are ``rounds`` in a row.
+
+    least : what an improvement is measured against at least (`convexstruct.certificates.least_unit`), absolute.
+    """
 
     rounds: int
+    least: float = 0.0
     _primal: float = field(default=math.inf, init=False)
     _lower_bound: float = field(default=-math.inf, init=False)
     _idle: int = field(default=0, init=False)
 
     def ended(self, primal: float, lower_bound: float) -> bool:
-        least = ROUNDING * max(1.0, abs(primal))
-        if primal < self._primal - least or lower_bound > self._lower_bound + least:
+        rounding = ROUNDING * max(self.least, abs(primal))
+        if primal < self._primal - rounding or lower_bound > self._lower_bound + rounding:
             self._primal, self._lower_bound, self._idle = primal, lower_bound, 0
         else:
             self._idle += 1

@@ -27,6 +27,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from convexstruct.certificates import least_unit
 from convexstruct.problems import RegularizedRisk
 from convexstruct.solution import Point, Solution
 from convexstruct.solvers.driver import Iterate
@@ -82,7 +83,7 @@ class SemismoothNewton:
 
     def iterate(self, problem: RegularizedRisk, start: Solution | None = None) -> Iterator[Iterate]:
         clock = Clock("gradient", "direction", "line search", "holding")
-        effort, patience = Effort(), Patience(PATIENCE)
+        effort, patience = Effort(), Patience(PATIENCE, least_unit(problem))
         whole = SmoothedRisk.whole(problem)
         w, b, a = _start(problem, whole, start)
         v = whole.offset + whole.lift(b) + (whole.forward(w) if w.any() else 0.0)

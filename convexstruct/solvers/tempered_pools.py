@@ -27,6 +27,7 @@ import numpy as np
 import scipy.optimize
 from numpy.typing import NDArray
 
+from convexstruct.certificates import magnitude
 from convexstruct.problems.structured_svm import StructuredSVM
 from convexstruct.solution import Point, Solution
 from convexstruct.solvers.components import by_component, witness_of_whole
@@ -107,7 +108,7 @@ def finish(problem: StructuredSVM, pools: LabellingPools, w: Vector, best: float
     bound = -np.inf
     while True:
         gap = best - max(bound, 0.0)
-        tolerance = max(INNER * gap, 0.05 * HIGH.gap * 1e-3 * max(1.0, abs(best)))
+        tolerance = max(INNER * gap, 0.05 * HIGH.gap * 1e-3 * magnitude(problem, best))
         if np.isfinite(bound):
             tolerance = min(tolerance, INNER * gap)
         solved = solve_pools(pools.columns(), problem.ceiling, problem.lam, w, tolerance, problem.features.nonnegative)
@@ -119,7 +120,7 @@ def finish(problem: StructuredSVM, pools: LabellingPools, w: Vector, best: float
         best = min(best, found.value)
         pools.forget(solved.alpha)
         added = pools.add(found.labels, found.violation > 0)
-        inner, end = solved.primal - solved.bound, HIGH.gap * 1e-3 * max(1.0, abs(best))
+        inner, end = solved.primal - solved.bound, HIGH.gap * 1e-3 * magnitude(problem, best)
         exhausted = added == 0 and (inner <= end or inner > tolerance)  # solved, or as well as rounding allows
         yield Iterate({"w": w}, witness, found.value, solved.bound, calls, done=exhausted)
         if exhausted:
@@ -192,7 +193,7 @@ class Temper:
         self._judge()
 
     def _judge(self) -> None:
-        gap = (self.best - self.bound) / max(1.0, abs(self.best))
+        gap = (self.best - self.bound) / magnitude(self.problem, self.best)
         slow = self.smooth and self.stages > BLIND and gap > PROGRESS * self._gap
         self._slow = self._slow + 1 if slow else 0
         if slow:

@@ -25,6 +25,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from convexstruct.certificates import least_unit, magnitude
 from convexstruct.features.part import part
 from convexstruct.problems import GenerativeMargin
 from convexstruct.solution import Solution
@@ -110,10 +111,10 @@ class CoordinateWorkingSets:
         centre = starting_theta(problem, start)
         with clock("direction finding"):
             centre_value = problem.evaluate(centre).value
-        scale = max(1.0, abs(centre_value))
+        scale = magnitude(problem, centre_value)
         best, best_value = centre, centre_value
         theta, lam, gap, changes, sweep = centre, None, scale, 0, 0
-        patience = Patience(PATIENCE)
+        patience = Patience(PATIENCE, least_unit(problem))
         calls = 1.0
         yield Iterate({"theta": best}, bound.dual_point, best_value, bound.value, 1, clock.parts)
         while True:
@@ -202,10 +203,10 @@ class OnlineWorkingSets:
         with clock("direction finding"):
             found = problem.evaluate(centre)
         centre_value = _worst(problem, sets.runs, centre, found.slack)
-        scale = max(1.0, abs(centre_value))
+        scale = magnitude(problem, centre_value)
         best, best_value, least = centre, found.value, centre_value
         theta, lam, gap, changes, sweep = centre, None, scale, 0, 0
-        patience = Patience(PATIENCE)
+        patience = Patience(PATIENCE, least_unit(problem))
         calls = 1.0
         yield Iterate({"theta": best}, bound.dual_point, best_value, bound.value, 1, clock.parts)
         while True:
@@ -243,7 +244,7 @@ class OnlineWorkingSets:
             if value <= centre_value - self.improvement * scale or gap <= allowed:
                 centre, centre_value = feasible, value
                 changes += 1
-            done = least - bound.value <= HIGH.gap * max(1.0, abs(least)) or patience.ended(least, bound.value)
+            done = least - bound.value <= HIGH.gap * magnitude(problem, least) or patience.ended(least, bound.value)
             message = f"not (P): the worst working set alone has its optimum in [{bound.value:.8g}, {least:.8g}]"
             yield Iterate(
                 {"theta": best}, bound.dual_point, best_value, bound.value, round(calls), clock.parts, done, message

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from convexstruct.certificates import Certificate, Problem, certify, relative_gap
-from convexstruct.tolerances import HIGH, Profile, met
+from convexstruct.tolerances import HIGH, Profile, met, upside_down
 from convexstruct.verification.isolation import Answer
 from convexstruct.verification.outcome import Fast, Reference, Verdict
 
@@ -36,17 +36,17 @@ def judge(
         return blank, "failed", f"returns the wrong shape: {error}", None
     if any(np.isnan(value).any() for value in point.values()):
         return blank, "failed", "returns NaN", None
-    certificate = certify(problem, point)
+    certificate = certify(problem, point, floor=wanted.floor)
     reached = Fast(
-        name, certificate.primal, reference.lower_bound, relative_gap(certificate.primal, reference.lower_bound),
-        answer.iterations, answer.seconds,
+        name, certificate.primal, reference.lower_bound,
+        relative_gap(certificate.primal, reference.lower_bound, certificate.least), answer.iterations, answer.seconds,
     )  # fmt: skip
     if certificate.infeasibility > wanted.feasibility:
         worst = max(certificate.residuals, key=lambda key: certificate.residuals[key])
         return reached, "failed", f"is infeasible: {worst} by {certificate.residuals[worst]:.2g}", None
     if not math.isfinite(certificate.primal):
         return reached, "failed", "returns a point whose objective is not finite", None
-    scale = max(1.0, abs(certificate.primal))
+    scale = max(abs(certificate.primal), certificate.least)
     wrong = _contradiction(answer, reference, certificate, wanted, scale)
     own = -math.inf
     if not wrong and answer.dual_point is not None:
@@ -60,12 +60,12 @@ def judge(
             "no certificate exists for this problem: nothing is claimed about optimality",
             None,
         )
-    slack = HIGH.gap * scale
-    if certificate.primal < reference.lower_bound - slack or own > reference.upper_bound + slack:
-        return reached, "unverified", "contradicts the stored bracket with a valid certificate: please report it", None
     lower = max(own, reference.lower_bound)
+    bracket = relative_gap(certificate.primal, lower, certificate.least)
+    if upside_down(bracket) or own > reference.upper_bound + HIGH.gap * scale:
+        return reached, "unverified", "contradicts the stored bracket with a valid certificate: please report it", None
     # Within rounding of the optimum the difference may come out negative; it is no gap then.
-    gap = max(relative_gap(certificate.primal, lower), 0.0)
+    gap = max(bracket, 0.0)
     reached = Fast(name, certificate.primal, lower, gap, answer.iterations, answer.seconds)
     reaches = met(gap, certificate.infeasibility)
     bound = "by its own dual point" if own >= reference.lower_bound else "by the stored bound"

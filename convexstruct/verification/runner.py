@@ -132,7 +132,7 @@ def compare(case: Case, reference: Reference, solution: Solution, wanted: Profil
     infeasible = solution.certificate.infeasibility
     if infeasible > wanted.feasibility:
         return "failed", f"the point is infeasible by {infeasible:.2g}, wanted {wanted.feasibility:.0e}"
-    if not solution.gap <= wanted.gap:
+    if not wanted.met_by(solution.gap):
         return "failed", f"gap {solution.gap:.1e}, wanted {wanted.gap:.0e}: {solution.status.value}"
     return "verified", case.purpose
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from convexstruct.rounding import Rounded
 from convexstruct.solution import Point, Solution, Status, Trace
 from convexstruct.solvers import Iterate, solve
 from convexstruct.solvers.bundle import ProximalBundle
 from convexstruct.solvers.proximal_rsd import ProximalRSD
-from convexstruct.tolerances import LOW
+from convexstruct.tolerances import HIGH, LOW
 from tests.models.instances import hmm
 
 
@@ -25,6 +26,13 @@ class Square:
     """Minimise x^2 + 1 over x >= 0; a witness y proves the bound 1 - y^2."""
 
     family: str = "square"
+
+    @property
+    def trivial_value(self) -> float:
+        return 1.0
+
+    def trivial(self) -> tuple[Point, Point]:
+        return {"x": np.asarray(0.0)}, {"y": np.asarray(1.0)}
 
     def as_point(self, value: Any) -> Point:
         return {"x": np.asarray(value["x"] if isinstance(value, Mapping) else value, dtype=np.float64)}
@@ -166,6 +174,72 @@ def test_a_point_outside_the_feasible_set_is_repaired_before_it_counts() -> None
     assert solution.primal == 1.0
     assert solution.certificate.claimed == 1.25
     assert solution.certificate.infeasibility == 0.5
+
+
+@dataclass(frozen=True)
+class Coarse(Square):
+    """The same, whose values carry an allowance."""
+
+    allowance: float = 1e-3
+    reason: str = ""
+
+    def primal(self, point: Point) -> float:
+        return Rounded(float(point["x"] ** 2 + 1), self.allowance)
+
+    def rounding_reason(self, point: Point, dual_point: Point | None) -> str:
+        return self.reason
+
+
+def test_an_infeasible_point_is_not_optimal_whatever_its_repair_is_worth() -> None:
+    solution = solve(Square(), Scripted([iterate(0.0, 0.0), iterate(-1e-3, 0.0)]), tol="LOW")
+    assert solution.status is Status.OPTIMAL
+    lie = Iterate({"x": np.asarray(-1e-3)}, {"y": np.asarray(0.0)}, 1.0, 1.0)
+    solution = solve(Square(), Scripted([lie]), tol="LOW")
+    assert solution.gap == 0.0
+    assert solution.status is Status.INACCURATE
+    assert not solution.status.solved
+    assert solution.message == "the point is infeasible: x below 0 by 0.001, allowed 1e-04"
+
+
+def test_rounding_larger_than_the_gap_wanted_has_a_status_and_the_problem_may_say_why() -> None:
+    for problem, said in (
+        (Coarse(), "wanted is 1e-06"),
+        (Coarse(reason="C is 1e12: divide it"), "C is 1e12: divide it"),
+    ):
+        for done in (False, True):
+            script: list[Iterate | BaseException] = [iterate(1e-9, 1e-9, done=done)]
+            solution = solve(problem, Scripted(script))
+            assert solution.status is Status.ROUNDING
+            assert solution.message.startswith("rounding may amount to 1.0e-03 (relative), the gap wanted is 1e-06")
+            assert said in solution.message
+    assert solve(Coarse(), Scripted([iterate(1e-9, 1e-9)]), tol=1e-2).status is Status.OPTIMAL
+
+
+def test_a_certificate_that_is_upside_down_proves_nothing() -> None:
+    class Wrong(Square):
+        def dual(self, dual_point: Point) -> float:
+            return 1.18
+
+    solution = solve(Wrong(), Scripted([iterate(0.0, 0.0)]))
+    assert solution.status is Status.INACCURATE
+    assert "upside down" in solution.message
+    assert solution.certificate.profile is None
+
+
+def test_the_floor_of_the_profile_is_what_gaps_near_0_are_measured_against() -> None:
+    class Shifted(Square):
+        def primal(self, point: Point) -> float:
+            return float(point["x"] ** 2)
+
+        def dual(self, dual_point: Point) -> float:
+            return float(-(dual_point["y"] ** 2))
+
+    believed = Iterate({"x": np.asarray(1e-4)}, {"y": np.asarray(1e-4)}, 1e-8, -1e-8, done=True)
+    assert solve(Shifted(), Scripted([believed])).status is Status.STALLED
+    wide = replace(HIGH, floor=1.0)
+    solution = solve(Shifted(), Scripted([believed]), tol=wide)
+    assert solution.status is Status.OPTIMAL
+    assert solution.trace.least == solution.certificate.least == 1.0
 
 
 def test_a_bound_without_a_witness_is_worth_nothing() -> None:

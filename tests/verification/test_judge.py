@@ -95,6 +95,17 @@ def test_without_any_certificate_nothing_is_verified() -> None:
     assert fast.gap == math.inf
 
 
+def test_a_bound_above_the_point_verifies_nothing_also_where_no_bracket_is_stored() -> None:
+    class Wrong(Box):
+        def dual(self, dual_point: Any) -> float:
+            return OPTIMUM * (1 - 0.18)
+
+    unknown = Reference("none", "by hand", "optimal", OPTIMUM, 0.0)
+    _, said, note, _ = judge(Wrong(COSTS), unknown, Answer(point=BEST, dual_point=WITNESS), MID, "mine")
+    assert said == "unverified"
+    assert "contradicts" in note
+
+
 def test_a_point_that_truly_beats_the_stored_bracket_accuses_the_reference() -> None:
     wrong = Reference("none", "by hand", "optimal", OPTIMUM + 1, 0.0, OPTIMUM + 1, OPTIMUM + 1)
     _, said, note, _ = verdict(Answer(point=BEST), wrong)

@@ -26,6 +26,14 @@ class Box:
     certified: bool = True
     family: str = "toy"
 
+    @property
+    def trivial_value(self) -> float:
+        """No box point is trivial but 0, whose value is 0: the size of the objective at a corner instead."""
+        return float(np.abs(self.c).sum())
+
+    def trivial(self) -> tuple[Point, Point]:
+        return {"x": np.zeros_like(self.c)}, {"q": np.maximum(self.c, 0.0)}
+
     def as_point(self, value: Any) -> Point:
         x = np.asarray(value["x"] if isinstance(value, Mapping) else value, dtype=float)
         if x.shape != self.c.shape:
