@@ -7,13 +7,15 @@ error. Exit status: 0 all verified, 1 something is not, 2 bad usage or input (on
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
-from convexstruct.report import PROSE, Page, Table, check_writable, is_number, release, write_whole
+from convexstruct.files import check_writable, write_whole
+from convexstruct.report import PROSE, Page, Table, is_number, release
 from convexstruct.tolerances import MID, profile
 
 if TYPE_CHECKING:
@@ -34,6 +36,15 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise ValueError(message)
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Help and version; argparse itself keeps silent where they cannot be written."""
+        try:
+            (file or sys.stderr).write(message)
+        except BrokenPipeError:
+            _mute(file or sys.stderr)
+        except OSError as error:
+            raise ValueError(f"standard output cannot be written: {error.strerror}") from None
 
 
 def parser() -> argparse.ArgumentParser:
@@ -77,37 +88,97 @@ class Result:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
+    if sys.stderr is None:  # closed: print(file=None) would write errors to standard output
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  # it stays open as long as the process
+    if sys.stdout is None:
+        return _fail("standard output is closed, wanted a place for the result")
     try:
         given = parser().parse_args(arguments)
-        report = check_writable(given.report) if given.report is not None else None
+        if given.report is not None:
+            check_writable(given.report, "report")
         if given.seed < 0:
             raise ValueError(f"--seed is {given.seed}, wanted a whole number of at least 0")
         if given.tol is not None:
             profile(given.tol)
             if given.command != "verify":
-                print(f"convexstruct: --tol has no effect on {given.command}", file=sys.stderr)
+                _say(f"--tol has no effect on {given.command}")
         result = COMMANDS[given.command](given)
-        if report is not None:
-            write_whole(report, result.page.html())
+    except SystemExit as ended:  # --help and --version have printed what they print
+        raise SystemExit(_shown(int(ended.code or 0))) from None
     except (ValueError, OSError) as error:
-        sentence = " ".join(str(error).split())
-        print(f"convexstruct: {sentence}", file=sys.stderr)
-        return 2
+        return _fail(_sentence(error))
     except KeyboardInterrupt:
-        print("convexstruct: interrupted, nothing was written", file=sys.stderr)
+        _say("interrupted, nothing was written")
         return 130
+    return _deliver(result, given)
+
+
+def _deliver(result: Result, given: argparse.Namespace) -> int:
+    """Write the report and print the result: a disk that is full for the one does not cost the other."""
+    code = result.code
+    if given.report is not None:
+        try:
+            write_whole(given.report, result.page.html(), "report")
+            _say(f"wrote {given.report}", prefix="")
+        except (ValueError, OSError) as error:
+            code = _fail(_sentence(error))
     try:
         _print(result, given.json)
+    except BrokenPipeError:
+        _mute(sys.stdout)
+        return code
+    except OSError as error:
+        return _unprinted(error)
+    return _shown(code)
+
+
+def _shown(code: int) -> int:
+    """The exit status, once all of standard output has left the process."""
+    try:
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader has seen enough; keep Python from saying so again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    if report is not None:
-        print(f"wrote {report}", file=sys.stderr)
-    return result.code
+        _mute(sys.stdout)
+    except OSError as error:
+        return _unprinted(error)
+    return code
+
+
+def _unprinted(error: OSError) -> int:
+    _mute(sys.stdout)
+    return _fail(f"standard output cannot be written: {error.strerror or error}")
+
+
+def _mute(stream: TextIO) -> None:
+    """The reader has seen enough, or the disk is full: keep Python from saying so again at exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
+def _fail(sentence: str) -> int:
+    _say(sentence)
+    return 2
+
+
+def _say(sentence: str, prefix: str = "convexstruct: ") -> None:
+    """One line on standard error; where that cannot be written either, the exit status says it."""
+    try:
+        print(f"{prefix}{sentence}", file=sys.stderr, flush=True)
+    except OSError:
+        _mute(sys.stderr)
+
+
+def _sentence(error: Exception) -> str:
+    """What is wrong, in one line and without the number of the system's error."""
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename} " if error.filename is not None else ""
+        return f"{where}cannot be read or written: {error.strerror}"
+    return " ".join(str(error).split())
 
 
 def _print(result: Result, as_json: bool) -> None:
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a letter that the terminal lacks is no reason to fail
     if as_json:
         from convexstruct.verification.outcome import strict_json
 
@@ -280,4 +351,4 @@ class Steps:
             self._bar.update(self._task, completed=done, total=total, description=name or self._title)
             self._bar.refresh()
         elif name:
-            print(f"{self._title} {done + 1}/{total}: {name}", file=sys.stderr)
+            _say(f"{self._title} {done + 1}/{total}: {name}", prefix="")

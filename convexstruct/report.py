@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import html
-import os
 import platform
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -134,49 +131,3 @@ def is_number(text: str) -> bool:
     except ValueError:
         return text == "-"
     return True
-
-
-def check_writable(path: str | os.PathLike[str]) -> Path:
-    """The path, if a file can be written there.
-
-    Raises
-    ------
-    ValueError
-        If it is a folder, its folder is missing, or either cannot be written.
-    """
-    target = Path(path)
-    if target.is_dir():
-        raise ValueError(f"report {os.fspath(path)!r} is a folder, wanted a file")
-    if not target.parent.is_dir():
-        raise ValueError(f"report {os.fspath(path)!r}: there is no folder {os.fspath(target.parent)!r}")
-    try:
-        with tempfile.TemporaryFile(dir=target.parent):
-            pass
-    except OSError as error:
-        raise ValueError(f"report {os.fspath(path)!r} cannot be written: {error.strerror}") from None
-    return target
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write ``text`` to ``path``, whole or not at all."""
-    with tempfile.NamedTemporaryFile(
-        "w", encoding="utf-8", dir=path.parent, prefix=path.name, suffix=".part", delete=False
-    ) as file:
-        try:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-            file.close()
-            # A temporary file is private; what is published gets the usual rights.
-            os.chmod(file.name, 0o666 & ~_umask())
-            os.replace(file.name, path)
-        except BaseException:
-            file.close()
-            os.unlink(file.name)
-            raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

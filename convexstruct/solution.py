@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import Enum
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from convexstruct.files import write_whole
 from convexstruct.tolerances import upside_down
 
 if TYPE_CHECKING:
@@ -163,19 +163,7 @@ class Solution:
         for name, array in arrays.items():
             if array.dtype.hasobject:
                 raise ValueError(f"cannot save {name}: an array of Python objects would need pickle")
-        target = Path(path)
-        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=target.name, suffix=".part", delete=False) as file:
-            try:
-                np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
-                file.flush()
-                os.fsync(file.fileno())
-                file.close()
-                os.replace(file.name, target)
-            except BaseException:
-                file.close()
-                os.unlink(file.name)
-                raise
-        return target
+        return write_whole(path, lambda file: np.savez_compressed(file, **arrays), "solution")  # type: ignore[arg-type]
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Solution:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import errno
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -209,6 +211,46 @@ def test_a_reader_that_stops_reading_is_no_error() -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        ("list > /dev/full", "standard output cannot be written: No space left on device"),
+        ("list --json > /dev/full", "standard output cannot be written: No space left on device"),
+        ("--help > /dev/full", "standard output cannot be written: No space left on device"),
+        ("list >&-", "standard output is closed, wanted a place for the result"),
+        ("list --report /dev/null", "report '/dev/null' is a device, wanted a regular file"),
+    ],
+)
+def test_a_result_that_cannot_be_written_is_one_sentence_and_status_two(command: str, sentence: str) -> None:
+    if "/dev/full" in command and not Path("/dev/full").exists():
+        return  # a system without the device that is always full
+    line = f"{sys.executable} -m convexstruct {command}"
+    done = subprocess.run(line, shell=True, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, f"convexstruct: {sentence}\n")
+
+
+def test_standard_error_that_cannot_be_written_spoils_neither_the_result_nor_the_status() -> None:
+    for command, wanted in (("list --json --tol HIGH 2>&-", 0), ("lists 2> /dev/full", 2)):
+        if "/dev/full" in command and not Path("/dev/full").exists():
+            continue
+        line = f"{sys.executable} -m convexstruct {command}"
+        done = subprocess.run(line, shell=True, stdout=subprocess.PIPE, text=True, check=False)
+        assert done.returncode == wanted
+        assert bool(only_object(done.stdout or "{}")) is (wanted == 0)
+
+
+def test_a_report_that_fits_on_no_disk_does_not_cost_the_result(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(number: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    code, out, err = run("list", "--json", "--report", "page.html")
+    assert code == 2
+    assert only_object(out)["systems"]
+    assert err == "convexstruct: report 'page.html' cannot be read or written: No space left on device\n"
+    assert not list(Path().iterdir())
 
 
 @pytest.fixture

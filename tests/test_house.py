@@ -24,7 +24,7 @@ PACKAGE = ROOT / "convexstruct"
 LONGEST = 450
 
 #: Each part and the parts it may import from, itself included. What stands apart (tolerances, solution) serves all.
-APART = {"tolerances", "solution", "rounding", "validation", "arrays", "sparse_matrices"}
+APART = {"files", "tolerances", "solution", "rounding", "validation", "arrays", "sparse_matrices"}
 GROUND = APART | {"graphs", "losses", "junction_trees"}
 ORACLES = GROUND | {"oracles"}
 FEATURES = ORACLES | {"features"}
@@ -36,6 +36,7 @@ MODELLED = JUDGED | {"models"}
 VERIFIED = SOLVED | MODELLED | {"datasets", "verification", "report"}
 SHOWN = VERIFIED | DRAWN | {"experiments"}
 MAY_IMPORT = {
+    "files": {"files"},
     "tolerances": {"tolerances", "validation"},
     "rounding": {"rounding"},
     "validation": {"validation"},
@@ -55,7 +56,7 @@ MAY_IMPORT = {
     "models": MODELLED,
     "datasets": GROUND | {"datasets"},
     "plots": DRAWN | {"verification"},  # for type checkers alone
-    "report": {"report", "plots"},
+    "report": {"report", "plots", "files"},
     "verification": VERIFIED,
     "experiments": SHOWN,
     "cli": SHOWN | {"report", "cli"},

@@ -1,12 +1,10 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-import pytest
 from matplotlib.figure import Figure
 
-from convexstruct.report import Page, Table, check_writable, write_whole
+from convexstruct.report import Page, Table
 
 
 def page() -> Page:
@@ -48,31 +46,3 @@ def test_the_page_says_when_and_with_what() -> None:
     text = page().html()
     for part in ("convexstruct ", "cvxpy ", "Python 3", "UTC", "A report", "a note", "A picture"):
         assert part in text
-
-
-def test_a_path_that_cannot_be_written_is_refused_before_the_work(tmp_path: Path) -> None:
-    assert check_writable(tmp_path / "page.html") == tmp_path / "page.html"
-    assert list(tmp_path.iterdir()) == []
-    (tmp_path / "file").write_text("")
-    for path, words in (
-        (tmp_path, "is a folder"),
-        (tmp_path / "no" / "page.html", "there is no folder"),
-        (tmp_path / "file" / "page.html", "there is no folder"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            check_writable(path)
-
-
-def test_writing_replaces_a_file_and_leaves_no_other(tmp_path: Path) -> None:
-    write_whole(tmp_path / "page.html", "one")
-    write_whole(tmp_path / "page.html", "two")
-    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
-    assert (tmp_path / "page.html").read_text() == "two"
-
-
-def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path: Path) -> None:
-    write_whole(tmp_path / "page.html", "old")
-    with pytest.raises(UnicodeEncodeError):
-        write_whole(tmp_path / "page.html", "new \ud800")
-    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
-    assert (tmp_path / "page.html").read_text() == "old"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import pickle
 from pathlib import Path
 
@@ -38,6 +39,16 @@ def test_saving_leaves_nothing_else_behind(tmp_path: Path) -> None:
     solution().save(tmp_path / "kept.npz")
     solution().save(tmp_path / "kept.npz")
     assert [path.name for path in tmp_path.iterdir()] == ["kept.npz"]
+
+
+def test_saving_follows_links_leaves_devices_alone_and_gives_the_usual_rights(tmp_path: Path) -> None:
+    (tmp_path / "link.npz").symlink_to("kept.npz")
+    solution().save(tmp_path / "link.npz")
+    assert (tmp_path / "link.npz").is_symlink()
+    (tmp_path / "other").write_text("")
+    assert (tmp_path / "kept.npz").stat().st_mode == (tmp_path / "other").stat().st_mode
+    with pytest.raises(ValueError, match="solution '/dev/null' is a device, wanted a regular file"):
+        solution().save(os.devnull)
 
 
 def test_a_solution_that_would_need_pickle_is_not_saved_and_nothing_is_written(tmp_path: Path) -> None:

@@ -12,15 +12,18 @@ import hashlib
 import io
 import os
 import sys
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
+from convexstruct.files import read_arrays as arrays_of
+from convexstruct.files import sha256, unpack, write_whole
+
+#: Bytes that a file of a set may take, and the text inside it: ten times the largest of today.
+LARGEST = 1 << 26
 #: Name of the environment variable that says where the sets are.
 VARIABLE = "CONVEXSTRUCT_DATA"
 
@@ -230,7 +233,7 @@ def _presence(wanted: Source) -> Presence:
         path = data_root() / file.path
         if not path.is_file():
             return Presence(wanted, "missing", _missing(wanted, file))
-        if not _right(file, path.read_bytes()):
+        if not _right(file, path):
             return Presence(wanted, "damaged", _damaged(file))
     return Presence(wanted, "here", f"{len(wanted.files)} file(s) in {data_root()}, checksums right")
 
@@ -260,27 +263,47 @@ def read(name: str, part: int = 0) -> bytes:
     path = data_root() / file.path
     if not path.is_file():
         raise ValueError(_missing(wanted, file))
-    stored = path.read_bytes()
-    if not _right(file, stored):
+    if not _right(file, path):
         raise ValueError(_damaged(file))
-    return gzip.decompress(stored) if file.content else stored
+    with open(path, "rb") as stored:
+        content = b"".join(unpack(stored, LARGEST)) if file.content else stored.read()
+    # What was summed and what is used must be the same, also where another program wrote in between.
+    if _sum(content) != (file.content or file.sha256):
+        raise ValueError(_damaged(file))
+    return content
 
 
 def read_arrays(name: str, part: int = 0) -> dict[str, NDArray[Any]]:
-    """The arrays of a ``.npz`` file of a set; one that would need pickle is refused by NumPy with a ValueError."""
-    with np.load(io.BytesIO(read(name, part)), allow_pickle=False) as archive:
-        return {key: archive[key] for key in archive.files}
+    """The arrays of a ``.npz`` file of a set.
+
+    Raises
+    ------
+    ValueError
+        As `read` does, and if an array would need pickle or all together would take more than ``LARGEST`` bytes.
+    """
+    archive = io.BytesIO(read(name, part))
+    try:
+        return arrays_of(archive, LARGEST)
+    except ValueError as error:
+        raise ValueError(f"the data set {name!r}: {error}") from None
 
 
-def _right(file: File, stored: bytes) -> bool:
-    if _sum(stored) == file.sha256:
+def _right(file: File, path: Path) -> bool:
+    """Whether a stored file, or the text inside it, has the known sum; neither is ever whole in memory."""
+    if path.stat().st_size > LARGEST:
+        return False
+    if sha256(path) == file.sha256:
         return True
     if not file.content:
         return False
+    text = hashlib.sha256()
     try:
-        return _sum(gzip.decompress(stored)) == file.content
-    except (OSError, EOFError, zlib.error):
+        with open(path, "rb") as stored:
+            for piece in unpack(stored, LARGEST):
+                text.update(piece)
+    except ValueError:
         return False
+    return text.hexdigest() == file.content
 
 
 def _sum(content: bytes) -> str:
@@ -314,15 +337,13 @@ def fetch(name: str, download: Download | None = None) -> list[Path]:
     paths = []
     for file in wanted.files:
         target = data_root() / file.path
-        if not (target.is_file() and _right(file, target.read_bytes())):
+        if not (target.is_file() and _right(file, target)):
             came = (download or _pooch)(file.address, file.published)
             if _sum(came) != file.published:
                 raise ValueError(f"{file.address} has changed: wanted a file with the SHA-256 {file.published}")
             stored = _stored(wanted, file, came)
             target.parent.mkdir(parents=True, exist_ok=True)
-            partial = target.with_name(target.name + ".part")
-            partial.write_bytes(stored)
-            partial.replace(target)
+            write_whole(target, stored, "data set")
         paths.append(target)
     return paths
 
@@ -333,11 +354,10 @@ def _stored(wanted: Source, file: File, came: bytes) -> bytes:
     if wanted.name == "connect4":
         from convexstruct.datasets.connect4 import from_codes
 
-        text = from_codes(gzip.decompress(came).decode("ascii")).encode("ascii")
-    stored = gzip.compress(text, mtime=0)
-    if not _right(file, stored):
+        text = from_codes(b"".join(unpack(io.BytesIO(came), LARGEST)).decode("ascii")).encode("ascii")
+    if _sum(text) != file.content:
         raise ValueError(f"{file.address} does not hold the text with the SHA-256 {file.content}")
-    return stored
+    return gzip.compress(text, mtime=0)
 
 
 def _pooch(address: str, known: str) -> bytes:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from convexstruct.certificates import Problem
-from convexstruct.report import write_whole
+from convexstruct.files import write_whole
 from convexstruct.tolerances import HIGH, ROUNDING
 from convexstruct.verification.cases import Case, cases_for
 from convexstruct.verification.fingerprint import fingerprint
@@ -119,7 +119,7 @@ def refresh(family: str, step: Callable[[Case], None] | None = None, into: Path 
     for folder in folders:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            write_whole(folder / f"{family}.json", text)
+            write_whole(folder / f"{family}.json", text, "references")
         except OSError as error:
             reason = error
             continue

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import hashlib
 import sys
+import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -85,8 +87,53 @@ def test_an_archive_that_needs_pickle_is_refused(root: Path, monkeypatch: pytest
     for name in ("plain", "objects"):
         register(monkeypatch, File(f"{name}.npz", total((root / f"{name}.npz").read_bytes())), name=name)
     assert sources.read_arrays("plain")["a"].tolist() == [0, 1, 2]
-    with pytest.raises(ValueError, match="allow_pickle"):
+    with pytest.raises(ValueError, match=r"the data set 'objects': holds 'a' with entries of object.*unpickled"):
         sources.read_arrays("objects")
+
+
+def look() -> None:
+    found = available()[-1]
+    if found.state == "damaged":
+        raise ValueError(found.detail)
+
+
+@pytest.mark.parametrize("call", [look, lambda: sources.read("tiny"), lambda: fetch("tiny")])
+def test_a_bomb_is_found_out_in_little_memory(
+    root: Path, monkeypatch: pytest.MonkeyPatch, call: Callable[[], object]
+) -> None:
+    """81 kB that unpack to 80 MB: neither to look whether a set is here, nor to read it, nor to fetch it anew."""
+    monkeypatch.setitem(sys.modules, "pooch", None)
+    register(monkeypatch, File("tiny.gz", "0" * 64, total(b"text"), "https://example.org/tiny", total(b"text")))
+    with gzip.open(root / "tiny.gz", "wb") as file:
+        for _ in range(80):
+            file.write(bytes(1_000_000))
+    assert (root / "tiny.gz").stat().st_size < 100_000
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=r"does not have the SHA-256|needs pooch"):
+            call()
+        assert tracemalloc.get_traced_memory()[1] < 4_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_file_beyond_all_measure_is_not_even_summed(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    register(monkeypatch, File("tiny.gz", "0" * 64, total(b"text")))
+    with open(root / "tiny.gz", "wb") as file:
+        file.truncate(1 << 40)
+    assert available()[-1].state == "damaged"
+
+
+def test_an_archive_of_arrays_that_unpacks_to_too_much_is_refused(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    np.savez_compressed(root / "bomb.npz", a=np.zeros(sources.LARGEST // 8))
+    register(monkeypatch, File("bomb.npz", total((root / "bomb.npz").read_bytes())))
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="the data set 'tiny': unpacks to 67108992 bytes, more than the 67108864"):
+            sources.read_arrays("tiny")
+        assert tracemalloc.get_traced_memory()[1] < 4_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_an_unknown_set_is_named() -> None:
