@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from convexstruct.features.loss_steps import LossSteps, number_losses
 from convexstruct.features.pairwise import PairwiseFeatures
 from convexstruct.features.reading import real_array
 from convexstruct.graphs import Index
@@ -17,9 +18,6 @@ from convexstruct.losses import cost_matrix
 
 Vector = NDArray[np.float64]
 Labels = NDArray[np.int64]
-
-#: Losses are read as multiples of a unit no finer than 10^-DIGITS.
-DIGITS = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,29 +50,15 @@ class PairwiseLoss:
         return np.asarray(most, dtype=np.float64)
 
     @cached_property
-    def unit(self) -> float:
-        """The largest number of which every cost is a whole multiple.
+    def numbered(self) -> LossSteps:
+        """The distinct values of the loss, for oracles that decode once for each.
 
         Raises
         ------
         ValueError
-            If there is none above 10^-DIGITS.
+            If an example has too many; see `number_losses`.
         """
-        for digits in range(DIGITS + 1):
-            scaled = self.costs * 10.0**digits
-            whole = np.rint(scaled)
-            if np.abs(scaled - whole).max(initial=0.0) <= 1e-9 * max(1.0, float(scaled.max(initial=0.0))):
-                common = int(np.gcd.reduce(whole.astype(np.int64).ravel()))
-                return max(common, 1) / 10.0**digits
-        raise ValueError(
-            f"loss has costs with more than {DIGITS} digits, wanted multiples of one unit: slack scaling is exact by "
-            "one decoding for each value of the loss"
-        )
-
-    @cached_property
-    def steps(self) -> Labels:
-        """The costs in units; integers (P, S)."""
-        return np.rint(self.costs / self.unit).astype(np.int64)
+        return number_losses(self.costs, self.example, self.n_examples)
 
     def some(self, features: PairwiseFeatures, nodes: Index) -> PairwiseLoss:
         """The loss of some examples: ``features`` of these, and their flat nodes among all."""

@@ -187,8 +187,8 @@ class StructuredSVM:
         scale = Scale.read(features.n_examples, C=C, C_mean=C_mean, lam=lam, beta=beta)
         omega = example_weights(weights, features.n_examples)
         read = read_loss(loss, features)
-        if scaling == "slack":
-            read.steps  # noqa: B018  slack scaling needs losses on a grid: say so at the door
+        if scaling == "slack" and not read.zero_one:
+            read.numbered  # noqa: B018  one decoding for each value of the loss: too many are refused at the door
         oracle = choose_oracle(features, inference)
         if not oracle.summable and (read.zero_one or scaling == "slack"):
             what = "the zero-one loss" if read.zero_one else "slack scaling"
@@ -279,8 +279,9 @@ class StructuredSVM:
             found: Best = self.oracle.best(node + self.loss.costs, edge)
             labels, slack, hinge = found.labels, found.scores - truth, found.upper - truth
         else:
-            table = self.oracle.by_loss(node, edge, self.loss.steps)
-            losses = self.loss.unit * np.arange(table.scores.shape[1])
+            numbered = self.loss.numbered
+            table = self.oracle.by_loss(node, edge, numbered.steps)
+            losses = numbered.values[:, : table.scores.shape[1]]
             with np.errstate(invalid="ignore"):
                 values = losses * (1.0 + table.scores - truth[:, None])
             values[np.isnan(values)] = -np.inf
@@ -303,7 +304,7 @@ class StructuredSVM:
                 raise ValueError(f"point has the keys {sorted(map(str, value))}, wanted 'w'")
             if "shifts" in value and self.oracle.relaxed:
                 more = {"shifts": np.asarray(value["shifts"], dtype=np.float64)}
-                shape = (len(self._forests.nodes), self.features.n_labels)
+                shape = (len(self.forests.nodes), self.features.n_labels)
                 if more["shifts"].shape != shape:
                     raise ValueError(f"shifts has shape {more['shifts'].shape}, wanted {shape}")
             value = value["w"]
@@ -327,12 +328,13 @@ class StructuredSVM:
         if "shifts" not in point:
             return self.most_violated(w).value
         node, edge = self.scores(w)
-        upper = self._forests.upper(node + self.loss.costs, edge, point["shifts"])
+        upper = self.forests.upper(node + self.loss.costs, edge, point["shifts"])
         hinge = np.maximum(upper - self.truth_scores(node, edge), 0.0)
         return 0.5 * self.lam * float(w @ w) + float(self.ceiling @ hinge)
 
     @cached_property
-    def _forests(self) -> Forests:
+    def forests(self) -> Forests:
+        """The graphs as forests, for shifts (`convexstruct.features.forests`)."""
         return forests(self.features)
 
     def project(self, w: Vector) -> Vector:
