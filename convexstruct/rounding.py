@@ -32,6 +32,8 @@ UNIT = 2.0**-53
 TINY = 2.0**-1074
 #: How many units in the last place (each 2 UNIT) a function such as exp or log may be wrong by, relative to its value.
 FUNCTION = 8
+#: So many terms are added one after the other, before their sums are (`summed`).
+TOGETHER = 64
 #: Widens an allowance that was itself computed with rounding: right for up to 1e6 operations a path.
 OUTWARD = 1.0 + 1e-9
 
@@ -94,6 +96,19 @@ def total(terms: ArrayLike | Iterable[float], errors: float = 0.0) -> Rounded:
     except (OverflowError, ValueError):  # beyond the largest double, or inf - inf
         return Rounded(math.nan, math.inf)
     return Rounded.of(value, abs(value) * UNIT, errors)
+
+
+def summed(terms: Any, errors: float = 0.0) -> Rounded:
+    """The sum of many ``terms``, which err by ``errors`` in all: `TOGETHER` at a time, then rounded once.
+
+    The bound is gamma(TOGETHER) sum |terms|, however many there are.
+    """
+    flat = np.asarray(terms, dtype=np.float64).ravel()
+    if not flat.size:
+        return Rounded.of(0.0, errors)
+    sizes, parts = (np.add.reduceat(some, np.arange(0, flat.size, TOGETHER)) for some in (np.abs(flat), flat))
+    value = total(parts)
+    return Rounded.of(float(value), value.allowance, gamma(TOGETHER) * float(sizes.sum()), errors)
 
 
 def dot(x: Any, y: Any) -> Rounded:

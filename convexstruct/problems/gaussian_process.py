@@ -26,12 +26,23 @@ a chain H is a function of the edge marginals alone. Swapping min and max, u = (
     D(m) = sum_i H(m_i) - (z - m)'K(z - m) / (2 lam),     m_i in the marginal polytope of chain i,
 
 which is a lower bound at every such m, because lam/2 |u - (z - m) / lam|_K^2 >= 0. m in the interior of the polytope is
-what some Gibbs distribution has: so a dual point is a vector u' {"u": (n,)}, m its Gibbs marginals at t' = K u', which
-the problem computes by forward-backward, and H(m) = sum_i ln Z_i - <m, t'>. No u' is infeasible. For u' = u
+what some Gibbs distribution has: so a dual point is a vector u' {"u": (n,)}, m its Gibbs marginals at t' = K u'. No
+finite u' is infeasible. For u' = u
 
     P(u) - D(m(u)) = |lam u - (z - m(u))|_K^2 / (2 lam) = |grad|_K^2 / (2 lam),
 
 lam u - (z - m) being the gradient of P in the inner product u'Kv: the certified gap is a norm of the gradient.
+
+**Allowance.** P: what rounding does to K u, gamma(2 sqrt D) |K||u|, position by position (no labelling's score is off
+by more than the sum of that), to every log-sum-exp, and to the sums. D: the witness is not e^<z_y, t'> but the Markov
+chain of the transition probabilities as they were computed (`convexstruct.oracles.chain_enclosure`), which is a
+distribution whatever rounding did to them. Its marginals err by about (2 S T + D) units, relative, T the length of the
+longest chain, and its entropy is a sum of positive terms; (ln Z - <m, t'> would cancel where t' is large.) What the
+error e of m does to the quadratic is at most 2 e'|K (z - m)| + e'Ke.
+
+K is taken to be positive semidefinite, as Gram matrices are. Rounding may have left the numbers of one an eigenvalue
+-eps; P then has no least value far out, and what is bounded is P where the optimum of a Gram matrix must lie,
+u = (z - m) / lam, up to eps |m - m'|^2 / (2 lam).
 """
 
 from __future__ import annotations
@@ -50,6 +61,8 @@ from numpy.typing import ArrayLike, NDArray
 from convexstruct.features.kernels import Gram, Kernel, read_inputs
 from convexstruct.graphs import Chains, Index, as_sequences, chains
 from convexstruct.oracles.chain import sum_product, viterbi
+from convexstruct.oracles.chain_enclosure import backward, markov
+from convexstruct.rounding import TINY, UNIT, Rounded, gamma, summed
 from convexstruct.solution import Point
 
 Vector = NDArray[np.float64]
@@ -272,17 +285,35 @@ class GaussianProcessSequences:
             raise ValueError(f"u has shape {u.shape}, wanted ({self.dimension},)")
         return {"u": u}
 
-    def primal(self, point: Point) -> float:
-        """(32) at u; inf where it is undefined."""
+    def primal(self, point: Point) -> Rounded:
+        """(32) at u, with its allowance; inf where it is undefined."""
         u = point["u"]
-        if not np.isfinite(u).all():
-            return np.inf
-        with np.errstate(over="ignore", invalid="ignore"):
-            scores = self.multiply(u)
-            if not np.isfinite(scores).all():
-                return np.inf
-            value = float(0.5 * self.lam * (u @ scores) - self.truth @ scores + self.log_partition(scores)[0])
-        return np.inf if np.isnan(value) else value
+        with np.errstate(all="ignore"):
+            scores, off = self._product(u)
+            if not (np.isfinite(scores).all() and np.isfinite(off).all()):
+                return Rounded(np.inf)
+            label, transition = self.split(scores)
+            node = label[self.packed_places]
+            found = backward(self.chains, node, transition)
+            truth = self.labels[self.chains.packed]
+            counted = np.take_along_axis(node, truth[:, None], axis=1)[:, 0]
+            apart = found.parts - counted
+            errors = found.errors + UNIT * np.abs(apart)
+            later = self.chains.later
+            apart[later] -= transition[truth[self.chains.previous], truth[later]]
+            errors[later] += UNIT * np.abs(apart[later])
+            # every labelling's score is off by at most the largest error of a label at each position, and of a step
+            of_label, of_transition = self.split(off)
+            moved = float(of_label.max(axis=1)[self.packed_places].sum()) + len(later) * float(of_transition.max())
+            loss = summed(apart, float(errors.sum()) + 2.0 * moved)
+            products = u * scores
+            square = summed(products, UNIT * float(np.abs(products).sum()) + float(np.abs(u) @ off) + u.size * TINY)
+            half = 0.5 * self.lam
+            value = half * square + loss
+            if not np.isfinite(value):
+                return Rounded(np.inf)
+            sizes = 2.0 * UNIT * (abs(half * square) + abs(value))
+            return Rounded.of(value, loss.allowance, half * square.allowance, sizes)
 
     def repair(self, point: Point) -> Point:
         return point
@@ -298,18 +329,55 @@ class GaussianProcessSequences:
         rest = self.truth - mean
         return entropy - max(float(rest @ self.multiply(rest)), 0.0) / (2.0 * self.lam)
 
-    def dual(self, dual_point: Point) -> float:
-        """A valid lower bound: D at the Gibbs marginals of t' = K u'; -inf where u' or t' is not finite."""
+    def dual(self, dual_point: Point) -> Rounded:
+        """A valid lower bound, with its allowance: D at the marginals of t' = K u'; -inf where t' is not finite."""
         u = self._read_dual(dual_point)
-        if not np.isfinite(u).all():
-            return -np.inf
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(all="ignore"):
             scores = self.multiply(u)
             if not np.isfinite(scores).all():
-                return -np.inf
-            log_partition, mean = self.log_partition(scores)
-            value = self.dual_value(mean, float(log_partition - mean @ scores))
-        return -np.inf if np.isnan(value) else value
+                return Rounded(-np.inf)
+            label, transition = self.split(scores)
+            found = backward(self.chains, label[self.packed_places], transition)
+            gibbs = markov(self.chains, found.ahead, transition)
+            mean = np.concatenate(((self._sums @ gibbs.node).ravel(), gibbs.edge.ravel()))
+            rest = self.truth - mean
+            often = int(np.bincount(self.packed_places).max())
+            error = (gibbs.relative + gamma(often)) * mean + UNIT * np.abs(rest) + gibbs.absolute
+            product, off = self._product(rest)
+            terms = rest * product
+            square = summed(terms, UNIT * float(np.abs(terms).sum()) + float(np.abs(rest) @ off) + u.size * TINY)
+            of_label, of_transition = self.split(error)
+            reach = np.sqrt(np.maximum(np.diagonal(self.gram.matrix), 0.0)) @ of_label  # |K_ij| <= sqrt(K_ii K_jj)
+            spread = float(reach @ reach) + self.eta * float(np.sum(of_transition**2))
+            doubt = square.allowance + 2.0 * float(error @ (np.abs(product) + off)) + spread
+            quadratic = max(float(square), 0.0) / (2.0 * self.lam)
+            value = gibbs.entropy - quadratic
+            if not np.isfinite(value):
+                return Rounded(-np.inf)
+            return Rounded.of(
+                value, gibbs.entropy_error, doubt / (2.0 * self.lam), 2.0 * UNIT * (quadratic + abs(value))
+            )
+
+    def _product(self, u: Vector) -> tuple[Vector, Vector]:
+        """(K u, how far each entry may be off): about sqrt(D) columns of the Gram matrix at a time."""
+        label, transition = self.split(u)
+        matrix, d = self.gram.matrix, self.n_inputs
+        width = math.isqrt(d - 1) + 1
+        product = np.zeros_like(label)
+        for first in range(0, d, width):
+            product += matrix[:, first : first + width] @ label[first : first + width]
+        bound = gamma(2 * width + 3) * (self._magnitudes @ np.abs(label)) + 2 * d * TINY
+        other = self.eta * transition
+        return (
+            np.concatenate((product.ravel(), other.ravel())),
+            np.concatenate((bound.ravel(), (2.0 * UNIT * np.abs(other) + TINY).ravel())),
+        )
+
+    @cached_property
+    def _magnitudes(self) -> Vector:
+        """|K| of the Gram matrix; the matrix itself where nothing is negative."""
+        matrix = self.gram.matrix
+        return np.abs(matrix) if (matrix < 0).any() else matrix
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
         """None: Gibbs marginals lie in the marginal polytope whatever u' is."""
