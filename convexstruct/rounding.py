@@ -71,8 +71,8 @@ class Rounded(float):
         """At most the exact number."""
         return math.nextafter(float(self) - self.allowance, -math.inf) if self.allowance else float(self)
 
-    def __getnewargs__(self) -> tuple[float, float]:
-        return float(self), self.allowance
+    def __reduce__(self) -> tuple[type[Rounded], tuple[float, float]]:
+        return type(self), (float(self), self.allowance)
 
     def __repr__(self) -> str:
         return f"{float(self)!r} +- {self.allowance:.1g}"
