@@ -5,8 +5,9 @@ calls it. Threads, processes here, or a Dask cluster's ``client.get_executor()``
 
 A shard goes to a worker once. A task carries the shard's key only; a worker that does not hold that shard says so, is
 sent it, and keeps it. So nothing has to be set up in a worker before, and one that was replaced is served like a new
-one. A task that fails, because its worker died or the executor broke, is done again in this process, with a warning in
-the log; an error in the work itself is met again here and raised.
+one. A task that fails because its worker died is done again in this process, with a warning in the log; an error in the
+work itself is met again here and raised. An executor that broke or was shut down is given up: one warning, and all that
+follows is done here. So is one with a worker that did not answer by the deadline (`convexstruct.deadline`).
 
 Values are those of the serial feature map: examples do not depend on each other, and only the sums of expected counts
 are taken in another order (equal up to rounding).
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import math
 import os
 import threading
 import uuid
@@ -30,6 +32,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from convexstruct import deadline
 from convexstruct.certificates import Problem
 from convexstruct.features import Counts, Expected
 from convexstruct.features.part import part
@@ -69,9 +72,13 @@ def sharded(problem: Shared, executor: Executor, n_shards: int | None = None) ->
     ValueError
         If the problem has no examples behind a feature map, or ``n_shards`` is less than 1.
     """
-    if not (dataclasses.is_dataclass(problem) and isinstance(problem, Shardable)):
-        raise ValueError(f"executor is of no use for the family {problem.family!r}: it has no shards of examples")
-    features = shard(problem.features, executor, n_shards)
+    if not isinstance(executor, Executor):
+        raise ValueError(f"executor is a {type(executor).__name__}, wanted a concurrent.futures.Executor")
+    features = problem.features if isinstance(problem, Shardable) else None
+    if not dataclasses.is_dataclass(problem) or part.dispatch(type(features)) is part.dispatch(object):
+        raise ValueError(f"executor is of no use for the family {problem.family!r}, wanted None: it has no shards")
+    assert features is not None
+    features = shard(features, executor, n_shards)
     replaced: Shared = dataclasses.replace(problem, features=features)
     return replaced
 
@@ -101,6 +108,7 @@ class ShardedCounts:
     shards: tuple[Counts, ...]
     executor: Executor
     _key: str = field(default_factory=lambda: uuid.uuid4().hex, init=False)
+    _given_up: list[str] = field(default_factory=list, init=False)  # why the executor is used no more; empty: it is
 
     @property
     def tables(self) -> TableLayout:
@@ -161,6 +169,7 @@ class ShardedCounts:
 
     def _map(self, method: str, *arguments: Any) -> list[Any]:
         """``method(*arguments)`` of every shard, in order."""
+        deadline.check()
         if isinstance(self.executor, ThreadPoolExecutor):  # one memory: nothing is sent, nothing kept
             waiting = [self._submit(_call, s, method, arguments) for s in self.shards]
             return [self._result(f, i, method, arguments) for i, f in enumerate(waiting)]
@@ -174,20 +183,40 @@ class ShardedCounts:
 
     def _submit(self, *task: Any) -> Future[Any] | None:
         """The task's future, or None where the executor takes none any more."""
+        if self._given_up:
+            return None
         try:
             return self.executor.submit(*task)
-        except (BrokenExecutor, RuntimeError):  # RuntimeError: it was shut down
+        except (BrokenExecutor, RuntimeError) as error:  # RuntimeError: it was shut down
+            self._give_up(f"takes no more work ({error!r})")
             return None
 
     def _result(self, future: Future[Any] | None, shard: int, method: str, arguments: tuple[Any, ...]) -> Any:
-        if future is not None:
+        """What the future brings, or what this process computes where it brings nothing.
+
+        Raises
+        ------
+        DeadlinePassed
+            If the future brings nothing until the deadline.
+        """
+        if future is not None and not (self._given_up and not future.done()):
+            left = deadline.left()
             try:
-                return future.result()
+                return future.result(None if math.isinf(left) else left)
+            except BrokenExecutor as error:
+                self._give_up(f"broke ({error!r})")
             except Exception as error:  # any: what fails there is done here, and fails here too if it must
+                if not future.done():
+                    self._given_up.append("a worker did not answer by the deadline")
+                    raise deadline.DeadlinePassed from None
                 logger.warning("shard %d: %s failed in a worker (%r); it is done here", shard, method, error)
-        else:
-            logger.warning("shard %d: the executor takes no more work; %s is done here", shard, method)
         return _call(self.shards[shard], method, arguments)
+
+    def _give_up(self, why: str) -> None:
+        """Use the executor no more, and say so once."""
+        if not self._given_up:
+            self._given_up.append(why)
+            logger.warning("the executor %s: what follows is done in this process", why)
 
 
 @dataclass(frozen=True)

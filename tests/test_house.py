@@ -24,7 +24,7 @@ PACKAGE = ROOT / "convexstruct"
 LONGEST = 450
 
 #: Each part and the parts it may import from, itself included. What stands apart (tolerances, solution) serves all.
-APART = {"files", "tolerances", "solution", "rounding", "validation", "arrays", "sparse_matrices"}
+APART = {"deadline", "files", "tolerances", "solution", "rounding", "validation", "arrays", "sparse_matrices"}
 GROUND = APART | {"graphs", "losses", "junction_trees"}
 ORACLES = GROUND | {"oracles"}
 FEATURES = ORACLES | {"features"}
@@ -38,6 +38,7 @@ SHOWN = VERIFIED | DRAWN | {"experiments"}
 MAY_IMPORT = {
     "files": {"files"},
     "tolerances": {"tolerances", "validation"},
+    "deadline": {"deadline"},
     "rounding": {"rounding"},
     "validation": {"validation"},
     "arrays": {"arrays", "validation"},

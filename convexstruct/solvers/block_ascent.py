@@ -26,6 +26,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from convexstruct import deadline
 from convexstruct.oracles.clique_tables import CliqueTables, Side
 from convexstruct.oracles.local_polytope import evaluate, simplex_thresholds, unknown
 from convexstruct.oracles.table_columns import Columns
@@ -71,6 +72,7 @@ class BlockAscent:
         while True:
             for _ in range(self.sweeps if blocks else 0):
                 for number, pairs in blocks:
+                    deadline.check()
                     lam = [_thresholds(table, scale, old) for table, scale, old in zip(x, weights.scale, lam)]
                     agreement = structure.agreements[number]
                     ends, parts = [], []

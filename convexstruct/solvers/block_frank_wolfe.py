@@ -29,6 +29,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from convexstruct import deadline
 from convexstruct.problems.structured_svm import StructuredSVM
 from convexstruct.solution import Solution
 from convexstruct.solvers.driver import Iterate
@@ -71,6 +72,7 @@ class BlockFrankWolfe:
         mean, steps, calls = run.w, 0, 0
         while True:
             for at in rng.permutation(len(blocks)):
+                deadline.check()
                 run.step(blocks[at])
                 mean = (steps * mean + 2.0 * run.w) / (steps + 2.0)
                 steps += 1

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from convexstruct import deadline
 from convexstruct.certificates import least_unit
 from convexstruct.problems import GenerativeMargin
 from convexstruct.problems.generative_margin import Evaluation
@@ -95,6 +96,7 @@ class ProximalBundle:
             with clock("master"):
                 tolerance = 1e-3 * predicted
                 for _ in range(4):
+                    deadline.check()
                     master = points.master(function).solve(points.alpha, lam, tolerance)
                     points.alpha, lam, at = master.alpha, master.dual.lam, master.dual
                     model = at.omega + float((at.mu - problem.c) @ at.theta) + master.gap

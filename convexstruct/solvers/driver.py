@@ -7,6 +7,9 @@ A solver is a frozen dataclass of options with one generator,
 that yields after each round a point, a dual point and the bounds it believes in. The driver owns limits, progress,
 trace, interruption and non-finite values, keeps the best of what was yielded, and at the end asks `certify` for the
 bounds: what a solver believes is used to stop, never to report.
+
+A time limit acts inside a round too: the driver sets a deadline (`convexstruct.deadline`), and a solver's inner loops
+ask for it. What a run cut short has no last certificate for is covered by one made on the way.
 """
 
 from __future__ import annotations
@@ -16,11 +19,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from convexstruct.certificates import Certificate, ExplainsRounding, Problem, certify, least_unit, relative_gap
+from convexstruct.deadline import DeadlinePassed, left, within, without
 from convexstruct.progress import Progress, reporter
 from convexstruct.solution import Point, Solution, Status, Trace
 from convexstruct.tolerances import HIGH, Profile, profile, upside_down
@@ -28,6 +32,9 @@ from convexstruct.tolerances import HIGH, Profile, profile, upside_down
 #: The solver's own gap must be below this share of the one wanted, so that the certificate, whose sums are rounded
 #: another way, is within it too.
 AHEAD = 1 - 1e-3
+#: Certificates on the way may take this share of the time, and the first is made after so many seconds: where the last
+#: is interrupted, they are what there is.
+SHARE, FIRST = 0.02, 5.0
 #: A chunk of memory in bytes, just below the largest that glibc takes as a hint (32 MiB).
 CHUNK = 31 * 2**20
 
@@ -85,14 +92,17 @@ def solve(
     solver : a solver's options; by default the best known for the problem (`Solution.solver` says which, and why).
     tol : a profile (LOW 1e-3, MID 1e-4, HIGH 1e-6), its name, or a relative gap.
     start : an earlier solution to go on from.
-    max_iterations, time_limit : limits in rounds and in seconds; none by default.
+    max_iterations, time_limit : limits in rounds and in seconds; none by default. The time limit acts inside rounds
+        too; only the last certificate is made after it.
     callback : called with (iterate, trace) each round; a true answer stops the run.
     progress : True for a bar on standard error, or an object with ``update``; default none.
     executor : any ``concurrent.futures.Executor``; solvers that map over shards of examples use it.
 
     Returns
     -------
-    Solution with the certificate of the best points met. Ctrl-C returns it too, with status INTERRUPTED.
+    Solution with the certificate of the best points met. Ctrl-C returns it too, with status INTERRUPTED; before the
+    first iterate a run that is stopped returns ``start``, or else the problem's trivial point. A second Ctrl-C, during
+    the last certificate, returns the points certified before, or, where there are none, bounds that are infinite.
 
     Raises
     ------
@@ -109,12 +119,13 @@ def solve(
         from convexstruct.solvers import choose
 
         solver, why = choose(problem, wanted)
+    whole = problem
     if executor is not None:
         from convexstruct.parallel import sharded
 
         problem = sharded(problem, executor)
     name = type(solver).__name__ + (f" ({why})" if why else "")
-    keeper = _Keeper()
+    keeper, earlier = _Keeper(), _Earlier(problem, wanted)
     trace = Trace()
     status = Status.STALLED
     least = least_unit(problem, wanted.floor)
@@ -124,46 +135,108 @@ def solve(
     begin = time.perf_counter()
     message = ""
     try:
-        iterates = solver.iterate(problem, start)
-        for iteration, iterate in enumerate(iterates, start=1):
-            seconds = time.perf_counter() - begin
-            if not keeper.keep(iterate):
-                status, message = Status.FAILED, f"iteration {iteration} produced a value that is not finite"
-                break
-            trace.append(iteration, seconds, iterate.oracle_calls, keeper.primal, keeper.lower_bound)
-            trace.parts = dict(iterate.parts)
-            message = iterate.message or message
-            show.update(iteration, keeper.primal, keeper.lower_bound, seconds)
-            if callback is not None and callback(iterate, trace):
-                status = Status.INTERRUPTED
-                break
-            if relative_gap(keeper.primal, keeper.lower_bound, least) <= AHEAD * wanted.gap:
-                status = Status.OPTIMAL
-                break
-            if iterate.done:
-                status = Status.STALLED if math.isfinite(keeper.lower_bound) else Status.UNCERTIFIED
-                break
-            if max_iterations is not None and iteration >= max_iterations:
-                status = Status.ITERATION_LIMIT
-                break
-            if time_limit is not None and seconds >= time_limit:
-                status = Status.TIME_LIMIT
-                break
+        with within(time_limit):
+            iterates = solver.iterate(problem, start)
+            for iteration, iterate in enumerate(iterates, start=1):
+                seconds = time.perf_counter() - begin
+                if not keeper.keep(iterate):
+                    status, message = Status.FAILED, f"iteration {iteration} produced a value that is not finite"
+                    break
+                trace.append(iteration, seconds, iterate.oracle_calls, keeper.primal, keeper.lower_bound)
+                trace.parts = dict(iterate.parts)
+                message = iterate.message or message
+                show.update(iteration, keeper.primal, keeper.lower_bound, seconds)
+                if callback is not None and callback(iterate, trace):
+                    status = Status.INTERRUPTED
+                    break
+                if relative_gap(keeper.primal, keeper.lower_bound, least) <= AHEAD * wanted.gap:
+                    status = Status.OPTIMAL
+                    break
+                if iterate.done:
+                    status = Status.STALLED if math.isfinite(keeper.lower_bound) else Status.UNCERTIFIED
+                    break
+                if max_iterations is not None and iteration >= max_iterations:
+                    status = Status.ITERATION_LIMIT
+                    break
+                if time_limit is not None and seconds >= time_limit:
+                    status = Status.TIME_LIMIT
+                    break
+                earlier.look(keeper, seconds)
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
+    except DeadlinePassed:
+        status = Status.TIME_LIMIT
     finally:
         show.close()
     if keeper.point is None:
-        if status is Status.INTERRUPTED:
-            raise KeyboardInterrupt
-        raise ValueError(f"{name} stopped before its first iterate{': ' + message if message else ''}")
-    dual_point = keeper.dual_point() if callable(keeper.dual_point) else keeper.dual_point
-    certificate = certify(problem, keeper.point, dual_point, wanted.floor)
+        if status not in (Status.INTERRUPTED, Status.TIME_LIMIT):
+            raise ValueError(f"{name} stopped before its first iterate{': ' + message if message else ''}")
+        keeper.point, keeper.dual_point = problem.trivial() if start is None else (start.point, start.dual_point)
+        message = f"stopped before its first iterate: this is {'the trivial point' if start is None else 'the start'}"
+    try:
+        room = None if time_limit is None else max(time_limit - (time.perf_counter() - begin), 0.0)
+        found = _last(problem, whole, keeper, wanted, room)
+    except KeyboardInterrupt:
+        found = earlier.found or _Found(keeper.point, None, Certificate(math.inf, -math.inf, math.inf, math.inf))
+        status = Status.INTERRUPTED
+        message = "interrupted again during the last certificate: "
+        message += "the points certified before it" if earlier.found else "no certificate was made, nothing is claimed"
+    point, dual_point, certificate = found
+    if not len(trace):
+        trace.append(0, time.perf_counter() - begin, 0, certificate.primal, certificate.lower_bound)
     if status in (Status.OPTIMAL, Status.STALLED):
         claimed = (keeper.lower_bound, keeper.primal) if status is Status.OPTIMAL else None
-        status, said = _judged(problem, keeper.point, dual_point, certificate, wanted, claimed)
+        status, said = _judged(problem, point, dual_point, certificate, wanted, claimed)
         message = "; ".join(part for part in (said, message) if part)
-    return Solution(keeper.point, dual_point, certificate, status, trace, name, message)
+    return Solution(point, dual_point, certificate, status, trace, name, message)
+
+
+class _Found(NamedTuple):
+    """Points and their certificate."""
+
+    point: Point
+    dual_point: Point | None
+    certificate: Certificate
+
+
+def _certified(problem: Problem, keeper: _Keeper, wanted: Profile) -> _Found:
+    assert keeper.point is not None
+    dual_point = keeper.dual_point() if callable(keeper.dual_point) else keeper.dual_point
+    return _Found(keeper.point, dual_point, certify(problem, keeper.point, dual_point, wanted.floor))
+
+
+def _last(problem: Problem, whole: Problem, keeper: _Keeper, wanted: Profile, room: float | None) -> _Found:
+    """The last certificate: by the executor for as long as the time limit leaves room, else, and where a worker does
+    not answer in time, in this process."""
+    if problem is not whole and room != 0:
+        try:
+            with within(room):
+                return _certified(problem, keeper, wanted)
+        except DeadlinePassed:
+            pass
+    with without():
+        return _certified(whole, keeper, wanted)
+
+
+@dataclass
+class _Earlier:
+    """The last certificate made on the way, for the case that none can be made at the end."""
+
+    problem: Problem
+    wanted: Profile
+    found: _Found | None = None
+    spent: float = 0.0
+    longest: float = 0.0
+
+    def look(self, keeper: _Keeper, seconds: float) -> None:
+        """Certify what is kept, if the run is long enough and the time limit far enough away for that."""
+        room = left()
+        if seconds < FIRST or self.spent > SHARE * seconds or room < (2 * self.longest if self.spent else seconds):
+            return
+        begin = time.perf_counter()
+        self.found = _certified(self.problem, keeper, self.wanted)
+        taken = time.perf_counter() - begin
+        self.spent, self.longest = self.spent + taken, max(self.longest, taken)
 
 
 def _judged(

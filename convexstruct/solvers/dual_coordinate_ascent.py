@@ -23,6 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from convexstruct import deadline
 from convexstruct.certificates import magnitude
 from convexstruct.problems.structured_svm import StructuredSVM
 from convexstruct.solution import Solution
@@ -123,6 +124,7 @@ class _Run:
         """Steps over pairs of each example, in random order; whether any was made."""
         moved = False
         for i in rng.permutation(self.problem.n_examples):
+            deadline.check()
             at = slice(self.start[i], self.start[i + 1])
             if at.stop - at.start > 1:
                 rows = self.a[at]

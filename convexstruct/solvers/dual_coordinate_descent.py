@@ -24,6 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from convexstruct import deadline
 from convexstruct.certificates import least_unit
 from convexstruct.problems import RegularizedRisk
 from convexstruct.solution import Solution
@@ -89,6 +90,7 @@ class DualCoordinateDescent:
             with clock("blocks"):
                 order = rng.permutation(active)
                 for begin in range(0, len(order), self.block):
+                    deadline.check()
                     _update(problem, factor, rows, w, alpha, order[begin : begin + self.block])
             epoch += 1
 

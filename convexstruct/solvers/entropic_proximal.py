@@ -36,6 +36,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from convexstruct import deadline
 from convexstruct.certificates import magnitude
 from convexstruct.features.covariance import CountCovariance
 from convexstruct.features.part import part
@@ -251,6 +252,7 @@ class _Run:
         cost = 0.0 if self._covariance is None else self._covariance[2]
         patience = max(options.patience, min(round(0.6 * cost), LONG))
         for steps in range(1, options.max_steps + 1):
+            deadline.check()
             descent.step()
             since += 1
             value = descent.value
@@ -368,6 +370,7 @@ class _Run:
         theta, loss = self.state.measure.theta, self.state.measure.loss
         ceiling = problem.c + problem.eta * problem.truth_counts
         for _ in range(SWEEPS):
+            deadline.check()
             count = mu + problem.eta * problem.truth_counts
             excess = (mu > problem.c) & (count > 0)
             if not excess.any():

@@ -28,6 +28,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from convexstruct import deadline
 from convexstruct.features.counts import Expected
 from convexstruct.features.invariants import LocalVariance, invariants, local_variance
 from convexstruct.problems.generative_margin import GenerativeMargin
@@ -279,6 +280,7 @@ class Descent:
         reach = LONGEST if len(self.pairs) or isinstance(self._metric, NewtonMetric) else 1.0
         size = min(1.0, reach / max(longest, 1e-12))
         for _ in range(HALVINGS):
+            deadline.check()
             x = old.x - size * direction
             x[d:] = np.maximum(x[d:], TOWARD * old.x[d:])
             new = stage.at(x)

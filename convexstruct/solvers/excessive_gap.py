@@ -24,6 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from convexstruct import deadline
 from convexstruct.graphs import chains
 from convexstruct.oracles.clique_tables import Tables, chain_tables
 from convexstruct.oracles.local_polytope import project_chains
@@ -88,6 +89,7 @@ class _Run:
         w = self.weights(centre)
         a = self._step(centre)
         while self._excess(centre, a) > 0:
+            deadline.check()
             self.L *= 2.0
             a = self._step(centre)
         mu, k = self.L, 1
@@ -99,6 +101,7 @@ class _Run:
             yield Iterate({"w": w}, self._witness(a), found.value, lower, self.calls, self.clock.parts, message=message)
             smooth = self._project(centre, w, 1.0 / mu, "smooth")
             while True:
+                deadline.check()
                 tau = _tau(mu / self.L)
                 middle = a.to(smooth, tau)
                 after = self._step(middle)

@@ -34,6 +34,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from convexstruct import deadline
 from convexstruct.features.inference import Sums
 from convexstruct.problems.structured_svm import StructuredSVM
 from convexstruct.solution import Point, Solution
@@ -98,6 +99,7 @@ class ExponentiatedGradient:
             if done:
                 return
             for at in rng.permutation(len(groups)):
+                deadline.check()
                 psi = groups[at].step(psi)
             calls += max(group.tried - before for group, before in zip(groups, tried))
 
@@ -164,6 +166,7 @@ class Group:
         before = (self.psi, self.joint, self.lost, self.log_partition)
         value = problem.dual_value(psi, 0.0)
         for _ in range(HALVINGS):
+            deadline.check()
             theta, loss = self.theta + self.eta * w, self.loss + self.eta
             self._take(self._sums(theta, loss))
             self.tried += 1

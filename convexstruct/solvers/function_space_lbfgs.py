@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from convexstruct import deadline
 from convexstruct.problems import GaussianProcessSequences
 from convexstruct.solution import Solution
 from convexstruct.solvers.driver import Iterate
@@ -129,6 +130,7 @@ def search(space: FunctionSpace, here: Value, d: Vector, kd: Vector) -> Value | 
     low, low_slope, high, high_slope = 0.0, slope, np.inf, np.inf
     step, moved, best = 1.0, "", None
     for _ in range(TRIALS):
+        deadline.check()
         there = space.at(here.u + step * d, here.t + step * kd)
         now = float(there.g @ kd)
         falls = there.value <= here.value + DECREASE * step * slope + noise

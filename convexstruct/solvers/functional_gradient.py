@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from convexstruct import deadline
 from convexstruct.problems import GaussianProcessSequences
 from convexstruct.solution import Solution
 from convexstruct.solvers.driver import Iterate
@@ -49,6 +50,7 @@ class FunctionalGradient:
             norm = float(here.g @ kg)
             noise = NOISE * max(1.0, abs(here.value))
             for _ in range(HALVINGS):
+                deadline.check()
                 there = space.at(here.u - step * here.g, here.t - step * kg)
                 if there.value <= here.value - 0.5 * step * norm + noise:
                     break

@@ -6,6 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from convexstruct import deadline
 from convexstruct.problems.structured_svm import StructuredSVM
 from convexstruct.solution import Point
 from convexstruct.solvers.pool_qp import PoolColumns
@@ -48,6 +49,7 @@ class LabellingPools:
         problem, features = self.problem, self.problem.features
         new = []
         for i in range(features.n_examples) if wanted is None else np.flatnonzero(wanted):
+            deadline.check()
             part = labels[self._start[i] : self._start[i + 1]]
             key = (int(i), part.astype(np.int32).tobytes())
             if key not in self._keys:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from convexstruct import deadline
 from convexstruct.oracles.feasible_tables import feasible_tables
 from convexstruct.oracles.local_polytope import Ascent, Weights, ascend
 from convexstruct.problems import MarginalProjection
@@ -66,6 +67,7 @@ class MarginalAscent:
         while True:
             for b, run in enumerate(runs):
                 for _ in range(self.steps):
+                    deadline.check()
                     if (states[b].disagreement <= wanted * scales[b]).all():
                         break
                     states[b] = next(run)

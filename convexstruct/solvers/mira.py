@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from convexstruct import deadline
 from convexstruct.problems.structured_svm import StructuredSVM
 from convexstruct.solution import Solution
 from convexstruct.solvers.driver import Iterate
@@ -78,6 +79,7 @@ class Mira:
         for _ in range(self.passes):
             moved = 0
             for at in rng.permutation(len(blocks)):
+                deadline.check()
                 block = blocks[at]
                 by = step(block, self._best(block, w), w, self.C)
                 if by is not None:

@@ -29,6 +29,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from convexstruct import deadline
 from convexstruct.certificates import magnitude
 from convexstruct.problems.structured_svm import StructuredSVM
 from convexstruct.solution import Solution
@@ -105,6 +106,7 @@ class NSlack:
             else:
                 added, calls = 0, calls + 1
                 for block in blocks:
+                    deadline.check()
                     each = block.most_violated(run.w)
                     violated = each.violation > run.xi[block.examples] + self.eps
                     added += run.add(block, each.labels, violated, self.inner)

@@ -30,6 +30,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from convexstruct import deadline
 from convexstruct.certificates import magnitude
 from convexstruct.problems.structured_svm import StructuredSVM
 from convexstruct.solution import Point, Solution
@@ -104,6 +105,7 @@ class OneSlack:
             cache.append(found.labels)
             labels: Labels | None = found.labels
             while labels is not None:
+                deadline.check()
                 rose = cuts.add(labels, abs(found.value))
                 added += 1
                 still = 0 if rose else still + 1

@@ -23,6 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from convexstruct import deadline
 from convexstruct.problems import RegularizedRisk
 from convexstruct.solution import Solution
 from convexstruct.solvers.driver import Iterate
@@ -106,6 +107,7 @@ class Pegasos1:
         while True:
             square = float(np.vdot(u, u))
             for group in np.searchsorted(rank, rng.random(every), side="right"):
+                deadline.check()
                 t += 1
                 piece, change = draw.step(u, -1.0 / (lam * max(t - 1, 1)), int(group), mass)
                 if piece >= 0:

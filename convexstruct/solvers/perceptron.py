@@ -26,6 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from convexstruct import deadline
 from convexstruct.problems.structured_svm import StructuredSVM
 from convexstruct.solution import Solution
 from convexstruct.solvers.driver import Iterate
@@ -91,6 +92,7 @@ class Perceptron:
         for _ in range(self.passes):
             mistakes = 0
             for at in rng.permutation(len(blocks)):
+                deadline.check()
                 block = blocks[at]
                 labels = block.predict(w)
                 wrong = block.part.loss.example[labels != block.part.features.truth]

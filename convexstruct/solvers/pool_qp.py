@@ -22,6 +22,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg.blas import dsyrk
 
+from convexstruct import deadline
+
 Vector = NDArray[np.float64]
 Index = NDArray[np.intp]
 
@@ -204,6 +206,7 @@ def solve_pools(
         since = short = taken = 0
         least = np.inf
         while taken < STEPS and since <= PATIENCE and (short < SHORT or begin is _inside):
+            deadline.check()
             psi = np.asarray(a.T @ at.alpha)
             psi[bounded] = np.maximum(psi[bounded], 0.0)
             primal = 0.5 * lam * float(at.w @ at.w) + float(ceiling @ np.maximum.reduceat(b - a @ at.w, start))

@@ -32,6 +32,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, eigsh
 
+from convexstruct import deadline
 from convexstruct.problems import RegularizedRisk
 from convexstruct.solution import Point, Solution
 from convexstruct.solvers.driver import Iterate
@@ -124,6 +125,7 @@ def _rounds(problem: RegularizedRisk, lipschitz: float | str | None, start: Solu
     w = problem.primal_of(prox)
     scores = problem.forward(w)
     while True:
+        deadline.check()
         alpha, pull, excess = _gradient_step(problem, clock, prox, -lam * w, scores, L)
         if known or excess <= 0:
             break
@@ -140,6 +142,7 @@ def _rounds(problem: RegularizedRisk, lipschitz: float | str | None, start: Solu
             smooth_pull = problem.adjoint(smooth)
         calls += 1
         while True:
+            deadline.check()
             tau = 2.0 / (k + 3) if known else _tau(mu / L)
             tried = _step(problem, clock, tau, w, scores, alpha, pull, smooth, smooth_pull, L)
             calls += 2

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from convexstruct import deadline
 from convexstruct.certificates import least_unit, magnitude
 from convexstruct.problems import GenerativeMargin
 from convexstruct.problems.generative_margin import Evaluation
@@ -181,6 +182,7 @@ class ProximalRSD:
             each = problem.features.counts_each(found.labels) - problem.truth_each
             loss = problem.features.loss(found.labels)
             for subset in range(1, len(sources.subsets)):
+                deadline.check()
                 weight = problem.eta * problem.features.weights * sources.subsets[subset]
                 some_mu, some_omega = np.asarray(each.T @ weight), float(weight @ loss)
                 if some_omega + float(theta @ some_mu) > here:

@@ -22,6 +22,7 @@ import numpy as np
 import scipy.optimize
 from numpy.typing import NDArray
 
+from convexstruct import deadline
 from convexstruct.features.forests import forests
 from convexstruct.problems.structured_svm import StructuredSVM
 from convexstruct.problems.structured_svm_witness import agreeing
@@ -113,6 +114,7 @@ class _Run:
         loss = self.loss + 1.0 / tau
 
         def objective(x: Vector) -> tuple[float, Vector]:
+            deadline.check()
             self.calls += 1
             log, of_copies, of_edges = self._sums(*self._tables(self.natural + x / tau, loss), c)
             w = x[: self.d]

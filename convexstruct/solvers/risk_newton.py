@@ -29,6 +29,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
+from convexstruct import deadline
 from convexstruct.solvers.smoothed_risk import Smoothed, SmoothedRisk
 
 Vector = NDArray[np.float64]
@@ -329,6 +330,7 @@ def _conjugate_gradients(
     rz = float(residual @ z)
     stop, taken = effort.fall**2 * rz, 0
     for _ in range(STEPS):
+        deadline.check()
         taken += 1
         image = times(p)
         curvature = float(p @ image)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from convexstruct import deadline
 from convexstruct.oracles.projection import project_box_equality
 from convexstruct.problems import RegularizedRisk
 
@@ -38,6 +39,7 @@ def onto_groups(
     kept = np.ones(len(z), dtype=bool)
     count = np.diff(start).astype(np.float64)
     while True:
+        deadline.check()
         theta = (np.add.reduceat(np.where(kept, z, 0.0), first) - radius) / count
         still = kept & (z > theta[group])
         now = np.add.reduceat(still, first, dtype=np.float64)

@@ -27,6 +27,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from convexstruct import deadline
 from convexstruct.certificates import least_unit
 from convexstruct.problems import RegularizedRisk
 from convexstruct.solution import Point, Solution
@@ -143,6 +144,7 @@ class SemismoothNewton:
         """The same steps on ``part``, until the gap of what moves has fallen far below ``gap``; (w, b, a, tau)."""
         reached, best, lower = gap, np.inf, -np.inf
         for _ in range(LONGEST):
+            deadline.check()
             with clock("gradient"):
                 now, total = part.at(w, a + v / tau)
             if self._ready(part, now, tau, reached):
@@ -220,6 +222,7 @@ def search(slope: Callable[[float], float], first: float, t: float = 1.0) -> flo
     low, high, wider = 0.0, np.inf, 2.0
     at_low, weight_low, weight_high = first, first, np.inf
     for trial in range(TRIALS):
+        deadline.check()
         here = slope(t)
         near = abs(here) <= (LOOSE if trial == 0 else FLAT) * -first
         if near and (here <= 0 or 2.0 * (t - low) * here <= -low * at_low):

@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
+from convexstruct import deadline
+
 Vector = NDArray[np.float64]
 Index = NDArray[np.intp]
 
@@ -35,6 +37,7 @@ def maximise(gram: Vector, b: Vector, lam: float, beta: Vector, tolerance: float
     scale = np.finfo(float).eps * (1.0 + len(b) ** 0.5)
     best, kept = -np.inf, beta
     for _ in range(EXCHANGES * len(b) + EXCHANGES):
+        deadline.check()
         target = _on_support(gram[np.ix_(support, support)] / lam, b[support])
         falling = target < -NOTHING
         if falling.any():
@@ -78,6 +81,7 @@ def _on_support(K: Vector, b: Vector) -> Vector:
     lifted = K + scale  # adds a constant to the objective on the simplex, and takes the direction of ones out of danger
     ridge = 0.0
     while True:
+        deadline.check()
         lower, info = lapack.dpotrf(lifted + ridge * np.eye(size) if ridge else lifted, lower=1)
         if info == 0 and float(np.diagonal(lower).min()) ** 2 > RIDGE * scale:
             break

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
+from convexstruct import deadline
 from convexstruct.graphs import Index
 from convexstruct.solvers.proximal_dual import DualPoint, ProximalDual
 
@@ -83,6 +84,7 @@ class Master:
         point = self.function.at(alpha @ self.mu, float(alpha @ self.omega), lam)
         steps = 0
         while True:
+            deadline.check()
             slope = self.omega + self.mu @ point.theta
             gap = self._gap(alpha, point, slope)
             if gap <= max(tolerance, ROUNDING * abs(point.value)) or steps == max_steps:
@@ -151,6 +153,7 @@ class Master:
         first = min(first, float(np.min(alpha[pivot][sinking > 0] / sinking[sinking > 0], initial=1.0)))
         size = 1.0
         for attempt in range(TRIALS):
+            deadline.check()
             if attempt == 3 and 0 < first < size:
                 size = first  # many points, few dimensions: along null directions only a bound ends the rise
             trial = np.zeros_like(alpha)

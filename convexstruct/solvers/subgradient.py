@@ -26,6 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from convexstruct import deadline
 from convexstruct.problems.structured_svm import StructuredSVM
 from convexstruct.solution import Solution
 from convexstruct.solvers.driver import Iterate
@@ -73,6 +74,7 @@ class Subgradient:
             yield Iterate({"w": point}, mixture.snapshot(), value, bound, calls)
             passes += 1
             for at in rng.permutation(len(blocks)):
+                deadline.check()
                 block = blocks[at]
                 steps += 1
                 mean = mean + 2.0 / (steps + 1) * (w - mean)

@@ -27,6 +27,7 @@ import numpy as np
 import scipy.optimize
 from numpy.typing import NDArray
 
+from convexstruct import deadline
 from convexstruct.certificates import magnitude
 from convexstruct.problems.structured_svm import StructuredSVM
 from convexstruct.solution import Point, Solution
@@ -161,6 +162,7 @@ class Temper:
 
         def objective(w: Vector) -> tuple[float, Vector]:
             nonlocal bound, at
+            deadline.check()
             theta = self.theta + w / tau
             node = features.node_scores(theta) + new_loss * costs
             sums = problem.oracle.sums(node, features.edge_scores(theta), c)
@@ -208,6 +210,7 @@ class Temper:
         node = features.node_scores(self.theta) + self.loss * self.problem.loss.costs
         edge = features.edge_scores(self.theta)
         for _ in range(self.options.samples):
+            deadline.check()
             yield self.problem.oracle.sample(node, edge, rng)
 
     def shown(self) -> Iterate:

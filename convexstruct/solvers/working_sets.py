@@ -25,6 +25,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from convexstruct import deadline
 from convexstruct.certificates import least_unit, magnitude
 from convexstruct.features.part import part
 from convexstruct.problems import GenerativeMargin
@@ -122,6 +123,7 @@ class CoordinateWorkingSets:
             function = ProximalDual(problem.c, problem.layout, centre, self.gamma)
             for j in range(len(sets.runs)):
                 for _ in range(self.rounds):
+                    deadline.check()
                     with clock("direction finding"):
                         mu, omega, mixture = sets.direction(j, theta)
                         calls += sets.share(j)
@@ -214,6 +216,7 @@ class OnlineWorkingSets:
             function = ProximalDual(problem.c, problem.layout, centre, self.gamma)
             for t in range(len(sets.runs)):
                 for _ in range(self.rounds):
+                    deadline.check()
                     with clock("direction finding"):
                         mu, omega, mixture = sets.direction(t, theta)
                         calls += sets.share(t)

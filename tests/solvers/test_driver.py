@@ -14,7 +14,7 @@ import pytest
 
 from convexstruct.rounding import Rounded
 from convexstruct.solution import Point, Solution, Status, Trace
-from convexstruct.solvers import Iterate, solve
+from convexstruct.solvers import Iterate, driver, solve
 from convexstruct.solvers.bundle import ProximalBundle
 from convexstruct.solvers.proximal_rsd import ProximalRSD
 from convexstruct.tolerances import HIGH, LOW
@@ -119,9 +119,54 @@ def test_ctrl_c_keeps_the_best_certified_points_even_from_different_rounds() -> 
     assert len(solution.trace) == 3
 
 
-def test_ctrl_c_before_the_first_iterate_is_still_ctrl_c() -> None:
-    with pytest.raises(KeyboardInterrupt):
-        solve(Square(), Scripted([KeyboardInterrupt()]))
+def test_ctrl_c_before_the_first_iterate_gives_the_trivial_point_or_the_start() -> None:
+    solution = solve(Square(), Scripted([KeyboardInterrupt()]))
+    assert solution.status is Status.INTERRUPTED
+    assert (solution.primal, solution.lower_bound) == (1.0, 0.0)
+    assert "trivial point" in solution.message
+    assert solution.iterations == 0
+    start = solve(Square(), Scripted([iterate(0.25, 0.25, done=True)]))
+    again = solve(Square(), Scripted([KeyboardInterrupt()]), start=start)
+    assert again.point["x"] == 0.25
+    assert "the start" in again.message
+
+
+@dataclass(frozen=True)
+class Uncertified(Square):
+    """Ctrl-C comes while the dual value is computed, from the given call on."""
+
+    from_call: int = 1
+    calls: list[int] = field(default_factory=list)
+
+    def dual(self, dual_point: Point) -> float:
+        self.calls.append(1)
+        if len(self.calls) >= self.from_call:
+            raise KeyboardInterrupt
+        return float(1 - dual_point["y"] ** 2)
+
+
+def test_a_second_ctrl_c_keeps_the_certificate_made_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "FIRST", 0.0)
+    monkeypatch.setattr(driver, "SHARE", math.inf)
+    script: list[Iterate | BaseException] = [iterate(0.5, 0.5), iterate(0.25, 0.25), KeyboardInterrupt()]
+    solution = solve(Uncertified(from_call=3), Scripted(script))
+    assert solution.status is Status.INTERRUPTED
+    assert (solution.primal, solution.lower_bound) == (1 + 1 / 16, 1 - 1 / 16)
+    assert "interrupted again" in solution.message
+
+
+def test_a_second_ctrl_c_without_an_earlier_certificate_claims_nothing() -> None:
+    solution = solve(Uncertified(), Scripted([iterate(0.5, 0.5), KeyboardInterrupt()]))
+    assert solution.status is Status.INTERRUPTED
+    assert solution.point["x"] == 0.5
+    assert (solution.primal, solution.lower_bound, solution.gap) == (math.inf, -math.inf, math.inf)
+    assert "nothing is claimed" in solution.message
+
+
+def test_certificates_on_the_way_are_few_and_none_is_made_in_a_short_run() -> None:
+    problem = Uncertified(from_call=100)
+    solve(problem, Endless(factor=1.0), max_iterations=50)
+    assert len(problem.calls) == 1  # the last
 
 
 def test_an_error_of_a_solver_is_not_swallowed() -> None:
