@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from convexstruct import deadline
 from convexstruct.certificates import Problem
-from convexstruct.features import Counts, Expected
+from convexstruct.features import Counts, Expected, bounds
 from convexstruct.features.part import part
 from convexstruct.graphs import Index, TableLayout
 
@@ -248,3 +248,13 @@ def _call(features: Counts, method: str, arguments: tuple[Any, ...]) -> Any:
 @part.register
 def _(features: ShardedCounts, low: int, high: int) -> Counts:
     return part(features.whole, low, high)
+
+
+@bounds.excess.register
+def _(features: ShardedCounts, theta: Vector) -> tuple[Vector, Labels]:
+    return bounds.excess(features.whole, theta)
+
+
+@bounds.moments.register
+def _(features: ShardedCounts, theta: Vector, loss_weight: float) -> bounds.Moments:
+    return bounds.moments(features.whole, theta, loss_weight)

@@ -93,6 +93,8 @@ def sum_product(tree: JunctionTree, factors: Sequence[Factor], n: int) -> TreeSu
     posteriors: list[Scores] = []
     for c, (table, message) in enumerate(zip(tables, messages)):
         conditional = np.exp(table - np.where(np.isfinite(message), message, 0.0)[:, :, None])
+        total = conditional.sum(axis=2, keepdims=True)  # 1, but for the rounding of large scores
+        conditional /= np.where(total > 0, total, 1.0)
         if c:
             up = tree.parent[c]
             above = posteriors[up].reshape(n, *(tree.cards[v] for v in tree.cliques[up]))
