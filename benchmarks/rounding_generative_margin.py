@@ -152,7 +152,7 @@ def mixture(one: Listed, rng: np.random.Generator) -> dict[str, Any]:
     shares = rng.dirichlet(np.ones(count + 1), size=problem.n_examples).T[:count] * 0.999
     shares *= rng.choice([1.0, 1e-3, 1e-12, 1e-200], p=[0.6, 0.2, 0.1, 0.1])
     if rng.random() < 0.2:
-        shares[:] = 0.25
+        shares[:] = 0.125
     return {"labels": np.array(labels), "label_shares": shares}
 
 
