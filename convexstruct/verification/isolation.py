@@ -1,10 +1,12 @@
 """Anyone's solver in a process of its own, so that a hang can be ended and a crash survived.
 
-The child makes the problem, calls the solver, looks whether its input is still the same, and sends plain arrays back:
-a head in JSON and arrays in ``.npy`` form, read without pickle. What the solver prints goes to standard error.
+The worker makes the problem, calls the solver, looks whether its input is still the same, and sends plain arrays back:
+a head in JSON and arrays in ``.npy`` form, read without pickle. What the solver prints goes to standard error. With the
+worker ends whatever the solver started (see `convexstruct.verification.enclosure`).
 
-A solver named FILE.py:NAME runs in a fresh interpreter, which loads the file by its path. A Python callable runs in a
-fork of this process where there is one (Linux); elsewhere it runs right here, and a hang cannot be ended.
+A solver named FILE.py:NAME runs in a fresh interpreter, which loads the file by its path and serves case after case. A
+Python callable runs in a fork of this process where there is one (Linux), a new one for each case; elsewhere it runs
+right here, and a hang cannot be ended.
 """
 
 from __future__ import annotations
@@ -14,15 +16,12 @@ import importlib.util
 import io
 import json
 import math
-import multiprocessing
 import os
-import signal
+import socket
 import sys
 import time
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -30,14 +29,20 @@ from typing import Any
 import numpy as np
 
 from convexstruct.certificates import Problem
+from convexstruct.files import read_arrays
 from convexstruct.solution import Solution
 from convexstruct.verification.cases import Case, select
+from convexstruct.verification.enclosure import LARGEST, Enclosure, Ended, Garbled, forked, fresh, nonce, requests, send
 from convexstruct.verification.fingerprint import fingerprint
 
 #: Seconds a solver's file may take to load: imports, compilation.
 LOADING = 120.0
 #: Whether a callable can be given a process of its own.
 FORKS = sys.platform.startswith("linux")
+#: The nonce of the message that the solver is loaded.
+LOADED = bytes(16)
+#: Bytes of a message that are left for the names and shapes of its arrays.
+ROOM = 1 << 20
 #: As much of a foreign error message as fits a sentence.
 EXCERPT = 200
 
@@ -72,8 +77,7 @@ class Entrant:
     """
 
     solver: SolverFunction | str
-    _process: Any = field(default=None, init=False, repr=False)
-    _pipe: Connection | None = field(default=None, init=False, repr=False)
+    _enclosure: Enclosure | None = field(default=None, init=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -97,61 +101,56 @@ class Entrant:
 
     def answer(self, case: Case, seed: int, limit: float) -> Answer:
         """Let it solve ``case``; never raises for what the solver does."""
-        if not isinstance(self.solver, str):
-            if not FORKS:
-                return _unpack(_call(self.solver, case, seed))
-            self._start(case)
-        elif self._process is None:
-            self._start()
-        assert self._pipe is not None
+        if not isinstance(self.solver, str) and not FORKS:
+            return _unpack(_call(self.solver, case, seed, alone=False))
         try:
-            self._pipe.send_bytes(json.dumps({"case": case.name, "seed": seed}).encode())
-            # The child may need a moment to build the instance before its clock starts.
-            if not self._pipe.poll(limit + _building(case, seed)):
-                self._stop()
-                return Answer(f"did not return within {limit:g} s", seconds=limit)
-            answer = _unpack(self._pipe.recv_bytes())
-        except (EOFError, ConnectionError):
-            self._process.join(1.0)
-            code = self._process.exitcode
+            enclosure = self._enclosure or self._start(case)
+        except ValueError as error:
+            return Answer(f"does not start again: {error}")
+        told = nonce()
+        try:
+            enclosure.send(told, json.dumps({"case": case.name, "seed": seed}).encode())
+            # The worker may need a moment to build the instance before its clock starts.
+            packed = enclosure.receive(told, limit + _building(case, seed))
+        except TimeoutError:
             self._stop()
-            return Answer(f"ended its process (exit code {code}) instead of returning")
+            return Answer(f"did not return within {limit:g} s", seconds=limit)
+        except Ended as error:
+            self._stop()
+            return Answer(f"{error} instead of returning")
+        except Garbled as error:
+            self._stop()
+            return Answer(str(error))
         if not isinstance(self.solver, str):
             self._stop()
+        answer = _unpack(packed)
         if answer.seconds > limit:
             return Answer(f"took {answer.seconds:.3g} s, more than the limit of {limit:g} s", seconds=answer.seconds)
         return answer
 
-    def _start(self, case: Case | None = None) -> None:
-        fresh = isinstance(self.solver, str)
-        context: Any = multiprocessing.get_context("spawn" if fresh else "fork")
-        here, there = context.Pipe()
-        arguments = (there, None if fresh else here, self.solver, case)
-        self._process = context.Process(target=_serve, args=arguments)
-        with warnings.catch_warnings():
-            # From Python 3.12 a fork beside threads is warned about; the child only computes, then ends.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            self._process.start()
-        there.close()
-        self._pipe = here
-        loaded = "did not load in time"
+    def _start(self, case: Case | None = None) -> Enclosure:
+        solver = self.solver
+        if isinstance(solver, str):
+            self._enclosure = fresh(f"{__name__}:_serve_file", solver)
+        else:
+            self._enclosure = forked(lambda pipe: _serve(pipe, solver, case))
         try:
-            if here.poll(LOADING):
-                loaded = here.recv_bytes().decode()
-        except (EOFError, ConnectionError):
+            loaded = self._enclosure.receive(LOADED, LOADING).decode("utf-8", "replace")
+        except TimeoutError:
+            loaded = "did not load in time"
+        except Ended:
             loaded = "ended its process while loading"
+        except Garbled as error:
+            loaded = f"{error} while loading"
         if loaded:
             self._stop()
-            raise ValueError(f"{self.solver}: {loaded}")
+            raise ValueError(f"{self.solver}: {loaded[: 2 * EXCERPT]}")
+        return self._enclosure
 
     def _stop(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.join()
-            self._process.close()
-        if self._pipe is not None:
-            self._pipe.close()
-        self._process = self._pipe = None
+        if self._enclosure is not None:
+            self._enclosure.end()
+        self._enclosure = None
 
 
 def _building(case: Case, seed: int) -> float:
@@ -160,27 +159,30 @@ def _building(case: Case, seed: int) -> float:
     return 1.0 + 5.0 * (time.perf_counter() - begin)
 
 
-def _serve(pipe: Connection, parents: Connection | None, solver: SolverFunction | str, case: Case | None) -> None:
-    """The child: load, say so, then answer one request after another, until the parent is gone."""
-    if parents is not None:
-        parents.close()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.dup2(2, 1)
-    sys.stdout = sys.stderr
-    function: SolverFunction
+def _serve_file(pipe: socket.socket, solver: str) -> None:
+    """The worker of a file: load, say so, then answer."""
+    worker = os.getpid()
     try:
-        function = load(solver) if isinstance(solver, str) else solver
+        function = load(solver)
     except ValueError as error:
-        pipe.send_bytes(str(error).encode())
+        send(pipe, LOADED, str(error).encode())
         return
-    pipe.send_bytes(b"")
-    while True:
-        try:
-            request = json.loads(pipe.recv_bytes())
-        except EOFError:
-            return
+    if os.getpid() != worker:
+        return  # a fork that the file made while it was loaded
+    _serve(pipe, function, None)
+
+
+def _serve(pipe: socket.socket, function: SolverFunction, case: Case | None) -> None:
+    """The worker: answer one request after another, until nobody asks any more."""
+    worker = os.getpid()
+    send(pipe, LOADED, b"")
+    for told, content in requests(pipe):
+        request = json.loads(content)
         chosen = case if case is not None else select(request["case"])[0]
-        pipe.send_bytes(_call(function, chosen, int(request["seed"])))
+        packed = _call(function, chosen, int(request["seed"]))
+        if os.getpid() != worker:
+            return  # a fork that the solver made came back from it as well: it has no part in the answers
+        send(pipe, told, packed)
 
 
 def split(solver: str) -> tuple[Path, str]:
@@ -226,12 +228,15 @@ def load(solver: str) -> SolverFunction:
 
 
 def _said(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
+    try:
+        lines = str(error).strip().splitlines()
+    except Exception:  # it is the solver's own, and may do anything
+        lines = []
     return f"{type(error).__name__}{': ' + lines[0][:EXCERPT] if lines else ''}"
 
 
-def _call(function: SolverFunction, case: Case, seed: int) -> bytes:
-    """Call the solver on a problem of its own, and pack what comes back."""
+def _call(function: SolverFunction, case: Case, seed: int, alone: bool = True) -> bytes:
+    """Call the solver on a problem of its own, and pack what comes back. alone : whether this process is its own."""
     problem: Problem = case.build(seed)
     before = fingerprint(problem, exact=True)
     head: dict[str, Any] = {"trouble": ""}
@@ -242,10 +247,22 @@ def _call(function: SolverFunction, case: Case, seed: int) -> bytes:
             returned = function(problem)
         head["seconds"] = time.perf_counter() - begin
         head["trouble"] = _read(returned, head, arrays)
-    except (Exception, SystemExit) as error:
-        head["seconds"] = time.perf_counter() - begin
-        head["trouble"] = f"raises {_said(error)}"
-    head["changed"] = fingerprint(problem, exact=True) != before
+        if head["trouble"]:
+            arrays.clear()
+        _pack(head, arrays)
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) and not alone:
+            raise
+        arrays = {}
+        head = {"trouble": f"raises {_said(error)}", "seconds": head.get("seconds", time.perf_counter() - begin)}
+    try:
+        head["changed"] = fingerprint(problem, exact=True) != before
+    except Exception:
+        head["changed"] = True
+    return _pack(head, arrays)
+
+
+def _pack(head: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]) -> bytes:
     file = io.BytesIO()
     np.savez(file, head=np.array(json.dumps(head)), **arrays)  # type: ignore[arg-type]
     return file.getvalue()
@@ -256,7 +273,8 @@ def _read(returned: Any, head: dict[str, Any], arrays: dict[str, np.ndarray[Any,
     point, dual_point = returned, None
     if isinstance(returned, Solution):
         point, dual_point = returned.point, returned.dual_point
-        head |= {"primal": returned.primal, "lower_bound": returned.lower_bound, "iterations": returned.iterations}
+        head |= {"primal": float(returned.primal), "lower_bound": float(returned.lower_bound)}
+        head["iterations"] = int(returned.iterations)
     elif isinstance(returned, Mapping) and "point" in returned:
         point, dual_point = returned["point"], returned.get("dual_point")
         for key in ("primal", "lower_bound"):
@@ -275,6 +293,9 @@ def _read(returned: Any, head: dict[str, Any], arrays: dict[str, np.ndarray[Any,
             if array is None:
                 return f"returns {_kind(value)}, wanted an array of numbers, a mapping of arrays, or a Solution"
             arrays[f"{prefix}/{key}"] = array
+    size = sum(array.nbytes for array in arrays.values())
+    if size > LARGEST - ROOM:
+        return f"returns {size} bytes, more than the {LARGEST - ROOM} that are read"
     head["bare"] = not isinstance(point, Mapping)
     return ""
 
@@ -297,19 +318,29 @@ def _kind(value: Any) -> str:
 
 
 def _unpack(packed: bytes) -> Answer:
-    with np.load(io.BytesIO(packed), allow_pickle=False) as archive:
-        head = json.loads(str(archive["head"]))
-        found = {key: archive[key] for key in archive.files}
-    if head["trouble"]:
-        return Answer(head["trouble"], seconds=head["seconds"], changed=head["changed"])
-    point = {key.removeprefix("point/"): value for key, value in found.items() if key.startswith("point/")}
-    dual = {key.removeprefix("dual/"): value for key, value in found.items() if key.startswith("dual/")}
-    return Answer(
-        point=point[""] if head["bare"] else point,
-        dual_point=dual or None,
-        primal=head.get("primal", math.nan),
-        lower_bound=head.get("lower_bound", math.nan),
-        seconds=head["seconds"],
-        iterations=head.get("iterations"),
-        changed=head["changed"],
-    )
+    """The answer in a message; whatever is in it, nothing but numbers is taken from it."""
+    try:
+        found = read_arrays(io.BytesIO(packed), LARGEST)
+        head = json.loads(str(found.pop("head")))
+        numbers = {key: float(head.get(key, math.nan)) for key in ("seconds", "primal", "lower_bound")}
+        iterations = head.get("iterations")
+        if not isinstance(head["trouble"], str) or not isinstance(iterations, int | None):
+            raise ValueError("its head has other fields")
+        if any(array.dtype.kind not in "biuf" for array in found.values()):
+            raise ValueError("an array is not of numbers")
+        trouble = " ".join(head["trouble"].split())[: 2 * EXCERPT]
+        if trouble:
+            return Answer(trouble, seconds=numbers["seconds"], changed=bool(head["changed"]))
+        point = {key.removeprefix("point/"): value for key, value in found.items() if key.startswith("point/")}
+        dual = {key.removeprefix("dual/"): value for key, value in found.items() if key.startswith("dual/")}
+        return Answer(
+            point=point[""] if head["bare"] else point,
+            dual_point=dual or None,
+            primal=numbers["primal"],
+            lower_bound=numbers["lower_bound"],
+            seconds=numbers["seconds"],
+            iterations=iterations,
+            changed=bool(head["changed"]),
+        )
+    except Exception as error:
+        return Answer(f"answers in a form that cannot be read: {_said(error)}")

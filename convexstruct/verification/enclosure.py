@@ -1,0 +1,296 @@
+"""A process for foreign code, which ends with everything that it started, and the pipe to it.
+
+Three processes take part: we, who ask and wait, never beyond a deadline; the *worker*, which runs the foreign code in a
+session of its own; and between them the *warden* (see `convexstruct.verification.warden`), which sees to it that
+nothing of the worker survives. Where there is neither fork nor process group (Windows) the worker alone is ended.
+
+A message on the pipe is a frame: a mark, the nonce of the request, a length, the content. The foreign code may write to
+the pipe as well, and so may what it left behind: what is no frame ends the worker, a frame with another nonce is an
+answer to an earlier request and is passed over, and a length beyond a cap is refused before anything is read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import json
+import os
+import secrets
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from convexstruct.verification.warden import GRACE, NOTICE, POSIX, Work, fork, guard, kill, leave, ready
+
+#: First bytes of a frame, then 16 bytes of nonce and the length of what follows.
+MARK = b"cxs1"
+HEAD = struct.Struct(">4s16sQ")
+#: Bytes that a message may have: 32 million numbers.
+LARGEST = 1 << 28
+#: Stands for the worker's exit code where the warden ended without telling it.
+GUARDLESS = -256
+
+#: What a fresh interpreter is told to do: our import path, the function "module:name", its text, the two sockets.
+BOOT = """
+import json, sys
+given = json.loads(sys.argv[1])
+sys.path[:], sys.argv[1:] = given["path"], []
+from convexstruct.verification.enclosure import _booted
+_booted(given)
+"""
+
+
+class Ended(Exception):
+    """The worker is gone, or its end of the pipe closed; the text says how, as the rest of a sentence."""
+
+
+class Garbled(Exception):
+    """What came is no answer of ours; the text says what came, as the rest of a sentence."""
+
+
+@dataclass
+class Enclosure:
+    """A running worker.
+
+    pipe : our end of the pipe to the worker. line : our end of the line to the warden, None without one.
+    reap : waits for the process that we started, at most so many seconds; kill : ends it at once.
+    """
+
+    pipe: socket.socket
+    line: socket.socket | None
+    reap: Callable[[float], bool]
+    kill: Callable[[], None]
+    _worker: int = field(default=0, init=False)
+    _status: int | None = field(default=None, init=False)
+    _over: bool = field(default=False, init=False)
+
+    def send(self, nonce: bytes, content: bytes) -> None:
+        """Send one message.
+
+        Raises
+        ------
+        Ended
+            If nobody is there to take it.
+        """
+        try:
+            self.pipe.settimeout(GRACE)
+            send(self.pipe, nonce, content)
+        except OSError:
+            raise Ended(self._fate(GRACE)) from None
+
+    def receive(self, nonce: bytes, seconds: float) -> bytes:
+        """The message with this nonce.
+
+        Raises
+        ------
+        TimeoutError
+            If it was not whole after so many seconds.
+        Ended
+            If the worker ended first. Garbled: if what came is no message, or too long.
+        """
+        deadline = time.monotonic() + seconds
+        while True:
+            mark, told, size = HEAD.unpack(self._take(HEAD.size, deadline))
+            if mark != MARK:
+                raise Garbled("writes to the pipe that carries its answers")
+            if size > LARGEST:
+                raise Garbled(f"answers with {size} bytes, more than the {LARGEST} that are read")
+            content = self._take(size, deadline)
+            if told == nonce:
+                return content
+
+    def _take(self, size: int, deadline: float) -> bytes:
+        taken = bytearray()
+        while len(taken) < size:
+            left = deadline - time.monotonic()
+            watched = [self.pipe] if self.line is None else [self.pipe, self.line]
+            open_to_read = ready(watched, left) if left > 0 else []
+            if not open_to_read:
+                raise TimeoutError
+            # The pipe comes first: an answer counts even if the worker has ended since.
+            if self.pipe not in open_to_read:
+                assert self.line is not None
+                if self._heard() is None:
+                    continue
+                if not ready([self.pipe], 0.0):
+                    raise Ended(self._fate(0.0))
+            try:
+                piece = self.pipe.recv(min(size - len(taken), 1 << 20))
+            except OSError:
+                piece = b""
+            if not piece:
+                raise Ended(self._fate(GRACE))
+            taken += piece
+        return bytes(taken)
+
+    def _heard(self) -> int | None:
+        """The worker's exit code if the warden has told it by now; `GUARDLESS` if the warden itself is gone."""
+        while self.line is not None and not self._over and ready([self.line], 0.0):
+            try:
+                said = self.line.recv(NOTICE.size, socket.MSG_WAITALL)
+            except OSError:
+                said = b""
+            self._over = len(said) < NOTICE.size
+            kind, value = (b"over", 0) if self._over else NOTICE.unpack(said)
+            if kind == b"born":
+                self._worker = value
+            elif kind == b"exit":
+                self._status = value
+            elif kind == b"done":
+                self._worker = 0
+            elif self._status is None:
+                self._status = GUARDLESS
+        return self._status
+
+    def _fate(self, seconds: float) -> str:
+        deadline = time.monotonic() + seconds
+        while (code := self._heard()) is None and self.line is not None:
+            if not ready([self.line], deadline - time.monotonic()):
+                break
+        if code is None:
+            return "closed the pipe that carries its answers"
+        if code == GUARDLESS:
+            return "ended the process that guards it"
+        named = f"exit code {code}" if code >= 0 else f"signal {_signal(-code)}"
+        return f"ended its process ({named})"
+
+    def end(self) -> None:
+        """End the worker and all it started; returns when they are gone."""
+        if self.line is not None:
+            with contextlib.suppress(OSError):
+                self.line.shutdown(socket.SHUT_WR)
+        else:
+            self.kill()
+        if not self.reap(GRACE):
+            self.kill()
+            self.reap(GRACE)
+        if POSIX:
+            self._heard()
+            if self._worker > 0:  # the warden was ended by force, and has not said that nothing is left
+                with contextlib.suppress(OSError):
+                    os.killpg(self._worker, signal.SIGKILL)
+        for end in (self.pipe, self.line):
+            if end is not None:
+                end.close()
+
+
+def send(pipe: socket.socket, nonce: bytes, content: bytes) -> None:
+    """Write one frame."""
+    pipe.sendall(HEAD.pack(MARK, nonce, len(content)))
+    pipe.sendall(content)
+
+
+def requests(pipe: socket.socket) -> Iterable[tuple[bytes, bytes]]:
+    """The worker's side: (nonce, content) of one request after another, until there are no more."""
+    with pipe.dup() as own, own.makefile("rb") as file:
+        while len(head := file.read(HEAD.size)) == HEAD.size:
+            mark, nonce, size = HEAD.unpack(head)
+            if mark != MARK or size > LARGEST:
+                return
+            yield nonce, file.read(size)
+
+
+def nonce() -> bytes:
+    """16 bytes that nobody guesses."""
+    return secrets.token_bytes(16)
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return str(number)
+
+
+# -- starting ----------------------------------------------------------------------------------------------------------
+
+
+def forked(work: Work) -> Enclosure:
+    """``work(pipe)`` in a fork of this process; it may be any function, also one that no name reaches."""
+    pipe, theirs = socket.socketpair()
+    line, wardens = socket.socketpair()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, OSError, ValueError):
+            stream.flush()  # else what is still in them would be written twice
+    child = fork()
+    if child == 0:
+
+        def begin() -> None:
+            pipe.close()
+            line.close()
+            guard(wardens, theirs, work)
+
+        leave(begin)
+    theirs.close()
+    wardens.close()
+    return Enclosure(pipe, line, functools.partial(_reap, child), functools.partial(kill, child))
+
+
+def fresh(function: str, text: str) -> Enclosure:
+    """``function(pipe, text)`` in a new interpreter, where ``function`` is "module:name"."""
+    pipe, theirs = socket.socketpair()
+    if not POSIX:
+        return _spawned(pipe, theirs, function, text)
+    line, wardens = socket.socketpair()
+    given = {"path": sys.path, "function": function, "text": text, "sockets": [wardens.fileno(), theirs.fileno()]}
+    command = [sys.executable, "-c", BOOT, json.dumps(given)]
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=(wardens.fileno(), theirs.fileno())
+    )
+    theirs.close()
+    wardens.close()
+
+    def reap(seconds: float) -> bool:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(seconds)
+        return process.returncode is not None
+
+    return Enclosure(pipe, line, reap, process.kill)
+
+
+def _booted(given: dict[str, Any]) -> NoReturn:
+    wardens, theirs = (socket.socket(fileno=number) for number in given["sockets"])
+    for end in (wardens, theirs):
+        end.set_inheritable(False)  # what the foreign code executes has no part in the pipe
+    leave(lambda: guard(wardens, theirs, lambda pipe: _named(given["function"])(pipe, given["text"])))
+
+
+def _named(function: str) -> Callable[[socket.socket, str], None]:
+    module, _, name = function.partition(":")
+    found: Callable[[socket.socket, str], None] = getattr(importlib.import_module(module), name)
+    return found
+
+
+def _spawned(pipe: socket.socket, theirs: socket.socket, function: str, text: str) -> Enclosure:
+    """Without fork and process groups: the worker alone, without a warden."""
+    import multiprocessing
+
+    process = multiprocessing.get_context("spawn").Process(target=_named(function), args=(theirs, text))
+    process.start()
+    theirs.close()
+
+    def reap(seconds: float) -> bool:
+        process.join(seconds)
+        return process.exitcode is not None
+
+    return Enclosure(pipe, None, reap, process.kill)
+
+
+def _reap(process: int, seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            if os.waitpid(process, os.WNOHANG)[0]:
+                return True
+        except ChildProcessError:
+            return True
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.002)
