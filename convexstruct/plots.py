@@ -18,12 +18,14 @@ from matplotlib.ticker import MaxNLocator, NullLocator
 
 from convexstruct.certificates import relative_gap
 from convexstruct.solution import Solution, Trace
-from convexstruct.tolerances import PROFILES
+from convexstruct.tolerances import PROFILES, upside_down
 
 if TYPE_CHECKING:
     from convexstruct.verification.outcome import Row
 
 UPPER, LOWER, GREY = "#b3452c", "#2c6fb3", "#777777"
+#: What the lines of a run are called: a solver's figures on the way are not certified.
+OWN = {"upper": "solver's own upper bound", "lower": "solver's own lower bound"}
 VERDICT_COLOURS = {"verified": "#2e7d4f", "failed": "#b3261e", "unverified": "#b8860b"}
 
 Against = Literal["seconds", "iteration"]
@@ -35,32 +37,61 @@ def new_axes(width: float = 6.4, height: float = 3.6) -> Axes:
     return figure.subplots()
 
 
-def bounds(solution: Solution | Trace, axes: Axes | None = None, against: Against = "seconds") -> Axes:
-    """Best certified upper and lower bound against time or iterations; the gap shaded, what is left of it named.
+def bounds(
+    solution: Solution | Trace,
+    axes: Axes | None = None,
+    against: Against = "seconds",
+    certified: tuple[float, float] | None = None,
+) -> Axes:
+    """The solver's own best bounds against time or iterations, and the certificate as one mark at their end.
+
+    The lines are what the solver believed: nothing but the certificate is proved, and only its gap is named.
 
     solution : a `Solution` or its `Trace`. axes : where to draw. against : "seconds" or "iteration".
+    certified : (lower bound, primal) of a certificate; that of ``solution`` unless given, none for a trace.
     """
     trace = solution.trace if isinstance(solution, Solution) else solution
+    if certified is None and isinstance(solution, Solution):
+        certified = (solution.lower_bound, solution.primal)
     axes = axes if axes is not None else new_axes()
     x = np.asarray(getattr(trace, against), dtype=float)
     upper = np.asarray(trace.primal, dtype=float)
     lower = np.asarray(trace.lower_bound, dtype=float)
     both = np.isfinite(upper) & np.isfinite(lower)
-    axes.plot(x, np.where(np.isfinite(upper), upper, np.nan), color=UPPER, label="upper bound (primal)", lw=1.6)
-    axes.plot(x, np.where(np.isfinite(lower), lower, np.nan), color=LOWER, label="lower bound (dual)", lw=1.6)
+    axes.plot(x, np.where(np.isfinite(upper), upper, np.nan), color=UPPER, label=OWN["upper"], lw=1.6)
+    axes.plot(x, np.where(np.isfinite(lower), lower, np.nan), color=LOWER, label=OWN["lower"], lw=1.6)
     axes.fill_between(x, lower, upper, where=both, color=GREY, alpha=0.15, lw=0)
     if len(x) == 1:
         axes.plot(x, upper, "o", color=UPPER, ms=4)
         axes.plot(x, lower, "o", color=LOWER, ms=4)
+    if certified is not None and len(x):
+        _mark(axes, float(x[-1]), certified)
+        upper, lower = np.append(upper, certified[1]), np.append(lower, certified[0])
     _zoom(axes, upper, lower)
     axes.set_xlabel("seconds" if against == "seconds" else "iteration")
     axes.set_ylabel("objective")
-    last = relative_gap(float(upper[-1]), float(lower[-1])) if len(x) else math.inf
     name = solution.solver.split(" (")[0] if isinstance(solution, Solution) else ""
-    ends = f"gap {last:.1e}" if math.isfinite(last) else "no certificate"
+    ends = _said(trace, certified)
     axes.set_title(f"{name}: {ends}" if name else ends, fontsize="medium")
     axes.legend(frameon=False, fontsize="small")
     return axes
+
+
+def _mark(axes: Axes, x: float, certified: tuple[float, float]) -> None:
+    """A certificate: a bar from its lower bound to its primal value, both marked."""
+    known = [value for value in certified if math.isfinite(value)]
+    axes.plot([x] * len(known), known, color="black", marker="D", ms=4, lw=1.2, label="certificate", zorder=4)
+
+
+def _said(trace: Trace, certified: tuple[float, float] | None) -> str:
+    """What a picture of a run may say of its gap."""
+    if certified is None:
+        last = trace.gaps()[-1] if len(trace) else math.inf
+        return f"gap {last:.1e} by its own bounds" if math.isfinite(last) else "no certificate"
+    reached = relative_gap(certified[1], certified[0], trace.least)
+    if upside_down(reached):
+        return "certificate upside down: it proves nothing"
+    return f"certified gap {reached:.1e}" if math.isfinite(reached) else "no certificate"
 
 
 def _zoom(axes: Axes, upper: np.ndarray[Any, Any], lower: np.ndarray[Any, Any]) -> None:
@@ -75,22 +106,39 @@ def _zoom(axes: Axes, upper: np.ndarray[Any, Any], lower: np.ndarray[Any, Any]) 
 
 
 def gap(traces: Mapping[str, Solution | Trace], axes: Axes | None = None, against: Against = "seconds") -> Axes:
-    """The certified relative gap of several runs, on a logarithmic scale, with the profiles as lines."""
+    """The relative gap of several runs by the solvers' own bounds, on a logarithmic scale, with the profiles as lines.
+
+    Where a `Solution` is given, the certified gap is one mark at the end of its line; bounds that are upside down have
+    no gap, and are left out.
+    """
     axes = axes if axes is not None else new_axes()
     seen: list[float] = []
+    marked = False
     for name, solution in traces.items():
         trace = solution.trace if isinstance(solution, Solution) else solution
-        gaps = np.array([relative_gap(p, l) for p, l in zip(trace.primal, trace.lower_bound)])
-        shown = np.where(np.isfinite(gaps), np.maximum(gaps, 1e-12), np.nan)
+        shown = np.array([_drawn(reached) for reached in trace.gaps()])
+        (line,) = axes.plot(
+            getattr(trace, against), shown, label=name, lw=1.5, marker="o" if len(shown) < 12 else None, ms=3
+        )
         seen.extend(shown[np.isfinite(shown)].tolist())
-        axes.plot(getattr(trace, against), shown, label=name, lw=1.5, marker="o" if len(shown) < 12 else None, ms=3)
+        if isinstance(solution, Solution) and len(trace) and math.isfinite(end := _drawn(solution.gap)):
+            axes.plot(getattr(trace, against)[-1], end, "D", color=line.get_color(), mec="black", ms=5, zorder=4)
+            seen.append(end)
+            marked = True
     if seen:
         axes.set_yscale("log")
         _profile_lines(axes, min(seen), max(seen), vertical=False)
+        if marked:
+            axes.plot([], [], "D", color="none", mec="black", ms=5, label="certified")
         axes.legend(frameon=False, fontsize="small")
     axes.set_xlabel("seconds" if against == "seconds" else "iteration")
-    axes.set_ylabel("certified relative gap")
+    axes.set_ylabel("relative gap, solver's own bounds")
     return axes
+
+
+def _drawn(reached: float) -> float:
+    """A gap as a logarithmic scale shows it: at least 1e-12, NaN where it is infinite or upside down."""
+    return max(reached, 1e-12) if math.isfinite(reached) and not upside_down(reached) else math.nan
 
 
 def _profile_lines(axes: Axes, low: float, high: float, vertical: bool) -> None:
@@ -114,13 +162,14 @@ def compare(rows: Sequence[Row]) -> Figure:
     left, right = figure.subplots(1, 2, sharey=True)
     place = np.arange(len(rows))
     colours = [VERDICT_COLOURS[row.verdict] for row in rows]
-    gaps = [max(row.fast.gap, 1e-12) if math.isfinite(row.fast.gap) else math.nan for row in rows]
+    gaps = [_drawn(row.fast.gap) for row in rows]
     stored = any(row.reference.version for row in rows)
     seconds = [(math.nan if row.reference.version else row.reference.seconds, row.fast.seconds) for row in rows]
     left.scatter(gaps, place, c=colours, s=28, zorder=3)
-    for y, value in zip(place, gaps):
+    for y, value, row in zip(place, gaps, rows):
         if math.isnan(value):
-            left.annotate("no gap", (0.02, y), xycoords=("axes fraction", "data"), va="center", fontsize="small")
+            said = "upside down" if upside_down(row.fast.gap) else "no gap"
+            left.annotate(said, (0.02, y), xycoords=("axes fraction", "data"), va="center", fontsize="small")
     finite = [value for value in gaps if math.isfinite(value)]
     if finite:
         left.set_xscale("log")
@@ -147,7 +196,7 @@ def compare(rows: Sequence[Row]) -> Figure:
 
 
 def traces(rows: Sequence[Row]) -> Figure | None:
-    """Bounds against time, one small picture a case; None if no case has a trace."""
+    """The solvers' own bounds against time and the certificate, one small picture a case; None without a trace."""
     shown = [row for row in rows if row.trace is not None and len(row.trace)]
     if not shown:
         return None
@@ -157,9 +206,10 @@ def traces(rows: Sequence[Row]) -> Figure | None:
     grid = figure.subplots(lines, columns, squeeze=False).ravel()
     for axes, row in zip(grid, shown):
         assert row.trace is not None
-        bounds(row.trace, axes)
+        certified = (row.fast.lower_bound, row.fast.primal)
+        bounds(row.trace, axes, certified=certified)
         axes.get_legend().remove()
-        axes.set_title(f"{row.case}: gap {row.fast.gap:.1e}", fontsize="small")
+        axes.set_title(f"{row.case}: {_said(row.trace, certified)}", fontsize="small")
         axes.tick_params(labelsize="x-small")
         axes.xaxis.set_major_locator(MaxNLocator(4))
         if math.isfinite(row.reference.value):
@@ -167,11 +217,14 @@ def traces(rows: Sequence[Row]) -> Figure | None:
     for axes in grid[len(shown) :]:
         axes.set_visible(False)
     handles = [
-        grid[0].plot([], [], color=UPPER, label="upper bound")[0],
-        grid[0].plot([], [], color=LOWER, label="lower bound")[0],
+        grid[0].plot([], [], color=UPPER, label=OWN["upper"])[0],
+        grid[0].plot([], [], color=LOWER, label=OWN["lower"])[0],
+        grid[0].plot([], [], "D", color="black", ms=4, label="certificate")[0],
         grid[0].plot([], [], color="black", lw=0.9, ls="--", label="reference optimum")[0],
     ]
-    figure.legend(handles=handles, loc="outside upper center", ncols=3, frameon=False, fontsize="small")
+    figure.legend(
+        handles=handles, loc="outside upper center", ncols=4 if columns > 1 else 1, frameon=False, fontsize="small"
+    )
     return figure
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from convexstruct import plots
-from convexstruct.solution import Trace
+from convexstruct.solution import Solution, Status, Trace
 from convexstruct.verification.outcome import Fast, Reference, Row, Verdict
 from tests.test_solution import solution
 
@@ -38,6 +39,7 @@ def test_bounds_are_drawn_as_the_trace_has_them_with_labels() -> None:
     upper, lower = axes.get_lines()[:2]
     np.testing.assert_array_equal(upper.get_ydata(), [0.0, -5.0, -6.0])
     np.testing.assert_array_equal(lower.get_ydata(), [np.nan, -7.0, -6.0])
+    assert legend(axes) == ["solver's own upper bound", "solver's own lower bound", "certificate"]
     assert axes.get_xlabel() == "seconds"
     assert axes.get_ylabel() == "objective"
     assert "Stepper" in axes.get_title()
@@ -62,7 +64,39 @@ def test_the_first_overshoot_is_left_out_of_view_and_the_end_is_in() -> None:
 def test_bounds_of_short_or_uncertified_runs_can_be_drawn(made: Trace) -> None:
     axes = plots.bounds(made)
     axes.figure.canvas.draw()
-    assert axes.get_title() in ("no certificate", "gap 0.0e+00")
+    assert axes.get_title() in ("no certificate", "gap 0.0e+00 by its own bounds")
+
+
+def liar() -> Solution:
+    """A run that believes in a gap of 1e-7 whose points prove 18%."""
+    honest = solution()
+    worth = replace(honest.certificate, primal=-5.0, lower_bound=-6.0, gap=1 / 6)
+    believed = trace([0.0, -5.9999995], [-8.0, -6.0])
+    return replace(honest, certificate=worth, status=Status.INACCURATE, trace=believed)
+
+
+def test_what_a_solver_that_lies_believed_is_not_called_certified() -> None:
+    axes = plots.bounds(liar())
+    assert axes.get_title() == "Stepper: certified gap 1.7e-01"
+    assert not any("certified" in label for label in legend(axes))
+    np.testing.assert_array_equal(axes.get_lines()[2].get_ydata(), [-6.0, -5.0])
+    low, high = axes.get_ylim()
+    assert low < -6.0 < -5.0 < high
+    axes = plots.gap({"liar": liar()})
+    assert axes.get_ylabel() == "relative gap, solver's own bounds"
+    believed, mark = axes.get_lines()[:2]
+    assert np.asarray(believed.get_ydata(), dtype=float)[-1] == pytest.approx(5e-7 / 6)
+    np.testing.assert_allclose(np.asarray(mark.get_ydata(), dtype=float), [1 / 6])
+    assert legend(axes) == ["liar", "certified"]
+
+
+def test_bounds_that_are_upside_down_are_drawn_as_no_gap_and_said_to_be() -> None:
+    wrong = replace(liar(), certificate=replace(liar().certificate, lower_bound=-4.0, gap=-0.2))
+    assert plots.bounds(wrong).get_title() == "Stepper: certificate upside down: it proves nothing"
+    axes = plots.gap({"wrong": trace([2.0, 1.0], [1.0, 1.18])})
+    np.testing.assert_array_equal(axes.get_lines()[0].get_ydata(), [0.5, np.nan])
+    figure = plots.compare([row("wrong", "failed", -0.18)])
+    assert [text.get_text() for text in figure.axes[0].texts if "down" in text.get_text()] == ["upside down"]
 
 
 def test_gaps_of_several_runs_share_a_logarithmic_scale() -> None:

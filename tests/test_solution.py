@@ -98,4 +98,6 @@ def test_an_empty_trace_has_no_seconds_and_no_iterations() -> None:
 def test_plot_draws_the_bounds() -> None:
     drawn = solution().plot().get_legend()
     assert drawn is not None
-    assert [text.get_text() for text in drawn.get_texts()] == ["upper bound (primal)", "lower bound (dual)"]
+    assert [text.get_text() for text in drawn.get_texts()] == [
+        "solver's own upper bound", "solver's own lower bound", "certificate",
+    ]  # fmt: skip

@@ -88,7 +88,7 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
     figures: dict[str, Figure] = {}
     if last is not None:
         axes = bounds(last, new_axes())
-        figures[f"Certified bounds on the tree, eta {etas[-1]:g}."] = axes.figure.figure
+        figures[f"Bounds on the tree, eta {etas[-1]:g}."] = axes.figure.figure
     notes = [
         f"{n_train} training rows, {len(test)} test rows; c uniform; ML by add-one counts",
         "the paper's network (13 nodes around the class, 513 parameters) is not given: these networks are declared "

@@ -156,7 +156,7 @@ def _highest(planes: list[tuple[float, Vector]]) -> tuple[float, Vector]:
 
 
 def picture(optimum: float, onlines: dict[int, Solution], worst_sets: dict[int, Bracket]) -> Figure:
-    """Lower bounds against passes, and where they ought to end."""
+    """The solver's own lower bounds against passes, and where they ought to end."""
     figure = Figure(figsize=(6.4, 3.6), layout="constrained")
     axes = figure.subplots()
     axes.axhline(optimum, color=UPPER, lw=1.2, label="optimum of (P)")
@@ -170,6 +170,6 @@ def picture(optimum: float, onlines: dict[int, Solution], worst_sets: dict[int, 
     axes.set_xlim(1, 3.0 * max(online.trace.iteration[-1] for online in onlines.values()))
     axes.set_ylim(0.0, 1.08 * optimum)
     axes.set_xlabel("pass over the working sets")
-    axes.set_ylabel("certified lower bound")
+    axes.set_ylabel("solver's own lower bound")
     axes.legend(frameon=False, fontsize="small", loc="lower right")
     return figure

@@ -16,7 +16,8 @@ Vector = NDArray[np.float64]
 
 
 def bounds(runs: Mapping[str, tuple[Solution, Sequence[Record], float]]) -> Figure:
-    """Primal value, certified lower bound and the paper's projected estimate against iterations, one panel a setting.
+    """The solver's own primal value and lower bound and the paper's projected estimate against iterations, one panel a
+    setting; the gap in its title is certified.
 
     runs : by setting (solution, its records, the best known upper bound on the optimum).
     """
@@ -26,8 +27,8 @@ def bounds(runs: Mapping[str, tuple[Solution, Sequence[Record], float]]) -> Figu
     ):
         trace = solution.trace
         axes.axhline(optimum, color=GREY, lw=0.8, ls=":", label="optimum (best known)")
-        axes.plot(trace.iteration, trace.primal, color=UPPER, lw=1.4, label="primal, best so far")
-        axes.plot(trace.iteration, trace.lower_bound, color=LOWER, lw=1.4, label="certified lower bound")
+        axes.plot(trace.iteration, trace.primal, color=UPPER, lw=1.4, label="solver's own primal value")
+        axes.plot(trace.iteration, trace.lower_bound, color=LOWER, lw=1.4, label="solver's own lower bound")
         projected = np.array([record.projected for record in records], dtype=float)
         shown = np.where(np.isfinite(projected), projected, np.nan)
         at = np.arange(2, len(records) + 2)  # the first iterate is the start, of which there is no record
@@ -37,7 +38,9 @@ def bounds(runs: Mapping[str, tuple[Solution, Sequence[Record], float]]) -> Figu
         start = trace.primal[0]
         axes.set_ylim(optimum - 1.1 * (start - optimum), start + 0.15 * (start - optimum))
         axes.set_xscale("log")
-        axes.set_title(f"{setting}: gap {solution.gap:.1e} after {solution.iterations} iterations", fontsize="medium")
+        axes.set_title(
+            f"{setting}: certified gap {solution.gap:.1e} after {solution.iterations} iterations", fontsize="medium"
+        )
         axes.set_xlabel("iteration")
         axes.set_ylabel("objective")
     handles, labels = axes.get_legend_handles_labels()
