@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from convexstruct.models.formulation import Formulation, Recovered, equation
 from convexstruct.models.regularized_risk import Parts, entry, point_of
 from convexstruct.problems.regularized_risk import RegularizedRisk
+from convexstruct.rounding import TINY, UNIT, Rounded
 from convexstruct.solution import Point
 
 Vector = NDArray[np.float64]
@@ -39,11 +40,15 @@ class Rescaled:
     def as_point(self, value: Any) -> Point:
         return self.problem.as_point(value)
 
-    def primal(self, point: Point) -> float:
-        return self.problem.primal(point) / self.problem.lam
+    def primal(self, point: Point) -> Rounded:
+        return self._divided(self.problem.primal(point))
 
-    def dual(self, dual_point: Point) -> float:
-        return self.problem.dual(dual_point) / self.problem.lam
+    def dual(self, dual_point: Point) -> Rounded:
+        return self._divided(self.problem.dual(dual_point))
+
+    def _divided(self, bound: Rounded) -> Rounded:
+        value = float(bound) / self.problem.lam
+        return Rounded.of(value, bound.allowance / self.problem.lam, UNIT * abs(value), TINY)
 
     @property
     def trivial_value(self) -> float:

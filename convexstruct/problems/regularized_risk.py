@@ -21,7 +21,15 @@ For the binary hinge alpha_i is in [0, 1/n], and the extra condition is sum_i y_
 **Dual witness.** {"alpha": (m,)}, one number a piece. Whatever comes is made feasible before it is valued: negative
 entries are cut off, a group above its share is scaled down to it, one below it scaled up where there is no zero piece
 (spread evenly where all is zero), and of the two sides of a free offset the heavier is scaled down to the lighter. The
-result lies in Q, so its value is a lower bound. Only a witness that is not finite is refused: -inf.
+result lies in Q up to rounding, and the allowance covers the rest. Only a witness that is not finite is refused: -inf.
+
+**Allowance.** `primal` and `dual` carry a proved bound on their rounding, derived in
+`convexstruct.problems.regularized_risk_bounds`: a few dozen 2^-53 times the same sums with every term made positive,
+
+    primal   sum_g share_g max_{p in g} (|A| |w| + |b| + |c|)_p  and  lam/2 |w|^2,
+    dual     <|c|, alpha>  and  |w|' |A|' alpha  at w = w(alpha)    (alpha in Q up to rounding is covered too).
+
+So a value that cancels (a feature of 1e12, scores near 1) says so; where a sum overflows, the bound is infinite.
 """
 
 from __future__ import annotations
@@ -36,8 +44,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from convexstruct.problems import piecewise_loss
+from convexstruct.problems import piecewise_loss, regularized_risk_bounds
 from convexstruct.problems.piecewise_loss import PiecewiseLoss, read_features, read_weights
+from convexstruct.rounding import Rounded
 from convexstruct.solution import Point
 
 Vector = NDArray[np.float64]
@@ -173,15 +182,17 @@ class RegularizedRisk:
     def shares(self) -> Vector:
         """share_g for each group; (G,)."""
         if self.weights is not None:
-            return np.asarray((self.weights / self.weights.sum())[self.loss.example])
+            return np.asarray(regularized_risk_bounds.shares(self.weights)[self.loss.example])
         n = self.loss.n_groups if self.loss.kind == "pieces" else self.X.shape[0]
         return np.full(self.loss.n_groups, 1.0 / n)
 
     @cached_property
     def trivial_value(self) -> float:
         """|J(0)|; where that is 0, what J may fall from there, |g|^2 / (2 lam), g a subgradient at 0; else 1."""
-        plane, b = self.touching(np.zeros(self.shape))
-        return abs(self.value(np.zeros(self.shape), b)) or float(np.vdot(plane.a, plane.a)) / (2 * self.lam) or 1.0
+        with np.errstate(over="ignore", invalid="ignore"):
+            plane, b = self.touching(np.zeros(self.shape))
+            fall = 0.5 * float(np.vdot(plane.a, plane.a)) / self.lam
+            return abs(self.value(np.zeros(self.shape), b)) or fall or 1.0
 
     def trivial(self) -> tuple[Point, Point]:
         """w = 0 with its best offsets; no shares."""
@@ -272,7 +283,8 @@ class RegularizedRisk:
 
     def best_bias(self, w: ArrayLike) -> Vector:
         """The b that minimises J(w, b), exactly: for each free offset a weighted quantile of the kinks; (n_biases,)."""
-        return self.offsets_at(self.values(np.asarray(w, dtype=np.float64)))[0]
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.offsets_at(self.values(np.asarray(w, dtype=np.float64)))[0]
 
     def offsets_at(self, values: Vector) -> tuple[Vector, Vector]:
         """(b, alpha) of min_b sum share max(0, values + s b) = max over Q of <values, alpha>, kinks filled in part.
@@ -349,10 +361,9 @@ class RegularizedRisk:
             raise ValueError(f"b has shape {b.shape}, wanted ({self.n_biases},)")
         return {"w": w, "b": b}
 
-    def primal(self, point: Point) -> float:
-        """J(w, b)."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            return self.value(point["w"], point.get("b"))
+    def primal(self, point: Point) -> Rounded:
+        """J(w, b) with its allowance."""
+        return regularized_risk_bounds.upper(self, point["w"], point.get("b"))
 
     def repair(self, point: Point) -> Point:
         """Every point is feasible."""
@@ -374,35 +385,14 @@ class RegularizedRisk:
 
     def feasible(self, alpha: Vector) -> Vector:
         """A member of Q near ``alpha``, by cutting off and scaling alone; a member stays as it is up to rounding."""
-        clean = np.maximum(alpha, 0.0)
-        if self.is_box:
-            clean = np.minimum(clean, self.shares)
-        else:
-            sums = np.add.reduceat(clean, self.loss.start[:-1])
-            if not self.loss.floor:
-                clean = np.where((sums > 0)[self.group], clean, 1.0)
-                sums = np.add.reduceat(clean, self.loss.start[:-1])
-            over = self.shares / np.where(sums > 0, sums, 1.0)
-            if self.loss.floor:
-                over = np.where(sums > self.shares, over, 1.0)
-            clean = clean * over[self.group]
-        if self.n_biases:
-            up = np.bincount(self.loss.bias_of, clean * (self.loss.bias_sign > 0), self.n_biases)
-            down = np.bincount(self.loss.bias_of, clean * (self.loss.bias_sign < 0), self.n_biases)
-            least = np.minimum(up, down)
-            shrink_up, shrink_down = (least / np.where(side > 0, side, 1.0) for side in (up, down))
-            of = self.loss.bias_of
-            clean = clean * np.where(self.loss.bias_sign > 0, shrink_up[of], shrink_down[of])
-        return np.asarray(clean)
+        return regularized_risk_bounds.member(self, alpha)
 
-    def dual(self, dual_point: Point) -> float:
-        """A valid lower bound from any finite witness: D at the member of Q that `feasible` makes of it."""
+    def dual(self, dual_point: Point) -> Rounded:
+        """A valid lower bound from any finite witness: D at a member of Q next to what `feasible` makes of it."""
         alpha = self._read_dual(dual_point)
         if not np.isfinite(alpha).all():
-            return -np.inf
-        with np.errstate(over="ignore", invalid="ignore"):
-            value = self.dual_value(self.feasible(alpha))
-        return value if np.isfinite(value) else -np.inf
+            return Rounded(-np.inf)
+        return regularized_risk_bounds.lower(self, alpha)
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
         """How far alpha lies outside Q."""
@@ -424,6 +414,10 @@ class RegularizedRisk:
         if alpha.shape != (self.n_pieces,):
             raise ValueError(f"dual_point['alpha'] has shape {alpha.shape}, wanted ({self.n_pieces},)")
         return alpha
+
+    def rounding_reason(self, point: Point, dual_point: Point | None) -> str:
+        """What of the data makes the allowances large: features of very different sizes, or a small lam."""
+        return regularized_risk_bounds.reason(self)
 
     # -- prediction ----------------------------------------------------------------------------------------------------
 

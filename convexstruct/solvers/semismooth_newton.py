@@ -53,6 +53,9 @@ PATIENCE = 100
 FIRST = 0.3
 #: tau starts this many times as wide as one example could lift its loss, where features outnumber groups.
 WIDER = 10.0
+#: Below this relative gap the point is stretched, by this share of the relative gap, if J rises by at most this share
+#: of the gap.
+LATE, STRETCH, RISE = 1e-3, 1e-3, 1e-2
 #: Rounding of one operation.
 EPS = float(np.finfo(float).eps)
 #: The least unit that a loss may have.
@@ -104,9 +107,11 @@ class SemismoothNewton:
                 value, shown = _dual(whole, now.a, total)
                 primal = whole.primal(w, b, v)
                 calls += 1
-            best, lower = min(best, primal), max(lower, value)
+            lower = max(lower, value)
+            *longer, primal = _stretched(whole, w, b, v, primal, min(best, primal) - lower, patience.least)
+            best = min(best, primal)
             done = patience.ended(best, lower)
-            yield Iterate(_point(problem, w, b), _witness(whole, shown), primal, value, calls, clock.parts, done)
+            yield Iterate(_point(problem, *longer), _witness(whole, shown), primal, value, calls, clock.parts, done)
             if self._ready(whole, now, tau, best - lower):
                 a, tau = now.a, tau * self.shrink
                 with clock("holding"):
@@ -238,6 +243,23 @@ def search(slope: Callable[[float], float], first: float, t: float = 1.0) -> flo
         else:
             t = low + (high - low) * min(max(weight_low / (weight_low - weight_high), 0.1), 0.9)
     return low if low > 0 else t
+
+
+def _stretched(
+    risk: SmoothedRisk, w: Vector, b: Vector, v: Vector, primal: float, gap: float, least: float
+) -> tuple[Vector, Vector, float]:
+    """(w, b) and J there, a little longer where the gap is small already, and J hardly rises; ``least`` as in Patience.
+
+    At an optimum many examples lie on their kink. Rounding lifts some of them off it by one unit, and no bound can tell
+    how many: where the losses are far larger than J (separable examples, a small lam) that is more than the gap wanted.
+    A w that is longer by a share of the gap has them beyond the kink for certain.
+    """
+    if not 0 < gap <= LATE * max(abs(primal), least):
+        return w, b, primal
+    by = STRETCH * min(gap / abs(primal), 1.0) if primal else STRETCH
+    longer, moved = w + by * w, b + by * b
+    value = risk.primal(longer, moved, v + by * (v - risk.offset))
+    return (longer, moved, value) if value - primal <= RISE * gap else (w, b, primal)
 
 
 def _start(problem: RegularizedRisk, whole: SmoothedRisk, start: Solution | None) -> tuple[Vector, Vector, Vector]:

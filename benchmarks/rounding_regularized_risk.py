@@ -1,0 +1,235 @@
+"""Trials of `RegularizedRisk`: small risks whose optimum is enumerated in rational arithmetic.
+
+At an optimum each group has a set of pieces that are largest together. For every choice of such sets J is a quadratic
+on an affine space, its least point there one linear system in fractions; the least J over all choices is the optimum,
+and the multipliers of the right choice are an optimal alpha. Rounded to floats, optimum and alpha are the hardest
+points that there are: nothing but rounding stands between either bound and the truth.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from benchmarks.rounding import Trial
+from convexstruct.problems import RegularizedRisk
+
+Vector = NDArray[np.float64]
+Row = list[Fraction]
+
+#: Powers of ten that scales are drawn from.
+REACH = 300.0
+ZERO, ONE = Fraction(0), Fraction(1)
+
+
+@dataclass(frozen=True)
+class Exact:
+    """A risk in fractions: each piece as its row over (w, b) and its offset; the pieces of each group; the shares."""
+
+    rows: list[Row]
+    offsets: Row
+    groups: list[list[int]]
+    shares: Row
+    lam: Fraction
+    n_weights: int
+    floor: bool
+
+    @classmethod
+    def of(cls, problem: RegularizedRisk) -> Exact:
+        """``problem`` as its floats say, the shares as real numbers."""
+        loss, k = problem.loss, problem.loss.n_outputs
+        X = problem.X.toarray() if sp.issparse(problem.X) else problem.X
+        d = X.shape[1]
+        combine = loss.combine.toarray()
+        features = [[Fraction(float(x)) for x in row] for row in X]
+        rows = []
+        for p in range(problem.n_pieces):
+            row = [ZERO] * (problem.dimension + problem.n_biases)
+            for at in np.flatnonzero(combine[p]):
+                i, output = divmod(int(at), k)
+                for j in range(d):
+                    row[output * d + j] += Fraction(float(combine[p, at])) * features[i][j]
+            if problem.n_biases:
+                row[problem.dimension + int(loss.bias_of[p])] = Fraction(float(loss.bias_sign[p]))
+            rows.append(row)
+        if problem.weights is None:
+            n = loss.n_groups if loss.kind == "pieces" else X.shape[0]
+            shares = [Fraction(1, n)] * loss.n_groups
+        else:
+            omega = [Fraction(float(weight)) for weight in problem.weights]
+            shares = [omega[i] / sum(omega) for i in loss.example]
+        groups = [list(range(i, j)) for i, j in zip(loss.start[:-1], loss.start[1:])]
+        offsets = [Fraction(float(c)) for c in loss.offset]
+        return cls(rows, offsets, groups, shares, Fraction(problem.lam), problem.dimension, loss.floor)
+
+    def value(self, x: Row) -> Fraction:
+        """J(w, b)."""
+        pieces = [sum(map(_times, row, x), ZERO) + c for row, c in zip(self.rows, self.offsets)]
+        found = self.lam / 2 * sum((number * number for number in x[: self.n_weights]), ZERO)
+        for share, group in zip(self.shares, self.groups):
+            top = max(pieces[p] for p in group)
+            found += share * (max(top, ZERO) if self.floor else top)
+        return found
+
+    def optimum(self) -> tuple[Fraction, Row, Row]:
+        """(least J, (w, b) and alpha there)."""
+        size = len(self.rows[0])
+        best: tuple[Fraction, Row, Row] | None = None
+        for chosen in itertools.product(*(self._sets(group) for group in self.groups)):
+            ties = sum(len(pieces) - 1 for pieces in chosen)
+            found = self._least(chosen, size, ties) if ties <= size else None
+            if found is not None and (best is None or found[0] < best[0]):
+                best = found
+        assert best is not None
+        return best
+
+    def _sets(self, group: list[int]) -> list[tuple[int, ...]]:
+        """Every set of pieces that may be largest together; -1 stands for the zero piece."""
+        every = [*group, -1] if self.floor else group
+        return [pieces for k in range(1, len(every) + 1) for pieces in itertools.combinations(every, k)]
+
+    def _row(self, p: int) -> Row:
+        return self.rows[p] if p >= 0 else [ZERO] * len(self.rows[0])
+
+    def _least(self, chosen: Sequence[tuple[int, ...]], size: int, ties: int) -> tuple[Fraction, Row, Row] | None:
+        """The least of J where the chosen pieces are equal, were they the largest; None where it is not unique."""
+        matrix = [[ZERO] * (size + ties) for _ in range(size + ties)]
+        right = [ZERO] * (size + ties)
+        for j in range(self.n_weights):
+            matrix[j][j] = self.lam
+        at = size
+        for share, (first, *others) in zip(self.shares, chosen):
+            base, constant = self._row(first), self.offsets[first] if first >= 0 else ZERO
+            for j in range(size):
+                right[j] -= share * base[j]
+            for p in others:
+                row = self._row(p)
+                for j in range(size):
+                    matrix[at][j] = matrix[j][at] = row[j] - base[j]
+                right[at] = constant - (self.offsets[p] if p >= 0 else ZERO)
+                at += 1
+        solved = _solve(matrix, right)
+        if solved is None:
+            return None
+        x, tied = solved[:size], iter(solved[size:])
+        alpha = [ZERO] * len(self.rows)
+        for share, (first, *others) in zip(self.shares, chosen):
+            parts = [next(tied) for _ in others]
+            for p, part in zip((first, *others), (share - sum(parts, ZERO), *parts)):
+                if p >= 0:
+                    alpha[p] = part
+        return self.value(x), x, alpha
+
+
+def trials(rng: np.random.Generator) -> Iterator[Trial]:
+    """Both bounds at the optimum rounded to floats, next to it, and far from it; one risk after another, for ever."""
+    while True:
+        kind = str(rng.choice(["ordinary", "ordinary", "scaled", "cancelling", "extreme"]))
+        problem = _problem(rng, kind)
+        exact = Exact.of(problem)
+        least, x, alpha = exact.optimum()
+        at_zero = abs(float(exact.value([ZERO] * len(x)))) if kind == "ordinary" else 0.0
+        told = f"{kind} {problem.loss.kind}, lam {problem.lam!r}, X {problem.X!r}, weights {problem.weights!r}"
+        for point in _near(rng, _floats(x)):
+            with np.errstate(over="ignore"):
+                read = problem.as_point({"w": point[: problem.dimension]} | _offsets(problem, point))
+            shown = [*map(Fraction, read["w"].ravel().tolist()), *map(Fraction, read.get("b", np.zeros(0)).tolist())]
+            bound = problem.primal(read)
+            yield Trial("primal", bound, exact.value(shown), kind == "ordinary", at_zero, f"{told}, point {read}")
+        for witness in _near(rng, _floats(alpha), problem.shares[problem.group]):
+            bound = problem.dual({"alpha": witness})
+            yield Trial("dual", bound, least, kind == "ordinary", at_zero, f"{told}, alpha {witness.tolist()}")
+
+
+def _offsets(problem: RegularizedRisk, point: Vector) -> dict[str, Vector]:
+    return {"b": point[problem.dimension :]} if problem.n_biases else {}
+
+
+def _near(rng: np.random.Generator, best: Vector, unit: Vector | None = None) -> Iterator[Vector]:
+    """The optimum, one and many roundings away from it, scaled, at random, at the ends of what floats can say."""
+    largest = np.finfo(float).max
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        tried = [
+            best,
+            np.nextafter(best, rng.choice([-np.inf, np.inf], size=best.shape)),
+            best * (1 + 1e-15 * rng.normal(size=best.shape)),
+            best * (1 + 10.0 ** rng.uniform(-12, 0) * rng.normal(size=best.shape)),
+            best * rng.choice([0.5, 2.0, -1.0, 1e5]),
+            np.zeros_like(best),
+            rng.normal(size=best.shape) * 10.0 ** rng.uniform(-REACH, REACH),
+            (np.ones_like(best) if unit is None else unit) * rng.random(best.shape) * rng.choice([1.0, 3.0]),
+        ]
+    yield from (np.clip(np.nan_to_num(point), -largest, largest) for point in tried)
+
+
+def _problem(rng: np.random.Generator, kind: str) -> RegularizedRisk:
+    """A risk of up to four pieces in up to four unknowns, of any loss, dense or sparse, with and without weights."""
+    loss = str(rng.choice(["binary", "binary", "bias", "multiclass", "multilabel", "ordinal", "free", "pieces"]))
+    n = {"multiclass": 2, "multilabel": 2, "free": 3, "pieces": 3}.get(loss, int(rng.integers(2, 4)))
+    d = 1 if loss in ("multiclass", "multilabel", "free") else int(rng.integers(1, 3))
+    X, lam = rng.normal(size=(n, d)), float(10.0 ** rng.uniform(-3, 1))
+    weights = rng.uniform(0.2, 3.0, size=n) if rng.random() < 0.4 else None
+    if kind == "scaled":  # columns, rows or all far from 1, and lam so that w matters, or not
+        size = 10.0 ** rng.uniform(-REACH / 2, REACH / 2)
+        X = X * (size if rng.random() < 0.5 else 10.0 ** rng.uniform(-20, 20, size=[(n, 1), (1, d)][rng.integers(2)]))
+        lam *= float(np.clip(np.abs(X).max() ** 2, 1e-300, 1e300)) if rng.random() < 0.7 else 1.0
+    elif kind == "cancelling":  # a feature that is large and nearly constant, or one example far from the others
+        large = 10.0 ** rng.uniform(6, 19)
+        X = X + large if rng.random() < 0.5 else np.where(np.arange(n)[:, None] == 0, large, 1.0 + np.round(X))
+        lam = float(10.0 ** rng.uniform(-8, 0)) / n
+    elif kind == "extreme":
+        with np.errstate(over="ignore", under="ignore"):
+            X = X * 10.0 ** rng.uniform(-REACH, REACH, size=(n, d))
+        lam = float(10.0 ** rng.uniform(-REACH, REACH))
+        weights = None if weights is None else weights * 10.0 ** rng.uniform(-REACH, REACH, size=n)
+    given: Any = sp.csr_array(X) if rng.random() < 0.4 else X
+    y = rng.permutation(np.arange(n) % 2)
+    if loss in ("binary", "bias"):
+        return RegularizedRisk.binary(given, y, lam, bias=loss == "bias", weights=weights)
+    if loss == "multiclass":
+        return RegularizedRisk.multiclass(given, rng.integers(3, size=n), lam, n_classes=3, weights=weights)
+    if loss == "multilabel":
+        labels = np.array([[1, 0, 0], [0, 1, 1]])[:, rng.permutation(3)]
+        return RegularizedRisk.multilabel(given, labels, lam, weights=weights)
+    if loss == "free":
+        return RegularizedRisk.ordinal(given, rng.permutation(n), lam, weights=weights)
+    if loss == "ordinal":
+        return RegularizedRisk.ordinal(given, y, lam, thresholds=[float(rng.normal())], weights=weights)
+    together = rng.random() < 0.5
+    offsets = rng.normal(size=n) * (10.0 ** rng.uniform(-REACH, REACH) if kind == "extreme" else 1.0)
+    example, floor = (None if together else np.arange(n) // 2), bool(rng.random() < 0.5)
+    weights = None if weights is None else weights[: 1 if together else 2]
+    return RegularizedRisk.pieces(given, offsets, lam, example, floor=floor, weights=weights)
+
+
+def _times(a: Fraction, b: Fraction) -> Fraction:
+    return a * b
+
+
+def _floats(exact: Row) -> Vector:
+    """The nearest floats; beyond the largest, the largest."""
+    largest = Fraction(np.finfo(float).max)
+    return np.array([float(max(min(number, largest), -largest)) for number in exact])
+
+
+def _solve(matrix: list[Row], right: Row) -> Row | None:
+    """x of matrix x = right by elimination; None where the matrix is singular."""
+    n = len(right)
+    rows = [[*row, value] for row, value in zip(matrix, right)]
+    for j in range(n):
+        pivot = next((i for i in range(j, n) if rows[i][j] != 0), None)
+        if pivot is None:
+            return None
+        rows[j], rows[pivot] = rows[pivot], rows[j]
+        for i in range(n):
+            if i != j and rows[i][j] != 0:
+                factor = rows[i][j] / rows[j][j]
+                rows[i] = [a - factor * b for a, b in zip(rows[i], rows[j])]
+    return [rows[j][n] / rows[j][j] for j in range(n)]
