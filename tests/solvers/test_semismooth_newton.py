@@ -21,7 +21,7 @@ from convexstruct.solvers import SemismoothNewton, risk_newton, solve
 from convexstruct.solvers.risk_newton import Effort, direction
 from convexstruct.solvers.semismooth_newton import search
 from convexstruct.solvers.smoothed_risk import SmoothedRisk
-from convexstruct.tolerances import DERIVATIVE, HIGH, ROUNDING
+from convexstruct.tolerances import DERIVATIVE, HIGH, MID, ROUNDING
 from tests.models.risks import INSTANCES, KNOWN
 from tests.reference import optimum
 
