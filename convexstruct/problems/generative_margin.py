@@ -197,8 +197,8 @@ class GenerativeMargin:
     def shift(self, theta: Vector) -> Vector:
         """The nearest point of (4) along each block: theta_i - max(0, ln 1'e^theta_i) (paper 0, section 2.3.3).
 
-        The text says "a scale of e^theta by its sum"; the shift *divides* by it. A few units in the last place more
-        make 1'e^theta_i <= 1 true in real arithmetic.
+        The formula is the paper's; its sentence, "a scale of e^theta by" the sum, should say divided. A few units in
+        the last place more make 1'e^theta_i <= 1 true in real arithmetic.
         """
         return rounding.shift(self.layout, theta)
 

@@ -7,8 +7,8 @@ theta^n of the proximal term (14) to the feasible point theta^{n,s}, which is th
 Where this differs from the printed paper:
 
 * the Hessian (23), (25), (26) is corrected; (20) is solved in closed form;
-* (12) lacks the factor eta, which belongs to script-D (9);
-* the shift *divides* e^theta_i by its sum where that is above 1;
+* (12) lacks the factor eta of script-D (9): its value for any eta, and where eta < 1 its point lies outside script-D;
+* the shift *divides* e^theta_i by its sum where that is above 1: so the formula, the sentence below it says "scale";
 * rule (ii) means Q_n, not Q, whose gradient does not exist everywhere;
 * lower bounds are certified: along segments inside script-D, with the master *polished* (solved again with gamma times
   0.1 ... 1e-5) every few rounds, since v = c - mu < 0 wherever gamma (theta^n - theta) > lam e^theta. The paper's

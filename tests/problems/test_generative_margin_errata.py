@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -28,6 +29,22 @@ def test_12_without_the_factor_eta_leaves_script_d(make: Callable[[int], Generat
     assert reached == pytest.approx(highest, rel=MID.gap)
     printed = reached / problem.eta
     assert printed > 3 * highest > 0  # as printed, the point is better than the best of script-D: it is none
+
+
+@every_kind
+def test_12_as_printed_stays_in_script_d_where_eta_is_at_least_1_and_lacks_the_factor(
+    make: Callable[[int], GenerativeMargin],
+) -> None:
+    problem = replace(make(3), eta=2.0)
+    rows = MarginRows(problem)
+    theta = feasible(problem, np.random.default_rng(3))
+    found = problem.evaluate(theta)
+    highest = float(found.mu @ theta) + found.omega
+    # beta_k sums to w_k <= eta w_k there, so the point is one of script-D, but not the best: its value is 1/eta of that
+    within = linprog(-(rows.a @ theta + rows.b), A_ub=rows.of_example, b_ub=problem.features.weights)
+    assert (rows.of_example @ within.x <= problem.eta * problem.features.weights + ROUNDING).all()
+    assert -within.fun == pytest.approx(highest / problem.eta, rel=MID.gap)
+    assert highest > 0
 
 
 @every_kind
