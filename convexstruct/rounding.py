@@ -103,12 +103,11 @@ def summed(terms: Any, errors: float = 0.0) -> Rounded:
 
     The bound is gamma(TOGETHER) sum |terms|, however many there are.
     """
-    flat = np.asarray(terms, dtype=np.float64).ravel()
-    if not flat.size:
-        return Rounded.of(0.0, errors)
-    sizes, parts = (np.add.reduceat(some, np.arange(0, flat.size, TOGETHER)) for some in (np.abs(flat), flat))
-    value = total(parts)
-    return Rounded.of(float(value), value.allowance, gamma(TOGETHER) * float(sizes.sum()), errors)
+    flat = np.ascontiguousarray(terms, dtype=np.float64).ravel()
+    even = flat.size - flat.size % TOGETHER
+    parts = flat[:even].reshape(-1, TOGETHER) @ np.ones(TOGETHER)
+    value = total([*parts.tolist(), *flat[even:].tolist()])
+    return Rounded.of(float(value), value.allowance, gamma(TOGETHER) * float(np.abs(flat).sum()), errors)
 
 
 def dot(x: Any, y: Any) -> Rounded:

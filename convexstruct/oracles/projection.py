@@ -50,8 +50,12 @@ SUMS = 1e-12
 ROUNDED = 64 * float(np.finfo(float).eps)
 #: Newton's steps inside the bracket before medians are taken.
 STEPS = 12
-#: By how much <s, a> may miss z at a root, relative to its terms, before it is taken for none.
+#: By how much <s, a> may miss z at a root, relative to its terms, before it is taken for none, and how often the root
+#: is looked for again nearer to it: each time it comes nearer by at least the digits of a double less those of n.
 FAR = 1e-6
+AGAIN = 4
+#: Splits a double into halves of 26 digits each, whose products are exact.
+HALVES = 2.0**27 + 1.0
 
 
 def project_box_equality(
@@ -67,6 +71,7 @@ def project_box_equality(
     return project_with_multiplier(m, lower, upper, s, z, d)[0]
 
 
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def project_with_multiplier(
     m: ArrayLike,
     lower: ArrayLike,
@@ -89,14 +94,19 @@ def project_with_multiplier(
     if not np.isfinite(z):
         raise ValueError(f"z is {z}, wanted a finite number")
     z = float(z)
-    if search != "bracket":
-        rho = box.search(box.checked(z), root_by_medians if search == "medians" else root_by_sorting)
-        return box.point(rho, z)[:2]
-    a, rho, off = box.point(box.multiplier(z), z)
-    if off > FAR:  # sums have lost their digits on the way: all breakpoints, and the better of both
-        other = box.point(box.search(box.checked(z)), z)
-        a, rho, off = min((a, rho, off), other, key=lambda found: found[2])
-    return a, rho
+    root = root_by_sorting if search == "sorting" else root_by_medians
+    rho = box.multiplier(z) if search == "bracket" else box.search(box.checked(z), root)
+    a, rho, off = box.point(rho, z)
+    return (a, rho) if off <= FAR else box.closer(a, rho, off, box.checked(z), root)
+
+
+def product_error(x: Vector | float, y: Vector | float) -> Vector:
+    """x y - fl(x y), by Dekker's halves; 0 where they overflow."""
+    one, other = x * HALVES, y * HALVES
+    high, tall = one - (one - x), other - (other - y)
+    low, short = x - high, y - tall
+    error = ((high * tall - x * y) + high * short + low * tall) + low * short
+    return np.asarray(np.where(np.isfinite(error), error, 0.0))
 
 
 def project_simplex(rows: ArrayLike, z: ArrayLike = 1.0) -> Vector:
@@ -226,6 +236,41 @@ class _Box(NamedTuple):
         t, bend, slope = self.breakpoints(-np.inf, np.inf)
         left = float(t.min()) if len(t) else 0.0
         return root(t, bend, left, self.total(left) - z, slope)
+
+    def closer(self, a: Vector, rho: float, off: float, z: float, root: Root) -> tuple[Vector, float]:
+        """(a, rho) where rho, as a double, is too coarse for <s, a(rho)> = z: then m is far beyond z in size.
+
+        With m - rho w in place of m, computed in twice the digits, the multiplier that is left is small, and phi is
+        followed from 0 on: what lies far off is never summed.
+        """
+        box, found, base = self, (off, a, rho), rho
+        for _ in range(AGAIN):
+            if found[0] <= FAR:
+                break
+            box = box._replace(m=box.shifted(rho))
+            rho = box.from_zero(z, root)
+            a, rho, off = box.point(rho, z)
+            base += rho
+            found = min(found, (off, a, base), key=lambda each: each[0])
+        return found[1], found[2]
+
+    def shifted(self, rho: float) -> Vector:
+        """m - rho w, rounded once for the product and the difference together."""
+        w = self.w
+        product = rho * np.broadcast_to(np.asarray(w), self.m.shape)
+        found = self.m - product
+        part = self.m - found
+        rest = (self.m - (found + part)) + (part - product)  # what the difference lost
+        return np.asarray(found + np.where(np.isfinite(rest), rest, 0.0) - product_error(rho, w))
+
+    def from_zero(self, z: float, root: Root) -> float:
+        """The root of phi, followed from 0 on."""
+        value = self.total(0.0) - z
+        if value < 0.0:
+            s = self.s
+            return -self._replace(s=-s).from_zero(-z, root)
+        t, bend, slope = self.breakpoints(0.0, np.inf)
+        return root(t, bend, 0.0, value, slope)
 
     def likely(self, z: float) -> tuple[float, float]:
         """Two numbers that probably have between them the root of the problem that this one is a sample of."""

@@ -14,6 +14,11 @@ s > 0, and numbers d so that its objective is 1/2 sum d_i^2 (a_i - m_i)^2; bound
 here. Where s_i = 0 the entry is clip(m_i, l_i, u_i) whatever rho.)
 
 **Dual witness.** {"rho": a number}. Every finite number is valid.
+
+**Allowance** (`convexstruct.problems.projection_rounding`). P: some units of its sum of squares, and what it costs to
+make <s, a> equal to z exactly: about |rho| times 66 units of sum |s_i a_i|. D: the same, and g_i^2 / d_i^2 where
+a_i(rho) is free, g_i being the rounding of its derivative. A z that no a in the box reaches, by rounding (it passes the
+door), is read as the nearest value that one does.
 """
 
 from __future__ import annotations
@@ -27,6 +32,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from convexstruct.oracles.projection import SUMS, attainable
+from convexstruct.problems.projection_rounding import Data, lower_bound, reachable, upper_bound
+from convexstruct.rounding import Rounded
 from convexstruct.solution import Point
 
 Vector = NDArray[np.float64]
@@ -79,11 +86,21 @@ class BoxProjection:
             raise ValueError(f"z has shape {z.shape}, wanted one number")
         object.__setattr__(self, "z", float(z))
         least, greatest = attainable(self.lower, self.upper, self.s, m.size)
-        slack = SUMS * max(1.0, abs(self.z), *(abs(x) for x in (least, greatest) if np.isfinite(x)))
+        slack = self._slack(least, greatest)
         if not least - slack <= self.z <= greatest + slack:
             raise ValueError(
                 f"z is {self.z:g}, wanted a value that <s, a> takes inside the bounds: from {least:g} to {greatest:g}"
             )
+
+    @cached_property
+    def _beyond(self) -> float:
+        """How far z may lie outside what <s, a> can be."""
+        least, greatest = attainable(self.lower, self.upper, self.s, self.n)
+        return reachable(self._data, least, greatest, self._slack(least, greatest))
+
+    def _slack(self, *ends: float) -> float:
+        """How far z may be outside of ``ends`` before that is more than rounding."""
+        return SUMS * max(1.0, abs(self.z), *(abs(x) for x in ends if np.isfinite(x)))
 
     @classmethod
     def simplex(cls, m: ArrayLike, z: float = 1.0, d: ArrayLike = 1.0) -> BoxProjection:
@@ -109,10 +126,11 @@ class BoxProjection:
     def trivial_value(self) -> float:
         """1/2 sum d_i^2 m_i^2 + z^2 / (2 sum s_i^2 / d_i^2): the objective at a = 0, and the least of it on <s, a> = z
         for m = 0; so it is not 0 where m is feasible and the optimum 0. 1 where m and z are 0."""
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(all="ignore"):
             reach = float(np.sum(np.broadcast_to(np.square(self.s) / self.weight, self.m.shape)))
             away = self.z * self.z / reach if reach else 0.0
-            return 0.5 * (float(np.sum(self.weight * np.square(self.m))) + away) or 1.0
+            value = 0.5 * (float(np.sum(self.weight * np.square(self.m))) + away)
+        return value if 0.0 < value < np.inf else 1.0
 
     def trivial(self) -> tuple[Point, Point]:
         """The feasible point that `repair` makes of 0, and rho = 0."""
@@ -134,15 +152,25 @@ class BoxProjection:
             raise ValueError(f"a has shape {a.shape}, wanted ({self.n},)")
         return {"a": a}
 
-    def primal(self, point: Point) -> float:
-        """1/2 sum d_i^2 (a_i - m_i)^2."""
-        off = point["a"] - self.m
-        return 0.5 * float(self.weight * (off @ off) if isinstance(self.weight, float) else (self.weight * off) @ off)
+    @cached_property
+    def _data(self) -> Data:
+        return Data(self.m, self.lower, self.upper, self.s, self.d, self.z)
+
+    def primal(self, point: Point) -> Rounded:
+        """1/2 sum d_i^2 (a_i - m_i)^2, with its allowance; infinite where a is outside the box."""
+        with np.errstate(all="ignore"):
+            return upper_bound(self._data, point["a"])
+
+    def value(self, a: Vector) -> float:
+        """1/2 sum d_i^2 (a_i - m_i)^2 in floating point alone: what a search believes, no bound."""
+        off = self.d * (a - self.m)
+        return 0.5 * float(off @ off)
 
     def total(self, a: Vector) -> float:
         """<s, a>."""
         return float(self.s * a.sum() if isinstance(self.s, float) else self.s @ a)
 
+    @np.errstate(all="ignore")
     def residuals(self, point: Point) -> Mapping[str, float]:
         """How far a lies outside the bounds, and <s, a> from z; the latter relative where z is large."""
         a = point["a"]
@@ -152,6 +180,7 @@ class BoxProjection:
             "<s, a> off z": abs(self.total(a) - self.z) / max(1.0, abs(self.z)),
         }
 
+    @np.errstate(all="ignore")
     def repair(self, point: Point) -> Point:
         """Clip to the box, then go towards the bounds on which <s, a> is greatest (or least) until it is z; where such
         a bound is infinite, along s / d^2 in the entries that have none. Valid whatever comes."""
@@ -166,10 +195,14 @@ class BoxProjection:
             open_ended = ~np.isfinite(goal)
             if open_ended.any():
                 step = np.where(open_ended, np.asarray(self.s) / self.weight, 0.0)
-                a = np.clip(a + short / self.total(step) * step, self.lower, self.upper)
+                along = self.total(step)
+                if not 0.0 < along < np.inf:  # d^2 is beyond all numbers
+                    step = np.where(open_ended, np.sign(self.s), 0.0)
+                    along = self.total(step)
+                a = np.clip(a + short / along * step, self.lower, self.upper)
             else:
                 room = self.total(goal - a)
-                a = a + min(short / room, 1.0) * (goal - a) if room != 0 else a
+                a = np.clip(a + min(short / room, 1.0) * (goal - a), self.lower, self.upper) if room != 0 else a
         return {"a": a}
 
     # -- dual ----------------------------------------------------------------------------------------------------------
@@ -178,15 +211,13 @@ class BoxProjection:
         """a(rho) = clip(m - rho s / d^2, lower, upper); (n,)."""
         return np.clip(self.m - rho * (self.s / self.weight), self.lower, self.upper)
 
-    def dual(self, dual_point: Point) -> float:
-        """D(rho), a lower bound whatever rho; -inf if it is not finite."""
+    def dual(self, dual_point: Point) -> Rounded:
+        """D(rho), a lower bound whatever rho, with its allowance; -inf if it is not finite."""
         rho = self._read_dual(dual_point)
         if not np.isfinite(rho):
-            return -np.inf
-        with np.errstate(over="ignore", invalid="ignore"):
-            a = self.at(rho)
-            value = self.primal({"a": a}) + rho * (self.total(a) - self.z)
-        return value if np.isfinite(value) else -np.inf
+            return Rounded(-np.inf)
+        with np.errstate(all="ignore"):
+            return lower_bound(self._data, self.at(rho), rho, self._beyond)
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
         """Nothing can be infeasible but a rho that is no number."""

@@ -39,4 +39,8 @@ class BreakpointSearch:
             problem.m, problem.lower, problem.upper, problem.s, problem.z, problem.d, self.search
         )
         point, dual_point = {"a": a}, {"rho": np.array(rho)}
-        yield Iterate(point, dual_point, problem.primal(point), problem.dual(dual_point), 1, done=True)
+        with np.errstate(all="ignore"):
+            value = problem.value(a)
+            believed = value + rho * (problem.total(a) - problem.z)  # the Lagrangian at its minimiser
+        value = value if np.isfinite(value) else np.inf
+        yield Iterate(point, dual_point, value, believed if np.isfinite(believed) else -np.inf, 1, done=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ from convexstruct.oracles.projection import (
     project_with_multiplier,
 )
 from convexstruct.problems import BoxProjection
+from convexstruct.solution import Status
+from convexstruct.solvers import BreakpointSearch, solve
 from convexstruct.tolerances import ROUNDING
 from tests.oracles.projection_instances import enumerated, instance
 
@@ -298,3 +301,46 @@ def test_weights_and_entries_of_very_different_size_are_certified(problem: tuple
 def test_where_the_bracket_leads_astray_all_breakpoints_are_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(projection._Box, "between", lambda *_: 1e6)
     kkt(*instance(np.random.default_rng(3), 20_000))
+
+
+def exact_simplex(m: list[float], z: float) -> list[Fraction]:
+    """The projection onto {a >= 0, sum a = z} in rational arithmetic."""
+    values = [Fraction(x) for x in m]
+    falling = sorted(values, reverse=True)
+    for k in range(len(m), 0, -1):
+        rho = (sum(falling[:k]) - Fraction(z)) / k
+        if falling[k - 1] > rho:
+            break
+    return [max(x - rho, Fraction(0)) for x in values]
+
+
+@pytest.mark.parametrize("search", ["bracket", "medians", "sorting"])
+@pytest.mark.parametrize(
+    ("m", "z"),
+    [
+        ([1e16, 0.3], 1.0),
+        ([1e16, 1e16 - 2.0, 0.3], 1.0),
+        ([-1e16, -1e16 + 2.0], 1.0),
+        ([1e17, 1e17, 3.0], 1e-5),
+        ([1e150, 1.0, -1e150], 1.0),
+        ([1e30] * 5 + [0.1] * 5, 2.0),
+        ([1e16, 1.0, 1e8, 1e16 + 2.0], 3.0),
+    ],
+)
+def test_entries_far_beyond_z_are_projected_as_in_exact_arithmetic(m: list[float], z: float, search: Search) -> None:
+    """rho is then no double; a(rho) summed to 0 where it should sum to 1."""
+    a, _ = project_with_multiplier(m, 0.0, np.inf, 1.0, z, None, search)
+    assert list(a) == pytest.approx([float(x) for x in exact_simplex(m, z)], abs=ROUNDING * z)
+    assert float(a.sum()) == pytest.approx(z, rel=ROUNDING)
+    solution = solve(BoxProjection.simplex(m, z), BreakpointSearch(search))
+    assert solution.status is Status.OPTIMAL
+
+
+@given(st.integers(0, 10_000), st.sampled_from(["bracket", "medians", "sorting"]), st.floats(8, 250))
+def test_an_offset_of_any_size_leaves_a_feasible_projection(seed: int, search: Search, digits: float) -> None:
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 8))
+    m = rng.normal(size=n) * 10.0 ** rng.uniform(-5, digits, size=n) + rng.choice([0.0, 1.0]) * 10.0**digits
+    a, _ = project_with_multiplier(m, 0.0, np.inf, 1.0, 1.0, None, search)
+    exact = exact_simplex(m.tolist(), 1.0)
+    assert list(a) == pytest.approx([float(x) for x in exact], abs=ROUNDING)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import convexstruct as cs
+from benchmarks.rounding import GOAL, run
 from convexstruct.oracles.projection import project_with_multiplier
 from convexstruct.problems import BoxProjection, MarginalProjection
 from convexstruct.tolerances import HIGH, ROUNDING
@@ -288,3 +290,23 @@ def test_the_local_polytope_asks_for_no_independence_and_could_not() -> None:
 
     assert all(independent(corner) for corner in alone)
     assert not independent(joint)
+
+
+def test_no_bound_is_on_the_wrong_side_of_rational_arithmetic() -> None:
+    found = run("projection", 400)
+    assert not found.wrong, found.wrong
+    assert found.trials == 400
+    assert found.ordinary > 10
+    assert found.largest <= GOAL
+
+
+def test_a_sum_that_is_z_only_up_to_rounding_is_paid_for() -> None:
+    """0.1 + 0.2 + 0.7 is 1 in floating point and less in real arithmetic: the value alone is below the optimum."""
+    a = np.array([0.1, 0.2, 0.7])
+    problem = BoxProjection(a + 1e6, -1.0, 1.0)
+    exact = [Fraction(x) for x in problem.m.tolist()]
+    off = (exact[0] + exact[1] + exact[2] - 1) / 3  # the same for every entry
+    optimum = 3 * off * off / 2
+    assert abs(off) < 2e6
+    assert problem.primal({"a": a}).upper >= optimum
+    assert problem.dual({"rho": np.array(float(off))}).lower <= optimum
