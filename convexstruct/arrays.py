@@ -114,6 +114,7 @@ def real(
     least: float | None = None,
     booleans: bool = False,
     keep: bool = True,
+    why: str = "",
 ) -> Vector:
     """An array of real numbers in double precision, of one of ``shapes`` (any, if none is given).
 
@@ -125,12 +126,13 @@ def real(
     positive, least : bounds on every entry.
     booleans : whether True and False may stand for 1 and 0.
     keep : whether it is a copy that nobody can write to; else it may be ``value`` itself.
+    why : ends the sentence about a shape: "one weight an example".
     """
     wanted = f"{said(*shapes)} {what}" if shapes else f"an array of real {what}"
     read = raw(name, value, wanted)
     if read.dtype.kind not in ("biuf" if booleans else "iuf"):
         raise sentence(f"{name} holds {_KINDS.get(read.dtype.kind, str(read.dtype))}, wanted real {what}")
-    _fits(name, read, shapes)
+    _fits(name, read, shapes, why)
     try:
         with np.errstate(over="ignore"):
             array = owned(read) if keep else np.asarray(read, dtype=np.float64)
@@ -160,6 +162,7 @@ def wholes(
     most: int | None = None,
     what: str = "whole numbers",
     keep: bool = True,
+    why: str = "",
 ) -> NDArray[np.int64]:
     """An array of whole numbers in 64 bits; numbers in double precision are read if every one of them is whole.
 
@@ -173,7 +176,7 @@ def wholes(
     read = raw(name, value, f"{what}{span}")
     if read.dtype.kind not in "iuf" and read.size:
         raise sentence(f"{name} holds {_KINDS.get(read.dtype.kind, str(read.dtype))}, wanted {what}{span}")
-    _fits(name, read, shapes)
+    _fits(name, read, shapes, why)
     if read.dtype.kind == "f" and not np.isfinite(read).all():
         raise sentence(f"{name} contains NaN or infinity, wanted {what}{span}")
     low = -(2**63) if least is None else least
@@ -193,12 +196,12 @@ def wholes(
     return array
 
 
-def flags(name: str, value: Any, *shapes: Shape) -> NDArray[np.bool_]:
+def flags(name: str, value: Any, *shapes: Shape, why: str = "") -> NDArray[np.bool_]:
     """An array of True and False, our own."""
     read = raw(name, value, "True and False")
     if read.dtype.kind != "b" and read.size:
         raise sentence(f"{name} holds {_KINDS.get(read.dtype.kind, str(read.dtype))}, wanted True and False")
-    _fits(name, read, shapes)
+    _fits(name, read, shapes, why)
     array = np.array(read, dtype=bool)
     array.setflags(write=False)
     return array
@@ -228,20 +231,33 @@ def labels(name: str, value: Any, n: int) -> NDArray[Any]:
     return array
 
 
+def is_list_of_tables(value: Any) -> bool:
+    """Whether it is a list (or an array of three axes) whose first entry is a matrix: one table an example."""
+    if type(value) is np.ndarray:
+        return value.ndim == 3
+    if not isinstance(value, LISTS) or len(value) == 0:
+        return False
+    first = value[0]
+    if isinstance(first, LISTS):
+        return len(first) > 0 and isinstance(first[0], (*LISTS, np.ndarray))
+    return isinstance(first, np.ndarray) and first.ndim == 2
+
+
 def said(*shapes: Shape) -> str:
     """ "(n,) or (n, 3)"."""
     return " or ".join(f"({', '.join(map(str, s))}{',' if len(s) == 1 else ''})" if s else "one number" for s in shapes)
 
 
-def _fits(name: str, read: Any, shapes: tuple[Shape, ...]) -> None:
-    """Refuse a shape that none of ``shapes`` allows, before anything is copied."""
+def _fits(name: str, read: Any, shapes: tuple[Shape, ...], why: str) -> None:
+    """Refuse a shape that none of ``shapes`` allows, before anything is copied; ``why`` ends the sentence."""
     shape = tuple(read.shape)
     for wanted in shapes:
         if len(wanted) == len(shape) and all((n >= 1) if isinstance(w, str) else n == w for n, w in zip(shape, wanted)):
             return
     if shapes:
-        free = any(isinstance(w, str) for wanted in shapes for w in wanted) and 0 in shape
-        raise sentence(f"{name} has shape {shape}, wanted {said(*shapes)}{', at least one of each' if free else ''}")
+        if 0 in shape and any(isinstance(w, str) for wanted in shapes for w in wanted):
+            raise sentence(f"{name} is empty, of shape {shape}, wanted {said(*shapes)}, at least one of each")
+        raise sentence(f"{name} has shape {shape}, wanted {said(*shapes)}{': ' if why else ''}{why}")
 
 
 def owned(read: Any) -> Vector:

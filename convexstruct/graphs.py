@@ -13,6 +13,7 @@ Two descriptions are read here, once, at the door:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,7 +23,13 @@ import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from convexstruct.arrays import frozen, wholes
+from convexstruct.validation import cut, described, refuse, sentence, sequence, sized, whole
+
 Index = NDArray[np.intp]
+
+#: A graph of more nodes is not made.
+NODES = 2**22
 
 
 @dataclass(frozen=True)
@@ -115,7 +122,7 @@ class BayesianNetwork:
 
     def position(self, node: Hashable) -> int:
         if node not in self.nodes:
-            raise ValueError(f"node {node!r} is not in the graph")
+            raise sentence(f"node {described(node)} is not in the graph")
         return self.nodes.index(node)
 
 
@@ -129,22 +136,20 @@ def read_bayesian_network(graph: nx.DiGraph) -> BayesianNetwork:
         than one, or if two nodes share a table but differ in shape.
     """
     if not isinstance(graph, nx.DiGraph) or graph.is_multigraph():
-        raise ValueError(f"graph must be a networkx.DiGraph, got {type(graph).__name__}")
+        refuse("graph", graph, "a networkx.DiGraph")
     if graph.number_of_nodes() == 0:
         raise ValueError("graph has no nodes, wanted at least one")
     if not nx.is_directed_acyclic_graph(graph):
-        cycle = " -> ".join(str(edge[0]) for edge in nx.find_cycle(graph))
-        raise ValueError(f"graph has the cycle {cycle}, wanted a directed acyclic graph")
+        cycle = " -> ".join(described(edge[0]).strip("'") for edge in nx.find_cycle(graph))
+        raise sentence(f"graph has the cycle {cut(cycle)}, wanted a directed acyclic graph")
     nodes = tuple(graph.nodes)
     position = {node: i for i, node in enumerate(nodes)}
     cards = []
     for node in nodes:
         states = graph.nodes[node].get("states")
         if states is None:
-            raise ValueError(f"node {node!r} has no attribute 'states', wanted the number of its values")
-        if isinstance(states, bool) or not isinstance(states, (int, np.integer)) or states < 1:
-            raise ValueError(f"node {node!r} has states={states!r}, wanted a whole number of at least 1")
-        cards.append(int(states))
+            raise sentence(f"node {described(node)} has no attribute 'states', wanted the number of its values")
+        cards.append(whole(f"states of node {described(node)}", states, least=1))
     parents = tuple(tuple(position[p] for p in graph.predecessors(node)) for node in nodes)
     names: list[Hashable] = []
     shapes: list[tuple[int, ...]] = []
@@ -152,18 +157,22 @@ def read_bayesian_network(graph: nx.DiGraph) -> BayesianNetwork:
     for i, node in enumerate(nodes):
         name = graph.nodes[node].get("table", node)
         shape = (*(cards[p] for p in parents[i]), cards[i])
+        sized(f"the table of node {described(node)}", shape, math.prod(shape))  # type: ignore[arg-type]
         if name not in names:
             names.append(name)
             shapes.append(shape)
         known = shapes[names.index(name)]
         if known != shape:
-            raise ValueError(f"node {node!r} shares table {name!r} of shape {known} but itself has shape {shape}")
+            raise sentence(
+                f"node {described(node)} shares table {described(name)} of shape {known} but itself has shape {shape}"
+            )
         table_of.append(names.index(name))
     return BayesianNetwork(nodes, tuple(cards), parents, TableLayout(tuple(names), tuple(shapes)), tuple(table_of))
 
 
 def chain_graph(length: int, states: int) -> nx.DiGraph:
     """A Markov chain 0 -> 1 -> ... of ``length`` nodes, each with its own table."""
+    length, states = _length("length", length), whole("states", states, least=1)
     graph = nx.DiGraph()
     graph.add_nodes_from(range(length), states=states)
     graph.add_edges_from((t - 1, t) for t in range(1, length))
@@ -179,7 +188,8 @@ def tree_graph(parents: Sequence[int], states: int) -> nx.DiGraph:
         If a parent is not an earlier node.
     """
     graph = nx.DiGraph()
-    for i, parent in enumerate(parents):
+    states = whole("states", states, least=1)
+    for i, parent in enumerate(wholes("parents", parents, ("nodes",)).tolist()):
         if not -1 <= parent < i:
             raise ValueError(f"parents[{i}] is {parent}, wanted an earlier node, or -1 for a root")
         graph.add_node(i, states=states)
@@ -190,6 +200,9 @@ def tree_graph(parents: Sequence[int], states: int) -> nx.DiGraph:
 
 def grid_graph(rows: int, columns: int, states: int) -> nx.DiGraph:
     """A grid of nodes (r, c), row after row; the parents of each are the node above it and the one to its left."""
+    rows, columns = _length("rows", rows), _length("columns", columns)
+    sized("rows", rows, rows * columns, NODES)
+    states = whole("states", states, least=1)
     graph = nx.DiGraph()
     for r in range(rows):
         for c in range(columns):
@@ -204,6 +217,8 @@ def grid_graph(rows: int, columns: int, states: int) -> nx.DiGraph:
 def hmm_graph(n_states: int, n_symbols: int, length: int) -> nx.DiGraph:
     """A hidden Markov model of ``length`` steps as a Bayesian network: nodes ``("state", t)`` and ``("symbol", t)``,
     tables "initial", "transition" and "emission" (its theta is laid out as `hmm_tables` says)."""
+    n_states, n_symbols = whole("n_states", n_states, least=1), whole("n_symbols", n_symbols, least=1)
+    length = _length("length", length)
     graph = nx.DiGraph()
     for t in range(length):
         graph.add_node(("state", t), states=n_states, table="initial" if t == 0 else "transition")
@@ -217,9 +232,14 @@ def hmm_graph(n_states: int, n_symbols: int, length: int) -> nx.DiGraph:
 
 def hmm_tables(n_states: int, n_symbols: int) -> TableLayout:
     """theta of a hidden Markov model: initial (S,), transition[previous, current] (S, S), emission (S, M)."""
-    return TableLayout(
-        ("initial", "transition", "emission"), ((n_states,), (n_states, n_states), (n_states, n_symbols))
-    )
+    s, m = whole("n_states", n_states, least=1), whole("n_symbols", n_symbols, least=1)
+    sized("n_states", s, s * (1 + s + m))
+    return TableLayout(("initial", "transition", "emission"), ((s,), (s, s), (s, m)))
+
+
+def _length(name: str, value: int) -> int:
+    found = whole(name, value, least=1)
+    return sized(name, found, found, NODES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,11 +320,9 @@ def chains(lengths: ArrayLike) -> Chains:
     ValueError
         If there is no chain, or one without a position.
     """
-    sizes = np.asarray(lengths, dtype=np.intp).reshape(-1)
-    if sizes.size == 0:
-        raise ValueError("sequences is empty, wanted at least one sequence")
-    if (sizes < 1).any():
-        raise ValueError(f"sequence {int(np.argmin(sizes))} is empty, wanted at least one position")
+    sizes = wholes("lengths", lengths, ("chains",), least=1).astype(np.intp)
+    total = sum(sizes.tolist())
+    sized("lengths", total, total)
     order = np.argsort(-sizes, kind="stable").astype(np.intp)
     steps = np.arange(int(sizes.max()))
     active = (np.searchsorted(np.sort(sizes), steps, side="right") * -1 + sizes.size).astype(np.intp)
@@ -326,21 +344,8 @@ def as_sequences(name: str, sequences: Sequence[ArrayLike], n_values: int) -> tu
     ValueError
         If there are none, one is empty, or a value is not a whole number in 0 .. n_values - 1.
     """
-    arrays = [np.asarray(sequence) for sequence in sequences]
-    if not arrays:
-        raise ValueError(f"{name} is empty, wanted at least one sequence")
-    for k, array in enumerate(arrays):
-        if array.ndim != 1:
-            raise ValueError(f"{name}[{k}] has {array.ndim} dimensions, wanted a flat sequence")
-        if array.size == 0:
-            raise ValueError(f"{name}[{k}] is empty, wanted at least one position")
-        if not np.issubdtype(array.dtype, np.number):
-            raise ValueError(f"{name}[{k}] holds {array.dtype}, wanted whole numbers from 0 to {n_values - 1}")
-        if not np.isfinite(array).all():
-            raise ValueError(f"{name}[{k}] contains NaN or infinity, wanted whole numbers from 0 to {n_values - 1}")
-        bad = (array != np.floor(array)) | (array < 0) | (array >= n_values)
-        if bad.any():
-            t = int(np.flatnonzero(bad)[0])
-            raise ValueError(f"{name}[{k}][{t}] is {array[t]}, wanted a whole number from 0 to {n_values - 1}")
+    given = sequence(name, sequences, "a list of at least one sequence", least=1)
+    most = whole("n_values", n_values, least=1) - 1
+    arrays = [wholes(f"{name}[{k}]", each, ("positions",), least=0, most=most) for k, each in enumerate(given)]
     lengths = np.array([a.size for a in arrays], dtype=np.intp)
-    return np.concatenate(arrays).astype(np.int64), lengths
+    return frozen(np.concatenate(arrays)), lengths

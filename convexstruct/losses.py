@@ -9,14 +9,18 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from convexstruct.arrays import real
+from convexstruct.validation import choice, sentence, sized, whole
+
 
 def hamming(n_labels: int) -> NDArray[np.float64]:
     """cost[y, z] = [y != z]; shape (n_labels, n_labels)."""
-    return np.asarray(1.0 - np.eye(n_labels))
+    return np.asarray(1.0 - np.eye(_size(n_labels)))
 
 
 def ring(n_labels: int) -> NDArray[np.float64]:
     """cost[y, z] = steps between y and z along a ring of ``n_labels`` places (paper 0, section 4)."""
+    n_labels = _size(n_labels)
     apart = np.abs(np.subtract.outer(np.arange(n_labels), np.arange(n_labels)))
     return np.asarray(np.minimum(apart, n_labels - apart), dtype=np.float64)
 
@@ -24,9 +28,12 @@ def ring(n_labels: int) -> NDArray[np.float64]:
 def named(name: str, n_labels: int) -> NDArray[np.float64]:
     """The loss called ``name`` ("hamming" or "ring") on ``n_labels`` labels."""
     known = {"hamming": hamming, "ring": ring}
-    if name not in known:
-        raise ValueError(f"loss must be one of {', '.join(known)} or a cost matrix, got {name!r}")
-    return known[name](n_labels)
+    return known[choice("loss", name, known, "or a cost matrix")](n_labels)
+
+
+def _size(n_labels: int) -> int:
+    size = whole("n_labels", n_labels, least=1)
+    return sized("n_labels", size, size * size)
 
 
 def cost_matrix(cost: ArrayLike | str, n_labels: int) -> NDArray[np.float64]:
@@ -39,14 +46,8 @@ def cost_matrix(cost: ArrayLike | str, n_labels: int) -> NDArray[np.float64]:
     """
     if isinstance(cost, str):
         return named(cost, n_labels)
-    matrix = np.array(cost, dtype=np.float64)
-    if matrix.shape != (n_labels, n_labels):
-        raise ValueError(f"loss has shape {matrix.shape}, wanted ({n_labels}, {n_labels}): cost[true, predicted]")
-    if not np.isfinite(matrix).all():
-        raise ValueError("loss contains NaN or infinity, wanted finite costs")
-    if (matrix < 0).any():
-        raise ValueError(f"loss contains a negative cost ({matrix.min():g}), wanted non-negative costs")
+    matrix = real("loss", cost, (n_labels, n_labels), what="costs", least=0, why="cost[true, predicted]")
     if np.diag(matrix).any():
         label = int(np.flatnonzero(np.diag(matrix))[0])
-        raise ValueError(f"loss of label {label} on itself is {matrix[label, label]:g}, wanted 0 on the truth")
+        raise sentence(f"loss of label {label} on itself is {matrix[label, label]:g}, wanted 0 on the truth")
     return matrix

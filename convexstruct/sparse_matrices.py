@@ -42,8 +42,8 @@ def sparse(name: str, value: Any, *shape: int | str, what: str = "numbers") -> s
             raise sentence(f"{name} is no valid sparse matrix ({why}), wanted {wanted}") from None
     lengths = tuple(shape) or ("rows", "columns")
     if len(read.shape) != 2 or any(n < 1 if isinstance(w, str) else n != w for n, w in zip(read.shape, lengths)):
-        end = ", at least one of each" if 0 in read.shape else ""
-        raise sentence(f"{name} has shape {tuple(read.shape)}, wanted {said(lengths)}{end}")
+        came = "is empty, of" if 0 in read.shape else "has"
+        raise sentence(f"{name} {came} shape {tuple(read.shape)}, wanted {said(lengths)}, at least one of each")
     if not np.isfinite(read.data).all():
         raise sentence(f"{name} contains NaN or infinity, wanted finite {what}")
     for array in (read.data, read.indices, read.indptr):

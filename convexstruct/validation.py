@@ -23,6 +23,11 @@ import scipy.sparse as sp
 SHOWN, SENTENCE = 80, 300
 #: Whole numbers that fit 64 bits.
 GREATEST = 2**63 - 1
+#: Numbers that one array of ours may hold, 2 GiB of them; more is taken for a slip of the caller.
+ENTRIES = 2**28
+
+#: Lists of so many entries are shown whole.
+FEW = 4
 
 LISTS = (list, tuple, deque, range)
 
@@ -55,6 +60,8 @@ def described(value: Any) -> str:
         return "a sparse matrix"
     if isinstance(value, type):
         return cut(f"the class {value.__name__}")
+    if kind in (list, tuple) and 0 < len(value) <= FEW and {*map(type, value)} <= {str, int, float, bool, type(None)}:
+        return cut(f"{'[' if kind is list else '('}{', '.join(map(described, value))}{']' if kind is list else ')'}")
     if kind in (list, tuple, dict, set, frozenset, deque):
         return f"a {kind.__name__} of {len(value)}" if len(value) else f"an empty {kind.__name__}"
     name = kind.__name__
@@ -124,6 +131,13 @@ def whole(name: str, value: Any, *, least: int | None = None, most: int | None =
     if read is None or not _inside(int(read), None, least, None, most) or abs(int(read)) > GREATEST:
         refuse(name, value, _range("whole number", None, least, None, most, False))
     return int(read)
+
+
+def sized(name: str, value: int, entries: int, most: int = ENTRIES) -> int:
+    """``value`` again, unless the arrays that it asks for would hold more than ``most`` numbers."""
+    if entries > most:
+        raise sentence(f"{name} is {described(value)}, which asks for {entries:g} numbers, wanted at most {most}")
+    return value
 
 
 def seed(name: str, value: Any) -> int:

@@ -101,18 +101,18 @@ def shared(states: int) -> nx.DiGraph:
     ("graph", "message"),
     [
         (nx.DiGraph(), "graph has no nodes"),
-        (nx.Graph([(0, 1)]), "graph must be a networkx.DiGraph, got Graph"),
-        (nx.MultiDiGraph([(0, 1)]), "graph must be a networkx.DiGraph, got MultiDiGraph"),
-        (None, "graph must be a networkx.DiGraph, got NoneType"),
+        (nx.Graph([(0, 1)]), "graph is a Graph, wanted a networkx.DiGraph"),
+        (nx.MultiDiGraph([(0, 1)]), "graph is a MultiDiGraph, wanted a networkx.DiGraph"),
+        (None, "graph is None, wanted a networkx.DiGraph"),
         (
             nx.DiGraph([("a", "b"), ("b", "c"), ("c", "a")]),
             "graph has the cycle a -> b -> c, wanted a directed acyclic",
         ),
         (nx.DiGraph([("a", "a")]), "graph has the cycle a"),
         (broken(), "node 'x' has no attribute 'states'"),
-        (broken(states=0), "node 'x' has states=0, wanted a whole number of at least 1"),
-        (broken(states=2.0), "node 'x' has states=2.0"),
-        (broken(states=True), "node 'x' has states=True"),
+        (broken(states=0), "states of node 'x' is 0, wanted a whole number of at least 1"),
+        (broken(states=2.0), "states of node 'x' is 2.0, wanted a whole number of at least 1"),
+        (broken(states=True), "states of node 'x' is True, wanted a whole number of at least 1"),
         (shared(3), r"node 'y' shares table 't' of shape \(2,\) but itself has shape \(3,\)"),
     ],
 )
@@ -161,9 +161,11 @@ def test_packed_rows_hold_each_position_once_step_by_step(lengths: list[int]) ->
 
 
 def test_no_chain_and_an_empty_chain_are_refused() -> None:
-    with pytest.raises(ValueError, match="sequences is empty"):
+    with pytest.raises(
+        ValueError, match=r"lengths is empty, of shape \(0,\), wanted \(chains,\), at least one of each"
+    ):
         chains([])
-    with pytest.raises(ValueError, match="sequence 1 is empty"):
+    with pytest.raises(ValueError, match=r"lengths\[1\] is 0, wanted a whole number of at least 1"):
         chains([2, 0])
 
 

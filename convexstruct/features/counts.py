@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from convexstruct.features.reading import real_array
+from convexstruct.arrays import real
 from convexstruct.graphs import Index, TableLayout
 
 Vector = NDArray[np.float64]
@@ -103,9 +103,4 @@ def example_weights(weights: ArrayLike | None, n_examples: int) -> Vector:
     """Validate positive weights of the examples; None means one each."""
     if weights is None:
         return np.ones(n_examples)
-    array = real_array("weights", weights).copy()
-    if array.shape != (n_examples,):
-        raise ValueError(f"weights has shape {array.shape}, wanted one weight for each of the {n_examples} examples")
-    if not np.isfinite(array).all() or (array <= 0).any():
-        raise ValueError("weights must be positive and finite")
-    return array
+    return real("weights", weights, (n_examples,), positive=True, why="one weight an example")

@@ -10,10 +10,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from convexstruct.arrays import flags, is_list_of_tables, real
 from convexstruct.features.counts import Expected, example_weights
 from convexstruct.graphs import Chains, Index, TableLayout, as_sequences, chains, hmm_tables
 from convexstruct.losses import cost_matrix
 from convexstruct.oracles import chain, chain_regrets
+from convexstruct.validation import sequence
 
 Vector = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -78,9 +80,7 @@ class HMMCounts:
         ValueError
             One sentence: which argument, what came, what was wanted.
         """
-        for name, value in (("n_states", n_states), ("n_symbols", n_symbols)):
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-                raise ValueError(f"{name} is {value!r}, wanted a whole number of at least 1")
+        hmm_tables(n_states, n_symbols)
         seen, lengths = as_sequences("symbols", symbols, n_symbols)
         true, state_lengths = as_sequences("states", states, n_states)
         if len(lengths) != len(state_lengths):
@@ -92,12 +92,10 @@ class HMMCounts:
         order = layout.packed
         observed = np.zeros(0, dtype=np.intp)
         if hidden is not None:
-            masks = [np.asarray(mask) for mask in hidden]
-            if [mask.shape for mask in masks] != [(n,) for n in lengths]:
-                raise ValueError("hidden must hold one boolean sequence for each sequence of symbols, of its length")
+            wanted = "one boolean sequence for each sequence of symbols, of its length"
+            given = sequence("hidden", hidden, wanted, length=len(lengths))
+            masks = [flags(f"hidden[{k}]", mask, (int(n),)) for k, (mask, n) in enumerate(zip(given, lengths))]
             for k, mask in enumerate(masks):
-                if mask.dtype != np.bool_:
-                    raise ValueError(f"hidden[{k}] holds {mask.dtype}, wanted booleans")
                 if not mask.any():
                     raise ValueError(f"hidden[{k}] is nowhere true, wanted at least one hidden position")
             observed = np.flatnonzero(~np.concatenate(masks)[order]).astype(np.intp)
@@ -280,14 +278,14 @@ def _loss_rows(
     loss: ArrayLike | str | Sequence[ArrayLike], truth: Labels, layout: Chains, n_states: int, observed: Index
 ) -> tuple[Vector, Index]:
     """Read a loss as (table, row of the table at each packed position)."""
-    by_sequence = [] if isinstance(loss, str) else list(loss)  # type: ignore[arg-type]
-    shapes = [(n, n_states) for n in layout.lengths]
-    if np.ndim(by_sequence[0] if by_sequence else 0) == 2 and [np.shape(t) for t in by_sequence] == shapes:
-        table = np.concatenate([np.asarray(t, dtype=np.float64) for t in by_sequence])[layout.packed]
-        if not np.isfinite(table).all():
-            raise ValueError("loss contains NaN or infinity, wanted finite costs")
-        if (table < 0).any():
-            raise ValueError(f"loss contains a negative cost ({table.min():g}), wanted non-negative costs")
+    if is_list_of_tables(loss):
+        wanted = "a cost matrix, or one table for each sequence"
+        given = sequence("loss", loss, wanted, length=layout.n_chains)
+        each = [
+            real(f"loss[{k}]", t, (int(n), n_states), what="costs", least=0)
+            for k, (t, n) in enumerate(zip(given, layout.lengths))
+        ]
+        table = np.concatenate(each)[layout.packed]
         on_truth = table[np.arange(len(truth)), truth]
         if on_truth.any():
             k = int(layout.chain[np.flatnonzero(on_truth)[0]])

@@ -17,10 +17,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from convexstruct.arrays import wholes
 from convexstruct.features.counts import Expected
 from convexstruct.features.hmm import HMMCounts
 from convexstruct.graphs import Chains, Index, TableLayout
 from convexstruct.oracles import chain
+from convexstruct.validation import sequence, sized, whole
 
 Vector = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -56,15 +58,15 @@ class ChannelCounts:
 
         theta has the tables "initial" (S,), "transition" (S, S) and "emission 0" .. "emission C - 1" (S, M) each.
         """
-        arrays = [np.asarray(sequence) for sequence in symbols]
-        if not arrays:
-            raise ValueError("symbols is empty, wanted at least one sequence")
-        n_channels = arrays[0].shape[1] if arrays[0].ndim == 2 else 0
-        for k, array in enumerate(arrays):
-            if array.ndim != 2 or array.shape[1] != n_channels or n_channels == 0:
-                raise ValueError(f"symbols[{k}] has shape {array.shape}, wanted (length, channels), channels alike")
-            if not np.issubdtype(array.dtype, np.integer) or ((array < 0) | (array >= n_symbols)).any():
-                raise ValueError(f"symbols[{k}] holds something else than whole numbers from 0 to {n_symbols - 1}")
+        given = sequence("symbols", symbols, "a list of at least one table (length, channels)", least=1)
+        most = whole("n_symbols", n_symbols, least=1) - 1
+        first = wholes("symbols[0]", given[0], ("length", "channels"), least=0, most=most)
+        n_channels = first.shape[1]
+        rest = enumerate(given[1:], start=1)
+        arrays = [
+            first,
+            *(wholes(f"symbols[{k}]", each, ("length", n_channels), least=0, most=most) for k, each in rest),
+        ]
         blank = [np.zeros(len(array), dtype=np.int64) for array in arrays]
         inner = HMMCounts.read(blank, states, n_states, 1, loss, hidden, weights)
         packed = np.concatenate(arrays).astype(np.int64)[inner.chains.packed]
@@ -187,10 +189,12 @@ def window(sequences: Sequence[ArrayLike], n_symbols: int, radius: int) -> list[
     sequences : K integer sequences (T_k,). Returns K arrays (T_k, 2 radius + 1); beyond the ends stands the symbol
     ``n_symbols``, so that there are n_symbols + 1 of them.
     """
-    if isinstance(radius, bool) or not isinstance(radius, (int, np.integer)) or radius < 0:
-        raise ValueError(f"radius is {radius!r}, wanted a whole number of at least 0")
+    radius = whole("radius", radius, least=0)
+    most = whole("n_symbols", n_symbols, least=1) - 1
     views = []
-    for sequence in sequences:
-        padded = np.pad(np.asarray(sequence, dtype=np.int64), radius, constant_values=n_symbols)
+    for k, each in enumerate(sequence("sequences", sequences, "a list of at least one sequence", least=1)):
+        symbols = wholes(f"sequences[{k}]", each, ("positions",), least=0, most=most)
+        sized("radius", radius, len(symbols) * (2 * radius + 1))
+        padded = np.pad(symbols, radius, constant_values=n_symbols)
         views.append(np.ascontiguousarray(np.lib.stride_tricks.sliding_window_view(padded, 2 * radius + 1)))
     return views

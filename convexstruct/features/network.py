@@ -12,11 +12,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from convexstruct.arrays import wholes
 from convexstruct.features.counts import Expected, example_weights
 from convexstruct.graphs import BayesianNetwork, Index, TableLayout, read_bayesian_network
 from convexstruct.junction_trees import JunctionTree, junction_tree
 from convexstruct.losses import cost_matrix
 from convexstruct.oracles import junction_tree as oracle
+from convexstruct.validation import described, refuse, sentence
 
 Vector = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -269,7 +271,8 @@ def deduplicate(assignments: ArrayLike, weights: ArrayLike | None = None) -> tup
 
     Sums over examples are unchanged where all examples hide the same nodes: train on (rows, weights).
     """
-    rows, inverse = np.unique(np.asarray(assignments, dtype=np.int64), axis=0, return_inverse=True)
+    read = wholes("assignments", assignments, ("examples", "nodes"))
+    rows, inverse = np.unique(read, axis=0, return_inverse=True)
     each = example_weights(weights, len(inverse.reshape(-1)))
     return rows, np.bincount(inverse.reshape(-1), weights=each).astype(np.float64)
 
@@ -317,24 +320,15 @@ def _entries(factor: HiddenFactor, rows: slice) -> Index:
 
 
 def _read_assignments(assignments: ArrayLike, network: BayesianNetwork) -> Labels:
-    array = np.asarray(assignments)
-    n_nodes = len(network.nodes)
-    if array.size == 0:
-        raise ValueError("assignments is empty, wanted at least one example")
-    if array.ndim != 2 or array.shape[1] != n_nodes:
-        raise ValueError(f"assignments has shape {array.shape}, wanted (examples, {n_nodes}): a column for each node")
-    if not np.issubdtype(array.dtype, np.number):
-        raise ValueError(f"assignments holds {array.dtype}, wanted whole numbers")
-    if not np.isfinite(array).all():
-        raise ValueError("assignments contains NaN or infinity, wanted whole numbers")
-    bad = (array != np.floor(array)) | (array < 0) | (array >= np.array(network.cards))
+    array = wholes("assignments", assignments, ("examples", len(network.nodes)), why="a column a node")
+    bad = (array < 0) | (array >= np.array(network.cards))
     if bad.any():
         k, v = (int(i) for i in np.argwhere(bad)[0])
-        raise ValueError(
-            f"assignments[{k}] gives node {network.nodes[v]!r} the value {array[k, v]}, "
+        raise sentence(
+            f"assignments[{k}] gives node {described(network.nodes[v])} the value {array[k, v]}, "
             f"wanted a whole number from 0 to {network.cards[v] - 1}"
         )
-    return array.astype(np.int64)
+    return array
 
 
 def _read_hidden(
@@ -342,7 +336,9 @@ def _read_hidden(
 ) -> tuple[list[tuple[int, ...]], Index]:
     """(the distinct hidden sets as ascending positions, the set of each example)."""
     if isinstance(hidden, str) or not isinstance(hidden, (Sequence, set, frozenset, np.ndarray)):
-        raise ValueError(f"hidden is {hidden!r}, wanted a list of nodes, or one list of nodes for each example")
+        refuse("hidden", hidden, "a list of nodes, or one list of nodes for each example")
+    if isinstance(hidden, np.ndarray) and (isinstance(hidden, np.ma.MaskedArray) or hidden.ndim == 0):
+        refuse("hidden", hidden, "a list of nodes, or one list of nodes for each example")
     if len(hidden) == 0:
         raise ValueError("hidden is empty, wanted at least one node to predict")
     position = {node: i for i, node in enumerate(network.nodes)}
@@ -361,7 +357,10 @@ def _read_hidden(
 
 
 def _known(item: Any, position: Mapping[Hashable, int]) -> bool:
-    return isinstance(item, Hashable) and item in position
+    try:
+        return item in position
+    except Exception:  # any: an object of foreign code that cannot be hashed or compared is no node
+        return False
 
 
 def _positions(name: str, nodes: list[Any], position: Mapping[Hashable, int]) -> tuple[int, ...]:
@@ -369,7 +368,7 @@ def _positions(name: str, nodes: list[Any], position: Mapping[Hashable, int]) ->
         raise ValueError(f"{name} is empty, wanted at least one node to predict")
     for node in nodes:
         if not _known(node, position):
-            raise ValueError(f"{name} names {node!r}, which is not a node of the graph")
+            raise sentence(f"{name} names {described(node)}, which is not a node of the graph")
     places = sorted(position[node] for node in nodes)
     if len(set(places)) < len(places):
         raise ValueError(f"{name} names a node twice, wanted each hidden node once")
@@ -382,9 +381,13 @@ def _read_costs(
     """cost[true, predicted] of each hidden node."""
     if not isinstance(loss, Mapping):
         return {v: cost_matrix(loss, network.cards[v]) for v in hidden}
+    position = {node: i for i, node in enumerate(network.nodes)}
     for node in loss:
-        network.position(node)
+        if not _known(node, position):
+            raise sentence(f"loss names {described(node)}, which is not a node of the graph")
     missing = [network.nodes[v] for v in hidden if network.nodes[v] not in loss]
     if missing:
-        raise ValueError(f"loss has no entry for the hidden node {missing[0]!r}, wanted one for each hidden node")
+        raise sentence(
+            f"loss has no entry for the hidden node {described(missing[0])}, wanted one for each hidden node"
+        )
     return {v: cost_matrix(loss[network.nodes[v]], network.cards[v]) for v in hidden}

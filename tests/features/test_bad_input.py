@@ -17,33 +17,36 @@ HMM: dict[str, Any] = {"symbols": [[0, 1], [2]], "states": [[0, 1], [1]], "n_sta
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"symbols": []}, "symbols is empty, wanted at least one sequence"),
+        ({"symbols": []}, "symbols is empty, wanted a list of at least one sequence"),
         ({"symbols": [[0, 1], []]}, r"symbols\[1\] is empty"),
         ({"symbols": [[0, 3], [2]]}, r"symbols\[0\]\[1\] is 3, wanted a whole number from 0 to 2"),
         ({"symbols": [[0, -1], [2]]}, r"symbols\[0\]\[1\] is -1"),
         ({"symbols": [[0, 0.5], [2]]}, r"symbols\[0\]\[1\] is 0.5"),
         ({"symbols": [[0, np.nan], [2]]}, r"symbols\[0\] contains NaN"),
-        ({"symbols": [["a", "b"], [2]]}, r"symbols\[0\] holds <U1, wanted whole numbers"),
-        ({"symbols": [[[0, 1]], [2]]}, r"symbols\[0\] has 2 dimensions"),
+        ({"symbols": [["a", "b"], [2]]}, r"symbols\[0\] holds strings, wanted whole numbers from 0 to 2"),
+        ({"symbols": [[[0, 1]], [2]]}, r"symbols\[0\] has shape \(1, 2\), wanted \(positions,\)"),
         ({"states": [[0, 2], [1]]}, r"states\[0\]\[1\] is 2, wanted a whole number from 0 to 1"),
         ({"states": [[0, 1]]}, "states holds 1 sequences, wanted as many as symbols: 2"),
         ({"states": [[0], [1]]}, r"states\[0\] has length 1, wanted that of symbols\[0\]: 2"),
         ({"n_states": 0}, "n_states is 0, wanted a whole number"),
         ({"n_symbols": 2.5}, "n_symbols is 2.5, wanted a whole number"),
-        ({"loss": "hinge"}, "loss must be one of hamming, ring or a cost matrix, got 'hinge'"),
+        ({"loss": "hinge"}, "loss is 'hinge', wanted one of hamming, ring or a cost matrix"),
         ({"loss": np.ones((2, 2))}, "loss of label 0 on itself is 1, wanted 0 on the truth"),
-        ({"loss": [[0, -1], [1, 0]]}, r"loss contains a negative cost \(-1\)"),
+        ({"loss": [[0, -1], [1, 0]]}, "loss holds -1, wanted costs of at least 0"),
         ({"loss": [[0, np.nan], [1, 0]]}, "loss contains NaN"),
         ({"loss": np.zeros((3, 3))}, r"loss has shape \(3, 3\), wanted \(2, 2\)"),
         ({"loss": [[[0, 1], [1, 0]], [[1, 1]]]}, r"loss\[1\] is not zero on the truth"),
-        ({"loss": [[[0, 1], [-1, 0]], [[1, 0]]]}, "loss contains a negative cost"),
-        ({"loss": [[[0, 1], [np.inf, 0]], [[1, 0]]]}, "loss contains NaN or infinity"),
-        ({"hidden": [[True, True]]}, "hidden must hold one boolean sequence for each"),
+        ({"loss": [[[0, 1], [-1, 0]], [[1, 0]]]}, r"loss\[0\] holds -1, wanted costs of at least 0"),
+        ({"loss": [[[0, 1], [np.inf, 0]], [[1, 0]]]}, r"loss\[0\] contains NaN or infinity, wanted finite costs"),
+        (
+            {"hidden": [[True, True]]},
+            "hidden has 1 entries, wanted 2: one boolean sequence for each sequence of symbols, of its length",
+        ),
         ({"hidden": [[True, True], [False]]}, r"hidden\[1\] is nowhere true, wanted at least one hidden position"),
-        ({"hidden": [[0, 1], [1]]}, r"hidden\[0\] holds int64, wanted booleans"),
-        ({"weights": [1.0]}, r"weights has shape \(1,\), wanted one weight for each of the 2 examples"),
-        ({"weights": [1.0, 0.0]}, "weights must be positive and finite"),
-        ({"weights": [1.0, np.nan]}, "weights must be positive and finite"),
+        ({"hidden": [[0, 1], [1]]}, r"hidden\[0\] holds int64, wanted True and False"),
+        ({"weights": [1.0]}, r"weights has shape \(1,\), wanted \(2,\): one weight an example"),
+        ({"weights": [1.0, 0.0]}, "weights holds 0, wanted positive numbers"),
+        ({"weights": [1.0, np.nan]}, "weights contains NaN or infinity, wanted finite numbers"),
     ],
 )
 def test_a_hidden_markov_model_refuses(change: dict[str, Any], message: str) -> None:
@@ -60,14 +63,17 @@ NETWORK: dict[str, Any] = {"graph": chain_graph(3, 2), "assignments": [[0, 1, 1]
     [
         ({"graph": nx.DiGraph([(0, 1), (1, 2), (2, 0)])}, "graph has the cycle"),
         ({"graph": nx.DiGraph([(0, 1), (1, 2)])}, "node 0 has no attribute 'states'"),
-        ({"assignments": np.zeros((0, 3))}, "assignments is empty, wanted at least one example"),
+        (
+            {"assignments": np.zeros((0, 3))},
+            r"assignments is empty, of shape \(0, 3\), wanted \(examples, 3\), at least one of each",
+        ),
         ({"assignments": [[0, 1]]}, r"assignments has shape \(1, 2\), wanted \(examples, 3\)"),
         ({"assignments": [0, 1, 1]}, r"assignments has shape \(3,\), wanted \(examples, 3\)"),
         ({"assignments": [[0, 1, 2]]}, r"assignments\[0\] gives node 2 the value 2, wanted a whole number from 0 to 1"),
         ({"assignments": [[0, 1, 1], [0, -1, 0]]}, r"assignments\[1\] gives node 1 the value -1"),
-        ({"assignments": [[0, 0.5, 1]]}, r"gives node 1 the value 0.5"),
+        ({"assignments": [[0, 0.5, 1]]}, r"assignments\[0, 1\] is 0.5, wanted a whole number"),
         ({"assignments": [[0, np.nan, 1]]}, "assignments contains NaN or infinity"),
-        ({"assignments": [["a", "b", "c"]]}, "assignments holds <U1, wanted whole numbers"),
+        ({"assignments": [["a", "b", "c"]]}, "assignments holds strings, wanted whole numbers"),
         ({"hidden": []}, "hidden is empty, wanted at least one node to predict"),
         ({"hidden": [[0], []]}, r"hidden\[1\] is empty, wanted at least one node to predict"),
         ({"hidden": [[0]]}, "hidden holds 1 lists of nodes, wanted one for each of the 2 examples"),
@@ -77,14 +83,14 @@ NETWORK: dict[str, Any] = {"graph": chain_graph(3, 2), "assignments": [[0, 1, 1]
         ({"hidden": [0, 0]}, "hidden names a node twice"),
         ({"hidden": "class"}, "hidden is 'class', wanted a list of nodes"),
         ({"hidden": 3}, "hidden is 3, wanted a list of nodes"),
-        ({"loss": "hinge"}, "loss must be one of hamming, ring"),
+        ({"loss": "hinge"}, "loss is 'hinge', wanted one of hamming, ring or a cost matrix"),
         ({"loss": np.zeros((3, 3))}, r"loss has shape \(3, 3\), wanted \(2, 2\)"),
-        ({"loss": [[0, -1], [1, 0]]}, "loss contains a negative cost"),
+        ({"loss": [[0, -1], [1, 0]]}, "loss holds -1, wanted costs of at least 0"),
         ({"loss": {0: "hamming"}}, "loss has no entry for the hidden node 2"),
-        ({"loss": {0: "hamming", 2: "ring", 9: "ring"}}, "node 9 is not in the graph"),
+        ({"loss": {0: "hamming", 2: "ring", 9: "ring"}}, "loss names 9, which is not a node of the graph"),
         ({"loss": {0: "hamming", 2: np.eye(2)}}, "loss of label 0 on itself is 1"),
-        ({"weights": [1.0, -1.0]}, "weights must be positive and finite"),
-        ({"weights": [1.0]}, r"weights has shape \(1,\), wanted one weight for each of the 2"),
+        ({"weights": [1.0, -1.0]}, "weights holds -1, wanted positive numbers"),
+        ({"weights": [1.0]}, r"weights has shape \(1,\), wanted \(2,\): one weight an example"),
     ],
 )
 def test_a_network_refuses(change: dict[str, Any], message: str) -> None:
@@ -103,7 +109,7 @@ def test_nodes_named_by_tuples_are_one_hidden_set_not_many() -> None:
 
 
 def test_weights_that_do_not_fit_the_rows_are_refused() -> None:
-    with pytest.raises(ValueError, match="wanted one weight for each of the 2 examples"):
+    with pytest.raises(ValueError, match=r"weights has shape \(1,\), wanted \(2,\): one weight an example"):
         deduplicate([[0, 1], [0, 1]], [1.0])
 
 

@@ -94,8 +94,8 @@ def test_a_window_holds_the_neighbours_and_a_symbol_of_its_own_beyond_the_ends()
         ([], "symbols is empty"),
         ([np.zeros(3, dtype=int)], r"symbols\[0\] has shape \(3,\), wanted \(length, channels\)"),
         ([np.zeros((3, 2), dtype=int), np.zeros((2, 1), dtype=int)], r"symbols\[1\] has shape \(2, 1\)"),
-        ([np.full((3, 2), 4)], r"symbols\[0\] holds something else than whole numbers from 0 to 3"),
-        ([np.full((3, 2), 0.5)], r"symbols\[0\] holds something else"),
+        ([np.full((3, 2), 4)], r"symbols\[0\]\[0, 0\] is 4, wanted a whole number from 0 to 3"),
+        ([np.full((3, 2), 0.5)], r"symbols\[0\]\[0, 0\] is 0.5, wanted a whole number from 0 to 3"),
     ],
 )
 def test_symbols_that_make_no_sense_are_named(symbols: list[NDArray[np.int64]], sentence: str) -> None:

@@ -103,7 +103,7 @@ def changed(at: list[int], value: float) -> Vector:
         ),
         ({"symbols": [[0, 1], [3]]}, r"symbols\[1\]\[0\] is 3, wanted a whole number from 0 to 2"),
         ({"symbols": [[0, 1], []]}, r"symbols\[1\] is empty"),
-        ({"loss": [[0, -1], [1, 0]]}, "loss contains a negative cost"),
+        ({"loss": [[0, -1], [1, 0]]}, "loss holds -1, wanted costs of at least 0"),
         ({"hidden": [[True, False], [False]]}, r"hidden\[1\] is nowhere true"),
     ],
 )
