@@ -256,7 +256,7 @@ def _fits(name: str, read: Any, shapes: tuple[Shape, ...], why: str) -> None:
             return
     if shapes:
         if 0 in shape and any(isinstance(w, str) for wanted in shapes for w in wanted):
-            raise sentence(f"{name} is empty, of shape {shape}, wanted {said(*shapes)}, at least one of each")
+            raise sentence(f"{name} is empty, of shape {shape}, wanted {said(*shapes)}: at least one of each")
         raise sentence(f"{name} has shape {shape}, wanted {said(*shapes)}{': ' if why else ''}{why}")
 
 

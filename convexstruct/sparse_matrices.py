@@ -19,7 +19,7 @@ from convexstruct.validation import refuse, sentence
 DENSE = 2**30
 
 
-def sparse(name: str, value: Any, *shape: int | str, what: str = "numbers") -> sp.csr_array:
+def sparse(name: str, value: Any, *shape: int | str, what: str = "numbers", why: str = "") -> sp.csr_array:
     """A CSR array in double precision of our own: duplicates summed, indices sorted, no array of it writeable.
 
     ``shape`` is two entries as in `convexstruct.arrays.real`; none stands for any two-dimensional shape.
@@ -42,8 +42,8 @@ def sparse(name: str, value: Any, *shape: int | str, what: str = "numbers") -> s
             raise sentence(f"{name} is no valid sparse matrix ({why}), wanted {wanted}") from None
     lengths = tuple(shape) or ("rows", "columns")
     if len(read.shape) != 2 or any(n < 1 if isinstance(w, str) else n != w for n, w in zip(read.shape, lengths)):
-        came = "is empty, of" if 0 in read.shape else "has"
-        raise sentence(f"{name} {came} shape {tuple(read.shape)}, wanted {said(lengths)}, at least one of each")
+        came, end = ("is empty, of", "at least one of each") if 0 in read.shape else ("has", why)
+        raise sentence(f"{name} {came} shape {tuple(read.shape)}, wanted {said(lengths)}{': ' if end else ''}{end}")
     if not np.isfinite(read.data).all():
         raise sentence(f"{name} contains NaN or infinity, wanted finite {what}")
     for array in (read.data, read.indices, read.indptr):
@@ -51,11 +51,11 @@ def sparse(name: str, value: Any, *shape: int | str, what: str = "numbers") -> s
     return read
 
 
-def matrix(name: str, value: Any, *shape: int | str, what: str = "numbers") -> Any:
+def matrix(name: str, value: Any, *shape: int | str, what: str = "numbers", why: str = "") -> Any:
     """A matrix of real numbers of our own, read-only: CSR if it came sparse, else dense."""
     if sp.issparse(value):
-        return sparse(name, value, *shape, what=what)
-    return real(name, value, tuple(shape), what=what)
+        return sparse(name, value, *shape, what=what, why=why)
+    return real(name, value, tuple(shape) or ("rows", "columns"), what=what, why=why)
 
 
 def dense(name: str, value: Any) -> Any:

@@ -43,7 +43,7 @@ def test_what_is_no_array_of_real_numbers_is_refused_in_a_sentence() -> None:
 
 def test_shapes_and_values_are_those_that_were_wanted() -> None:
     assert refused(np.ones(3), ("n", 2)) == "X has shape (3,), wanted (n, 2)"
-    assert refused(np.ones((0, 2)), ("n", 2)) == "X is empty, of shape (0, 2), wanted (n, 2), at least one of each"
+    assert refused(np.ones((0, 2)), ("n", 2)) == "X is empty, of shape (0, 2), wanted (n, 2): at least one of each"
     assert refused(3.0, ("n",)) == "X has shape (), wanted (n,)"
     assert refused([1, np.nan]) == "X contains NaN or infinity, wanted finite numbers"
     assert refused([1, np.inf]) == "X contains NaN or infinity, wanted finite numbers"

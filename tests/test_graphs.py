@@ -162,7 +162,7 @@ def test_packed_rows_hold_each_position_once_step_by_step(lengths: list[int]) ->
 
 def test_no_chain_and_an_empty_chain_are_refused() -> None:
     with pytest.raises(
-        ValueError, match=r"lengths is empty, of shape \(0,\), wanted \(chains,\), at least one of each"
+        ValueError, match=r"lengths is empty, of shape \(0,\), wanted \(chains,\): at least one of each"
     ):
         chains([])
     with pytest.raises(ValueError, match=r"lengths\[1\] is 0, wanted a whole number of at least 1"):

@@ -20,7 +20,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
-from convexstruct.features.reading import real_array
+from convexstruct.arrays import real
 from convexstruct.tolerances import ROUNDING
 
 Vector = NDArray[np.float64]
@@ -91,9 +91,7 @@ class GramFeatures:
         ValueError
             If the shape is wrong.
         """
-        values = real_array("kernel", kernel)
-        if values.ndim != 2 or values.shape[1] != len(self.features):
-            raise ValueError(f"kernel has shape {values.shape}, wanted (n, {len(self.features)}): one column an input")
+        values = real("kernel", kernel, ("n", len(self.features)), why="one column an input")
         return np.asarray(values @ self.inverse)
 
 
@@ -106,11 +104,7 @@ def gram_features(kernel: Any, n: int) -> GramFeatures:
         If it is not (n, n), finite, symmetric, or positive semidefinite (its smallest eigenvalue is named, or the pair
         of inputs whose products no features have).
     """
-    matrix = real_array("kernel", kernel)
-    if matrix.shape != (n, n):
-        raise ValueError(f"kernel has shape {matrix.shape}, wanted ({n}, {n}): one row and column a node")
-    if not np.isfinite(matrix).all():
-        raise ValueError("kernel contains NaN or infinity, wanted finite numbers")
+    matrix = real("kernel", kernel, (n, n), why="one row and column a node")
     size = float(np.abs(matrix).max())
     if np.abs(matrix - matrix.T).max() > ROUNDING * max(size, 1e-300):
         raise ValueError("kernel is not symmetric, wanted K[p, q] = K[q, p]")

@@ -10,19 +10,19 @@ in by a user is not, and is checked.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
+from convexstruct.arrays import real
 from convexstruct.features.gram import Factor, factor
 from convexstruct.features.hmm_channels import window
 from convexstruct.tolerances import ROUNDING
+from convexstruct.validation import choice, mapping, number, refuse, sentence, sequence, whole
 
 Vector = NDArray[np.float64]
 
@@ -48,16 +48,10 @@ class Kernel:
     degree: int = 2
 
     def __post_init__(self) -> None:
-        if self.name not in PARAMETERS:
-            raise ValueError(f"kernel is {self.name!r}, wanted one of {', '.join(PARAMETERS)}")
-        for name, least in (("gamma", "above"), ("offset", "at least")):
-            value = getattr(self, name)
-            number = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
-            if not number or value < 0 or (least == "above" and value == 0):
-                raise ValueError(f"kernel parameter {name} is {value!r}, wanted a number {least} 0")
-            object.__setattr__(self, name, float(value))
-        if isinstance(self.degree, bool) or not isinstance(self.degree, (int, np.integer)) or self.degree < 1:
-            raise ValueError(f"kernel parameter degree is {self.degree!r}, wanted a whole number of at least 1")
+        choice("kernel", self.name, PARAMETERS)
+        object.__setattr__(self, "gamma", number("kernel parameter gamma", self.gamma, above=0))
+        object.__setattr__(self, "offset", number("kernel parameter offset", self.offset, least=0))
+        object.__setattr__(self, "degree", whole("kernel parameter degree", self.degree, least=1))
 
     @classmethod
     def read(cls, kernel: Any) -> Kernel:
@@ -71,12 +65,8 @@ class Kernel:
         if isinstance(kernel, Kernel):
             return kernel
         name, given = (kernel, {}) if isinstance(kernel, str) else _pair(kernel)
-        if name not in PARAMETERS:
-            raise ValueError(f"kernel is {name!r}, wanted one of {', '.join(PARAMETERS)}")
-        unknown = sorted(set(given) - set(PARAMETERS[name]))
-        if unknown:
-            raise ValueError(f"kernel {name} has the parameter {unknown[0]!r}, wanted {' or '.join(PARAMETERS[name])}")
-        return cls(name, **given)
+        known = PARAMETERS[choice("kernel", name, PARAMETERS)]
+        return cls(name, **mapping(f"kernel {name}", given, (), known))
 
     def __call__(self, x: Vector, y: Vector) -> Vector:
         """k at all pairs; x (n, d), y (m, d), result (n, m)."""
@@ -110,14 +100,9 @@ class Gram:
     inputs: Vector | None = None
 
     def __post_init__(self) -> None:
-        matrix = np.asarray(self.matrix)
-        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:
-            raise ValueError(f"gram has shape {matrix.shape}, wanted a square matrix")
-        if not (np.issubdtype(matrix.dtype, np.number) and np.isrealobj(matrix)):
-            raise ValueError(f"gram holds {matrix.dtype}, wanted real numbers")
-        matrix = np.asarray(matrix, dtype=np.float64)
-        if not np.isfinite(matrix).all():
-            raise ValueError("gram contains NaN or infinity, wanted finite numbers")
+        matrix = real("gram", self.matrix, ("n", "n"))
+        if matrix.shape[0] != matrix.shape[1]:
+            raise sentence(f"gram has shape {matrix.shape}, wanted a square matrix")
         if self.kernel is None:
             matrix = _positive_semidefinite(matrix)
         object.__setattr__(self, "matrix", matrix)
@@ -162,25 +147,13 @@ def read_inputs(inputs: Any) -> list[Vector]:
     ValueError
         If there is no sequence, one is empty, is no table of finite numbers, or has another number of columns.
     """
-    arrays: list[NDArray[Any]] = []
-    for i, sequence in enumerate(inputs):
-        try:
-            array = np.asarray(sequence)
-        except ValueError:  # rows of unequal lengths
-            raise ValueError(f"inputs[{i}] is no table of numbers, wanted one row a position") from None
-        arrays.append(array[:, None] if array.ndim == 1 else array)
-    if not arrays:
-        raise ValueError("inputs is empty, wanted at least one sequence")
+    given = sequence("inputs", inputs, "a list of at least one sequence", least=1)
+    read = (real(f"inputs[{i}]", each, ("positions",), ("positions", "features")) for i, each in enumerate(given))
+    arrays = [array[:, None] if array.ndim == 1 else array for array in read]
     for i, array in enumerate(arrays):
-        if array.ndim != 2 or array.size == 0:
-            raise ValueError(f"inputs[{i}] has shape {array.shape}, wanted one row a position, of at least one number")
-        if not (np.issubdtype(array.dtype, np.number) or array.dtype == np.bool_) or np.iscomplexobj(array):
-            raise ValueError(f"inputs[{i}] holds {array.dtype}, wanted real numbers")
-        if not np.isfinite(array).all():
-            raise ValueError(f"inputs[{i}] contains NaN or infinity, wanted finite numbers")
         if array.shape[1] != arrays[0].shape[1]:
-            raise ValueError(f"inputs[{i}] has {array.shape[1]} columns, inputs[0] has {arrays[0].shape[1]}")
-    return [array.astype(np.float64) for array in arrays]
+            raise sentence(f"inputs[{i}] has {array.shape[1]} columns, inputs[0] has {arrays[0].shape[1]}")
+    return arrays
 
 
 def one_hot_windows(sequences: Sequence[ArrayLike], n_symbols: int, radius: int) -> list[Vector]:
@@ -217,5 +190,5 @@ def _positive_semidefinite(matrix: Vector) -> Vector:
 def _pair(kernel: Any) -> tuple[Any, Mapping[str, Any]]:
     shaped = isinstance(kernel, (tuple, list)) and len(kernel) == 2
     if not shaped or not isinstance(kernel[0], str) or not isinstance(kernel[1], Mapping):
-        raise ValueError(f"kernel is {kernel!r}, wanted a name or a pair of a name and its parameters")
+        refuse("kernel", kernel, "a name or a pair of a name and its parameters")
     return kernel[0], kernel[1]

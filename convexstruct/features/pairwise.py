@@ -27,8 +27,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from convexstruct.features.reading import real_array
+from convexstruct.arrays import frozen, real, wholes
 from convexstruct.graphs import Index
+from convexstruct.sparse_matrices import matrix
+from convexstruct.validation import choice, flag, refuse, sentence, sequence, sized, whole
 
 Vector = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -287,15 +289,17 @@ def read_pairwise(
         out of range, an edge joins a node with itself or comes twice, a feature is not finite, or an edge feature of
         an associative network is negative.
     """
+    associative = flag("associative", associative)
     truth, lengths, size = _labels(labels, n_labels)
     start = np.concatenate(([0], np.cumsum(lengths))).astype(np.intp)
     nodes = _node_features(node_features, lengths)
+    sized("n_labels", size, size * max(nodes.shape[1], size, len(truth)))
     flat_edges, counts = _edges(edges, lengths, start)
     features = None
     if edge_features is not None:
         features = _edge_features(edge_features, counts)
         if associative and (features < 0).any():
-            raise ValueError(
+            raise sentence(
                 f"edge_features contains {features.min():g}, wanted values >= 0: a negative one turns an associative "
                 "edge round"
             )
@@ -303,71 +307,33 @@ def read_pairwise(
 
 
 def _labels(labels: Sequence[ArrayLike], n_labels: int | None) -> tuple[Labels, Index, int]:
-    if labels is None or isinstance(labels, str):
-        raise ValueError(f"labels is {labels!r}, wanted a list of one array for each example")
-    arrays = [np.asarray(array) for array in labels]
-    if not arrays:
-        raise ValueError("labels is empty, wanted at least one example")
-    for i, array in enumerate(arrays):
-        if array.ndim != 1 or array.size == 0:
-            raise ValueError(f"labels[{i}] has shape {array.shape}, wanted one label for each of at least one node")
-        if not np.issubdtype(array.dtype, np.number) or np.iscomplexobj(array):
-            raise ValueError(f"labels[{i}] holds {array.dtype}, wanted whole numbers from 0")
-        bad = ~np.isfinite(array) | (array < 0) | (array != np.floor(array))
-        if bad.any():
-            raise ValueError(f"labels[{i}] holds {array[bad][0]!s}, wanted whole numbers from 0")
-    flat = np.concatenate(arrays).astype(np.int64)
-    size = int(flat.max()) + 1 if n_labels is None else n_labels
-    if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
-        raise ValueError(f"n_labels is {n_labels!r}, wanted a whole number of at least 1")
-    if flat.max() >= size:
-        i = next(i for i, array in enumerate(arrays) if array.max() >= size)
-        raise ValueError(f"labels[{i}] holds {int(arrays[i].max())}, wanted labels from 0 to {size - 1}")
-    return flat, np.array([array.size for array in arrays], dtype=np.intp), int(size)
+    given = sequence("labels", labels, "a list of one array for each of at least one example", least=1)
+    most = None if n_labels is None else whole("n_labels", n_labels, least=1) - 1
+    why = "one label for each of at least one node"
+    arrays = [wholes(f"labels[{i}]", each, ("nodes",), least=0, most=most, why=why) for i, each in enumerate(given)]
+    flat = np.concatenate(arrays)
+    size = int(flat.max()) + 1 if most is None else most + 1
+    return frozen(flat), np.array([array.size for array in arrays], dtype=np.intp), size
 
 
 def _node_features(given: Any, lengths: Index) -> NodeFeatures:
     total = int(lengths.sum())
     if given is None:
-        raise ValueError(
-            "node_features is None, wanted a list of arrays, one for each example, or a kernel in its place"
-        )
-    if not sp.issparse(given) and not isinstance(given, np.ndarray):
-        parts = [part if sp.issparse(part) else real_array(f"node_features[{i}]", part) for i, part in enumerate(given)]
-        if len(parts) != len(lengths):
-            raise ValueError(f"node_features has {len(parts)} examples, wanted {len(lengths)}, one for each of labels")
-        width = None
-        for i, part in enumerate(parts):
-            shape = part.shape
-            if len(shape) != 2 or shape[0] != lengths[i]:
-                raise ValueError(
-                    f"node_features[{i}] has shape {shape}, wanted {lengths[i]} rows, one for each label of example {i}"
-                )
-            width = shape[1] if width is None else width
-            if shape[1] != width:
-                raise ValueError(f"node_features[{i}] has {shape[1]} columns, wanted {width} as in node_features[0]")
-        sparse = any(sp.issparse(part) for part in parts)
-        given = sp.vstack(parts, format="csr") if sparse else np.concatenate(parts)
-    if len(given.shape) != 2 or given.shape[0] != total:
-        raise ValueError(f"node_features has shape {given.shape}, wanted {total} rows, one for each label")
-    if given.shape[1] < 1:
-        raise ValueError("node_features has no columns, wanted at least one feature")
-    if sp.issparse(given):
-        matrix = sp.csr_array(given, dtype=np.float64)
-        values = matrix.data
-    else:
-        matrix = np.ascontiguousarray(real_array("node_features", given))
-        values = matrix
-    if not np.isfinite(values).all():
-        raise ValueError("node_features contains NaN or infinity, wanted finite numbers")
-    return matrix
+        refuse("node_features", given, "a list of arrays, one for each example, or a kernel in its place")
+    if not sp.issparse(given) and not (isinstance(given, np.ndarray) and given.ndim == 2):
+        wanted = "a matrix, or a list of one for each of labels"
+        parts: list[Any] = []
+        for i, part in enumerate(sequence("node_features", given, wanted, length=len(lengths))):
+            width = "features" if i == 0 else int(parts[0].shape[1])
+            parts.append(matrix(f"node_features[{i}]", part, int(lengths[i]), width, why="one row a label"))
+        given = sp.vstack(parts, format="csr") if any(map(sp.issparse, parts)) else frozen(np.concatenate(parts))
+    return matrix("node_features", given, total, "features", why="one row a label")
 
 
 def _edges(given: Any, lengths: Index, start: Index) -> tuple[Index, Index]:
     """Flat edges (Q, 2), and how many each example has."""
     if isinstance(given, str):
-        if given not in ("chain", "none"):
-            raise ValueError(f"edges is {given!r}, wanted 'chain', 'none', arrays of node pairs or networkx graphs")
+        choice("edges", given, ("chain", "none"), "or a list of arrays of node pairs or networkx graphs")
         inside = np.zeros(0, dtype=np.intp)
         if given == "chain":
             inside = np.setdiff1d(np.arange(start[-1]), start[1:] - 1, assume_unique=True).astype(np.intp)
@@ -376,21 +342,18 @@ def _edges(given: Any, lengths: Index, start: Index) -> tuple[Index, Index]:
     if given is None or isinstance(given, nx.Graph):
         came = "None" if given is None else "one graph"
         raise ValueError(f"edges is {came}, wanted 'chain', 'none', or a list of one graph for each example")
-    parts = list(given)
-    if len(parts) != len(lengths):
-        raise ValueError(f"edges has {len(parts)} examples, wanted {len(lengths)}, one for each of labels")
+    wanted = "'chain', 'none', or a list of one graph for each of labels"
+    parts = sequence("edges", given, wanted, length=len(lengths))
     arrays = []
     for i, part in enumerate(parts):
         if isinstance(part, nx.Graph):
             if part.is_directed() or part.is_multigraph() or set(part.nodes) != set(range(int(lengths[i]))):
                 raise ValueError(f"edges[{i}] must be an undirected networkx.Graph on the nodes 0 to {lengths[i] - 1}")
             part = list(part.edges)
-        pairs = real_array(f"edges[{i}]", part)
+        pairs = wholes(f"edges[{i}]", part, what="pairs of nodes", least=0, most=int(lengths[i]) - 1)
         pairs = pairs.reshape(-1, 2) if pairs.size == 0 else pairs
         if pairs.ndim != 2 or pairs.shape[1] != 2:
-            raise ValueError(f"edges[{i}] has shape {pairs.shape}, wanted (edges, 2): the two nodes of each edge")
-        if pairs.size and (not (pairs == np.floor(pairs)).all() or pairs.min() < 0 or pairs.max() >= lengths[i]):
-            raise ValueError(f"edges[{i}] names a node that is not in example {i}, wanted nodes 0 to {lengths[i] - 1}")
+            raise sentence(f"edges[{i}] has shape {pairs.shape}, wanted (edges, 2): the two nodes of each edge")
         if (pairs[:, 0] == pairs[:, 1]).any():
             raise ValueError(f"edges[{i}] joins node {int(pairs[pairs[:, 0] == pairs[:, 1]][0, 0])} with itself")
         if len(np.unique(np.sort(pairs, axis=1), axis=0)) < len(pairs):
@@ -401,17 +364,12 @@ def _edges(given: Any, lengths: Index, start: Index) -> tuple[Index, Index]:
 
 
 def _edge_features(given: Sequence[ArrayLike], counts: Index) -> Vector:
-    parts = [real_array(f"edge_features[{i}]", part) for i, part in enumerate(given)]
-    if len(parts) != len(counts):
-        raise ValueError(f"edge_features has {len(parts)} examples, wanted {len(counts)}, one for each of labels")
+    listed = sequence("edge_features", given, "a list of one array for each of labels", length=len(counts))
+    parts = [real(f"edge_features[{i}]", part) for i, part in enumerate(listed)]
     width = next((part.shape[1] for part in parts if part.ndim == 2), None)
     for i, part in enumerate(parts):
         if part.ndim != 2 or part.shape != (counts[i], width):
-            raise ValueError(
-                f"edge_features[{i}] has shape {part.shape}, wanted ({counts[i]}, {width}), one row an edge"
-            )
-        if not np.isfinite(part).all():
-            raise ValueError(f"edge_features[{i}] contains NaN or infinity, wanted finite numbers")
+            raise sentence(f"edge_features[{i}] has shape {part.shape}, wanted ({counts[i]}, {width}), one row an edge")
     if not width:
         raise ValueError("edge_features has no columns, wanted at least one feature, or None for one shared table")
-    return np.concatenate(parts)
+    return frozen(np.concatenate(parts))

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from convexstruct.arrays import is_list_of_tables, real
 from convexstruct.features.loss_steps import LossSteps, number_losses
 from convexstruct.features.pairwise import PairwiseFeatures
-from convexstruct.features.reading import real_array
 from convexstruct.graphs import Index
 from convexstruct.losses import cost_matrix
+from convexstruct.validation import refuse, sequence
 
 Vector = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -81,25 +81,17 @@ def read_loss(loss: ArrayLike | str | Sequence[ArrayLike], features: PairwiseFea
     if isinstance(loss, str) and loss in ("zero_one", "hamming"):
         return made(cost_matrix("hamming", size)[truth], loss == "zero_one")
     if isinstance(loss, str):
-        raise ValueError(f"loss is {loss!r}, wanted 'hamming', 'zero_one', a cost matrix or a list of node costs")
-    if not _is_list_of_tables(loss):
-        return made(cost_matrix(real_array("loss", loss), size)[truth])
-    tables = [real_array(f"loss[{i}]", table) for i, table in enumerate(loss)]  # type: ignore[arg-type]
-    if len(tables) != features.n_examples:
-        raise ValueError(f"loss has {len(tables)} tables, wanted {features.n_examples}, one for each example")
-    for i, (table, length) in enumerate(zip(tables, features.lengths)):
-        if table.shape != (length, size):
-            raise ValueError(f"loss[{i}] has shape {table.shape}, wanted ({length}, {size}): a cost for each label")
-        bad = ~np.isfinite(table) | (table < 0)
-        if bad.any():
-            raise ValueError(f"loss[{i}] contains {table[bad][0]:g}, wanted finite costs >= 0")
+        refuse("loss", loss, "'hamming', 'zero_one', a cost matrix or a list of node costs")
+    if not is_list_of_tables(loss):
+        return made(cost_matrix(loss, size)[truth])  # type: ignore[arg-type]
+    given = sequence("loss", loss, "one table of costs an example", length=features.n_examples)
+    tables = [
+        real(f"loss[{i}]", table, (int(n), size), what="costs", least=0, why="a cost for each label")
+        for i, (table, n) in enumerate(zip(given, features.lengths))
+    ]
     costs = np.concatenate(tables)
     on_truth = costs[np.arange(len(truth)), truth]
     if on_truth.any():
         i = int(features.example[np.flatnonzero(on_truth)[0]])
         raise ValueError(f"loss[{i}] is {on_truth.max():g} on the truth, wanted 0 there")
     return made(costs)
-
-
-def _is_list_of_tables(loss: Any) -> bool:
-    return isinstance(loss, (list, tuple)) and len(loss) > 0 and np.ndim(loss[0]) == 2

@@ -65,7 +65,7 @@ NETWORK: dict[str, Any] = {"graph": chain_graph(3, 2), "assignments": [[0, 1, 1]
         ({"graph": nx.DiGraph([(0, 1), (1, 2)])}, "node 0 has no attribute 'states'"),
         (
             {"assignments": np.zeros((0, 3))},
-            r"assignments is empty, of shape \(0, 3\), wanted \(examples, 3\), at least one of each",
+            r"assignments is empty, of shape \(0, 3\), wanted \(examples, 3\): at least one of each",
         ),
         ({"assignments": [[0, 1]]}, r"assignments has shape \(1, 2\), wanted \(examples, 3\)"),
         ({"assignments": [0, 1, 1]}, r"assignments has shape \(3,\), wanted \(examples, 3\)"),

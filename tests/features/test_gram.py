@@ -49,7 +49,7 @@ def test_new_inputs_are_mapped_so_that_their_products_with_the_training_inputs_a
         (np.triu(np.ones((3, 3))), r"kernel is not symmetric, wanted K\[p, q\] = K\[q, p\]"),
         (np.ones((3, 3)) - np.eye(3), "kernel has the eigenvalue -1, wanted a positive semidefinite matrix"),
         (np.zeros((3, 3)), "kernel is zero, wanted at least one positive eigenvalue"),
-        ([["a"] * 3] * 3, "kernel holds <U1, wanted real numbers"),
+        ([["a"] * 3] * 3, "kernel holds strings, wanted real numbers"),
         (None, "kernel is None"),
     ],
 )

@@ -14,14 +14,14 @@ INPUTS = [np.array([[0.0, 1.0], [1.0, 1.0]]), np.array([[2.0, 0.0]])]
 LABELS = [[0, 1], [1]]
 
 READ: list[tuple[dict[str, Any], str]] = [
-    ({"inputs": []}, "inputs is empty, wanted at least one sequence"),
+    ({"inputs": []}, "inputs is empty, wanted a list of at least one sequence"),
     ({"inputs": INPUTS[:1]}, "inputs holds 1 sequences, labels holds 2"),
     ({"inputs": [INPUTS[0][:1], INPUTS[1]]}, r"inputs\[0\] has 1 positions, labels\[0\] has 2"),
     ({"inputs": [INPUTS[0], np.array([[np.nan, 0.0]])]}, r"inputs\[1\] contains NaN or infinity"),
     ({"inputs": [INPUTS[0], np.array([[1.0]])]}, r"inputs\[1\] has 1 columns, inputs\[0\] has 2"),
-    ({"inputs": [INPUTS[0], np.zeros((0, 2))]}, r"inputs\[1\] has shape \(0, 2\)"),
-    ({"inputs": [INPUTS[0], [["a", "b"]]]}, r"inputs\[1\] holds <U1, wanted real numbers"),
-    ({"inputs": [[[1, 2], [1]], [[1, 2]]]}, r"inputs\[0\] is no table of numbers"),
+    ({"inputs": [INPUTS[0], np.zeros((0, 2))]}, r"inputs\[1\] is empty, of shape \(0, 2\), wanted \(positions,\) or \(positions, features\): at least one of each"),
+    ({"inputs": [INPUTS[0], [["a", "b"]]]}, r"inputs\[1\] holds strings, wanted real numbers"),
+    ({"inputs": [[[1, 2], [1]], [[1, 2]]]}, r"inputs\[0\] has rows of unequal lengths, wanted \(positions,\) or \(positions, features\) numbers"),
     ({"labels": []}, "labels is empty"),
     ({"labels": [[0, 2], [1]]}, r"labels\[0\]\[1\] is 2, wanted a whole number from 0 to 1"),
     ({"labels": [[0, -1], [1]]}, r"labels\[0\]\[1\] is -1"),
@@ -36,9 +36,9 @@ READ: list[tuple[dict[str, Any], str]] = [
     ({"lam": "1"}, "lam is '1', wanted a number above 0"),
     ({"kernel": "gauss"}, "kernel is 'gauss', wanted one of rbf, linear, polynomial"),
     ({"kernel": 3}, "kernel is 3, wanted a name or a pair"),
-    ({"kernel": ("rbf", {"sigma": 1.0})}, "kernel rbf has the parameter 'sigma', wanted gamma"),
-    ({"kernel": ("rbf", {"gamma": 0.0})}, "gamma is 0.0, wanted a number above 0"),
-    ({"kernel": ("linear", {"offset": -1.0})}, "offset is -1.0, wanted a number at least 0"),
+    ({"kernel": ("rbf", {"sigma": 1.0})}, r"kernel rbf has the keys \['sigma'\], wanted perhaps gamma"),
+    ({"kernel": ("rbf", {"gamma": 0.0})}, "kernel parameter gamma is 0.0, wanted a positive number"),
+    ({"kernel": ("linear", {"offset": -1.0})}, "kernel parameter offset is -1.0, wanted a number of at least 0"),
     ({"kernel": ("polynomial", {"degree": 1.5})}, "degree is 1.5, wanted a whole number of at least 1"),
 ]
 
@@ -46,7 +46,7 @@ GRAM: list[tuple[dict[str, Any], str]] = [
     ({"gram": np.eye(2)}, "gram is 2 x 2, the sequences have 3 positions"),
     ({"gram": np.ones((3, 2))}, r"gram has shape \(3, 2\), wanted a square matrix"),
     ({"gram": np.full((3, 3), np.inf)}, "gram contains NaN or infinity"),
-    ({"gram": np.eye(3) * 1j}, "gram holds complex128, wanted real numbers"),
+    ({"gram": np.eye(3) * 1j}, "gram holds complex numbers, wanted real numbers"),
     ({"gram": np.triu(np.ones((3, 3)))}, "gram is not symmetric, entries differ by 1, wanted a symmetric matrix"),
     ({"gram": np.diag([1.0, 1.0, -0.25])}, "gram has the eigenvalue -0.25, wanted a positive semidefinite matrix"),
     ({"gram": 1.0 - np.eye(3)}, "gram has the eigenvalue -1, wanted a positive semidefinite matrix"),

@@ -25,10 +25,10 @@ WIDE: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"labels": []}, "labels is empty, wanted at least one example"),
-        ({"labels": [[0, 1]]}, "node_features has 2 examples, wanted 1"),
-        ({"labels": [[0, 1], [1, 0]]}, r"node_features\[1\] has shape \(3, 2\), wanted 2 rows"),
-        ({"labels": [[0, 1], [1, 0, 2]], "n_labels": 2}, r"labels\[1\] holds 2, wanted labels from 0 to 1"),
+        ({"labels": []}, "labels is empty, wanted a list of one array for each of at least one example"),
+        ({"labels": [[0, 1]]}, "node_features has 2 entries, wanted 1: a matrix, or a list of one for each of labels"),
+        ({"labels": [[0, 1], [1, 0]]}, r"node_features\[1\] has shape \(3, 2\), wanted \(2, 2\): one row a label"),
+        ({"labels": [[0, 1], [1, 0, 2]], "n_labels": 2}, r"labels\[1\]\[2\] is 2, wanted a whole number from 0 to 1"),
         ({"node_features": None}, "node_features is None, wanted a list of arrays.*or a kernel"),
         ({"node_features": np.full((5, 2), np.nan)}, "node_features contains NaN or infinity"),
         ({"C": 0.0}, "C is 0.0, wanted a positive number"),
@@ -64,7 +64,7 @@ WIDE: dict[str, Any] = {
         ({**KERNEL, "kernel": -np.eye(5)}, "kernel has the eigenvalue -1, wanted a positive semidefinite matrix"),
         ({**KERNEL, "kernel": np.full((5, 5), np.nan)}, "kernel contains NaN or infinity"),
         ({**KERNEL, "kernel": np.triu(np.ones((5, 5)))}, "kernel is not symmetric"),
-        ({**KERNEL, "kernel": np.eye(5), "labels": []}, "labels is empty, wanted at least one example"),
+        ({**KERNEL, "kernel": np.eye(5), "labels": []}, "labels is empty, wanted a list of one array for each of at least one example"),
         ({**KERNEL, "kernel": np.eye(5), "labels": None}, "labels is None, wanted a list"),
         (WIDE, r"the graph of example 0, .*\(tree width 6\).*use inference='relaxed' \(the local polytope\)"),
     ],
