@@ -24,6 +24,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from convexstruct.problems.families import check_problem
 from convexstruct.rounding import Rounded, enclose
 from convexstruct.solution import Point
 from convexstruct.tolerances import FLOOR, ROUNDING, met
@@ -159,6 +160,7 @@ def certify(problem: Problem, point: Any, dual_point: Point | None = None, floor
         If the point or dual point has the wrong names or shapes. Values that are not finite are no error: they certify
         nothing, and the bound is infinite.
     """
+    check_problem(problem)
     read = problem.as_point(point)
     finite = not any(np.isnan(value).any() for value in read.values())
     claimed = primal = Rounded(math.inf)

@@ -37,6 +37,7 @@ from convexstruct.certificates import Problem
 from convexstruct.features import Counts, Expected, bounds
 from convexstruct.features.part import part
 from convexstruct.graphs import Index, TableLayout
+from convexstruct.validation import refuse, whole
 
 Vector = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -73,7 +74,7 @@ def sharded(problem: Shared, executor: Executor, n_shards: int | None = None) ->
         If the problem has no examples behind a feature map, or ``n_shards`` is less than 1.
     """
     if not isinstance(executor, Executor):
-        raise ValueError(f"executor is a {type(executor).__name__}, wanted a concurrent.futures.Executor")
+        refuse("executor", executor, "a concurrent.futures.Executor")
     features = problem.features if isinstance(problem, Shardable) else None
     if not dataclasses.is_dataclass(problem) or part.dispatch(type(features)) is part.dispatch(object):
         raise ValueError(f"executor is of no use for the family {problem.family!r}, wanted None: it has no shards")
@@ -87,8 +88,7 @@ def shard(features: Counts, executor: Executor, n_shards: int | None = None) -> 
     """Cut a feature map into shards with about as many hidden variables each."""
     if n_shards is None:
         n_shards = os.cpu_count() or 1
-    if n_shards < 1:
-        raise ValueError(f"n_shards is {n_shards}, wanted at least 1")
+    n_shards = whole("n_shards", n_shards, least=1)
     first = np.searchsorted(features.example, np.arange(features.n_examples + 1))
     wanted = np.linspace(0, features.n_hidden, min(n_shards, features.n_examples) + 1)[1:-1]
     cuts = np.unique(np.concatenate(([0], np.searchsorted(first, wanted), [features.n_examples])))

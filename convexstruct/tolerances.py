@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from convexstruct.validation import number, refuse
+
 #: A gap is measured against this share of the objective at the trivial point at least (w = 0, uniform distributions,
 #: u = 0: `convexstruct.certificates.Problem.trivial_value`). An optimum below it is nearly 0 beside that objective, and
 #: HIGH then asks for what is a few roundings of one term of it.
@@ -64,6 +66,7 @@ def profile(name: str | float | Profile) -> Profile:
     ValueError
         If ``name`` is no profile's name and no number between 0 and 1.
     """
+    wanted = f"one of {', '.join(PROFILES)} or a number between 0 and 1"
     if isinstance(name, Profile):
         return name
     if isinstance(name, str):
@@ -72,13 +75,13 @@ def profile(name: str | float | Profile) -> Profile:
         try:
             name = float(name)
         except ValueError:
-            raise ValueError(
-                f"tol must be one of {', '.join(PROFILES)} or a number between 0 and 1, got {name!r}"
-            ) from None
-    if not 0 < name < 1:
-        raise ValueError(f"tol must be one of {', '.join(PROFILES)} or a number between 0 and 1, got {name!r}")
-    feasibility = max((p.feasibility for p in PROFILES.values() if p.gap <= name), default=HIGH.feasibility)
-    return Profile(f"{name:g}", gap=float(name), feasibility=feasibility)
+            refuse("tol", name, wanted)
+    try:
+        gap = number("tol", name, above=0, below=1)
+    except ValueError:
+        refuse("tol", name, wanted)
+    feasibility = max((p.feasibility for p in PROFILES.values() if p.gap <= gap), default=HIGH.feasibility)
+    return Profile(f"{gap:g}", gap=gap, feasibility=feasibility)
 
 
 def upside_down(gap: float) -> bool:

@@ -199,6 +199,8 @@ def _range(
     end = " or infinity" if infinite else ""
     if above == 0 and below is None and most is None:
         return f"a positive {what}{end}"
+    if least is not None and most is not None:
+        return f"a {what} from {least} to {most}"
     bounds = (("above", above), ("of at least", least), ("below", below), ("of at most", most))
     stated = " and ".join(f"{word} {bound}" for word, bound in bounds if bound is not None)
     if not stated:

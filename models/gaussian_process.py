@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from convexstruct.features.enumeration import LIMIT
 from convexstruct.models.formulation import Entry, Formulation, Recovered, equation
 from convexstruct.oracles.enumeration import labellings
+from convexstruct.problems.families import one_family
 from convexstruct.problems.gaussian_process import GaussianProcessSequences
 
 Vector = NDArray[np.float64]
@@ -129,6 +130,7 @@ class FunctionValues:
         return Recovered(instance, {"u": u}, {"u": u})
 
 
+@one_family
 def primal(problem: GaussianProcessSequences, limit: int = LIMIT) -> Formulation:
     r"""(32), every labelling written out:
 
@@ -163,6 +165,7 @@ def primal(problem: GaussianProcessSequences, limit: int = LIMIT) -> Formulation
     )
 
 
+@one_family
 def dual(problem: GaussianProcessSequences, limit: int = LIMIT) -> Formulation:
     r"""The Fenchel dual, every labelling written out:
 

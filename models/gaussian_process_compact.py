@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from convexstruct.models.formulation import Equation, Formulation, equation
 from convexstruct.models.gaussian_process import FUNCTION, QUADRATIC, SUBSTITUTED, FunctionValues, entry, sums_by
+from convexstruct.problems.families import one_family
 from convexstruct.problems.gaussian_process import GaussianProcessSequences
 
 
@@ -44,6 +45,7 @@ class Steps:
         self.sequence = np.repeat(np.arange(chains.n_chains), s)
 
 
+@one_family
 def compact_primal(problem: GaussianProcessSequences) -> Formulation:
     r"""(32) with the sum over labellings done by messages b:
 
@@ -90,6 +92,7 @@ def compact_primal(problem: GaussianProcessSequences) -> Formulation:
     )
 
 
+@one_family
 def compact_dual(problem: GaussianProcessSequences) -> Formulation:
     r"""The dual over marginals q (positions) and e (steps):
 

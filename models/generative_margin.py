@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from convexstruct.features.enumeration import LIMIT, Enumerated, enumerate_counts
 from convexstruct.graphs import TableLayout
 from convexstruct.models.formulation import Entry, Formulation, Recovered, equation
+from convexstruct.problems.families import one_family
 from convexstruct.problems.generative_margin import GenerativeMargin
 from convexstruct.solution import Point
 from convexstruct.tolerances import DUAL_ROUNDING, ROUNDING
@@ -128,6 +129,7 @@ def at_parameters(problem: GenerativeMargin, formulation: Formulation) -> Genera
     return replace(problem, eta=float(formulation.parameters["eta"].value))
 
 
+@one_family
 def primal(problem: GenerativeMargin, limit: int = LIMIT) -> Formulation:
     r"""(P), all assignments enumerated:
 
@@ -198,6 +200,7 @@ class DualSet:
         return Recovered(instance, {"theta": theta}, self.rows.witness(beta, instance.eta, instance.c))
 
 
+@one_family
 def dual_beta(problem: GenerativeMargin, limit: int = LIMIT) -> Formulation:
     r"""(D'), over beta and lambda, all assignments enumerated:
 
@@ -243,6 +246,7 @@ def dual_beta(problem: GenerativeMargin, limit: int = LIMIT) -> Formulation:
     )
 
 
+@one_family
 def dual(problem: GenerativeMargin, limit: int = LIMIT) -> Formulation:
     r"""(D), over (mu, omega, lambda) in script-D x {lambda >= 0}:
 
@@ -288,6 +292,7 @@ def dual(problem: GenerativeMargin, limit: int = LIMIT) -> Formulation:
     )
 
 
+@one_family
 def entropy_dual(problem: GenerativeMargin, limit: int = LIMIT) -> Formulation:
     r"""The dual without lambda (ours; the maximum of (8) over lambda_i is at lambda_i = V_i):
 

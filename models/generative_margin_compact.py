@@ -16,10 +16,12 @@ from convexstruct.features.decomposition import mixture
 from convexstruct.features.polytope import local_polytope
 from convexstruct.models.formulation import Formulation, Recovered, equation
 from convexstruct.models.generative_margin import at_parameters, block_entropy, entry, eta_parameter, within_domain
+from convexstruct.problems.families import one_family
 from convexstruct.problems.generative_margin import GenerativeMargin
 from convexstruct.solution import Point
 
 
+@one_family
 def compact_dual(problem: GenerativeMargin) -> Formulation:
     r"""The dual over edge (chain) or clique (junction tree) marginals z:
 

@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from convexstruct.certificates import certify, least_unit, relative_gap
 from convexstruct.models.formulation import Formulation, Reference, equation
 from convexstruct.models.generative_margin import SUB_DISTRIBUTION, block_sums, entry, sums_by
+from convexstruct.problems.families import one_family
 from convexstruct.problems.generative_margin import GenerativeMargin
 from convexstruct.solution import Point, Solution, Status, Trace
 from convexstruct.tolerances import HIGH, ROUNDING, Profile, profile
@@ -328,11 +329,13 @@ def valid_floor(problem: GenerativeMargin, upper: float) -> Vector:
     return np.asarray(np.where(c > 0, -room / np.where(c > 0, c, 1.0), -np.inf))
 
 
+@one_family
 def n_slack(problem: GenerativeMargin, solver: str = "CLARABEL", **options: Any) -> ConstraintGeneration:
     """(P) by constraint generation with a slack for each example: up to K constraints a round."""
     return ConstraintGeneration(problem, False, solver, options)
 
 
+@one_family
 def one_slack(problem: GenerativeMargin, solver: str = "CLARABEL", **options: Any) -> ConstraintGeneration:
     """(P) by constraint generation with one slack xi = sum_k w_k eps_k for all examples: one constraint a round."""
     return ConstraintGeneration(problem, True, solver, options)

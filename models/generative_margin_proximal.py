@@ -29,6 +29,7 @@ from convexstruct.models.generative_margin import (
     entry,
     eta_parameter,
 )
+from convexstruct.problems.families import one_family
 from convexstruct.problems.generative_margin import GenerativeMargin
 from convexstruct.solution import Point
 from convexstruct.tolerances import DUAL_ROUNDING
@@ -134,6 +135,7 @@ def _instance(problem: GenerativeMargin, formulation: Formulation) -> ProximalMa
     return ProximalMargin(at_parameters(problem, formulation), float(values["gamma"].value), centre)
 
 
+@one_family
 def proximal(
     problem: GenerativeMargin, gamma: float = 1.0, centre: ArrayLike | None = None, limit: int = LIMIT
 ) -> Formulation:
@@ -185,6 +187,7 @@ def proximal(
     )
 
 
+@one_family
 def proximal_dual(
     problem: GenerativeMargin, gamma: float = 1.0, centre: ArrayLike | None = None, limit: int = LIMIT
 ) -> Formulation:

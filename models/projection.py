@@ -20,6 +20,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from convexstruct.models.formulation import Entry, Equation, Formulation, Recovered, equation
+from convexstruct.problems.families import one_family
 from convexstruct.problems.projection import BoxProjection
 
 Vector = NDArray[np.float64]
@@ -52,6 +53,7 @@ class Entries:
         return replace(self.problem, m=np.asarray(self.m.value), z=float(self.z.value))
 
 
+@one_family
 def box(problem: BoxProjection) -> Formulation:
     r"""The quadratic program of appendix B:
 
@@ -87,6 +89,7 @@ def box(problem: BoxProjection) -> Formulation:
     )
 
 
+@one_family
 def box_dual(problem: BoxProjection) -> Formulation:
     r"""Its dual, over rho and the multipliers of the bounds that are there:
 

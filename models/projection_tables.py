@@ -26,6 +26,7 @@ from scipy.sparse.csgraph import connected_components
 from convexstruct.models.formulation import Entry, Formulation, Recovered, equation
 from convexstruct.models.projection import PAPER
 from convexstruct.oracles.clique_tables import CliqueTables
+from convexstruct.problems.families import one_family
 from convexstruct.problems.projection_tables import MarginalProjection
 
 Vector = NDArray[np.float64]
@@ -87,6 +88,7 @@ def agreements(structure: CliqueTables) -> sp.csr_array:
     return sp.csr_array(sp.coo_array(entries, shape=whole))
 
 
+@one_family
 def tables(problem: MarginalProjection) -> Formulation:
     r"""The quadratic program of E.3:
 
@@ -121,6 +123,7 @@ def tables(problem: MarginalProjection) -> Formulation:
     )
 
 
+@one_family
 def tables_dual(problem: MarginalProjection) -> Formulation:
     r"""Its dual:
 
@@ -158,6 +161,7 @@ def tables_dual(problem: MarginalProjection) -> Formulation:
     )
 
 
+@one_family
 def labellings(problem: MarginalProjection, limit: int = LIMIT) -> Formulation:
     r"""All labellings of every component written out, q a distribution times z:
 

@@ -25,6 +25,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from convexstruct.models.formulation import Entry, Equation, Formulation, Recovered, equation
+from convexstruct.problems.families import one_family
 from convexstruct.problems.regularized_risk import RegularizedRisk
 
 Vector = NDArray[np.float64]
@@ -128,6 +129,7 @@ def point_of(variables: dict[str, Any]) -> dict[str, Vector]:
     return {name: np.asarray(variables[name].value) for name in ("w", "b") if name in variables}
 
 
+@one_family
 def primal(problem: RegularizedRisk) -> Formulation:
     r"""(1) with the risk (2), or that of any other loss, by slacks:
 
@@ -165,6 +167,7 @@ def primal(problem: RegularizedRisk) -> Formulation:
     )
 
 
+@one_family
 def adjoint(problem: RegularizedRisk) -> Formulation:
     r"""The adjoint of (1), with the w it belongs to:
 
@@ -200,6 +203,7 @@ def adjoint(problem: RegularizedRisk) -> Formulation:
     )
 
 
+@one_family
 def nesterov(problem: RegularizedRisk) -> Formulation:
     r"""Nesterov's form of (1), f strongly convex and g* a maximum of affine functions:
 
@@ -235,6 +239,7 @@ def nesterov(problem: RegularizedRisk) -> Formulation:
     )
 
 
+@one_family
 def nesterov_adjoint(problem: RegularizedRisk) -> Formulation:
     r"""Nesterov's adjoint, which meets (17) at the optimum, (19):
 

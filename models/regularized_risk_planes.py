@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from convexstruct.models.formulation import Formulation, Recovered, equation
 from convexstruct.models.regularized_risk import NORM, Parts, at_lam, entry, lam_parameter, point_of
+from convexstruct.problems.families import one_family
 from convexstruct.problems.regularized_risk import Plane, RegularizedRisk
 from convexstruct.solution import Point
 
@@ -75,6 +76,7 @@ class AllPlanes:
         return {"alpha": np.asarray(self.alpha.T @ np.asarray(beta))}
 
 
+@one_family
 def piecewise(problem: RegularizedRisk, limit: int = LIMIT) -> Formulation:
     r"""(1) with the risk as one maximum of planes, all written out:
 
@@ -114,6 +116,7 @@ def piecewise(problem: RegularizedRisk, limit: int = LIMIT) -> Formulation:
     )
 
 
+@one_family
 def piecewise_adjoint(problem: RegularizedRisk, limit: int = LIMIT) -> Formulation:
     r"""The adjoint of (9), all planes written out:
 
@@ -179,6 +182,7 @@ def mixture(planes: Sequence[Plane], beta: Any) -> Point:
     return {"alpha": np.asarray(sum(share * plane.alpha for share, plane in zip(weights / weights.sum(), planes)))}
 
 
+@one_family
 def bmrm(problem: RegularizedRisk, planes: Sequence[Plane] | None = None) -> Formulation:
     r"""The subproblem of a bundle method after t planes:
 
@@ -215,6 +219,7 @@ def bmrm(problem: RegularizedRisk, planes: Sequence[Plane] | None = None) -> For
     )
 
 
+@one_family
 def bmrm_dual(problem: RegularizedRisk, planes: Sequence[Plane] | None = None) -> Formulation:
     r"""The dual of (3): (10)-(11) on the planes found so far.
 

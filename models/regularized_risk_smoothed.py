@@ -36,6 +36,7 @@ from convexstruct.models.regularized_risk import (
     lam_parameter,
     point_of,
 )
+from convexstruct.problems.families import one_family
 from convexstruct.problems.regularized_risk import RegularizedRisk
 from convexstruct.solution import Point
 
@@ -114,6 +115,7 @@ def _instance(problem: RegularizedRisk, formulation: Formulation, centre: Vector
     return SmoothedProblem(at_lam(problem, formulation), float(formulation.parameters["mu"].value), centre)
 
 
+@one_family
 def smoothed(problem: RegularizedRisk, mu: float = 1.0, centre: ArrayLike | None = None) -> Formulation:
     r"""The smoothed primal:
 
@@ -161,6 +163,7 @@ def smoothed(problem: RegularizedRisk, mu: float = 1.0, centre: ArrayLike | None
     )
 
 
+@one_family
 def smoothed_dual(problem: RegularizedRisk, mu: float = 1.0, centre: ArrayLike | None = None) -> Formulation:
     r"""The smoothed adjoint:
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from convexstruct.models.formulation import Formulation, Recovered, equation
 from convexstruct.models.regularized_risk import Parts, entry, point_of
+from convexstruct.problems.families import one_family
 from convexstruct.problems.regularized_risk import RegularizedRisk
 from convexstruct.rounding import TINY, UNIT, Rounded
 from convexstruct.solution import Point
@@ -83,6 +84,7 @@ class Cost:
         return Recovered(Rescaled(replace(self.problem, lam=lam)), point, {"alpha": np.asarray(scaled) * lam})
 
 
+@one_family
 def svm(problem: RegularizedRisk) -> Formulation:
     r"""The same problem as textbooks have it, (1) divided by lam, with C = 1 / (lam sum_i omega_i):
 
@@ -117,6 +119,7 @@ def svm(problem: RegularizedRisk) -> Formulation:
     )
 
 
+@one_family
 def svm_dual(problem: RegularizedRisk) -> Formulation:
     r"""The textbook dual:
 

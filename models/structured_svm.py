@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from convexstruct.features.pairwise import PairwiseFeatures
 from convexstruct.features.pairwise_enumeration import LIMIT, EnumeratedPairwise, enumerate_pairwise
 from convexstruct.models.formulation import Entry, Equation, Formulation, Recovered, equation
+from convexstruct.problems.families import one_family
 from convexstruct.problems.structured_svm import Scale, StructuredSVM
 from convexstruct.solution import Point
 from convexstruct.tolerances import DUAL_ROUNDING
@@ -158,6 +159,7 @@ def from_dual(problem: StructuredSVM, witness: Point, psi: Any, w: Any = None) -
     return Recovered(problem, {"w": np.where(problem.features.nonnegative, from_psi, np.asarray(w))}, witness)
 
 
+@one_family
 def n_slack(problem: StructuredSVM, limit: int = LIMIT) -> Formulation:
     r"""(P), all labellings enumerated:
 
@@ -210,6 +212,7 @@ def n_slack(problem: StructuredSVM, limit: int = LIMIT) -> Formulation:
     )
 
 
+@one_family
 def dual_alpha(problem: StructuredSVM, limit: int = LIMIT) -> Formulation:
     r"""(D), over the multipliers of all labellings:
 

@@ -23,6 +23,7 @@ from convexstruct.features.pairwise_polytope import is_forest
 from convexstruct.models.formulation import Formulation, Recovered, equation
 from convexstruct.models.structured_svm import SIGN, at_parameters, entry, scale_parameters
 from convexstruct.models.structured_svm_marginals import needs_node_losses, relaxed
+from convexstruct.problems.families import one_family
 from convexstruct.problems.structured_svm import StructuredSVM
 from convexstruct.solution import Point
 
@@ -31,6 +32,7 @@ Vector = NDArray[np.float64]
 PAPER = "paper 4: lecture 25, which names Taskar, Chatalbashev and Koller, Learning associative Markov networks"
 
 
+@one_family
 def associative(problem: StructuredSVM) -> Formulation:
     r"""The primal with the dual of the inference in place of its maximum:
 

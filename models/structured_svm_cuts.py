@@ -40,6 +40,7 @@ from convexstruct.models.structured_svm import (
     sign,
     sums_by,
 )
+from convexstruct.problems.families import one_family
 from convexstruct.problems.structured_svm import Evaluation, Scale, StructuredSVM
 from convexstruct.solution import Point, Solution, Status, Trace
 from convexstruct.tolerances import HIGH, ROUNDING, Profile, profile
@@ -342,16 +343,19 @@ def stretch(problem: StructuredSVM, hinge: Vector) -> float | None:
     return 1.0 / left if left > 0 else None
 
 
+@one_family
 def n_slack_cuts(problem: StructuredSVM, solver: str = "CLARABEL", **options: Any) -> ConstraintGeneration:
     """The problem by constraint generation with a slack for each example: up to N constraints a round."""
     return ConstraintGeneration(problem, "n", solver, options)
 
 
+@one_family
 def one_slack_cuts(problem: StructuredSVM, solver: str = "CLARABEL", **options: Any) -> ConstraintGeneration:
     """The problem by constraint generation with one slack xi = sum_i omega_i xi_i for all: one constraint a round."""
     return ConstraintGeneration(problem, "one", solver, options)
 
 
+@one_family
 def hard_margin_cuts(problem: StructuredSVM, solver: str = "CLARABEL", **options: Any) -> ConstraintGeneration:
     """The hard margin by constraint generation; the run ends INFEASIBLE where no w separates the data."""
     return ConstraintGeneration(problem, "none", solver, options)

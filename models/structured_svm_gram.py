@@ -31,6 +31,7 @@ from convexstruct.models.structured_svm import (
     shares,
 )
 from convexstruct.models.structured_svm_marginals import NodeAndEdgeMarginals
+from convexstruct.problems.families import one_family
 from convexstruct.problems.structured_svm import StructuredSVM
 
 Vector = NDArray[np.float64]
@@ -46,6 +47,7 @@ def gram(problem: StructuredSVM) -> Vector:
     return np.asarray(product.todense() if sp.issparse(product) else product)
 
 
+@one_family
 def dual_kernel(problem: StructuredSVM, limit: int = LIMIT) -> Formulation:
     r"""(D) with the node features in K only, all labellings enumerated:
 
@@ -115,6 +117,7 @@ def _label(t: sp.csr_array, s: int, n_nodes: int) -> sp.csr_array:
     return sp.csr_array(t[:, s * n_nodes : (s + 1) * n_nodes])
 
 
+@one_family
 def matrix_form(problem: StructuredSVM) -> Formulation:
     r"""Theorem 1, corrected: with p1 positions, p2 adjacent pairs, C (p1, S) and D (p2, S S) the indicators of the
     true labels and pairs, M = C C', N = D D', K the Gram matrix of the positions and E (p2, p2) all ones,

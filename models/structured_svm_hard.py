@@ -23,9 +23,11 @@ from convexstruct.models.structured_svm import (
     scale_parameters,
     sign,
 )
+from convexstruct.problems.families import one_family
 from convexstruct.problems.structured_svm import Scale, StructuredSVM
 
 
+@one_family
 def hard_margin(problem: StructuredSVM, limit: int = LIMIT) -> Formulation:
     r"""No slack, all labellings enumerated:
 
@@ -93,6 +95,7 @@ def stretch(reached: Vector, margin: Vector) -> float:
     return float(np.max(margin[asked] / reached[asked], initial=1.0))
 
 
+@one_family
 def hm_svm(problem: StructuredSVM, limit: int = LIMIT) -> Formulation:
     r"""The hidden Markov SVM on the problem's data, all labellings enumerated:
 

@@ -37,6 +37,7 @@ from convexstruct.models.structured_svm import (
     link,
     scale_parameters,
 )
+from convexstruct.problems.families import one_family
 from convexstruct.problems.structured_svm import StructuredSVM, choose_oracle
 from convexstruct.solution import Point
 
@@ -180,6 +181,7 @@ def _over_nodes_and_edges(
     )
 
 
+@one_family
 def marginals(problem: StructuredSVM) -> Formulation:
     r"""The exact dual over marginals. On forests, corrected:
 
@@ -250,6 +252,7 @@ def _over_cliques(problem: StructuredSVM) -> Formulation:
     )
 
 
+@one_family
 def local_relaxation(problem: StructuredSVM) -> Formulation:
     r"""(5) over the local polytope of any graph, however wide: node and edge marginals that agree.
 

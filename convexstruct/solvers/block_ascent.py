@@ -33,6 +33,7 @@ from convexstruct.oracles.table_columns import Columns
 from convexstruct.problems import MarginalProjection
 from convexstruct.solution import Solution
 from convexstruct.solvers.driver import Iterate
+from convexstruct.solvers.options import at_least, read_options
 
 Vector = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -48,8 +49,7 @@ class BlockAscent:
     sweeps: int = 5
 
     def __post_init__(self) -> None:
-        if self.sweeps < 1:
-            raise ValueError(f"sweeps is {self.sweeps}, wanted at least 1")
+        read_options(self, sweeps=at_least(1))
 
     def iterate(self, problem: MarginalProjection, start: Solution | None = None) -> Iterator[Iterate]:
         if not isinstance(problem, MarginalProjection):

@@ -35,6 +35,7 @@ from convexstruct.solution import Solution
 from convexstruct.solvers.driver import Iterate
 from convexstruct.solvers.example_blocks import ExampleBlock, example_blocks
 from convexstruct.solvers.labelling_mixture import LabellingMixture
+from convexstruct.solvers.options import at_least, flag, or_none, read_options, seed
 
 Vector = NDArray[np.float64]
 
@@ -54,6 +55,9 @@ class BlockFrankWolfe:
     block: int | None = 8
     average: bool = True
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        read_options(self, block=or_none(at_least(1)), average=flag, seed=seed)
 
     def iterate(self, problem: StructuredSVM, start: Solution | None = None) -> Iterator[Iterate]:
         """One iterate a pass over the examples. Always from the truth: a ``start`` is of no use here.

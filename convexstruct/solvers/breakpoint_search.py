@@ -15,6 +15,7 @@ from convexstruct.oracles.projection import Search, project_with_multiplier
 from convexstruct.problems import BoxProjection
 from convexstruct.solution import Solution
 from convexstruct.solvers.driver import Iterate
+from convexstruct.validation import choice
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,7 @@ class BreakpointSearch:
     search: Search = "bracket"
 
     def __post_init__(self) -> None:
-        if self.search not in ("bracket", "medians", "sorting"):
-            raise ValueError(f"search is {self.search!r}, wanted 'bracket', 'medians' or 'sorting'")
+        choice("search", self.search, ("bracket", "medians", "sorting"))
 
     def iterate(self, problem: BoxProjection, start: Solution | None = None) -> Iterator[Iterate]:
         if not isinstance(problem, BoxProjection):

@@ -28,8 +28,9 @@ from convexstruct.problems.generative_margin import Evaluation
 from convexstruct.solution import Solution
 from convexstruct.solvers.driver import Iterate
 from convexstruct.solvers.inner_approximation import EVERYONE, InnerApproximation, LowerBound, Sources, subsets_of
+from convexstruct.solvers.options import at_least, or_none, positive, read_options, share
 from convexstruct.solvers.proximal_dual import ProximalDual
-from convexstruct.solvers.rounds import Clock, Patience, check_positive, check_whole
+from convexstruct.solvers.rounds import Clock, Patience
 from convexstruct.solvers.warm_start import adopt, starting_theta
 
 Vector = NDArray[np.float64]
@@ -65,8 +66,15 @@ class ProximalBundle:
     most_sources: int = 2000
 
     def __post_init__(self) -> None:
-        check_whole(self, groups=1, keep=2, polish_every=0, most_sources=2)
-        check_positive(self, "serious", *(() if self.gamma is None else ("gamma",)))
+        read_options(
+            self,
+            gamma=or_none(positive),
+            groups=at_least(1),
+            keep=at_least(2),
+            serious=share,
+            polish_every=at_least(0),
+            most_sources=at_least(2),
+        )
 
     def iterate(self, problem: GenerativeMargin, start: Solution | None = None) -> Iterator[Iterate]:
         clock = Clock("master", "direction finding", "polishing")

@@ -25,9 +25,11 @@ import numpy as np
 
 from convexstruct.certificates import Certificate, ExplainsRounding, Problem, certify, least_unit, relative_gap
 from convexstruct.deadline import DeadlinePassed, left, within, without
+from convexstruct.problems.families import check_family, check_problem
 from convexstruct.progress import Progress, reporter
 from convexstruct.solution import Point, Solution, Status, Trace
 from convexstruct.tolerances import HIGH, Profile, profile, upside_down
+from convexstruct.validation import number, refuse, sentence, whole
 
 #: The solver's own gap must be below this share of the one wanted, so that the certificate, whose sums are rounded
 #: another way, is within it too.
@@ -109,11 +111,10 @@ def solve(
     ValueError
         If an argument makes no sense, or no solver is known for the problem.
     """
+    check_problem(problem)
     wanted = profile(tol)
-    if max_iterations is not None and max_iterations < 1:
-        raise ValueError(f"max_iterations is {max_iterations}, wanted at least 1")
-    if time_limit is not None and not time_limit > 0:
-        raise ValueError(f"time_limit is {time_limit}, wanted a positive number of seconds")
+    max_iterations, time_limit = _limits(max_iterations, time_limit)
+    _check(problem, solver, start, callback, progress, executor)
     why = ""
     if solver is None:
         from convexstruct.solvers import choose
@@ -265,6 +266,43 @@ def _judged(
     if claimed is None:
         return Status.STALLED, ""
     return Status.INACCURATE, f"claimed {claimed[0]:.10g} <= optimum <= {claimed[1]:.10g}"
+
+
+def _limits(max_iterations: Any, time_limit: Any) -> tuple[int | None, float | None]:
+    """Both limits as numbers, or None."""
+    return (
+        None if max_iterations is None else whole("max_iterations", max_iterations, least=1),
+        None if time_limit is None else number("time_limit", time_limit, above=0),
+    )
+
+
+def _check(problem: Problem, solver: Any, start: Any, callback: Any, progress: Any, executor: Any) -> None:
+    """ValueError unless each argument of `solve` is of the kind it should be, and fits the problem."""
+    if callback is not None and not callable(callback):
+        refuse("callback", callback, "a function of an iterate and the trace")
+    shows = not isinstance(progress, type) and all(callable(getattr(progress, n, None)) for n in ("update", "close"))
+    if not (progress is None or isinstance(progress, bool) or shows):
+        refuse("progress", progress, "True, False, or an object with update and close")
+    if executor is not None and not isinstance(executor, Executor):
+        refuse("executor", executor, "a concurrent.futures.Executor")
+    if solver is not None:
+        if isinstance(solver, type) or not callable(getattr(solver, "iterate", None)):
+            refuse("solver", solver, "a solver's options, such as cs.solvers.TemperedPools()")
+        check_family(type(solver).__name__, type(solver).iterate, problem)
+    if start is not None:
+        _check_start(problem, start)
+
+
+def _check_start(problem: Problem, start: Any) -> None:
+    """ValueError unless ``start`` is a solution whose points ``problem`` can read."""
+    if not isinstance(start, Solution):
+        refuse("start", start, "an earlier Solution of this problem or one like it")
+    try:
+        problem.as_point(start.point)
+        if start.dual_point is not None:
+            problem.dual_residuals(start.dual_point)
+    except ValueError as error:
+        raise sentence(f"start does not fit the problem: {error}") from error
 
 
 class _Keeper:

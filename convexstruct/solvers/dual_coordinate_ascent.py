@@ -29,7 +29,7 @@ from convexstruct.problems.structured_svm import StructuredSVM
 from convexstruct.solution import Solution
 from convexstruct.solvers.driver import Iterate
 from convexstruct.solvers.labelling_pools import LabellingPools
-from convexstruct.solvers.rounds import check_whole
+from convexstruct.solvers.options import at_least, read_options, seed
 from convexstruct.tolerances import HIGH
 
 Vector = NDArray[np.float64]
@@ -50,6 +50,9 @@ class DualCoordinateAscent:
     pairs: int = 5
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        read_options(self, sweeps=at_least(1), pairs=at_least(1), seed=seed)
+
     def iterate(self, problem: StructuredSVM, start: Solution | None = None) -> Iterator[Iterate]:
         """One iterate a call of the oracle. Always from the truth: a ``start`` is of no use here.
 
@@ -58,7 +61,6 @@ class DualCoordinateAscent:
         ValueError
             If sweeps or pairs is no whole number of at least 1.
         """
-        check_whole(self, sweeps=1, pairs=1)
         run = _Run(problem)
         rng = np.random.default_rng(self.seed)
         calls = 0

@@ -29,7 +29,8 @@ from convexstruct.certificates import least_unit
 from convexstruct.problems import RegularizedRisk
 from convexstruct.solution import Solution
 from convexstruct.solvers.driver import Iterate
-from convexstruct.solvers.rounds import Clock, Patience, check_whole
+from convexstruct.solvers.options import at_least, flag, read_options, seed
+from convexstruct.solvers.rounds import Clock, Patience
 
 Vector = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -52,7 +53,7 @@ class DualCoordinateDescent:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_whole(self, block=1, seed=0)
+        read_options(self, block=at_least(1), shrinking=flag, seed=seed)
 
     def iterate(self, problem: RegularizedRisk, start: Solution | None = None) -> Iterator[Iterate]:
         """One iterate an epoch; alpha begins with the dual point of ``start``, if it has one.

@@ -53,6 +53,7 @@ from convexstruct.solvers.entropic_stage import (
     Value,
     stage_gap,
 )
+from convexstruct.solvers.options import at_least, not_below, positive, read_options, share
 from convexstruct.solvers.quasi_newton import Pairs
 
 Vector = NDArray[np.float64]
@@ -119,6 +120,19 @@ class EntropicProximal:
     patience: int = 8
     pilot: int = 500
     max_steps: int = 1000
+
+    def __post_init__(self) -> None:
+        read_options(
+            self,
+            temperature=positive,
+            shrink=share,
+            memory=at_least(1),
+            inner=share,
+            newton=not_below(0),
+            patience=at_least(1),
+            pilot=at_least(0),
+            max_steps=at_least(1),
+        )
 
     def iterate(self, problem: GenerativeMargin, start: Solution | None = None) -> Iterator[Iterate]:
         state = _State.begin(problem, self._first(problem), self.shrink, start)

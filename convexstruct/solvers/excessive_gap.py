@@ -31,6 +31,7 @@ from convexstruct.oracles.local_polytope import project_chains
 from convexstruct.problems.structured_svm import StructuredSVM
 from convexstruct.solution import Point, Solution
 from convexstruct.solvers.driver import Iterate
+from convexstruct.solvers.options import positive, read_options
 from convexstruct.solvers.rounds import Clock
 
 Vector = NDArray[np.float64]
@@ -58,6 +59,9 @@ class ExcessiveGap:
     """Options. accuracy : of the projections, relative."""
 
     accuracy: float = ACCURACY
+
+    def __post_init__(self) -> None:
+        read_options(self, accuracy=positive)
 
     def iterate(self, problem: StructuredSVM, start: Solution | None = None) -> Iterator[Iterate]:
         """One iterate a round.

@@ -40,7 +40,7 @@ from convexstruct.problems.structured_svm import StructuredSVM
 from convexstruct.solution import Point, Solution
 from convexstruct.solvers.driver import Iterate
 from convexstruct.solvers.example_blocks import ExampleBlock, example_blocks
-from convexstruct.solvers.rounds import check_positive, check_whole
+from convexstruct.solvers.options import at_least, positive, read_options, seed
 from convexstruct.tolerances import ROUNDING
 
 Vector = NDArray[np.float64]
@@ -64,6 +64,9 @@ class ExponentiatedGradient:
     step: float = 1.0
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        read_options(self, groups=at_least(1), step=positive, seed=seed)
+
     def iterate(self, problem: StructuredSVM, start: Solution | None = None) -> Iterator[Iterate]:
         """One iterate a pass over the groups. A ``start`` whose witness is one Gibbs measure is gone on from.
 
@@ -72,8 +75,6 @@ class ExponentiatedGradient:
         ValueError
             If the problem has no node losses, margin scaling and exact sums, or an option makes no sense.
         """
-        check_positive(self, "step")
-        check_whole(self, groups=1)
         refuse_what_has_no_sums(problem)
         rng = np.random.default_rng(self.seed)
         size = None if self.groups == 1 else -(-problem.n_examples // min(self.groups, problem.n_examples))

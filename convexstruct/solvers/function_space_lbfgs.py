@@ -23,6 +23,7 @@ from convexstruct.problems import GaussianProcessSequences
 from convexstruct.solution import Solution
 from convexstruct.solvers.driver import Iterate
 from convexstruct.solvers.function_space import NOISE, FunctionSpace, Value
+from convexstruct.solvers.options import at_least, read_options
 
 Vector = NDArray[np.float64]
 
@@ -60,8 +61,7 @@ class FunctionSpaceLBFGS:
     memory: int = 100
 
     def __post_init__(self) -> None:
-        if isinstance(self.memory, bool) or not isinstance(self.memory, int) or self.memory < 1:
-            raise ValueError(f"memory is {self.memory!r}, wanted a whole number of at least 1")
+        read_options(self, memory=at_least(1))
 
     def iterate(self, problem: GaussianProcessSequences, start: Solution | None = None) -> Iterator[Iterate]:
         """Yield each point with its bounds; ``start`` gives the first."""

@@ -18,6 +18,7 @@ from convexstruct.problems import GaussianProcessSequences
 from convexstruct.solution import Solution
 from convexstruct.solvers.driver import Iterate
 from convexstruct.solvers.function_space import NOISE, FunctionSpace
+from convexstruct.solvers.options import not_below, read_options
 
 #: Halvings of one step.
 HALVINGS = 60
@@ -33,8 +34,7 @@ class FunctionalGradient:
     growth: float = 1.5
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.growth, (int, float)) and 1.0 <= self.growth < float("inf")):
-            raise ValueError(f"growth is {self.growth!r}, wanted a number of at least 1")
+        read_options(self, growth=not_below(1))
 
     def iterate(self, problem: GaussianProcessSequences, start: Solution | None = None) -> Iterator[Iterate]:
         """Yield each point with its bounds; ``start`` gives the first."""

@@ -18,6 +18,7 @@ from convexstruct.oracles.local_polytope import Ascent, Weights, ascend
 from convexstruct.problems import MarginalProjection
 from convexstruct.solution import Solution
 from convexstruct.solvers.driver import Iterate
+from convexstruct.solvers.options import at_least, positive, read_options, share
 
 #: Rounds without progress after which what is left is taken for rounding.
 PATIENCE = 20
@@ -38,12 +39,9 @@ class MarginalAscent:
     steps: int = 100
 
     def __post_init__(self) -> None:
-        if not 0 < self.last <= self.first:
+        read_options(self, first=positive, factor=share, last=positive, steps=at_least(1))
+        if self.last > self.first:
             raise ValueError(f"first is {self.first} and last {self.last}, wanted 0 < last <= first")
-        if not 0 < self.factor < 1:
-            raise ValueError(f"factor is {self.factor}, wanted a number between 0 and 1")
-        if self.steps < 1:
-            raise ValueError(f"steps is {self.steps}, wanted at least 1")
 
     def iterate(self, problem: MarginalProjection, start: Solution | None = None) -> Iterator[Iterate]:
         if not isinstance(problem, MarginalProjection):

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from convexstruct.problems import GenerativeMargin
 from convexstruct.solution import Solution
 from convexstruct.solvers.driver import Iterate
+from convexstruct.solvers.options import not_below, read_options
+from convexstruct.validation import number
 
 
 def maximum_likelihood(problem: GenerativeMargin, smoothing: float = 0.0) -> NDArray[np.float64]:
@@ -29,8 +31,7 @@ def maximum_likelihood(problem: GenerativeMargin, smoothing: float = 0.0) -> NDA
     ValueError
         If ``smoothing`` is negative or not finite.
     """
-    if isinstance(smoothing, (bool, str)) or not np.isfinite(smoothing) or smoothing < 0:
-        raise ValueError(f"smoothing is {smoothing!r}, wanted a pseudo-count of at least 0")
+    smoothing = number("smoothing", smoothing, least=0)
     layout = problem.layout
     counts = problem.truth_counts + smoothing
     total = layout.block_sum(counts)[layout.block_of]
@@ -49,6 +50,9 @@ class MaximumLikelihood:
     """
 
     smoothing: float = 0.0
+
+    def __post_init__(self) -> None:
+        read_options(self, smoothing=not_below(0))
 
     def iterate(self, problem: GenerativeMargin, start: Solution | None = None) -> Iterator[Iterate]:
         """Yield the one estimate; ``start`` is of no use to a closed form."""

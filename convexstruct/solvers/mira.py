@@ -24,9 +24,9 @@ from convexstruct.problems.structured_svm import StructuredSVM
 from convexstruct.solution import Solution
 from convexstruct.solvers.driver import Iterate
 from convexstruct.solvers.example_blocks import ExampleBlock, example_blocks, starting_w
+from convexstruct.solvers.options import at_least, flag, positive, read_options, seed
 from convexstruct.solvers.perceptron import NO_PROBLEM, Pass
 from convexstruct.solvers.pool_qp import PoolColumns, solve_pools
-from convexstruct.solvers.rounds import check_positive, check_whole
 from convexstruct.tolerances import HIGH
 
 Vector = NDArray[np.float64]
@@ -52,6 +52,11 @@ class Mira:
     average: bool = True
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        read_options(self, C=positive, passes=at_least(1), k=at_least(1), augmented=flag, average=flag, seed=seed)
+        if self.k > 2 or (self.k == 2 and self.augmented):
+            raise ValueError(f"k is {self.k!r}, wanted 1 or, without augmented, 2: the oracles know the two best")
+
     def iterate(self, problem: StructuredSVM, start: Solution | None = None) -> Iterator[Iterate]:
         """One iterate, after the last pass, without a dual point. To step through the passes use `walk`.
 
@@ -69,10 +74,6 @@ class Mira:
 
     def walk(self, problem: StructuredSVM, w: Vector) -> Iterator[Pass]:
         """The passes one by one, from ``w`` (d,); ``mistakes`` counts the examples that moved w."""
-        check_whole(self, passes=1, k=1)
-        check_positive(self, "C")
-        if self.k > 2 or (self.k == 2 and self.augmented):
-            raise ValueError(f"k is {self.k!r}, wanted 1 or, without augmented, 2: the oracles know the two best")
         rng = np.random.default_rng(self.seed)
         blocks = example_blocks(problem, 1, rng)
         mean, visits = np.zeros_like(w), 0

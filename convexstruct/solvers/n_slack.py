@@ -36,9 +36,10 @@ from convexstruct.solution import Solution
 from convexstruct.solvers.driver import Iterate
 from convexstruct.solvers.example_blocks import ExampleBlock, example_blocks, starting_w
 from convexstruct.solvers.labelling_pools import LabellingPools
+from convexstruct.solvers.options import at_least, or_none, positive, read_options
 from convexstruct.solvers.pool_qp import solve_pools
-from convexstruct.solvers.rounds import check_positive
 from convexstruct.tolerances import HIGH
+from convexstruct.validation import number
 
 Vector = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -69,6 +70,14 @@ class NSlack:
     block: int | None = None
     inner: float = 0.1
 
+    def __post_init__(self) -> None:
+        read_options(
+            self,
+            eps=positive,
+            block=or_none(at_least(1)),
+            inner=lambda name, value: number(name, value, least=0, below=1),
+        )
+
     def iterate(self, problem: StructuredSVM, start: Solution | None = None) -> Iterator[Iterate]:
         """One iterate a pass over the examples; the labellings of a ``start`` and those violated at its w come first.
 
@@ -77,9 +86,6 @@ class NSlack:
         ValueError
             If eps is not positive, block no whole number of at least 1, or inner not 0 <= inner < 1.
         """
-        check_positive(self, "eps")
-        if not 0 <= self.inner < 1:
-            raise ValueError(f"inner is {self.inner!r}, wanted a number from 0 to below 1")
         blocks = example_blocks(problem, self.block)
         run = _Run(problem, starting_w(problem, start))
         if start is not None:

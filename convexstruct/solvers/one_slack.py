@@ -36,8 +36,8 @@ from convexstruct.problems.structured_svm import StructuredSVM
 from convexstruct.solution import Point, Solution
 from convexstruct.solvers.driver import Iterate
 from convexstruct.solvers.example_blocks import starting_w
+from convexstruct.solvers.options import at_least, positive, read_options
 from convexstruct.solvers.pool_qp import PoolColumns, solve_pools
-from convexstruct.solvers.rounds import check_positive, check_whole
 from convexstruct.tolerances import HIGH
 
 Vector = NDArray[np.float64]
@@ -76,6 +76,9 @@ class OneSlack:
     cache: int = 5
     forget: int = 50
 
+    def __post_init__(self) -> None:
+        read_options(self, eps=positive, cache=at_least(0), forget=at_least(1))
+
     def iterate(self, problem: StructuredSVM, start: Solution | None = None) -> Iterator[Iterate]:
         """One iterate a call of the oracle; with a ``start``, the first cut is that at its w.
 
@@ -84,8 +87,6 @@ class OneSlack:
         ValueError
             If eps is not positive, or cache or forget no whole number (of at least 0 and 1).
         """
-        check_positive(self, "eps")
-        check_whole(self, cache=0, forget=1)
         cuts, cache = Cuts(problem, starting_w(problem, start), self.forget), deque[Labels](maxlen=self.cache)
         calls, added, still = 0, 0, 0
         if start is not None:

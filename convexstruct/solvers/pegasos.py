@@ -27,7 +27,7 @@ from convexstruct import deadline
 from convexstruct.problems import RegularizedRisk
 from convexstruct.solution import Solution
 from convexstruct.solvers.driver import Iterate
-from convexstruct.solvers.rounds import check_whole
+from convexstruct.solvers.options import at_least, or_none, read_options, seed
 
 Vector = NDArray[np.float64]
 
@@ -81,7 +81,7 @@ class Pegasos1:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_whole(self, seed=0, **({} if self.steps is None else {"steps": 1}))
+        read_options(self, steps=or_none(at_least(1)), seed=seed)
 
     def iterate(self, problem: RegularizedRisk, start: Solution | None = None) -> Iterator[Iterate]:
         """One iterate every ``steps`` steps; a ``start`` counts as one pass made.

@@ -31,7 +31,7 @@ from convexstruct.problems.structured_svm import StructuredSVM
 from convexstruct.solution import Solution
 from convexstruct.solvers.driver import Iterate
 from convexstruct.solvers.example_blocks import example_blocks, starting_w
-from convexstruct.solvers.rounds import check_whole
+from convexstruct.solvers.options import at_least, flag, read_options, seed
 
 Vector = NDArray[np.float64]
 
@@ -68,6 +68,9 @@ class Perceptron:
     block: int = 1
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        read_options(self, passes=at_least(1), average=flag, block=at_least(1), seed=seed)
+
     def iterate(self, problem: StructuredSVM, start: Solution | None = None) -> Iterator[Iterate]:
         """One iterate, after the last pass, without a dual point. To step through the passes use `walk`.
 
@@ -85,7 +88,6 @@ class Perceptron:
 
     def walk(self, problem: StructuredSVM, w: Vector) -> Iterator[Pass]:
         """The passes one by one, from ``w`` (d,)."""
-        check_whole(self, passes=1, block=1)
         rng = np.random.default_rng(self.seed)
         blocks = example_blocks(problem, self.block, rng)
         mean, visits = np.zeros_like(w), 0

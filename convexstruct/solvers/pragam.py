@@ -36,8 +36,10 @@ from convexstruct import deadline
 from convexstruct.problems import RegularizedRisk
 from convexstruct.solution import Point, Solution
 from convexstruct.solvers.driver import Iterate
+from convexstruct.solvers.options import positive, read_options
 from convexstruct.solvers.risk_projection import onto_q
-from convexstruct.solvers.rounds import Clock, check_positive
+from convexstruct.solvers.rounds import Clock
+from convexstruct.validation import refuse
 
 Vector = NDArray[np.float64]
 
@@ -254,8 +256,8 @@ def _least(problem: RegularizedRisk) -> float:
 
 
 def _check(options: Pragam | PragamB) -> None:
-    if options.lipschitz is None or options.lipschitz == "estimate":
+    if options.lipschitz is None or (type(options.lipschitz) is str and options.lipschitz == "estimate"):
         return
     if isinstance(options.lipschitz, str):
-        raise ValueError(f"lipschitz is {options.lipschitz!r}, wanted a positive number, None, or 'estimate'")
-    check_positive(options, "lipschitz")
+        refuse("lipschitz", options.lipschitz, "a positive number, None, or 'estimate'")
+    read_options(options, lipschitz=positive)

@@ -30,8 +30,9 @@ from convexstruct.problems.generative_margin import Evaluation
 from convexstruct.solution import Solution
 from convexstruct.solvers.driver import Iterate
 from convexstruct.solvers.inner_approximation import EVERYONE, InnerApproximation, LowerBound, Sources, subsets_of
+from convexstruct.solvers.options import at_least, flag, function, or_none, positive, read_options
 from convexstruct.solvers.proximal_dual import ProximalDual
-from convexstruct.solvers.rounds import Clock, Patience, check_positive, check_whole
+from convexstruct.solvers.rounds import Clock, Patience
 from convexstruct.solvers.warm_start import adopt, starting_theta
 
 Vector = NDArray[np.float64]
@@ -97,8 +98,19 @@ class ProximalRSD:
     record: Callable[[Record], None] | None = None
 
     def __post_init__(self) -> None:
-        check_whole(self, keep=2, directions=1, polish_every=0, most_sources=2)
-        check_positive(self, "gamma", "improvement", "accuracy")
+        read_options(
+            self,
+            gamma=positive,
+            keep=at_least(2),
+            directions=at_least(1),
+            improvement=positive,
+            accuracy=positive,
+            refind=flag,
+            joint=flag,
+            polish_every=at_least(0),
+            most_sources=at_least(2),
+            record=or_none(function),
+        )
 
     def iterate(self, problem: GenerativeMargin, start: Solution | None = None) -> Iterator[Iterate]:
         clock = Clock("master", "direction finding", "centre change")

@@ -28,6 +28,7 @@ from convexstruct.problems.structured_svm import StructuredSVM
 from convexstruct.problems.structured_svm_witness import agreeing
 from convexstruct.solution import Point, Solution
 from convexstruct.solvers.driver import Iterate
+from convexstruct.solvers.options import at_least, positive, read_options, share
 
 Vector = NDArray[np.float64]
 
@@ -50,6 +51,11 @@ class RelaxedMargin:
     steps: int = 100
     memory: int = 20
     stages: int = 60
+
+    def __post_init__(self) -> None:
+        read_options(
+            self, temperature=positive, shrink=share, steps=at_least(1), memory=at_least(1), stages=at_least(1)
+        )
 
     def iterate(self, problem: StructuredSVM, start: Solution | None = None) -> Iterator[Iterate]:
         if not problem.oracle.relaxed:

@@ -1,4 +1,4 @@
-"""What methods that go by rounds share: checks of options, seconds by name of subroutine, when to give up."""
+"""What methods that go by rounds share: seconds by name of subroutine, when to give up."""
 
 from __future__ import annotations
 
@@ -6,25 +6,7 @@ import math
 import time
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from convexstruct.tolerances import ROUNDING
-
-
-def check_whole(options: object, **least: int) -> None:
-    """ValueError unless each option named is a whole number of at least so much."""
-    for name, bound in least.items():
-        value = getattr(options, name)
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < bound:
-            raise ValueError(f"{name} is {value!r}, wanted a whole number of at least {bound}")
-
-
-def check_positive(options: object, *names: str) -> None:
-    """ValueError unless each option named is a positive, finite number."""
-    for name in names:
-        value = getattr(options, name)
-        if isinstance(value, (bool, str)) or not (np.isreal(value) and np.isfinite(value) and value > 0):
-            raise ValueError(f"{name} is {value!r}, wanted a positive number")
 
 
 class Clock:

@@ -32,8 +32,9 @@ from convexstruct.certificates import least_unit
 from convexstruct.problems import RegularizedRisk
 from convexstruct.solution import Point, Solution
 from convexstruct.solvers.driver import Iterate
+from convexstruct.solvers.options import positive, read_options, share
 from convexstruct.solvers.risk_newton import Effort, direction, offset_weights
-from convexstruct.solvers.rounds import Clock, Patience, check_positive
+from convexstruct.solvers.rounds import Clock, Patience
 from convexstruct.solvers.smoothed_risk import Smoothed, SmoothedRisk
 
 Vector = NDArray[np.float64]
@@ -80,10 +81,7 @@ class SemismoothNewton:
     zone: float = 2.0
 
     def __post_init__(self) -> None:
-        check_positive(self, "shrink", "inexact", "zone")
-        for name in ("shrink", "inexact"):  # beyond 1 nothing would be solved before tau falls
-            if getattr(self, name) >= 1:
-                raise ValueError(f"{name} is {getattr(self, name)!r}, wanted a number below 1")
+        read_options(self, shrink=share, inexact=share, zone=positive)
 
     def iterate(self, problem: RegularizedRisk, start: Solution | None = None) -> Iterator[Iterate]:
         clock = Clock("gradient", "direction", "line search", "holding")

@@ -32,6 +32,7 @@ from convexstruct.solution import Solution
 from convexstruct.solvers.driver import Iterate
 from convexstruct.solvers.example_blocks import example_blocks, starting_w
 from convexstruct.solvers.labelling_mixture import LabellingMixture
+from convexstruct.solvers.options import at_least, flag, or_none, read_options, seed
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,9 @@ class Subgradient:
     block: int | None = None
     average: bool = True
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        read_options(self, block=or_none(at_least(1)), average=flag, seed=seed)
 
     def iterate(self, problem: StructuredSVM, start: Solution | None = None) -> Iterator[Iterate]:
         """One iterate a pass. Of a ``start``, w is where the first subgradient is taken: the first step forgets it.

@@ -34,6 +34,7 @@ from convexstruct.solution import Point, Solution
 from convexstruct.solvers.components import by_component, witness_of_whole
 from convexstruct.solvers.driver import Iterate
 from convexstruct.solvers.labelling_pools import LabellingPools
+from convexstruct.solvers.options import at_least, positive, read_options, seed, share
 from convexstruct.solvers.pool_qp import solve_pools
 from convexstruct.tolerances import HIGH
 
@@ -74,6 +75,19 @@ class TemperedPools:
     switch: float = 3e-4
     samples: int = 8
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        read_options(
+            self,
+            temperature=positive,
+            shrink=share,
+            steps=at_least(1),
+            memory=at_least(1),
+            stages=at_least(1),
+            switch=positive,
+            samples=at_least(0),
+            seed=seed,
+        )
 
     def iterate(self, problem: StructuredSVM, start: Solution | None = None) -> Iterator[Iterate]:
         parts = by_component(problem)

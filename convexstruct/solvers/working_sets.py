@@ -32,12 +32,14 @@ from convexstruct.problems import GenerativeMargin
 from convexstruct.solution import Solution
 from convexstruct.solvers.driver import Iterate
 from convexstruct.solvers.inner_approximation import InnerApproximation, LowerBound, Mixture, Sources
+from convexstruct.solvers.options import Reader, at_least, positive, read_options
 from convexstruct.solvers.proximal_dual import DualPoint, ProximalDual
 from convexstruct.solvers.proximal_rsd import ENOUGH, MASTER, PATIENCE
-from convexstruct.solvers.rounds import Clock, Patience, check_positive, check_whole
+from convexstruct.solvers.rounds import Clock, Patience
 from convexstruct.solvers.simplicial_master import Master
 from convexstruct.solvers.warm_start import starting_theta
 from convexstruct.tolerances import HIGH
+from convexstruct.validation import sequence, whole
 
 Vector = NDArray[np.float64]
 #: Runs [low, high) of examples.
@@ -53,11 +55,15 @@ def runs(working_sets: int | Runs, n_examples: int, partition: bool) -> list[tup
         If a run is empty or outside 0 .. n_examples, or they do not cover the examples (once each, if ``partition``).
     """
     if isinstance(working_sets, (int, np.integer)):
-        if isinstance(working_sets, bool) or not 1 <= working_sets <= n_examples:
-            raise ValueError(f"working_sets is {working_sets!r}, wanted a number from 1 to {n_examples}, the examples")
+        working_sets = whole("working_sets", working_sets, least=1, most=n_examples)
         cuts = np.linspace(0, n_examples, int(working_sets) + 1).astype(int).tolist()
         return list(pairwise(cuts))
-    found = [(int(low), int(high)) for low, high in working_sets]
+    wanted = "a number, or a list of pairs (low, high)"
+    given = sequence("working_sets", working_sets, wanted, least=1)
+    found = [
+        (whole("working_sets", low, least=0), whole("working_sets", high, least=0))
+        for low, high in (sequence("working_sets", pair, wanted, length=2) for pair in given)
+    ]
     times = np.zeros(n_examples, dtype=int)
     for low, high in found:
         if not 0 <= low < high <= n_examples:
@@ -74,6 +80,19 @@ def worst_set_value(problem: GenerativeMargin, working_sets: int | Runs, theta: 
     """-c'theta + eta max_t sum_{k in K_t} w_k eps_k(theta): the objective that the online variant minimises."""
     sets = runs(working_sets, problem.n_examples, partition=False)
     return _worst(problem, sets, theta, problem.evaluate(theta).slack)
+
+
+def _read_options(options: CoordinateWorkingSets | OnlineWorkingSets) -> None:
+    """The options that both variants have; runs are looked at where the examples are known."""
+    runs: dict[str, Reader] = (
+        {}
+        if isinstance(options.working_sets, (list, tuple)) and options.working_sets
+        else {"working_sets": at_least(1)}
+    )
+    read_options(
+        options, rounds=at_least(1), gamma=positive, keep=at_least(2), improvement=positive, accuracy=positive,
+        polish_every=at_least(0), most_sources=at_least(2), **runs,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -100,8 +119,7 @@ class CoordinateWorkingSets:
     most_sources: int = 4000
 
     def __post_init__(self) -> None:
-        check_whole(self, rounds=1, keep=2, polish_every=0, most_sources=2)
-        check_positive(self, "gamma", "improvement", "accuracy")
+        _read_options(self)
 
     def iterate(self, problem: GenerativeMargin, start: Solution | None = None) -> Iterator[Iterate]:
         """Yield once a sweep over the sets; of ``start`` theta is taken over, not the witness."""
@@ -189,8 +207,7 @@ class OnlineWorkingSets:
     most_sources: int = 4000
 
     def __post_init__(self) -> None:
-        check_whole(self, rounds=1, keep=2, polish_every=0, most_sources=2)
-        check_positive(self, "gamma", "improvement", "accuracy")
+        _read_options(self)
 
     def iterate(self, problem: GenerativeMargin, start: Solution | None = None) -> Iterator[Iterate]:
         """Yield once a pass over the sets; the primal is P on all examples, and stays away from the bound.

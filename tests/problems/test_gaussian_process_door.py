@@ -19,9 +19,15 @@ READ: list[tuple[dict[str, Any], str]] = [
     ({"inputs": [INPUTS[0][:1], INPUTS[1]]}, r"inputs\[0\] has 1 positions, labels\[0\] has 2"),
     ({"inputs": [INPUTS[0], np.array([[np.nan, 0.0]])]}, r"inputs\[1\] contains NaN or infinity"),
     ({"inputs": [INPUTS[0], np.array([[1.0]])]}, r"inputs\[1\] has 1 columns, inputs\[0\] has 2"),
-    ({"inputs": [INPUTS[0], np.zeros((0, 2))]}, r"inputs\[1\] is empty, of shape \(0, 2\), wanted \(positions,\) or \(positions, features\): at least one of each"),
+    (
+        {"inputs": [INPUTS[0], np.zeros((0, 2))]},
+        r"inputs\[1\] is empty, of shape \(0, 2\), wanted \(positions,\) or \(positions, features\)",
+    ),
     ({"inputs": [INPUTS[0], [["a", "b"]]]}, r"inputs\[1\] holds strings, wanted real numbers"),
-    ({"inputs": [[[1, 2], [1]], [[1, 2]]]}, r"inputs\[0\] has rows of unequal lengths, wanted \(positions,\) or \(positions, features\) numbers"),
+    (
+        {"inputs": [[[1, 2], [1]], [[1, 2]]]},
+        r"inputs\[0\] has rows of unequal lengths, wanted \(positions,\) or \(positions, features\) numbers",
+    ),
     ({"labels": []}, "labels is empty"),
     ({"labels": [[0, 2], [1]]}, r"labels\[0\]\[1\] is 2, wanted a whole number from 0 to 1"),
     ({"labels": [[0, -1], [1]]}, r"labels\[0\]\[1\] is -1"),

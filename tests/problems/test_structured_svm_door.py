@@ -64,7 +64,7 @@ WIDE: dict[str, Any] = {
         ({**KERNEL, "kernel": -np.eye(5)}, "kernel has the eigenvalue -1, wanted a positive semidefinite matrix"),
         ({**KERNEL, "kernel": np.full((5, 5), np.nan)}, "kernel contains NaN or infinity"),
         ({**KERNEL, "kernel": np.triu(np.ones((5, 5)))}, "kernel is not symmetric"),
-        ({**KERNEL, "kernel": np.eye(5), "labels": []}, "labels is empty, wanted a list of one array for each of at least one example"),
+        ({**KERNEL, "kernel": np.eye(5), "labels": []}, "labels is empty, wanted a list of one array for each of at"),
         ({**KERNEL, "kernel": np.eye(5), "labels": None}, "labels is None, wanted a list"),
         (WIDE, r"the graph of example 0, .*\(tree width 6\).*use inference='relaxed' \(the local polytope\)"),
     ],

@@ -119,7 +119,7 @@ def test_a_bundle_with_nothing_left_to_try_says_so() -> None:
         ({"gamma": -1.0}, "gamma is -1.0, wanted a positive number"),
         ({"groups": 0}, "groups is 0, wanted a whole number of at least 1"),
         ({"keep": 2.5}, "keep is 2.5, wanted a whole number of at least 2"),
-        ({"serious": np.inf}, "serious is inf, wanted a positive number"),
+        ({"serious": np.inf}, "serious is inf, wanted a number above 0 and below 1"),
     ],
 )
 def test_options_that_make_no_sense_are_named(options: dict[str, float], said: str) -> None:

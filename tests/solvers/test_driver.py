@@ -346,11 +346,11 @@ def test_progress_is_shown_each_round_and_closed_even_after_an_error() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"max_iterations": 0}, "max_iterations is 0, wanted at least 1"),
-        ({"time_limit": 0.0}, "time_limit is 0.0, wanted a positive number of seconds"),
+        ({"max_iterations": 0}, "max_iterations is 0, wanted a whole number of at least 1"),
+        ({"time_limit": 0.0}, "time_limit is 0.0, wanted a positive number"),
         ({"time_limit": math.nan}, "time_limit is nan"),
-        ({"tol": "EXACT"}, "tol must be one of LOW, MID, HIGH"),
-        ({"tol": 2.0}, "tol must be one of LOW, MID, HIGH"),
+        ({"tol": "EXACT"}, "tol is 'EXACT', wanted one of LOW, MID, HIGH or a number between 0 and 1"),
+        ({"tol": 2.0}, "tol is 2.0, wanted one of LOW, MID, HIGH or a number between 0 and 1"),
     ],
 )
 def test_arguments_that_make_no_sense_are_named(options: dict[str, Any], said: str) -> None:

@@ -104,5 +104,5 @@ def test_an_event_never_met_costs_everything_unless_the_prior_excludes_it_too() 
 
 @pytest.mark.parametrize("smoothing", [-1.0, np.nan, np.inf, True])
 def test_smoothing_that_makes_no_sense_is_refused(smoothing: float) -> None:
-    with pytest.raises(ValueError, match=r"smoothing is .*, wanted a pseudo-count of at least 0"):
+    with pytest.raises(ValueError, match=r"smoothing is .*, wanted a number of at least 0"):
         maximum_likelihood(counted(), smoothing)

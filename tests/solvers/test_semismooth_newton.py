@@ -346,8 +346,8 @@ def test_rounding_ends_the_run_and_says_so() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"shrink": 1.0}, "shrink is 1.0, wanted a number below 1"),
-        ({"inexact": 1.5}, "inexact is 1.5, wanted a number below 1"),
+        ({"shrink": 1.0}, "shrink is 1.0, wanted a number above 0 and below 1"),
+        ({"inexact": 1.5}, "inexact is 1.5, wanted a number above 0 and below 1"),
         ({"zone": 0}, "zone is 0, wanted a positive number"),
     ],
 )

@@ -102,9 +102,9 @@ def test_the_oracle_calls_of_a_visit_count_only_the_sets_own_examples() -> None:
 @pytest.mark.parametrize(
     ("working_sets", "partition", "said"),
     [
-        (0, True, "working_sets is 0, wanted a number from 1 to 8"),
-        (9, True, "working_sets is 9, wanted a number from 1 to 8"),
-        (True, True, "working_sets is True, wanted a number"),
+        (0, True, "working_sets is 0, wanted a whole number from 1 to 8"),
+        (9, True, "working_sets is 9, wanted a whole number from 1 to 8"),
+        (True, True, "working_sets is True, wanted a whole number from 1 to 8"),
         ([(0, 4), (5, 8)], False, "leave out example 4"),
         ([(0, 5), (4, 8)], True, "hold example 4 more than once"),
         ([(0, 8), (3, 3)], False, r"holds \(3, 3\), wanted 0 <= low < high <= 8"),
