@@ -10,6 +10,7 @@ from convexstruct.verification import gaussian_process as cases
 from convexstruct.verification import verify
 from tests.problems.kernel_chains import spread, written_out
 from tests.reference import optimum
+from tests.verification.rows import told
 
 PLANTED = [cases.planted_two, cases.planted_three, cases.flat]
 
@@ -64,7 +65,7 @@ def test_every_generator_is_deterministic_and_heeds_its_seed() -> None:
 
 def test_every_case_is_verified() -> None:
     outcome = verify(on="gaussian_process", quick=True)
-    assert outcome.ok, outcome
+    assert outcome.ok, told(outcome)
     assert len(outcome) >= 12
 
 

@@ -9,6 +9,7 @@ import pytest
 from convexstruct.verification import verify
 from convexstruct.verification.gaussian_process_mutants import MUTANTS, honest
 from convexstruct.verification.mutants import Mutant
+from tests.verification.rows import told
 
 
 @pytest.fixture(autouse=True)
@@ -18,7 +19,7 @@ def _no_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_the_honest_solver_passes_every_case() -> None:
     outcome = verify(honest, on="gaussian_process")
-    assert outcome.ok, outcome
+    assert outcome.ok, told(outcome)
     assert len(outcome) >= 12
 
 
@@ -29,5 +30,5 @@ def test_there_are_enough_mutants() -> None:
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_mutant_fails_and_what_is_wrong_with_it_is_named(mutant: Mutant) -> None:
     outcome = verify(mutant.solver, on=mutant.case)
-    assert [row.verdict for row in outcome] == ["failed"], outcome
+    assert [row.verdict for row in outcome] == ["failed"], told(outcome)
     assert mutant.named in outcome.rows[0].note

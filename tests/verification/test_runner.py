@@ -18,6 +18,7 @@ from convexstruct.verification import Case, Outcome, cases_for, runner
 from convexstruct.verification.outcome import Fast, Reference, Row, strict_json
 from convexstruct.verification.runner import built_in, compare
 from tests.verification import toy
+from tests.verification.rows import told
 
 VERIFY_KEYS = ["family", "system", "case", "paper", "equations", "reference", "fast", "ratio", "verdict", "note"]
 REFERENCE_KEYS = ["formulation", "solver", "status", "value", "seconds"]
@@ -111,7 +112,7 @@ def test_a_fast_path_that_raises_fails_and_the_run_goes_on(monkeypatch: pytest.M
 @pytest.mark.parametrize("name", ["hmm-planted", "hmm-ties", "network-planted"])
 def test_built_in_cases_are_verified_to_the_highest_profile(name: str) -> None:
     outcome = cs.verify(on=name, tol=HIGH)
-    assert outcome.ok, outcome
+    assert outcome.ok, told(outcome)
     row = outcome.rows[0]
     assert row.profile == "HIGH"
     assert row.fast.lower_bound <= row.reference.value + HIGH.gap * abs(row.reference.value)
@@ -130,14 +131,14 @@ def test_another_seed_is_another_instance() -> None:
 def test_a_solver_is_checked_from_python_on_every_open_case() -> None:
     outcome = cs.verify(lambda problem: problem.uniform(), on="generative_margin")
     assert [row.case for row in outcome] == [c.name for c in cases_for("generative_margin", open_only=True)]
-    assert not outcome.ok
+    assert not outcome.ok, told(outcome)
     assert all("above the optimum" in row.note for row in outcome)
     assert any("too large" in sentence for sentence in outcome.left_out)
 
 
 def test_another_seed_computes_its_reference_on_the_way() -> None:
     outcome = cs.verify(lambda problem: cs.solve(problem), on="network-planted", seed=1)
-    assert outcome.ok, outcome
+    assert outcome.ok, told(outcome)
     assert outcome.rows[0].reference.version == ""
 
 
@@ -237,7 +238,7 @@ def test_an_outcome_counts_and_shows_itself() -> None:
     assert outcome.count() == "1 verified, 1 failed"
     assert "a-case" in repr(outcome)
     assert "&lt;wrong&gt;" in outcome._repr_html_()
-    assert not outcome.ok
+    assert not outcome.ok, told(outcome)
     assert not Outcome([]).ok
     assert Outcome([replace(row, verdict="verified")]).ok
 

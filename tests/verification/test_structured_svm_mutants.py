@@ -12,6 +12,7 @@ from convexstruct.problems import StructuredSVM
 from convexstruct.verification import verify
 from convexstruct.verification.mutants import Mutant
 from convexstruct.verification.structured_svm_mutants import MUTANTS, honest
+from tests.verification.rows import told
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +22,7 @@ def _no_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_the_honest_solver_passes_every_case() -> None:
     outcome = verify(honest, on="structured_svm")
-    assert outcome.ok, outcome
+    assert outcome.ok, told(outcome)
     assert len(outcome) >= 30
 
 
@@ -32,9 +33,9 @@ def test_there_are_enough_mutants() -> None:
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_mutant_fails_and_what_is_wrong_with_it_is_named(mutant: Mutant) -> None:
     outcome = verify(mutant.solver, on=mutant.case)
-    assert [row.verdict for row in outcome] == ["failed"], outcome
+    assert [row.verdict for row in outcome] == ["failed"], told(outcome)
     assert mutant.named in outcome.rows[0].note
-    assert not outcome.ok
+    assert not outcome.ok, told(outcome)
 
 
 def test_weights_of_the_wrong_sign_are_named_where_cuts_cannot_even_value_them() -> None:
