@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,16 +14,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from convexstruct.files import write_whole
-from convexstruct.tolerances import upside_down
+from convexstruct.files import read_arrays, write_whole
+from convexstruct.tolerances import ROUNDING, upside_down
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from convexstruct.certificates import Certificate
+    from convexstruct.certificates import Certificate, Problem
 
 #: A point of a problem: arrays by the names the problem gives them, e.g. ``{"theta": ...}``.
 Point = Mapping[str, NDArray[Any]]
+
+#: The format of a saved solution.
+FORMAT = 1
+#: Bytes that the arrays of a saved solution may take unless told otherwise: 33 million numbers.
+LARGEST = 1 << 28
+#: Kinds of arrays that a point may hold: booleans, integers, floats.
+NUMBERS = "biuf"
 
 
 class Status(Enum):
@@ -43,6 +51,10 @@ class Status(Enum):
     @property
     def solved(self) -> bool:
         return self is Status.OPTIMAL
+
+
+#: How a solve may end without a point.
+POINTLESS = (Status.UNBOUNDED, Status.INFEASIBLE, Status.FAILED, Status.UNCERTIFIED)
 
 
 @dataclass
@@ -103,6 +115,7 @@ class Solution:
     trace : `Trace`.
     solver : name of the solver, with the reason it was picked where `solve` picked it.
     message : one sentence, where there is more to say than the status does.
+    stored : whether the certificate is what a file said, and nobody has computed it since (`load` without a problem).
     """
 
     point: Point
@@ -112,6 +125,7 @@ class Solution:
     trace: Trace
     solver: str = ""
     message: str = ""
+    stored: bool = False
 
     @property
     def primal(self) -> float:
@@ -136,7 +150,8 @@ class Solution:
     def __repr__(self) -> str:
         return (
             f"Solution({self.status.name}, {self.lower_bound:.8g} <= optimum <= {self.primal:.8g}, "
-            f"gap {self.certificate.gap:.2g}, {self.iterations} iterations, {self.seconds:.2f} s, {self.solver})"
+            f"gap {self.certificate.gap:.2g}, {self.iterations} iterations, {self.seconds:.2f} s, {self.solver}"
+            f"{', as stored, not verified' if self.stored else ''})"
         )
 
     def plot(self, axes: Axes | None = None) -> Axes:
@@ -151,7 +166,7 @@ class Solution:
         if self.dual_point is not None:
             arrays |= {f"dual_point/{k}": np.asarray(v) for k, v in self.dual_point.items()}
         head = {
-            "format": 1,
+            "format": FORMAT,
             "has_dual_point": self.dual_point is not None,
             "status": self.status.name,
             "solver": self.solver,
@@ -159,38 +174,153 @@ class Solution:
             "certificate": asdict(self.certificate),
             "trace": asdict(self.trace),
         }
-        arrays["head"] = np.array(json.dumps(head))
         for name, array in arrays.items():
             if array.dtype.hasobject:
                 raise ValueError(f"cannot save {name}: an array of Python objects would need pickle")
+            if array.dtype.kind not in NUMBERS:
+                raise ValueError(f"cannot save {name}: an array of {array.dtype}, wanted numbers")
+        arrays["head"] = np.array(json.dumps(head, default=lambda scalar: scalar.item()))  # NumPy's numbers
         return write_whole(path, lambda file: np.savez_compressed(file, **arrays), "solution")  # type: ignore[arg-type]
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Solution:
-        """Read what `save` wrote.
+    def load(cls, path: str | os.PathLike[str], problem: Problem | None = None, largest: int = LARGEST) -> Solution:
+        """Read what `save` wrote, and certify it anew where the problem is given.
+
+        Parameters
+        ----------
+        path : the file. problem : the problem that it solves: the certificate is then computed from the problem and
+            the points in the file. Without it the certificate is what the file says, and ``stored`` is True.
+        largest : bytes that the arrays may take when unpacked.
+
+        Returns
+        -------
+        The solution. Where the file claims OPTIMAL and bounds that the problem does not confirm, its status is
+        INACCURATE, and the message says so.
 
         Raises
         ------
         ValueError
-            If the file is not a saved solution (among others: if it would need pickle).
+            If the file is not a saved solution of a format that is known here, or its points do not fit the problem.
+        FileNotFoundError
+            If there is no such file.
         """
-        from convexstruct.certificates import Certificate
-
+        named = os.fspath(path)
+        if not Path(path).is_file() and Path(path).exists():
+            raise ValueError(f"path: {named} is not a saved solution: it is no regular file")
         try:
-            with np.load(path, allow_pickle=False) as archive:
-                head = json.loads(str(archive["head"]))
-                point = {k.removeprefix("point/"): archive[k] for k in archive.files if k.startswith("point/")}
-                dual = {k.removeprefix("dual_point/"): archive[k] for k in archive.files if k.startswith("dual_point/")}
-            return cls(
-                point=point,
-                dual_point=dual if head["has_dual_point"] else None,
-                certificate=Certificate(**head["certificate"]),
-                status=Status[head["status"]],
-                trace=Trace(**head["trace"]),
-                solver=head["solver"],
-                message=head["message"],
-            )
+            with open(path, "rb") as file:
+                arrays = read_arrays(file, largest)
+            found = _read(arrays)
         except FileNotFoundError:
             raise
-        except Exception as error:
-            raise ValueError(f"path: {os.fspath(path)} is not a saved solution ({error})") from error
+        except (OSError, ValueError, OverflowError, RecursionError) as error:
+            raise ValueError(f"path: {named} is not a saved solution: it {' '.join(str(error).split())}") from None
+        if problem is None:
+            return found
+        try:
+            return _certified(found, problem)
+        except (ValueError, KeyError, TypeError, IndexError) as error:
+            raise ValueError(f"path: the solution in {named} does not fit the problem: {error}") from error
+
+
+# -- what a file says --------------------------------------------------------------------------------------------------
+
+
+def _read(arrays: dict[str, NDArray[Any]]) -> Solution:
+    """The solution in an archive; ValueError, as the rest of a sentence that begins with "it", if it is none."""
+    from convexstruct.certificates import Certificate, relative_gap
+
+    text = arrays.pop("head", None)
+    if text is None or text.dtype.kind != "U" or text.shape != ():
+        raise ValueError("has no head")
+    head = json.loads(str(text))
+    if not isinstance(head, dict) or "format" not in head:
+        raise ValueError("has a head without a format")
+    if head["format"] != FORMAT or isinstance(head["format"], bool):
+        raise ValueError(f"has the format {head['format']!r}, this version reads {FORMAT}")
+    kinds = {
+        "format": int, "has_dual_point": bool, "status": str, "solver": str, "message": str, "certificate": dict,
+        "trace": dict,
+    }  # fmt: skip
+    for name, kind in kinds.items():
+        if not isinstance(head.get(name), kind):
+            raise ValueError(f"has {name} {head.get(name)!r:.60}, wanted a {kind.__name__}")
+    if strange := [name for name in head if name not in kinds]:
+        raise ValueError(f"has a head with {strange[0]!r:.60}, which is unknown")
+    if head["status"] not in Status.__members__:
+        raise ValueError(f"has the status {head['status']!r:.60}, wanted one of {', '.join(Status.__members__)}")
+    points: dict[str, dict[str, NDArray[Any]]] = {"point": {}, "dual_point": {}}
+    for key, array in arrays.items():
+        part, _, name = key.partition("/")
+        if part not in points or not name:
+            raise ValueError(f"holds an array {key!r:.60}, wanted point/NAME or dual_point/NAME")
+        if array.dtype.kind not in NUMBERS:
+            raise ValueError(f"holds {key!r:.60} with entries of {array.dtype}, wanted numbers")
+        points[part][name] = array
+    if points["dual_point"] and not head["has_dual_point"]:
+        raise ValueError("holds a dual point and says that it has none")
+    status, certificate = Status[head["status"]], Certificate(**_fields(Certificate, head["certificate"]))
+    trace = Trace(**_fields(Trace, head["trace"]))
+    bounds = (certificate.primal, certificate.lower_bound)
+    if any(map(math.isnan, (*bounds, certificate.gap, certificate.least))):
+        raise ValueError("has a certificate whose bounds are no numbers")
+    if not points["point"] and (status not in POINTLESS or head["has_dual_point"] or bounds != (math.inf, -math.inf)):
+        raise ValueError(f"has no point, and claims {status.name} with {bounds[1]:.8g} <= optimum <= {bounds[0]:.8g}")
+    gap = relative_gap(*bounds, certificate.least)
+    if gap != certificate.gap and not abs(gap - certificate.gap) <= ROUNDING * max(1.0, abs(gap)):
+        raise ValueError(f"has the gap {certificate.gap:.8g}, its bounds have {gap:.8g}")
+    if status.solved and (gap >= 1 or upside_down(gap)):
+        raise ValueError(f"claims OPTIMAL with the gap {gap:.2g}")
+    lengths = {len(column) for column in (getattr(trace, each.name) for each in fields(trace)) if type(column) is list}
+    if len(lengths) != 1:
+        raise ValueError(f"has a trace whose columns have {', '.join(map(str, sorted(lengths)))} rows")
+    dual = points["dual_point"] if head["has_dual_point"] else None
+    return Solution(points["point"], dual, certificate, status, trace, head["solver"], head["message"], stored=True)
+
+
+def _certified(found: Solution, problem: Problem) -> Solution:
+    """The same points with the certificate that the problem gives them, and a status that it bears out."""
+    from convexstruct.certificates import Certificate, certify
+
+    if not found.point:
+        return replace(found, certificate=Certificate(math.inf, -math.inf, math.inf, math.inf), stored=False)
+    certificate = certify(problem, found.point, found.dual_point)
+    slack = ROUNDING * max(abs(found.primal), abs(found.lower_bound)) if math.isfinite(found.gap) else 0.0
+    holds = certificate.primal <= found.primal + slack and certificate.lower_bound >= found.lower_bound - slack
+    holds &= certificate.infeasibility <= found.certificate.infeasibility + ROUNDING
+    status, message = found.status, found.message
+    if not holds:
+        message = (
+            f"the file says {found.lower_bound:.10g} <= optimum <= {found.primal:.10g}, infeasible by "
+            f"{found.certificate.infeasibility:.2g}; the problem does not confirm it"
+        )
+    if status.solved and not (holds and certificate.gap < 1 and not upside_down(certificate.gap)):
+        status = Status.INACCURATE
+    return replace(found, certificate=certificate, status=status, message=message, stored=False)
+
+
+def _fields(kind: type[Any], found: dict[str, Any]) -> dict[str, Any]:
+    """What a file says of a dataclass of numbers, every field read as its type asks."""
+    known = {each.name: each for each in fields(kind)}
+    for name in found:
+        if name not in known:
+            raise ValueError(f"has a {kind.__name__.lower()} with {name!r:.60}, which is unknown")
+    for name, each in known.items():
+        if name not in found and each.default is MISSING and each.default_factory is MISSING:
+            raise ValueError(f"has a {kind.__name__.lower()} without {name}")
+    what = kind.__name__.lower()
+    return {name: _value(str(known[name].type), value, f"{what}.{name}") for name, value in found.items()}
+
+
+def _value(kind: str, value: Any, name: str) -> Any:
+    outer, _, inner = kind.removesuffix("]").partition("[")
+    if outer == "list" and isinstance(value, list):
+        return [_value(inner, each, name) for each in value]
+    if outer in ("dict", "Mapping") and isinstance(value, dict):
+        return {key: _value(inner.partition(", ")[2], each, f"{name}.{key:.40}") for key, each in value.items()}
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if outer == "float":
+            return float(value)
+        if outer == "int" and value == math.floor(value):
+            return int(value)
+    raise ValueError(f"has {name} {value!r:.60}, wanted a {kind}")

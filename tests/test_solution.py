@@ -20,7 +20,8 @@ def solution(dual: bool = True) -> Solution:
     trace.parts = {"master": 0.3}
     witness = {"q": np.maximum(COSTS, 0.0)} if dual else None
     certificate = certify(Box(COSTS), BEST, witness)
-    return Solution({"x": BEST}, witness, certificate, Status.OPTIMAL, trace, "Stepper (for a test)", "one sentence")
+    status = Status.OPTIMAL if dual else Status.UNCERTIFIED
+    return Solution({"x": BEST}, witness, certificate, status, trace, "Stepper (for a test)", "one sentence")
 
 
 @pytest.mark.parametrize("dual", [True, False])

@@ -1,0 +1,210 @@
+"""What a file says of a solution is checked, and believed only where the problem confirms it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import tracemalloc
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from convexstruct.certificates import Certificate, certify
+from convexstruct.solution import Solution, Status, Trace
+from tests.verification.toy import BEST, COSTS, OPTIMUM, Box
+
+WITNESS = {"q": np.maximum(COSTS, 0.0)}
+
+
+def solution() -> Solution:
+    trace = Trace()
+    trace.append(1, 0.1, 1, 0.0, -np.inf)
+    trace.append(2, 0.2, 2, OPTIMUM, OPTIMUM)
+    return Solution({"x": BEST}, WITNESS, certify(Box(COSTS), BEST, WITNESS), Status.OPTIMAL, trace, "a", "b")
+
+
+def forged(folder: Path, change: Callable[[dict[str, Any], dict[str, Any]], object]) -> Path:
+    """A file as `save` writes it, its head and arrays changed by hand."""
+    path = solution().save(folder / "forged.npz")
+    with np.load(path) as archive:
+        arrays = dict(archive)
+    head = json.loads(str(arrays.pop("head")))
+    change(head, arrays)
+    np.savez(path, head=np.array(json.dumps(head)), **arrays)
+    return path
+
+
+def test_a_loaded_certificate_says_that_nobody_computed_it(tmp_path: Path) -> None:
+    path = solution().save(tmp_path / "kept.npz")
+    assert not solution().stored
+    loaded = Solution.load(path)
+    assert loaded.stored
+    assert "as stored, not verified" in repr(loaded)
+    again = Solution.load(path, Box(COSTS))
+    assert not again.stored
+    assert "not verified" not in repr(again)
+    assert (again.certificate, again.status, again.message) == (loaded.certificate, Status.OPTIMAL, "b")
+
+
+def lies(head: dict[str, Any], arrays: dict[str, Any]) -> None:
+    head["certificate"] |= {"primal": -7.0, "lower_bound": -7.0, "gap": 0.0, "claimed": -7.0}
+
+
+def moves_the_point(head: dict[str, Any], arrays: dict[str, Any]) -> None:
+    arrays["point/x"] = np.zeros(3)
+
+
+def hides_the_distance(head: dict[str, Any], arrays: dict[str, Any]) -> None:
+    arrays["point/x"] = 3 * BEST
+
+
+def forges_a_witness(head: dict[str, Any], arrays: dict[str, Any]) -> None:
+    arrays["dual_point/q"] = np.zeros(3)
+
+
+@pytest.mark.parametrize("change", [lies, moves_the_point, hides_the_distance, forges_a_witness])
+def test_a_lie_is_found_out_by_the_problem(
+    tmp_path: Path, change: Callable[[dict[str, Any], dict[str, Any]], object]
+) -> None:
+    path = forged(tmp_path, change)
+    assert Solution.load(path).stored
+    loaded = Solution.load(path, Box(COSTS))
+    assert loaded.certificate == certify(Box(COSTS), loaded.point, loaded.dual_point)
+    assert loaded.status is Status.INACCURATE
+    assert "the problem does not confirm it" in loaded.message
+    assert not loaded.stored
+
+
+def test_what_is_stopped_early_stays_what_it_was(tmp_path: Path) -> None:
+    early = dataclasses.replace(solution(), status=Status.TIME_LIMIT, dual_point=None)
+    early = dataclasses.replace(early, certificate=certify(Box(COSTS), BEST))
+    loaded = Solution.load(early.save(tmp_path / "early.npz"), Box(COSTS))
+    assert (loaded.status, loaded.message, loaded.lower_bound) == (Status.TIME_LIMIT, "b", -math.inf)
+
+
+def test_a_solution_of_another_problem_is_refused(tmp_path: Path) -> None:
+    path = solution().save(tmp_path / "kept.npz")
+    with pytest.raises(ValueError, match=r"does not fit the problem: x has shape \(3,\), wanted \(2,\)"):
+        Solution.load(path, Box(COSTS[:2]))
+    renamed = forged(tmp_path, lambda head, arrays: arrays.update({"point/y": arrays.pop("point/x")}))
+    with pytest.raises(ValueError, match="does not fit the problem"):
+        Solution.load(renamed, Box(COSTS))
+
+
+def put(*names: str, value: Any) -> Callable[[dict[str, Any], dict[str, Any]], None]:
+    def change(head: dict[str, Any], arrays: dict[str, Any]) -> None:
+        *path, last = names
+        for name in path:
+            head = head[name]
+        head[last] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (put("format", value=99), "has the format 99, this version reads 1"),
+        (put("format", value=True), "has the format True"),
+        (put("format", value="1"), "has the format '1'"),
+        (lambda head, arrays: head.pop("format"), "a head without a format"),
+        (lambda head, arrays: head.pop("trace"), "has trace None, wanted a dict"),
+        (put("more", value=1), "which is unknown"),
+        (put("status", value="SPLENDID"), "has the status 'SPLENDID', wanted one of OPTIMAL"),
+        (put("status", value=3), "has status 3, wanted a str"),
+        (put("solver", value=None), "has solver None, wanted a str"),
+        (put("has_dual_point", value=1), "has has_dual_point 1, wanted a bool"),
+        (put("has_dual_point", value=False), "holds a dual point and says that it has none"),
+        (put("certificate", "primal", value="-6"), "has certificate.primal '-6', wanted a float"),
+        (put("certificate", "primal", value=True), "has certificate.primal True, wanted a float"),
+        (put("certificate", "primal", value=math.nan), "bounds are no numbers"),
+        (put("certificate", "primal", value=10**400), "is not a saved solution"),
+        (put("certificate", "gap", value=1e-6), "has the gap"),
+        (put("certificate", "primal", value=0.0), "has the gap"),
+        (put("certificate", "residuals", value=[1.0]), r"has certificate.residuals \[1.0\], wanted a"),
+        (put("certificate", "residuals", "x", value="0"), "has certificate.residuals.x '0', wanted a float"),
+        (put("certificate", "trust", value=1.0), "has a certificate with 'trust', which is unknown"),
+        (lambda head, arrays: head["certificate"].pop("claimed"), "has a certificate without claimed"),
+        (put("trace", "seconds", value=[0.1]), "has a trace whose columns have 1, 2 rows"),
+        (put("trace", "seconds", value=[0.1, "0.2"]), "has trace.seconds '0.2', wanted a float"),
+        (put("trace", "iteration", value=[1, 1.5]), "has trace.iteration 1.5, wanted a int"),
+        (put("trace", "iteration", value=[1, math.inf]), "is not a saved solution"),
+        (put("trace", "parts", value=None), "has trace.parts None"),
+        (lambda head, arrays: arrays.pop("point/x"), "has no point, and claims OPTIMAL with -6 <= optimum <= -6"),
+        (lambda head, arrays: arrays.update({"point/x": np.array(["1", "2"])}), "with entries of <U1, wanted numbers"),
+        (lambda head, arrays: arrays.update({"point/x": np.ones(3) * 1j}), "with entries of complex128"),
+        (lambda head, arrays: arrays.update({"point/x": np.array([{}])}), "nothing is unpickled"),
+        (lambda head, arrays: arrays.update({"point/": np.ones(3)}), "holds an array 'point/', wanted point/NAME"),
+        (lambda head, arrays: arrays.update({"extra": np.ones(3)}), "holds an array 'extra', wanted point/NAME"),
+        (lambda head, arrays: head["certificate"].update(lower_bound=-math.inf, gap=math.inf), "OPTIMAL with the gap"),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_not_what_save_writes_is_refused_in_one_sentence(
+    tmp_path: Path, change: Callable[[dict[str, Any], dict[str, Any]], object], words: str
+) -> None:
+    path = forged(tmp_path, change)
+    for problem in (None, Box(COSTS)):
+        with pytest.raises(ValueError, match=words) as said:
+            Solution.load(path, problem)
+        assert str(said.value).startswith(f"path: {path} is not a saved solution: it ")
+        assert "\n" not in str(said.value)
+
+
+def test_heads_of_another_kind_are_refused(tmp_path: Path) -> None:
+    for head in ("[1]", "{", "3", "[" * 100_000, '{"format": 1}'):
+        np.savez(tmp_path / "odd.npz", head=np.array(head))
+        with pytest.raises(ValueError, match="is not a saved solution: it "):
+            Solution.load(tmp_path / "odd.npz")
+    np.savez(tmp_path / "odd.npz", head=np.array(["a", "b"]))
+    with pytest.raises(ValueError, match="it has no head"):
+        Solution.load(tmp_path / "odd.npz")
+
+
+def test_what_is_no_regular_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    for path in (tmp_path / "fifo", tmp_path, Path(os.devnull)):
+        with pytest.raises(ValueError, match="it is no regular file"):
+            Solution.load(path)
+
+
+def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
+    path = solution().save(tmp_path / "bomb.npz")
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive, archive.open("point/y.npy", "w") as member:
+        for _ in range(260):
+            member.write(bytes(1 << 20))
+    assert path.stat().st_size < 1 << 20
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=r"it unpacks to 27.* bytes, more than the 268435456 allowed"):
+            Solution.load(path)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 22
+    finally:
+        tracemalloc.stop()
+    small = solution().save(tmp_path / "small.npz")
+    with pytest.raises(ValueError, match="more than the 100 allowed"):
+        Solution.load(small, largest=100)
+
+
+def test_a_solve_without_a_point_is_kept_as_one(tmp_path: Path) -> None:
+    trace = Trace()
+    trace.append(1, 0.1, 0, math.inf, -math.inf)
+    none = Solution({}, None, Certificate(math.inf, -math.inf, math.inf, math.nan), Status.INFEASIBLE, trace)
+    path = none.save(tmp_path / "none.npz")
+    assert Solution.load(path).status is Status.INFEASIBLE
+    assert Solution.load(path, Box(COSTS)).primal == math.inf
+
+
+def test_numbers_of_numpy_are_kept_and_other_arrays_are_not(tmp_path: Path) -> None:
+    one = solution()
+    one.trace.append(np.int64(3), np.float64(0.3), np.int64(3), OPTIMUM, OPTIMUM)  # type: ignore[arg-type]  # as solvers may
+    assert list(Solution.load(one.save(tmp_path / "kept.npz")).trace)[-1] == (3, 0.3, 3, OPTIMUM, OPTIMUM)
+    strange = dataclasses.replace(one, point={"x": np.ones(3) * 1j})
+    with pytest.raises(ValueError, match="cannot save point/x: an array of complex128, wanted numbers"):
+        strange.save(tmp_path / "strange.npz")
+    assert not (tmp_path / "strange.npz").exists()
