@@ -18,8 +18,8 @@ the same ``reference`` and ``solve``.
 * In a dual, theta is read from the multiplier of the equality that defines mu.
 * eta w_k bounds the multipliers of example k; weights w_k are part of the problem, 1 in the papers.
 
-**Accuracy.** What a general solver claims is a `Reference`, and verifies something only if its status is "optimal".
-Bounds come from `convexstruct.certify` alone.
+**Accuracy.** What a general solver claims is a `Reference`. Its status decides nothing: the point and the dual witness
+read back must certify the value claimed. Bounds come from `convexstruct.certify` alone.
 """
 
 from collections.abc import Mapping

@@ -33,7 +33,7 @@ import numpy as np
 
 from convexstruct.certificates import Certificate, Problem, certify
 from convexstruct.solution import Point, Solution, Status, Trace
-from convexstruct.tolerances import HIGH, REFERENCE_ACCURACY, Profile, profile
+from convexstruct.tolerances import HIGH, REFERENCE_ACCURACY, Profile, profile, upside_down
 
 #: What a solver is asked for unless told otherwise, in its own words.
 SOLVER_OPTIONS: Mapping[str, Mapping[str, Any]] = {
@@ -43,13 +43,18 @@ SOLVER_OPTIONS: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True)
 class Reference:
-    """What a general solver said about a formulation, in its own words; no certificate.
+    """What a general solver said about a formulation, and what its own answer, read back, certifies.
 
     formulation, solver : their names.
-    status : CVXPY's status. Only "optimal" is a reference: an inaccurate one verifies nothing.
+    status : CVXPY's status: the solver's word, which decides nothing where there is a certificate.
     value : the optimum the solver claims, of the formulation as stated (-inf or inf if unbounded or infeasible, NaN if
         it failed). It is the solver's own value: the objective re-evaluated at the rounded variables can read -inf.
-    seconds : wall time of compiling (the first time only) and solving.
+    seconds : wall time of compiling (the first time only) and solving, without the certificate.
+    lower_bound, upper_bound : the bracket of the optimum that `certify` makes of the point and the dual witness read
+        back; -inf and inf where there is none. gap : their relative gap, less what the rounding of their own sums may
+        amount to (near an optimum of 0 that is all there is).
+    certified : whether the answer could be read back as a point and a dual witness. That of a changed copy cannot be:
+        there the solver's word is all there is.
     """
 
     formulation: str
@@ -57,10 +62,55 @@ class Reference:
     status: str
     value: float
     seconds: float
+    lower_bound: float = -math.inf
+    upper_bound: float = math.inf
+    gap: float = math.inf
+    certified: bool = False
 
     @property
     def accurate(self) -> bool:
-        return self.status == "optimal"
+        """Whether the value is a reference, by `trouble`."""
+        return not self.trouble()
+
+    def trouble(self, accuracy: float = HIGH.gap) -> str:
+        """Why the value is no reference, in one sentence; "" if it is one.
+
+        Its bracket must be closed to ``accuracy`` (relative) and not be upside down, and the claimed value must lie in
+        it, up to ``accuracy``. A solver that says "inaccurate" claims no value; its point counts if it certifies.
+        """
+        who = f"{self.formulation} by {self.solver} says {self.status}"
+        if not math.isfinite(self.value):
+            return f"{who} and gives no value"
+        if self.certified and not math.isfinite(self.gap):
+            return f"{who}, but its answer certifies no bracket"
+        if self.certified and self.gap > accuracy:
+            return f"{who}, but its answer certifies only a gap of {self.gap:.1e}, wanted {accuracy:.0e}"
+        if self.certified and upside_down(self.gap):
+            return f"{who}, but its bracket is upside down by {-self.gap:.1e}"
+        if self.status != "optimal":
+            return "" if self.certified else f"{who}, and there is no certificate"
+        if outside(self.value, self.lower_bound, self.upper_bound, accuracy):
+            bracket = f"[{self.lower_bound:.10g}, {self.upper_bound:.10g}]"
+            return f"{who} at {self.value:.10g}, outside the bracket {bracket} that its answer certifies"
+        return ""
+
+    @property
+    def best(self) -> float:
+        """The value; that of a solver that is not sure of it, cut to the certified bracket."""
+        if self.status == "optimal" or not self.certified:
+            return self.value
+        return min(max(self.value, self.lower_bound), self.upper_bound)
+
+
+def beyond_rounding(certificate: Certificate) -> float:
+    """The relative gap less the allowances for the rounding of its bounds' own sums; below 0 as it is."""
+    return min(certificate.gap, max(certificate.gap - certificate.rounding, 0.0))
+
+
+def outside(value: float, lower_bound: float, upper_bound: float, accuracy: float) -> bool:
+    """Whether ``value`` misses a bracket by more than accuracy * max(1, |value|), a general solver's own tolerance."""
+    slack = accuracy * max(1.0, abs(value))
+    return not lower_bound - slack <= value <= upper_bound + slack
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,15 +261,52 @@ class Formulation:
     # -- solving ---------------------------------------------------------------------------------------------------
 
     def reference(self, solver: str = "CLARABEL", **options: Any) -> Reference:
-        """Solve with CVXPY and report what the solver says; ``options`` go to it in its own words.
+        """Solve with CVXPY and report what the solver says and what its answer certifies; ``options`` go to the solver.
 
-        CVXPY's warning about an inaccurate solution is not shown: the status says it.
+        The certificate decides, not the solver: `Reference.accurate`, and `Reference.trouble` in words. CVXPY's warning
+        about an inaccurate solution is therefore not shown.
 
         Raises
         ------
         ValueError
             If there is no such solver.
         """
+        return self._answer(solver, options)[0]
+
+    def solve(self, solver: str = "CLARABEL", tol: str | float | Profile = HIGH, **options: Any) -> Solution:
+        """Solve with CVXPY, read the solution back and certify it by the problem alone.
+
+        The status is OPTIMAL if the certificate confirms ``tol``, whatever the solver says, unless it calls a value
+        optimal that its own certificate excludes; else INACCURATE. It is UNCERTIFIED for a changed copy, whose
+        ``certificate.claimed`` is the value the solver reports and whose ``point`` holds the variables by name.
+        ``message`` keeps the solver's own status and value.
+        """
+        wanted = profile(tol)
+        said, read, certificate = self._answer(solver, options, wanted)
+        message = f"{solver} says {said.status}, value {said.value:.10g}"
+        name = f"{self.name}, {solver}"
+        trace = Trace()
+        if read is None or certificate is None:
+            present = self._present and said.status != "solver_error"
+            values = {key: np.asarray(v.value) for key, v in self.variables.items() if v.value is not None}
+            status = _NO_SOLUTION.get(said.status, Status.FAILED) if not present else Status.UNCERTIFIED
+            certificate = Certificate(math.inf, -math.inf, math.inf, said.value)
+            trace.append(1, said.seconds, 0, math.inf, -math.inf)
+            return Solution(values if present else {}, None, certificate, status, trace, name, message)
+        trace.append(1, said.seconds, 0, certificate.primal, certificate.lower_bound)
+        if read.dual_point is None:
+            status = Status.UNCERTIFIED
+        elif trouble := said.trouble(wanted.gap):
+            status, message = Status.INACCURATE, f"{message}: {trouble}"
+        else:
+            feasible = wanted.met_by(certificate.gap, certificate.infeasibility)
+            status = Status.OPTIMAL if feasible else Status.INACCURATE
+        return Solution(read.point, read.dual_point, certificate, status, trace, name, message)
+
+    def _answer(
+        self, solver: str, options: Mapping[str, Any], wanted: Profile = HIGH
+    ) -> tuple[Reference, Recovered | None, Certificate | None]:
+        """What the solver says, its answer read back, and what that certifies; None where nothing can be read."""
         if solver not in cp.installed_solvers():
             raise ValueError(f"solver {solver!r} is not installed, wanted one of {', '.join(cp.installed_solvers())}")
         settings = {**SOLVER_OPTIONS.get(solver, {}), **options}
@@ -229,41 +316,24 @@ class Formulation:
             try:
                 self.problem.solve(solver=solver, **settings)
             except cp.error.SolverError:
-                return Reference(self.name, solver, "solver_error", math.nan, time.perf_counter() - begin)
+                failed = Reference(self.name, solver, "solver_error", math.nan, time.perf_counter() - begin)
+                return failed, None, None
         seconds = time.perf_counter() - begin
-        return Reference(self.name, solver, self.problem.status, _own_value(self.problem), seconds)
-
-    def solve(self, solver: str = "CLARABEL", tol: str | float | Profile = HIGH, **options: Any) -> Solution:
-        """Solve with CVXPY, read the solution back and certify it by the problem alone.
-
-        The status is OPTIMAL only if CVXPY says "optimal" *and* the certificate confirms ``tol``; INACCURATE if either
-        does not; UNCERTIFIED for a changed copy, whose ``certificate.claimed`` is the value the solver reports and
-        whose ``point`` holds the variables by name. ``message`` keeps the solver's own status and value.
-        """
-        wanted = profile(tol)
-        said = self.reference(solver, **options)
-        message = f"{solver} says {said.status}, value {said.value:.10g}"
-        name = f"{self.name}, {solver}"
-        trace = Trace()
-        present = self.problem.status in cp.settings.SOLUTION_PRESENT and said.status != "solver_error"
-        if not present or self.recover is None:
-            values = {key: np.asarray(v.value) for key, v in self.variables.items() if v.value is not None}
-            status = _NO_SOLUTION.get(said.status, Status.FAILED) if not present else Status.UNCERTIFIED
-            certificate = Certificate(math.inf, -math.inf, math.inf, said.value)
-            trace.append(1, said.seconds, 0, math.inf, -math.inf)
-            return Solution(
-                values if present else {}, None, certificate, status, trace, f"{self.name}, {solver}", message
-            )
+        said = Reference(self.name, solver, self.problem.status, _own_value(self.problem), seconds)
+        if self.recover is None or not self._present:
+            return said, None, None
         read = self.recover(self)
         certificate = certify(read.problem, read.point, read.dual_point, wanted.floor)
-        trace.append(1, said.seconds, 0, certificate.primal, certificate.lower_bound)
-        if not said.accurate:
-            status, message = Status.INACCURATE, message + ": it verifies nothing"
-        elif read.dual_point is None:
-            status = Status.UNCERTIFIED
-        else:
-            status = Status.OPTIMAL if wanted.met_by(certificate.gap, certificate.infeasibility) else Status.INACCURATE
-        return Solution(read.point, read.dual_point, certificate, status, trace, name, message)
+        judged = replace(
+            said, lower_bound=certificate.lower_bound, upper_bound=certificate.primal, gap=beyond_rounding(certificate),
+            certified=read.dual_point is not None,
+        )  # fmt: skip
+        return judged, read, certificate
+
+    @property
+    def _present(self) -> bool:
+        """Whether the last solve left a point behind."""
+        return self.problem.status in cp.settings.SOLUTION_PRESENT
 
     # -- how it shows itself ---------------------------------------------------------------------------------------
 

@@ -18,8 +18,8 @@ class Stated(Protocol):
 def optimum(formulation: Stated, solver: str = "CLARABEL", **options: Any) -> Reference:
     """What ``solver`` says is the optimum of ``formulation``: its value, and the seconds it took.
 
-    A status other than "optimal" fails the test: an inaccurate reference verifies nothing.
+    One whose answer does not certify it fails the test: it verifies nothing.
     """
     said = formulation.reference(solver, **options)
-    assert said.accurate, f"{solver} says {said.status!r} of {said.formulation}: no reference, so nothing is verified"
+    assert said.accurate, f"{said.trouble()}: no reference, so nothing is verified"
     return said

@@ -7,9 +7,10 @@ Nothing here, in the runner, or in the report knows any family.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from convexstruct.certificates import Problem
 from convexstruct.solution import Point
@@ -43,6 +44,9 @@ class Case:
     make : seed -> `Instance`; deterministic.
     formulation, formulation_solver : which formulation of ``convexstruct.models.<family>`` is the reference, and the
         CVXPY solver that solves it.
+    second : the formulation to ask where that one fails; default the next of the family's list with the same optimum.
+    arguments : what the formulation is built with besides the problem, from the instance; default nothing.
+    unit : the case's optimum over the formulation's, from the problem; default 1 (lam where it is divided by lam).
     accuracy : how far, relative, the reference's value may be off by that solver's own tolerance.
     quick : part of ``--quick``.
     open : small enough to be given to anyone's solver.
@@ -62,6 +66,9 @@ class Case:
     open: bool = True
     certified: bool = True
     solver: Solver | None = None
+    second: str = ""
+    arguments: Callable[[Instance], Mapping[str, Any]] | None = None
+    unit: Callable[[Any], float] | None = None
 
     @property
     def described(self) -> System:
@@ -129,6 +136,6 @@ def select(on: str | None, *, quick: bool = False, open_only: bool = False) -> t
             names = ", ".join(case.name for case in every)
             raise ValueError(f"{on!r} is no family ({', '.join(families())}) and no case ({names})")
         if open_only and not chosen[0].open:
-            raise ValueError(f"case {on!r} has no stored reference: it is too large for a solver check")
+            raise ValueError(f"case {on!r} is too large for a solver check")
         return chosen
     return tuple(case for case in chosen if (case.quick or not quick) and (case.open or not open_only))

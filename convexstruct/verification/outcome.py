@@ -20,9 +20,11 @@ Verdict = Literal["verified", "failed", "unverified"]
 class Reference:
     """The optimum a formulation gives, and a bracket around it.
 
-    formulation, solver : who said it. status : in that solver's words; only "optimal" counts. value : its optimum.
-    seconds : building, compiling and solving. lower_bound, upper_bound : certified bracket of the optimum, -inf and inf
-    where there is none. version : of the solver, where the reference was stored.
+    formulation, solver : who said it. status : in that solver's words, which decide nothing where there is a bracket.
+    value : its optimum. seconds : building, compiling and solving. lower_bound, upper_bound : proven bracket of the
+    optimum, -inf and inf where there is none. version : of the solver, where the reference was stored.
+    note : how it came about, where it is not the case's own formulation by a solver that says "optimal".
+    trouble : why it is no reference, in one sentence; "" if it is one.
     """
 
     formulation: str
@@ -33,10 +35,12 @@ class Reference:
     lower_bound: float = -math.inf
     upper_bound: float = math.inf
     version: str = ""
+    note: str = ""
+    trouble: str = ""
 
     @property
     def accurate(self) -> bool:
-        return self.status == "optimal" and math.isfinite(self.value)
+        return not self.trouble and math.isfinite(self.value)
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,21 @@ class Row:
         measured = self.reference.seconds > 0 and self.fast.seconds > 0 and not self.reference.version
         return self.reference.seconds / self.fast.seconds if measured else math.nan
 
+    def cells(self) -> dict[str, str]:
+        """The row as a table shows it, by heading."""
+        return {
+            "case": self.case,
+            "reference": number(self.reference.value, 9),
+            "by": f"{self.reference.formulation}, {self.reference.solver}",
+            "lower bound": number(self.fast.lower_bound, 9),
+            "primal": number(self.fast.primal, 9),
+            "gap": number(self.fast.gap, 2),
+            "seconds": number(self.fast.seconds, 2),
+            "ratio": number(self.ratio, 2),
+            "verdict": self.verdict,
+            "note": self.note,
+        }
+
     def as_json(self) -> dict[str, Any]:
         """The row as ``convexstruct verify --json`` prints it; what is not finite is null."""
         reference, fast = self.reference, self.fast
@@ -107,16 +126,20 @@ class Row:
 
 @dataclass(frozen=True)
 class Outcome:
-    """All rows of a run, and what was left out of it, each in one sentence."""
+    """All rows of a run, and what was left out of it, each in one sentence.
+
+    interrupted : whether the run was ended from outside; its rows are those decided until then.
+    """
 
     rows: Sequence[Row]
     left_out: Sequence[str] = ()
     title: str = "convexstruct verify"
+    interrupted: bool = False
 
     @property
     def ok(self) -> bool:
-        """Whether something ran and every row is verified."""
-        return bool(self.rows) and all(row.verdict == "verified" for row in self.rows)
+        """Whether something ran to the end and every row is verified."""
+        return bool(self.rows) and not self.interrupted and all(row.verdict == "verified" for row in self.rows)
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
@@ -130,7 +153,8 @@ class Outcome:
     def count(self) -> str:
         """E.g. "12 verified, 1 failed"."""
         counted = {v: sum(row.verdict == v for row in self.rows) for v in ("verified", "failed", "unverified")}
-        return ", ".join(f"{n} {verdict}" for verdict, n in counted.items() if n) or "nothing ran"
+        said = ", ".join(f"{n} {verdict}" for verdict, n in counted.items() if n) or "nothing ran"
+        return f"interrupted: {said}" if self.interrupted else said
 
     def families(self) -> dict[str, Outcome]:
         """The rows of each family by themselves, in the order of the run."""
@@ -153,23 +177,9 @@ class Outcome:
         """Headings and rows of the table, as text; the ratio only where both paths were timed in this run."""
         timed = any(math.isfinite(row.ratio) for row in self.rows)
         heads = ["case", "reference", "by", "lower bound", "primal", "gap", "seconds", "ratio", "verdict", "note"]
-        rows = [
-            [
-                row.case,
-                number(row.reference.value, 9),
-                f"{row.reference.formulation}, {row.reference.solver}",
-                number(row.fast.lower_bound, 9),
-                number(row.fast.primal, 9),
-                number(row.fast.gap, 2),
-                number(row.fast.seconds, 2),
-                number(row.ratio, 2),
-                row.verdict,
-                row.note,
-            ]
-            for row in self.rows
-        ]
-        at = heads.index("ratio")
-        return (heads, rows) if timed else (heads[:at] + heads[at + 1 :], [row[:at] + row[at + 1 :] for row in rows])
+        kept = [head for head in heads if timed or head != "ratio"]
+        shown = [row.cells() for row in self.rows]
+        return kept, [[cells[head] for head in kept] for cells in shown]
 
     def __repr__(self) -> str:
         heads, rows = self.cells()

@@ -13,62 +13,146 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from convexstruct.certificates import Problem
+from convexstruct.certificates import Problem, least_unit, relative_gap
 from convexstruct.files import write_whole
 from convexstruct.tolerances import HIGH, ROUNDING
-from convexstruct.verification.cases import Case, cases_for
+from convexstruct.verification.cases import Case, Instance, cases_for
 from convexstruct.verification.fingerprint import fingerprint
 from convexstruct.verification.outcome import Reference, finite
 
 PACKAGED = Path(__file__).parent / "references"
 
 
-def compute(case: Case, seed: int = 0) -> Reference:
-    """Solve the case's formulation in CVXPY; the bracket is what `certify` makes of the point and dual point read back.
+#: The solver that is asked where another one fails.
+OTHER_SOLVER = {"CLARABEL": "SCS", "SCS": "CLARABEL"}
 
-    ``seconds`` counts building, compiling and solving. An instance built backwards brings its own bracket.
+
+def compute(case: Case, seed: int = 0) -> Reference:
+    """The reference optimum of ``case`` with a proven bracket, by the first of these that gives one:
+
+    1. the case's formulation, by its solver;
+    2. another formulation of the same optimum, by the same solver (`others`);
+    3. the case's formulation, by another solver;
+    4. the stored optimum of exactly this data.
+
+    What an attempt gives is judged by the certificate of its own answer, and by the optimum where that is known by
+    construction, never by the solver's status. ``note`` says which of them it was and why those before it failed; if
+    all fail, ``trouble`` says why. ``seconds`` counts building, compiling and solving of the one that counts.
     """
     instance = case.make(seed)
-    importlib.import_module("convexstruct.models")
-    begin = time.perf_counter()
-    formulation = formulate(case, instance.problem)
-    said = formulation.reference(case.formulation_solver)
-    seconds = time.perf_counter() - begin
-    reference = Reference(case.formulation, said.solver, said.status, float(said.value), seconds)
-    if instance.optimum is not None:
-        rounding = ROUNDING * max(1.0, abs(instance.optimum))
-        return replace(reference, lower_bound=instance.optimum - rounding, upper_bound=instance.optimum + rounding)
-    return reference
+    failed: list[Reference] = []
+    for found in _answers(case, instance):
+        if found.accurate:
+            return replace(found, note=_how(found, failed))
+        failed.append(found)
+    kept = stored(case, instance.problem)
+    if kept is not None and _within(kept, case.accuracy):
+        return replace(kept, note=_how(kept, failed))
+    why = "no optimum of this data is stored" if kept is None else "the stored optimum lies outside its bracket"
+    return replace(failed[0], trouble="; ".join([*(each.trouble for each in failed), why]))
 
 
-def formulate(case: Case, problem: Problem) -> Any:
-    """The case's formulation of ``problem``."""
+def others(case: Case) -> list[str]:
+    """The formulations that state the same optimum as the case's own, in the order in which they are asked: the case's
+    ``second`` alone, or those that follow in the family's list, from its beginning after its end."""
+    if case.second:
+        return [case.second]
+    known = [entry for entry in _formulations().values() if entry.family == case.family]
+    own = next((at for at, entry in enumerate(known) if entry.name == case.formulation), None)
+    if own is None:
+        return []
+    return [entry.name for entry in (*known[own + 1 :], *known[:own]) if entry.optimum == known[own].optimum]
+
+
+def formulate(case: Case, instance: Instance, name: str = "") -> Any:
+    """The case's formulation of ``instance``, or the one called ``name``."""
+    known = _formulations()
+    full = f"{case.family}.{name or case.formulation}"
+    if full not in known:
+        raise ValueError(f"formulation {full!r} is unknown, wanted one of {', '.join(known)}")
+    arguments = {} if case.arguments is None else case.arguments(instance)
+    return known[full].builder(instance.problem, **arguments)
+
+
+def _formulations() -> Mapping[str, Any]:
+    # CVXPY takes a second to import, and a run against stored references does without.
     known: Mapping[str, Any] = importlib.import_module("convexstruct.models").FORMULATIONS
-    name = f"{case.family}.{case.formulation}"
-    if name not in known:
-        raise ValueError(f"formulation {name!r} is unknown, wanted one of {', '.join(known)}")
-    return known[name].builder(problem)
+    return known
 
 
-def bracketed(case: Case, seed: int = 0) -> Reference:
-    """`compute`, with a certified bracket: from the formulation's own dual point, else from the fast path's."""
+def _answers(case: Case, instance: Instance) -> Iterator[Reference]:
+    """What the formulations give, in the order of `compute`; the next is asked only if it is called for."""
+    yield _answer(case, instance, case.formulation, case.formulation_solver)
+    for name in others(case):
+        try:
+            formulate(case, instance, name)
+        except ValueError:
+            continue  # too large to be written out, or of a kind that it does not state
+        yield _answer(case, instance, name, case.formulation_solver)
+        break
+    yield _answer(case, instance, case.formulation, OTHER_SOLVER.get(case.formulation_solver, "CLARABEL"))
+
+
+def _answer(case: Case, instance: Instance, name: str, solver: str) -> Reference:
+    """What one formulation gives by one solver, judged."""
+    begin = time.perf_counter()
+    try:
+        formulation = formulate(case, instance, name)
+        built = time.perf_counter() - begin
+        said = formulation.reference(solver)
+    except Exception as error:
+        trouble = f"{name} by {solver} raises {type(error).__name__}: {error}"
+        return Reference(name, solver, "not solved", math.nan, math.nan, trouble=trouble)
+    unit = 1.0 if case.unit is None else float(case.unit(instance.problem))
+    found = Reference(
+        name, said.solver, said.status, unit * said.best, built + said.seconds, unit * said.lower_bound,
+        unit * said.upper_bound, trouble=said.trouble(case.accuracy),
+    )  # fmt: skip
+    if found.accurate and not said.certified and case.certified:
+        found = _closed(case, instance.problem, found)
+    return found if instance.optimum is None else _known(found, instance.optimum, case.accuracy)
+
+
+def _closed(case: Case, problem: Problem, found: Reference) -> Reference:
+    """``found``, of a formulation that leaves no dual witness, with the fast path's lower bound."""
     from convexstruct.solvers import solve
 
-    reference = compute(case, seed)
-    if math.isfinite(reference.lower_bound) or not case.certified:
-        return reference
-    problem = case.build(seed)
-    own = formulate(case, problem).solve(case.formulation_solver)
-    lower, upper = own.lower_bound, own.primal
-    if not math.isfinite(lower) or own.gap > HIGH.gap:
-        fast = solve(problem, case.solver, HIGH)
-        lower, upper = max(lower, fast.lower_bound), min(upper, fast.primal)
-    return replace(reference, lower_bound=lower, upper_bound=upper)
+    found = replace(found, lower_bound=solve(problem, case.solver, HIGH).lower_bound)
+    gap = relative_gap(found.upper_bound, found.lower_bound, least_unit(problem))
+    if abs(gap) > case.accuracy or not _within(found, case.accuracy):
+        bracket = f"[{found.lower_bound:.10g}, {found.upper_bound:.10g}]"
+        return replace(found, trouble=f"{found.formulation} by {found.solver} at {found.value:.10g} has {bracket}")
+    return found
+
+
+def _known(found: Reference, optimum: float, accuracy: float) -> Reference:
+    """``found``, set against the optimum that is known by construction, which then is the bracket."""
+    rounding = ROUNDING * max(1.0, abs(optimum))
+    exact = replace(found, lower_bound=optimum - rounding, upper_bound=optimum + rounding)
+    missed = found.accurate and not _within(exact, accuracy)
+    trouble = f"{found.formulation} by {found.solver} misses the optimum known by construction, {optimum:.9g}"
+    return replace(exact, trouble=trouble) if missed else exact
+
+
+def _within(reference: Reference, accuracy: float) -> bool:
+    """Whether the value lies in its bracket, up to accuracy * max(1, |value|)."""
+    slack = accuracy * max(1.0, abs(reference.value))
+    return reference.lower_bound - slack <= reference.value <= reference.upper_bound + slack
+
+
+def _how(found: Reference, failed: Sequence[Reference]) -> str:
+    """Which reference it is and why, where it is not the first one with the word "optimal"."""
+    if failed:
+        who = f"the stored optimum ({found.formulation}, {found.version})" if found.version else ""
+        return f"by {who or f'{found.formulation}, {found.solver}'}, as {'; '.join(each.trouble for each in failed)}"
+    if found.status == "optimal":
+        return ""
+    return f"{found.formulation} by {found.solver} says {found.status}, but its answer certifies the optimum"
 
 
 def cache() -> Path:
@@ -97,22 +181,19 @@ def refresh(family: str, step: Callable[[Case], None] | None = None, into: Path 
     Raises
     ------
     ValueError
-        If a reference is not accurate or lies outside its own bracket: then nothing is written.
+        If a case has no reference but the stored one: then nothing is written.
     """
     entries: dict[str, Any] = {}
-    for case in cases_for(family, open_only=True):
+    for case in cases_for(family):
         if step is not None:
             step(case)
-        reference = bracketed(case)
-        slack = case.accuracy * max(1.0, abs(reference.value))
-        if not reference.accurate:
-            raise ValueError(f"the reference of {case.name} has status {reference.status!r}: nothing was written")
-        if not reference.lower_bound - slack <= reference.value <= reference.upper_bound + slack:
+        reference = compute(case)
+        if reference.version or not reference.accurate:
             raise ValueError(
-                f"the reference of {case.name}, {reference.value:.10g}, lies outside its bracket "
-                f"[{reference.lower_bound:.10g}, {reference.upper_bound:.10g}]: nothing was written"
+                f"{case.name} has no reference: {reference.note or reference.trouble}; nothing was written"
             )
         entry = asdict(replace(reference, seconds=round(reference.seconds, 3), version=version(reference.solver)))
+        del entry["trouble"]
         entries[case.name] = {"fingerprint": fingerprint(case.build()), **entry}
     text = json.dumps(finite(entries), indent=2, allow_nan=False) + "\n"
     folders = [into] if into is not None else [PACKAGED, cache()]

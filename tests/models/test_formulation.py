@@ -5,14 +5,17 @@ from __future__ import annotations
 import html
 import math
 import re
+from collections.abc import Callable
 
 import cvxpy as cp
 import numpy as np
 import pytest
 
 from convexstruct.models import FORMULATIONS, Formulation, equation
+from convexstruct.problems import RegularizedRisk
 from convexstruct.solution import Status
 from convexstruct.tolerances import HIGH, MID, ROUNDING
+from convexstruct.verification import generative_margin, structured_svm
 from tests.reference import SOLVERS, optimum
 
 
@@ -198,6 +201,112 @@ def test_the_value_survives_a_variable_that_rounding_makes_negative() -> None:
 def test_a_change_that_makes_no_sense_is_refused(change, message: str) -> None:  # type: ignore[no-untyped-def]  # lambdas
     with pytest.raises(ValueError, match=message):
         change(largest_eigenvalue())
+
+
+# -- a reference is judged by what its answer certifies ----------------------------------------------------------------
+
+
+def hinge() -> Formulation:
+    made = RegularizedRisk.binary(np.array([[1.0, 0.5], [-0.5, 1.0], [0.2, -1.0], [-1.0, 0.3]]), [1, -1, 1, -1], 0.1)
+    stated: Formulation = FORMULATIONS["regularized_risk.primal"].builder(made)
+    return stated
+
+
+def lie(monkeypatch: pytest.MonkeyPatch, change: Callable[[cp.Problem], None]) -> None:
+    """Every solver solves, and then says something else."""
+    honest = cp.Problem.solve
+
+    def solve(problem: cp.Problem, *arguments: object, **options: object) -> object:
+        value = honest(problem, *arguments, **options)
+        change(problem)
+        return value
+
+    monkeypatch.setattr(cp.Problem, "solve", solve)
+
+
+def claim(problem: cp.Problem) -> None:
+    problem.solution.opt_val *= 0.2
+
+
+def doubt(problem: cp.Problem) -> None:
+    problem._status = "optimal_inaccurate"
+
+
+def worsen(problem: cp.Problem) -> None:
+    for variable in problem.variables():
+        variable.save_value(1.1 * variable.value)
+
+
+def test_an_honest_reference_carries_the_bracket_that_its_answer_certifies() -> None:
+    said = hinge().reference()
+    assert said.accurate
+    assert said.certified
+    assert said.upper_bound - said.lower_bound <= HIGH.gap * said.upper_bound
+    assert said.lower_bound - ROUNDING <= said.value <= said.upper_bound + HIGH.gap
+    assert (said.trouble(), said.best) == ("", said.value)
+
+
+def test_optimal_at_a_value_outside_its_bracket_is_no_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clarabel 0.9.0 said "optimal", 11.70, where the optimum was 66.68."""
+    right = hinge().reference()
+    lie(monkeypatch, claim)
+    said = hinge().reference()
+    assert said.status == "optimal"
+    assert not said.accurate
+    assert re.search(r"primal by CLARABEL says optimal at .*, outside the bracket \[", said.trouble())
+    assert said.lower_bound <= right.upper_bound
+    solution = hinge().solve()
+    assert solution.status is Status.INACCURATE
+    assert "outside the bracket" in solution.message
+
+
+def test_optimal_at_a_point_that_certifies_nothing_of_the_kind_is_no_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    lie(monkeypatch, worsen)
+    said = hinge().reference()
+    assert said.status == "optimal"
+    assert not said.accurate
+    assert "certifies only a gap of" in said.trouble()
+    assert not said.trouble(accuracy=0.5)
+
+
+def test_inaccurate_at_a_point_that_certifies_is_a_reference_within_its_bracket(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def modest(problem: cp.Problem) -> None:
+        doubt(problem)
+        claim(problem)
+
+    lie(monkeypatch, modest)
+    said = hinge().reference()
+    assert said.status == "optimal_inaccurate"
+    assert said.accurate
+    assert said.lower_bound <= said.best <= said.upper_bound
+    assert said.best != said.value
+    assert hinge().solve().status is Status.OPTIMAL
+
+
+def test_without_a_certificate_the_solvers_word_is_all_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    changed = hinge().minimizing(cp.Constant(1.0))
+    assert changed.reference().accurate
+    assert not changed.reference().certified
+    lie(monkeypatch, doubt)
+    said = changed.reference()
+    assert not said.accurate
+    assert "there is no certificate" in said.trouble()
+
+
+@pytest.mark.parametrize("name", ["generative_margin.n_slack", "structured_svm.n_slack_cuts"])
+def test_constraint_generation_is_judged_by_the_bracket_of_its_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    make = {"generative_margin": generative_margin.enumerated, "structured_svm": structured_svm.enumerated}
+    problem = make[name.split(".")[0]](0).problem
+    said = FORMULATIONS[name].builder(problem).reference()
+    assert said.accurate
+    assert said.certified
+    assert said.upper_bound - said.lower_bound <= HIGH.gap * said.upper_bound
+    lie(monkeypatch, claim)
+    lied = FORMULATIONS[name].builder(problem).reference()
+    assert not lied.accurate
+    assert "outside the bracket" in lied.trouble()
 
 
 def test_every_entry_of_the_list_says_where_it_comes_from() -> None:

@@ -109,12 +109,14 @@ def test_an_optimum_is_claimed_only_if_the_certificate_confirms_it() -> None:
     assert 0 < too_much.gap < HIGH.gap
 
 
-def test_a_solver_that_calls_itself_inaccurate_is_not_believed_though_its_bounds_are() -> None:
+def test_a_solver_that_calls_itself_inaccurate_is_judged_by_its_bounds_not_by_its_word() -> None:
     problem, expected = instance("ring loss, ragged, weighted")
-    solution = generative_margin.primal(problem).solve("SCS", tol=0.5, max_iters=50)
-    assert solution.gap < 0.5
-    assert solution.status is Status.INACCURATE
+    rough = {"solver": "SCS", "max_iters": 50}
+    solution = generative_margin.primal(problem).solve(**rough, tol=0.5)  # type: ignore[arg-type]
+    assert HIGH.gap < solution.gap < 0.5
+    assert solution.status is Status.OPTIMAL
     assert "optimal_inaccurate" in solution.message
+    assert generative_margin.primal(problem).solve(**rough, tol=HIGH).status is Status.INACCURATE  # type: ignore[arg-type]
     slack = HIGH.gap * expected
     assert solution.lower_bound - slack <= expected <= solution.primal + slack
 

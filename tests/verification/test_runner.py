@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import cvxpy as cp
 import numpy as np
 import pytest
 
@@ -14,7 +15,7 @@ from convexstruct.certificates import certify
 from convexstruct.cli import verification_page
 from convexstruct.solution import Solution, Status, Trace
 from convexstruct.tolerances import HIGH, LOW, MID
-from convexstruct.verification import Case, Outcome, cases_for, runner
+from convexstruct.verification import Case, Outcome, cases_for, families, runner
 from convexstruct.verification.outcome import Fast, Reference, Row, strict_json
 from convexstruct.verification.runner import built_in, compare
 from tests.verification import toy
@@ -35,8 +36,8 @@ def solution(x: Any = toy.BEST, witness: bool = True) -> Solution:
     return Solution({"x": np.asarray(x)}, dual, certify(toy.Box(toy.COSTS), x, dual), Status.OPTIMAL, Trace(), "Toy")
 
 
-def reference(value: float = toy.OPTIMUM, status: str = "optimal") -> Reference:
-    return Reference("none", "by hand", status, value, 1.0)
+def reference(value: float = toy.OPTIMUM, trouble: str = "") -> Reference:
+    return Reference("none", "by hand", "optimal", value, 1.0, trouble=trouble)
 
 
 # -- the verdict on the built-in paths ---------------------------------------------------------------------------------
@@ -72,11 +73,32 @@ def test_an_infeasible_point_fails_even_if_its_repair_is_optimal() -> None:
     assert "infeasible by 0.1" in note
 
 
-@pytest.mark.parametrize("status", ["optimal_inaccurate", "solver_error", "infeasible"])
-def test_an_inaccurate_reference_verifies_nothing(status: str) -> None:
-    verdict, note = compare(toy.case(), reference(status=status), solution(), MID)
+def test_without_a_reference_nothing_is_verified_and_the_row_says_why() -> None:
+    verdict, note = compare(toy.case(), reference(trouble="by hand says infeasible"), solution(), MID)
     assert verdict == "unverified"
-    assert status in note
+    assert note == "no reference: by hand says infeasible"
+    assert compare(toy.case(), reference(math.nan), solution(), MID)[0] == "unverified"
+
+
+def test_a_reference_by_another_way_is_verified_and_the_row_says_which_and_why() -> None:
+    told = replace(reference(), note="by the stored optimum (dual, cvxpy 1), as primal by CLARABEL says solver_error")
+    verdict, note = compare(toy.case(), told, solution(), MID)
+    assert verdict == "verified"
+    assert note.endswith("; reference by the stored optimum (dual, cvxpy 1), as primal by CLARABEL says solver_error")
+    wrong = replace(told, value=toy.OPTIMUM + 1e-3)
+    assert compare(toy.case(), wrong, solution(), MID)[0] == "failed"
+
+
+def test_the_run_is_verified_where_every_general_solver_fails_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(problem: cp.Problem, *arguments: Any, **options: Any) -> float:
+        raise cp.error.SolverError("insufficient progress")
+
+    monkeypatch.setattr(cp.Problem, "solve", broken)
+    outcome = cs.verify(on="hmm-ties")
+    assert outcome.ok, outcome
+    assert "reference by the stored optimum (dual, cvxpy" in outcome.rows[0].note
+    assert "dual by CLARABEL says solver_error" in outcome.rows[0].note
+    assert math.isnan(outcome.rows[0].ratio)
 
 
 def test_without_a_certificate_nothing_is_verified_but_a_contradiction_still_fails() -> None:
@@ -86,14 +108,8 @@ def test_without_a_certificate_nothing_is_verified_but_a_contradiction_still_fai
     assert compare(case, reference(toy.OPTIMUM + 1), bare, MID)[0] == "failed"
 
 
-def test_a_reference_that_misses_the_known_optimum_verifies_nothing() -> None:
-    missed = replace(reference(toy.OPTIMUM + 1e-3), lower_bound=toy.OPTIMUM, upper_bound=toy.OPTIMUM)
-    verdict, note = compare(toy.case(), missed, solution(), MID)
-    assert verdict == "unverified"
-    assert "known by construction" in note
-
-
-def test_a_reference_that_raises_leaves_the_case_unverified() -> None:
+def test_a_reference_that_raises_leaves_the_case_unverified(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "solve", lambda *arguments, **options: solution())
     row = built_in(toy.case(), MID)
     assert row.verdict == "unverified"
     assert "formulation 'generative_margin.none' is unknown" in row.note
@@ -199,11 +215,67 @@ def test_progress_is_told_each_case_and_the_end() -> None:
     assert seen == [(0, 1, "hmm-ties"), (1, 1, "")]
 
 
-def test_quick_leaves_out_the_large_cases_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    def skipped(case: Case, *arguments: Any, **options: Any) -> Row:
-        return Row("f", "s", case.name, "p", "e", reference(), Fast("x"), "verified", "")
+def decide(case: Case, *arguments: Any, **options: Any) -> Row:
+    return Row("f", "s", case.name, "p", "e", reference(), Fast("x"), "verified", "")
 
-    monkeypatch.setattr(runner, "built_in", skipped)
+
+def test_each_row_is_told_as_soon_as_it_is_decided(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    known: list[int] = []
+
+    def counting(case: Case, *arguments: Any, **options: Any) -> Row:
+        known.append(len(told))
+        return decide(case)
+
+    monkeypatch.setattr(runner, "built_in", counting)
+    outcome = cs.verify(on="generative_margin", decided=lambda row: told.append(row.case))
+    assert told == [row.case for row in outcome]
+    assert known == list(range(len(told)))
+
+
+def test_an_interrupted_run_keeps_the_rows_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    def until(case: Case, *arguments: Any, **options: Any) -> Row:
+        if case.name == "network-planted":
+            raise KeyboardInterrupt
+        return decide(case)
+
+    monkeypatch.setattr(runner, "built_in", until)
+    outcome = cs.verify(on="generative_margin")
+    total = len(cases_for("generative_margin"))
+    assert [row.case for row in outcome] == [case.name for case in cases_for("generative_margin")[:3]]
+    assert outcome.interrupted
+    assert not outcome.ok
+    assert outcome.count() == "interrupted: 3 verified"
+    assert f"{total - 3} of {total} cases, interrupted at network-planted" in outcome.left_out
+
+
+def test_an_interruption_that_the_fast_path_caught_ends_the_run_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(*arguments: Any, **options: Any) -> Solution:
+        return replace(solution(), status=Status.INTERRUPTED)
+
+    monkeypatch.setattr(runner, "solve", stopped)
+    outcome = cs.verify(on="hmm-ties")
+    assert outcome.interrupted
+    assert not outcome.rows
+
+
+def test_missing_data_are_one_line_and_only_where_a_family_would_have_used_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CONVEXSTRUCT_DATA", str(tmp_path))
+    monkeypatch.setattr(runner, "built_in", decide)
+    said = {on: [line for line in cs.verify(on=on).left_out if "data" in line] for on in (None, *families())}
+    assert said["projection"] == said["gaussian_process"] == []
+    assert said["generative_margin"] == [
+        "real data of protein, connect4: `convexstruct data` says where they come from"
+    ]
+    assert len(said[None]) == 1
+    assert "ocr_letters" in said[None][0]
+    assert not [line for line in cs.verify(on="hmm-ties").left_out if "data" in line]
+
+
+def test_quick_leaves_out_the_large_cases_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "built_in", decide)
     outcome = cs.verify(quick=True)
     named = {row.case for row in outcome}
     for case in cases_for("generative_margin"):
