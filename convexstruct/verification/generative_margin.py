@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -114,6 +115,12 @@ def planted_missing_mass(seed: int) -> Instance:
         if c.min() >= 0:
             planted = replace(problem, c=c, eta=eta)
             return Instance(planted, planted.primal({"theta": theta}), {"theta": theta})
+
+
+def at_the_optimum(instance: Instance) -> dict[str, Any]:
+    """(P_n) with the optimum of (P) as its centre theta^n, a fixed point of the proximal step: p_n* = p*."""
+    assert instance.point is not None
+    return {"gamma": 0.5, "centre": instance.point["theta"]}
 
 
 def near_the_data(problem: GenerativeMargin, rng: np.random.Generator) -> Vector:
@@ -279,6 +286,18 @@ CASES: tuple[Case, ...] = (
         "network-planted", NETWORK, "(2)-(9)", "the optimum is known by construction; two hidden variables",
         planted_network, "primal",
     ),
+    Case(
+        "network-proximal", NETWORK, "(14)-(17)", "the proximal primal at the optimum, its fixed point: p_n* = p*",
+        planted_network, "proximal", arguments=at_the_optimum,
+    ),
+    Case(
+        "network-proximal-dual", NETWORK, "(18), (19), (9)", "the same by the proximal dual",
+        planted_network, "proximal_dual", arguments=at_the_optimum,
+    ),
+    Case(
+        "hmm-one-slack", HMM, "(2)-(5)", "constraint generation with one slack for all examples",
+        enumerated, "one_slack",
+    ),
     Case("hmm-enumerated", HMM, "(2)-(5)", "all assignments written out; lengths 2 to 4", enumerated, "primal"),
     Case(
         "hmm-length-one", HMM, "(2)-(5)", "no transition is ever used; the reference by SCS",
@@ -305,6 +324,6 @@ CASES: tuple[Case, ...] = (
     ),
     Case(
         "hmm-ring-cuts", HMM, "(2)-(5)", "constraint generation on the ring, 50 sequences of 40 steps, 10 states",
-        ring_large, "n_slack", quick=False, open=False,
+        ring_large, "n_slack", quick=False, open=False, second="compact_dual",
     ),
 )  # fmt: skip

@@ -21,6 +21,7 @@ Most cases try the solver that `solve` chooses; some the paper's own, where they
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -119,6 +120,18 @@ def on_hadamard(d: int, lam: float) -> Instance:
 
 def hadamard_small(seed: int) -> Instance:
     return on_hadamard(32, 0.01)
+
+
+def every_piece(instance: Instance) -> dict[str, Any]:
+    """The plane of each piece of (14): the columns are orthogonal, so at w = a_i the i-th piece is the highest."""
+    problem = instance.problem
+    assert isinstance(problem, RegularizedRisk)
+    return {"planes": [problem.subgradient(row) for row in np.asarray(problem.matrix())]}
+
+
+def divided_by_lam(problem: RegularizedRisk) -> float:
+    """The case's optimum over that of the textbook pair."""
+    return problem.lam
 
 
 def hadamard_large(seed: int) -> Instance:
@@ -290,6 +303,27 @@ CASES: tuple[Case, ...] = (
     Case(
         "risk-hadamard", PIECES, "(14)", "the lower bound's instance, d = 32: -1/(2 lam d)",
         hadamard_small, "piecewise", solver=QpBMRM(),
+    ),
+    Case(
+        "risk-bundle", PIECES, "(3), (14)", "the bundle of every piece is the risk itself: J_t* = J*",
+        hadamard_small, "bmrm", arguments=every_piece,
+    ),
+    Case(
+        "risk-bundle-dual", PIECES, "(10)-(11)", "the same by the subproblem's dual",
+        hadamard_small, "bmrm_dual", arguments=every_piece,
+    ),
+    Case(
+        "risk-smoothed", PIECES, "(23)", "alpha_0 is optimal (even weights), so smoothing costs nothing: J_mu* = J*",
+        hadamard_small, "smoothed",
+    ),
+    Case("risk-smoothed-dual", PIECES, "(22), (23)", "the same by its adjoint", hadamard_small, "smoothed_dual"),
+    Case(
+        "risk-textbook", BINARY, "(1)-(2), over lambda", "the textbook pair with C in place of lam: p*/lam",
+        planted_bias, "svm", unit=divided_by_lam,
+    ),
+    Case(
+        "risk-textbook-dual", BINARY, "(20)-(22), over lambda", "the same by its dual",
+        planted, "svm_dual", unit=divided_by_lam,
     ),
     Case(
         "risk-separate-classes", PIECES, "(8)-(12)", "examples in dimensions of their own, solved by hand",

@@ -196,9 +196,8 @@ def cost_matrix(seed: int) -> Instance:
 
 
 def slack(seed: int) -> Instance:
-    return Instance(
-        drawn(np.random.default_rng([63, seed]), (1, 3, 4, 4, 2), 3, 2, noise=3.0, scaling="slack", lam=0.1)
-    )
+    rng = np.random.default_rng([63, seed])
+    return Instance(drawn(rng, (1, 3, 4, 4, 2), 3, 2, noise=3.0, scaling="slack", lam=0.1))
 
 
 def slack_costs(seed: int) -> Instance:
@@ -392,6 +391,8 @@ CASES: tuple[Case, ...] = (
         length_one, "n_slack", formulation_solver="SCS",
     ),
     Case("svm-large-c", SVM, "(P)", "slack is too dear to use", large_C, "n_slack"),
+    Case("hm-hard-margin", HM_SVM, "Simple-Max-Margin", "no slack at all", large_C, "hard_margin"),
+    Case("hm-hard-margin-cuts", HM_SVM, "cutting planes", "the same, row by row", large_C, "hard_margin_cuts"),
     Case("svm-small-c", SVM, "(D)", "every multiplier at its bound", small_C, "dual_alpha"),
     Case("svm-kernel", SVM, "(D)", "nodes by a Gram matrix alone", kernel, "dual_kernel"),
     Case(

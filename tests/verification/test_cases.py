@@ -57,6 +57,11 @@ def test_nothing_that_exists_is_missing_from_the_list() -> None:
     assert {name for system in SYSTEMS for name in system.solvers} == SOLVERS
 
 
+def test_every_formulation_that_is_listed_is_the_reference_of_a_case() -> None:
+    rows = {f"{case.family}.{case.formulation}" for case in CASES}
+    assert rows == set(FORMULATIONS)
+
+
 def test_only_the_file_of_a_family_knows_it() -> None:
     for module in ("cases", "fingerprint", "isolation", "judge", "outcome", "references", "runner"):
         source = importlib.import_module(f"convexstruct.verification.{module}").__file__

@@ -2,17 +2,19 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import cvxpy as cp
 import pytest
 
 from convexstruct.certificates import certify
 from convexstruct.models import FORMULATIONS
 from convexstruct.tolerances import HIGH
-from convexstruct.verification import Case, cases_for, references
+from convexstruct.verification import Case, cases_for, families, references
 from convexstruct.verification.generative_margin import ties
-from convexstruct.verification.references import PACKAGED, compute, refresh, stale, stored
+from convexstruct.verification.references import PACKAGED, compute, others, refresh, stale, stored
 
 OPEN = cases_for("generative_margin", open_only=True)
 
@@ -22,8 +24,8 @@ def _no_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("CONVEXSTRUCT_CACHE", str(tmp_path / "cache"))
 
 
-def test_every_case_given_to_solvers_has_a_reference_for_its_present_data() -> None:
-    assert stale(OPEN) == []
+def test_every_case_has_a_stored_reference_for_its_present_data() -> None:
+    assert stale(case for family in families() for case in cases_for(family)) == []
 
 
 @pytest.mark.parametrize("case", OPEN, ids=repr)
@@ -67,7 +69,7 @@ def test_an_instance_built_backwards_brings_its_own_bracket() -> None:
 
 
 def small(monkeypatch: pytest.MonkeyPatch, *cases: Case) -> None:
-    monkeypatch.setattr(references, "cases_for", lambda family, open_only: cases)
+    monkeypatch.setattr(references, "cases_for", lambda family: cases)
 
 
 def test_refresh_writes_the_whole_file_and_it_serves(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -102,18 +104,143 @@ def test_refresh_falls_back_to_the_cache_and_the_cache_comes_first(
     assert found.value == 1.0
 
 
-def test_nothing_is_written_if_one_reference_is_not_accurate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_nothing_is_written_if_one_case_has_no_reference_but_the_stored_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     case = next(case for case in OPEN if case.name == "hmm-ties")
     small(monkeypatch, case)
-    true = references.bracketed(case)
-    for wrong, words in (
-        (replace(true, status="optimal_inaccurate"), "optimal_inaccurate"),
-        (replace(true, value=true.value + 1), "outside its bracket"),
-    ):
-        monkeypatch.setattr(references, "bracketed", lambda case, wrong=wrong: wrong)
-        with pytest.raises(ValueError, match=words):
-            refresh("generative_margin", into=tmp_path / "new")
+    lie(monkeypatch, lambda solver, count: True)
+    with pytest.raises(ValueError, match=r"hmm-ties has no reference: by the stored optimum .* nothing was written"):
+        refresh("generative_margin", into=tmp_path / "new")
     assert not (tmp_path / "new").exists()
+
+
+# -- where a reference fails -------------------------------------------------------------------------------------------
+
+
+def lie(monkeypatch: pytest.MonkeyPatch, about: Callable[[str, int], bool]) -> list[str]:
+    """CVXPY's solvers claim another value, "optimal", where ``about`` (solver, solves before) says so; the solvers
+    asked are kept in the list returned."""
+    honest = cp.Problem.solve
+    asked: list[str] = []
+
+    def solve(problem: cp.Problem, *arguments: object, **options: str) -> object:
+        value = honest(problem, *arguments, **options)
+        if about(options["solver"], len(asked)):
+            problem.solution.opt_val += 1.0
+        asked.append(options["solver"])
+        return value
+
+    monkeypatch.setattr(cp.Problem, "solve", solve)
+    return asked
+
+
+def named(name: str) -> Case:
+    return next(case for case in OPEN if case.name == name)
+
+
+LIE = "dual by CLARABEL says optimal at 4.7"
+
+
+def test_a_second_formulation_is_asked_where_the_first_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = named("hmm-ties")
+    asked = lie(monkeypatch, lambda solver, count: count == 0)
+    reference = compute(case)
+    assert asked == ["CLARABEL", "CLARABEL"]
+    assert reference.accurate
+    assert (reference.formulation, reference.solver, reference.version) == ("entropy_dual", "CLARABEL", "")
+    assert reference.note.startswith(f"by entropy_dual, CLARABEL, as {LIE}")
+    kept = stored(case, case.build())
+    assert kept is not None
+    assert reference.value == pytest.approx(kept.value, rel=HIGH.gap)
+
+
+def test_a_second_solver_is_asked_where_both_formulations_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = lie(monkeypatch, lambda solver, count: solver == "CLARABEL")
+    reference = compute(named("hmm-ties"))
+    assert asked == ["CLARABEL", "CLARABEL", "SCS"]
+    assert reference.accurate
+    assert (reference.formulation, reference.solver) == ("dual", "SCS")
+    assert reference.note.startswith(f"by dual, SCS, as {LIE}")
+    assert "; entropy_dual by CLARABEL says optimal at" in reference.note
+
+
+def test_the_stored_optimum_of_the_same_data_is_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = named("hmm-ties")
+    asked = lie(monkeypatch, lambda solver, count: True)
+    reference = compute(case)
+    assert asked == ["CLARABEL", "CLARABEL", "SCS"]
+    assert reference.accurate
+    kept = stored(case, case.build())
+    assert kept is not None
+    assert replace(reference, note="") == kept
+    assert reference.note.startswith(f"by the stored optimum (dual, {kept.version}), as {LIE}")
+
+
+def test_of_other_data_there_is_no_stored_optimum_and_no_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    lie(monkeypatch, lambda solver, count: True)
+    reference = compute(named("hmm-enumerated"), seed=1)
+    assert not reference.accurate
+    assert reference.trouble.endswith("no optimum of this data is stored")
+    assert reference.trouble.count("outside the bracket") == 3
+
+
+def test_a_stored_optimum_outside_its_bracket_is_no_reference_either(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    entries = json.loads((PACKAGED / "generative_margin.json").read_text())
+    entries["hmm-ties"]["value"] += 1.0
+    (tmp_path / "generative_margin.json").write_text(json.dumps(entries))
+    monkeypatch.setattr(references, "PACKAGED", tmp_path)
+    lie(monkeypatch, lambda solver, count: True)
+    assert compute(named("hmm-ties")).trouble.endswith("the stored optimum lies outside its bracket")
+
+
+def test_a_formulation_that_raises_is_followed_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(problem: cp.Problem, *arguments: object, **options: object) -> object:
+        raise RuntimeError("out of luck")
+
+    monkeypatch.setattr(cp.Problem, "solve", broken)
+    reference = compute(named("hmm-ties"))
+    assert "dual by CLARABEL raises RuntimeError: out of luck" in reference.note
+
+
+def test_an_optimum_known_by_construction_is_part_of_the_bracket(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The formulation states another problem, and certifies that one rightly: only the known optimum shows it."""
+    case = named("network-planted")
+    wrong = compute(replace(case, unit=lambda problem: 1.01), seed=1)
+    assert wrong.trouble.startswith("primal by CLARABEL misses the optimum known by construction, ")
+    assert compute(case, seed=1).accurate
+
+
+def test_an_answer_that_its_solver_doubts_but_that_certifies_is_a_reference_and_it_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    honest = cp.Problem.solve
+
+    def doubting(problem: cp.Problem, *arguments: object, **options: object) -> object:
+        value = honest(problem, *arguments, **options)
+        problem._status = "optimal_inaccurate"
+        return value
+
+    monkeypatch.setattr(cp.Problem, "solve", doubting)
+    reference = compute(named("hmm-ties"))
+    assert reference.accurate
+    assert reference.note == "dual by CLARABEL says optimal_inaccurate, but its answer certifies the optimum"
+
+
+def test_near_an_optimum_of_0_a_bracket_as_wide_as_its_rounding_is_closed() -> None:
+    case = next(case for case in cases_for("gaussian_process") if case.name == "gp-one-label")
+    reference = compute(case)
+    assert reference.accurate
+    assert (reference.note, reference.version) == ("", "")
+
+
+def test_the_next_formulations_have_the_same_optimum_and_begin_after_the_cases_own() -> None:
+    assert others(named("hmm-ties"))[:2] == ["entropy_dual", "n_slack"]
+    assert "dual" not in others(named("hmm-ties"))
+    assert others(named("network-proximal")) == ["proximal_dual"]
+    assert others(replace(named("hmm-ties"), second="primal")) == ["primal"]
 
 
 def test_a_damaged_file_is_as_good_as_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
