@@ -1,7 +1,8 @@
 """The command line: ``convexstruct list | verify | reproduce | data``.
 
 Standard output carries the result alone: tables, or with ``--json`` one object. Progress and errors go to standard
-error. Exit status: 0 all verified, 1 something is not, 2 bad usage or input (one sentence, nothing half written).
+error. Exit status: 0 all verified, 1 something is not, 2 bad usage or input (one sentence, nothing half written), 128
+and the signal's number where a verification was interrupted (what was decided until then is reported).
 """
 
 from __future__ import annotations
@@ -9,9 +10,12 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import signal
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from convexstruct.files import check_writable, write_whole
@@ -19,16 +23,20 @@ from convexstruct.report import PROSE, Page, Table, is_number, release
 from convexstruct.tolerances import MID, profile
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from convexstruct.experiments import Experiment
     from convexstruct.experiments import Result as Found
-    from convexstruct.verification.outcome import Outcome
+    from convexstruct.verification.lines import Lines
+    from convexstruct.verification.outcome import Outcome, Row
 
 #: Width of tables where standard output is no terminal.
 WIDTH = 170
 
 
-#: Columns of a verification that a narrow terminal does without, in this order; notes on failures are kept.
-SPARE = ("note", "by", "seconds", "reference", "ratio")
+#: Colours of the verdicts, in a table of cells and in a line that is printed by itself.
+CELLS = {"verified": "green", "failed": "bold red", "unverified": "yellow"}
+COLOURS = {**CELLS, "verified": ""}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -78,12 +86,13 @@ def parser() -> argparse.ArgumentParser:
 
 @dataclass(frozen=True)
 class Result:
-    """What a command has to say. code : exit status. json : the object. page : tables, notes and pictures."""
+    """What a command has to say. code : exit status. json : the object. page : tables, notes and pictures; shown : what
+    of it is printed at the end, where the rest was printed before."""
 
     code: int
     json: dict[str, Any]
     page: Page
-    below: Sequence[str] = field(default_factory=tuple)
+    shown: Page | None = None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -184,13 +193,11 @@ def _print(result: Result, as_json: bool) -> None:
 
         print(strict_json(result.json))
         return
-    from rich.console import Console
     from rich.table import Table as Grid
     from rich.text import Text
 
-    console = Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
-    colours = {"verified": "green", "failed": "bold red", "unverified": "yellow"}
-    for whole in result.page.tables:
+    console, page = _console(), result.shown or result.page
+    for whole in page.tables:
         table = whole.fitting(console.width)
         grid = Grid(title=table.title or None, title_justify="left", box=None, pad_edge=False, header_style="bold")
         for position, head in enumerate(table.heads):
@@ -198,16 +205,17 @@ def _print(result: Result, as_json: bool) -> None:
             short = numbers or max((len(row[position]) for row in table.rows), default=0) <= PROSE
             grid.add_column(head, justify="right" if numbers else "left", overflow="fold", no_wrap=short)
         for row in table.rows:
-            grid.add_row(*(Text(cell, style=colours.get(cell, "")) for cell in row))
+            grid.add_row(*(Text(cell, style=CELLS.get(cell, "")) for cell in row))
         console.print(grid)
-        if "note" in whole.heads and "note" not in table.heads:
-            at, verdict = whole.heads.index("note"), whole.heads.index("verdict")
-            for row in whole.rows:
-                if row[verdict] != "verified":
-                    console.print(Text(f"{row[0]}: {row[at]}", style=colours[row[verdict]]))
-    for note in result.page.notes:
+    for note in page.notes:
         console.print(Text(note))
-    console.print(Text(result.page.lead, style="bold"))
+    console.print(Text(page.lead, style="bold"))
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
 
 
 # -- list --------------------------------------------------------------------------------------------------------------
@@ -232,12 +240,14 @@ def _joined(value: Any) -> str:
 
 
 def verify(given: argparse.Namespace) -> Result:
-    from convexstruct.verification.isolation import split
-    from convexstruct.verification.runner import verify as run
+    """Each row is printed as it is decided; an interrupted run reports those it has, with exit status 128 + signal."""
+    with Ending() as ending, Steps(given.command) as steps:
+        from convexstruct.verification.isolation import split
+        from convexstruct.verification.runner import verify as run
 
-    if given.solver is not None:
-        split(given.solver)
-    with Steps(given.command) as steps:
+        if given.solver is not None:
+            split(given.solver)
+        rows = None if given.json else _Rows(given, steps)
         outcome = run(
             given.solver,
             given.on,
@@ -247,8 +257,73 @@ def verify(given: argparse.Namespace) -> Result:
             limit=given.limit,
             refresh_references=given.refresh,
             progress=steps,
+            decided=rows,
         )
-    return Result(0 if outcome.ok else 1, outcome.as_json(), verification_page(outcome, bool(given.report)))
+    if outcome.interrupted and not outcome.rows:
+        raise KeyboardInterrupt
+    code = ending.code if outcome.interrupted else 0 if outcome.ok else 1
+    if rows is not None and rows.trouble is not None:
+        code = _unprinted(rows.trouble)
+    page = verification_page(outcome, bool(given.report))
+    several = len(outcome.families()) > 1
+    amiss = [f"{row.case}: {row.note}" for row in outcome if several and row.verdict != "verified"]
+    return Result(
+        code, outcome.as_json(), page, replace(page, tables=page.tables[:several], notes=[*amiss, *page.notes])
+    )
+
+
+class Ending:
+    """``with Ending() as ending``: SIGTERM ends the work as Ctrl-C does. code : the exit status of a run so ended."""
+
+    def __init__(self) -> None:
+        self.code = 128 + signal.SIGINT
+        self._before: Any = None
+
+    def __enter__(self) -> Ending:
+        if threading.current_thread() is threading.main_thread():  # elsewhere no signal arrives
+            self._before = signal.signal(signal.SIGTERM, self._end)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGTERM, self._before)
+
+    def _end(self, number: int, frame: object) -> NoReturn:
+        self.code = 128 + number
+        raise KeyboardInterrupt
+
+
+class _Rows:
+    """Prints each row of a verification when it is decided. trouble : why standard output cannot be written."""
+
+    def __init__(self, given: argparse.Namespace, steps: Steps) -> None:
+        self.trouble: OSError | None = None
+        self._given = given
+        self._steps = steps
+        self._lines: Lines | None = None
+        self._console: Any = None
+
+    def __call__(self, row: Row) -> None:
+        from rich.text import Text
+
+        if self._lines is None:
+            from convexstruct.verification.cases import select
+            from convexstruct.verification.lines import Lines
+
+            self._console, given = _console(), self._given
+            own = given.solver is not None
+            cases = select(given.on, quick=given.quick, open_only=own)
+            self._lines = Lines(cases, self._console.width, timed=not own)
+        try:
+            with self._steps.paused():
+                for line in self._lines.of(row):
+                    self._console.print(Text(line, style=COLOURS[row.verdict]), soft_wrap=True)
+                sys.stdout.flush()
+        except BrokenPipeError:
+            _mute(sys.stdout)
+        except OSError as error:
+            self.trouble = self.trouble or error
+            _mute(sys.stdout)
 
 
 def verification_page(outcome: Outcome, pictures: bool) -> Page:
@@ -258,7 +333,7 @@ def verification_page(outcome: Outcome, pictures: bool) -> Page:
     tables = [Table("", *outcome.summary())] if several else []
     figures = {}
     for name, part in families.items() if several else [("", outcome)]:
-        tables.append(Table(name, *part.cells(), SPARE))
+        tables.append(Table(name, *part.cells()))
         if pictures and part.rows:
             from convexstruct.plots import compare, traces
 
@@ -345,6 +420,17 @@ class Steps:
     def __exit__(self, *error: object) -> None:
         if self._bar is not None:
             self._bar.stop()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Without the bar, for a line of output in between."""
+        if self._bar is not None:
+            self._bar.stop()
+        try:
+            yield
+        finally:
+            if self._bar is not None:
+                self._bar.start()
 
     def __call__(self, done: int, total: int, name: str) -> None:
         if self._bar is not None:

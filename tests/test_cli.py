@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,7 +16,8 @@ import pytest
 from convexstruct import experiments
 from convexstruct.cli import Steps, main
 from convexstruct.experiments import Cell, Experiment, Result
-from convexstruct.verification import SYSTEMS, Case, cases_for, runner
+from convexstruct.verification import SYSTEMS, Case, cases_for, families, runner
+from convexstruct.verification.outcome import Fast, Reference, Row, Verdict
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -168,7 +170,9 @@ def test_nothing_is_left_where_the_work_fails_after_the_report_was_checked(run: 
     assert not list(Path().iterdir())
 
 
-def test_an_interrupt_writes_nothing_and_says_so(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_before_the_first_row_writes_nothing_and_says_so(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupted(*arguments: Any, **options: Any) -> None:
         raise KeyboardInterrupt
 
@@ -177,6 +181,67 @@ def test_an_interrupt_writes_nothing_and_says_so(run: Run, monkeypatch: pytest.M
     assert (code, out) == (130, "")
     assert "interrupted" in err
     assert not list(Path().iterdir())
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("as_json", [False, True])
+def test_an_interrupted_run_reports_the_rows_that_it_has(ending: signal.Signals, as_json: bool, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "convexstruct", "verify", "--on", "generative_margin"]
+    page = tmp_path / "page.html"
+    options = ["--report", str(page), *(["--json"] if as_json else [])]
+    with subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        while "verify 3/" not in process.stderr.readline():
+            pass
+        process.send_signal(ending)
+        out, _ = process.communicate()
+    assert process.returncode == 128 + ending
+    names = [case.name for case in cases_for("generative_margin")]
+    if as_json:
+        shown = only_object(out)
+        assert shown["ok"] is False
+        assert [row["case"] for row in shown["rows"]] == names[: len(shown["rows"])]
+        assert len(shown["rows"]) >= 2
+        assert any("interrupted at" in sentence for sentence in shown["left_out"])
+    else:
+        assert [line.split()[0] for line in out.splitlines() if line.startswith(("hmm", "network"))][:2] == names[:2]
+        assert out.splitlines()[-1].startswith("interrupted: ")
+    assert "interrupted: " in page.read_text()
+
+
+def test_rows_are_printed_as_they_are_decided() -> None:
+    command = [sys.executable, "-m", "convexstruct", "verify", "--on", "generative_margin"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        assert process.stdout is not None
+        heads, first = process.stdout.readline(), process.stdout.readline()
+        assert process.poll() is None
+        process.terminate()
+        process.stdout.read()
+    assert heads.split()[:2] == ["case", "reference"]
+    assert first.startswith("hmm-planted")
+    assert "verified" in first
+
+
+def test_rows_of_several_families_stand_under_their_names_and_what_is_amiss_is_said_again(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def decide(case: Case, *arguments: Any, **options: Any) -> Row:
+        reference, fast = Reference("primal", "CLARABEL", "optimal", 1.0, 1.0), Fast("x", 1.0, 1.0, 0.0, 1, 0.1)
+        verdict: Verdict = "failed" if case.name == "box-kink" else "verified"
+        return Row(case.family, case.system, case.name, "p", "e", reference, fast, verdict, "much too far away " * 9)
+
+    monkeypatch.setattr(runner, "built_in", decide)
+    code, out, _ = run("verify")
+    assert code == 1
+    lines = out.splitlines()
+    for family in families():
+        at = lines.index(family)
+        assert lines[at + 1].startswith("case ")
+        assert lines[at + 2].startswith(cases_for(family)[0].name)
+    assert max(map(len, lines[: lines.index("projection")])) <= 170
+    assert lines.count("box-kink: " + ("much too far away " * 9).strip()) <= 1
+    assert "box-kink: much too far away" in out
+    assert lines[-1].endswith("verified, 1 failed")
 
 
 def test_refresh_recomputes_the_references_first(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
