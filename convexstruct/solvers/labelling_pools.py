@@ -19,6 +19,8 @@ DENSE = 0.15
 #: A multiplier below this share of its example's ceiling is not in use; a column not in use for AGE rounds is dropped.
 UNUSED = 1e-9
 AGE = 4
+#: Rows of a Gram matrix computed at once: between them the deadline is asked for.
+ROWS = 256
 
 
 class LabellingPools:
@@ -88,8 +90,11 @@ class LabellingPools:
         a = self.a.toarray() if dense else self.a
         gram = None
         if m < d and not self.problem.features.associative:
-            product = a @ a.T
-            gram = product.toarray() if sp.issparse(product) else np.asarray(product)
+            gram = np.empty((m, m))
+            for low in range(0, m, ROWS):
+                deadline.check()
+                product = a[low : low + ROWS] @ a.T
+                gram[low : low + ROWS] = product.toarray() if sp.issparse(product) else product
         return PoolColumns(a, self.b, self.owner, gram)
 
     def forget(self, alpha: Vector) -> None:

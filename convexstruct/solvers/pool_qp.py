@@ -41,6 +41,8 @@ INSIDE = 0.995
 CENTRAL = 0.9
 #: A step of this size is long.
 LONG = 0.9
+#: Size from which a matrix is factored in blocks, and of the blocks: a block of ten thousand rows takes about a second.
+LARGE, BLOCK = 2000, 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,12 +288,31 @@ def _row_squares(a: Any) -> Vector:
     return np.asarray((a * a).sum(axis=1) if sp.issparse(a) else np.einsum("ij,ij->i", a, a)).ravel()
 
 
+def _factor(matrix: Vector) -> tuple[Vector, bool]:
+    """The Cholesky factor and whether it is the lower one; of a large matrix block by block, so that the deadline is
+    asked for on the way: ten thousand columns take half a minute."""
+    n = len(matrix)
+    if n <= LARGE:
+        return scipy.linalg.cho_factor(matrix, check_finite=False)  # type: ignore[no-any-return]
+    lower = np.array(matrix, order="C")
+    for low in range(0, n, BLOCK):
+        deadline.check()
+        high = low + BLOCK
+        if low:
+            lower[low:, low:high] -= lower[low:, :low] @ lower[low:high, :low].T
+        corner = scipy.linalg.cholesky(lower[low:high, low:high], lower=True, check_finite=False)
+        lower[low:high, low:high] = corner
+        below = lower[high:, low:high]
+        below[:] = scipy.linalg.solve_triangular(corner, below.T, lower=True, check_finite=False).T
+    return lower, True
+
+
 def _cholesky(matrix: Vector) -> tuple[Vector, bool]:
     diagonal = np.arange(len(matrix))
     scale = float(np.abs(matrix[diagonal, diagonal]).sum()) / max(len(matrix), 1)
     for power in range(-14, 3):
         try:
-            return scipy.linalg.cho_factor(matrix, check_finite=False)  # type: ignore[no-any-return]
+            return _factor(matrix)
         except scipy.linalg.LinAlgError:
             matrix[diagonal, diagonal] += 10.0**power * scale
     raise FloatingPointError("the matrix of the restricted problem is not finite")
