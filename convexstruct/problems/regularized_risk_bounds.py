@@ -47,8 +47,8 @@ Vector = NDArray[np.float64]
 SHARE = 8
 #: Rows, or columns, of a dense X whose products are added one after the other.
 BLOCK = 64
-#: Rows of a sparse one: fewer are lost in the cost of a call.
-ROWS = 1024
+#: The same of the rows of a sparse one, which has more sums for that.
+ROWS = 256
 #: Numbers of a dense X that are looked at together: what stays in cache.
 CACHED = 1 << 15
 #: A feature is named as the reason of large allowances from this size on.
@@ -311,23 +311,16 @@ def _dense_columns(X: Vector, part: Vector) -> tuple[Vector, int]:
 
 
 def _sparse_columns(X: Any, part: Vector) -> tuple[Vector, int]:
-    """The same of a sparse X."""
+    """The same of a sparse X: each block of rows has sums of its own, in one product with a matrix that much taller."""
     n, d = X.shape
     k = part.shape[1]
-    step = max(ROWS, int(n * d / max(X.nnz, 1)))  # a block's sums are no more than its entries
-    adds = 0
-
-    def blocks() -> Iterator[Vector]:
-        nonlocal adds
-        for at in range(0, n, step):
-            end = min(at + step, n)
-            begin, stop = int(X.indptr[at]), int(X.indptr[end])
-            own = X.indices[begin:stop]
-            columns = sp.csc_array((X.data[begin:stop], own, X.indptr[at : end + 1] - begin), shape=(d, end - at))
-            adds = max(adds, end - at if X.has_canonical_format else stop - begin)
-            yield (columns @ (part[at:end] if k > 1 else part[at:end, 0])).reshape(-1, k)
-
-    found, depth = _paired(blocks())
+    step = max(ROWS, int(n * d / max(X.nnz, 1)))  # no more sums than entries
+    blocks = -(-n // step)
+    kind = X.indices.dtype if d * blocks <= np.iinfo(X.indices.dtype).max else np.int64
+    place = X.indices + np.repeat((d * (np.arange(n) // step)).astype(kind), np.diff(X.indptr))
+    adds = min(step, n) if X.has_canonical_format else int(np.bincount(place).max(initial=0))
+    tall = sp.csc_array((X.data, place, X.indptr), shape=(d * blocks, n))
+    found, depth = _added((tall @ (part if k > 1 else part[:, 0])).reshape(blocks, d, k))
     return found, adds + depth
 
 
