@@ -246,8 +246,8 @@ class GaussianProcessSequences:
 
     @property
     def trivial_value(self) -> float:
-        """P(0) = (positions) ln S; 1 where there is one label, and nothing to learn."""
-        return len(self.labels) * math.log(self.n_labels) or 1.0
+        """P(0) = (positions) ln S; as if there were two labels where there is one, and nothing to learn."""
+        return len(self.labels) * math.log(max(self.n_labels, 2))
 
     def trivial(self) -> tuple[Point, Point]:
         """u = 0, and the same as dual point: uniform labellings."""
