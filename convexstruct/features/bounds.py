@@ -67,6 +67,40 @@ def moments(features: Counts, theta: Vector, loss_weight: float) -> Moments:
     raise ValueError(f"features of type {type(features).__name__} declare no distribution")
 
 
+@singledispatch
+def shared_columns(features: Counts) -> Index:
+    """Groups of entries (groups, entries of one) whose counts add up to the same number in every labelling."""
+    return np.zeros((0, 0), dtype=np.intp)
+
+
+@singledispatch
+def gained(features: Counts, old: int, new: int) -> Index:
+    """What a labelling uses once more than the truth, apart from entry ``new``, if it replaces one true use of entry
+    ``old`` of the same shared column by that; (ways, entries)."""
+    return np.zeros((0, 0), dtype=np.intp)
+
+
+@shared_columns.register
+def _(features: HMMCounts) -> Index:
+    """How often each symbol is emitted, by whatever state."""
+    s, m = features.n_states, features.n_symbols
+    return np.asarray(s + s * s + np.arange(s) * m + np.arange(m)[:, None], dtype=np.intp)
+
+
+@gained.register
+def _(features: HMMCounts, old: int, new: int) -> Index:
+    s, m, chains = features.n_states, features.n_symbols, features.chains
+    state, symbol = divmod(old - s - s * s, m)
+    other = (new - s - s * s) // m
+    free = (features.states == state) & (features.symbols == symbol)
+    free[features.observed] = False
+    into = np.full(features.n_hidden, other)  # the initial entry, where no state comes before
+    into[chains.later] = s + features.states[chains.previous] * s + other
+    out = into.copy()
+    out[chains.previous] = s + other * s + features.states[chains.later]
+    return np.asarray(np.stack((into[free], out[free]), axis=1), dtype=np.intp)
+
+
 # -- sums --------------------------------------------------------------------------------------------------------------
 
 
@@ -111,13 +145,6 @@ def _difference(plus: Sums, minus: Sums, loss: Sums) -> Moments:
 
 
 # -- chains ------------------------------------------------------------------------------------------------------------
-
-
-def _known(features: HMMCounts) -> NDArray[np.bool_]:
-    """Packed positions at which only the truth is allowed."""
-    known = np.zeros(features.n_hidden, dtype=bool)
-    known[features.observed] = True
-    return known if features.n_states > 1 else np.ones_like(known)
 
 
 def _rise(features: HMMCounts, theta: Vector, emissions: list[tuple[Vector, Labels]]) -> Vector:
@@ -173,8 +200,8 @@ def _chain_moments(inner: HMMCounts, scores: tuple[Vector, Vector], symbols: Lab
     """``symbols`` (P, C): what each channel shows at each packed position."""
     chains, s, true = inner.chains, inner.n_states, inner.states
     m = (d - s - s * s) // (s * symbols.shape[1])
-    known = _known(inner)
-    found = chain_bounds.moments(chains, *scores, known, inner.weights)
+    found = chain_bounds.moments(chains, *scores, true, inner.weights)
+    known = found.known
     weight = inner.weights[chains.chain]
     plus, minus, loss = _sums(d, inner, float(inner.loss_table.max()))
     free = np.flatnonzero(~known)

@@ -16,7 +16,8 @@ some UNIT of the counts, entry by entry. Shrunk by t so that v = c - t mu >= 0 f
     dD / dv_j = ln(V_i / v_j) >= 0,
 
 so D at the lower ends of all v_j is a lower bound on D at v. What the sum itself loses is relative to its terms
-v_j ln(V_i / v_j), all >= 0, and to V_i.
+v_j ln(V_i / v_j), all >= 0, and to V_i. Where c = 0 for a whole column of entries that every labelling uses equally
+often in all, mu must be 0 there exactly: `_balanced` proves that a member near by has it so.
 """
 
 from __future__ import annotations
@@ -161,11 +162,50 @@ def member(
             rise_error += share[0] * found.rise_error + 2 * UNIT * (np.abs(part) + np.abs(rise)) + TINY * (part != 0)
             loss += share[0] * found.loss
             loss_error += share[0] * found.loss_error + 4 * UNIT * loss + TINY
+        rise, rise_error, short = _balanced(problem, rise, rise_error)
+        loss_error += short * loss
         eta, wide = problem.eta, 1 + 64 * UNIT
         mu, omega = eta * rise, eta * loss
         nothing = (rise == 0) & (rise_error == 0)
         mu_error = np.where(nothing, 0.0, (eta * rise_error + 2 * UNIT * np.abs(mu)) * wide + 4 * TINY)
         return Member(mu, mu_error, omega, (eta * loss_error + 2 * UNIT * omega) * wide + 4 * TINY)
+
+
+def _balanced(problem: GenerativeMargin, rise: Vector, rise_error: Vector) -> tuple[Vector, Vector, float]:
+    """The same for a member in which columns of counts that must not change at all do not; and the share given up.
+
+    Where c = 0 in a whole column of entries whose counts add up to a constant (every state that may emit a symbol which
+    c rules out), mu <= c means mu = 0 there, and no sum in floating point is 0 for certain. But mu is 0 for some real
+    mixture near by: one that gives up a share ``short`` for labellings which differ from the truth at one position
+    each, and move what is too much in one entry to others that have too little. Their shares need not be known: what
+    they take from mu elsewhere, and what they add to omega, raises D, and the few entries they gain are bounded.
+    """
+    features, c = problem.features, problem.c
+    rise, rise_error = rise.copy(), rise_error.copy()
+    moved, cleared = np.zeros_like(rise), []
+    amount = 0.0
+    for column in bounds.shared_columns(features):
+        if (c[column] > 0).any():
+            continue
+        much = np.maximum(rise + rise_error, 0.0)[column]
+        little = np.maximum(rise_error - rise, 0.0)[column]
+        if not much.any():
+            continue
+        for i, j in zip(*np.nonzero((much[:, None] > 0) & (little > 0) & ~np.eye(len(column), dtype=bool))):
+            ways = bounds.gained(features, int(column[i]), int(column[j]))
+            tight = (c == 0) & (rise + rise_error > -8.0 * float(much.sum()))
+            good = ways[~tight[ways].any(axis=1)]
+            if not len(good):
+                return rise, rise_error, 0.0
+            moved[good[0]] += 2.0 * min(much[i], little[j])
+        amount += float(much.sum())
+        cleared.append(column)
+    short = 2.0 * amount / float(features.weights.min())
+    if not cleared or not short < 0.5:
+        return rise, rise_error, 0.0
+    rise_error += 1.001 * (moved + short * np.abs(rise))
+    rise[np.concatenate(cleared)] = rise_error[np.concatenate(cleared)] = 0.0
+    return rise, rise_error, short
 
 
 def _of_labels(problem: GenerativeMargin, labels: Labels, weight: Vector) -> tuple[Vector, Vector, float, float]:

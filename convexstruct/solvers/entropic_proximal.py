@@ -38,6 +38,7 @@ from numpy.typing import NDArray
 
 from convexstruct import deadline
 from convexstruct.certificates import magnitude
+from convexstruct.features.bounds import shared_columns
 from convexstruct.features.covariance import CountCovariance
 from convexstruct.features.part import part
 from convexstruct.problems.generative_margin import GenerativeMargin
@@ -89,6 +90,8 @@ PATIENCE = 12
 SWEEPS = 8
 #: Gibbs distributions that one witness mixes at most.
 ATOMS = 8
+#: Expected counts that must equal the truth's may differ by this much, in uses, before they are taken for equal.
+BALANCE = 1e-6
 #: Missing mass, in nats, to start from.
 DELTA = 0.05
 #: A start may hold -inf where a probability is zero.
@@ -365,7 +368,7 @@ class _Run:
             safe_mu, safe_omega = np.zeros(self.problem.dimension), 0.0
         else:
             safe_mu, safe_omega = self._safe
-        theta, loss, mu, omega = self._scaled(mu, omega)
+        theta, loss, mu, omega = self._scaled(self._balanced(mu), omega)
         t, bound = self.problem.best_on_segment(mu, omega, (safe_mu, safe_omega))
         if bound > self._bound:
             before = self._atoms if len(self._atoms) < ATOMS else []
@@ -393,9 +396,18 @@ class _Run:
             theta[excess] += np.log(np.maximum(ceiling[excess] * (1.0 - 1e-3) / count[excess], 1e-12))
             expected = features.expected(theta, loss)
             self.calls += 1
-            mu = problem.eta * (expected.counts - problem.truth_counts)
+            mu = self._balanced(problem.eta * (expected.counts - problem.truth_counts))
             omega = problem.eta * expected.loss
         return theta, loss, mu, omega
+
+    def _balanced(self, mu: Vector) -> Vector:
+        """mu, 0 where mu <= c asks for mu = 0 and it is as good as that: the certificate makes it so (`_balanced` of
+        `convexstruct.problems.generative_margin_rounding`), at a cost in proportion to what was missing."""
+        mu = mu.copy()
+        for column in shared_columns(self.problem.features):
+            if not self.problem.c[column].any() and np.abs(mu[column]).sum() <= BALANCE * self.problem.eta:
+                mu[column] = 0.0
+        return mu
 
     def look(self) -> Vector:
         """theta where the pilot run ended, with its bounds on the whole problem."""
