@@ -195,3 +195,13 @@ def test_every_erratum_names_a_test_and_a_file_that_are_there() -> None:
             named, name = reference.strip("`").split("::")
             file = named or file
             assert f"\ndef {name}(" in (ROOT / file).read_text(encoding="utf-8"), f"{where}: no test {reference}"
+
+
+def test_the_oldest_versions_that_are_tested_are_those_that_are_declared() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    declared = {
+        *project["dependencies"],
+        *(one for extra in project["optional-dependencies"].values() for one in extra),
+    }
+    lines = (ROOT / ".ci" / "oldest.txt").read_text(encoding="utf-8").splitlines()
+    assert {line.replace("==", ">=") for line in lines if not line.startswith("#")} == declared
