@@ -75,6 +75,16 @@ class Forests:
             total += np.bincount(forest.example, weights=found.scores, minlength=self.n_examples)
         return total
 
+    def moved(self, shifts: Vector) -> Vector:
+        """4 sum over the copies of an example's nodes of max_s |shifts|: what the rounding of `upper` depends on,
+        besides the scores; (N,)."""
+        example = np.zeros(self.n_nodes, dtype=np.intp)
+        for f, forest in enumerate(self.parts):
+            lengths = np.diff(forest.trees.features.node_start)
+            example[self.nodes[self.start[f] : self.start[f + 1]]] = np.repeat(forest.example, lengths)
+        sizes = 4.0 * np.abs(shifts).max(axis=1, initial=0.0)
+        return np.asarray(np.bincount(example[self.nodes], weights=sizes, minlength=self.n_examples), dtype=np.float64)
+
 
 def forests(features: PairwiseFeatures) -> Forests:
     """Split the edges: by the distance of their ends in the order of nodes where each example has two such distances at

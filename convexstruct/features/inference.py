@@ -34,11 +34,14 @@ class Best(NamedTuple):
 
     scores (N,): the score of ``labels``. labels (P,): a labelling that attains it.
     upper (N,): at least the greatest score; equal to ``scores`` if the oracle is exact.
+    moved (N,): where ``upper`` comes from messages, twice the sum of their sizes: what its rounding depends on besides
+    the scores.
     """
 
     scores: Vector
     labels: Labels
     upper: Vector
+    moved: Vector | None = None
 
 
 class Sums(NamedTuple):

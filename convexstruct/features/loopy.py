@@ -20,7 +20,7 @@ from convexstruct.features.inference import Best
 from convexstruct.features.pairwise import PairwiseFeatures
 from convexstruct.oracles.alpha_expansion import alpha_expansion
 from convexstruct.oracles.linear_relaxation import linear_relaxation
-from convexstruct.oracles.minimum_cut import minimum_cut
+from convexstruct.oracles.minimum_cut import messages, minimum_cut
 from convexstruct.oracles.pairwise import Pairwise, pairwise
 
 Vector = NDArray[np.float64]
@@ -99,19 +99,20 @@ def relaxed_inference(features: PairwiseFeatures) -> LoopyInference:
 def _cut(scores: Pairwise) -> Best:
     """Exact up to the rounding of double precision, which ``upper`` says."""
     cut = minimum_cut(scores)
-    return Best(cut.scores, cut.labels, cut.upper)
+    return Best(cut.scores, cut.labels, cut.upper, scores.moved(messages(scores, cut.flow)))
 
 
 def _expand(scores: Pairwise) -> Best:
     """``labels`` is good, ``upper`` is the bound of the relaxation to the local polytope."""
     found = alpha_expansion(scores, bound="relaxation")
-    return Best(found.scores, found.labels, found.upper)
+    assert found.messages is not None
+    return Best(found.scores, found.labels, found.upper, scores.moved(found.messages))
 
 
 def _relax(scores: Pairwise) -> Best:
     """``upper`` is the optimum over the local polytope, ``labels`` what it is rounded to."""
     found = linear_relaxation(scores)
-    return Best(found.scores, found.labels, found.upper)
+    return Best(found.scores, found.labels, found.upper, scores.moved(found.messages))
 
 
 #: Maximisation over score tables, by name.

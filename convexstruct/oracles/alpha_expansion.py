@@ -36,13 +36,15 @@ class Expansion(NamedTuple):
     """A labelling that no expansion improves.
 
     scores (N,): its score in each part. labels (P,). upper (N,): a bound above the greatest score. sweeps: how many
-    were made. exact: False; the labelling need not be the best, even where score and bound happen to agree.
+    were made. messages (Q, 2, S): what proves the bound, where it is that of the relaxation. exact: False; the
+    labelling need not be the best, even where score and bound happen to agree.
     """
 
     scores: Scores
     labels: Labels
     upper: Scores
     sweeps: int
+    messages: Scores | None = None
     exact: bool = False
 
 
@@ -73,9 +75,12 @@ def alpha_expansion(
             if since >= scores.n_labels:
                 break
         sweeps += 1
-    upper = scores.upper() if bound == "tables" else linear_relaxation(scores).upper
+    upper, messages = scores.upper(), None
+    if bound == "relaxation":
+        relaxed = linear_relaxation(scores)
+        upper, messages = relaxed.upper, relaxed.messages
     value = scores.score(labels)
-    return Expansion(value, labels, np.maximum(upper, value), sweeps)
+    return Expansion(value, labels, np.maximum(upper, value), sweeps, messages)
 
 
 def _expanded(scores: Pairwise, labels: Labels, alpha: int) -> Labels:

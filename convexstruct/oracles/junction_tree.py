@@ -78,7 +78,9 @@ def best(tree: JunctionTree, factors: Sequence[Factor], n: int) -> tuple[Scores,
 def sum_product(tree: JunctionTree, factors: Sequence[Factor], n: int) -> TreeSums:
     """Log partition functions and clique posteriors of ``n`` examples, at any scale of the scores.
 
-    Upwards, messages are logarithms; downwards, P(clique) = P(assigned | separator) P(separator).
+    Upwards, messages are logarithms; downwards, P(clique) = P(assigned | separator) P(separator), each conditional
+    scaled to sum to one: then posteriors are those of some distribution to a relative error that follows from the
+    number of operations alone, whatever rounding did to the messages.
 
     Raises
     ------

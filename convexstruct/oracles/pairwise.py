@@ -120,6 +120,12 @@ class Pairwise:
             of_edges = (self.tables - first[:, :, None] - second[:, None, :]).max(axis=(1, 2))
         return self.by_part(_greatest(moved), of_edges)
 
+    def moved(self, messages: Scores) -> Scores:
+        """2 sum over edges of max_s |m_e,u(s)| + max_s |m_e,v(s)|: what the rounding of `upper` depends on, besides the
+        tables; shape (N,)."""
+        sizes = 2.0 * (_greatest(np.abs(messages[:, 0])) + _greatest(np.abs(messages[:, 1])))
+        return np.asarray(np.bincount(self.edge_part, weights=sizes, minlength=self.n_parts), dtype=np.float64)
+
 
 def _greatest(table: Scores) -> Scores:
     """max over the columns; column by column where they are few, which is faster by far."""

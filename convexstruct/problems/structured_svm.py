@@ -32,6 +32,11 @@ Psi and E by itself; the shares of one example sum to at most 1 (what is missing
                     first node on, so that they always are a distribution's; margin scaling and node losses only. Where
                     the problem is the relaxed one (inference="relaxed") any point of the local polytope will do: edges
                     are scaled until they agree with their nodes
+
+**Rounding.** Both values carry an allowance for the rounding of their own sums (`.structured_svm_rounding` and
+`.structured_svm_dual` derive it), in short: of P, 2 sum_i C omega_i gamma(n_i) [sum_v |x_v|'W + (edges) + max E_i] with
+W_f = max_s |w_node[s, f]|; of D, (2 Psi_+'e + |e|^2) / (2 lam) with e = gamma(n) |X|'|d|, d the differences to the
+truth; and a few units of P and E.
 """
 
 from __future__ import annotations
@@ -52,7 +57,10 @@ from convexstruct.features.gram import GramFeatures, gram_features
 from convexstruct.features.inference import Best, Inference, exact_inference
 from convexstruct.features.pairwise import PairwiseFeatures, read_pairwise
 from convexstruct.features.pairwise_loss import PairwiseLoss, read_loss
-from convexstruct.problems.structured_svm_witness import Aggregate, aggregate, infeasibility
+from convexstruct.problems.structured_svm_dual import Aggregate, aggregate, dual
+from convexstruct.problems.structured_svm_rounding import PrimalRounding, primal, weighed
+from convexstruct.problems.structured_svm_witness import infeasibility, read_witness
+from convexstruct.rounding import Rounded
 from convexstruct.solution import Point
 from convexstruct.tolerances import DUAL_ROUNDING
 
@@ -104,12 +112,14 @@ class Evaluation:
 
     value : P(w), or an upper bound on it if the oracle is approximate. hinge (N,) : H_i(w), or upper bounds.
     labels (P,) : the most violated labelling of each example that was found; violation (N,) : its violation.
+    moved (N,) : see `convexstruct.features.inference.Best`.
     """
 
     value: float
     hinge: Vector
     labels: Labels
     violation: Vector
+    moved: Vector | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,7 +241,8 @@ class StructuredSVM:
     @property
     def trivial_value(self) -> float:
         """P(0) = C sum_i omega_i max_y E_i(y); 1 where no labelling costs anything."""
-        return float(self.ceiling @ self.loss.most) or 1.0
+        with np.errstate(over="ignore"):
+            return float(self.ceiling @ self.loss.most) or 1.0
 
     def trivial(self) -> tuple[Point, Point]:
         """w = 0, and the dual point 0: no labelling has a share."""
@@ -267,7 +278,7 @@ class StructuredSVM:
 
     def violated(self, node: Vector, edge: Vector, w: Vector) -> Evaluation:
         """`most_violated` from score tables that are at hand."""
-        truth = self.truth_scores(node, edge)
+        truth, moved = self.truth_scores(node, edge), None
         if self.loss.zero_one:  # margin and slack scaling agree: E is 0 or 1
             first, second = self.oracle.two_best(node, edge)
             true = (first.labels == self.features.truth).astype(np.int64)
@@ -278,6 +289,7 @@ class StructuredSVM:
         elif self.scaling == "margin":
             found: Best = self.oracle.best(node + self.loss.costs, edge)
             labels, slack, hinge = found.labels, found.scores - truth, found.upper - truth
+            moved = found.moved
         else:
             numbered = self.loss.numbered
             table = self.oracle.by_loss(node, edge, numbered.steps)
@@ -292,8 +304,7 @@ class StructuredSVM:
         if stays.any():
             labels = np.where(stays[self.features.example], self.features.truth, labels)
         hinge, slack = np.maximum(hinge, 0.0), np.maximum(slack, 0.0)
-        value_of = 0.5 * self.lam * float(w @ w) + float(self.ceiling @ hinge)
-        return Evaluation(value_of, hinge, labels, slack)
+        return Evaluation(float(weighed(self, w, hinge)), hinge, labels, slack, moved)
 
     def as_point(self, value: Any) -> Point:
         """Read w: an array (d,), or a mapping with "w"; where inference is relaxed perhaps with "shifts"
@@ -316,21 +327,19 @@ class StructuredSVM:
             raise ValueError(f"w has shape {w.shape}, wanted ({self.dimension},)")
         return {"w": w, **more}
 
-    def primal(self, point: Point) -> float:
-        """P(w); inf if w is not finite, or below 0 where cuts cannot serve it. An approximate oracle yields an upper
-        bound on it, and so do shifts."""
-        w = point["w"]
+    def primal(self, point: Point) -> Rounded:
+        """P(w) with the allowance for its rounding; inf if w is not finite, or below 0 where cuts cannot serve it. An
+        approximate oracle yields an upper bound on it, and so do shifts."""
         if not all(np.isfinite(array).all() for array in point.values()):
-            return np.inf
+            return Rounded(np.inf)
         by_cuts = not (self.oracle.summable or self.oracle.relaxed)
-        if by_cuts and (w[self.features.nonnegative] < 0).any():
-            return np.inf
-        if "shifts" not in point:
-            return self.most_violated(w).value
-        node, edge = self.scores(w)
-        upper = self.forests.upper(node + self.loss.costs, edge, point["shifts"])
-        hinge = np.maximum(upper - self.truth_scores(node, edge), 0.0)
-        return 0.5 * self.lam * float(w @ w) + float(self.ceiling @ hinge)
+        if by_cuts and (point["w"][self.features.nonnegative] < 0).any():
+            return Rounded(np.inf)
+        return primal(self, point)
+
+    @cached_property
+    def rounding(self) -> PrimalRounding:
+        return PrimalRounding.of(self)
 
     @cached_property
     def forests(self) -> Forests:
@@ -369,14 +378,12 @@ class StructuredSVM:
         """(Psi, E) of a dual witness, recomputed from the data; shares cleared of rounding."""
         return aggregate(self, dual_point)
 
-    def dual(self, dual_point: Point) -> float:
-        """A valid lower bound from a dual witness: the best point between it and 0; -inf if it is none."""
+    def dual(self, dual_point: Point) -> Rounded:
+        """A valid lower bound from a dual witness, with the allowance for its rounding: the best point between it and
+        0; -inf if it is none."""
         if infeasibility(self, dual_point) > DUAL_ROUNDING:
-            return -np.inf
-        psi, loss = self.aggregate(dual_point)
-        if not (np.isfinite(psi).all() and np.isfinite(loss)):
-            return -np.inf
-        return self.best_on_ray(psi, loss)
+            return Rounded(-np.inf)
+        return dual(self, read_witness(self, dual_point))
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
         """How far the shares are from distributions."""

@@ -1,4 +1,7 @@
-"""Dual witnesses of `convexstruct.problems.structured_svm`: read, cleared of rounding, and summed up."""
+"""Dual witnesses of `convexstruct.problems.structured_svm`: read, cleared of rounding, and made marginals that agree.
+
+How they are summed up, and how far the sums may be off, is in `convexstruct.problems.structured_svm_dual`.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,6 @@ if TYPE_CHECKING:
 
 Vector = NDArray[np.float64]
 Labels = NDArray[np.int64]
-
-
-class Aggregate(NamedTuple):
-    """psi (d,) = sum alpha_i(y) e_i(y) df_i(y); loss = sum alpha_i(y) E_i(y)."""
-
-    psi: Vector
-    loss: float
 
 
 class Witness(NamedTuple):
@@ -86,43 +82,6 @@ def infeasibility(problem: StructuredSVM, dual_point: Point) -> float:
     low = min(float(share.min()) for share in shares)
     marginal = min(float(witness.node_marginals.min(initial=0.0)), float(witness.edge_marginals.min(initial=0.0)))
     return float(max(0.0, -low, -marginal, np.sum(shares, axis=0).max() - 1.0))
-
-
-def aggregate(problem: StructuredSVM, dual_point: Point) -> Aggregate:
-    """(Psi, E) of a witness, its shares cleared of rounding."""
-    witness = read_witness(problem, dual_point)
-    features, ceiling = problem.features, problem.ceiling
-    shares = [np.maximum(part, 0.0) for part in (witness.label_shares, witness.gibbs_shares)]
-    marginal_share = np.maximum(witness.marginal_shares, 0.0)
-    total = shares[0].sum(axis=0) + shares[1].sum(axis=0) + marginal_share
-    clear = ceiling / np.maximum(total, 1.0)
-    used = np.zeros(problem.n_examples)
-    joint = np.zeros(problem.dimension)
-    loss = 0.0
-    for row, share in zip(witness.labels, shares[0] * clear):
-        if share.any():
-            row = row.astype(np.int64)  # labels may come in one byte each; indices computed from them need more
-            lost = problem.loss.of(row)
-            weight = share * lost if problem.scaling == "slack" else share
-            joint += features.joint(row, weight)
-            used += weight
-            loss += float(share @ lost)
-    for theta, b, share in zip(witness.gibbs, witness.gibbs_loss, shares[1] * clear):
-        if share.any():
-            node = features.node_scores(theta) + b * problem.loss.costs
-            sums = problem.oracle.sums(node, features.edge_scores(theta), share)
-            joint += features.adjoint(sums.node, sums.edge)
-            used += share
-            loss += float((sums.node * problem.loss.costs).sum())
-    if len(witness.node_marginals) and marginal_share.any():
-        share = marginal_share * clear
-        settle = agreeing if problem.oracle.relaxed else consistent
-        node, edge = settle(features, witness.node_marginals, witness.edge_marginals)
-        node = node * share[features.example][:, None]
-        joint += features.adjoint(node, edge * share[features.edge_example][:, None, None])
-        used += share
-        loss += float((node * problem.loss.costs).sum())
-    return Aggregate(features.joint(features.truth, used) - joint, loss)
 
 
 def consistent(features: PairwiseFeatures, node: Vector, edge: Vector) -> tuple[Vector, Vector]:
