@@ -26,7 +26,9 @@ Row = list[Fraction]
 
 #: Powers of ten that scales are drawn from.
 REACH = 300.0
-ZERO, ONE = Fraction(0), Fraction(1)
+#: A point is ordinary that is at most so many times as large as the optimum; beyond, sums of squares overflow.
+FAR = 1e6
+ZERO = Fraction(0)
 
 
 @dataclass(frozen=True)
@@ -135,14 +137,16 @@ def trials(rng: np.random.Generator) -> Iterator[Trial]:
         problem = _problem(rng, kind)
         exact = Exact.of(problem)
         least, x, alpha = exact.optimum()
-        at_zero = abs(float(exact.value([ZERO] * len(x)))) if kind == "ordinary" else 0.0
+        at_zero = abs(float(exact.value([ZERO] * len(x)))) or 1.0 if kind == "ordinary" else 0.0  # 1: size of the data
         told = f"{kind} {problem.loss.kind}, lam {problem.lam!r}, X {problem.X!r}, weights {problem.weights!r}"
-        for point in _near(rng, _floats(x)):
+        best = _floats(x)
+        for point in _near(rng, best):
             with np.errstate(over="ignore"):
                 read = problem.as_point({"w": point[: problem.dimension]} | _offsets(problem, point))
             shown = [*map(Fraction, read["w"].ravel().tolist()), *map(Fraction, read.get("b", np.zeros(0)).tolist())]
             bound = problem.primal(read)
-            yield Trial("primal", bound, exact.value(shown), kind == "ordinary", at_zero, f"{told}, point {read}")
+            usual = kind == "ordinary" and bool(np.abs(point).max(initial=0.0) <= FAR * (1.0 + np.abs(best).max()))
+            yield Trial("primal", bound, exact.value(shown), usual, at_zero, f"{told}, point {read}")
         for witness in _near(rng, _floats(alpha), problem.shares[problem.group]):
             bound = problem.dual({"alpha": witness})
             yield Trial("dual", bound, least, kind == "ordinary", at_zero, f"{told}, alpha {witness.tolist()}")
