@@ -8,13 +8,14 @@ projection, from numbers with so few digits that m is exact.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.rounding import Trial
-from convexstruct.problems import BoxProjection
+from convexstruct.problems import BoxProjection, MarginalProjection
 from convexstruct.solvers import solve
 
 Vector = NDArray[np.float64]
@@ -124,6 +125,63 @@ def box_trials(rng: np.random.Generator) -> Iterator[Trial]:
             yield Trial("dual", problem.dual({"rho": np.array(rho)}), least, usual and k < 1, scale, told)
 
 
+GRAPHS = (
+    (((0,), (1,), (0, 1)), (2, 3)),
+    (((0, 1), (1, 2), (2, 0)), (2, 2, 2)),
+    (((0, 1, 2), (1, 2, 3), (3,)), (2, 2, 2, 2)),
+    (((0, 1), (1, 2), (2, 3)), (2, 3, 1, 2)),
+)
+
+
+def tables(rng: np.random.Generator) -> tuple[MarginalProjection, Vector, Vector, Fraction]:
+    """(problem, its projection, multipliers there, the optimum), all of a few binary digits."""
+    cliques, cards = GRAPHS[int(rng.integers(len(GRAPHS)))]
+    z = float(np.ldexp(1.0, int(rng.choice([0, 3, -8, 100, -100]))))
+    d = np.ldexp(1.0, rng.integers(-2, 3, size=len(cliques)))
+    empty = [np.zeros([cards[v] for v in clique]) for clique in cliques]
+    problem = MarginalProjection.graph(cliques, empty, d, z)
+    structure = problem.structure
+    a, m = np.zeros((2, structure.n_entries))
+    views = structure.split(a)
+    for labels in rng.integers(0, cards, size=(4, len(cards))):
+        for (group, rows), clique in zip(problem.places, cliques):
+            at = np.ravel_multi_index([labels[v] for v in clique], structure.cards[group])
+            views[group].reshape(len(views[group]), -1)[rows, at] += z / 4
+    unit = z * float(np.ldexp(1.0, int(rng.integers(-6, 7))))
+    xi = unit * rng.integers(-8, 9, size=structure.n_multipliers)
+    optimum = Fraction(0)
+    spread = structure.spread(structure.split_multipliers(xi))
+    for target, table, shifts, weight in zip(structure.split(m), views, spread, problem.d):
+        column = (-1, *(1,) * (table.ndim - 1))
+        level = unit * rng.integers(-8, 9, size=len(table)).reshape(column)
+        push = unit * rng.integers(0, 9, size=table.shape) * (table == 0)
+        target[...] = table + (level - sum(shifts, np.zeros(table.shape)) - push) / np.square(weight).reshape(column)
+        squares = np.broadcast_to(np.square(weight).reshape(column), table.shape)
+        for x, y, w in zip(table.ravel().tolist(), target.ravel().tolist(), squares.ravel().tolist()):
+            optimum += Fraction(w) * (Fraction(x) - Fraction(y)) ** 2 / 2
+    return replace(problem, m=m), a, xi, optimum
+
+
+def table_trials(rng: np.random.Generator) -> Iterator[Trial]:
+    while True:
+        problem, a, xi, least = tables(rng)
+        scale = problem.trivial_value
+        for k in range(EACH):
+            near = k < EACH // 2
+            size = 10.0 ** (rng.uniform(-17, 0) if near else rng.uniform(-300, 250))
+            size = size * float(problem.scale[0]) if near else size
+            point, other = (
+                a + size * rng.normal(size=a.shape) * bool(k),
+                xi + size * rng.normal(size=xi.shape) * bool(k),
+            )
+            told = f"{problem.structure.cards}, z {problem.scale[0]:g}, off by {size:.1g}"
+            usual = k == 0
+            for each in (problem.repair({"a": point}), {"a": np.maximum(point, 0.0)}):
+                yield Trial("primal", problem.primal(each), least, usual, scale, told)
+            yield Trial("dual", problem.dual({"xi": other}), least, usual, scale, told)
+
+
 def trials(rng: np.random.Generator) -> Iterator[Trial]:
     """Boxes and tables in turns."""
-    yield from box_trials(rng)
+    for both in zip(box_trials(rng), table_trials(rng)):
+        yield from both

@@ -19,6 +19,10 @@ the multipliers of the sums and of a >= 0 stand in the dual too; here they are m
 
 **Points** are flat: {"a": (n_entries,)}, the groups of `CliqueTables` one after the other; `tables` reads them.
 **Dual witness.** {"xi": (n_multipliers,)}, the structure's agreements one after the other. Every finite one is valid.
+
+**Allowance** (`convexstruct.problems.projection_tables_rounding`). P: some units of its sums, and what it costs to make
+the tables agree exactly and stay nonnegative. D: the units of its sums, and g^2 / d^2 where g, the derivative of the
+Lagrangian, is not 0 by rounding.
 """
 
 from __future__ import annotations
@@ -35,8 +39,10 @@ from numpy.typing import ArrayLike, NDArray
 from convexstruct.graphs import chains
 from convexstruct.oracles.clique_tables import CliqueTables, Places, Tables, chain_tables, graph_tables
 from convexstruct.oracles.feasible_tables import feasible_tables
-from convexstruct.oracles.local_polytope import Weights, dual_value, read_weights
+from convexstruct.oracles.local_polytope import Weights, read_weights
 from convexstruct.problems.projection import read_finite
+from convexstruct.problems.projection_tables_rounding import lower_bound, upper_bound
+from convexstruct.rounding import Rounded
 from convexstruct.solution import Point
 
 Vector = NDArray[np.float64]
@@ -221,11 +227,11 @@ class MarginalProjection:
             raise ValueError(f"a has shape {a.shape}, wanted ({size},)")
         return {"a": a}
 
-    def primal(self, point: Point) -> float:
-        """sum_c d_c^2 / 2 |a_c - m_c|^2."""
-        off = self.structure.split(point["a"] - self.m)
-        rows = (each.reshape(len(each), prod(each.shape[1:])) for each in off)
-        return float(sum(0.5 * np.square(d) @ np.einsum("ij,ij->i", row, row) for d, row in zip(self.d, rows)))
+    def primal(self, point: Point) -> Rounded:
+        """sum_c d_c^2 / 2 |a_c - m_c|^2, with its allowance; infinite where an entry is below 0."""
+        with np.errstate(all="ignore"):
+            tables = self.structure.split(point["a"])
+            return upper_bound(self.structure, self.groups, self.weights, self.scale, tables)
 
     def residuals(self, point: Point) -> Mapping[str, float]:
         """How far the tables are from simplices and from agreement, relative to the component's z."""
@@ -254,19 +260,13 @@ class MarginalProjection:
 
     # -- dual ----------------------------------------------------------------------------------------------------------
 
-    def dual(self, dual_point: Point) -> float:
-        """D(xi), a lower bound whatever xi; -inf if it is not finite."""
+    def dual(self, dual_point: Point) -> Rounded:
+        """D(xi), a lower bound whatever xi, with its allowance; -inf if it is not finite."""
         xi = self._read_dual(dual_point)
         if not np.isfinite(xi).all():
-            return -np.inf
-        tables, multipliers, weights = self.groups, self.structure.split_multipliers(xi), self.weights
-        value = 0.0
-        with np.errstate(over="ignore", invalid="ignore"):
-            for part, rows, pairs in self.structure.blocks:
-                some = Weights(*([x[r] for x, r in zip(each, rows)] for each in weights))
-                cut = [x[p] for x, p in zip(multipliers, pairs)]
-                value += float(dual_value(part, [t[r] for t, r in zip(tables, rows)], some, cut).sum())
-        return value if np.isfinite(value) else -np.inf
+            return Rounded(-np.inf)
+        with np.errstate(all="ignore"):
+            return lower_bound(self.structure, self.groups, self.weights, self.structure.split_multipliers(xi))
 
     @property
     def groups(self) -> Tables:

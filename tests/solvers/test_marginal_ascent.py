@@ -60,7 +60,7 @@ def test_a_graph_without_agreements_is_solved_at_once() -> None:
 
 def test_it_stops_where_rounding_lets_nothing_be_gained() -> None:
     solution = cs.solve(chains(4, scale=1e-12), MarginalAscent(steps=20), tol=1e-16)
-    assert solution.status in (cs.Status.STALLED, cs.Status.OPTIMAL)
+    assert solution.status in (cs.Status.STALLED, cs.Status.OPTIMAL, cs.Status.ROUNDING)
     assert solution.gap <= HIGH.gap
 
 

@@ -1,0 +1,100 @@
+"""The references of every family as another machine would compute them: data that differ by one rounding, factors whose
+signs differ, or that are turned where a matrix says no more than L L' (another CPU's kernels do all of this)."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from convexstruct.certificates import Problem
+from convexstruct.features.gram import Factor
+from convexstruct.features.kernels import Gram
+from convexstruct.verification import Case, cases_for, families
+from convexstruct.verification.references import formulate, stored
+
+#: One rounding, relative.
+NOISE = 3e-16
+#: So many machines are tried for each case.
+MACHINES = 10
+#: Seconds that a reference took when it was stored, up to which a case is tried here; those of the family whose
+#: formulations take a matrix apart are all tried.
+SHORT = 0.04
+FACTORED = "gaussian_process"
+
+CASES = [
+    case
+    for family in families()
+    for case in cases_for(family, quick=True, open_only=True)
+    if (known := stored(case, case.build())) is not None and (known.seconds <= SHORT or family == FACTORED)
+]
+
+
+def disturbed(value: Any, rng: np.random.Generator) -> Any:
+    """A copy of a problem, or of a part of one, whose numbers that are not whole differ by a rounding."""
+    if isinstance(value, np.ndarray) and value.dtype == np.float64:
+        finite = value[np.isfinite(value)]
+        if np.array_equal(finite, np.round(finite)):
+            return value
+        turned = value * (1.0 + rng.choice([-NOISE, 0.0, NOISE], size=value.shape))
+        square = value.ndim == 2 and value.shape[0] == value.shape[1] and np.array_equal(value, value.T)
+        return np.triu(turned) + np.triu(turned, 1).T if square else turned
+    if sp.issparse(value):
+        other = value.copy()
+        other.data = disturbed(np.asarray(other.data), rng)
+        return other
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        other = copy.copy(value)
+        names = {field.name for field in dataclasses.fields(value)}
+        if hasattr(other, "__dict__"):
+            for name in set(other.__dict__) - names:  # what was computed from the data
+                del other.__dict__[name]
+        for name in names:
+            object.__setattr__(other, name, disturbed(getattr(value, name), rng))
+        return other
+    return value
+
+
+class Turned(Factor):
+    """L Q for an orthogonal Q: as good a factor, and no triangle any more."""
+
+    def solve(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(np.linalg.pinv(self.rows).T @ v)
+
+
+def turned(found: Factor, rng: np.random.Generator) -> Factor:
+    """The factor with signs changed, or turned at random."""
+    rank = found.rows.shape[1]
+    if rng.random() < 0.5:
+        return dataclasses.replace(found, rows=found.rows * rng.choice([-1.0, 1.0], size=rank))
+    basis = np.linalg.qr(rng.normal(size=(rank, rank)))[0] if rank else np.zeros((0, 0))
+    return Turned(found.rows @ basis, found.pivots, found.dropped)
+
+
+def test_every_family_is_tried() -> None:
+    assert {case.family for case in CASES} == set(families())
+
+
+@pytest.mark.parametrize("case", CASES, ids=repr)
+def test_a_reference_does_not_depend_on_the_machine(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(10)
+    known = stored(case, case.build())
+    assert known is not None
+    plain = Gram.factor
+    monkeypatch.setattr(Gram, "factor", lambda gram: turned(plain(gram), rng))
+    slack = 2.0 * case.accuracy * max(1.0, abs(known.value))
+    for machine in range(MACHINES):
+        problem: Problem = disturbed(case.build(), rng)
+        found = formulate(case, problem).solve(case.formulation_solver, tol=case.accuracy)
+        # The certificate is the judge: the solver may call a point inaccurate that is within the case's accuracy.
+        said = found.message
+        assert found.primal <= known.value + slack, (machine, said)
+        if case.certified and np.isfinite(found.lower_bound):
+            assert found.lower_bound >= known.value - slack, (machine, said)
+        else:
+            assert "says optimal" in said, (machine, said)
