@@ -199,6 +199,18 @@ def test_an_answer_to_another_request_is_passed_over() -> None:
     np.testing.assert_array_equal(answer(early).point, BEST)
 
 
+def test_a_deadline_holds_while_there_is_something_to_read() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        told = enclosure.nonce()
+        for each in (bytes(16), told):
+            enclosure.send(theirs, each, b"answer")
+        one = enclosure.Enclosure(ours, None, lambda seconds: True, lambda: None)
+        with pytest.raises(TimeoutError):
+            one.receive(told, -1.0)
+        assert one.receive(told, 5.0) == b"answer"
+
+
 def test_what_a_solver_started_ends_with_it(tmp_path: Path) -> None:
     """A child, one in a session of its own, and an orphan that left the group."""
 
