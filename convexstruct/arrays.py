@@ -163,8 +163,10 @@ def wholes(
     what: str = "whole numbers",
     keep: bool = True,
     why: str = "",
+    kinds: str = "iuf",
 ) -> NDArray[np.int64]:
-    """An array of whole numbers in 64 bits; numbers in double precision are read if every one of them is whole.
+    """An array of whole numbers in 64 bits; numbers in double precision are read if every one of them is whole (and
+    ``kinds``, of dtypes, has "f").
 
     Raises
     ------
@@ -174,7 +176,7 @@ def wholes(
     span = f" from {least} to {most}" if least is not None and most is not None else (
         f" of at least {least}" if least is not None else "")  # fmt: skip
     read = raw(name, value, f"{what}{span}")
-    if read.dtype.kind not in "iuf" and read.size:
+    if read.dtype.kind not in kinds and read.size:
         raise sentence(f"{name} holds {_KINDS.get(read.dtype.kind, str(read.dtype))}, wanted {what}{span}")
     _fits(name, read, shapes, why)
     if read.dtype.kind == "f" and not np.isfinite(read).all():

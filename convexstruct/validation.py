@@ -243,8 +243,10 @@ def _foreign(name: str, value: Any, wanted: str) -> list[Any]:
     refuse(name, value, wanted)
 
 
-def mapping(name: str, value: Any, required: Collection[str], optional: Collection[str] = ()) -> dict[str, Any]:
-    """A mapping with the keys ``required``, and none beyond those and ``optional``.
+def mapping(
+    name: str, value: Any, required: Collection[str], optional: Collection[str] = (), otherwise: str = ""
+) -> dict[str, Any]:
+    """A mapping with the keys ``required``, and none beyond those and ``optional``; ``otherwise`` ends the sentence.
 
     Raises
     ------
@@ -252,6 +254,9 @@ def mapping(name: str, value: Any, required: Collection[str], optional: Collecti
         If it is no mapping, or has other keys.
     """
     keys = " and ".join([*sorted(required), *(f"perhaps {key}" for key in sorted(optional))])
+    if not required:
+        keys = f"among {', '.join(sorted(optional))}"
+    keys += otherwise
     wanted = f"a mapping with the key{'s' if len(required) + len(optional) > 1 else ''} {keys}"
     if not isinstance(value, Mapping):
         refuse(name, value, wanted)

@@ -51,19 +51,20 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from convexstruct.arrays import real
 from convexstruct.features.kernels import Gram, Kernel, read_inputs
 from convexstruct.graphs import Chains, Index, as_sequences, chains
 from convexstruct.oracles.chain import sum_product, viterbi
 from convexstruct.oracles.chain_enclosure import backward, markov
 from convexstruct.rounding import TINY, UNIT, Rounded, gamma, summed
 from convexstruct.solution import Point
+from convexstruct.validation import mapping, number, sized, whole
 
 Vector = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -112,8 +113,8 @@ class GaussianProcessSequences:
         if not isinstance(self.gram, Gram):
             object.__setattr__(self, "gram", Gram(self.gram))
         n = self.n_labels
-        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
-            raise ValueError(f"n_labels is {n!r}, wanted a whole number of at least 1")
+        object.__setattr__(self, "n_labels", whole("n_labels", n, least=1))
+        sized("n_labels", self.n_labels, self.n_labels * (self.n_labels + self.gram.size))
         flat, _ = as_sequences("labels", [self.labels], int(n))
         object.__setattr__(self, "labels", flat)
         places, _ = as_sequences("places", [self.places], self.gram.size)
@@ -123,12 +124,8 @@ class GaussianProcessSequences:
         for name, found in (("labels", len(flat)), ("places", len(places))):
             if found != total:
                 raise ValueError(f"{name} has {found} entries, the sequences have {total} positions")
-        for name, least in (("eta", "at least 0"), ("lam", "above 0")):
-            value = getattr(self, name)
-            number = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
-            if not number or value < 0 or (name == "lam" and value == 0):
-                raise ValueError(f"{name} is {value!r}, wanted a number {least}")
-            object.__setattr__(self, name, float(value))
+        object.__setattr__(self, "eta", number("eta", self.eta, least=0))
+        object.__setattr__(self, "lam", number("lam", self.lam, above=0))
 
     @classmethod
     def read(
@@ -178,7 +175,7 @@ class GaussianProcessSequences:
         ValueError
             If ``gram`` is not square, symmetric and positive semidefinite, or does not fit the sequences.
         """
-        checked = gram if isinstance(gram, Gram) else Gram(np.asarray(gram))
+        checked = gram if isinstance(gram, Gram) else Gram(gram)  # type: ignore[arg-type]
         flat, lengths = _read_labels(labels, n_labels)
         if places is None:
             if checked.size != len(flat):
@@ -266,23 +263,14 @@ class GaussianProcessSequences:
 
     def as_point(self, value: Any) -> Point:
         """Read u: an array (n,), or a mapping with "u", or with "label" (D, S) and "transition" (S, S)."""
-        if isinstance(value, Mapping):
-            if "u" in value:
-                value = value["u"]
-            elif set(value) == {"label", "transition"}:
-                value = np.concatenate(
-                    [np.asarray(value[name], dtype=float).ravel() for name in ("label", "transition")]
-                )
-            else:
-                raise ValueError(
-                    f"point has the keys {sorted(map(str, value))}, wanted 'u', or 'label' and 'transition'"
-                )
-        try:
-            u = np.asarray(value, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise ValueError(f"point is a {type(value).__name__}, wanted u of shape ({self.dimension},)") from None
-        if u.shape != (self.dimension,):
-            raise ValueError(f"u has shape {u.shape}, wanted ({self.dimension},)")
+        if isinstance(value, Mapping) and set(value) == {"label", "transition"}:
+            s = self.n_labels
+            shapes = {"label": (self.n_inputs, s), "transition": (s, s)}
+            parts = [real(name, value[name], shape, finite=False, keep=False) for name, shape in shapes.items()]
+            value = np.concatenate([part.ravel() for part in parts])
+        elif isinstance(value, Mapping):
+            value = mapping("point", value, {"u"}, otherwise=", or label and transition")["u"]
+        u = real("u", value, (self.dimension,), finite=False, keep=False)
         return {"u": u}
 
     def primal(self, point: Point) -> Rounded:
@@ -385,9 +373,8 @@ class GaussianProcessSequences:
         return {}
 
     def _read_dual(self, dual_point: Point) -> Vector:
-        if "u" not in dual_point:
-            raise ValueError(f"dual point has the keys {sorted(map(str, dual_point))}, wanted 'u'")
-        return self.as_point({"u": dual_point["u"]})["u"]
+        u = mapping("dual_point", dual_point, {"u"})["u"]
+        return real("dual_point['u']", u, (self.dimension,), finite=False, keep=False)
 
     # -- what is learnt ------------------------------------------------------------------------------------------------
 
@@ -426,9 +413,7 @@ class GaussianProcessSequences:
 
 
 def _read_labels(labels: Sequence[ArrayLike], n_labels: int) -> tuple[Labels, Index]:
-    if isinstance(n_labels, bool) or not isinstance(n_labels, (int, np.integer)) or n_labels < 1:
-        raise ValueError(f"n_labels is {n_labels!r}, wanted a whole number of at least 1")
-    return as_sequences("labels", labels, int(n_labels))
+    return as_sequences("labels", labels, whole("n_labels", n_labels, least=1))
 
 
 def _same_lengths(found: Index, lengths: Index, name: str) -> None:

@@ -46,7 +46,6 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Real
 from typing import Any, ClassVar
 
 import networkx as nx
@@ -54,12 +53,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from convexstruct.arrays import real, wholes
 from convexstruct.features import Counts, HMMCounts, NetworkCounts
 from convexstruct.graphs import TableLayout
 from convexstruct.problems import generative_margin_rounding as rounding
 from convexstruct.rounding import Rounded
 from convexstruct.solution import Point
 from convexstruct.tolerances import DUAL_ROUNDING, SUM_TO_ONE
+from convexstruct.validation import described, listed, mapping, number, sentence
 
 Vector = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -99,9 +100,7 @@ class GenerativeMargin:
     def __post_init__(self) -> None:
         object.__setattr__(self, "c", read_distributions("c", self.c, self.layout))
         eta = self.eta
-        if isinstance(eta, bool) or not isinstance(eta, Real) or not np.isfinite(eta) or eta <= 0:
-            raise ValueError(f"eta is {eta!r}, wanted a positive number")
-        object.__setattr__(self, "eta", float(eta))
+        object.__setattr__(self, "eta", number("eta", eta, above=0))
 
     @classmethod
     def hmm(
@@ -205,19 +204,11 @@ class GenerativeMargin:
     def as_point(self, value: Any) -> Point:
         """Read theta: an array (d,), or a mapping with "theta", or with one array a table."""
         if isinstance(value, Mapping):
-            if "theta" in value:
-                value = value["theta"]
-            elif set(value) == set(self.layout.names):
-                value = np.concatenate([np.asarray(value[name], dtype=float).ravel() for name in self.layout.names])
+            if set(value) == set(self.layout.names):
+                value = _stacked("point", value, self.layout, finite=False)
             else:
-                raise ValueError(f"point has the keys {sorted(map(str, value))}, wanted 'theta' or the tables' names")
-        try:
-            theta = np.asarray(value, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise ValueError(f"point is a {type(value).__name__}, wanted theta of shape ({self.dimension},)") from None
-        if theta.shape != (self.dimension,):
-            raise ValueError(f"theta has shape {theta.shape}, wanted ({self.dimension},)")
-        return {"theta": theta}
+                value = mapping("point", value, {"theta"}, otherwise=" or the tables' names")["theta"]
+        return {"theta": real("theta", value, (self.dimension,), finite=False, keep=False)}
 
     def primal(self, point: Point) -> Rounded:
         """The objective (2) at theta, with eps eliminated, and how far rounding may have led it astray."""
@@ -348,26 +339,18 @@ class GenerativeMargin:
 
     def _read_dual(self, dual_point: Point) -> tuple[Labels, Vector, Vector, Vector, Vector]:
         known = {"labels", "label_shares", "gibbs", "gibbs_loss", "gibbs_shares"}
-        if not isinstance(dual_point, Mapping) or not set(dual_point) <= known:
-            raise ValueError(f"dual_point must be a mapping with keys among {', '.join(sorted(known))}")
+        given = mapping("dual_point", dual_point, (), known)
         k, d, p = self.n_examples, self.dimension, self.features.n_hidden
-        labels = np.asarray(dual_point.get("labels", np.zeros((0, p), dtype=np.int64)))
-        label_shares = np.asarray(dual_point.get("label_shares", np.zeros((0, k))), dtype=np.float64)
-        gibbs = np.asarray(dual_point.get("gibbs", np.zeros((0, d))), dtype=np.float64)
-        gibbs_loss = np.asarray(dual_point.get("gibbs_loss", np.zeros(0)), dtype=np.float64)
-        gibbs_shares = np.asarray(dual_point.get("gibbs_shares", np.zeros((0, k))), dtype=np.float64)
-        m, g = len(labels), len(gibbs)
-        for name, array, shape in (
-            ("labels", labels, (m, p)),
-            ("label_shares", label_shares, (m, k)),
-            ("gibbs", gibbs, (g, d)),
-            ("gibbs_loss", gibbs_loss, (g,)),
-            ("gibbs_shares", gibbs_shares, (g, k)),
-        ):
-            if array.shape != shape:
-                raise ValueError(f"dual_point[{name!r}] has shape {array.shape}, wanted {shape}")
-        if m and not np.issubdtype(labels.dtype, np.integer):
-            raise ValueError(f"dual_point['labels'] holds {labels.dtype}, wanted whole numbers")
+        labels = wholes("dual_point['labels']", given.get("labels", np.zeros((0, p))), keep=False, kinds="iu")
+        gibbs = real("dual_point['gibbs']", given.get("gibbs", np.zeros((0, d))), finite=False, keep=False)
+        m, g = (len(array) if array.ndim else 0 for array in (labels, gibbs))
+        shapes = {"labels": (m, p), "label_shares": (m, k), "gibbs": (g, d), "gibbs_loss": (g,), "gibbs_shares": (g, k)}
+        label_shares, gibbs, gibbs_loss, gibbs_shares = (
+            real(f"dual_point[{name!r}]", given.get(name, np.zeros((0, *shape[1:]))), shape, finite=False, keep=False)
+            for name, shape in list(shapes.items())[1:]
+        )
+        if labels.shape != (m, p):
+            raise sentence(f"dual_point['labels'] has shape {labels.shape}, wanted ({m}, {p})")
         if m and ((labels < 0) | (labels >= self.features.cards)).any():
             raise ValueError("dual_point['labels'] holds a label out of range")
         fixed = ~self.features.free
@@ -390,12 +373,18 @@ def default_c(c: ArrayLike | Mapping[Any, ArrayLike] | None, tables: TableLayout
         return (1.0 / tables.block_sizes)[tables.block_of]
     if isinstance(c, Mapping):
         if set(c) != set(tables.names):
-            raise ValueError(f"c has the tables {sorted(map(str, c))}, wanted {sorted(map(str, tables.names))}")
-        for name, shape in zip(tables.names, tables.shapes):
-            if np.shape(c[name]) != shape:
-                raise ValueError(f"c[{name!r}] has shape {np.shape(c[name])}, wanted {shape}")
-        return np.concatenate([np.asarray(c[name], dtype=np.float64).ravel() for name in tables.names])
-    return np.asarray(c, dtype=np.float64)
+            raise sentence(f"c has the tables {listed(c)}, wanted {sorted(map(str, tables.names))}")
+        return _stacked("c", c, tables, finite=True)
+    return real("c", c, (tables.dimension,))
+
+
+def _stacked(name: str, given: Mapping[Any, ArrayLike], tables: TableLayout, finite: bool) -> Vector:
+    """One vector from an array a table."""
+    parts = [
+        real(f"{name}[{described(table)}]", given[table], shape, finite=finite, keep=False)
+        for table, shape in zip(tables.names, tables.shapes)
+    ]
+    return np.concatenate([part.ravel() for part in parts])
 
 
 def read_distributions(name: str, values: ArrayLike, tables: TableLayout) -> Vector:
@@ -406,11 +395,7 @@ def read_distributions(name: str, values: ArrayLike, tables: TableLayout) -> Vec
     ValueError
         If the shape is wrong, a value is not finite or negative, or a block is all zero or does not sum to one.
     """
-    array = np.array(values, dtype=np.float64)
-    if array.shape != (tables.dimension,):
-        raise ValueError(f"{name} has shape {array.shape}, wanted ({tables.dimension},)")
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name} contains NaN or infinity, wanted distributions")
+    array = real(name, values, (tables.dimension,), what="distributions")
     if (array < 0).any():
         at = tables.block_name(int(tables.block_of[np.argmin(array)]))
         raise ValueError(f"{name} of {at} has a negative entry ({array.min():g}), wanted a distribution")

@@ -27,6 +27,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from convexstruct import arrays
+from convexstruct.arrays import raw, real, wholes
+from convexstruct.sparse_matrices import dense, matrix
+from convexstruct.validation import cut, described, flag, sentence, sized, whole
+
 Vector = NDArray[np.float64]
 Index = NDArray[np.intp]
 
@@ -98,12 +103,14 @@ def multiclass(y: ArrayLike, n: int, cost: ArrayLike | None, n_classes: int | No
     if n_classes is None:
         classes, codes = np.unique(values, return_inverse=True)
     else:
-        if isinstance(n_classes, bool) or not isinstance(n_classes, (int, np.integer)) or n_classes < 2:
-            raise ValueError(f"n_classes is {n_classes!r}, wanted a whole number of at least 2")
+        n_classes = whole("n_classes", n_classes, least=2)
+        sized("n_classes", n_classes, n_classes * max(n, n_classes))
         classes = np.arange(n_classes)
         if not np.isin(values, classes).all():
             odd = values[~np.isin(values, classes)][0]
-            raise ValueError(f"y holds {odd}, wanted classes 0 .. {n_classes - 1}, for n_classes is {n_classes}")
+            raise sentence(
+                f"y holds {described(odd)}, wanted classes 0 .. {n_classes - 1}, for n_classes is {n_classes}"
+            )
         codes = values.astype(np.intp)
     k = len(classes)
     if k < 2:
@@ -122,7 +129,9 @@ def multiclass(y: ArrayLike, n: int, cost: ArrayLike | None, n_classes: int | No
 
 def multilabel(Y: Any, n: int) -> PiecewiseLoss:
     """1 + <w_s - w_r, x_i> for each label r that example i has and each s that it has not."""
-    values = np.asarray(Y.toarray() if sp.issparse(Y) else Y)
+    values = raw("Y", dense("Y", Y), "(examples, labels) of 0 and 1")
+    if values.dtype.kind not in "biuf":
+        raise sentence(f"Y holds {values.dtype}, wanted 0 and 1")
     if values.ndim != 2 or values.shape[0] != n or values.shape[1] < 2:
         raise ValueError(f"Y has shape {values.shape}, wanted ({n}, labels) with at least two labels")
     if not np.isin(values, (0, 1)).all():
@@ -146,8 +155,8 @@ def ordinal(y: ArrayLike, n: int, thresholds: ArrayLike | None) -> PiecewiseLoss
     values = read_labels("y", y, n)
     classes, codes = np.unique(values, return_inverse=True)
     if thresholds is not None:
-        fixed = np.asarray(thresholds, dtype=np.float64)
-        if fixed.ndim != 1 or len(fixed) == 0 or not np.isfinite(fixed).all() or (np.diff(fixed) < 0).any():
+        fixed = real("thresholds", thresholds, ("thresholds",))
+        if (np.diff(fixed) < 0).any():
             raise ValueError("thresholds must be a sequence of finite numbers in rising order, at least one")
         if not np.isin(values, np.arange(len(fixed) + 1)).all():
             raise ValueError(f"y holds {_listed(classes)}, wanted levels 0 .. {len(fixed)} with the thresholds given")
@@ -167,16 +176,9 @@ def ordinal(y: ArrayLike, n: int, thresholds: ArrayLike | None) -> PiecewiseLoss
 
 def pieces(offset: ArrayLike, m: int, example: ArrayLike | None, floor: bool) -> PiecewiseLoss:
     """<a_p, w> + c_p, the rows of X as the a_p; ``example`` says which rows belong together, default all."""
-    c = np.array(offset, dtype=np.float64)
-    if c.shape != (m,):
-        raise ValueError(f"b has shape {c.shape}, wanted ({m},): one offset a row of A")
-    if not np.isfinite(c).all():
-        raise ValueError("b contains NaN or infinity, wanted finite offsets")
-    if not isinstance(floor, (bool, np.bool_)):
-        raise ValueError(f"floor is {floor!r}, wanted True or False")
-    of = np.zeros(m, dtype=np.intp) if example is None else np.asarray(example)
-    if of.shape != (m,) or not np.issubdtype(of.dtype, np.integer):
-        raise ValueError(f"example has shape {of.shape} of {of.dtype}, wanted ({m},) whole numbers")
+    c = real("b", offset, (m,), what="offsets", why="one offset a row of A")
+    floor = flag("floor", floor)
+    of = np.zeros(m, dtype=np.intp) if example is None else wholes("example", example, (m,))
     if of[0] != 0 or not np.isin(np.diff(of), (0, 1)).all():
         raise ValueError("example must number the examples 0, 1, .. in rising order, each with at least one row")
     n = int(of[-1]) + 1
@@ -196,30 +198,12 @@ def read_features(name: str, X: Any) -> Any:
     ValueError
         If it is not two-dimensional, has no rows or columns, or contains what is not finite or no number.
     """
-    if sp.issparse(X):
-        read = sp.csr_array(X, dtype=np.float64)
-        values = read.data
-    else:
-        try:
-            read = np.ascontiguousarray(X, dtype=np.float64) if np.ndim(X) == 2 else np.asarray(X)
-        except (TypeError, ValueError):
-            raise ValueError(f"{name} is a {type(X).__name__} that holds no numbers, wanted a matrix") from None
-        values = read
-    if read.ndim != 2 or 0 in read.shape:
-        raise ValueError(f"{name} has shape {read.shape}, wanted (examples, features), at least one of each")
-    if not np.isfinite(values).all():
-        raise ValueError(f"{name} contains NaN or infinity, wanted finite features")
-    return read
+    return matrix(name, X, "examples", "features", what="features")
 
 
 def read_weights(weights: ArrayLike, n: int) -> Vector:
     """Validate one positive weight an example."""
-    read = np.array(weights, dtype=np.float64)
-    if read.shape != (n,):
-        raise ValueError(f"weights has shape {read.shape}, wanted ({n},): one an example")
-    if not np.isfinite(read).all() or (read <= 0).any():
-        raise ValueError(f"weights holds {read[~(np.isfinite(read) & (read > 0))][0]:g}, wanted positive numbers")
-    return read
+    return real("weights", weights, (n,), positive=True, why="one an example")
 
 
 def read_labels(name: str, labels: ArrayLike, n: int) -> NDArray[Any]:
@@ -230,22 +214,13 @@ def read_labels(name: str, labels: ArrayLike, n: int) -> NDArray[Any]:
     ValueError
         If there is not one an example, or a number among them is NaN or infinite.
     """
-    values = np.asarray(labels)
-    if values.shape != (n,):
-        raise ValueError(f"{name} has shape {values.shape}, wanted ({n},): one label an example")
-    if values.dtype == object:
-        raise ValueError(f"{name} holds mixed objects, wanted numbers or strings")
-    if np.issubdtype(values.dtype, np.inexact) and not np.isfinite(values).all():
-        raise ValueError(f"{name} contains NaN or infinity, wanted labels")
-    return values
+    return arrays.labels(name, labels, n)
 
 
 def read_cost(cost: ArrayLike, k: int) -> Vector:
     """Validate cost[y, k]: finite, not negative, zero where k = y."""
-    table = np.array(cost, dtype=np.float64)
-    if table.shape != (k, k):
-        raise ValueError(f"cost has shape {table.shape}, wanted ({k}, {k}): true class by other class")
-    if not np.isfinite(table).all() or (table < 0).any() or np.diagonal(table).any():
+    table = real("cost", cost, (k, k), what="costs", least=0, why="true class by other class")
+    if np.diagonal(table).any():
         raise ValueError("cost must be finite and not negative, with zeros on its diagonal")
     return table
 
@@ -258,5 +233,5 @@ def _differences(example: Index, plus: Index, minus: Index, n: int, k: int) -> s
 
 
 def _listed(values: Sequence[Any] | NDArray[Any]) -> str:
-    shown = ", ".join(str(value) for value in values[:5])
+    shown = ", ".join(cut(str(value), 20) for value in values[:5])
     return f"{len(values)} value{'s' if len(values) != 1 else ''} ({shown}{', ..' if len(values) > 5 else ''})"

@@ -31,10 +31,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from convexstruct.arrays import real
 from convexstruct.oracles.projection import SUMS, attainable
 from convexstruct.problems.projection_rounding import Data, lower_bound, reachable, upper_bound
 from convexstruct.rounding import Rounded
 from convexstruct.solution import Point
+from convexstruct.validation import mapping, number
 
 Vector = NDArray[np.float64]
 
@@ -61,14 +63,10 @@ class BoxProjection:
     family: ClassVar[str] = "projection"
 
     def __post_init__(self) -> None:
-        m = read_finite("m", self.m)
-        if m.ndim != 1 or m.size == 0:
-            raise ValueError(f"m has shape {m.shape}, wanted (n,) with n at least 1")
+        m = real("m", self.m, ("n",))
         object.__setattr__(self, "m", m)
         for name in ("lower", "upper", "s", "d"):
-            array = (read_finite if name in ("s", "d") else read_numbers)(name, getattr(self, name))
-            if array.shape not in ((), m.shape):
-                raise ValueError(f"{name} has shape {array.shape}, wanted {m.shape} or one number")
+            array = real(name, getattr(self, name), m.shape, (), finite=name in ("s", "d"))
             if np.isnan(array).any():
                 raise ValueError(f"{name} contains NaN, wanted numbers, or an infinity where there is no bound")
             object.__setattr__(self, name, float(array) if array.ndim == 0 else array)
@@ -81,10 +79,7 @@ class BoxProjection:
             raise ValueError(
                 f"the bounds of entry {i} are {low:g} and {high:g}, wanted lower <= upper and a number between"
             )
-        z = read_finite("z", self.z)
-        if z.ndim:
-            raise ValueError(f"z has shape {z.shape}, wanted one number")
-        object.__setattr__(self, "z", float(z))
+        object.__setattr__(self, "z", number("z", self.z))
         least, greatest = attainable(self.lower, self.upper, self.s, m.size)
         slack = self._slack(least, greatest)
         if not least - slack <= self.z <= greatest + slack:
@@ -105,12 +100,12 @@ class BoxProjection:
     @classmethod
     def simplex(cls, m: ArrayLike, z: float = 1.0, d: ArrayLike = 1.0) -> BoxProjection:
         """Onto {a >= 0, sum a = z}."""
-        return cls(np.asarray(m), 0.0, np.inf, 1.0, z, _entries(d))
+        return cls(m, 0.0, np.inf, 1.0, z, d)  # type: ignore[arg-type]  # read in __post_init__
 
     @classmethod
     def capped_simplex(cls, m: ArrayLike, cap: ArrayLike = 1.0, z: float = 1.0, d: ArrayLike = 1.0) -> BoxProjection:
         """Onto {0 <= a <= cap, sum a = z}: with z = k and cap 1, the convex hull of choices of k entries."""
-        return cls(np.asarray(m), 0.0, _entries(cap), 1.0, z, _entries(d))
+        return cls(m, 0.0, cap, 1.0, z, d)  # type: ignore[arg-type]  # read in __post_init__
 
     @property
     def n(self) -> int:
@@ -141,16 +136,8 @@ class BoxProjection:
     def as_point(self, value: Any) -> Point:
         """Read a, as an array (n,) or under "a"."""
         if isinstance(value, Mapping):
-            if set(value) != {"a"}:
-                raise ValueError(f"point has the keys {sorted(map(str, value))}, wanted 'a'")
-            value = value["a"]
-        try:
-            a = np.asarray(value, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise ValueError(f"point is a {type(value).__name__}, wanted a of shape ({self.n},)") from None
-        if a.shape != (self.n,):
-            raise ValueError(f"a has shape {a.shape}, wanted ({self.n},)")
-        return {"a": a}
+            value = mapping("point", value, {"a"})["a"]
+        return {"a": real("a", value, (self.n,), finite=False, keep=False)}
 
     @cached_property
     def _data(self) -> Data:
@@ -224,33 +211,5 @@ class BoxProjection:
         return {} if np.isfinite(self._read_dual(dual_point)) else {"rho not finite": np.inf}
 
     def _read_dual(self, dual_point: Point) -> float:
-        if not isinstance(dual_point, Mapping) or set(dual_point) != {"rho"}:
-            raise ValueError("dual_point must be a mapping with the key rho")
-        rho = np.asarray(dual_point["rho"], dtype=np.float64)
-        if rho.size != 1:
-            raise ValueError(f"dual_point['rho'] has shape {rho.shape}, wanted one number")
-        return float(rho.reshape(()))
-
-
-def read_numbers(name: str, value: Any) -> Vector:
-    """A copy of ``value`` as an array of numbers; ValueError if it is none."""
-    try:
-        array = np.asarray(value)
-        if array.dtype == bool:
-            raise TypeError
-        return np.array(array, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} is a {type(value).__name__}, wanted numbers") from None
-
-
-def read_finite(name: str, value: Any) -> Vector:
-    """A copy of ``value`` as an array of finite numbers; ValueError if there are others."""
-    array = read_numbers(name, value)
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name} contains NaN or infinity, wanted finite numbers")
-    return array
-
-
-def _entries(value: ArrayLike) -> Vector | float:
-    array = np.asarray(value)
-    return float(array) if array.ndim == 0 and array.dtype != bool else array
+        rho = mapping("dual_point", dual_point, {"rho"})["rho"]
+        return float(real("dual_point['rho']", rho, (), (1,), finite=False, keep=False).reshape(()))

@@ -36,14 +36,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from convexstruct.arrays import frozen, real
 from convexstruct.graphs import chains
 from convexstruct.oracles.clique_tables import CliqueTables, Places, Tables, chain_tables, graph_tables
 from convexstruct.oracles.feasible_tables import feasible_tables
 from convexstruct.oracles.local_polytope import Weights, read_weights
-from convexstruct.problems.projection import read_finite
 from convexstruct.problems.projection_tables_rounding import lower_bound, upper_bound
 from convexstruct.rounding import Rounded
 from convexstruct.solution import Point
+from convexstruct.validation import described, mapping, sentence, sequence, whole
 
 Vector = NDArray[np.float64]
 
@@ -91,11 +92,18 @@ class MarginalProjection:
         ValueError
             If a table does not fit its clique, two tables disagree on a variable's labels, or a number makes no sense.
         """
-        named = [tuple(clique) for clique in cliques]
-        if not named or len(m) != len(named):
-            raise ValueError(f"m has {len(m)} tables for {len(named)} cliques, wanted one each, and at least one")
+        given = sequence("cliques", cliques, "a list of at least one clique", least=1)
+        named = [
+            tuple(each if isinstance(each, str) else sequence(f"cliques[{c}]", each, "a list of variables"))
+            for c, each in enumerate(given)
+        ]
+        m = sequence("m", m, "one table a clique", length=len(named))
+        for c, clique in enumerate(named):
+            for v in clique:
+                if not isinstance(v, (str, int, float, tuple, frozenset, np.generic)) or not _hashable(v):
+                    raise sentence(f"cliques[{c}] holds {described(v)}, wanted names or numbers of variables")
         order = {v: i for i, v in enumerate(dict.fromkeys(v for clique in named for v in clique))}
-        tables = [read_finite(f"m[{c}]", table) for c, table in enumerate(m)]
+        tables = [real(f"m[{c}]", table) for c, table in enumerate(m)]
         batched = tables[0].ndim == len(named[0]) + 1
         n = len(tables[0]) if batched else 1
         cards: dict[Hashable, int] = {}
@@ -151,15 +159,17 @@ class MarginalProjection:
         """
         layout = chains(lengths)
         q = layout.n_positions - layout.n_chains
-        tables = read_finite("edge", edge)
-        s = n_labels or tables.shape[-1]
+        tables = real("edge", edge)
+        if n_labels is None and tables.ndim != 3:
+            raise sentence(f"edge has shape {tables.shape}, wanted ({q}, S, S): a table for each pair of neighbours")
+        s = tables.shape[-1] if n_labels is None else whole("n_labels", n_labels, least=1)
         if tables.shape != (q, s, s):
             raise ValueError(
                 f"edge has shape {tables.shape}, wanted ({q}, {s}, {s}): a table for each pair of neighbours"
             )
         if node is None and (layout.lengths < 2).any():
             raise ValueError("lengths has a chain of 1 position, wanted node tables too, or at least 2 positions")
-        nodes = np.zeros((0, s)) if node is None else read_finite("node", node)
+        nodes = np.zeros((0, s)) if node is None else real("node", node)
         if node is not None and nodes.shape != (layout.n_positions, s):
             raise ValueError(
                 f"node has shape {nodes.shape}, wanted ({layout.n_positions}, {s}): a table for each position"
@@ -209,23 +219,13 @@ class MarginalProjection:
         """Read a: flat (n_entries,), under "a", or a mapping of the groups' names to their arrays."""
         if isinstance(value, Mapping) and set(value) == set(self.names) and "a" not in value:
             shapes = dict(zip(self.names, self.structure.shapes))
-            for name, shape in shapes.items():
-                if np.shape(value[name]) != shape:
-                    raise ValueError(f"point[{name!r}] has shape {np.shape(value[name])}, wanted {shape}")
-            value = np.concatenate([np.asarray(value[name], dtype=np.float64).ravel() for name in self.names])
+            parts = [
+                real(f"point[{name!r}]", value[name], shape, finite=False, keep=False) for name, shape in shapes.items()
+            ]
+            value = np.concatenate([part.ravel() for part in parts])
         elif isinstance(value, Mapping):
-            if set(value) != {"a"}:
-                wanted = "', '".join(self.names)
-                raise ValueError(f"point has the keys {sorted(map(str, value))}, wanted 'a', or '{wanted}'")
-            value = value["a"]
-        size = self.structure.n_entries
-        try:
-            a = np.asarray(value, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise ValueError(f"point is a {type(value).__name__}, wanted a of shape ({size},)") from None
-        if a.shape != (size,):
-            raise ValueError(f"a has shape {a.shape}, wanted ({size},)")
-        return {"a": a}
+            value = mapping("point", value, {"a"}, otherwise=f" or {' and '.join(self.names)}")["a"]
+        return {"a": real("a", value, (self.structure.n_entries,), finite=False, keep=False)}
 
     def primal(self, point: Point) -> Rounded:
         """sum_c d_c^2 / 2 |a_c - m_c|^2, with its allowance; infinite where an entry is below 0."""
@@ -278,18 +278,17 @@ class MarginalProjection:
         return {} if np.isfinite(self._read_dual(dual_point)).all() else {"xi not finite": np.inf}
 
     def _read_dual(self, dual_point: Point) -> Vector:
-        if not isinstance(dual_point, Mapping) or set(dual_point) != {"xi"}:
-            raise ValueError("dual_point must be a mapping with the key xi")
-        xi = np.asarray(dual_point["xi"], dtype=np.float64)
-        if xi.shape != (self.structure.n_multipliers,):
-            raise ValueError(f"dual_point['xi'] has shape {xi.shape}, wanted ({self.structure.n_multipliers},)")
-        return xi
+        xi = mapping("dual_point", dual_point, {"xi"})["xi"]
+        return real("dual_point['xi']", xi, (self.structure.n_multipliers,), finite=False, keep=False)
+
+
+def _hashable(value: Any) -> bool:
+    try:
+        return hash(value) is not None
+    except TypeError:
+        return False
 
 
 def _positive(name: str, value: ArrayLike, n: int, of: str) -> Vector:
-    array = read_finite(name, value)
-    if array.shape not in ((), (n,)):
-        raise ValueError(f"{name} has shape {array.shape}, wanted one number, or ({n},): one for each of the {of}")
-    if (array <= 0).any():
-        raise ValueError(f"{name} has the entry {array.min():g}, wanted positive numbers")
-    return np.broadcast_to(array, (n,)).copy()
+    array = real(name, value, (), (n,), positive=True, why=f"one for each of the {of}")
+    return frozen(np.broadcast_to(array, (n,)))

@@ -37,17 +37,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from convexstruct.arrays import real
 from convexstruct.problems import piecewise_loss, regularized_risk_bounds
 from convexstruct.problems.piecewise_loss import PiecewiseLoss, read_features, read_weights
 from convexstruct.rounding import Rounded
 from convexstruct.solution import Point
+from convexstruct.validation import flag, mapping, number, refuse
 
 Vector = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -82,15 +83,15 @@ class RegularizedRisk:
     family: ClassVar[str] = "regularized_risk"
 
     def __post_init__(self) -> None:
+        if not isinstance(self.loss, PiecewiseLoss):
+            refuse("loss", self.loss, "a PiecewiseLoss: see binary, multiclass, multilabel, ordinal, pieces")
         X = read_features("X", self.X)
         object.__setattr__(self, "X", X)
         n = X.shape[0]
         if self.loss.combine.shape[1] != n * self.loss.n_outputs:
             raise ValueError(f"loss is of {self.loss.combine.shape[1]} scores, wanted {n} x {self.loss.n_outputs}")
         lam = self.lam
-        if isinstance(lam, (bool, np.bool_)) or not isinstance(lam, Real) or not np.isfinite(lam) or lam <= 0:
-            raise ValueError(f"lam is {lam!r}, wanted a positive number")
-        object.__setattr__(self, "lam", float(lam))
+        object.__setattr__(self, "lam", number("lam", lam, above=0))
         if self.weights is not None:
             count = int(self.loss.example.max()) + 1 if self.loss.kind == "pieces" else n
             object.__setattr__(self, "weights", read_weights(self.weights, count))
@@ -101,7 +102,7 @@ class RegularizedRisk:
     ) -> RegularizedRisk:
         """The hinge (2), max(0, 1 - y (<w, x> + b)); y as -1 and +1, or two values, of which the larger is +1."""
         X = read_features("X", X)
-        return cls(X, piecewise_loss.binary(y, X.shape[0], bool(bias)), lam, _weights(weights))
+        return cls(X, piecewise_loss.binary(y, X.shape[0], flag("bias", bias)), lam, weights)  # type: ignore[arg-type]
 
     @classmethod
     def multiclass(
@@ -115,13 +116,13 @@ class RegularizedRisk:
     ) -> RegularizedRisk:
         """max_k cost[y, k] + <w_k - w_y, x>; cost is 1 off the diagonal unless given, w has shape (classes, d)."""
         X = read_features("X", X)
-        return cls(X, piecewise_loss.multiclass(y, X.shape[0], cost, n_classes), lam, _weights(weights))
+        return cls(X, piecewise_loss.multiclass(y, X.shape[0], cost, n_classes), lam, weights)  # type: ignore[arg-type]
 
     @classmethod
     def multilabel(cls, X: Any, Y: Any, lam: float, weights: ArrayLike | None = None) -> RegularizedRisk:
         """max(0, max 1 + <w_s - w_r, x>) over labels r that x has and s that it has not; Y (n, labels) of 0 and 1."""
         X = read_features("X", X)
-        return cls(X, piecewise_loss.multilabel(Y, X.shape[0]), lam, _weights(weights))
+        return cls(X, piecewise_loss.multilabel(Y, X.shape[0]), lam, weights)  # type: ignore[arg-type]
 
     @classmethod
     def ordinal(
@@ -137,7 +138,7 @@ class RegularizedRisk:
         Without ``thresholds`` theta is free, and the point's "b"; levels are y's values in order.
         """
         X = read_features("X", X)
-        return cls(X, piecewise_loss.ordinal(y, X.shape[0], thresholds), lam, _weights(weights))
+        return cls(X, piecewise_loss.ordinal(y, X.shape[0], thresholds), lam, weights)  # type: ignore[arg-type]
 
     @classmethod
     def pieces(
@@ -154,7 +155,7 @@ class RegularizedRisk:
         ``floor`` adds the zero piece. One example with a_j = the columns of H_d / sqrt(d), b = 0 is (14).
         """
         A = read_features("A", A)
-        return cls(A, piecewise_loss.pieces(b, A.shape[0], example, floor), lam, _weights(weights))
+        return cls(A, piecewise_loss.pieces(b, A.shape[0], example, floor), lam, weights)  # type: ignore[arg-type]
 
     # -- sizes and shares ----------------------------------------------------------------------------------------------
 
@@ -339,26 +340,17 @@ class RegularizedRisk:
     def as_point(self, value: Any) -> Point:
         """Read w, as an array or under "w", flat or in its shape; b under "b", the best one where it is not given."""
         if isinstance(value, Mapping):
-            wanted = {"w", "b"} if self.n_biases else {"w"}
-            if "w" not in value or not set(value) <= wanted:
-                raise ValueError(f"point has the keys {sorted(map(str, value))}, wanted {' and '.join(sorted(wanted))}")
-            given, b = value["w"], value.get("b")
+            named = mapping("point", value, {"w"}, {"b"} if self.n_biases else ())
+            given, b = named["w"], named.get("b")
         else:
             given, b = value, None
-        try:
-            w = np.asarray(given, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise ValueError(f"point is a {type(given).__name__}, wanted w of shape {self.shape}") from None
-        if w.shape not in (self.shape, (self.dimension,)):
-            raise ValueError(f"w has shape {w.shape}, wanted {self.shape}")
-        w = w.reshape(self.shape)
+        w = real("w", given, self.shape, (self.dimension,), finite=False, keep=False).reshape(self.shape)
         if not self.n_biases:
             return {"w": w}
         if b is None:
             return {"w": w, "b": self.best_bias(w) if np.isfinite(w).all() else np.full(self.n_biases, np.nan)}
-        b = np.atleast_1d(np.asarray(b, dtype=np.float64))
-        if b.shape != (self.n_biases,):
-            raise ValueError(f"b has shape {b.shape}, wanted ({self.n_biases},)")
+        shapes = ((self.n_biases,), ()) if self.n_biases == 1 else ((self.n_biases,),)
+        b = np.atleast_1d(real("b", b, *shapes, finite=False, keep=False))
         return {"w": w, "b": b}
 
     def primal(self, point: Point) -> Rounded:
@@ -408,12 +400,8 @@ class RegularizedRisk:
         return found
 
     def _read_dual(self, dual_point: Point) -> Vector:
-        if not isinstance(dual_point, Mapping) or set(dual_point) != {"alpha"}:
-            raise ValueError("dual_point must be a mapping with the key alpha")
-        alpha = np.asarray(dual_point["alpha"], dtype=np.float64)
-        if alpha.shape != (self.n_pieces,):
-            raise ValueError(f"dual_point['alpha'] has shape {alpha.shape}, wanted ({self.n_pieces},)")
-        return alpha
+        alpha = mapping("dual_point", dual_point, {"alpha"})["alpha"]
+        return real("dual_point['alpha']", alpha, (self.n_pieces,), finite=False, keep=False)
 
     def rounding_reason(self, point: Point, dual_point: Point | None) -> str:
         """What of the data makes the allowances large: features of very different sizes, or a small lam."""
@@ -437,7 +425,3 @@ class RegularizedRisk:
             fixed = (self.loss.offset - 1.0)[: len(classes) - 1] * -self.loss.combine.data[: len(classes) - 1]
             return np.asarray(classes[(scores[:, None] > fixed).sum(axis=1)])
         return scores
-
-
-def _weights(weights: ArrayLike | None) -> Any:
-    return None if weights is None else np.asarray(weights)

@@ -44,13 +44,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from numbers import Real
 from typing import Any, ClassVar, Literal
 
 import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from convexstruct.arrays import raw, real
 from convexstruct.features.counts import example_weights
 from convexstruct.features.forests import Forests, forests
 from convexstruct.features.gram import GramFeatures, gram_features
@@ -63,6 +63,7 @@ from convexstruct.problems.structured_svm_witness import infeasibility, read_wit
 from convexstruct.rounding import Rounded
 from convexstruct.solution import Point
 from convexstruct.tolerances import DUAL_ROUNDING
+from convexstruct.validation import mapping, number, refuse, sequence
 
 Vector = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -95,14 +96,12 @@ class Scale:
             came = ", ".join(named) or "none"
             raise ValueError(f"the scale needs exactly one of C, C_mean, lam, beta, got {came}")
         ((name, value),) = named.items()
-        if isinstance(value, bool) or not isinstance(value, Real) or not np.isfinite(value) or value <= 0:
-            raise ValueError(f"{name} is {value!r}, wanted a positive number")
-        number = float(value)
+        given_one = number(name, value, above=0)
         return {
-            "C": cls(1.0, number),
-            "C_mean": cls(1.0, number / n_examples),
-            "lam": cls(number, 1.0 / n_examples),
-            "beta": cls(number, 1.0),
+            "C": cls(1.0, given_one),
+            "C_mean": cls(1.0, given_one / n_examples),
+            "lam": cls(given_one, 1.0 / n_examples),
+            "beta": cls(given_one, 1.0),
         }[name]
 
 
@@ -186,14 +185,15 @@ class StructuredSVM:
             If anything does not fit; see `read_pairwise`, `read_loss`, `Scale.read`.
         """
         mapped = None
-        if kernel is not None and labels is not None and len(labels):
+        if kernel is not None:
             if node_features is not None:
                 raise ValueError("node_features and kernel are both given, wanted one of them")
-            mapped = gram_features(kernel, int(sum(np.size(array) for array in labels)))
+            each = sequence("labels", labels, "a list of one array for each of at least one example", least=1)
+            mapped = gram_features(kernel, sum(raw(f"labels[{i}]", one).size for i, one in enumerate(each)))
             node_features = mapped.features
         features = read_pairwise(node_features, labels, n_labels, edges, edge_features, associative)
-        if scaling not in ("margin", "slack"):
-            raise ValueError(f"scaling is {scaling!r}, wanted 'margin' or 'slack'")
+        if not (isinstance(scaling, str) and scaling in ("margin", "slack")):
+            refuse("scaling", scaling, "'margin' or 'slack'")
         scale = Scale.read(features.n_examples, C=C, C_mean=C_mean, lam=lam, beta=beta)
         omega = example_weights(weights, features.n_examples)
         read = read_loss(loss, features)
@@ -311,21 +311,12 @@ class StructuredSVM:
         (sum P_f, S), which stand for the maximum over the local polytope (`convexstruct.features.forests`)."""
         more: Point = {}
         if isinstance(value, Mapping):
-            if "w" not in value:
-                raise ValueError(f"point has the keys {sorted(map(str, value))}, wanted 'w'")
-            if "shifts" in value and self.oracle.relaxed:
-                more = {"shifts": np.asarray(value["shifts"], dtype=np.float64)}
+            named = mapping("point", value, {"w"}, {"shifts"})
+            if "shifts" in named and self.oracle.relaxed:
                 shape = (len(self.forests.nodes), self.features.n_labels)
-                if more["shifts"].shape != shape:
-                    raise ValueError(f"shifts has shape {more['shifts'].shape}, wanted {shape}")
-            value = value["w"]
-        try:
-            w = np.asarray(value, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise ValueError(f"point is a {type(value).__name__}, wanted w of shape ({self.dimension},)") from None
-        if w.shape != (self.dimension,):
-            raise ValueError(f"w has shape {w.shape}, wanted ({self.dimension},)")
-        return {"w": w, **more}
+                more = {"shifts": real("shifts", named["shifts"], shape, finite=False, keep=False)}
+            value = named["w"]
+        return {"w": real("w", value, (self.dimension,), finite=False, keep=False), **more}
 
     def primal(self, point: Point) -> Rounded:
         """P(w) with the allowance for its rounding; inf if w is not finite, or below 0 where cuts cannot serve it. An
@@ -435,6 +426,8 @@ def choose_oracle(features: PairwiseFeatures, inference: str) -> Inference:
     ValueError
         If there is none of that name, or it does not fit the graphs.
     """
+    if not isinstance(inference, str):
+        refuse("inference", inference, "one of exact, minimum_cut, expansion, relaxed")
     if inference == "exact":
         return exact_inference(features)
     from convexstruct.features import loopy
@@ -445,5 +438,5 @@ def choose_oracle(features: PairwiseFeatures, inference: str) -> Inference:
         "relaxed": loopy.relaxed_inference,
     }
     if inference not in known:
-        raise ValueError(f"inference is {inference!r}, wanted one of exact, {', '.join(known)}")
+        refuse("inference", inference, f"one of exact, {', '.join(known)}")
     return known[inference](features)

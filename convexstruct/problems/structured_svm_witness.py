@@ -5,15 +5,16 @@ How they are summed up, and how far the sums may be off, is in `convexstruct.pro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from convexstruct.arrays import raw, real, wholes
 from convexstruct.features.pairwise import PairwiseFeatures
 from convexstruct.oracles.forest import forest
 from convexstruct.solution import Point
+from convexstruct.validation import mapping
 
 if TYPE_CHECKING:
     from convexstruct.problems.structured_svm import StructuredSVM
@@ -43,11 +44,11 @@ def read_witness(problem: StructuredSVM, dual_point: Point) -> Witness:
     ValueError
         If a key is unknown, a shape is wrong, a label out of range, or a kind does not fit the problem.
     """
-    if not isinstance(dual_point, Mapping) or not set(dual_point) <= set(Witness._fields):
-        raise ValueError(f"dual_point must be a mapping with keys among {', '.join(sorted(Witness._fields))}")
+    dual_point = mapping("dual_point", dual_point, (), Witness._fields)
     features = problem.features
     n, d, p, s = problem.n_examples, problem.dimension, features.n_nodes, features.n_labels
-    m, g = len(dual_point.get("labels", ())), len(dual_point.get("gibbs", ()))
+    given = (raw(f"dual_point[{name!r}]", dual_point.get(name, np.zeros((0, 1)))) for name in ("labels", "gibbs"))
+    m, g = (len(array) if array.ndim else 0 for array in given)
     with_marginals = "node_marginals" in dual_point
     q = features.n_edges
     shapes = {
@@ -58,10 +59,12 @@ def read_witness(problem: StructuredSVM, dual_point: Point) -> Witness:
     arrays: dict[str, NDArray[np.float64]] = {}
     for name, shape in shapes.items():
         default = np.full(shape, 1.0 if with_marginals else 0.0) if name == "marginal_shares" else np.zeros(shape)
-        array = np.asarray(dual_point.get(name, default))
-        if array.shape != shape:
-            raise ValueError(f"dual_point[{name!r}] has shape {array.shape}, wanted {shape}")
-        arrays[name] = array if name == "labels" else array.astype(np.float64)
+        value, said = dual_point.get(name, default), f"dual_point[{name!r}]"
+        if name == "labels":
+            wholes(said, value, shape, keep=False, kinds="iu")
+            arrays[name] = raw(said, value)  # as it came, perhaps a byte each
+        else:
+            arrays[name] = real(said, value, shape, finite=False, keep=False)
     labels = arrays["labels"]
     if m and not np.issubdtype(labels.dtype, np.integer):
         raise ValueError(f"dual_point['labels'] holds {labels.dtype}, wanted whole numbers")

@@ -29,8 +29,8 @@ def test_a_point_is_read_from_an_array_or_by_the_names_of_the_tables() -> None:
         np.testing.assert_array_equal(problem.as_point(value)["theta"], theta)
     for bad, message in (
         (theta[:-1], r"theta has shape \(11,\), wanted \(12,\)"),
-        ({"x": theta}, r"point has the keys \['x'\], wanted 'theta' or the tables' names"),
-        ("theta", r"point is a str, wanted theta of shape \(12,\)"),
+        ({"x": theta}, r"point has the keys \['x'\], wanted theta or the tables' names"),
+        ("theta", r"theta is 'theta', wanted \(12,\) numbers"),
         (None, r"wanted"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -96,7 +96,7 @@ def changed(at: list[int], value: float) -> Vector:
         ({"c": changed([3], -0.5)}, r"c of transition\[0\] has a negative entry \(-0.5\)"),
         ({"c": changed([4, 5], 0.0)}, r"c of transition\[1\] is all zero, wanted a distribution"),
         ({"c": changed([6], 0.5)}, r"c of emission\[0\] sums to 1.16667, wanted a distribution: 1"),
-        ({"c": {"initial": [0.5, 0.5]}}, r"c has the tables \['initial'\], wanted"),
+        ({"c": {"initial": [0.5, 0.5]}}, r"c has the tables initial, wanted \['emission', 'initial', 'transition'\]"),
         (
             {"c": {"initial": [1.0], "transition": np.eye(2), "emission": np.ones((2, 3)) / 3}},
             r"c\['initial'\] has shape",

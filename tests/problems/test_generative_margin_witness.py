@@ -74,7 +74,7 @@ def test_labels_that_an_observed_position_rules_out_are_no_witness() -> None:
         ({"label_shares": np.ones(4)}, r"dual_point\['label_shares'\] has shape \(4,\), wanted \(1, 4\)"),
         ({"gibbs": np.zeros((1, 3))}, r"dual_point\['gibbs'\] has shape \(1, 3\), wanted \(1, 12\)"),
         ({"gibbs": np.zeros((1, 12))}, r"dual_point\['gibbs_loss'\] has shape \(0,\), wanted \(1,\)"),
-        ({"beta": np.ones(4)}, "dual_point must be a mapping with keys among gibbs, gibbs_loss"),
+        ({"beta": np.ones(4)}, r"dual_point has the keys \['beta', 'label_shares', 'labels'\], wanted among gibbs,"),
     ],
 )
 def test_a_witness_of_the_wrong_form_is_refused(change: dict[str, Any], message: str) -> None:

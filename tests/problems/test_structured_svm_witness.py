@@ -221,8 +221,8 @@ def test_a_negative_entry_or_none_at_all_proves_nothing(key: str, bad: float) ->
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda d: {**d, "beta": np.ones(3)}, "dual_point must be a mapping with keys among"),
-        (lambda d: [d], "dual_point must be a mapping"),
+        (lambda d: {**d, "beta": np.ones(3)}, r"dual_point has the keys \['beta', 'label_shares', 'labels'\], wanted"),
+        (lambda d: [d], "dual_point is a list of 1, wanted a mapping with the keys among edge_marginals"),
         (
             lambda d: {**d, "labels": d["labels"][:, :-1]},
             r"dual_point\['labels'\] has shape \(3, 9\), wanted \(3, 10\)",
