@@ -12,15 +12,15 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from convexstruct.validation import LISTS, cut, refuse, sentence
+from convexstruct.validation import GREATEST, LISTS, cut, refuse, sentence
 
 Vector = NDArray[np.float64]
 Shape = tuple[int | str, ...]
 
 #: Lists nested deeper than this are no array (NumPy itself stops at 64 dimensions).
 DEPTH = 16
-#: Whole numbers that fit 64 bits end here.
-GREATEST = 2**63 - 1
+#: Arrays of more entries (128 GiB) are not looked at: a view of one number may claim any shape.
+LARGEST = 2**34
 
 _KINDS = {
     "b": "booleans",
@@ -59,6 +59,8 @@ def raw(name: str, value: Any, wanted: str = "an array of real numbers") -> NDAr
             refuse(name, value, wanted)
         if type(read) is not np.ndarray:
             read = np.asarray(read).view(np.ndarray)
+    if read.size > LARGEST:
+        raise sentence(f"{name} has shape {read.shape}, wanted {wanted}: at most {LARGEST} entries")
     return read
 
 

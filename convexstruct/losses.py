@@ -46,6 +46,7 @@ def cost_matrix(cost: ArrayLike | str, n_labels: int) -> NDArray[np.float64]:
     """
     if isinstance(cost, str):
         return named(cost, n_labels)
+    n_labels = _size(n_labels)
     matrix = real("loss", cost, (n_labels, n_labels), what="costs", least=0, why="cost[true, predicted]")
     if np.diag(matrix).any():
         label = int(np.flatnonzero(np.diag(matrix))[0])

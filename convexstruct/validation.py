@@ -136,7 +136,7 @@ def whole(name: str, value: Any, *, least: int | None = None, most: int | None =
 def sized(name: str, value: int, entries: int, most: int = ENTRIES) -> int:
     """``value`` again, unless the arrays that it asks for would hold more than ``most`` numbers."""
     if entries > most:
-        raise sentence(f"{name} is {described(value)}, which asks for {entries:g} numbers, wanted at most {most}")
+        raise sentence(f"{name} is {described(value)}, wanted at most {most} numbers, not {entries:.3g}")
     return value
 
 
@@ -220,6 +220,7 @@ def sequence(name: str, value: Any, wanted: str = "a list", *, least: int = 0, l
         If it is no sequence, or of another length.
     """
     if isinstance(value, LISTS) or (type(value) is np.ndarray and value.ndim):
+        sized(f"the length of {name}", len(value), len(value))
         found = list(value)
     else:
         found = _foreign(name, value, wanted)

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +33,7 @@ from convexstruct.problems import GenerativeMargin
 from convexstruct.solution import Solution
 from convexstruct.solvers.driver import Iterate
 from convexstruct.solvers.inner_approximation import InnerApproximation, LowerBound, Mixture, Sources
-from convexstruct.solvers.options import Reader, at_least, positive, read_options
+from convexstruct.solvers.options import at_least, positive, read_options
 from convexstruct.solvers.proximal_dual import DualPoint, ProximalDual
 from convexstruct.solvers.proximal_rsd import ENOUGH, MASTER, PATIENCE
 from convexstruct.solvers.rounds import Clock, Patience
@@ -58,12 +59,7 @@ def runs(working_sets: int | Runs, n_examples: int, partition: bool) -> list[tup
         working_sets = whole("working_sets", working_sets, least=1, most=n_examples)
         cuts = np.linspace(0, n_examples, int(working_sets) + 1).astype(int).tolist()
         return list(pairwise(cuts))
-    wanted = "a number, or a list of pairs (low, high)"
-    given = sequence("working_sets", working_sets, wanted, least=1)
-    found = [
-        (whole("working_sets", low, least=0), whole("working_sets", high, least=0))
-        for low, high in (sequence("working_sets", pair, wanted, length=2) for pair in given)
-    ]
+    found = _pairs("working_sets", working_sets)
     times = np.zeros(n_examples, dtype=int)
     for low, high in found:
         if not 0 <= low < high <= n_examples:
@@ -76,6 +72,14 @@ def runs(working_sets: int | Runs, n_examples: int, partition: bool) -> list[tup
     return found
 
 
+def _pairs(name: str, value: Any) -> list[tuple[int, int]]:
+    """A list of pairs of whole numbers."""
+    wanted = "a number, or a list of pairs (low, high)"
+    given = sequence(name, value, wanted, least=1)
+    pairs = (sequence(name, pair, wanted, length=2) for pair in given)
+    return [(whole(name, low, least=0), whole(name, high, least=0)) for low, high in pairs]
+
+
 def worst_set_value(problem: GenerativeMargin, working_sets: int | Runs, theta: Vector) -> float:
     """-c'theta + eta max_t sum_{k in K_t} w_k eps_k(theta): the objective that the online variant minimises."""
     sets = runs(working_sets, problem.n_examples, partition=False)
@@ -84,14 +88,10 @@ def worst_set_value(problem: GenerativeMargin, working_sets: int | Runs, theta: 
 
 def _read_options(options: CoordinateWorkingSets | OnlineWorkingSets) -> None:
     """The options that both variants have; runs are looked at where the examples are known."""
-    runs: dict[str, Reader] = (
-        {}
-        if isinstance(options.working_sets, (list, tuple)) and options.working_sets
-        else {"working_sets": at_least(1)}
-    )
+    listed = isinstance(options.working_sets, (list, tuple))
     read_options(
         options, rounds=at_least(1), gamma=positive, keep=at_least(2), improvement=positive, accuracy=positive,
-        polish_every=at_least(0), most_sources=at_least(2), **runs,
+        polish_every=at_least(0), most_sources=at_least(2), working_sets=_pairs if listed else at_least(1),
     )  # fmt: skip
 
 

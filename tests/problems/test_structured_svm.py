@@ -109,9 +109,9 @@ def test_a_point_is_read_from_an_array_or_a_mapping() -> None:
     [
         (np.ones(3), r"w has shape \(3,\), wanted \(15,\)"),
         (np.ones((3, 5)), r"w has shape \(3, 5\), wanted \(15,\)"),
-        ({"theta": np.ones(15)}, r"point has the keys \['theta'\], wanted 'w'"),
-        ("w", "point is a str, wanted w of shape"),
-        (None, r"w has shape \(\), wanted \(15,\)"),
+        ({"theta": np.ones(15)}, r"point has the keys \['theta'\], wanted w and perhaps shifts"),
+        ("w", r"w is 'w', wanted \(15,\) numbers"),
+        (None, r"w is None, wanted \(15,\) numbers"),
     ],
 )
 def test_what_is_no_point_is_refused_in_one_sentence(value: Any, message: str) -> None:

@@ -1,0 +1,78 @@
+"""A sample of benchmarks/malformed.py: malformed input at every door ends in one sentence; and data are copies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import convexstruct as cs
+from benchmarks import malformed
+
+
+def test_two_thousand_malformed_inputs_end_in_one_sentence_each() -> None:
+    table = malformed.run(2000, seed=1)
+    assert sum(row["trials"] for row in table.values()) > 1900
+    assert {name: row["examples"] for name, row in table.items() if row["count"]} == {}
+
+
+X = np.random.default_rng(0).normal(size=(6, 3))
+LABELS = [np.array([0, 1]), np.array([1, 0, 1, 0])]
+BUILDERS: dict[str, tuple[Any, list[Any]]] = {
+    "generative_margin": (
+        lambda s, t, w, c: cs.GenerativeMargin.hmm(s, t, 2, 2, eta=0.5, weights=w, c=c),
+        [[np.array([0, 1]), np.array([1])], [np.array([1, 1]), np.array([0])], np.ones(2), np.full(10, 0.5)],
+    ),
+    "structured_svm": (
+        lambda x, y, loss, w: cs.StructuredSVM.read(x, y, 2, loss=loss, weights=w, C=1.0),
+        [X.copy(), LABELS, np.array([[0.0, 1.0], [2.0, 0.0]]), np.ones(2)],
+    ),
+    "structured_svm, sparse": (lambda x, y: cs.StructuredSVM.read(x, y, 2, C=1.0), [sp.csr_array(X), LABELS]),
+    "regularized_risk": (
+        lambda x, y, w: cs.RegularizedRisk.binary(x, y, 0.1, weights=w),
+        [X.copy(), np.array([-1.0, 1.0] * 3), np.ones(6)],
+    ),
+    "regularized_risk, sparse": (
+        lambda x, y, c: cs.RegularizedRisk.multiclass(x, y, 0.1, cost=c),
+        [sp.csr_array(X), np.array([0, 1] * 3), np.array([[0.0, 1.0], [2.0, 0.0]])],
+    ),
+    "box": (
+        lambda m, low, high, s, d: cs.BoxProjection(m, low, high, s, 1.0, d),
+        [X[0].copy(), np.zeros(3), np.ones(3), np.ones(3), np.ones(3)],
+    ),
+    "tables": (
+        lambda lengths, edge, node, scale: cs.MarginalProjection.chains(lengths, edge, node, scale=scale),
+        [np.array([2, 3]), np.ones((3, 2, 2)), np.ones((5, 2)), np.ones(2)],
+    ),
+    "gaussian_process": (
+        lambda x, y: cs.GaussianProcessSequences.read(x, y, 2),
+        [[X[:2].copy(), X[2:].copy()], LABELS],
+    ),
+    "gaussian_process, gram": (
+        lambda gram, y: cs.GaussianProcessSequences.from_gram(gram, y, 2),
+        [np.eye(6), LABELS],
+    ),
+}
+
+
+def arrays(data: list[Any]) -> list[Any]:
+    """Every array in ``data`` that a caller may write to."""
+    found = []
+    for each in data:
+        parts = each if isinstance(each, list) else [each]
+        found += [array for part in parts for array in ((part.data, part.indices) if sp.issparse(part) else (part,))]
+    return found
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+def test_what_is_written_to_the_data_afterwards_changes_nothing(name: str) -> None:
+    build, given = BUILDERS[name]
+    data = [[a.copy() for a in each] if isinstance(each, list) else each.copy() for each in given]
+    problem = build(*data)
+    before = cs.solve(build(*data), tol="MID")
+    for array in arrays(data):
+        array[...] = 0 if array.dtype.kind in "iu" else 1e3
+    after = cs.certify(problem, before.point, before.dual_point)
+    assert (after.primal, after.lower_bound) == (before.primal, before.lower_bound)
