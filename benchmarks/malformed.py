@@ -88,9 +88,9 @@ def spoilt(value: Any, rng: np.random.Generator) -> Any:
         changed[rng.integers(len(changed))] = spoilt(changed[0], rng)
         return changed
     if isinstance(value, np.ndarray) and value.dtype == float and rng.random() < 0.3:
-        changed = value.copy()
-        changed.flat[rng.integers(changed.size)] = rng.choice([np.nan, -np.inf])
-        return changed
+        copied = value.copy()
+        copied.flat[rng.integers(copied.size)] = rng.choice([np.nan, -np.inf])
+        return copied
     return spoilers(rng)
 
 

@@ -102,7 +102,7 @@ def test_a_point_of_the_wrong_shape_or_name_is_refused() -> None:
         problem.as_point({"w": np.zeros(n)})
     with pytest.raises(ValueError, match=r"u is 'u', wanted \(27,\) numbers"):
         problem.as_point("u")
-    with pytest.raises(ValueError, match=r"dual point has the keys \['w'\], wanted 'u'"):
+    with pytest.raises(ValueError, match=r"dual_point has the keys \['w'\], wanted u"):
         problem.dual({"w": np.zeros(n)})
     u = np.arange(float(n))
     label, transition = problem.split(u)
