@@ -17,6 +17,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from convexstruct.validation import number, whole
+
 Vector = NDArray[np.float64]
 
 
@@ -87,9 +89,6 @@ def _labelled(x: Vector | sp.csr_array, flips: float, positives: float, rng: np.
 
 def _check(n: int, d: int, flips: float, positives: float) -> None:
     for name, count in (("n", n), ("d", d)):
-        if count < 1:
-            raise ValueError(f"{name} is {count!r}, wanted at least 1")
-    if not 0 <= flips < 0.5:
-        raise ValueError(f"flips is {flips!r}, wanted a share in [0, 1/2)")
-    if not 0 < positives < 1:
-        raise ValueError(f"positives is {positives!r}, wanted a share in (0, 1)")
+        whole(name, count, least=1)
+    number("flips", flips, least=0, below=0.5)
+    number("positives", positives, above=0, below=1)

@@ -12,7 +12,6 @@ with noise 1 the planted weights are those of the true conditional distribution.
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from scipy.ndimage import gaussian_filter
 
 from convexstruct.datasets.labelled import LabelledGraphs, chain_edges, grid_edges, starts
 from convexstruct.datasets.planted import draw_forest, draw_graphs
+from convexstruct.validation import number, whole
 
 Vector = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -249,7 +249,7 @@ def _planted(
 
 def _sizes(name: str, given: Range, count: int, rng: np.random.Generator) -> Index:
     """``count`` sizes: the number given, or drawn evenly between the two given, both included."""
-    low, high = given if isinstance(given, tuple) else (given, given)
+    low, high = given if isinstance(given, tuple) and len(given) == 2 else (given, given)
     least, most = _whole(name, low), _whole(name, high)
     if most < least:
         raise ValueError(f"{name} is {given!r}, wanted the least before the most")
@@ -257,16 +257,8 @@ def _sizes(name: str, given: Range, count: int, rng: np.random.Generator) -> Ind
 
 
 def _whole(name: str, value: int, least: int = 1) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = least - 1
-    if isinstance(value, bool) or number < least:
-        raise ValueError(f"{name} is {value!r}, wanted a whole number of at least {least}")
-    return number
+    return whole(name, value, least=least)
 
 
 def _number(name: str, value: float) -> float:
-    if not (np.isfinite(value) and value >= 0):
-        raise ValueError(f"{name} is {value!r}, wanted a finite number of at least 0")
-    return float(value)
+    return number(name, value, least=0)
