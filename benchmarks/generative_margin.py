@@ -50,7 +50,7 @@ from benchmarks.measure import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from convexstruct.problems import GenerativeMargin
+    from convexstruct.families.generative_margin import GenerativeMargin
 
 FAST, PAPER, BUNDLE, CUTS, COMPACT = "fast default", "paper 0", "bundle", "n-slack, Clarabel", "compact, Clarabel"
 #: Seconds given to the fast default; to each of the paper's algorithm and the bundle; to a reference in CVXPY.
@@ -78,8 +78,8 @@ class Workload:
         return f"{self.noise.lower()}-{self.eta:g}{size}"
 
     def build(self) -> GenerativeMargin:
-        from convexstruct.datasets.ring import EASY, HARD, ring
-        from convexstruct.problems import GenerativeMargin
+        from convexstruct.datasets.generated.ring import EASY, HARD, ring
+        from convexstruct.families.generative_margin import GenerativeMargin
 
         noise = {"EASY": EASY, "HARD": HARD}[self.noise]
         data = ring(self.sequences, self.length, self.states, noise, seed=1)
@@ -138,16 +138,15 @@ def measure(workload: Workload, solver: str, limit: float) -> Iterator[dict[str,
 
 
 def _solve(problem: GenerativeMargin, solver: str, tol: float, limit: float) -> Iterator[dict[str, Any]]:
-    from convexstruct.solvers.bundle import ProximalBundle
-    from convexstruct.solvers.proximal_rsd import ProximalRSD
+    from convexstruct.families.generative_margin import ProximalBundle, ProximalRSD
 
     known = {FAST: None, PAPER: ProximalRSD(joint=False), BUNDLE: ProximalBundle()}
     yield from watched(problem, known[solver], tol, limit)
 
 
 def _cuts(problem: GenerativeMargin, tol: float, limit: float) -> Iterator[dict[str, Any]]:
-    from convexstruct.certificates import certify, relative_gap
-    from convexstruct.models.generative_margin_cuts import n_slack
+    from convexstruct.core.certificates import certify, relative_gap
+    from convexstruct.models.generative_margin.cuts import n_slack
 
     generation = n_slack(problem)
     left, seconds, gap, rounds = list(GAPS), 0.0, math.inf, 0
@@ -162,7 +161,7 @@ def _cuts(problem: GenerativeMargin, tol: float, limit: float) -> Iterator[dict[
 
 
 def _compact(problem: GenerativeMargin, tol: float, limit: float) -> Iterator[dict[str, Any]]:
-    from convexstruct.models.generative_margin_compact import compact_dual
+    from convexstruct.models.generative_margin.compact import compact_dual
 
     begin = time.perf_counter()
     solution = compact_dual(problem).solve("CLARABEL", tol, time_limit=limit)

@@ -27,9 +27,9 @@ import scipy.sparse as sp
 
 import convexstruct as cs
 from convexstruct import graphs, losses, solvers
-from convexstruct.features.hmm_channels import ChannelCounts, window
-from convexstruct.features.kernels import Gram, Kernel
-from convexstruct.features.network import deduplicate
+from convexstruct.families.gaussian_process.kernels import Gram, Kernel
+from convexstruct.features.counts.hmm_channels import ChannelCounts, window
+from convexstruct.features.counts.network import deduplicate
 
 #: Trials in one process.
 BATCH = 2500

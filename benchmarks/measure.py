@@ -108,8 +108,8 @@ def report(line: Mapping[str, Any]) -> None:
 
 def watched(problem: Any, solver: Any, tol: float, limit: float) -> Iterator[dict[str, Any]]:
     """`convexstruct.solve` (``solver`` None: its own choice); tells at once of each gap reached, yields what held."""
-    from convexstruct.certificates import relative_gap
-    from convexstruct.solvers import Iterate, solve
+    from convexstruct.core.certificates import relative_gap
+    from convexstruct.core.driver import Iterate, solve
 
     left = list(GAPS)
 

@@ -49,7 +49,7 @@ from benchmarks.measure import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from convexstruct.problems import BoxProjection, MarginalProjection
+    from convexstruct.families.projection import BoxProjection, MarginalProjection
 
 BRACKET, MEDIANS, SORTING, CLARABEL = "bracket", "medians", "sorting", "Clarabel"
 ASCENT, BLOCKS = "ascent", "block ascent"
@@ -87,7 +87,7 @@ class Workload:
     def box(self) -> BoxProjection:
         import numpy as np
 
-        from convexstruct.problems import BoxProjection
+        from convexstruct.families.projection import BoxProjection
 
         rng = np.random.default_rng([91, self.n])
         m = rng.normal(size=self.n)
@@ -103,7 +103,7 @@ class Workload:
     def chains(self) -> MarginalProjection:
         import numpy as np
 
-        from convexstruct.problems import MarginalProjection
+        from convexstruct.families.projection import MarginalProjection
 
         rng = np.random.default_rng([92, self.n, self.labels])
         lengths = rng.integers(self.length // 2, self.length + self.length // 2 + 1, size=self.n)
@@ -149,8 +149,8 @@ def measure(workload: Workload, solver: str, limit: float) -> Iterator[dict[str,
 def _search(problem: BoxProjection, solver: Any) -> Iterator[dict[str, Any]]:
     import numpy as np
 
-    from convexstruct.certificates import certify
-    from convexstruct.oracles.projection import project_with_multiplier
+    from convexstruct.core.certificates import certify
+    from convexstruct.oracles.box.projection import project_with_multiplier
 
     def project() -> tuple[Any, float]:
         return project_with_multiplier(problem.m, problem.lower, problem.upper, problem.s, problem.z, problem.d, solver)
@@ -174,8 +174,8 @@ def best(call: Callable[[], object]) -> float:
 
 
 def _clarabel(problem: Any, tol: float, limit: float) -> Iterator[dict[str, Any]]:
+    from convexstruct.families.projection import BoxProjection
     from convexstruct.models import FORMULATIONS
-    from convexstruct.problems import BoxProjection
 
     name = "box" if isinstance(problem, BoxProjection) else "tables"
     begin = time.perf_counter()

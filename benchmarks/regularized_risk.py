@@ -53,7 +53,7 @@ from benchmarks.measure import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from convexstruct.problems import RegularizedRisk
+    from convexstruct.families.regularized_risk import RegularizedRisk
 
 FAST, LIBLINEAR, OWN, CLARABEL = "fast default", "liblinear", "liblinear, tol=1e-3", "Clarabel"
 #: The solvers of paper 2's section 5, by the names they have there.
@@ -106,7 +106,7 @@ class Workload:
     def rows(self) -> tuple[Any, Any]:
         """(X, y)."""
         from convexstruct import datasets
-        from convexstruct.datasets.margins import dense_margins, sparse_margins
+        from convexstruct.datasets.generated.margins import dense_margins, sparse_margins
 
         if self.data == "a9a":
             people = datasets.a9a()
@@ -120,7 +120,7 @@ class Workload:
     def build(self) -> RegularizedRisk:
         import numpy as np
 
-        from convexstruct.problems import RegularizedRisk
+        from convexstruct.families.regularized_risk import RegularizedRisk
 
         X, y = self.rows()
         lam = 1.0 / (self.C * X.shape[0])
@@ -187,7 +187,7 @@ def warm_up(solver: str) -> None:
 
 
 def _quietly(solver: str, problem: RegularizedRisk, tol: float, limit: float) -> Iterator[dict[str, Any]]:
-    from convexstruct.solvers import solve
+    from convexstruct.core.driver import solve
 
     solve(problem, _solver(solver), tol, time_limit=limit)
     yield {}
@@ -203,8 +203,8 @@ def _solver(name: str) -> Any:
 
 
 def _own(problem: RegularizedRisk, solver: str, tol: float, limit: float) -> Iterator[dict[str, Any]]:
-    from convexstruct.certificates import certify
-    from convexstruct.solvers import solve
+    from convexstruct.core.certificates import certify
+    from convexstruct.core.driver import solve
 
     yield from watched(problem, _solver(solver), tol, limit)
     if solver == FAST:  # the reference for liblinear: a bound ten times finer than asked for
@@ -213,7 +213,7 @@ def _own(problem: RegularizedRisk, solver: str, tol: float, limit: float) -> Ite
 
 
 def _clarabel(problem: RegularizedRisk, tol: float, limit: float) -> Iterator[dict[str, Any]]:
-    from convexstruct.models.regularized_risk import primal
+    from convexstruct.models.regularized_risk.risk import primal
 
     begin = time.perf_counter()
     formulation = primal(problem)
@@ -234,8 +234,8 @@ def _liblinear(X: Any, y: Any, C: float, limit: float, ladder: Sequence[int], to
     import scipy.sparse as sp
     from sklearn.svm import LinearSVC
 
-    from convexstruct.certificates import relative_gap
-    from convexstruct.problems import RegularizedRisk
+    from convexstruct.core.certificates import relative_gap
+    from convexstruct.families.regularized_risk import RegularizedRisk
 
     problem = RegularizedRisk.binary(X, y, 1.0 / (C * X.shape[0]))
     bound = float(os.environ.get("CONVEXSTRUCT_OPTIMUM", "nan"))
@@ -294,8 +294,8 @@ def time_of(peer: Run, gap: float) -> tuple[float, bool]:
 
 def validated(workload: Workload) -> float:
     """The C that paper 2's rule gives: 1 / (lam n), lam that of the best accuracy on validation rows."""
-    from convexstruct.experiments.svm_paths import HeldOut
-    from convexstruct.experiments.svm_solvers import Split, choose_lam
+    from convexstruct.families.regularized_risk.experiments.svm_paths import HeldOut
+    from convexstruct.families.regularized_risk.experiments.svm_solvers import Split, choose_lam
 
     X, y = workload.rows()
     lam, _ = choose_lam(Split(workload.name, X, y, HeldOut(X[:0], y[:0])), seed=0)

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.rounding import Trial
-from convexstruct.problems import GaussianProcessSequences
-from convexstruct.solvers import solve
+from convexstruct.core.driver import solve
+from convexstruct.families.gaussian_process import GaussianProcessSequences
 
 DIGITS = 50
 #: Dual points, and points, that are tried on each instance.

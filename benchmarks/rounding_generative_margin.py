@@ -18,10 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.rounding import Trial
-from convexstruct.datasets.networks import random_network
-from convexstruct.features import HMMCounts, NetworkCounts, enumerate_counts
-from convexstruct.problems import generative_margin_rounding as rounding
-from convexstruct.problems.generative_margin import GenerativeMargin
+from convexstruct.datasets.generated.networks import random_network
+from convexstruct.families.generative_margin import GenerativeMargin, rounding
+from convexstruct.features.counts.hmm import HMMCounts
+from convexstruct.features.counts.network import NetworkCounts
+from convexstruct.marginals.enumeration import enumerate_counts
 from convexstruct.rounding import Rounded
 
 Vector = NDArray[np.float64]

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.rounding import Trial
-from convexstruct.problems import BoxProjection, MarginalProjection
-from convexstruct.solvers import solve
+from convexstruct.core.driver import solve
+from convexstruct.families.projection import BoxProjection, MarginalProjection
 
 Vector = NDArray[np.float64]
 

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from benchmarks.rounding import Trial
-from convexstruct.problems import RegularizedRisk
+from convexstruct.families.regularized_risk import RegularizedRisk
 
 Vector = NDArray[np.float64]
 Row = list[Fraction]

@@ -17,8 +17,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from benchmarks.rounding import Trial
+from convexstruct.families.structured_svm import StructuredSVM
 from convexstruct.oracles.enumeration import labellings
-from convexstruct.problems.structured_svm import StructuredSVM
 
 #: Graph, number of labels, options of `StructuredSVM.read`.
 KINDS: tuple[tuple[str, int, dict[str, Any]], ...] = (

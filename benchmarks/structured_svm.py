@@ -51,7 +51,7 @@ from benchmarks.measure import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from convexstruct.problems import StructuredSVM
+    from convexstruct.families.structured_svm import StructuredSVM
 
 FAST, CUTS, FRANK_WOLFE, CLARABEL, DLIB = "fast default", "n-slack", "block Frank-Wolfe", "marginals, Clarabel", "dlib"
 LIMITS = {FAST: 30.0, CUTS: 20.0, FRANK_WOLFE: 20.0, CLARABEL: 300.0, DLIB: 120.0}
@@ -87,7 +87,7 @@ class Workload:
 
     def build(self) -> StructuredSVM:
         from convexstruct import datasets
-        from convexstruct.problems import StructuredSVM
+        from convexstruct.families.structured_svm import StructuredSVM
 
         if self.ocr:
             data = datasets.ocr_letters().chains()
@@ -149,7 +149,7 @@ def _own(problem: StructuredSVM, solver: str, tol: float, limit: float) -> Itera
 
 def _to_target(problem: StructuredSVM, target: float, limit: float) -> Iterator[dict[str, Any]]:
     """Seconds until the objective is at ``target`` or below."""
-    from convexstruct.solvers import solve
+    from convexstruct.core.driver import solve
 
     solution = solve(problem, time_limit=limit, callback=lambda iterate, trace: trace.primal[-1] <= target)
     yield {"gap": solution.gap, "value": solution.primal, "seconds": solution.seconds, "rounds": solution.iterations}
@@ -157,7 +157,7 @@ def _to_target(problem: StructuredSVM, target: float, limit: float) -> Iterator[
 
 
 def _clarabel(problem: StructuredSVM, tol: float, limit: float) -> Iterator[dict[str, Any]]:
-    from convexstruct.models.structured_svm_marginals import marginals
+    from convexstruct.models.structured_svm.max_margin_markov import marginals
 
     begin = time.perf_counter()
     formulation = marginals(problem)

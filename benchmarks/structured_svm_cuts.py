@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     import numpy as np
     from rich.console import Console
 
-    from convexstruct.oracles.pairwise import Pairwise
+    from convexstruct.oracles.loopy.pairwise import Pairwise
 
 CUT, HIGHS, MAXFLOW = "minimum cut", "HiGHS", "PyMaxflow"
 #: Seconds given to each solver; HiGHS looks at its limit between steps that may be long.
@@ -105,9 +105,9 @@ START = functools.partial(launch, __file__)
 
 def measure(workload: CutWorkload, solver: str, limit: float) -> Iterator[dict[str, Any]]:
     """Solve; yield seconds, the score of the labelling found, and its gap to the bound that our flow proves."""
-    from convexstruct.certificates import relative_gap
-    from convexstruct.oracles.minimum_cut import minimum_cut
-    from convexstruct.oracles.pairwise import pairwise
+    from convexstruct.core.certificates import relative_gap
+    from convexstruct.oracles.loopy.minimum_cut import minimum_cut
+    from convexstruct.oracles.loopy.pairwise import pairwise
 
     a, edges, weight = workload.tables()
     node = (a[:, None] * [0.0, -1.0]).astype(float)
@@ -135,8 +135,8 @@ def measure(workload: CutWorkload, solver: str, limit: float) -> Iterator[dict[s
 
 
 def _cut(a: np.ndarray, edges: np.ndarray, weight: np.ndarray, limit: float) -> Callable[[], np.ndarray | None]:
-    from convexstruct.oracles.minimum_cut import minimum_cut
-    from convexstruct.oracles.pairwise import pairwise
+    from convexstruct.oracles.loopy.minimum_cut import minimum_cut
+    from convexstruct.oracles.loopy.pairwise import pairwise
 
     node = a[:, None] * [0.0, -1.0]
     return lambda: minimum_cut(pairwise(node, edges, weight)).labels

@@ -16,18 +16,15 @@ import importlib
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from convexstruct import datasets
-from convexstruct.certificates import Certificate, certify
-from convexstruct.problems import (
-    BoxProjection,
-    GaussianProcessSequences,
-    GenerativeMargin,
-    MarginalProjection,
-    RegularizedRisk,
-    StructuredSVM,
-)
-from convexstruct.solution import Solution, Status, Trace
-from convexstruct.solvers import solve
+from convexstruct import datasets, solvers
+from convexstruct.core.certificates import Certificate, certify
+from convexstruct.core.driver import solve
+from convexstruct.core.solution import Solution, Status, Trace
+from convexstruct.families.gaussian_process import GaussianProcessSequences
+from convexstruct.families.generative_margin import GenerativeMargin
+from convexstruct.families.projection import BoxProjection, MarginalProjection
+from convexstruct.families.regularized_risk import RegularizedRisk
+from convexstruct.families.structured_svm import StructuredSVM
 from convexstruct.tolerances import HIGH, LOW, MID, Profile
 
 if TYPE_CHECKING:
@@ -56,6 +53,7 @@ __all__ = [
     "models",
     "plots",
     "solve",
+    "solvers",
     "verification",
     "verify",
 ]

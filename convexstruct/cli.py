@@ -25,8 +25,8 @@ from convexstruct.tolerances import MID, profile
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from convexstruct.experiments import Experiment
-    from convexstruct.experiments import Result as Found
+    from convexstruct.core.experiment import Experiment
+    from convexstruct.core.experiment import Result as Found
     from convexstruct.verification.lines import Lines
     from convexstruct.verification.outcome import Outcome, Row
 
@@ -382,7 +382,7 @@ def _text(value: Any) -> str:
 
 
 def data(given: argparse.Namespace) -> Result:
-    from convexstruct.datasets.sources import available
+    from convexstruct.datasets.real.sources import available
 
     rows = [presence.row() for presence in available()]
     heads = ["name", "state", "title", "detail", "licence"]

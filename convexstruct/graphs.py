@@ -23,8 +23,8 @@ import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from convexstruct.arrays import frozen, wholes
-from convexstruct.validation import cut, described, refuse, sentence, sequence, sized, whole
+from convexstruct.validation.arguments import cut, described, refuse, sentence, sequence, sized, whole
+from convexstruct.validation.arrays import frozen, wholes
 
 Index = NDArray[np.intp]
 

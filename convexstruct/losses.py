@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from convexstruct.arrays import real
-from convexstruct.validation import choice, sentence, sized, whole
+from convexstruct.validation.arguments import choice, sentence, sized, whole
+from convexstruct.validation.arrays import real
 
 
 def hamming(n_labels: int) -> NDArray[np.float64]:

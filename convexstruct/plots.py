@@ -16,8 +16,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullLocator
 
-from convexstruct.certificates import relative_gap
-from convexstruct.solution import Solution, Trace
+from convexstruct.core.certificates import relative_gap
+from convexstruct.core.solution import Solution, Trace
 from convexstruct.tolerances import PROFILES, upside_down
 
 if TYPE_CHECKING:

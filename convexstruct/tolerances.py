@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from convexstruct.validation import number, refuse
+from convexstruct.validation.arguments import number, refuse
 
 #: A gap is measured against this share of the objective at the trivial point at least (w = 0, uniform distributions,
-#: u = 0: `convexstruct.certificates.Problem.trivial_value`). An optimum below it is nearly 0 beside that objective, and
+#: u = 0: `convexstruct.core.certificates.Problem.trivial_value`). An optimum below it is nearly 0 beside that
+#: objective, and
 #: HIGH then asks for what is a few roundings of one term of it.
 FLOOR = 1e-8
 #: Two evaluations of one formula in double precision, relative. A bracket upside down by more is a contradiction.

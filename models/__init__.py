@@ -1,7 +1,7 @@
-r"""The formulations in CVXPY, one family a file; this is where the sign conventions stand, once.
+r"""The formulations in CVXPY, one folder a family; this is where the sign conventions stand, once.
 
-**Sections.** A family ``X`` has its problem in ``convexstruct.problems.X`` and its formulations in
-``convexstruct.models.X`` (further files ``X_...`` where one would be too long). `FORMULATIONS` lists them all, by
+**Sections.** A family ``X`` has its problem in ``convexstruct.families.X`` and its formulations in
+``convexstruct.models.X``. `FORMULATIONS` lists them all, by
 "family.name". A builder takes the problem and returns a `Formulation`; constraint generation returns an object with
 the same ``reference`` and ``solve``.
 
@@ -25,52 +25,14 @@ read back must certify the value claimed. Bounds come from `convexstruct.certify
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from convexstruct.models import (
-    gaussian_process,
-    gaussian_process_compact,
-    generative_margin,
-    generative_margin_compact,
-    generative_margin_cuts,
-    generative_margin_proximal,
-    projection,
-    projection_tables,
-    regularized_risk,
-    regularized_risk_planes,
-    regularized_risk_smoothed,
-    regularized_risk_svm,
-    structured_svm,
-    structured_svm_associative,
-    structured_svm_cuts,
-    structured_svm_gram,
-    structured_svm_hard,
-    structured_svm_marginals,
-)
+from convexstruct.models import gaussian_process, generative_margin, projection, regularized_risk, structured_svm
 from convexstruct.models.formulation import Entry, Equation, Formulation, Recovered, Reference, Sizes, equation
 
 #: Every formulation by "family.name".
 FORMULATIONS: Mapping[str, Entry] = MappingProxyType(
     {
         f"{entry.family}.{entry.name}": entry
-        for module in (
-            gaussian_process,
-            gaussian_process_compact,
-            generative_margin,
-            generative_margin_cuts,
-            generative_margin_proximal,
-            generative_margin_compact,
-            projection,
-            projection_tables,
-            regularized_risk,
-            regularized_risk_svm,
-            regularized_risk_planes,
-            regularized_risk_smoothed,
-            structured_svm,
-            structured_svm_hard,
-            structured_svm_marginals,
-            structured_svm_cuts,
-            structured_svm_gram,
-            structured_svm_associative,
-        )
+        for module in (generative_margin, structured_svm, regularized_risk, projection, gaussian_process)
         for entry in module.ENTRIES
     }
 )
@@ -85,21 +47,8 @@ __all__ = [
     "Sizes",
     "equation",
     "gaussian_process",
-    "gaussian_process_compact",
     "generative_margin",
-    "generative_margin_compact",
-    "generative_margin_cuts",
-    "generative_margin_proximal",
     "projection",
-    "projection_tables",
     "regularized_risk",
-    "regularized_risk_planes",
-    "regularized_risk_smoothed",
-    "regularized_risk_svm",
     "structured_svm",
-    "structured_svm_associative",
-    "structured_svm_cuts",
-    "structured_svm_gram",
-    "structured_svm_hard",
-    "structured_svm_marginals",
 ]

@@ -31,8 +31,8 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
-from convexstruct.certificates import Certificate, Problem, certify
-from convexstruct.solution import Point, Solution, Status, Trace
+from convexstruct.core.certificates import Certificate, Problem, certify
+from convexstruct.core.solution import Point, Solution, Status, Trace
 from convexstruct.tolerances import HIGH, REFERENCE_ACCURACY, Profile, profile, upside_down
 
 #: What a solver is asked for unless told otherwise, in its own words.

@@ -12,8 +12,8 @@ from benchmarks import measure
 from benchmarks import structured_svm_cuts as benchmark
 from benchmarks.measure import LEFT_OUT, Run, Session
 from benchmarks.structured_svm_cuts import CUT, HIGHS, MAXFLOW, CutWorkload
-from convexstruct.oracles.minimum_cut import minimum_cut
-from convexstruct.oracles.pairwise import pairwise
+from convexstruct.oracles.loopy.minimum_cut import minimum_cut
+from convexstruct.oracles.loopy.pairwise import pairwise
 from convexstruct.tolerances import ROUNDING
 
 SMALL = CutWorkload(side=8, kind="noise")

@@ -112,7 +112,7 @@ def test_names_tell_workloads_apart() -> None:
 
 
 def test_the_c_of_the_best_accuracy_on_validation_rows_is_one_of_those_tried() -> None:
-    from convexstruct.experiments.svm_solvers import LAMS
+    from convexstruct.families.regularized_risk.experiments.svm_solvers import LAMS
 
     (found,) = benchmark.at_validated([Workload(n=300, d=5)])
     assert any(math.isclose(found.build().lam, lam) for lam in LAMS)

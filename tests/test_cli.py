@@ -15,7 +15,7 @@ import pytest
 
 from convexstruct import experiments
 from convexstruct.cli import Steps, main
-from convexstruct.experiments import Cell, Experiment, Result
+from convexstruct.core.experiment import Cell, Experiment, Result
 from convexstruct.verification import SYSTEMS, Case, cases_for, families, runner
 from convexstruct.verification.outcome import Fast, Reference, Row, Verdict
 

@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from convexstruct import plots
-from convexstruct.solution import Solution, Status, Trace
+from convexstruct.core.solution import Solution, Status, Trace
 from convexstruct.verification.outcome import Fast, Reference, Row, Verdict
-from tests.test_solution import solution
+from tests.core.test_solution import solution
 
 
 def trace(primal: list[float], lower: list[float]) -> Trace:

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from convexstruct.certificates import Certificate, certify
-from convexstruct.solution import Solution, Status, Trace
+from convexstruct.core.certificates import Certificate, certify
+from convexstruct.core.solution import Solution, Status, Trace
 from tests.verification.toy import BEST, COSTS, OPTIMUM, Box
 
 WITNESS = {"q": np.maximum(COSTS, 0.0)}

@@ -5,19 +5,19 @@ Generated: `ring`, `hadamard`, `dense_margins`, `sparse_margins`, `random_chains
 `snakes`, `conll2000`; `available` says which are here, `fetch` gets those with a published address.
 """
 
-from convexstruct.datasets.a9a import Incomes, a9a
-from convexstruct.datasets.conll2000 import Sentences, Token, conll2000
-from convexstruct.datasets.connect4 import Positions, connect4
-from convexstruct.datasets.hadamard import hadamard
+from convexstruct.datasets.generated.hadamard import hadamard
+from convexstruct.datasets.generated.margins import BinarySet, dense_margins, sparse_margins
+from convexstruct.datasets.generated.ring import EASY, HARD, Noise, Ring, ring
+from convexstruct.datasets.generated.structured import noisy_images, random_chains, random_graphs, random_trees
 from convexstruct.datasets.labelled import LabelledGraphs, chain_edges, grid_edges
-from convexstruct.datasets.margins import BinarySet, dense_margins, sparse_margins
-from convexstruct.datasets.ocr_letters import Words, ocr_letters
-from convexstruct.datasets.protein import Proteins, protein
-from convexstruct.datasets.ring import EASY, HARD, Noise, Ring, ring
-from convexstruct.datasets.scene import Scenes, scene
-from convexstruct.datasets.snakes import Snakes, snakes
-from convexstruct.datasets.sources import SOURCES, available, data_root, fetch
-from convexstruct.datasets.structured import noisy_images, random_chains, random_graphs, random_trees
+from convexstruct.datasets.real.a9a import Incomes, a9a
+from convexstruct.datasets.real.conll2000 import Sentences, Token, conll2000
+from convexstruct.datasets.real.connect4 import Positions, connect4
+from convexstruct.datasets.real.ocr_letters import Words, ocr_letters
+from convexstruct.datasets.real.protein import Proteins, protein
+from convexstruct.datasets.real.scene import Scenes, scene
+from convexstruct.datasets.real.snakes import Snakes, snakes
+from convexstruct.datasets.real.sources import SOURCES, available, data_root, fetch
 
 __all__ = [
     "EASY",

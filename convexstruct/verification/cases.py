@@ -1,6 +1,6 @@
 """A case: an instance, the formulation that states its optimum, and who may be asked to solve it.
 
-The cases of a family live in the file that carries its name (``verification/generative_margin.py``) under ``CASES``.
+The cases of a family live in the file that carries its name (``families/generative_margin/cases.py``) under ``CASES``.
 Nothing here, in the runner, or in the report knows any family.
 """
 
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from convexstruct.certificates import Problem
-from convexstruct.solution import Point
-from convexstruct.solvers import Solver
+from convexstruct.core.certificates import Problem
+from convexstruct.core.driver import Solver
+from convexstruct.core.solution import Point
 from convexstruct.tolerances import HIGH
 from convexstruct.verification.systems import SYSTEMS, System
 
@@ -113,7 +113,7 @@ def cases_for(family: str, *, quick: bool = False, open_only: bool = False) -> t
     """
     if family not in families():
         raise ValueError(f"family {family!r} is unknown, wanted one of {', '.join(families())}")
-    known: Sequence[Case] = importlib.import_module(f"convexstruct.verification.{family}").CASES
+    known: Sequence[Case] = importlib.import_module(f"convexstruct.families.{family}.cases").CASES
     return tuple(case for case in known if (case.quick or not quick) and (case.open or not open_only))
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from convexstruct.certificates import Certificate, Problem, certify, relative_gap
+from convexstruct.core.certificates import Certificate, Problem, certify, relative_gap
 from convexstruct.tolerances import HIGH, Profile, met, upside_down
 from convexstruct.verification.isolation import Answer
 from convexstruct.verification.outcome import Fast, Reference, Verdict

@@ -1,7 +1,7 @@
 """Reference optima: what a formulation of ``convexstruct.models`` says, and the same as stored files.
 
 Stored references serve anyone's own solver: value, certified bracket, solver and version, and the fingerprint of the
-problem's data, so that a changed generator is noticed. One file a family, ``references/<family>.json``. `refresh`
+problem's data, so that a changed generator is noticed. One file a family, ``families/<family>/optima.json``. `refresh`
 writes it whole or not at all, into the package, or into the user's cache where the package cannot be written.
 """
 
@@ -18,14 +18,14 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from convexstruct.certificates import Problem, least_unit, relative_gap
+from convexstruct.core.certificates import Problem, least_unit, relative_gap
 from convexstruct.files import write_whole
 from convexstruct.tolerances import HIGH, ROUNDING
 from convexstruct.verification.cases import Case, Instance, cases_for
 from convexstruct.verification.fingerprint import fingerprint
 from convexstruct.verification.outcome import Reference, finite
 
-PACKAGED = Path(__file__).parent / "references"
+PACKAGED = Path(__file__).parents[1] / "families"
 
 
 #: The solver that is asked where another one fails.
@@ -120,7 +120,7 @@ def _answer(case: Case, instance: Instance, name: str, solver: str) -> Reference
 
 def _closed(case: Case, problem: Problem, found: Reference) -> Reference:
     """``found``, of a formulation that leaves no dual witness, with the fast path's lower bound."""
-    from convexstruct.solvers import solve
+    from convexstruct.core.driver import solve
 
     found = replace(found, lower_bound=solve(problem, case.solver, HIGH).lower_bound)
     gap = relative_gap(found.upper_bound, found.lower_bound, least_unit(problem))
@@ -166,7 +166,7 @@ def stored(case: Case, problem: Problem) -> Reference | None:
     """The stored reference of ``case``, or None if there is none for exactly this data; the cache comes first."""
     wanted = fingerprint(problem)
     for folder in (cache(), PACKAGED):
-        entry = _read(folder / f"{case.family}.json").get(case.name)
+        entry = _read(folder / case.family / "optima.json").get(case.name)
         if entry is not None and entry["fingerprint"] == wanted:
             numbers: dict[str, Any] = {k: math.nan if v is None else v for k, v in entry.items() if k != "fingerprint"}
             for key, unknown in (("lower_bound", -math.inf), ("upper_bound", math.inf)):
@@ -200,11 +200,11 @@ def refresh(family: str, step: Callable[[Case], None] | None = None, into: Path 
     for folder in folders:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            write_whole(folder / f"{family}.json", text, "references")
+            write_whole(folder / family / "optima.json", text, "references")
         except OSError as error:
             reason = error
             continue
-        return folder / f"{family}.json"
+        return folder / family / "optima.json"
     raise ValueError(f"references cannot be written to {' or '.join(map(str, folders))}: {reason.strerror}")
 
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
-from convexstruct.solution import Solution, Status
-from convexstruct.solvers import solve
+from convexstruct.core.driver import solve
+from convexstruct.core.solution import Solution, Status
 from convexstruct.tolerances import MID, Profile, met, profile
 from convexstruct.verification.cases import Case, cases_for, families, select
 from convexstruct.verification.isolation import FORKS, Entrant, SolverFunction
@@ -223,7 +223,7 @@ def _row(
 
 def _real_data(on: str | None) -> list[str]:
     """One sentence that names the data sets that the families in question would have used and that are not here."""
-    from convexstruct.datasets.sources import available
+    from convexstruct.datasets.real.sources import available
 
     used = {name for system in SYSTEMS if on in (None, system.family) for name in system.experiments}
     missing = [each.source.name for each in available() if each.state != "here" and used & set(each.source.experiments)]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from convexstruct.datasets.sources import VARIABLE, data_root
+from convexstruct.datasets.real.sources import VARIABLE, data_root
 
 
 @pytest.fixture

@@ -8,8 +8,10 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from convexstruct.features import HMMCounts, NetworkCounts, deduplicate, local_polytope
+from convexstruct.features.counts.hmm import HMMCounts
+from convexstruct.features.counts.network import NetworkCounts, deduplicate
 from convexstruct.graphs import chain_graph, hmm_graph
+from convexstruct.marginals.polytope import local_polytope
 
 HMM: dict[str, Any] = {"symbols": [[0, 1], [2]], "states": [[0, 1], [1]], "n_states": 2, "n_symbols": 3}
 

@@ -11,11 +11,12 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
+from convexstruct.core.solution import Status
+from convexstruct.families.generative_margin import cases as generative_margin
+from convexstruct.families.regularized_risk import RegularizedRisk
+from convexstruct.families.structured_svm import cases as structured_svm
 from convexstruct.models import FORMULATIONS, Formulation, equation
-from convexstruct.problems import RegularizedRisk
-from convexstruct.solution import Status
 from convexstruct.tolerances import HIGH, MID, ROUNDING
-from convexstruct.verification import generative_margin, structured_svm
 from tests.reference import SOLVERS, optimum
 
 

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from convexstruct.features.inference import chain_inference, tree_inference
-from convexstruct.problems import GenerativeMargin, StructuredSVM
-from convexstruct.problems.structured_svm import choose_oracle
+from convexstruct.families.generative_margin import GenerativeMargin
+from convexstruct.families.generative_margin.cases import weights
+from convexstruct.families.structured_svm import StructuredSVM
+from convexstruct.families.structured_svm.cases import words
+from convexstruct.families.structured_svm.problem import choose_oracle
+from convexstruct.inference.exact import chain_inference, tree_inference
 from convexstruct.verification import cases_for
 from convexstruct.verification.fingerprint import fingerprint
-from convexstruct.verification.generative_margin import weights
-from convexstruct.verification.structured_svm import words
 
 
 def test_the_same_data_have_the_same_fingerprint() -> None:

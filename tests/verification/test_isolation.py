@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from convexstruct.certificates import certify
-from convexstruct.solution import Solution, Status, Trace
+from convexstruct.core.certificates import certify
+from convexstruct.core.solution import Solution, Status, Trace
 from convexstruct.verification import cases_for, isolation
 from convexstruct.verification.isolation import Answer, Entrant, load, split
 from tests.verification.toy import BEST, COSTS, OPTIMUM, Box, case

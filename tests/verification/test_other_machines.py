@@ -12,9 +12,9 @@ import pytest
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from convexstruct.certificates import Problem
-from convexstruct.features.gram import Factor
-from convexstruct.features.kernels import Gram
+from convexstruct.core.certificates import Problem
+from convexstruct.families.gaussian_process.kernels import Gram
+from convexstruct.features.graphs.gram import Factor
 from convexstruct.verification import Case, cases_for, families
 from convexstruct.verification.references import formulate, stored
 

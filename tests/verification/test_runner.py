@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import convexstruct as cs
-from convexstruct.certificates import certify
 from convexstruct.cli import verification_page
-from convexstruct.solution import Solution, Status, Trace
+from convexstruct.core.certificates import certify
+from convexstruct.core.solution import Solution, Status, Trace
 from convexstruct.tolerances import HIGH, LOW, MID
 from convexstruct.verification import Case, Outcome, cases_for, families, runner
 from convexstruct.verification.outcome import Fast, Reference, Row, strict_json

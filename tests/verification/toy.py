@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from convexstruct.solution import Point
+from convexstruct.core.solution import Point
 from convexstruct.verification import Case, Instance
 
 Vector = NDArray[np.float64]

@@ -1,0 +1,336 @@
+"""The one driver: `solve` owns the loop, so that no solver writes a loop's bookkeeping again.
+
+A solver is a frozen dataclass of options with one generator,
+
+    iterate(problem, start=None) -> Iterator[Iterate]
+
+that yields after each round a point, a dual point and the bounds it believes in. The driver owns limits, progress,
+trace, interruption and non-finite values, keeps the best of what was yielded, and at the end asks `certify` for the
+bounds: what a solver believes is used to stop, never to report.
+
+A time limit acts inside a round too: the driver sets a deadline (`convexstruct.deadline`), and a solver's inner loops
+ask for it. What a run cut short has no last certificate for is covered by one made on the way.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from convexstruct.core.certificates import Certificate, ExplainsRounding, Problem, certify, least_unit, relative_gap
+from convexstruct.core.families import check_family, check_problem
+from convexstruct.core.progress import Progress, reporter
+from convexstruct.core.solution import Point, Solution, Status, Trace
+from convexstruct.deadline import DeadlinePassed, left, within, without
+from convexstruct.tolerances import HIGH, Profile, profile, upside_down
+from convexstruct.validation.arguments import number, refuse, sentence, whole
+
+#: The solver's own gap must be below this share of the one wanted, so that the certificate, whose sums are rounded
+#: another way, is within it too.
+AHEAD = 1 - 1e-3
+#: Certificates on the way may take this share of the time, and the first is made after so many seconds: where the last
+#: is interrupted, they are what there is.
+SHARE, FIRST = 0.02, 5.0
+#: A chunk of memory in bytes, just below the largest that glibc takes as a hint (32 MiB).
+CHUNK = 31 * 2**20
+
+
+@dataclass(frozen=True, eq=False)
+class Iterate:
+    """What a solver yields each round.
+
+    point : the primal point reached (need not be the best so far; need not be feasible: certify repairs it).
+    dual_point : its dual witness, a function that makes it (called only if this iterate is kept), or None.
+    primal, lower_bound : the bounds the solver computed for them, inf and -inf where it has none.
+    oracle_calls : how often the oracle ran over the whole batch so far.
+    parts : seconds spent so far by subroutine, if the solver measures them.
+    done : the solver has nothing left to try; the driver stops after this iterate.
+    message : one sentence worth keeping, e.g. which branch the solver took.
+    """
+
+    point: Point
+    dual_point: Point | Callable[[], Point] | None
+    primal: float
+    lower_bound: float
+    oracle_calls: int = 0
+    parts: Mapping[str, float] = field(default_factory=dict)
+    done: bool = False
+    message: str = ""
+
+
+class Solver(Protocol):
+    """A frozen dataclass of options; its class name is the solver's name."""
+
+    def iterate(self, problem: Any, start: Solution | None = None) -> Iterator[Iterate]: ...
+
+
+def solve(
+    problem: Problem,
+    solver: Solver | None = None,
+    tol: str | float | Profile = HIGH,
+    *,
+    start: Solution | None = None,
+    max_iterations: int | None = None,
+    time_limit: float | None = None,
+    callback: Callable[[Iterate, Trace], bool | None] | None = None,
+    progress: Progress | bool | None = None,
+    executor: Executor | None = None,
+) -> Solution:
+    """Minimise ``problem`` until the certified relative gap is within ``tol``.
+
+    OPTIMAL says that the certificate meets ``tol``: its gap, (primal - lower bound) / max(|primal|, |lower bound|,
+    floor * the objective at the trivial point), is at most the one wanted and not upside down, and the point as it is
+    returned is feasible to the profile. ROUNDING says that the proved rounding of the bounds alone is larger.
+
+    Parameters
+    ----------
+    problem : any problem of the package.
+    solver : a solver's options; by default the best known for the problem (`Solution.solver` says which, and why).
+    tol : a profile (LOW 1e-3, MID 1e-4, HIGH 1e-6), its name, or a relative gap.
+    start : an earlier solution to go on from.
+    max_iterations, time_limit : limits in rounds and in seconds; none by default. The time limit acts inside rounds
+        too; only the last certificate is made after it.
+    callback : called with (iterate, trace) each round; a true answer stops the run.
+    progress : True for a bar on standard error, or an object with ``update``; default none.
+    executor : any ``concurrent.futures.Executor``; solvers that map over shards of examples use it.
+
+    Returns
+    -------
+    Solution with the certificate of the best points met. Ctrl-C returns it too, with status INTERRUPTED; before the
+    first iterate a run that is stopped returns ``start``, or else the problem's trivial point. A second Ctrl-C, during
+    the last certificate, returns the points certified before, or, where there are none, bounds that are infinite.
+
+    Raises
+    ------
+    ValueError
+        If an argument makes no sense, or no solver is known for the problem.
+    """
+    check_problem(problem)
+    wanted = profile(tol)
+    max_iterations, time_limit = _limits(max_iterations, time_limit)
+    _check(problem, solver, start, callback, progress, executor)
+    why = ""
+    if solver is None:
+        from convexstruct.solvers import choose
+
+        solver, why = choose(problem, wanted)
+    whole = problem
+    if executor is not None:
+        from convexstruct.inference.parallel import sharded
+
+        problem = sharded(problem, executor)
+    name = type(solver).__name__ + (f" ({why})" if why else "")
+    keeper, earlier = _Keeper(), _Earlier(problem, wanted)
+    trace = Trace()
+    status = Status.STALLED
+    least = least_unit(problem, wanted.floor)
+    trace.least = least
+    show = reporter(progress, name, wanted, least)
+    _keep_freed_memory()
+    begin = time.perf_counter()
+    message = ""
+    try:
+        with within(time_limit):
+            iterates = solver.iterate(problem, start)
+            for iteration, iterate in enumerate(iterates, start=1):
+                seconds = time.perf_counter() - begin
+                if not keeper.keep(iterate):
+                    status, message = Status.FAILED, f"iteration {iteration} produced a value that is not finite"
+                    break
+                trace.append(iteration, seconds, iterate.oracle_calls, keeper.primal, keeper.lower_bound)
+                trace.parts = dict(iterate.parts)
+                message = iterate.message or message
+                show.update(iteration, keeper.primal, keeper.lower_bound, seconds)
+                if callback is not None and callback(iterate, trace):
+                    status = Status.INTERRUPTED
+                    break
+                if relative_gap(keeper.primal, keeper.lower_bound, least) <= AHEAD * wanted.gap:
+                    status = Status.OPTIMAL
+                    break
+                if iterate.done:
+                    status = Status.STALLED if math.isfinite(keeper.lower_bound) else Status.UNCERTIFIED
+                    break
+                if max_iterations is not None and iteration >= max_iterations:
+                    status = Status.ITERATION_LIMIT
+                    break
+                if time_limit is not None and seconds >= time_limit:
+                    status = Status.TIME_LIMIT
+                    break
+                earlier.look(keeper, seconds)
+    except KeyboardInterrupt:
+        status = Status.INTERRUPTED
+    except DeadlinePassed:
+        status = Status.TIME_LIMIT
+    finally:
+        show.close()
+    if keeper.point is None:
+        if status not in (Status.INTERRUPTED, Status.TIME_LIMIT):
+            raise ValueError(f"{name} stopped before its first iterate{': ' + message if message else ''}")
+        keeper.point, keeper.dual_point = problem.trivial() if start is None else (start.point, start.dual_point)
+        message = f"stopped before its first iterate: this is {'the trivial point' if start is None else 'the start'}"
+    try:
+        room = None if time_limit is None else max(time_limit - (time.perf_counter() - begin), 0.0)
+        found = _last(problem, whole, keeper, wanted, room)
+    except KeyboardInterrupt:
+        found = earlier.found or _Found(keeper.point, None, Certificate(math.inf, -math.inf, math.inf, math.inf))
+        status = Status.INTERRUPTED
+        message = "interrupted again during the last certificate: "
+        message += "the points certified before it" if earlier.found else "no certificate was made, nothing is claimed"
+    point, dual_point, certificate = found
+    if not len(trace):
+        trace.append(0, time.perf_counter() - begin, 0, certificate.primal, certificate.lower_bound)
+    if status in (Status.OPTIMAL, Status.STALLED):
+        claimed = (keeper.lower_bound, keeper.primal) if status is Status.OPTIMAL else None
+        status, said = _judged(problem, point, dual_point, certificate, wanted, claimed)
+        message = "; ".join(part for part in (said, message) if part)
+    return Solution(point, dual_point, certificate, status, trace, name, message)
+
+
+class _Found(NamedTuple):
+    """Points and their certificate."""
+
+    point: Point
+    dual_point: Point | None
+    certificate: Certificate
+
+
+def _certified(problem: Problem, keeper: _Keeper, wanted: Profile) -> _Found:
+    assert keeper.point is not None
+    dual_point = keeper.dual_point() if callable(keeper.dual_point) else keeper.dual_point
+    return _Found(keeper.point, dual_point, certify(problem, keeper.point, dual_point, wanted.floor))
+
+
+def _last(problem: Problem, whole: Problem, keeper: _Keeper, wanted: Profile, room: float | None) -> _Found:
+    """The last certificate: by the executor for as long as the time limit leaves room, else, and where a worker does
+    not answer in time, in this process."""
+    if problem is not whole and room != 0:
+        try:
+            with within(room):
+                return _certified(problem, keeper, wanted)
+        except DeadlinePassed:
+            pass
+    with without():
+        return _certified(whole, keeper, wanted)
+
+
+@dataclass
+class _Earlier:
+    """The last certificate made on the way, for the case that none can be made at the end."""
+
+    problem: Problem
+    wanted: Profile
+    found: _Found | None = None
+    spent: float = 0.0
+    longest: float = 0.0
+
+    def look(self, keeper: _Keeper, seconds: float) -> None:
+        """Certify what is kept, if the run is long enough and the time limit far enough away for that."""
+        room = left()
+        if seconds < FIRST or self.spent > SHARE * seconds or room < (2 * self.longest if self.spent else seconds):
+            return
+        begin = time.perf_counter()
+        self.found = _certified(self.problem, keeper, self.wanted)
+        taken = time.perf_counter() - begin
+        self.spent, self.longest = self.spent + taken, max(self.longest, taken)
+
+
+def _judged(
+    problem: Problem,
+    point: Point,
+    dual_point: Point | None,
+    certificate: Certificate,
+    wanted: Profile,
+    claimed: tuple[float, float] | None,
+) -> tuple[Status, str]:
+    """What the certificate says of a run that ended by itself, and why; ``claimed`` is the solver's own bracket, if by
+    that it was within the tolerance."""
+    if wanted.met_by(certificate.gap, certificate.infeasibility):
+        return Status.OPTIMAL, ""
+    if certificate.infeasibility > wanted.feasibility:
+        worst = max(certificate.residuals, key=lambda name: certificate.residuals[name])
+        far = certificate.residuals[worst]
+        return Status.INACCURATE, f"the point is infeasible: {worst} by {far:.2g}, allowed {wanted.feasibility:.0e}"
+    if upside_down(certificate.gap):
+        found = f"lower bound {certificate.lower_bound:.10g} above the primal value {certificate.primal:.10g}"
+        return Status.INACCURATE, f"the certificate is upside down, so it proves nothing: {found}"
+    if certificate.rounding > wanted.gap:
+        reason = problem.rounding_reason(point, dual_point) if isinstance(problem, ExplainsRounding) else ""
+        said = f"rounding may amount to {certificate.rounding:.1e} (relative), the gap wanted is {wanted.gap:.0e}"
+        return Status.ROUNDING, f"{said}; {reason}" if reason else said
+    if claimed is None:
+        return Status.STALLED, ""
+    return Status.INACCURATE, f"claimed {claimed[0]:.10g} <= optimum <= {claimed[1]:.10g}"
+
+
+def _limits(max_iterations: Any, time_limit: Any) -> tuple[int | None, float | None]:
+    """Both limits as numbers, or None."""
+    return (
+        None if max_iterations is None else whole("max_iterations", max_iterations, least=1),
+        None if time_limit is None else number("time_limit", time_limit, above=0),
+    )
+
+
+def _check(problem: Problem, solver: Any, start: Any, callback: Any, progress: Any, executor: Any) -> None:
+    """ValueError unless each argument of `solve` is of the kind it should be, and fits the problem."""
+    if callback is not None and not callable(callback):
+        refuse("callback", callback, "a function of an iterate and the trace")
+    shows = not isinstance(progress, type) and all(callable(getattr(progress, n, None)) for n in ("update", "close"))
+    if not (progress is None or isinstance(progress, bool) or shows):
+        refuse("progress", progress, "True, False, or an object with update and close")
+    if executor is not None and not isinstance(executor, Executor):
+        refuse("executor", executor, "a concurrent.futures.Executor")
+    if solver is not None:
+        if isinstance(solver, type) or not callable(getattr(solver, "iterate", None)):
+            refuse("solver", solver, "a solver's options, such as cs.solvers.TemperedPools()")
+        check_family(type(solver).__name__, type(solver).iterate, problem)
+    if start is not None:
+        _check_start(problem, start)
+
+
+def _check_start(problem: Problem, start: Any) -> None:
+    """ValueError unless ``start`` is a solution whose points ``problem`` can read."""
+    if not isinstance(start, Solution):
+        refuse("start", start, "an earlier Solution of this problem or one like it")
+    try:
+        problem.as_point(start.point)
+        if start.dual_point is not None:
+            problem.dual_residuals(start.dual_point)
+    except ValueError as error:
+        raise sentence(f"start does not fit the problem: {error}") from error
+
+
+class _Keeper:
+    """The best primal point and the best dual point met so far; they need not come from one iterate."""
+
+    def __init__(self) -> None:
+        self.point: Point | None = None
+        self.dual_point: Point | Callable[[], Point] | None = None
+        self.primal = math.inf
+        self.lower_bound = -math.inf
+
+    def keep(self, iterate: Iterate) -> bool:
+        """Take what is better; False if the iterate is not a number."""
+        finite = not any(np.isnan(value).any() for value in iterate.point.values())
+        if not finite or math.isnan(iterate.primal) or math.isnan(iterate.lower_bound):
+            return False
+        if self.point is None or iterate.primal < self.primal:
+            self.point, self.primal = iterate.point, iterate.primal
+        if iterate.dual_point is not None and (self.dual_point is None or iterate.lower_bound > self.lower_bound):
+            self.dual_point, self.lower_bound = iterate.dual_point, iterate.lower_bound
+        return True
+
+
+def _keep_freed_memory() -> None:
+    """Let glibc keep up to 64 MiB of freed memory in the process, for the arrays of the next round.
+
+    By default every array of a few megabytes is returned to the kernel when freed and faulted in anew, page by page,
+    when one like it is made: up to half the time of a round. Freeing one large chunk raises that threshold (mallopt(3),
+    "dynamic mmap threshold"). Elsewhere it does nothing; the chunk is never touched, so it costs no memory.
+    """
+    np.empty(CHUNK, dtype=np.uint8)

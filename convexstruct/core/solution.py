@@ -1,0 +1,326 @@
+"""What comes back from a solve: Status, Trace, Solution; and how it is kept without pickle."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convexstruct.files import read_arrays, write_whole
+from convexstruct.tolerances import ROUNDING, upside_down
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from convexstruct.core.certificates import Certificate, Problem
+
+#: A point of a problem: arrays by the names the problem gives them, e.g. ``{"theta": ...}``.
+Point = Mapping[str, NDArray[Any]]
+
+#: The format of a saved solution.
+FORMAT = 1
+#: Bytes that the arrays of a saved solution may take unless told otherwise: 33 million numbers.
+LARGEST = 1 << 28
+#: Kinds of arrays that a point may hold: booleans, integers, floats.
+NUMBERS = "biuf"
+
+
+class Status(Enum):
+    """How a solve ended; the text says what to do next."""
+
+    OPTIMAL = "certified to the tolerance asked for"
+    TIME_LIMIT = "stopped by the time limit: raise time_limit, or go on with start=solution"
+    ITERATION_LIMIT = "stopped by the iteration limit: raise max_iterations, or go on with start=solution"
+    INTERRUPTED = "interrupted: the best certified point so far is kept; go on with start=solution"
+    ROUNDING = "the rounding of the bounds' own sums is larger than the gap wanted: scale the data, or ask for less"
+    STALLED = "the solver has nothing left to try: use another solver from here, or accept the gap shown"
+    INACCURATE = "the solver claimed what its points do not prove, or they are infeasible: trust only the certificate"
+    UNCERTIFIED = "finished; the method has no certificate for this problem, so nothing is claimed about optimality"
+    UNBOUNDED = "the problem as stated has no lowest value: look for the constraint that is missing"
+    INFEASIBLE = "the problem as stated has no feasible point: look for the constraints that contradict each other"
+    FAILED = "the iterates became non-finite: check the scale of the data; the last finite point is kept"
+
+    @property
+    def solved(self) -> bool:
+        return self is Status.OPTIMAL
+
+
+#: How a solve may end without a point.
+POINTLESS = (Status.UNBOUNDED, Status.INFEASIBLE, Status.FAILED, Status.UNCERTIFIED)
+
+
+@dataclass
+class Trace:
+    """One row an iteration: what the solver believed. Only a certificate proves bounds, at the end of the run.
+
+    ``primal`` and ``lower_bound`` are the best so far by the solver's own figures, ``seconds`` since the start, and
+    ``parts`` the seconds by name of subroutine, where the solver reports them (cumulative). ``least`` is what gaps are
+    measured against at least, absolute (`convexstruct.core.certificates.least_unit`).
+    """
+
+    iteration: list[int] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    oracle_calls: list[int] = field(default_factory=list)
+    primal: list[float] = field(default_factory=list)
+    lower_bound: list[float] = field(default_factory=list)
+    parts: dict[str, float] = field(default_factory=dict)
+    least: float = 0.0
+
+    def append(self, iteration: int, seconds: float, oracle_calls: int, primal: float, lower_bound: float) -> None:
+        self.iteration.append(iteration)
+        self.seconds.append(seconds)
+        self.oracle_calls.append(oracle_calls)
+        self.primal.append(primal)
+        self.lower_bound.append(lower_bound)
+
+    def __len__(self) -> int:
+        return len(self.iteration)
+
+    def __iter__(self) -> Iterator[tuple[int, float, int, float, float]]:
+        return iter(zip(self.iteration, self.seconds, self.oracle_calls, self.primal, self.lower_bound))
+
+    def first_within(self, gap: float) -> tuple[int, float] | None:
+        """(iteration, seconds) at which the solver's own bounds first came within the relative ``gap``; None if never,
+        or if they were upside down when they did."""
+        for (iteration, seconds, *_), reached in zip(self, self.gaps()):
+            if reached <= gap:
+                return None if upside_down(reached) else (iteration, seconds)
+        return None
+
+    def gaps(self) -> list[float]:
+        """The relative gap of each row, by the solver's own figures."""
+        from convexstruct.core.certificates import relative_gap
+
+        return [relative_gap(primal, lower, self.least) for _, _, _, primal, lower in self]
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """A point, a dual point, the certificate computed from them by the problem alone, and how they were found.
+
+    Attributes
+    ----------
+    point : mapping of names to arrays; the primal point (for a margin problem ``{"theta": (d,)}``).
+    dual_point : mapping of names to arrays, or None: a witness whose dual feasibility the problem can check by itself.
+    certificate : `Certificate`: primal, lower bound, gap, residuals. Undefined is inf, never 0.
+    status : `Status`; its text says what to do next.
+    trace : `Trace`.
+    solver : name of the solver, with the reason it was picked where `solve` picked it.
+    message : one sentence, where there is more to say than the status does.
+    stored : whether the certificate is what a file said, and nobody has computed it since (`load` without a problem).
+    """
+
+    point: Point
+    dual_point: Point | None
+    certificate: Certificate
+    status: Status
+    trace: Trace
+    solver: str = ""
+    message: str = ""
+    stored: bool = False
+
+    @property
+    def primal(self) -> float:
+        return self.certificate.primal
+
+    @property
+    def lower_bound(self) -> float:
+        return self.certificate.lower_bound
+
+    @property
+    def gap(self) -> float:
+        return self.certificate.gap
+
+    @property
+    def seconds(self) -> float:
+        return self.trace.seconds[-1] if len(self.trace) else 0.0
+
+    @property
+    def iterations(self) -> int:
+        return self.trace.iteration[-1] if len(self.trace) else 0
+
+    def __repr__(self) -> str:
+        return (
+            f"Solution({self.status.name}, {self.lower_bound:.8g} <= optimum <= {self.primal:.8g}, "
+            f"gap {self.certificate.gap:.2g}, {self.iterations} iterations, {self.seconds:.2f} s, {self.solver}"
+            f"{', as stored, not verified' if self.stored else ''})"
+        )
+
+    def plot(self, axes: Axes | None = None) -> Axes:
+        """Draw the solver's own bounds against time, and the certificate at their end (`convexstruct.plots.bounds`)."""
+        from convexstruct.plots import bounds
+
+        return bounds(self, axes=axes)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the solution to one ``.npz`` file, whole or not at all; no pickle."""
+        arrays: dict[str, NDArray[Any]] = {f"point/{k}": np.asarray(v) for k, v in self.point.items()}
+        if self.dual_point is not None:
+            arrays |= {f"dual_point/{k}": np.asarray(v) for k, v in self.dual_point.items()}
+        head = {
+            "format": FORMAT,
+            "has_dual_point": self.dual_point is not None,
+            "status": self.status.name,
+            "solver": self.solver,
+            "message": self.message,
+            "certificate": asdict(self.certificate),
+            "trace": asdict(self.trace),
+        }
+        for name, array in arrays.items():
+            if array.dtype.hasobject:
+                raise ValueError(f"cannot save {name}: an array of Python objects would need pickle")
+            if array.dtype.kind not in NUMBERS:
+                raise ValueError(f"cannot save {name}: an array of {array.dtype}, wanted numbers")
+        arrays["head"] = np.array(json.dumps(head, default=lambda scalar: scalar.item()))  # NumPy's numbers
+        return write_whole(path, lambda file: np.savez_compressed(file, **arrays), "solution")  # type: ignore[arg-type]
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], problem: Problem | None = None, largest: int = LARGEST) -> Solution:
+        """Read what `save` wrote, and certify it anew where the problem is given.
+
+        Parameters
+        ----------
+        path : the file. problem : the problem that it solves: the certificate is then computed from the problem and
+            the points in the file. Without it the certificate is what the file says, and ``stored`` is True.
+        largest : bytes that the arrays may take when unpacked.
+
+        Returns
+        -------
+        The solution. Where the file claims OPTIMAL and bounds that the problem does not confirm, its status is
+        INACCURATE, and the message says so.
+
+        Raises
+        ------
+        ValueError
+            If the file is not a saved solution of a format that is known here, or its points do not fit the problem.
+        FileNotFoundError
+            If there is no such file.
+        """
+        named = os.fspath(path)
+        if not Path(path).is_file() and Path(path).exists():
+            raise ValueError(f"path: {named} is not a saved solution: it is no regular file")
+        try:
+            with open(path, "rb") as file:
+                arrays = read_arrays(file, largest)
+            found = _read(arrays)
+        except FileNotFoundError:
+            raise
+        except (OSError, ValueError, OverflowError, RecursionError) as error:
+            raise ValueError(f"path: {named} is not a saved solution: it {' '.join(str(error).split())}") from None
+        if problem is None:
+            return found
+        try:
+            return _certified(found, problem)
+        except (ValueError, KeyError, TypeError, IndexError) as error:
+            raise ValueError(f"path: the solution in {named} does not fit the problem: {error}") from error
+
+
+# -- what a file says --------------------------------------------------------------------------------------------------
+
+
+def _read(arrays: dict[str, NDArray[Any]]) -> Solution:
+    """The solution in an archive; ValueError, as the rest of a sentence that begins with "it", if it is none."""
+    from convexstruct.core.certificates import Certificate, relative_gap
+
+    text = arrays.pop("head", None)
+    if text is None or text.dtype.kind != "U" or text.shape != ():
+        raise ValueError("has no head")
+    head = json.loads(str(text))
+    if not isinstance(head, dict) or "format" not in head:
+        raise ValueError("has a head without a format")
+    if head["format"] != FORMAT or isinstance(head["format"], bool):
+        raise ValueError(f"has the format {head['format']!r}, this version reads {FORMAT}")
+    kinds = {
+        "format": int, "has_dual_point": bool, "status": str, "solver": str, "message": str, "certificate": dict,
+        "trace": dict,
+    }  # fmt: skip
+    for name, kind in kinds.items():
+        if not isinstance(head.get(name), kind):
+            raise ValueError(f"has {name} {head.get(name)!r:.60}, wanted a {kind.__name__}")
+    if strange := [name for name in head if name not in kinds]:
+        raise ValueError(f"has a head with {strange[0]!r:.60}, which is unknown")
+    if head["status"] not in Status.__members__:
+        raise ValueError(f"has the status {head['status']!r:.60}, wanted one of {', '.join(Status.__members__)}")
+    points: dict[str, dict[str, NDArray[Any]]] = {"point": {}, "dual_point": {}}
+    for key, array in arrays.items():
+        part, _, name = key.partition("/")
+        if part not in points or not name:
+            raise ValueError(f"holds an array {key!r:.60}, wanted point/NAME or dual_point/NAME")
+        if array.dtype.kind not in NUMBERS:
+            raise ValueError(f"holds {key!r:.60} with entries of {array.dtype}, wanted numbers")
+        points[part][name] = array
+    if points["dual_point"] and not head["has_dual_point"]:
+        raise ValueError("holds a dual point and says that it has none")
+    status, certificate = Status[head["status"]], Certificate(**_fields(Certificate, head["certificate"]))
+    trace = Trace(**_fields(Trace, head["trace"]))
+    bounds = (certificate.primal, certificate.lower_bound)
+    if any(map(math.isnan, (*bounds, certificate.gap, certificate.least))):
+        raise ValueError("has a certificate whose bounds are no numbers")
+    if not points["point"] and (status not in POINTLESS or head["has_dual_point"] or bounds != (math.inf, -math.inf)):
+        raise ValueError(f"has no point, and claims {status.name} with {bounds[1]:.8g} <= optimum <= {bounds[0]:.8g}")
+    gap = relative_gap(*bounds, certificate.least)
+    if gap != certificate.gap and not abs(gap - certificate.gap) <= ROUNDING * max(1.0, abs(gap)):
+        raise ValueError(f"has the gap {certificate.gap:.8g}, its bounds have {gap:.8g}")
+    if status.solved and (gap >= 1 or upside_down(gap)):
+        raise ValueError(f"claims OPTIMAL with the gap {gap:.2g}")
+    lengths = {len(column) for column in (getattr(trace, each.name) for each in fields(trace)) if type(column) is list}
+    if len(lengths) != 1:
+        raise ValueError(f"has a trace whose columns have {', '.join(map(str, sorted(lengths)))} rows")
+    dual = points["dual_point"] if head["has_dual_point"] else None
+    return Solution(points["point"], dual, certificate, status, trace, head["solver"], head["message"], stored=True)
+
+
+def _certified(found: Solution, problem: Problem) -> Solution:
+    """The same points with the certificate that the problem gives them, and a status that it bears out."""
+    from convexstruct.core.certificates import Certificate, certify
+
+    if not found.point:
+        return replace(found, certificate=Certificate(math.inf, -math.inf, math.inf, math.inf), stored=False)
+    certificate = certify(problem, found.point, found.dual_point)
+    slack = ROUNDING * max(abs(found.primal), abs(found.lower_bound)) if math.isfinite(found.gap) else 0.0
+    holds = certificate.primal <= found.primal + slack and certificate.lower_bound >= found.lower_bound - slack
+    holds &= certificate.infeasibility <= found.certificate.infeasibility + ROUNDING
+    status, message = found.status, found.message
+    if not holds:
+        message = (
+            f"the file says {found.lower_bound:.10g} <= optimum <= {found.primal:.10g}, infeasible by "
+            f"{found.certificate.infeasibility:.2g}; the problem does not confirm it"
+        )
+    if status.solved and not (holds and certificate.gap < 1 and not upside_down(certificate.gap)):
+        status = Status.INACCURATE
+    return replace(found, certificate=certificate, status=status, message=message, stored=False)
+
+
+def _fields(kind: type[Any], found: dict[str, Any]) -> dict[str, Any]:
+    """What a file says of a dataclass of numbers, every field read as its type asks."""
+    known = {each.name: each for each in fields(kind)}
+    for name in found:
+        if name not in known:
+            raise ValueError(f"has a {kind.__name__.lower()} with {name!r:.60}, which is unknown")
+    for name, each in known.items():
+        if name not in found and each.default is MISSING and each.default_factory is MISSING:
+            raise ValueError(f"has a {kind.__name__.lower()} without {name}")
+    what = kind.__name__.lower()
+    return {name: _value(str(known[name].type), value, f"{what}.{name}") for name, value in found.items()}
+
+
+def _value(kind: str, value: Any, name: str) -> Any:
+    outer, _, inner = kind.removesuffix("]").partition("[")
+    if outer == "list" and isinstance(value, list):
+        return [_value(inner, each, name) for each in value]
+    if outer in ("dict", "Mapping") and isinstance(value, dict):
+        return {key: _value(inner.partition(", ")[2], each, f"{name}.{key:.40}") for key, each in value.items()}
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if outer == "float":
+            return float(value)
+        if outer == "int" and value == math.floor(value):
+            return int(value)
+    raise ValueError(f"has {name} {value!r:.60}, wanted a {kind}")

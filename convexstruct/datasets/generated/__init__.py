@@ -1,0 +1,1 @@
+"""Seeded generators: plain arrays and graphs from a seed."""

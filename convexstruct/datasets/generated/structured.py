@@ -1,0 +1,264 @@
+r"""Generated sets for structured prediction: chains, trees and loopy graphs with planted weights, and noisy images.
+
+    features  dense: x_v ~ N(0, I_F); sparse: ``active`` ones a node, one in each of ``active`` blocks of columns, as
+              attributes of words are
+    weights   w_node (S, F) Gaussian, such that a node's scores have the standard deviation ``signal``; w_edge (S, S)
+              Gaussian of standard deviation ``coupling``
+    labels    p(y | x) ~ exp((sum_v <w_node[y_v], x_v> + sum_(u,v) w_edge[y_u, y_v]) / noise)
+
+With noise 0 the labels of chains and trees are those of the highest score, so that the planted weights make no error;
+with noise 1 the planted weights are those of the true conditional distribution.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.ndimage import gaussian_filter
+
+from convexstruct.datasets.generated.planted import draw_forest, draw_graphs
+from convexstruct.datasets.labelled import LabelledGraphs, chain_edges, grid_edges, starts
+from convexstruct.validation.arguments import number, whole
+
+Vector = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+#: A number, or the least and the most.
+Range = int | tuple[int, int]
+
+
+def random_chains(
+    n_chains: int = 200,
+    length: Range = 20,
+    n_labels: int = 8,
+    n_features: int = 30,
+    *,
+    active: int | None = None,
+    signal: float = 2.0,
+    coupling: float = 1.0,
+    noise: float = 1.0,
+    seed: int = 0,
+) -> LabelledGraphs:
+    """Labelled chains; the defaults are the benchmark workload.
+
+    Parameters
+    ----------
+    n_chains, length : N chains of so many nodes, or of a length drawn between the two given.
+    n_labels, n_features : S and F.
+    active : ones a node, for sparse features (a csr_array); None for dense ones.
+    signal, coupling : standard deviations of the node and edge scores.
+    noise : temperature of the labels; 0 for the highest score.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of its range.
+    """
+    rng = np.random.default_rng(seed)
+    sizes = _sizes("length", length, _whole("n_chains", n_chains), rng)
+    start = starts(sizes)
+    parent = np.arange(start[-1]) - 1
+    parent[start[:-1]] = -1
+    return _forest(start, chain_edges(start), parent, n_labels, n_features, active, signal, coupling, noise, rng)
+
+
+def random_trees(
+    n_trees: int = 200,
+    n_nodes: Range = 20,
+    n_labels: int = 8,
+    n_features: int = 30,
+    *,
+    active: int | None = None,
+    signal: float = 2.0,
+    coupling: float = 1.0,
+    noise: float = 1.0,
+    seed: int = 0,
+) -> LabelledGraphs:
+    """Labelled trees: every node but the first hangs on one drawn evenly from those before it; edges (parent, child).
+
+    Parameters and errors are those of `random_chains`.
+    """
+    rng = np.random.default_rng(seed)
+    sizes = _sizes("n_nodes", n_nodes, _whole("n_trees", n_trees), rng)
+    start = starts(sizes)
+    parent = _parents(start, rng)
+    return _forest(start, _tree_edges(parent), parent, n_labels, n_features, active, signal, coupling, noise, rng)
+
+
+def random_graphs(
+    n_graphs: int = 200,
+    n_nodes: Range = 10,
+    n_labels: int = 4,
+    n_features: int = 30,
+    *,
+    extra: int = 5,
+    active: int | None = None,
+    signal: float = 2.0,
+    coupling: float = 1.0,
+    noise: float = 1.0,
+    sweeps: int = 50,
+    seed: int = 0,
+) -> LabelledGraphs:
+    """Labelled connected graphs with cycles: a random tree, and ``extra`` more edges as far as there are pairs left.
+
+    The labels come from ``sweeps`` rounds of Gibbs sampling that begin with a draw on the tree, which is near to the
+    planted distribution and not exact. With noise 0 changing the label of one node gains nothing, while changing
+    several may. The other parameters and the errors are those of `random_chains`.
+    """
+    rng = np.random.default_rng(seed)
+    sizes = _sizes("n_nodes", n_nodes, _whole("n_graphs", n_graphs), rng)
+    more, rounds = _whole("extra", extra, 0), _whole("sweeps", sweeps)
+    start = starts(sizes)
+    parent = _parents(start, rng)
+    edges = _tree_edges(parent)
+    example = np.repeat(np.arange(len(sizes)), sizes)
+    first = np.searchsorted(example[edges[:, 0]], np.arange(len(sizes) + 1))
+    parts = []
+    for i, n in enumerate(sizes.tolist()):
+        tree = edges[first[i] : first[i + 1]]
+        free = np.triu(np.ones((n, n), dtype=bool), 1)
+        free[tree[:, 0] - start[i], tree[:, 1] - start[i]] = False
+        pairs = np.argwhere(free)
+        chosen = np.sort(rng.choice(len(pairs), size=min(more, len(pairs)), replace=False))
+        parts += [tree, pairs[chosen] + start[i]]
+    edges = np.concatenate(parts).astype(np.intp)
+    features, nodes, table = _planted(int(start[-1]), n_labels, n_features, active, signal, coupling, noise, rng)
+    scores = np.asarray(features @ nodes.T)
+    begun = draw_forest(parent, scores, table, noise, rng)
+    labels = draw_graphs(edges, start, scores, table, noise, rng, begun, rounds)
+    weights = np.concatenate((nodes.ravel(), table.ravel()))
+    return LabelledGraphs(features, edges, start, labels, int(n_labels), None, weights)
+
+
+def noisy_images(
+    n_images: int = 20,
+    height: Range = 20,
+    width: Range = 20,
+    *,
+    noise: float = 1.0,
+    smoothness: float = 2.0,
+    seed: int = 0,
+) -> LabelledGraphs:
+    """Images of two labels seen through noise, as grids for associative networks (every edge feature is >= 0).
+
+    The labels are where a smoothed Gaussian field lies above its median, so that about half of each image has either;
+    x_v = +1 or -1 by the label, plus noise.
+
+    Parameters
+    ----------
+    n_images, height, width : N images of so many rows and columns, or of sizes drawn between the two given.
+    noise : standard deviation of what is added to x.
+    smoothness : standard deviation, in pixels, of the smoothing; 0 for labels without neighbourhood.
+
+    Returns
+    -------
+    node_features (P, 2): 1 and x_v. edge_features (Q, 2): 1, and exp(-(x_u - x_v)^2 / (2 m)) with m the mean of
+    (x_u - x_v)^2 over all edges.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of its range.
+    """
+    count = _whole("n_images", n_images)
+    spread, blur = _number("noise", noise), _number("smoothness", smoothness)
+    rng = np.random.default_rng(seed)
+    shapes = np.column_stack((_sizes("height", height, count, rng), _sizes("width", width, count, rng)))
+    fields = [gaussian_filter(rng.normal(size=shape), blur) for shape in shapes.tolist()]
+    labels = np.concatenate([(field > np.median(field)).ravel() for field in fields]).astype(np.int64)
+    x = 2.0 * labels - 1.0 + spread * rng.normal(size=len(labels))
+    edges, _ = grid_edges(shapes)
+    apart = (x[edges[:, 0]] - x[edges[:, 1]]) ** 2
+    mean = apart.mean() if apart.any() else 1.0
+    contrast = np.exp(-apart / (2.0 * mean))
+    return LabelledGraphs(
+        np.column_stack((np.ones_like(x), x)),
+        edges,
+        starts(shapes.prod(axis=1)),
+        labels,
+        2,
+        np.column_stack((np.ones_like(contrast), contrast)),
+    )
+
+
+# -- parts -------------------------------------------------------------------------------------------------------------
+
+
+def _forest(
+    start: Index,
+    edges: Index,
+    parent: Index,
+    n_labels: int,
+    n_features: int,
+    active: int | None,
+    signal: float,
+    coupling: float,
+    noise: float,
+    rng: np.random.Generator,
+) -> LabelledGraphs:
+    features, nodes, table = _planted(int(start[-1]), n_labels, n_features, active, signal, coupling, noise, rng)
+    labels = draw_forest(parent, np.asarray(features @ nodes.T), table, noise, rng)
+    weights = np.concatenate((nodes.ravel(), table.ravel()))
+    return LabelledGraphs(features, edges, start, labels, int(n_labels), None, weights)
+
+
+def _parents(start: Index, rng: np.random.Generator) -> Index:
+    """The node on which each node hangs, -1 at the first of each example; (P,)."""
+    rank = np.arange(start[-1]) - np.repeat(start[:-1], np.diff(start))
+    parent = np.repeat(start[:-1], np.diff(start)) + (rng.random(len(rank)) * rank).astype(np.intp)
+    return np.where(rank > 0, parent, -1).astype(np.intp)
+
+
+def _tree_edges(parent: Index) -> Index:
+    child = np.flatnonzero(parent >= 0)
+    return np.column_stack((parent[child], child)).astype(np.intp)
+
+
+def _planted(
+    n_nodes: int,
+    n_labels: int,
+    n_features: int,
+    active: int | None,
+    signal: float,
+    coupling: float,
+    noise: float,
+    rng: np.random.Generator,
+) -> tuple[Any, Vector, Vector]:
+    """Node features (P, F), w_node (S, F) and w_edge (S, S)."""
+    size, width = _whole("n_labels", n_labels), _whole("n_features", n_features)
+    of_nodes, of_edges = _number("signal", signal), _number("coupling", coupling)
+    _number("noise", noise)
+    features: Any
+    if active is None:
+        ones = width
+        features = rng.normal(size=(n_nodes, width))
+    else:
+        ones = _whole("active", active)
+        if ones > width:
+            raise ValueError(f"active is {active!r}, wanted at most n_features = {width}")
+        bounds = np.arange(ones + 1) * width // ones
+        columns = bounds[:-1] + (rng.random((n_nodes, ones)) * np.diff(bounds)).astype(np.intp)
+        indptr = np.arange(n_nodes + 1) * ones
+        features = sp.csr_array((np.ones(columns.size), columns.ravel(), indptr), shape=(n_nodes, width))
+    nodes = rng.normal(size=(size, width)) * (of_nodes / np.sqrt(ones))
+    return features, nodes, rng.normal(size=(size, size)) * of_edges
+
+
+def _sizes(name: str, given: Range, count: int, rng: np.random.Generator) -> Index:
+    """``count`` sizes: the number given, or drawn evenly between the two given, both included."""
+    low, high = given if isinstance(given, tuple) and len(given) == 2 else (given, given)
+    least, most = _whole(name, low), _whole(name, high)
+    if most < least:
+        raise ValueError(f"{name} is {given!r}, wanted the least before the most")
+    return rng.integers(least, most + 1, size=count).astype(np.intp)
+
+
+def _whole(name: str, value: int, least: int = 1) -> int:
+    return whole(name, value, least=least)
+
+
+def _number(name: str, value: float) -> float:
+    return number(name, value, least=0)

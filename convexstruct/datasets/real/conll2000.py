@@ -1,0 +1,99 @@
+"""Text chunking: the CoNLL-2000 shared task, E. Tjong Kim Sang and S. Buchholz.
+
+The text: one token a line, ``word tag chunk``; an empty line closes a sentence (several in a row count once). A chunk
+of kind X begins with ``B-X`` and goes on with ``I-X``; ``O`` is outside all chunks. ``I-LST`` occurs in the test part
+alone, and four chunk tags in the training part alone, so the tags are stated here and not read off a part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convexstruct.datasets.labelled import starts
+from convexstruct.datasets.real.sources import read
+
+Labels = NDArray[np.int64]
+Index = NDArray[np.intp]
+
+KINDS = ("ADJP", "ADVP", "CONJP", "INTJ", "LST", "NP", "PP", "PRT", "SBAR", "UCP", "VP")
+#: The 23 chunk tags; a label's number is its place here.
+CHUNKS = ("O", *(f"{begins}-{kind}" for kind in KINDS for begins in "BI"))
+
+
+class Token(NamedTuple):
+    """A word, its part of speech (a tag of the Penn Treebank) and its chunk tag."""
+
+    word: str
+    tag: str
+    chunk: str
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """Sentences, one after the other.
+
+    tokens : P tokens. sentence_start : (N + 1,) token at which each sentence begins.
+    """
+
+    tokens: list[Token]
+    sentence_start: Index
+
+    @property
+    def n_sentences(self) -> int:
+        return len(self.sentence_start) - 1
+
+    @property
+    def labels(self) -> Labels:
+        """Places of the chunk tags in `CHUNKS`; (P,)."""
+        number = {chunk: i for i, chunk in enumerate(CHUNKS)}
+        return np.array([number[token.chunk] for token in self.tokens], dtype=np.int64)
+
+    def sentence(self, i: int) -> list[Token]:
+        """The tokens of sentence i."""
+        return self.tokens[self.sentence_start[i] : self.sentence_start[i + 1]]
+
+
+def parse(text: str) -> Sentences:
+    """Read the text of a part.
+
+    Raises
+    ------
+    ValueError
+        If there is no sentence, or a line is not a word, a tag and one of `CHUNKS`.
+    """
+    tokens: list[Token] = []
+    lengths = [0]
+    known = set(CHUNKS)
+    for number, line in enumerate(text.split("\n"), start=1):
+        fields = line.split()
+        if not fields:
+            lengths.append(0)
+            continue
+        if len(fields) != 3 or fields[2] not in known:
+            raise ValueError(
+                f"line {number} of the chunking text is {line[:60]!r}, wanted a word, a part of speech and one of "
+                f"{', '.join(CHUNKS)}"
+            )
+        tokens.append(Token(*fields))
+        lengths[-1] += 1
+    if not tokens:
+        raise ValueError("the chunking text holds no sentence, wanted at least one token")
+    return Sentences(tokens, starts([length for length in lengths if length]))
+
+
+def conll2000(part: str = "train") -> Sentences:
+    """The 8,936 training sentences (211,727 tokens) or the 2,012 test sentences (47,377 tokens).
+
+    Raises
+    ------
+    ValueError
+        If ``part`` is neither "train" nor "test", or the set is not here (see `convexstruct.datasets.real.sources`).
+    """
+    parts = ("train", "test")
+    if part not in parts:
+        raise ValueError(f"part must be 'train' or 'test', got {part!r}")
+    return parse(read("conll2000", parts.index(part)).decode("ascii"))

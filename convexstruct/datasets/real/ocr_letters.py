@@ -1,0 +1,106 @@
+"""Handwritten words: R. Kassel, MIT 1995, as prepared by B. Taskar for max-margin Markov networks (NIPS 2003).
+
+One image of 16 x 8 pixels, 0 or 1, a letter. The first letter of each word, a capital, was left out by the authors.
+Ten folds of words; the published protocol trains on one fold and tests on the other nine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from convexstruct.datasets.labelled import LabelledGraphs, chain_edges, starts
+from convexstruct.datasets.real.sources import read_arrays
+
+Labels = NDArray[np.int64]
+Index = NDArray[np.intp]
+
+#: A letter's number is its place here.
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+#: Rows and columns of an image.
+SHAPE = (16, 8)
+N_FOLDS = 10
+
+
+@dataclass(frozen=True)
+class Words:
+    """Words and the images of their letters.
+
+    pixels : (P, 128) uint8, 0 or 1, the rows of an image one after the other. labels : (P,) places in `LETTERS`.
+    word_start : (W + 1,) letter at which each word begins. fold : (W,) 0 .. 9.
+    """
+
+    pixels: NDArray[np.uint8]
+    labels: Labels
+    word_start: Index
+    fold: Labels
+
+    @property
+    def n_words(self) -> int:
+        return len(self.fold)
+
+    @property
+    def texts(self) -> list[str]:
+        """The words as they are read."""
+        letters = "".join(LETTERS[label] for label in self.labels)
+        return [letters[a:b] for a, b in zip(self.word_start[:-1], self.word_start[1:])]
+
+    def some(self, words: ArrayLike) -> Words:
+        """Some of the words: their numbers, or a mask (W,)."""
+        wanted = np.arange(self.n_words)[np.asarray(words)]
+        sizes = np.diff(self.word_start)[wanted]
+        start = starts(sizes)
+        letters = np.arange(start[-1]) + np.repeat(self.word_start[wanted] - start[:-1], sizes)
+        return Words(self.pixels[letters], self.labels[letters], start, self.fold[wanted])
+
+    def chains(self) -> LabelledGraphs:
+        """One chain a word; node features are the pixels as float64 (P, 128)."""
+        return LabelledGraphs(
+            self.pixels.astype(np.float64), chain_edges(self.word_start), self.word_start, self.labels, len(LETTERS)
+        )
+
+
+def from_arrays(arrays: Mapping[str, NDArray[Any]]) -> Words:
+    """The words from the arrays of the stored file: ``pixels``, ``label``, ``word_start``, ``fold``.
+
+    Raises
+    ------
+    ValueError
+        If an array is missing, of another shape, or holds a value out of range; or if a word is empty.
+    """
+    missing = {"pixels", "label", "word_start", "fold"} - set(arrays)
+    if missing:
+        raise ValueError(f"the letters lack the array {min(missing)!r}")
+    pixels, label, start, fold = (arrays[name] for name in ("pixels", "label", "word_start", "fold"))
+    if pixels.shape != (len(pixels), SHAPE[0] * SHAPE[1]) or len(pixels) == 0 or not np.isin(pixels, (0, 1)).all():
+        raise ValueError(f"pixels must be (letters, 128) of 0 and 1 with at least one letter, got {pixels.shape}")
+    if label.shape != (len(pixels),) or label.min() < 0 or label.max() >= len(LETTERS):
+        raise ValueError(f"label must be ({len(pixels)},), one of 0 .. 25 a letter, got shape {label.shape}")
+    if start.ndim != 1 or start[0] != 0 or start[-1] != len(pixels) or (np.diff(start.astype(np.intp)) < 1).any():
+        raise ValueError(f"word_start must rise from 0 to {len(pixels)}, the number of letters")
+    if fold.shape != (len(start) - 1,) or fold.min() < 0 or fold.max() >= N_FOLDS:
+        raise ValueError(f"fold must be ({len(start) - 1},), one of 0 .. 9 a word, got shape {fold.shape}")
+    return Words(
+        np.ascontiguousarray(pixels, dtype=np.uint8),
+        label.astype(np.int64),
+        start.astype(np.intp),
+        fold.astype(np.int64),
+    )
+
+
+def ocr_letters(folds: Sequence[int] | None = None) -> Words:
+    """All 6,877 words (52,152 letters), or those of some of the ten folds, in the order of the stored file.
+
+    Raises
+    ------
+    ValueError
+        If a fold is not 0 .. 9, or the set is not here (see `convexstruct.datasets.real.sources`).
+    """
+    if folds is not None and (len(folds) == 0 or not set(folds) <= set(range(N_FOLDS))):
+        raise ValueError(f"folds must be some of 0 .. 9, got {list(folds)}")
+    words = from_arrays(read_arrays("ocr_letters"))
+    return words if folds is None else words.some(np.isin(words.fold, list(folds)))

@@ -1,0 +1,95 @@
+"""Secondary structure of globular proteins: N. Qian and T. Sejnowski 1988, UCI.
+
+The text: lines that begin with ``#`` and empty lines are not data; a line ``<>``, ``end`` or ``<end>`` closes the
+current chain (several in a row count once); any other line is ``residue label``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convexstruct.datasets.real.sources import read
+
+Labels = NDArray[np.int64]
+
+#: The 20 amino acids by their letters; a residue's number is its place here.
+AMINO_ACIDS = "ACDEFGHIKLMNPQRSTVWY"
+#: Coil, sheet, helix; a label's number is its place here.
+STRUCTURES = "_eh"
+
+_CLOSING = ("<>", "end", "<end>")
+
+
+@dataclass(frozen=True)
+class Proteins:
+    """Chains of residues with their structure.
+
+    residues, structures : one integer array a chain, of equal lengths; places in `AMINO_ACIDS` and in `STRUCTURES`.
+    """
+
+    residues: list[Labels]
+    structures: list[Labels]
+
+    @property
+    def n_chains(self) -> int:
+        return len(self.residues)
+
+    @property
+    def n_residues(self) -> int:
+        return int(sum(len(chain) for chain in self.residues))
+
+
+def parse(text: str) -> Proteins:
+    """Read the text of a protein file.
+
+    Raises
+    ------
+    ValueError
+        If there is no chain, or a line is neither a comment, nor closes a chain, nor is a known residue and label.
+    """
+    residues: list[Labels] = []
+    structures: list[Labels] = []
+    chain: list[tuple[int, int]] = []
+
+    def close() -> None:
+        if chain:
+            residue, structure = np.array(chain, dtype=np.int64).T
+            residues.append(residue)
+            structures.append(structure)
+            chain.clear()
+
+    for number, line in enumerate(text.splitlines(), start=1):
+        words = line.split()
+        if not words or line.startswith("#"):
+            continue
+        if len(words) == 1 and words[0] in _CLOSING:
+            close()
+            continue
+        known = [len(words) == 2, *(len(word) == 1 for word in words)]
+        if not all(known) or words[0] not in AMINO_ACIDS or words[1] not in STRUCTURES:
+            raise ValueError(
+                f"line {number} of the protein text is {line!r}, wanted one of {AMINO_ACIDS}, a blank and one of "
+                f"{', '.join(STRUCTURES)}"
+            )
+        chain.append((AMINO_ACIDS.index(words[0]), STRUCTURES.index(words[1])))
+    close()
+    if not residues:
+        raise ValueError("the protein text holds no chain, wanted at least one residue")
+    return Proteins(residues, structures)
+
+
+def protein(part: str = "train") -> Proteins:
+    """The 111 training chains (18,105 residues) or the 17 test chains (3,520 residues).
+
+    Raises
+    ------
+    ValueError
+        If ``part`` is neither "train" nor "test", or the set is not here (see `convexstruct.datasets.real.sources`).
+    """
+    parts = ("train", "test")
+    if part not in parts:
+        raise ValueError(f"part must be 'train' or 'test', got {part!r}")
+    return parse(read("protein", parts.index(part)).decode("ascii"))

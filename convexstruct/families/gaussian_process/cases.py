@@ -1,0 +1,189 @@
+r"""The cases of (32) of paper 2, the kernel CRF: built backwards from their optimum, enumerable, and of middle size.
+
+**Built backwards.** u is optimal where K (lam u - (z - m(K u))) = 0. Take sequences in S! copies, one for each
+permutation of the labels, and scores t that are permuted with them; transitions score tau (I - 11'/S). Then the rest
+r = z - m(t) is permuted too: with T, R (P, S) the label parts of t and r, whose rows sum to 0, T'R is a multiple of
+I - 11'/S, and the transition part of r is a (I - 11'/S). So with
+
+    G = lam T T' / c + V,   T'R = c (I - 11'/S),   V R = 0,   V psd,      eta = lam tau / a
+
+K r = lam t: u = r / lam is optimal, and the optimum is P(u), exactly. It needs c > 0 and a > 0, which scores that
+favour the truth give. The other planted instance holds every labelling of the same inputs once: there u = 0 is
+optimal, and the optimum is N L ln S.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convexstruct.datasets.generated.ring import EASY, ring
+from convexstruct.families.gaussian_process.kernels import one_hot_windows
+from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
+from convexstruct.graphs import chains
+from convexstruct.oracles.chain.chain import sum_product
+from convexstruct.oracles.enumeration import labellings
+from convexstruct.verification.cases import Case, Instance
+
+GPS = "Gaussian process sequence labelling"
+
+Vector = NDArray[np.float64]
+Labels = NDArray[np.int64]
+#: seed -> instance.
+Make = Callable[[int], Instance]
+
+
+# -- built backwards ---------------------------------------------------------------------------------------------------
+
+
+def planted(n_labels: int, lengths: Sequence[int], lam: float, seed: int) -> Instance:
+    """Sequences in every permutation of their labels; see the head of this file."""
+    rng = np.random.default_rng([21, n_labels, seed])
+    centre = np.eye(n_labels) - 1.0 / n_labels
+    while True:
+        truth = [np.repeat(rng.integers(n_labels, size=length), 2)[:length] for length in lengths]
+        flat = np.concatenate(truth)
+        scores = (1.5 * np.eye(n_labels)[flat] + rng.normal(scale=0.4, size=(len(flat), n_labels))) @ centre
+        orders = [np.array(order) for order in permutations(range(n_labels))]
+        labels = [order[one] for order in orders for one in truth]
+        label_scores = np.concatenate([scores[:, np.argsort(order)] for order in orders])
+        tau = rng.uniform(0.2, 0.5)
+        laid = chains([len(one) for one in labels])
+        sums = sum_product(laid, label_scores[laid.packed], tau * centre)
+        rest = np.eye(n_labels)[np.concatenate(labels)] - sums.node[laid.flat]
+        pairs = -sums.edge
+        for one in labels:
+            np.add.at(pairs, (one[:-1], one[1:]), 1.0)
+        c = float(np.sum(label_scores * rest)) / (n_labels - 1)
+        a = float(np.trace(pairs)) / (n_labels - 1)
+        if c > 0 and a > 0:
+            break
+    draws = rng.normal(size=(len(rest), 4))
+    draws -= rest @ np.linalg.lstsq(rest, draws)[0]
+    gram = lam * label_scores @ label_scores.T / c + draws @ draws.T
+    problem = GaussianProcessSequences.from_gram(gram, labels, n_labels, eta=lam * tau / a, lam=lam)
+    u = np.concatenate((rest.ravel(), pairs.ravel())) / lam
+    return Instance(problem, problem.primal({"u": u}), {"u": u})
+
+
+def planted_two(seed: int) -> Instance:
+    return planted(2, (5, 1, 7, 4), 0.5, seed)
+
+
+def planted_three(seed: int) -> Instance:
+    return planted(3, (4, 3, 1), 2.0, seed)
+
+
+def flat(seed: int) -> Instance:
+    """Every labelling of two positions once, by three labels: the data say nothing, and u = 0."""
+    rng = np.random.default_rng([22, seed])
+    every = labellings([3, 3])
+    factor = rng.normal(size=(2, 2))
+    places = [[0, 1]] * len(every)
+    problem = GaussianProcessSequences.from_gram(factor @ factor.T, list(every), 3, places=places)
+    return Instance(problem, 2 * len(every) * float(np.log(3.0)), {"u": np.zeros(problem.dimension)})
+
+
+# -- small -------------------------------------------------------------------------------------------------------------
+
+
+def drawn(seed: int, number: int, lengths: Sequence[int], n_labels: int, **options: Any) -> Instance:
+    """Two features a position, and labels that follow the first of them more often than not."""
+    rng = np.random.default_rng([number, seed])
+    inputs = [rng.normal(size=(length, 2)) for length in lengths]
+    labels = []
+    for one in inputs:
+        near = np.clip(np.floor((one[:, 0] + 1.5) / 3.0 * n_labels), 0, n_labels - 1).astype(np.int64)
+        labels.append(np.where(rng.random(len(one)) < 0.7, near, rng.integers(n_labels, size=len(one))))
+    return Instance(GaussianProcessSequences.read(inputs, labels, n_labels, **options))
+
+
+def enumerated(seed: int) -> Instance:
+    return drawn(seed, 23, (3, 1, 4, 2), 3, kernel=("rbf", {"gamma": 0.5}))
+
+
+def polynomial(seed: int) -> Instance:
+    return drawn(seed, 24, (4, 3, 4), 3, kernel=("polynomial", {"offset": 1.0}), eta=0.5, lam=2.0)
+
+
+def length_one(seed: int) -> Instance:
+    return drawn(seed, 25, (1,) * 7, 4, kernel="rbf", lam=0.3)
+
+
+def one_label(seed: int) -> Instance:
+    return drawn(seed, 26, (3, 2), 1, kernel="rbf")
+
+
+def singular(seed: int) -> Instance:
+    """Inputs that repeat, in a Gram matrix over all positions of rank 2: K has no inverse."""
+    rng = np.random.default_rng([27, seed])
+    rows = rng.normal(size=(4, 2))[rng.integers(4, size=11)]
+    labels = np.split(rng.integers(3, size=11), [4, 8])
+    return Instance(GaussianProcessSequences.from_gram(rows @ rows.T, labels, 3, lam=0.2))
+
+
+def weak_prior(seed: int) -> Instance:
+    return drawn(seed, 28, (4, 4, 3), 3, kernel=("rbf", {"gamma": 2.0}), lam=0.01)
+
+
+def strong_prior(seed: int) -> Instance:
+    return drawn(seed, 29, (4, 4, 3), 3, kernel="rbf", lam=100.0)
+
+
+def no_transitions(seed: int) -> Instance:
+    return drawn(seed, 30, (9, 12, 7), 3, kernel="linear", eta=0.0)
+
+
+def strong_transitions(seed: int) -> Instance:
+    return drawn(seed, 31, (9, 12, 7), 3, kernel="linear", eta=50.0)
+
+
+# -- windows of symbols ------------------------------------------------------------------------------------------------
+
+
+def windows(seed: int, n_sequences: int, length: int, n_states: int, **options: Any) -> Instance:
+    """Windows of three symbols on the ring, as indicators; many windows occur more than once."""
+    data = ring(n_sequences, length=length, n_states=n_states, noise=EASY, seed=seed + 1)
+    inputs = one_hot_windows(data.symbols, data.n_symbols, 1)
+    return Instance(GaussianProcessSequences.read(inputs, data.states, n_states, **options))
+
+
+def windows_rbf(seed: int) -> Instance:
+    return windows(seed, 8, 12, 4, kernel=("rbf", {"gamma": 0.3}))
+
+
+def windows_linear(seed: int) -> Instance:
+    return windows(seed, 8, 12, 4, kernel="linear", lam=0.5)
+
+
+def windows_many(seed: int) -> Instance:
+    return windows(seed, 12, 20, 5, kernel=("rbf", {"gamma": 0.3}), lam=0.2)
+
+
+CASES: tuple[Case, ...] = (
+    Case("gp-planted-two", GPS, "(32)", "the optimum is known by construction; two labels", planted_two, "primal"),
+    Case(
+        "gp-planted-three", GPS, "(32)", "the optimum is known by construction; three labels, lengths 1 to 4",
+        planted_three, "compact_dual",
+    ),
+    Case("gp-flat", GPS, "(32)", "every labelling occurs once: u = 0, N L ln S", flat, "dual"),
+    Case("gp-enumerated", GPS, "(32)", "every labelling written out; lengths 1 to 4", enumerated, "primal"),
+    Case("gp-polynomial", GPS, "(32)", "the dual, every labelling written out", polynomial, "dual"),
+    Case("gp-length-one", GPS, "(32)", "no transition is ever used; four labels", length_one, "primal"),
+    Case("gp-one-label", GPS, "(32)", "nothing to learn: the optimum is 0", one_label, "compact_dual"),
+    Case("gp-singular", GPS, "(32)", "the Gram matrix has rank 2 of 11, no inverse", singular, "dual"),
+    Case("gp-weak-prior", GPS, "(32)", "large scores: the truth is nearly certain", weak_prior, "compact_primal"),
+    Case("gp-strong-prior", GPS, "(32)", "scores near 0", strong_prior, "primal"),
+    Case("gp-no-transitions", GPS, "(32)", "eta = 0: positions fall apart", no_transitions, "compact_primal"),
+    Case("gp-strong-transitions", GPS, "(32)", "eta outweighs the kernel", strong_transitions, "compact_dual"),
+    Case("gp-windows-rbf", GPS, "(32)", "windows of symbols that repeat, 8 x 12", windows_rbf, "compact_dual"),
+    Case("gp-windows-linear", GPS, "(32)", "the same with a linear kernel", windows_linear, "compact_primal"),
+    Case(
+        "gp-windows-many", GPS, "(32)", "windows of symbols, 12 sequences of 20 steps, 5 labels",
+        windows_many, "compact_dual", quick=False, open=False,
+    ),
+)  # fmt: skip

@@ -1,0 +1,425 @@
+r"""Gaussian process sequence labelling, the kernel CRF: (32) of paper 2, appendix E.2 (Altun, Hofmann and Smola 2004).
+
+A function of the cliques of a chain is drawn from a Gaussian process. With t(p, s) the score of label s at position p
+and t(s', s) the score of a transition, stationary, the minimisation is over one coefficient u for each score:
+
+    P(u) = lam/2 u'Ku - <z, Ku> + sum_i ln sum_y exp <z_y, Ku>,      t = K u                              (32)
+
+    K((p, s), (q, r)) = [s = r] k(x_p, x_q),     K((s', s), (r', r)) = eta [s' = r'] [s = r],    0 between the two,
+
+z_y counts what labelling y of sequence i uses, z is the sum of that over the true labellings, and lam = 1 in the paper.
+K is never inverted: in t the first term is lam/2 t'K^{-1}t, which says the same only if K has an inverse.
+
+(The scan lost (32); it is restored from its description and from Altun, Hofmann and Smola. The kernel is the sum of one
+over observations and one over transitions; "stationary" means that both forget the position.)
+
+E.2 calls the variables of (32) marginals without consistency constraints (corrected: they are coefficients; z - lam u
+are marginals at the optimum, and consistent), and says that (23) and (25) are the projections of E.1 (corrected: those
+leave out the entropy, and the dual's gradient has no Lipschitz constant at the border of the polytope).
+
+**Distinct inputs.** Positions whose inputs are equal have equal scores, so u holds one row for each of the D distinct
+inputs: u = (A, B), A (D, S) and B (S, S), and t = (G A, eta B) with the Gram matrix G (D, D).
+
+**Dual.** ln sum_y e^<z_y, t> is the greatest value of <m, t> + H(m) over distributions of y with mean m = E z_y, and on
+a chain H is a function of the edge marginals alone. Swapping min and max, u = (z - m) / lam, and
+
+    D(m) = sum_i H(m_i) - (z - m)'K(z - m) / (2 lam),     m_i in the marginal polytope of chain i,
+
+which is a lower bound at every such m, because lam/2 |u - (z - m) / lam|_K^2 >= 0. m in the interior of the polytope is
+what some Gibbs distribution has: so a dual point is a vector u' {"u": (n,)}, m its Gibbs marginals at t' = K u'. No
+finite u' is infeasible. For u' = u
+
+    P(u) - D(m(u)) = |lam u - (z - m(u))|_K^2 / (2 lam) = |grad|_K^2 / (2 lam),
+
+lam u - (z - m) being the gradient of P in the inner product u'Kv: the certified gap is a norm of the gradient.
+
+**Allowance.** P: what rounding does to K u, gamma(2 sqrt D) |K||u|, position by position (no labelling's score is off
+by more than the sum of that), to every log-sum-exp, and to the sums. D: the witness is not e^<z_y, t'> but the Markov
+chain of the transition probabilities as they were computed (`convexstruct.oracles.chain.enclosure`), which is a
+distribution whatever rounding did to them. Its marginals err by about (2 S T + D) units, relative, T the length of the
+longest chain, and its entropy is a sum of positive terms; (ln Z - <m, t'> would cancel where t' is large.) What the
+error e of m does to the quadratic is at most 2 e'|K (z - m)| + e'Ke.
+
+K is taken to be positive semidefinite, as Gram matrices are. Rounding may have left the numbers of one an eigenvalue
+-eps; P then has no least value far out, and what is bounded is P where the optimum of a Gram matrix must lie,
+u = (z - m) / lam, up to eps |m - m'|^2 / (2 lam).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from convexstruct.core.solution import Point
+from convexstruct.families.gaussian_process.kernels import Gram, Kernel, read_inputs
+from convexstruct.graphs import Chains, Index, as_sequences, chains
+from convexstruct.oracles.chain.chain import sum_product, viterbi
+from convexstruct.oracles.chain.enclosure import backward, markov
+from convexstruct.rounding import TINY, UNIT, Rounded, gamma, summed
+from convexstruct.validation.arguments import mapping, number, sized, whole
+from convexstruct.validation.arrays import real
+
+Vector = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """P at u and what it was made of.
+
+    value : P(u). scores (n,) : t = K u. mean (n,) : m(u) = sum_i E z_y. gradient (n,) : lam u - (z - m), that of P in
+    the inner product u'Kv; the gradient in u is K times it. gap : P(u) - D(m(u)).
+    """
+
+    value: float
+    scores: Vector
+    mean: Vector
+    gradient: Vector
+    gap: float
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianProcessSequences:
+    """Problem (32): sequences of inputs with labels, a kernel, and the weights of its two parts.
+
+    Attributes
+    ----------
+    gram : k at the D distinct inputs.
+    places : (P,) the distinct input of each position, sequence after sequence.
+    labels : (P,) the true label of each position, 0 .. S - 1.
+    lengths : (N,) positions of each sequence.
+    n_labels : S.
+    eta : variance of each transition's score; at least 0, and 0 leaves transitions out.
+    lam : weight of the prior, 1 in the paper; dividing k and eta by it is the same.
+    """
+
+    gram: Gram
+    places: Index
+    labels: Labels
+    lengths: Index
+    n_labels: int
+    eta: float = 1.0
+    lam: float = 1.0
+    family: ClassVar[str] = "gaussian_process"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.gram, Gram):
+            object.__setattr__(self, "gram", Gram(self.gram))
+        n = self.n_labels
+        object.__setattr__(self, "n_labels", whole("n_labels", n, least=1))
+        sized("n_labels", self.n_labels, self.n_labels * (self.n_labels + self.gram.size))
+        flat, _ = as_sequences("labels", [self.labels], int(n))
+        object.__setattr__(self, "labels", flat)
+        places, _ = as_sequences("places", [self.places], self.gram.size)
+        object.__setattr__(self, "places", places.astype(np.intp))
+        object.__setattr__(self, "lengths", chains(self.lengths).lengths)
+        total = int(self.lengths.sum())
+        for name, found in (("labels", len(flat)), ("places", len(places))):
+            if found != total:
+                raise ValueError(f"{name} has {found} entries, the sequences have {total} positions")
+        object.__setattr__(self, "eta", number("eta", self.eta, least=0))
+        object.__setattr__(self, "lam", number("lam", self.lam, above=0))
+
+    @classmethod
+    def read(
+        cls,
+        inputs: Sequence[ArrayLike],
+        labels: Sequence[ArrayLike],
+        n_labels: int,
+        *,
+        kernel: Kernel | str | tuple[str, Mapping[str, Any]] = "rbf",
+        eta: float = 1.0,
+        lam: float = 1.0,
+    ) -> GaussianProcessSequences:
+        """Sequences of inputs (length, d) and of labels (length,), and a kernel by name.
+
+        ``kernel`` is "rbf", "linear", "polynomial", or a pair of a name and its parameters
+        (`kernels`). Equal inputs are stored once.
+
+        Raises
+        ------
+        ValueError
+            If an argument makes no sense: shapes, lengths, NaN or infinity, labels out of range, an unknown kernel.
+        """
+        chosen = Kernel.read(kernel)
+        tables = read_inputs(inputs)
+        flat, lengths = _read_labels(labels, n_labels)
+        _same_lengths(np.array([len(table) for table in tables]), lengths, "inputs")
+        distinct, places = np.unique(np.concatenate(tables), axis=0, return_inverse=True)
+        return cls(Gram.of(chosen, distinct), places.reshape(-1), flat, lengths, n_labels, eta, lam)
+
+    @classmethod
+    def from_gram(
+        cls,
+        gram: ArrayLike | Gram,
+        labels: Sequence[ArrayLike],
+        n_labels: int,
+        *,
+        places: Sequence[ArrayLike] | None = None,
+        eta: float = 1.0,
+        lam: float = 1.0,
+    ) -> GaussianProcessSequences:
+        """A Gram matrix over all positions, sequence after sequence, or over distinct inputs with their ``places``.
+
+        ``places`` holds for each sequence the rows of ``gram`` that its positions use.
+
+        Raises
+        ------
+        ValueError
+            If ``gram`` is not square, symmetric and positive semidefinite, or does not fit the sequences.
+        """
+        checked = gram if isinstance(gram, Gram) else Gram(gram)  # type: ignore[arg-type]
+        flat, lengths = _read_labels(labels, n_labels)
+        if places is None:
+            if checked.size != len(flat):
+                raise ValueError(f"gram is {checked.size} x {checked.size}, the sequences have {len(flat)} positions")
+            rows = np.arange(len(flat))
+        else:
+            rows, sizes = as_sequences("places", places, checked.size)
+            _same_lengths(sizes, lengths, "places")
+        return cls(checked, rows.astype(np.intp), flat, lengths, n_labels, eta, lam)
+
+    # -- the parts of the problem ------------------------------------------------------------------------------------
+
+    @cached_property
+    def chains(self) -> Chains:
+        return chains(self.lengths)
+
+    @property
+    def n_inputs(self) -> int:
+        """D, the number of distinct inputs."""
+        return self.gram.size
+
+    @property
+    def dimension(self) -> int:
+        """n = D S + S^2, the length of u."""
+        return (self.n_inputs + self.n_labels) * self.n_labels
+
+    def split(self, u: Vector) -> tuple[Vector, Vector]:
+        """Views of a vector (n,) as labels (D, S) and transitions [previous, current] (S, S)."""
+        cut = self.n_inputs * self.n_labels
+        return u[:cut].reshape(-1, self.n_labels), u[cut:].reshape(self.n_labels, self.n_labels)
+
+    @cached_property
+    def packed_places(self) -> Index:
+        """The distinct input of each packed position; shape (P,)."""
+        return np.asarray(self.places[self.chains.packed])
+
+    @cached_property
+    def _sums(self) -> sp.csr_array:
+        """(D, P), sums packed positions by their input."""
+        n = len(self.places)
+        entries = (np.ones(n), (self.packed_places, np.arange(n)))
+        return sp.csr_array(sp.coo_array(entries, shape=(self.n_inputs, n)))
+
+    @cached_property
+    def truth(self) -> Vector:
+        """z (n,): how often each input has each label, and each transition occurs, in the true labellings."""
+        z = np.zeros(self.dimension)
+        label, transition = self.split(z)
+        np.add.at(label, (self.places, self.labels), 1.0)
+        packed = self.labels[self.chains.packed]
+        np.add.at(transition, (packed[self.chains.previous], packed[self.chains.later]), 1.0)
+        return z
+
+    def multiply(self, u: Vector) -> Vector:
+        """K u (n,): one product with the Gram matrix."""
+        label, transition = self.split(u)
+        return np.concatenate(((self.gram.matrix @ label).ravel(), self.eta * transition.ravel()))
+
+    def log_partition(self, scores: Vector) -> tuple[float, Vector]:
+        """(sum_i ln sum_y exp <z_y, t>, m = sum_i E z_y) at scores t (n,), by forward-backward; no product with K."""
+        label, transition = self.split(scores)
+        sums = sum_product(self.chains, label[self.packed_places], np.ascontiguousarray(transition))
+        mean = np.concatenate(((self._sums @ sums.node).ravel(), sums.edge.ravel()))
+        return float(sums.log_partition.sum()), mean
+
+    @property
+    def trivial_value(self) -> float:
+        """P(0) = (positions) ln S; as if there were two labels where there is one, and nothing to learn."""
+        return len(self.labels) * math.log(max(self.n_labels, 2))
+
+    def trivial(self) -> tuple[Point, Point]:
+        """u = 0, and the same as dual point: uniform labellings."""
+        return {"u": np.zeros(self.dimension)}, {"u": np.zeros(self.dimension)}
+
+    # -- primal --------------------------------------------------------------------------------------------------------
+
+    def evaluate(self, u: Vector) -> Evaluation:
+        """P(u), its gradient and its certified gap: two products with the Gram matrix and one forward-backward."""
+        scores = self.multiply(u)
+        log_partition, mean = self.log_partition(scores)
+        value = float(0.5 * self.lam * (u @ scores) - self.truth @ scores + log_partition)
+        gradient = self.lam * u - (self.truth - mean)
+        gap = float(gradient @ self.multiply(gradient)) / (2.0 * self.lam)
+        return Evaluation(value, scores, mean, gradient, max(gap, 0.0))
+
+    def as_point(self, value: Any) -> Point:
+        """Read u: an array (n,), or a mapping with "u", or with "label" (D, S) and "transition" (S, S)."""
+        if isinstance(value, Mapping) and set(value) == {"label", "transition"}:
+            s = self.n_labels
+            shapes = {"label": (self.n_inputs, s), "transition": (s, s)}
+            parts = [real(name, value[name], shape, finite=False, keep=False) for name, shape in shapes.items()]
+            value = np.concatenate([part.ravel() for part in parts])
+        elif isinstance(value, Mapping):
+            value = mapping("point", value, {"u"}, otherwise=", or label and transition")["u"]
+        u = real("u", value, (self.dimension,), finite=False, keep=False)
+        return {"u": u}
+
+    def primal(self, point: Point) -> Rounded:
+        """(32) at u, with its allowance; inf where it is undefined."""
+        u = point["u"]
+        with np.errstate(all="ignore"):
+            scores, off = self._product(u)
+            if not (np.isfinite(scores).all() and np.isfinite(off).all()):
+                return Rounded(np.inf)
+            label, transition = self.split(scores)
+            node = label[self.packed_places]
+            found = backward(self.chains, node, transition)
+            truth = self.labels[self.chains.packed]
+            counted = np.take_along_axis(node, truth[:, None], axis=1)[:, 0]
+            apart = found.parts - counted
+            errors = found.errors + UNIT * np.abs(apart)
+            later = self.chains.later
+            apart[later] -= transition[truth[self.chains.previous], truth[later]]
+            errors[later] += UNIT * np.abs(apart[later])
+            # every labelling's score is off by at most the largest error of a label at each position, and of a step
+            of_label, of_transition = self.split(off)
+            moved = float(of_label.max(axis=1)[self.packed_places].sum()) + len(later) * float(of_transition.max())
+            loss = summed(apart, float(errors.sum()) + 2.0 * moved)
+            products = u * scores
+            square = summed(products, UNIT * float(np.abs(products).sum()) + float(np.abs(u) @ off) + u.size * TINY)
+            half = 0.5 * self.lam
+            value = half * square + loss
+            if not np.isfinite(value):
+                return Rounded(np.inf)
+            sizes = 2.0 * UNIT * (abs(half * square) + abs(value))
+            return Rounded.of(value, loss.allowance, half * square.allowance, sizes)
+
+    def repair(self, point: Point) -> Point:
+        return point
+
+    def residuals(self, point: Point) -> Mapping[str, float]:
+        """None: (32) has no constraints."""
+        return {}
+
+    # -- dual ----------------------------------------------------------------------------------------------------------
+
+    def dual_value(self, mean: Vector, entropy: float) -> float:
+        """D(m) = sum_i H(m_i) - (z - m)'K(z - m) / (2 lam) for m (n,) and its entropy, in nats."""
+        rest = self.truth - mean
+        return entropy - max(float(rest @ self.multiply(rest)), 0.0) / (2.0 * self.lam)
+
+    def dual(self, dual_point: Point) -> Rounded:
+        """A valid lower bound, with its allowance: D at the marginals of t' = K u'; -inf where t' is not finite."""
+        u = self._read_dual(dual_point)
+        with np.errstate(all="ignore"):
+            scores = self.multiply(u)
+            if not np.isfinite(scores).all():
+                return Rounded(-np.inf)
+            label, transition = self.split(scores)
+            found = backward(self.chains, label[self.packed_places], transition)
+            gibbs = markov(self.chains, found.ahead, transition)
+            mean = np.concatenate(((self._sums @ gibbs.node).ravel(), gibbs.edge.ravel()))
+            rest = self.truth - mean
+            often = int(np.bincount(self.packed_places).max())
+            error = (gibbs.relative + gamma(often)) * mean + UNIT * np.abs(rest) + gibbs.absolute
+            product, off = self._product(rest)
+            terms = rest * product
+            square = summed(terms, UNIT * float(np.abs(terms).sum()) + float(np.abs(rest) @ off) + u.size * TINY)
+            of_label, of_transition = self.split(error)
+            reach = np.sqrt(np.maximum(np.diagonal(self.gram.matrix), 0.0)) @ of_label  # |K_ij| <= sqrt(K_ii K_jj)
+            spread = float(reach @ reach) + self.eta * float(np.sum(of_transition**2))
+            doubt = square.allowance + 2.0 * float(error @ (np.abs(product) + off)) + spread
+            quadratic = max(float(square), 0.0) / (2.0 * self.lam)
+            value = gibbs.entropy - quadratic
+            if not np.isfinite(value):
+                return Rounded(-np.inf)
+            return Rounded.of(
+                value, gibbs.entropy_error, doubt / (2.0 * self.lam), 2.0 * UNIT * (quadratic + abs(value))
+            )
+
+    def _product(self, u: Vector) -> tuple[Vector, Vector]:
+        """(K u, how far each entry may be off): about sqrt(D) columns of the Gram matrix at a time."""
+        label, transition = self.split(u)
+        matrix, d = self.gram.matrix, self.n_inputs
+        width = math.isqrt(d - 1) + 1
+        product = np.zeros_like(label)
+        for first in range(0, d, width):
+            product += matrix[:, first : first + width] @ label[first : first + width]
+        bound = gamma(2 * width + 3) * (self._magnitudes @ np.abs(label)) + 2 * d * TINY
+        other = self.eta * transition
+        return (
+            np.concatenate((product.ravel(), other.ravel())),
+            np.concatenate((bound.ravel(), (2.0 * UNIT * np.abs(other) + TINY).ravel())),
+        )
+
+    @cached_property
+    def _magnitudes(self) -> Vector:
+        """|K| of the Gram matrix; the matrix itself where nothing is negative."""
+        matrix = self.gram.matrix
+        return np.abs(matrix) if (matrix < 0).any() else matrix
+
+    def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
+        """None: Gibbs marginals lie in the marginal polytope whatever u' is."""
+        self._read_dual(dual_point)
+        return {}
+
+    def _read_dual(self, dual_point: Point) -> Vector:
+        u = mapping("dual_point", dual_point, {"u"})["u"]
+        return real("dual_point['u']", u, (self.dimension,), finite=False, keep=False)
+
+    # -- what is learnt ------------------------------------------------------------------------------------------------
+
+    def predict(self, u: Vector, inputs: Sequence[ArrayLike] | None = None) -> list[Labels]:
+        """The best labelling of each sequence under the scores that u gives, argmax_y <z_y, t>.
+
+        ``inputs`` are new sequences: rows of features if the kernel is known, else rows of k against the D inputs;
+        default: the sequences of the problem.
+
+        Raises
+        ------
+        ValueError
+            If ``inputs`` are no tables of finite numbers with the right number of columns.
+        """
+        laid, node, edge = self._scores(u, inputs)
+        return [np.asarray(part) for part in laid.split(viterbi(laid, node, edge)[1][laid.flat])]
+
+    def posteriors(self, u: Vector, inputs: Sequence[ArrayLike] | None = None) -> list[Vector]:
+        """The probability of each label at each position (length, S) under e^<z_y, t>; arguments as in `predict`.
+
+        The most probable label of each position makes the fewest mistakes to be expected; the best labelling of the
+        whole sequence is another one, and may make more.
+        """
+        laid, node, edge = self._scores(u, inputs)
+        return [np.asarray(part) for part in laid.split(sum_product(laid, node, edge).node[laid.flat])]
+
+    def _scores(self, u: Vector, inputs: Sequence[ArrayLike] | None) -> tuple[Chains, Vector, Vector]:
+        """Sequences laid out, with their node and edge scores."""
+        label, transition = self.split(self.as_point(u)["u"])
+        edge = self.eta * transition
+        if inputs is None:
+            return self.chains, (self.gram.matrix @ label)[self.packed_places], edge
+        tables = read_inputs(inputs)
+        laid = chains([len(table) for table in tables])
+        return laid, (self.gram.against(tables) @ label)[laid.packed], edge
+
+
+def _read_labels(labels: Sequence[ArrayLike], n_labels: int) -> tuple[Labels, Index]:
+    return as_sequences("labels", labels, whole("n_labels", n_labels, least=1))
+
+
+def _same_lengths(found: Index, lengths: Index, name: str) -> None:
+    if len(found) != len(lengths):
+        raise ValueError(f"{name} holds {len(found)} sequences, labels holds {len(lengths)}")
+    apart = np.flatnonzero(found != lengths)
+    if len(apart):
+        i = int(apart[0])
+        raise ValueError(f"{name}[{i}] has {found[i]} positions, labels[{i}] has {lengths[i]}")

@@ -1,0 +1,156 @@
+r"""L-BFGS in function space, for the kernel CRF (32) of paper 2: one product with the Gram matrix an iteration.
+
+The usual two loops with the inner product <a, b>_K = a'Kb in place of a'b: they turn g = lam u - (z - m) into a
+direction d that is a combination of g, of the last steps s and of the last changes of gradient y. K s, K y and K g are
+known, so K d is the same combination of them, and the search along d costs forward-backward alone.
+
+In this geometry the Hessian is lam + Cov K, which is as well conditioned as the problem is: in u itself it is
+K (lam + Cov K), whose condition number has that of K as a factor. Preconditioning further by (lam + c G)^{-1} was tried
+and needs as many iterations: most positions are soon certain, and their covariance is far from any constant c.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convexstruct import deadline
+from convexstruct.core.driver import Iterate
+from convexstruct.core.options import at_least, read_options
+from convexstruct.core.solution import Solution
+from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
+from convexstruct.families.gaussian_process.solvers.function_space import NOISE, FunctionSpace, Value
+
+Vector = NDArray[np.float64]
+
+#: Evaluations of one line search.
+TRIALS = 40
+#: A step is taken where P has fallen by this share of what its slope promised, and |slope| by that share.
+DECREASE = 1e-4
+CURVATURE = 0.9
+#: t = K u is moved along with u and drifts by rounding. It is made afresh where the gap has shrunk to this share, and
+#: where u'Kg and t'g, which are one number, differ by this share of the gap.
+REFRESH = 1e-2
+DRIFT = 1e-2
+#: Where two trials have gone too far, the next goes this share of the way.
+TOWARDS = 0.1
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One step s, the change y of gradient along it, both also times K, and 1 / s'Ky."""
+
+    s: Vector
+    y: Vector
+    ks: Vector
+    ky: Vector
+    rho: float
+
+
+@dataclass(frozen=True)
+class FunctionSpaceLBFGS:
+    """L-BFGS in the geometry of the kernel, certified every iteration.
+
+    memory : how many steps are remembered, at least 1; small lam wants many.
+    """
+
+    memory: int = 100
+
+    def __post_init__(self) -> None:
+        read_options(self, memory=at_least(1))
+
+    def iterate(self, problem: GaussianProcessSequences, start: Solution | None = None) -> Iterator[Iterate]:
+        """Yield each point with its bounds; ``start`` gives the first."""
+        space = FunctionSpace(problem)
+        here = space.start(start)
+        kg = space.multiply(here.g)
+        pairs: deque[Pair] = deque(maxlen=self.memory)
+        fresh = float(here.g @ kg)
+        while True:
+            norm = float(here.g @ kg)
+            if norm < REFRESH * fresh or abs(here.u @ kg - here.t @ here.g) > DRIFT * norm:
+                here = space.at(here.u, space.multiply(here.u))
+                kg = space.multiply(here.g)
+                fresh = float(here.g @ kg)
+            if space.exhausted(here, kg):
+                yield space.report(here, kg, done=True, message="the gradient is rounding")
+                return
+            yield space.report(here, kg)
+            there = None
+            if pairs:
+                there = search(space, here, *direction(here.g, kg, pairs))
+            if there is None:  # at first, and where the remembered steps mislead
+                pairs.clear()
+                scale = min(1.0 / problem.lam, 1.0 / float(np.abs(kg).max()))  # scores move by about 1
+                there = search(space, here, -scale * here.g, -scale * kg)
+            if there is None:
+                yield space.report(here, kg, done=True, message="no step decreases P any further: rounding")
+                return
+            kg_there = space.multiply(there.g)
+            s, y, ks, ky = there.u - here.u, there.g - here.g, there.t - here.t, kg_there - kg
+            along = float(s @ ky)
+            if along > 0.0:
+                pairs.append(Pair(s, y, ks, ky, 1.0 / along))
+            here, kg = there, kg_there
+
+
+def direction(g: Vector, kg: Vector, pairs: deque[Pair]) -> tuple[Vector, Vector]:
+    """(d, K d) with d = -H g, H the inverse Hessian that the remembered steps suggest."""
+    d, kd = -g, -kg
+    shares = []
+    for pair in reversed(pairs):
+        share = pair.rho * float(pair.ks @ d)
+        shares.append(share)
+        d = d - share * pair.y
+    last = pairs[-1]
+    scale = 1.0 / (last.rho * float(last.y @ last.ky))
+    for share, pair in zip(shares, reversed(pairs)):
+        kd = kd - share * pair.ky
+    d, kd = d * scale, kd * scale
+    for share, pair in zip(reversed(shares), pairs):
+        more = share - pair.rho * float(pair.ky @ d)
+        d = d + more * pair.s
+        kd = kd + more * pair.ks
+    return d, kd
+
+
+def search(space: FunctionSpace, here: Value, d: Vector, kd: Vector) -> Value | None:
+    """A point along d that satisfies Wolfe's conditions, or None; the slope is g'Kd, monotone because P is convex.
+
+    Between a point where P still falls and one where it rises, the next is where the slopes' secant vanishes.
+    """
+    slope = float(here.g @ kd)
+    if not slope < 0.0:
+        return None
+    noise = NOISE * max(1.0, abs(here.value))
+    low, low_slope, high, high_slope = 0.0, slope, np.inf, np.inf
+    step, moved, best = 1.0, "", None
+    for _ in range(TRIALS):
+        deadline.check()
+        there = space.at(here.u + step * d, here.t + step * kd)
+        now = float(there.g @ kd)
+        falls = there.value <= here.value + DECREASE * step * slope + noise
+        if falls and abs(now) <= -CURVATURE * slope:
+            return there
+        if falls and (best is None or there.value < best.value):
+            best = there
+        before, moved = moved, "low" if np.isfinite(there.value) and now < 0.0 else "high"
+        if moved == "low":
+            low, low_slope = step, now
+        else:
+            high, high_slope = step, now
+        if not np.isfinite(high):
+            step = 4.0 * step
+        elif moved == before or not np.isfinite(high_slope):  # a secant that moves one end alone does not get far
+            step = low + (high - low) * (TOWARDS if moved == "high" else 0.5)
+        else:
+            at = low + (high - low) * low_slope / (low_slope - high_slope)
+            margin = 0.05 * (high - low)
+            step = min(max(at, low + margin), high - margin)
+        if not low < step < high:
+            break
+    return best

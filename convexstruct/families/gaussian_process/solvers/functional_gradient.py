@@ -1,0 +1,61 @@
+r"""Gradient descent in function space, for the kernel CRF (32) of paper 2: the plain baseline.
+
+    u  <-  u - a g = (1 - a lam) u + a (z - m(u)),      g = lam u - (z - m(u))
+
+This is the exponentiated gradient method on the dual of (32) (Collins, Globerson, Koo, Carreras and Bartlett 2008, all
+sequences at once): the log-potentials t = K u of the Gibbs distributions shrink by 1 - a lam and move by a K (z - m),
+which multiplies the distributions by exponentials of the dual's gradient. The step a is the largest tried that
+decreases P by half of what its slope promises; every a <= 1/L does, L the Lipschitz constant of g in K's geometry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from convexstruct import deadline
+from convexstruct.core.driver import Iterate
+from convexstruct.core.options import not_below, read_options
+from convexstruct.core.solution import Solution
+from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
+from convexstruct.families.gaussian_process.solvers.function_space import NOISE, FunctionSpace
+
+#: Halvings of one step.
+HALVINGS = 60
+
+
+@dataclass(frozen=True)
+class FunctionalGradient:
+    """Gradient steps in the geometry of the kernel; linear convergence at the rate of the condition number.
+
+    growth : what the step is multiplied by before each iteration, at least 1, so that it can recover.
+    """
+
+    growth: float = 1.5
+
+    def __post_init__(self) -> None:
+        read_options(self, growth=not_below(1))
+
+    def iterate(self, problem: GaussianProcessSequences, start: Solution | None = None) -> Iterator[Iterate]:
+        """Yield each point with its bounds; ``start`` gives the first."""
+        space = FunctionSpace(problem)
+        here = space.start(start)
+        step = 1.0 / problem.lam  # the whole of the fixed-point map u <- (z - m(u)) / lam
+        while True:
+            kg = space.multiply(here.g)
+            if space.exhausted(here, kg):
+                yield space.report(here, kg, done=True, message="the gradient is rounding")
+                return
+            yield space.report(here, kg)
+            norm = float(here.g @ kg)
+            noise = NOISE * max(1.0, abs(here.value))
+            for _ in range(HALVINGS):
+                deadline.check()
+                there = space.at(here.u - step * here.g, here.t - step * kg)
+                if there.value <= here.value - 0.5 * step * norm + noise:
+                    break
+                step *= 0.5
+            else:
+                yield space.report(here, kg, done=True, message="no step decreases P any further: rounding")
+                return
+            here, step = there, min(step * self.growth, 1.0 / problem.lam)

@@ -1,0 +1,329 @@
+r"""The cases of paper 0: instances built backwards from their optimum, enumerable ones, and chains of middle size.
+
+**Built backwards.** Take theta* with 1'e^{theta*_i} = 1 and a best labelling s_k of a_k(s)'theta* + b_k(s) for each
+example. With beta_k(s_k) = eta w_k, mu = eta sum_k w_k a_k(s_k), and lambda_i = V_i = 1 - sum_j mu_ij > 0, let
+
+    c = mu + V e^{theta*}.
+
+If c >= 0 it is a distribution in each block (sum_j mu_ij + V_i = 1), and (theta*, beta, lambda) satisfies all
+optimality conditions of (P): v = c - mu = V e^{theta*} is stationarity, the rest is complementary. So the optimum is
+P(theta*), exactly. Ties among the s_k, with beta spread over them, put theta* on a kink.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import networkx as nx
+import numpy as np
+from numpy.typing import NDArray
+
+from convexstruct.datasets.generated.ring import EASY, ring
+from convexstruct.families.generative_margin.problem import GenerativeMargin
+from convexstruct.verification.cases import Case, Instance
+
+HMM = "discriminative training of a hidden Markov model"
+NETWORK = "discriminative training of a Bayesian network"
+
+Vector = NDArray[np.float64]
+Labels = NDArray[np.int64]
+#: seed -> instance.
+Make = Callable[[int], Instance]
+
+
+# -- built backwards ---------------------------------------------------------------------------------------------------
+
+
+def plant(problem: GenerativeMargin, theta: Vector, labellings: Sequence[Labels]) -> Instance:
+    """Choose eta and c so that theta is optimal with beta spread evenly over ``labellings`` (all best at theta).
+
+    eta is 0.8 of the largest value at which c >= 0 and V > 0 still hold.
+    """
+    features = problem.features
+    layout = problem.layout
+    unit = np.mean([features.counts(labels) for labels in labellings], axis=0) - problem.truth_counts
+    total = layout.block_sum(unit)
+    # c = eta unit + (1 - eta total) e^theta and V = 1 - eta total, both linear in eta.
+    fall = np.concatenate(((total[layout.block_of] * np.exp(theta) - unit) / np.exp(theta), total))
+    eta = 0.8 / float(np.max(fall, initial=1.0))
+    c = eta * unit + (1.0 - eta * total)[layout.block_of] * np.exp(theta)
+    planted = replace(problem, c=c, eta=eta)
+    return Instance(planted, planted.primal({"theta": theta}), {"theta": theta})
+
+
+def planted_hmm(seed: int) -> Instance:
+    """A random model, six sequences of unequal lengths."""
+    rng = np.random.default_rng([1, seed])
+    lengths = (1, 4, 5, 7, 8, 8)
+    symbols, states = sequences(rng, lengths, 3, 4)
+    problem = GenerativeMargin.hmm(symbols, states, 3, 4, eta=1.0)
+    theta = near_the_data(problem, rng)
+    return plant(problem, theta, [problem.features.best(theta, 1.0)[1]])
+
+
+def planted_kink(seed: int) -> Instance:
+    """States 1 and 2 look alike at theta*: wherever both are wrong they tie, and beta is spread over the ties."""
+    rng = np.random.default_rng([2, seed])
+    symbols, states = sequences(rng, (5, 5, 6, 7), 4, 3)
+    problem = GenerativeMargin.hmm(symbols, states, 4, 3, eta=1.0)
+    tables = {name: table.copy() for name, table in problem.layout.tables(near_the_data(problem, rng)).items()}
+    for name, axis in (("initial", 0), ("transition", 0), ("transition", 1), ("emission", 0)):
+        rows = np.moveaxis(tables[name], axis, 0)
+        rows[2] = rows[1]
+    stacked = np.concatenate([table.ravel() for table in tables.values()])
+    theta = np.asarray(stacked - problem.layout.block_logsumexp(stacked)[problem.layout.block_of])
+    best = problem.features.best(theta, 1.0)[1]
+    free = np.isin(best, (1, 2)) & ~np.isin(problem.features.truth, (1, 2))
+    spread = [np.where(free & (rng.random(best.size) < 0.5), 3 - best, best) for _ in range(8)]
+    return plant(problem, theta, [best, *spread])
+
+
+def planted_network(seed: int) -> Instance:
+    """A network with a hidden pair, and theta* at random."""
+    rng = np.random.default_rng([3, seed])
+    graph = diamond()
+    assignments = rng.integers(0, [graph.nodes[node]["states"] for node in graph], size=(8, len(graph)))
+    problem = GenerativeMargin.network(graph, assignments, ["class", "left"], eta=1.0)
+    theta = near_the_data(problem, rng)
+    return plant(problem, theta, [problem.features.best(theta, 1.0)[1]])
+
+
+def planted_missing_mass(seed: int) -> Instance:
+    """No mass is left for one block: lambda_i = V_i = 0 there, and 1'e^{theta*_i} = 0.7 is as good as 1.
+
+    State 2 is never true, but often decoded: the emission block of state 2 sums to eta times its uses. With eta the
+    inverse of that number V_i = 0. Other blocks must keep c >= 0; draws of theta* are tried until they do.
+    """
+    rng = np.random.default_rng([12, seed])
+    while True:
+        lengths = (3, 4, 5, 6)
+        states = [rng.integers(0, 2, size=length) for length in lengths]
+        symbols = [rng.integers(0, 3, size=length) for length in lengths]
+        problem = GenerativeMargin.hmm(symbols, states, 3, 3, eta=1.0)
+        layout = problem.layout
+        raw = rng.normal(scale=0.5, size=problem.dimension)
+        emptied = layout.block_of[layout.offsets[2] + 2 * 3]
+        theta = raw - layout.block_logsumexp(raw)[layout.block_of] + np.log(0.7) * (layout.block_of == emptied)
+        unit = problem.features.counts(problem.features.best(theta, 1.0)[1]) - problem.truth_counts
+        total = layout.block_sum(unit)
+        if total[emptied] <= 0 or total.max() > total[emptied]:
+            continue
+        eta = 1.0 / float(total[emptied])
+        c = eta * unit + np.maximum(1.0 - eta * total, 0.0)[layout.block_of] * np.exp(theta)
+        if c.min() >= 0:
+            planted = replace(problem, c=c, eta=eta)
+            return Instance(planted, planted.primal({"theta": theta}), {"theta": theta})
+
+
+def at_the_optimum(instance: Instance) -> dict[str, Any]:
+    """(P_n) with the optimum of (P) as its centre theta^n, a fixed point of the proximal step: p_n* = p*."""
+    assert instance.point is not None
+    return {"gamma": 0.5, "centre": instance.point["theta"]}
+
+
+def near_the_data(problem: GenerativeMargin, rng: np.random.Generator) -> Vector:
+    """theta of a model near the smoothed frequencies, so that few decisions are wrong and eta may be large."""
+    raw = np.log(problem.truth_counts + 0.5) + rng.normal(scale=0.1, size=problem.dimension)
+    return np.asarray(raw - problem.layout.block_logsumexp(raw)[problem.layout.block_of])
+
+
+# -- hidden Markov models ----------------------------------------------------------------------------------------------
+
+
+def sequences(
+    rng: np.random.Generator, lengths: Sequence[int], n_states: int, n_symbols: int
+) -> tuple[list[Labels], list[Labels]]:
+    """Symbols and states that agree more often than chance: symbol = state mod n_symbols, two times in three."""
+    states = [rng.integers(0, n_states, size=length) for length in lengths]
+    noise = [rng.integers(0, n_symbols, size=length) for length in lengths]
+    symbols = [np.where(rng.random(len(s)) < 2 / 3, s % n_symbols, other) for s, other in zip(states, noise)]
+    return symbols, states
+
+
+def enumerated(seed: int) -> Instance:
+    rng = np.random.default_rng([4, seed])
+    symbols, states = sequences(rng, (3, 4, 4, 2), 3, 3)
+    return Instance(GenerativeMargin.hmm(symbols, states, 3, 3, eta=0.3))
+
+
+def length_one(seed: int) -> Instance:
+    rng = np.random.default_rng([5, seed])
+    symbols, states = sequences(rng, (1, 1, 1, 1, 1), 4, 2)
+    return Instance(GenerativeMargin.hmm(symbols, states, 4, 2, eta=0.4))
+
+
+def ties(seed: int) -> Instance:
+    """Every example twice, every state equally often: many labellings are best at once."""
+    symbols = [np.array([0, 1, 0]), np.array([1, 0, 1])] * 2
+    states = [np.array([0, 1, 0]), np.array([1, 0, 1])] * 2
+    return Instance(GenerativeMargin.hmm(symbols, states, 2, 2, eta=0.5))
+
+
+def hidden_masks(seed: int) -> Instance:
+    rng = np.random.default_rng([6, seed])
+    symbols, states = sequences(rng, (5, 6, 3, 5), 3, 4)
+    hidden = [rng.random(len(s)) < 0.5 for s in states]
+    for mask in hidden:
+        mask[int(rng.integers(mask.size))] = True
+    return Instance(GenerativeMargin.hmm(symbols, states, 3, 4, eta=0.3, hidden=hidden))
+
+
+def weights(seed: int) -> Instance:
+    """Example weights, a cost matrix that is not symmetric, and a c that is not uniform."""
+    rng = np.random.default_rng([7, seed])
+    symbols, states = sequences(rng, (3, 4, 3, 4), 3, 3)
+    cost = rng.uniform(0.5, 2.0, size=(3, 3)) * (1 - np.eye(3))
+    c = {
+        "initial": rng.dirichlet(np.full(3, 3.0)),
+        "transition": rng.dirichlet(np.full(3, 3.0), size=3),
+        "emission": rng.dirichlet(np.full(3, 3.0), size=3),
+    }
+    each = rng.uniform(0.5, 3.0, size=4)
+    return Instance(GenerativeMargin.hmm(symbols, states, 3, 3, eta=0.2, c=c, loss=cost, weights=each))
+
+
+def large_eta(seed: int) -> Instance:
+    """The margin term outweighs c by far: probabilities near 0 at the optimum."""
+    rng = np.random.default_rng([8, seed])
+    symbols, states = sequences(rng, (4, 4, 3), 3, 3)
+    return Instance(GenerativeMargin.hmm(symbols, states, 3, 3, eta=20.0, loss="ring"))
+
+
+def zeros_in_c(seed: int) -> Instance:
+    """c is the truth's own frequencies, some of them 0: mu <= c forbids what the truth never does."""
+    rng = np.random.default_rng([13, seed])
+    symbols, states = sequences(rng, (3, 4, 4, 2), 3, 3)
+    problem = GenerativeMargin.hmm(symbols, states, 3, 3, eta=0.3)
+    total = problem.layout.block_sum(problem.truth_counts)[problem.layout.block_of]
+    return Instance(replace(problem, c=np.where(total > 0, problem.truth_counts / np.maximum(total, 1.0), problem.c)))
+
+
+def on_the_ring(n_sequences: int, length: int, n_states: int, seed: int) -> Instance:
+    data = ring(n_sequences, length=length, n_states=n_states, noise=EASY, seed=seed + 1)
+    return Instance(
+        GenerativeMargin.hmm(data.symbols, data.states, data.n_states, data.n_symbols, eta=0.1, loss="ring")
+    )
+
+
+def ring_small(seed: int) -> Instance:
+    return on_the_ring(20, 12, 5, seed)
+
+
+def ring_middle(seed: int) -> Instance:
+    return on_the_ring(30, 25, 7, seed)
+
+
+def ring_large(seed: int) -> Instance:
+    return on_the_ring(50, 40, 10, seed)
+
+
+# -- Bayesian networks -------------------------------------------------------------------------------------------------
+
+
+def diamond() -> nx.DiGraph:
+    """class -> left, right -> below: hidden variables that meet in a child."""
+    graph = nx.DiGraph()
+    for node, states in (("class", 2), ("left", 3), ("right", 2), ("below", 3)):
+        graph.add_node(node, states=states)
+    graph.add_edges_from([("class", "left"), ("class", "right"), ("left", "below"), ("right", "below")])
+    return graph
+
+
+def network(seed: int) -> Instance:
+    """Another hidden set in every example."""
+    rng = np.random.default_rng([9, seed])
+    graph = diamond()
+    assignments = rng.integers(0, [graph.nodes[node]["states"] for node in graph], size=(6, len(graph)))
+    hidden = [["class"], ["left", "right"], ["class", "left"], ["below"], ["class", "below"], ["right"]]
+    return Instance(GenerativeMargin.network(graph, assignments, hidden, eta=0.3))
+
+
+def shared_tables(seed: int) -> Instance:
+    """Two slices of a dynamic network that share their tables; a tree of hidden variables."""
+    rng = np.random.default_rng([10, seed])
+    graph = nx.DiGraph()
+    for slot in range(2):
+        graph.add_node(("cause", slot), states=2, table="first" if slot == 0 else "next")
+        graph.add_node(("sign", slot), states=3, table="sign")
+    graph.add_edges_from([(("cause", 0), ("cause", 1)), (("cause", 0), ("sign", 0)), (("cause", 1), ("sign", 1))])
+    assignments = rng.integers(0, [graph.nodes[node]["states"] for node in graph], size=(6, len(graph)))
+    hidden = [("cause", 0), ("cause", 1)]
+    return Instance(GenerativeMargin.network(graph, assignments, hidden, eta=0.3))
+
+
+def naive_bayes(seed: int) -> Instance:
+    """The shape of the game-board experiment: one hidden class of three, many observed children, weighted rows."""
+    rng = np.random.default_rng([11, seed])
+    graph = nx.DiGraph()
+    graph.add_node("outcome", states=3)
+    for square in range(8):
+        graph.add_node(square, states=3)
+        graph.add_edge("outcome", square)
+    outcome = rng.integers(0, 3, size=40)
+    noise = rng.integers(0, 3, size=(40, 8))
+    squares = np.where(rng.random((40, 8)) < 0.4, outcome[:, None], noise)
+    counted = rng.integers(1, 4, size=40).astype(np.float64)
+    rows = np.column_stack((outcome, squares))
+    return Instance(GenerativeMargin.network(graph, rows, ["outcome"], eta=0.1, weights=counted))
+
+
+CASES: tuple[Case, ...] = (
+    Case(
+        "hmm-planted", HMM, "(2)-(9)", "the optimum is known by construction; lengths 1 to 8",
+        planted_hmm, "compact_dual",
+    ),
+    Case(
+        "hmm-planted-kink", HMM, "(2)-(9)", "the optimum is known and lies on a kink, multipliers spread over ties",
+        planted_kink, "compact_dual",
+    ),
+    Case(
+        "hmm-planted-missing-mass", HMM, "(2)-(9)", "the optimum is known; one block is left without mass",
+        planted_missing_mass, "primal",
+    ),
+    Case(
+        "network-planted", NETWORK, "(2)-(9)", "the optimum is known by construction; two hidden variables",
+        planted_network, "primal",
+    ),
+    Case(
+        "network-proximal", NETWORK, "(14)-(17)", "the proximal primal at the optimum, its fixed point: p_n* = p*",
+        planted_network, "proximal", arguments=at_the_optimum,
+    ),
+    Case(
+        "network-proximal-dual", NETWORK, "(18), (19), (9)", "the same by the proximal dual",
+        planted_network, "proximal_dual", arguments=at_the_optimum,
+    ),
+    Case(
+        "hmm-one-slack", HMM, "(2)-(5)", "constraint generation with one slack for all examples",
+        enumerated, "one_slack",
+    ),
+    Case("hmm-enumerated", HMM, "(2)-(5)", "all assignments written out; lengths 2 to 4", enumerated, "primal"),
+    Case(
+        "hmm-length-one", HMM, "(2)-(5)", "no transition is ever used; the reference by SCS",
+        length_one, "primal", formulation_solver="SCS",
+    ),
+    Case("hmm-ties", HMM, "(7)-(9)", "equal examples and symmetric states: ties everywhere", ties, "dual"),
+    Case("hmm-hidden-masks", HMM, "(2)-(5)", "some states are observed, others hidden", hidden_masks, "primal"),
+    Case(
+        "hmm-weights", HMM, "(6)-(9)", "example weights, a cost matrix that is not symmetric, c not uniform",
+        weights, "dual_beta",
+    ),
+    Case("hmm-large-eta", HMM, "(7)-(9)", "margins outweigh c by far", large_eta, "entropy_dual"),
+    Case("hmm-zeros-in-c", HMM, "(2)-(5)", "c has zeros, and so may v", zeros_in_c, "primal"),
+    Case("network-mixed", NETWORK, "(7)-(9)", "another hidden set in every example", network, "entropy_dual"),
+    Case("network-shared", NETWORK, "(6)-(9)", "tables shared between nodes", shared_tables, "dual_beta"),
+    Case("network-naive", NETWORK, "(2)-(5)", "one hidden class, weighted rows", naive_bayes, "primal"),
+    Case(
+        "hmm-ring-small", HMM, "(2)-(5)", "constraint generation on the ring, 20 sequences of 12 steps, 5 states",
+        ring_small, "n_slack",
+    ),
+    Case(
+        "hmm-ring-compact", HMM, "(8)-(9)", "the compact dual on the ring, 30 sequences of 25 steps, 7 states",
+        ring_middle, "compact_dual", quick=False, open=False,
+    ),
+    Case(
+        "hmm-ring-cuts", HMM, "(2)-(5)", "constraint generation on the ring, 50 sequences of 40 steps, 10 states",
+        ring_large, "n_slack", quick=False, open=False, second="compact_dual",
+    ),
+)  # fmt: skip

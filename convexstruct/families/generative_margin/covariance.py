@@ -1,0 +1,94 @@
+"""The covariance of the counts under the Gibbs distributions: the Hessian of sum_k w_k ln Z_k.
+
+Exact on chains (backward recursion, see `HMMCounts.covariance`) and wherever the labellings can be listed; estimated
+from samples elsewhere. It serves as the metric of Newton's method, so an estimate costs iterations, never correctness.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from convexstruct.features.counts.counts import Counts
+from convexstruct.features.counts.hmm import HMMCounts
+from convexstruct.features.counts.part import part
+from convexstruct.marginals.enumeration import enumerate_counts, n_assignments
+
+Vector = NDArray[np.float64]
+
+#: Labellings of all examples together up to which they are listed.
+LISTED = 300_000
+#: Numbers in the transition kernels of one block of chains (8 MB), so that they stay in the cache.
+KERNELS = 1_000_000
+#: Draws of each example elsewhere.
+DRAWS = 16
+
+
+class CountCovariance:
+    """sum_k w_k Cov counts_k for one feature map; call it with (theta, loss_weight)."""
+
+    def __init__(self, features: Counts, seed: int = 0) -> None:
+        self.features = features = part(features, 0, features.n_examples)  # shards are of no use here
+        self._rng = np.random.default_rng(seed)
+        chain = isinstance(features, HMMCounts)
+        listed = not chain and n_assignments(features) <= LISTED
+        self.kind = "recursion" if chain else "listing" if listed else "sampling"
+        self._rows = cache(lambda: enumerate_counts(features, LISTED))
+        self._blocks = cache(lambda: _blocks(features))
+
+    @property
+    def operations(self) -> float:
+        """Multiplications that one call costs, roughly."""
+        d, hidden = self.features.tables.dimension, self.features.n_hidden
+        if isinstance(self.features, HMMCounts):
+            return 6.0 * hidden * self.features.n_states**2 * d
+        return 1.0 * d * d + (LISTED if self.kind == "listing" else DRAWS * hidden) * 100.0
+
+    @property
+    def exact(self) -> bool:
+        return self.kind != "sampling"
+
+    def __call__(self, theta: Vector, loss_weight: float) -> Vector:
+        if isinstance(self.features, HMMCounts):
+            return sum((block.covariance(theta, loss_weight) for block in self._blocks()), start=np.zeros(()))
+        return self._listed(theta, loss_weight) if self.kind == "listing" else self._sampled(theta, loss_weight)
+
+    def _listed(self, theta: Vector, loss_weight: float) -> Vector:
+        rows = self._rows()
+        score = np.asarray(rows.counts @ theta) + loss_weight * rows.loss
+        top = np.full(self.features.n_examples, -np.inf)
+        np.maximum.at(top, rows.example, score)
+        weight = np.exp(score - top[rows.example])
+        total = np.bincount(rows.example, weights=weight, minlength=self.features.n_examples)
+        weight /= total[rows.example]
+        by_example = sp.csr_array(
+            sp.coo_array((weight, (rows.example, np.arange(len(weight)))), shape=(len(total), len(weight)))
+        )
+        mean = (by_example @ rows.counts).toarray()
+        share = self.features.weights
+        second = rows.counts.T @ (rows.counts.multiply((weight * share[rows.example])[:, None]))
+        return np.asarray(second.toarray() - mean.T @ (share[:, None] * mean))
+
+    def _sampled(self, theta: Vector, loss_weight: float) -> Vector:
+        draws = [self.features.counts_each(self.features.sample(theta, loss_weight, self._rng)) for _ in range(DRAWS)]
+        root = np.sqrt(self.features.weights / (DRAWS - 1))[:, None]
+        mean = sum(draws[1:], start=draws[0]) * (1.0 / DRAWS)
+        second = np.zeros((theta.size, theta.size))
+        for draw in draws:
+            away = (draw - mean).multiply(root)
+            second += (away.T @ away).toarray()
+        return second
+
+
+def _blocks(features: Counts) -> list[HMMCounts]:
+    """The examples in runs whose transition kernels together are at most `KERNELS` numbers."""
+    assert isinstance(features, HMMCounts)
+    each = features.chains.n_steps * features.n_states**2
+    size = max(1, KERNELS // each)
+    if size >= features.n_examples:
+        return [features]
+    cuts = range(0, features.n_examples, size)
+    return [part(features, low, min(low + size, features.n_examples)) for low in cuts]  # type: ignore[misc]

@@ -1,0 +1,115 @@
+r"""What is known of the covariance of the counts without forming it: where it vanishes, and its diagonal.
+
+**Invariants.** Some combinations of counts are the same for every labelling, whatever the data. In a hidden Markov
+model each visit to a state b is entered once and emits once,
+
+    initial_b + sum_a transition_ab - sum_m emission_bm = 0,
+    sum_b transition_ab - sum_m emission_am = - [a is the last state],
+    sum_b emission_bm = how often m was seen,
+
+so adding u_b to the scores of everything that leads into b and subtracting it from all that b emits changes no score of
+a labelling. Along such directions the covariance vanishes (the second kind: but for the last state), and a diagonal
+metric that knows nothing of them is wrong there by orders of magnitude.
+
+**Local variance.** With p the posterior of using an entry at one step, sum over steps of p (1 - p) would be the
+variance of its count if steps were independent. Within a step the entries exclude each other, and it is close.
+
+Ours; a convergence aid, which costs iterations where it is wrong, never correctness.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import singledispatch
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from convexstruct.features.counts.counts import Counts
+from convexstruct.features.counts.hmm import HMMCounts
+from convexstruct.features.counts.hmm_channels import ChannelCounts
+from convexstruct.graphs import Index
+from convexstruct.oracles.chain import chain
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LocalVariance:
+    """Variances, steps taken as independent: of each count (d,), of each block's sum (B,), of each invariant (k,)."""
+
+    counts: Vector
+    blocks: Vector
+    invariants: Vector
+
+
+@singledispatch
+def invariants(features: Counts) -> sp.csr_array:
+    """The invariants as columns, (d, k): combinations of counts that all labellings of an example share, or nearly."""
+    return sp.csr_array((features.tables.dimension, 0))
+
+
+@singledispatch
+def local_variance(features: Counts, theta: Vector, loss_weight: float) -> LocalVariance | None:
+    """sum_k w_k of the local variances under e^score; None where this kind of feature map does not know them."""
+    return None
+
+
+@invariants.register
+def _(features: HMMCounts) -> sp.csr_array:
+    return _chain_invariants(features.n_states, features.n_symbols, 1)
+
+
+@invariants.register
+def _(features: ChannelCounts) -> sp.csr_array:
+    return _chain_invariants(features.states.n_states, features.n_symbols, features.n_channels)
+
+
+@local_variance.register
+def _(features: HMMCounts, theta: Vector, loss_weight: float) -> LocalVariance:
+    return _chain_variance(features, features.scores(theta, loss_weight), features.symbols[:, None], features.n_symbols)
+
+
+@local_variance.register
+def _(features: ChannelCounts, theta: Vector, loss_weight: float) -> LocalVariance:
+    return _chain_variance(features.states, features.scores(theta, loss_weight), features.symbols, features.n_symbols)
+
+
+def _chain_invariants(s: int, m: int, channels: int) -> sp.csr_array:
+    """Columns: for each channel and state, what enters less what is emitted; for each state, what leaves less what is
+    emitted; for each channel and symbol, what is emitted."""
+    initial, transition, emission = np.arange(s), s + np.arange(s * s).reshape(s, s), s + s * s
+    columns: list[tuple[Index, Index]] = []
+    nothing = np.zeros(0, dtype=np.intp)
+    for o in range(channels):
+        table = emission + (o * s + np.arange(s)[:, None]) * m + np.arange(m)
+        columns += [(np.append(transition[:, b], initial[b]), table[b]) for b in range(s)]
+        columns += [(transition[a], table[a]) for a in range(s) if o == 0]
+        columns += [(table[:, symbol], nothing) for symbol in range(m)]
+    rows = np.concatenate([np.concatenate(pair) for pair in columns])
+    signs = np.concatenate([np.repeat((1.0, -1.0), (len(plus), len(minus))) for plus, minus in columns])
+    place = np.repeat(np.arange(len(columns)), [len(plus) + len(minus) for plus, minus in columns])
+    return sp.csr_array(sp.coo_array((signs, (rows, place)), shape=(emission + channels * s * m, len(columns))))
+
+
+def _chain_variance(inner: HMMCounts, scores: tuple[Vector, Vector], symbols: Index, m: int) -> LocalVariance:
+    """``symbols`` (P, C): what each channel shows at each packed position."""
+    chains, s, channels = inner.chains, inner.n_states, symbols.shape[1]
+    sums = chain.sum_product(chains, *scores, inner.weights, squares=True)
+    assert sums.edge_squared is not None
+    node = sums.node * (1.0 - sums.node) * inner.weights[chains.chain][:, None]
+    columns = (np.arange(channels) * m + symbols).ravel()
+    starts = np.arange(0, columns.size + 1, channels)
+    seen = sp.csr_array((np.ones(columns.size), columns, starts), shape=(len(node), channels * m))
+    emission = np.asarray(seen.T @ node).reshape(channels, m, s).transpose(0, 2, 1)
+    transition = np.maximum(sums.edge - sums.edge_squared, 0.0)
+    total, last = node.sum(axis=0), node[chains.last].sum(axis=0)
+    first = node[: chains.n_chains].sum(axis=0)
+    none, leaving = np.zeros(1), total - last
+    more = np.zeros(s + m)
+    return LocalVariance(
+        np.concatenate((first, transition.ravel(), emission.ravel())),
+        np.concatenate((none, leaving, np.tile(total, channels))),
+        np.concatenate((np.zeros(s), last, np.zeros(m), np.tile(more, channels - 1))),
+    )

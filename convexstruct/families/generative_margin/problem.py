@@ -1,0 +1,419 @@
+r"""Discriminative training of generative models: problem (P) of Yu, Bertsekas and Rousu (paper 0).
+
+    minimise    - sum_i c_i' theta_i + eta sum_k w_k eps_k                                       (2)
+    subject to  a_k(s)' theta + b_k(s) <= eps_k            for every labelling s of example k     (3)
+                1' e^{theta_i} <= 1                        for every block i                      (4)
+                theta <= 0, eps >= 0                                                              (5)
+
+with a_k(s) = counts_k(s) - counts_k(s*), b_k(s) = loss_k(s) and s* the true labelling. Because s = s* gives
+a = 0, b = 0, eps_k >= 0 is implied, and so is theta <= 0 by (4). Eliminating eps,
+
+    P(theta) = - c' theta + eta sum_k w_k max_s [a_k(s)' theta + b_k(s)].
+
+**Dual.** With beta_k(s) >= 0, sum_s beta_k(s) <= eta w_k, mu = sum beta_k(s) a_k(s), omega = sum beta_k(s) b_k(s) (6),
+v = c - mu and V_i = sum_j v_ij, maximising (D) over lambda in closed form (lambda_i = V_i; ours, the paper keeps
+lambda) leaves
+
+    D(mu, omega) = omega + sum_i [V_i ln V_i - sum_j v_ij ln v_ij],     v >= 0, else -inf.
+
+The set script-D of (9), all such (mu, omega), is convex and contains 0: so t (mu, omega), 0 <= t <= 1, stays inside.
+That gives a valid lower bound from any member: shrink until v >= 0 and take the best t. (The paper projects mu onto
+mu <= c instead, which may leave script-D: no bound. ``tests/families/generative_margin/test_problem.py`` shows it
+fail.)
+
+Section 3.2 says that D(p || q) with p = e^theta may replace the terms of (2). Its entries e^theta (theta - ln q) are
+convex only where theta >= ln q - 2 (corrected), so the claim holds there alone, and it is not part of this problem.
+
+**Dual witness.** A bare (mu, omega) proves nothing: membership in script-D cannot be read off it. A dual point is a
+mixture of labellings and Gibbs distributions instead, from which the problem recomputes (mu, omega) by itself:
+
+    "labels"        (m, P) integers: m labellings of all examples
+    "label_shares"  (m, K) share of each labelling in each example, >= 0
+    "gibbs"         (g, d) natural parameters Theta of distributions q_k(s) ~ exp(Theta' counts_k(s) + B loss_k(s))
+    "gibbs_loss"    (g,)   B
+    "gibbs_shares"  (g, K) share of each distribution in each example, >= 0
+
+with beta_k = eta w_k (sum of shares times distributions); the shares of one example sum to at most 1. Either pair may
+be absent.
+
+**Rounding.** `primal` and `dual` say how far the exact numbers may lie from theirs: the slacks of (2) are bounded by
+a Viterbi rounded upwards, mu and omega entry by entry, and D, which grows with each v_ij, at the lower ends of v; how
+is in `rounding`. On ordinary data it is below 1e-12 of the value.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import networkx as nx
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from convexstruct.core.solution import Point
+from convexstruct.families.generative_margin import rounding
+from convexstruct.features.counts.counts import Counts
+from convexstruct.features.counts.hmm import HMMCounts
+from convexstruct.features.counts.network import NetworkCounts
+from convexstruct.graphs import TableLayout
+from convexstruct.rounding import Rounded
+from convexstruct.tolerances import DUAL_ROUNDING, SUM_TO_ONE
+from convexstruct.validation.arguments import described, listed, mapping, number, sentence
+from convexstruct.validation.arrays import real, wholes
+
+Vector = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """P at theta: its value, and a maximising labelling's (mu, omega), which is minus a subgradient's data part:
+    mu - c is a subgradient of P at theta.
+
+    value : P(theta). slack (K,) : eps_k. labels (P,) : the maximising labelling. mu (d,), omega : its script-D point.
+    """
+
+    value: float
+    slack: Vector
+    labels: Labels
+    mu: Vector
+    omega: float
+
+
+@dataclass(frozen=True, eq=False)
+class GenerativeMargin:
+    """Problem (P): data, prior distributions c, and the weight eta of the margin violations.
+
+    Attributes
+    ----------
+    features : the counts of the data (`HMMCounts` or `NetworkCounts`), with loss and example weights.
+    c : (d,) a distribution for each block, in theta's layout (`layout`).
+    eta : positive weight of the violations, in nats a unit of loss.
+    """
+
+    features: Counts
+    c: Vector
+    eta: float
+    family: ClassVar[str] = "generative_margin"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "c", read_distributions("c", self.c, self.layout))
+        eta = self.eta
+        object.__setattr__(self, "eta", number("eta", eta, above=0))
+
+    @classmethod
+    def hmm(
+        cls,
+        symbols: Sequence[ArrayLike],
+        states: Sequence[ArrayLike],
+        n_states: int,
+        n_symbols: int,
+        *,
+        eta: float,
+        c: ArrayLike | Mapping[str, ArrayLike] | None = None,
+        loss: ArrayLike | str | Sequence[ArrayLike] = "hamming",
+        hidden: Sequence[ArrayLike] | None = None,
+        weights: ArrayLike | None = None,
+    ) -> GenerativeMargin:
+        """Train a hidden Markov model; arguments as in `HMMCounts.read`, c by default uniform.
+
+        ``c`` is a vector (d,) or a mapping of "initial" (S,), "transition" (S, S), "emission" (S, M).
+        """
+        features = HMMCounts.read(symbols, states, n_states, n_symbols, loss, hidden, weights)
+        return cls(features, default_c(c, features.tables), eta)
+
+    @classmethod
+    def network(
+        cls,
+        graph: nx.DiGraph,
+        assignments: ArrayLike,
+        hidden: Sequence[Any],
+        *,
+        eta: float,
+        c: ArrayLike | Mapping[Any, ArrayLike] | None = None,
+        loss: ArrayLike | str | Mapping[Any, ArrayLike | str] = "hamming",
+        weights: ArrayLike | None = None,
+    ) -> GenerativeMargin:
+        """Train a Bayesian network; arguments as in `NetworkCounts.read`, c by default uniform."""
+        features = NetworkCounts.read(graph, assignments, hidden, loss, weights)
+        return cls(features, default_c(c, features.tables), eta)
+
+    # -- the parts of the problem ------------------------------------------------------------------------------------
+
+    @property
+    def layout(self) -> TableLayout:
+        return self.features.tables
+
+    @property
+    def dimension(self) -> int:
+        return self.layout.dimension
+
+    @property
+    def n_examples(self) -> int:
+        return self.features.n_examples
+
+    @cached_property
+    def truth_each(self) -> sp.csr_array:
+        """counts_k(s*) for each example; sparse (K, d)."""
+        return self.features.counts_each(self.features.truth)
+
+    @cached_property
+    def truth_counts(self) -> Vector:
+        """sum_k w_k counts_k(s*); shape (d,)."""
+        return self.features.counts(self.features.truth)
+
+    def uniform(self) -> Vector:
+        """theta of uniform distributions; shape (d,)."""
+        return -np.log(self.layout.block_sizes.astype(np.float64))[self.layout.block_of]
+
+    @cached_property
+    def trivial_value(self) -> float:
+        """P at uniform distributions, each loss at its greatest: sum_i c_i' ln n_i + eta sum_k w_k max b_k, n_i the
+        size of block i; P itself where, as in a chain, all labellings have one probability then."""
+        return float(self.eta * (self.features.weights @ self.features.max_loss) - self.c @ self.uniform())
+
+    def trivial(self) -> tuple[Point, Point]:
+        """Uniform distributions, and the dual point 0: no labelling has a share."""
+        return {"theta": self.uniform()}, {}
+
+    # -- primal --------------------------------------------------------------------------------------------------------
+
+    def evaluate(self, theta: Vector) -> Evaluation:
+        """P(theta), whether theta satisfies (4) or not, with one call of the oracle; inf where it is undefined."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            best, labels = self.features.best(theta, 1.0)
+            slack = best - _product(self.truth_each, theta)
+        slack = np.where(np.isnan(slack), np.inf, np.maximum(slack, 0.0))
+        weights = self.features.weights
+        mu = self.eta * (self.features.counts(labels) - self.truth_counts)
+        omega = self.eta * float(weights @ self.features.loss(labels))
+        used = self.c > 0
+        with np.errstate(invalid="ignore", over="ignore"):
+            value = float(-(self.c[used] @ theta[used]) + self.eta * (weights @ slack))
+        return Evaluation(np.inf if np.isnan(value) else value, slack, labels, mu, omega)
+
+    def shift(self, theta: Vector) -> Vector:
+        """The nearest point of (4) along each block: theta_i - max(0, ln 1'e^theta_i) (paper 0, section 2.3.3).
+
+        The formula is the paper's; its sentence, "a scale of e^theta by" the sum, should say divided. A few units in
+        the last place more make 1'e^theta_i <= 1 true in real arithmetic.
+        """
+        return rounding.shift(self.layout, theta)
+
+    def as_point(self, value: Any) -> Point:
+        """Read theta: an array (d,), or a mapping with "theta", or with one array a table."""
+        if isinstance(value, Mapping):
+            if set(value) == set(self.layout.names):
+                value = _stacked("point", value, self.layout, finite=False)
+            else:
+                value = mapping("point", value, {"theta"}, otherwise=" or the tables' names")["theta"]
+        return {"theta": real("theta", value, (self.dimension,), finite=False, keep=False)}
+
+    def primal(self, point: Point) -> Rounded:
+        """The objective (2) at theta, with eps eliminated, and how far rounding may have led it astray."""
+        return rounding.primal(self, point["theta"])
+
+    def repair(self, point: Point) -> Point:
+        return {"theta": self.shift(point["theta"])}
+
+    def residuals(self, point: Point) -> Mapping[str, float]:
+        """How far theta lies outside (4): max_i (1'e^theta_i - 1)_+; outside (5): max theta_+."""
+        theta = point["theta"]
+        with np.errstate(over="ignore"):
+            excess = float(np.max(np.expm1(np.maximum(self.layout.block_logsumexp(theta), 0.0))))
+        return {"(4) sum of probabilities above 1": excess, "(5) theta above 0": float(max(theta.max(), 0.0))}
+
+    # -- dual ----------------------------------------------------------------------------------------------------------
+
+    def dual_value(self, mu: Vector, omega: float) -> float:
+        """D(mu, omega) = omega + sum_i [V_i ln V_i - sum_j v_ij ln v_ij], v = c - mu; -inf where some v < 0."""
+        v = self.c - mu
+        if (v < 0).any():
+            return -np.inf
+        total = self.layout.block_sum(v)
+        return float(omega + np.sum(_xlogx(total)) - np.sum(_xlogx(v)))
+
+    def best_on_segment(
+        self, mu: Vector, omega: float, safe: tuple[Vector, float] | None = None
+    ) -> tuple[float, float]:
+        """(t, D) at the best point of safe + t ((mu, omega) - safe), 0 <= t <= 1, inside the domain of D.
+
+        Valid for any two members of script-D, which is convex; ``safe`` must lie in the domain (default 0, which does).
+        D is concave along the segment, so its derivative is bisected.
+        """
+        safe_mu, safe_omega = safe if safe is not None else (np.zeros_like(mu), 0.0)
+        step, rise = mu - safe_mu, omega - safe_omega
+        start = self.c - safe_mu
+        toward = step > 0
+        with np.errstate(over="ignore"):
+            limit = min(1.0, float(np.min(start[toward] / step[toward], initial=1.0)))
+        block_step = self.layout.block_sum(step)
+
+        def slope(t: float) -> float:
+            v = np.maximum(start - t * step, 1e-300)
+            return float(rise + step @ np.log(v) - block_step @ np.log(self.layout.block_sum(v)))
+
+        low, high = 0.0, limit
+        if slope(limit) < 0:
+            for _ in range(60):
+                middle = 0.5 * (low + high)
+                low, high = (middle, high) if slope(middle) > 0 else (low, middle)
+        else:
+            low = limit
+        best, at = -np.inf, 0.0
+        for t in (0.0, low, high, low * (1 - 1e-15)):
+            v = start - t * step
+            if (v >= -1e-15 * self.c).all():
+                value = self.dual_value(self.c - np.maximum(v, 0.0), safe_omega + t * rise)
+                if value > best:
+                    best, at = value, t
+        return at, best
+
+    def aggregate(self, dual_point: Point) -> tuple[Vector, float]:
+        """(mu, omega) of a dual witness, recomputed from the data; shares cleared of rounding."""
+        labels, label_shares, gibbs, gibbs_loss, gibbs_shares = self._read_dual(dual_point)
+        label_shares, gibbs_shares = np.maximum(label_shares, 0.0), np.maximum(gibbs_shares, 0.0)
+        over = max(1.0, float(np.max(label_shares.sum(axis=0) + gibbs_shares.sum(axis=0), initial=0.0)))
+        weights = self.features.weights
+        used = np.zeros(self.n_examples)
+        mu = np.zeros(self.dimension)
+        omega = 0.0
+        for row, share in zip(labels, label_shares):
+            clean = share / over
+            if clean.any():
+                row = row.astype(np.int64)  # labels may come in one byte each; indices computed from them need more
+                mu += self.features.counts(row, clean)
+                omega += float((weights * clean) @ self.features.loss(row))
+                used += clean
+        for theta, b, share in zip(gibbs, gibbs_loss, gibbs_shares):
+            clean = share / over
+            if not clean.any():
+                continue
+            if np.ptp(clean) > 0:
+                raise ValueError("gibbs_shares must give one distribution the same share in every example")
+            expected = self.features.expected(theta, float(b))
+            mu += clean[0] * expected.counts
+            omega += clean[0] * expected.loss
+            used += clean
+        mu -= np.asarray(self.truth_each.T @ (weights * used))
+        return self.eta * mu, self.eta * omega
+
+    def dual(self, dual_point: Point) -> Rounded:
+        """A valid lower bound from a dual witness: shrunk towards 0 until v >= 0 for certain, at the best point."""
+        if self._dual_infeasibility(dual_point) > DUAL_ROUNDING:
+            return Rounded(-np.inf)
+        return rounding.segment(self, self._member(dual_point))[1]
+
+    def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
+        """How far the shares are from distributions, and how far mu rises above c."""
+        infeasible = self._dual_infeasibility(dual_point)
+        above = np.inf
+        if np.isfinite(infeasible):
+            found = self._member(dual_point)
+            with np.errstate(invalid="ignore", over="ignore"):
+                above = float(np.max(found.mu - found.mu_error - self.c))
+        return {"shares outside the simplex": infeasible, "mu above c": np.inf if np.isnan(above) else max(above, 0.0)}
+
+    def _member(self, dual_point: Point) -> rounding.Member:
+        """What a witness names; the last one is kept, for `certify` asks twice."""
+        arrays = self._read_dual(dual_point)
+        digest = hashlib.blake2b()
+        for array in arrays:
+            digest.update(f"{array.dtype}{array.shape}".encode())
+            digest.update(np.ascontiguousarray(array).data)
+        last: tuple[bytes, rounding.Member] | None = self.__dict__.get("_last")
+        if last is None or last[0] != digest.digest():
+            last = digest.digest(), rounding.member(self, *arrays)
+            self.__dict__["_last"] = last
+        return last[1]
+
+    def _dual_infeasibility(self, dual_point: Point) -> float:
+        _, label_shares, gibbs, gibbs_loss, gibbs_shares = self._read_dual(dual_point)
+        shares = np.concatenate((label_shares, gibbs_shares))
+        if not (np.isfinite(shares).all() and np.isfinite(gibbs).all() and np.isfinite(gibbs_loss).all()):
+            return np.inf
+        if len(shares) == 0:
+            return 0.0
+        return float(max(0.0, -shares.min(), shares.sum(axis=0).max() - 1.0))
+
+    def _read_dual(self, dual_point: Point) -> tuple[Labels, Vector, Vector, Vector, Vector]:
+        known = {"labels", "label_shares", "gibbs", "gibbs_loss", "gibbs_shares"}
+        given = mapping("dual_point", dual_point, (), known)
+        k, d, p = self.n_examples, self.dimension, self.features.n_hidden
+        labels = wholes("dual_point['labels']", given.get("labels", np.zeros((0, p))), keep=False, kinds="iu")
+        gibbs = real("dual_point['gibbs']", given.get("gibbs", np.zeros((0, d))), finite=False, keep=False)
+        m, g = (len(array) if array.ndim else 0 for array in (labels, gibbs))
+        shapes = {"labels": (m, p), "label_shares": (m, k), "gibbs": (g, d), "gibbs_loss": (g,), "gibbs_shares": (g, k)}
+        label_shares, gibbs, gibbs_loss, gibbs_shares = (
+            real(f"dual_point[{name!r}]", given.get(name, np.zeros((0, *shape[1:]))), shape, finite=False, keep=False)
+            for name, shape in list(shapes.items())[1:]
+        )
+        if labels.shape != (m, p):
+            raise sentence(f"dual_point['labels'] has shape {labels.shape}, wanted ({m}, {p})")
+        if m and ((labels < 0) | (labels >= self.features.cards)).any():
+            raise ValueError("dual_point['labels'] holds a label out of range")
+        fixed = ~self.features.free
+        if m and (labels[:, fixed] != self.features.truth[fixed]).any():
+            raise ValueError("dual_point['labels'] differs from the truth where that is observed")
+        if m and (labels != self.features.truth)[:, ~self.features.free].any():
+            raise ValueError("dual_point['labels'] changes a variable that is observed")
+        return labels, label_shares, gibbs, gibbs_loss, gibbs_shares
+
+    # -- prediction ----------------------------------------------------------------------------------------------------
+
+    def predict(self, theta: ArrayLike | Point) -> Labels:
+        """MAP of the hidden variables given the rest, for the problem's own examples; labels (P,), flat."""
+        return self.features.best(self.as_point(theta)["theta"], 0.0)[1]
+
+
+def default_c(c: ArrayLike | Mapping[Any, ArrayLike] | None, tables: TableLayout) -> Vector:
+    """c as a vector: uniform if None, stacked if a mapping of tables."""
+    if c is None:
+        return (1.0 / tables.block_sizes)[tables.block_of]
+    if isinstance(c, Mapping):
+        if set(c) != set(tables.names):
+            raise sentence(f"c has the tables {listed(c)}, wanted {sorted(map(str, tables.names))}")
+        return _stacked("c", c, tables, finite=True)
+    return real("c", c, (tables.dimension,))
+
+
+def _stacked(name: str, given: Mapping[Any, ArrayLike], tables: TableLayout, finite: bool) -> Vector:
+    """One vector from an array a table."""
+    parts = [
+        real(f"{name}[{described(table)}]", given[table], shape, finite=finite, keep=False)
+        for table, shape in zip(tables.names, tables.shapes)
+    ]
+    return np.concatenate([part.ravel() for part in parts])
+
+
+def read_distributions(name: str, values: ArrayLike, tables: TableLayout) -> Vector:
+    """Validate one distribution a block.
+
+    Raises
+    ------
+    ValueError
+        If the shape is wrong, a value is not finite or negative, or a block is all zero or does not sum to one.
+    """
+    array = real(name, values, (tables.dimension,), what="distributions")
+    if (array < 0).any():
+        at = tables.block_name(int(tables.block_of[np.argmin(array)]))
+        raise ValueError(f"{name} of {at} has a negative entry ({array.min():g}), wanted a distribution")
+    sums = tables.block_sum(array)
+    if (sums == 0).any():
+        raise ValueError(f"{name} of {tables.block_name(int(np.argmin(sums)))} is all zero, wanted a distribution")
+    if (np.abs(sums - 1) > SUM_TO_ONE).any():
+        block = int(np.argmax(np.abs(sums - 1)))
+        raise ValueError(f"{name} of {tables.block_name(block)} sums to {sums[block]:g}, wanted a distribution: 1")
+    return array
+
+
+def _xlogx(x: Vector) -> Vector:
+    return np.asarray(x * np.log(np.where(x > 0, x, 1.0)))
+
+
+def _product(matrix: sp.csr_array, theta: Vector) -> Vector:
+    return np.asarray(matrix @ theta)

@@ -1,0 +1,318 @@
+r"""What rounding may do to the bounds of problem (P): allowances that `GenerativeMargin.primal` and `dual` carry.
+
+Data are what the numbers say that came in (c, eta, weights, losses: exact), and theta is what its numbers say.
+
+**Primal.** The slack of each example is bounded from above by Viterbi rounded upwards throughout
+(`convexstruct.features.counts.bounds.excess`), and from below by the labelling found, whose difference from the truth
+is
+summed over the entries in which the two differ. A theta that passes for feasible may have 1'e^theta_i above 1 by
+rounding; the shift that mends it is bounded, and so is what it does to P: the counts of a labelling sum to the number
+of its terms N_k, whence |P(theta) - P(theta - delta)| <= max(delta) (1'c + 2 eta sum_k w_k N_k).
+
+**Dual.** The witness names a member (mu, omega) of script-D exactly: a share b of labelling s in example k stands for
+beta = eta p, p = b w_k as a rounded product, where the p of an example are made to sum to less than w_k; a Gibbs
+distribution stands for a distribution near it that is declared by numbers as they are held. mu is known to within
+some UNIT of the counts, entry by entry. Shrunk by t so that v = c - t mu >= 0 for certain, D grows with each v_j,
+
+    dD / dv_j = ln(V_i / v_j) >= 0,
+
+so D at the lower ends of all v_j is a lower bound on D at v. What the sum itself loses is relative to its terms
+v_j ln(V_i / v_j), all >= 0, and to V_i. Where c = 0 for a whole column of entries that every labelling uses equally
+often in all, mu must be 0 there exactly: `_balanced` proves that a member near by has it so.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convexstruct.features.counts import bounds
+from convexstruct.graphs import TableLayout
+from convexstruct.rounding import FUNCTION, TINY, UNIT, Rounded, gamma, total
+
+if TYPE_CHECKING:
+    from convexstruct.families.generative_margin.problem import GenerativeMargin
+
+Vector = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+#: Numbers beyond this are not added up: sums of them may overflow.
+HUGE = 1e300
+#: Clears the lower 27 of the 53 digits of a double.
+HALF = np.int64(-(1 << 27))
+
+
+# -- feasibility -------------------------------------------------------------------------------------------------------
+
+
+def level(layout: TableLayout, theta: Vector) -> tuple[Vector, Vector]:
+    """(ln 1'e^theta_i of each block, a margin that is at least twice its error and that of taking it from theta)."""
+    found = layout.block_logsumexp(theta)
+    top = np.maximum.reduceat(theta, layout.block_start)
+    size = np.where(np.isfinite(top), np.abs(top), 0.0)
+    return found, 4 * UNIT * (layout.block_sizes + 4 * FUNCTION + 8 * np.log1p(layout.block_sizes) + 4 * size)
+
+
+def shift(layout: TableLayout, theta: Vector) -> Vector:
+    """theta_i - max(0, ln 1'e^theta_i), and a little more where that is near 0 or above: then 1'e^theta_i <= 1."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        found, margin = level(layout, theta)
+        return np.asarray(theta - np.where(found + margin > 0, found + 2 * margin, 0.0)[layout.block_of])
+
+
+# -- primal ------------------------------------------------------------------------------------------------------------
+
+
+def primal(problem: GenerativeMargin, theta: Vector) -> Rounded:
+    """P(theta), and how far the exact number may lie from it; inf where it is undefined.
+
+    Where theta passes for feasible the upper end also bounds P at a point that is feasible beyond doubt.
+    """
+    features, eta, c = problem.features, problem.eta, problem.c
+    weights, used = features.weights, c > 0
+    if (theta[used | (problem.truth_counts > 0)] == -np.inf).any() or np.isnan(theta).any():
+        return Rounded(math.inf)
+    finite = theta[np.isfinite(theta)]
+    if (theta == np.inf).any() or max(np.abs(finite).max(initial=0.0), float(features.max_loss.max())) > HUGE:
+        return Rounded(problem.evaluate(theta).value, math.inf)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        highest, labels = bounds.excess(features, theta)
+        gain, error = _gain(problem, labels, theta)
+        slack, low, high = np.maximum(gain, 0.0), np.maximum(gain - error, 0.0), np.maximum(highest, 0.0)
+        data = total(-c[used] * theta[used])
+        margin = [total(weights * each) for each in (slack, low, high)]
+        value = float(data) + eta * float(margin[0])
+        way = max(float(margin[2]) - float(margin[0]), float(margin[0]) - float(margin[1]), 0.0)
+        rounding = 4 * UNIT * (abs(float(data)) + eta * float(margin[2]) + abs(value))
+        rounding += 4 * UNIT * float(c[used] @ np.abs(theta[used]))
+        lost = TINY * (4 + problem.dimension + 4 * (1 + eta) * problem.n_examples)
+        found = Rounded.of(value, eta * way, rounding, lost, _of_the_shift(problem, theta))
+    return found if math.isfinite(value) else Rounded(math.inf)
+
+
+def _gain(problem: GenerativeMargin, labels: Labels, theta: Vector) -> tuple[Vector, Vector]:
+    """a_k(s)'theta + b_k(s) of a labelling s, and its error; (K,) each."""
+    features = problem.features
+    difference = features.counts_each(labels) - problem.truth_each
+    difference.eliminate_zeros()
+    loss = features.loss(labels)
+    hidden = np.bincount(features.example, minlength=problem.n_examples)
+    row = np.repeat(np.arange(problem.n_examples), np.diff(difference.indptr))
+    found, error = signed_sums(*times(row, difference.data, theta[difference.indices]), problem.n_examples)
+    gain = found + loss
+    each = np.array([gamma(int(n)) for n in hidden + 4])
+    return gain, error + each * loss + 2 * UNIT * np.abs(gain)
+
+
+def _of_the_shift(problem: GenerativeMargin, theta: Vector) -> float:
+    """What making theta feasible beyond doubt may add to P, where it is feasible but for rounding; else 0."""
+    found, margin = level(problem.layout, theta)
+    delta = float(np.max(np.where(found + margin > 0, found + margin, 0.0)))
+    if delta == 0.0 or (found > 0).any() or (theta > 0).any():  # `certify` repairs what does not pass
+        return 0.0
+    terms = np.asarray(problem.truth_each.sum(axis=1)).ravel()
+    return 1.001 * delta * (float(problem.c.sum()) + 2 * problem.eta * float(problem.features.weights @ terms))
+
+
+# -- dual --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Member:
+    """A member of script-D, and how far its exact (mu, omega) may lie from the numbers here; all absolute."""
+
+    mu: Vector
+    mu_error: Vector
+    omega: float
+    omega_error: float
+
+
+def member(
+    problem: GenerativeMargin,
+    labels: Labels,
+    label_shares: Vector,
+    gibbs: Vector,
+    gibbs_loss: Vector,
+    gibbs_shares: Vector,
+) -> Member:
+    """(mu, omega) of the mixture that a witness names; shares are cleared of rounding, downwards."""
+    features = problem.features
+    weights = features.weights
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        label_shares, gibbs_shares = np.maximum(label_shares, 0.0), np.maximum(gibbs_shares, 0.0)
+        n = len(label_shares) + len(gibbs_shares)
+        most = float(np.max(label_shares.sum(axis=0) + gibbs_shares.sum(axis=0), initial=0.0)) * (1 + gamma(n + 8))
+        if most > 1.0:
+            label_shares, gibbs_shares = label_shares * (1.0 / most), gibbs_shares * (1.0 / most)
+            label_shares, gibbs_shares = label_shares * (1 - 8 * UNIT), gibbs_shares * (1 - 8 * UNIT)
+        p = label_shares * weights
+        p[p < 1.0 / HUGE] = 0.0  # where a product may be rounded up by more than its share
+        rise, rise_error, loss, loss_error = _of_labels(problem, labels, p)
+        for theta, b, share in zip(gibbs, gibbs_loss, gibbs_shares):
+            if not share.any():
+                continue
+            if np.ptp(share) > 0:
+                raise ValueError("gibbs_shares must give one distribution the same share in every example")
+            found = bounds.moments(features, theta, float(b))
+            part = share[0] * found.rise
+            rise += part
+            rise_error += share[0] * found.rise_error + 2 * UNIT * (np.abs(part) + np.abs(rise)) + TINY * (part != 0)
+            loss += share[0] * found.loss
+            loss_error += share[0] * found.loss_error + 4 * UNIT * loss + TINY
+        rise, rise_error, short = _balanced(problem, rise, rise_error)
+        loss_error += short * loss
+        eta, wide = problem.eta, 1 + 64 * UNIT
+        mu, omega = eta * rise, eta * loss
+        nothing = (rise == 0) & (rise_error == 0)
+        mu_error = np.where(nothing, 0.0, (eta * rise_error + 2 * UNIT * np.abs(mu)) * wide + 4 * TINY)
+        return Member(mu, mu_error, omega, (eta * loss_error + 2 * UNIT * omega) * wide + 4 * TINY)
+
+
+def _balanced(problem: GenerativeMargin, rise: Vector, rise_error: Vector) -> tuple[Vector, Vector, float]:
+    """The same for a member in which columns of counts that must not change at all do not; and the share given up.
+
+    Where c = 0 in a whole column of entries whose counts add up to a constant (every state that may emit a symbol which
+    c rules out), mu <= c means mu = 0 there, and no sum in floating point is 0 for certain. But mu is 0 for some real
+    mixture near by: one that gives up a share ``short`` for labellings which differ from the truth at one position
+    each, and move what is too much in one entry to others that have too little. Their shares need not be known: what
+    they take from mu elsewhere, and what they add to omega, raises D, and the few entries they gain are bounded.
+    """
+    features, c = problem.features, problem.c
+    rise, rise_error = rise.copy(), rise_error.copy()
+    moved, cleared = np.zeros_like(rise), []
+    amount = 0.0
+    for column in bounds.shared_columns(features):
+        if (c[column] > 0).any():
+            continue
+        much = np.maximum(rise + rise_error, 0.0)[column]
+        little = np.maximum(rise_error - rise, 0.0)[column]
+        if not much.any():
+            continue
+        for i, j in zip(*np.nonzero((much[:, None] > 0) & (little > 0) & ~np.eye(len(column), dtype=bool))):
+            ways = bounds.gained(features, int(column[i]), int(column[j]))
+            tight = (c == 0) & (rise + rise_error > -8.0 * float(much.sum()))
+            good = ways[~tight[ways].any(axis=1)]
+            if not len(good):
+                return rise, rise_error, 0.0
+            moved[good[0]] += 2.0 * min(much[i], little[j])
+        amount += float(much.sum())
+        cleared.append(column)
+    short = 2.0 * amount / float(features.weights.min())
+    if not cleared or not short < 0.5:
+        return rise, rise_error, 0.0
+    rise_error += 1.001 * (moved + short * np.abs(rise))
+    rise[np.concatenate(cleared)] = rise_error[np.concatenate(cleared)] = 0.0
+    return rise, rise_error, short
+
+
+def _of_labels(problem: GenerativeMargin, labels: Labels, weight: Vector) -> tuple[Vector, Vector, float, float]:
+    """sum of p (counts - counts(s*)), its error, and the loss with its error; ``weight`` (m, K) are p."""
+    features, d = problem.features, problem.dimension
+    index, terms = [np.zeros(0, dtype=np.intp)], [np.zeros(0)]
+    loss = loss_error = 0.0
+    hidden = np.bincount(features.example, minlength=problem.n_examples)
+    longest = gamma(int(hidden.max()) + 4)
+    for row, p in zip(labels, weight):
+        if not p.any():
+            continue
+        row = row.astype(np.int64)  # labels may come in one byte each; indices computed from them need more
+        difference = features.counts_each(row) - problem.truth_each
+        difference.eliminate_zeros()
+        where, products = times(difference.indices, difference.data, np.repeat(p, np.diff(difference.indptr)))
+        index.append(where)
+        terms.append(products)
+        lost = total(p * features.loss(row))
+        loss += float(lost)
+        loss_error += lost.allowance + longest * float(lost) + 2 * UNIT * loss + TINY * len(p)
+    found, error = signed_sums(np.concatenate(index), np.concatenate(terms), d)
+    return found, error, loss, loss_error
+
+
+def times(index: NDArray[Any], counts: Vector, values: Vector) -> tuple[NDArray[np.intp], Vector]:
+    """counts * values without any error, as two terms each, and the index of each; counts are whole, below 2^26."""
+    upper = (values.view(np.int64) & HALF).view(np.float64)
+    where = index.astype(np.intp)
+    return np.concatenate((where, where)), np.concatenate((counts * upper, counts * (values - upper)))
+
+
+def signed_sums(index: NDArray[np.intp], values: Vector, size: int) -> tuple[Vector, Vector]:
+    """Sums of ``values`` by ``index``, and their errors: 0 where the sum is 0 exactly.
+
+    Split at powers of two: the upper parts add up without error; what is left after some splits is nothing, or too
+    small to matter (Rump, Ogita and Oishi, Accurate floating-point summation, part I).
+    """
+    parts = []
+    rest = values.copy()
+    error = np.zeros(size)
+    for _ in range(4):
+        most = float(np.abs(rest).max(initial=0.0))
+        if most == 0.0:
+            break
+        fence = float(2.0 ** (np.ceil(np.log2(rest.size + 2.0)) + np.ceil(np.log2(most)) + 1.0))
+        high = (rest + fence) - fence
+        parts.append(np.bincount(index, weights=high, minlength=size))
+        rest = rest - high
+    if rest.any():
+        parts.append(np.bincount(index, weights=rest, minlength=size))
+        error += gamma(rest.size) * np.bincount(index, weights=np.abs(rest), minlength=size)
+    if not parts:
+        return np.zeros(size), error
+    found = np.array([math.fsum(column) for column in np.array(parts).T.tolist()])
+    return found, error + UNIT * np.abs(found)
+
+
+def segment(problem: GenerativeMargin, found: Member) -> tuple[float, Rounded]:
+    """(t, D) at the best t (mu, omega), 0 <= t <= 1, for which v = c - t mu >= 0 is certain.
+
+    0 is a member of script-D itself, so t = 0 bounds the optimum where nothing else does.
+    """
+    c = problem.c
+    at, value = 0.0, _value(problem.layout, c, c, c, 0.0, 0.0)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
+        high, low = bounds_above(found.mu + found.mu_error), -bounds_above(found.mu_error - found.mu)
+        if not (np.isfinite(high).all() and np.isfinite(low).all() and np.isfinite(found.omega + found.omega_error)):
+            return at, value
+        toward = high > 0
+        limit = min(1.0, float(np.min(c[toward] / high[toward], initial=2.0)) * (1 - 8 * UNIT))
+        if limit < 1.0 / HUGE:
+            return at, value
+        t = min(problem.best_on_segment(high, found.omega)[0], limit)
+        v = [c - t * each for each in (high, found.mu, low)]
+        error = [
+            np.where(each != 0, 2 * UNIT * (np.abs(t * each) + np.abs(w)) + 2 * TINY, 0.0)
+            for each, w in zip((high, found.mu, low), v)
+        ]
+        least, most = np.maximum(v[0] - error[0], 0.0), np.maximum(v[2] + error[2], 0.0)
+        shrunk = _value(problem.layout, least, np.clip(v[1], least, most), most, t * found.omega, t * found.omega_error)
+    return (t, shrunk) if shrunk.lower > value.lower else (at, value)
+
+
+def bounds_above(values: Vector) -> Vector:
+    """At least every number that rounds to ``values``."""
+    return np.asarray(np.maximum(values * (1 + 4 * UNIT), values * (1 - 4 * UNIT)))
+
+
+def _value(layout: TableLayout, low: Vector, v: Vector, high: Vector, omega: float, omega_error: float) -> Rounded:
+    """omega + sum_i [V_i ln V_i - sum_j v_ij ln v_ij] at v, where the exact v lies between ``low`` and ``high``."""
+    parts = [_entropy(layout, each) for each in (low, v, high)]
+    value = omega + float(parts[1])
+    way = max(parts[2].upper - float(parts[1]), float(parts[1]) - parts[0].lower)
+    return Rounded.of(value, way, omega_error, 4 * UNIT * (abs(omega) + abs(value)) + 4 * TINY)
+
+
+def _entropy(layout: TableLayout, v: Vector) -> Rounded:
+    """sum_ij v_ij ln(V_i / v_ij), all of whose terms are >= 0, for v >= 0."""
+    sums = layout.block_sum(v)[layout.block_of]
+    used = v > 0
+    with np.errstate(over="ignore"):
+        ratio = sums[used] / v[used]
+    logs = np.where(np.isfinite(ratio), np.log(ratio), np.log(sums[used]) - np.log(v[used]))
+    far = np.where(np.isfinite(ratio), 0.0, 4 * FUNCTION * UNIT * 1500.0)
+    terms = v[used] * logs
+    per_block = np.array([gamma(int(n) + 8) for n in layout.block_sizes])[layout.block_of][used]
+    error = float(np.sum(v[used] * (per_block + far))) + (4 * FUNCTION + 4) * UNIT * float(terms.sum())
+    return total(terms, error * (1 + gamma(layout.dimension)) + TINY * layout.dimension)

@@ -1,0 +1,304 @@
+r"""One stage of the entropic proximal point method: a smooth convex minimisation by L-BFGS in a changing metric.
+
+Labellings carry the weights q_k(s) ~ exp(Theta' counts_k(s) + B loss_k(s)). A stage at temperature tau minimises
+
+    F(theta) = - c'theta + eta sum_k w_k {tau [ln Z_k(Theta + theta/tau, B + 1/tau) - ln Z_k(Theta, B)]
+                                          - counts_k(s*)'theta}
+
+over 1'e^{theta_i} <= 1. This is (P) with its maximum replaced by tau ln E_q e^{(...)/tau}: the proximal step of the
+dual in Kullback-Leibler distance. Its gradient is mu - c with (mu, omega) = eta (E counts - counts(s*), E loss) under
+the new weights, a member of script-D whatever theta is.
+
+The constraint is removed by theta_i = phi_i - ln 1'e^{phi_i} - delta_i, delta_i >= 0 (missing mass 1 - e^{-delta_i});
+with v = c - mu, V_i = sum_j v_ij and s_i = e^{phi_i} / 1'e^{phi_i}: dF/dphi_i = -v_i + V_i s_i, dF/ddelta_i = V_i.
+Without delta there are stationary points with V_i < 0, which are not optimal. A barrier - kappa sum_i ln delta_i keeps
+delta_i > 0, and V_i = kappa / delta_i > 0 at the minimum, where it costs kappa a block.
+
+How far theta is from the stage's optimum is known exactly: where v >= 0, the duality gap of the stage is
+sum_i V_i KL(v_i / V_i || e^{theta_i}) = -v'theta - sum_i [V_i ln V_i - sum_j v_ij ln v_ij].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from convexstruct import deadline
+from convexstruct.core.quasi_newton import Pairs
+from convexstruct.families.generative_margin.invariants import LocalVariance, invariants, local_variance
+from convexstruct.families.generative_margin.problem import GenerativeMargin
+from convexstruct.features.counts.counts import Expected
+
+Vector = NDArray[np.float64]
+
+#: Halvings of one line search.
+HALVINGS = 20
+#: The longest move of any phi in one step, and the share of delta that one step leaves at least.
+LONGEST = 10.0
+TOWARD = 0.05
+#: Curvature added along each phi, in units of c.
+FLAT = 1e-6
+#: Share of the expected counts in the diagonal metric where no variance is known, and at least elsewhere,
+#: and the share of its block's mean below which no count is taken there.
+SPREAD = 0.1
+LEAST = 0.1
+#: Steps for which one diagonal metric serves.
+AGE = 20
+
+
+@dataclass(frozen=True)
+class Measure:
+    """The weights q_k(s) ~ exp(Theta' counts_k(s) + B loss_k(s)), and sum_k w_k ln Z_k."""
+
+    theta: Vector
+    loss: float
+    log_partition: float
+
+
+@dataclass(frozen=True)
+class Value:
+    """F at x = (phi, delta); F with its barrier, ``merit``, and the gradient of that; and what they were made of."""
+
+    x: Vector
+    theta: Vector
+    f: float
+    merit: float
+    gradient: Vector
+    softmax: Vector
+    v: Vector
+    mu: Vector
+    omega: float
+    expected: Expected
+
+
+class Stage:
+    """F for one measure and one temperature; ``c`` may be a little less than the problem's (see EntropicProximal)."""
+
+    def __init__(self, problem: GenerativeMargin, measure: Measure, tau: float, c: Vector, kappa: float) -> None:
+        self.problem, self.measure, self.tau, self.c, self.kappa = problem, measure, tau, c, kappa
+        self.layout = problem.layout
+        self.evaluations = 0
+
+    def local_variance(self, value: Value) -> LocalVariance | None:
+        """What the variances of the counts would be if steps were independent, under the measure at ``value``."""
+        natural = self.measure.theta + value.theta / self.tau
+        local = local_variance(self.problem.features, natural, self.measure.loss + 1.0 / self.tau)
+        self.evaluations += local is not None
+        return local
+
+    @cached_property
+    def invariants(self) -> tuple[sp.csr_array, sp.csr_array]:
+        """Z (d, k) and its transpose."""
+        columns = invariants(self.problem.features)
+        return columns, sp.csr_array(columns.T)
+
+    @cached_property
+    def blocks(self) -> sp.csr_array:
+        """(B, d), 1 where an entry lies in a block."""
+        d = self.problem.dimension
+        entries = (np.ones(d), (self.layout.block_of, np.arange(d)))
+        return sp.csr_array(sp.coo_array(entries, shape=(len(self.layout.block_sizes), d)))
+
+    def at(self, x: Vector) -> Value:
+        p, layout, d = self.problem, self.layout, self.problem.dimension
+        self.evaluations += 1
+        theta = x[:d] - (layout.block_logsumexp(x[:d]) + x[d:])[layout.block_of]
+        new = self.measure.theta + theta / self.tau
+        expected = p.features.expected(new, self.measure.loss + 1.0 / self.tau)
+        mu = p.eta * (expected.counts - p.truth_counts)
+        rise = self.tau * (p.features.weights @ expected.log_partition - self.measure.log_partition)
+        f = float(-self.c @ theta + p.eta * (rise - p.truth_counts @ theta))
+        v = self.c - mu
+        total = layout.block_sum(v)
+        softmax = np.exp(theta + x[d:][layout.block_of])
+        gradient = np.concatenate((total[layout.block_of] * softmax - v, total - self.kappa / x[d:]))
+        merit = f - self.kappa * float(np.log(x[d:]).sum())
+        return Value(x, theta, f, merit, gradient, softmax, v, mu, p.eta * expected.loss, expected)
+
+    def after(self, value: Value) -> Measure:
+        """The measure that the stage ends with."""
+        log_partition = float(self.problem.features.weights @ value.expected.log_partition)
+        return Measure(self.measure.theta + value.theta / self.tau, self.measure.loss + 1.0 / self.tau, log_partition)
+
+    def barrier_curvature(self, value: Value) -> Vector:
+        """The barrier's share of the Hessian in delta, primal-dual: max(V, kappa / delta) / delta."""
+        delta = value.x[self.problem.dimension :]
+        return np.asarray(np.maximum(self.layout.block_sum(value.v), self.kappa / delta) / delta)
+
+
+def stage_gap(problem: GenerativeMargin, value: Value) -> float:
+    """The duality gap of the stage with the problem's own c: sum_i V_i KL(v_i / V_i || e^theta_i); inf where v < 0."""
+    entropy = problem.dual_value(value.mu, value.omega) - value.omega
+    return float((value.mu - problem.c) @ value.theta - entropy)
+
+
+class DiagonalMetric:
+    """An approximate Hessian of F: a diagonal, and what is known exactly along the invariants of the counts.
+
+    On the diagonal stand eta / tau times the variance of the counts, steps taken as independent (`local_variance`;
+    SPREAD times the counts where it is not known), + V e^theta. A count is not taken below LEAST of its block's mean: a
+    parameter that is hardly used now may be used after the step. Along an invariant z (`invariants`) the covariance
+    vanishes and the diagonal is wrong by orders of magnitude, but Z'HZ is known: (P)'s own curvature and the barrier's.
+    The inverse is D^-1 + Z (Z'HZ)^-1 Z', a two-level preconditioner. For theta to move along z, delta goes with -s'z.
+    """
+
+    def __init__(self, stage: Stage, value: Value) -> None:
+        p, layout = stage.problem, stage.layout
+        self._stage, self._age = stage, 0
+        counts = value.expected.counts
+        total = layout.block_sum(counts)
+        local = stage.local_variance(value)
+        share = block_share = np.full(1, SPREAD)
+        if local is not None:
+            share = np.clip(local.counts / np.maximum(counts, 1e-300), SPREAD, 1.0)
+            block_share = np.clip(local.blocks / np.maximum(total, 1e-300), SPREAD, 1.0)
+        spread = p.eta / stage.tau * share * np.maximum(counts, LEAST * (total / layout.block_sizes)[layout.block_of])
+        curvature = np.maximum(layout.block_sum(value.v), 0.0)
+        barrier = stage.barrier_curvature(value)
+        own = curvature[layout.block_of] * value.softmax
+        self._diagonal = np.concatenate((spread + own, p.eta / stage.tau * block_share * total + barrier)) + 1e-6
+        self._factor: tuple[Vector, bool] | None = None
+        if local is not None and local.invariants.size:
+            columns, rows = stage.invariants
+            weighted = columns.multiply(value.softmax[:, None])
+            self._shift = np.asarray((stage.blocks @ weighted).todense())
+            matrix = (rows @ weighted.multiply(curvature[layout.block_of][:, None])).toarray()
+            matrix += self._shift.T @ ((barrier - curvature)[:, None] * self._shift)
+            at = np.arange(len(matrix))
+            matrix[at, at] += p.eta / stage.tau * local.invariants
+            matrix[at, at] += 1e-8 * matrix[at, at].mean() + 1e-12  # the invariants depend on each other
+            self._factor = _cholesky(matrix)
+
+    def solve(self, gradient: Vector) -> Vector:
+        direction = gradient / self._diagonal
+        if self._factor is not None:
+            columns, rows = self._stage.invariants
+            d = len(gradient) - len(self._shift)
+            part = rows @ gradient[:d] - self._shift.T @ gradient[d:]
+            part = scipy.linalg.cho_solve(self._factor, part, check_finite=False)
+            direction[:d] += columns @ part
+            direction[d:] -= self._shift @ part
+        return np.asarray(direction)
+
+    def moved(self, value: Value) -> DiagonalMetric:
+        """The metric at another point of the stage: this one again for AGE steps, for the pairs' sake."""
+        self._age += 1
+        return self if self._age < AGE else DiagonalMetric(self._stage, value)
+
+
+class NewtonMetric:
+    """The Hessian of F in (phi, delta), from the covariance of the counts: J' (eta/tau Cov) J + V (diag s - s s').
+
+    phi may move along 1 in each block without changing anything; a small multiple of 11' makes the matrix definite.
+    """
+
+    def __init__(self, stage: Stage, value: Value, covariance: Vector, ridge: float) -> None:
+        p, layout = stage.problem, stage.layout
+        d = p.dimension
+        block = layout.block_of
+        curvature = p.eta / stage.tau * covariance
+        curvature[np.arange(d), np.arange(d)] += ridge * p.eta / stage.tau * value.expected.counts
+
+        def by_block(matrix: Vector) -> Vector:
+            return np.asarray(np.add.reduceat(matrix, layout.block_start, axis=0))
+
+        sums = by_block(curvature)  # 1'C, one row a block
+        corner = by_block(np.ascontiguousarray(sums.T))
+        right = curvature - sums.T[:, block] * value.softmax  # C (I - 1 s')
+        phi = right - value.softmax[:, None] * by_block(right)[block]
+        inside = block[:, None] == block[None, :]
+        total = np.maximum(layout.block_sum(value.v), 0.0)
+        phi -= np.where(inside, (total[block] * value.softmax)[:, None] * value.softmax, 0.0)
+        phi[np.arange(d), np.arange(d)] += total[block] * value.softmax
+        level = layout.block_sum(np.abs(np.diag(phi))) / layout.block_sizes**2 + 1e-8
+        phi += np.where(inside, level[block][:, None], 0.0)
+        cross = -by_block(right).T
+        corner[np.arange(len(corner)), np.arange(len(corner))] += stage.barrier_curvature(value)
+        matrix = np.block([[phi, cross], [cross.T, corner]])
+        diagonal = np.arange(len(matrix))
+        matrix[diagonal, diagonal] += 1e-8 + 1e-9 * np.abs(matrix[diagonal, diagonal])
+        matrix[diagonal[:d], diagonal[:d]] += FLAT * p.c  # where a block's mass is missing, P may not depend on phi
+        self._factor = _cholesky(matrix)
+
+    def solve(self, gradient: Vector) -> Vector:
+        return np.asarray(scipy.linalg.cho_solve(self._factor, gradient, check_finite=False))
+
+    def moved(self, value: Value) -> NewtonMetric:
+        """The same: what it costs is felt."""
+        return self
+
+
+def _cholesky(matrix: Vector) -> tuple[Vector, bool]:
+    """The Cholesky factor, with as much of the diagonal added as it takes (an estimate need not be definite)."""
+    diagonal = np.arange(len(matrix))
+    scale = np.abs(matrix[diagonal, diagonal])
+    for power in range(-12, 3):
+        try:
+            return scipy.linalg.cho_factor(matrix, check_finite=False)  # type: ignore[no-any-return]
+        except scipy.linalg.LinAlgError:
+            matrix[diagonal, diagonal] += 10.0**power * (scale + scale.mean())
+    raise FloatingPointError("the metric is not finite")
+
+
+Metric = DiagonalMetric | NewtonMetric
+
+
+class Descent:
+    """L-BFGS steps on a stage; the metric stands for the Hessian before any pairs are known.
+
+    slope : what the last step's direction promised, twice the decrease if the metric were the Hessian.
+    """
+
+    def __init__(self, stage: Stage, value: Value, metric: Metric, pairs: Pairs) -> None:
+        self.stage, self.value, self.pairs = stage, value, pairs
+        self.exhausted = False
+        self.slope = np.inf
+        self._metric = metric
+
+    def use(self, metric: Metric) -> None:
+        """Change to a metric that knows more than the pairs do: they are dropped."""
+        self._metric = metric
+        self.pairs.clear()
+
+    def step(self) -> None:
+        """One step with a backtracking line search; ``exhausted`` when rounding leaves nothing to gain."""
+        stage, old = self.stage, self.value
+        direction = self._direction(old.gradient)
+        slope = float(old.gradient @ direction)
+        if not slope > 0:
+            self.pairs.clear()
+            direction = self._direction(old.gradient)
+            slope = float(old.gradient @ direction)
+        self.slope = slope
+        d = stage.problem.dimension
+        longest = float(np.abs(direction[:d]).max(initial=0.0))
+        reach = LONGEST if len(self.pairs) or isinstance(self._metric, NewtonMetric) else 1.0
+        size = min(1.0, reach / max(longest, 1e-12))
+        for _ in range(HALVINGS):
+            deadline.check()
+            x = old.x - size * direction
+            x[d:] = np.maximum(x[d:], TOWARD * old.x[d:])
+            new = stage.at(x)
+            expected = float(old.gradient @ (old.x - x))
+            if new.merit <= old.merit - 1e-4 * expected + 1e-14 * abs(old.merit):
+                break
+            fall = new.merit - old.merit + size * slope
+            size *= float(np.clip(0.5 * size * slope / fall, 0.1, 0.5)) if fall > 0 else 0.5
+        else:
+            self.exhausted = True
+            return
+        self.exhausted = not new.merit < old.merit and not np.abs(new.gradient).max() < np.abs(old.gradient).max()
+        change, bend = new.x - old.x, new.gradient - old.gradient
+        product = float(change @ bend)
+        if product > 1e-12 * float(np.linalg.norm(change) * np.linalg.norm(bend)):
+            self.pairs.add(change, bend)
+        self.value = new
+        self._metric = self._metric.moved(new)
+
+    def _direction(self, gradient: Vector) -> Vector:
+        return self.pairs.solve(self._metric.solve, gradient, fit=isinstance(self._metric, DiagonalMetric))

@@ -1,0 +1,314 @@
+r"""The two variants of paper 0, section 3.1, that use the training examples a working set at a time.
+
+`CoordinateWorkingSets`, the first: examples are cut into K_1 .. K_m without overlap, each with a point (mu^j, omega^j)
+of its own D_j (27), and script-D is the sum of the D_j. One visit optimises over one (mu^j, omega^j) and lambda, the
+rest fixed. It solves (P).
+
+`OnlineWorkingSets`, the second: the sets may overlap, and only the one point (mu, omega) is tracked. **It does not
+solve (P).** What it can reach is conv(union of the D_t), not their sum, and the dual of (P) over that hull is the dual
+of another problem,
+
+    minimise  - c'theta + eta max_t sum_{k in K_t} w_k eps_k     subject to (3)-(5),
+
+where only the worst working set counts. Its optimum lies below that of (P); so does the limit of this variant. The
+paper says that "the solution may be confined in a subset of the feasible region" if the sets are badly chosen: it
+always is, unless one set holds every example. It is implemented as printed, and its gap is that on the full set.
+Its "K_j subset of K_j" means K_j subset of K (corrected): every D_j lies in script-D, so every bound is one on (P).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convexstruct import deadline
+from convexstruct.core.certificates import least_unit, magnitude
+from convexstruct.core.driver import Iterate
+from convexstruct.core.options import at_least, positive, read_options
+from convexstruct.core.rounds import Clock, Patience
+from convexstruct.core.solution import Solution
+from convexstruct.families.generative_margin.problem import GenerativeMargin
+from convexstruct.families.generative_margin.solvers.inner_approximation import (
+    InnerApproximation,
+    LowerBound,
+    Mixture,
+    Sources,
+)
+from convexstruct.families.generative_margin.solvers.proximal_dual import DualPoint, ProximalDual
+from convexstruct.families.generative_margin.solvers.proximal_rsd import ENOUGH, MASTER, PATIENCE
+from convexstruct.families.generative_margin.solvers.simplicial_master import Master
+from convexstruct.families.generative_margin.solvers.warm_start import starting_theta
+from convexstruct.features.counts.part import part
+from convexstruct.tolerances import HIGH
+from convexstruct.validation.arguments import sequence, whole
+
+Vector = NDArray[np.float64]
+#: Runs [low, high) of examples.
+Runs = Sequence[tuple[int, int]]
+
+
+def runs(working_sets: int | Runs, n_examples: int, partition: bool) -> list[tuple[int, int]]:
+    """Working sets as runs [low, high) of examples; a number asks for so many of equal sizes up to one.
+
+    Raises
+    ------
+    ValueError
+        If a run is empty or outside 0 .. n_examples, or they do not cover the examples (once each, if ``partition``).
+    """
+    if isinstance(working_sets, (int, np.integer)):
+        working_sets = whole("working_sets", working_sets, least=1, most=n_examples)
+        cuts = np.linspace(0, n_examples, int(working_sets) + 1).astype(int).tolist()
+        return list(pairwise(cuts))
+    found = _pairs("working_sets", working_sets)
+    times = np.zeros(n_examples, dtype=int)
+    for low, high in found:
+        if not 0 <= low < high <= n_examples:
+            raise ValueError(f"working_sets holds ({low}, {high}), wanted 0 <= low < high <= {n_examples}")
+        times[low:high] += 1
+    if (times == 0).any():
+        raise ValueError(f"working_sets leave out example {int(np.argmin(times))}, wanted every example covered")
+    if partition and (times > 1).any():
+        raise ValueError(f"working_sets hold example {int(np.argmax(times))} more than once, wanted a partition")
+    return found
+
+
+def _pairs(name: str, value: Any) -> list[tuple[int, int]]:
+    """A list of pairs of whole numbers."""
+    wanted = "a number, or a list of pairs (low, high)"
+    given = sequence(name, value, wanted, least=1)
+    pairs = (sequence(name, pair, wanted, length=2) for pair in given)
+    return [(whole(name, low, least=0), whole(name, high, least=0)) for low, high in pairs]
+
+
+def worst_set_value(problem: GenerativeMargin, working_sets: int | Runs, theta: Vector) -> float:
+    """-c'theta + eta max_t sum_{k in K_t} w_k eps_k(theta): the objective that the online variant minimises."""
+    sets = runs(working_sets, problem.n_examples, partition=False)
+    return _worst(problem, sets, theta, problem.evaluate(theta).slack)
+
+
+def _read_options(options: CoordinateWorkingSets | OnlineWorkingSets) -> None:
+    """The options that both variants have; runs are looked at where the examples are known."""
+    listed = isinstance(options.working_sets, (list, tuple))
+    read_options(
+        options, rounds=at_least(1), gamma=positive, keep=at_least(2), improvement=positive, accuracy=positive,
+        polish_every=at_least(0), most_sources=at_least(2), working_sets=_pairs if listed else at_least(1),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class CoordinateWorkingSets:
+    """Section 3.1, first variant: dual coordinate ascent over working sets, with certified bounds.
+
+    Attributes
+    ----------
+    working_sets : number of runs of examples, or the runs [low, high), which must cover each example once.
+    rounds : rounds of direction finding and master a visit.
+    gamma, keep, improvement, accuracy : as in `ProximalRSD`; ``keep`` points for each set. The rules for the centre are
+        looked at after each sweep over the sets, when P is evaluated on all examples.
+    polish_every : sweeps between polishings of the lower bound.
+    most_sources : labellings a witness may hold, at most.
+    """
+
+    working_sets: int | Runs = 4
+    rounds: int = 3
+    gamma: float = 1.0
+    keep: int = 100
+    improvement: float = 1e-3
+    accuracy: float = 1e-1
+    polish_every: int = 5
+    most_sources: int = 4000
+
+    def __post_init__(self) -> None:
+        _read_options(self)
+
+    def iterate(self, problem: GenerativeMargin, start: Solution | None = None) -> Iterator[Iterate]:
+        """Yield once a sweep over the sets; of ``start`` theta is taken over, not the witness."""
+        sets = _Sets(problem, runs(self.working_sets, problem.n_examples, partition=True))
+        points = InnerApproximation(problem.dimension, len(sets.runs))
+        bound = LowerBound(problem, sets.sources, self.most_sources)
+        clock = Clock("master", "direction finding", "polishing")
+        centre = starting_theta(problem, start)
+        with clock("direction finding"):
+            centre_value = problem.evaluate(centre).value
+        scale = magnitude(problem, centre_value)
+        best, best_value = centre, centre_value
+        theta, lam, gap, changes, sweep = centre, None, scale, 0, 0
+        patience = Patience(PATIENCE, least_unit(problem))
+        calls = 1.0
+        yield Iterate({"theta": best}, bound.dual_point, best_value, bound.value, 1, clock.parts)
+        while True:
+            sweep += 1
+            function = ProximalDual(problem.c, problem.layout, centre, self.gamma)
+            for j in range(len(sets.runs)):
+                for _ in range(self.rounds):
+                    deadline.check()
+                    with clock("direction finding"):
+                        mu, omega, mixture = sets.direction(j, theta)
+                        calls += sets.share(j)
+                    points.add(mu[None], np.array([omega]), [mixture], np.array([j]))
+                    with clock("master"):
+                        at = self._visit(function, points, j, lam, _tolerance(gap, best_value - bound.value))
+                    theta, lam = at.theta, at.lam
+                points.trim(self.keep, aggregate=len(sets.sources) <= self.most_sources)
+            with clock("polishing"):
+                bound.improve(at.mu, at.omega, lambda: points.mixture(points.alpha))
+                if self.polish_every and sweep % self.polish_every == 0:
+                    bound.polish(function, points, at.lam, best_value)
+            with clock("direction finding"):
+                feasible = problem.shift(theta)
+                found = problem.evaluate(feasible)
+                calls += 1
+            if found.value < best_value:
+                best, best_value = feasible, found.value
+            gap = max(found.omega + float(theta @ found.mu) - at.omega - float(theta @ at.mu), 0.0)
+            sets.sources.keep_only([*points.mixtures, bound.mixture])
+            allowed = self.accuracy * scale / (1 + changes) ** 2
+            if found.value <= centre_value - self.improvement * scale or gap <= allowed:
+                centre, centre_value = feasible, found.value
+                changes += 1
+            done = patience.ended(best_value, bound.value)
+            yield Iterate({"theta": best}, bound.dual_point, best_value, bound.value, round(calls), clock.parts, done)
+
+    def _visit(
+        self, function: ProximalDual, points: InnerApproximation, j: int, lam: Vector | None, tolerance: float
+    ) -> DualPoint:
+        """The master over D_j alone, the other sets' points fixed: added to each of its own, whose weights sum to 1."""
+        mine = points.simplex == j
+        others = np.where(mine, 0.0, points.alpha)
+        mu, omega = points.mu[mine] + others @ points.mu, points.omega[mine] + others @ points.omega
+        master = Master(function, mu, omega, np.zeros(len(omega), dtype=np.intp))
+        found = master.solve(points.alpha[mine], lam, tolerance)
+        points.alpha = others
+        points.alpha[mine] = found.alpha
+        return found.dual
+
+
+@dataclass(frozen=True)
+class OnlineWorkingSets:
+    """Section 3.1, second variant, as printed: **its limit is not the optimum of (P)**, see the module's text.
+
+    Attributes
+    ----------
+    working_sets : number of runs of examples, or the runs [low, high), which may overlap and must cover the examples.
+    rounds : rounds of direction finding and master for each set of the stream (the paper's Connect-4 run: 3).
+    gamma, keep, improvement, accuracy : as in `ProximalRSD`. The rules for the centre are looked at after each pass
+        over the sets, on the objective that this variant minimises (`worst_set_value`).
+    polish_every : passes between polishings of the lower bound, which is one on (P) too, for D_t lies inside script-D.
+    most_sources : labellings a witness may hold, at most.
+    """
+
+    working_sets: int | Runs = 4
+    rounds: int = 3
+    gamma: float = 1.0
+    keep: int = 100
+    improvement: float = 1e-3
+    accuracy: float = 1e-1
+    polish_every: int = 5
+    most_sources: int = 4000
+
+    def __post_init__(self) -> None:
+        _read_options(self)
+
+    def iterate(self, problem: GenerativeMargin, start: Solution | None = None) -> Iterator[Iterate]:
+        """Yield once a pass over the sets; the primal is P on all examples, and stays away from the bound.
+
+        Of ``start`` theta is taken over, not the witness.
+        """
+        sets = _Sets(problem, runs(self.working_sets, problem.n_examples, partition=False))
+        points = InnerApproximation(problem.dimension)
+        bound = LowerBound(problem, sets.sources, self.most_sources)
+        clock = Clock("master", "direction finding", "polishing")
+        centre = starting_theta(problem, start)
+        with clock("direction finding"):
+            found = problem.evaluate(centre)
+        centre_value = _worst(problem, sets.runs, centre, found.slack)
+        scale = magnitude(problem, centre_value)
+        best, best_value, least = centre, found.value, centre_value
+        theta, lam, gap, changes, sweep = centre, None, scale, 0, 0
+        patience = Patience(PATIENCE, least_unit(problem))
+        calls = 1.0
+        yield Iterate({"theta": best}, bound.dual_point, best_value, bound.value, 1, clock.parts)
+        while True:
+            sweep += 1
+            function = ProximalDual(problem.c, problem.layout, centre, self.gamma)
+            for t in range(len(sets.runs)):
+                for _ in range(self.rounds):
+                    deadline.check()
+                    with clock("direction finding"):
+                        mu, omega, mixture = sets.direction(t, theta)
+                        calls += sets.share(t)
+                    points.add(mu[None], np.array([omega]), [mixture], np.zeros(1, dtype=np.intp))
+                    with clock("master"):
+                        tolerance = _tolerance(gap, least - bound.value)
+                        master = points.master(function).solve(points.alpha, lam, tolerance)
+                    points.alpha, at = master.alpha, master.dual
+                    theta, lam = at.theta, at.lam
+                points.trim(self.keep, aggregate=len(sets.sources) <= self.most_sources)
+            with clock("polishing"):
+                bound.improve(at.mu, at.omega, lambda: points.mixture(points.alpha))
+                if self.polish_every and sweep % self.polish_every == 0:
+                    bound.polish(function, points, at.lam, least)
+            with clock("direction finding"):
+                feasible = problem.shift(theta)
+                found = problem.evaluate(feasible)
+                calls += 1
+            value = _worst(problem, sets.runs, feasible, found.slack)
+            least = min(least, value)
+            if found.value < best_value:
+                best, best_value = feasible, found.value
+            # The support function of the hull at theta is the largest of those of the D_t, a sum of slacks each.
+            support = value + float(problem.c @ feasible)
+            gap = max(support - at.omega - float(theta @ at.mu), 0.0)
+            sets.sources.keep_only([*points.mixtures, bound.mixture])
+            allowed = self.accuracy * scale / (1 + changes) ** 2
+            if value <= centre_value - self.improvement * scale or gap <= allowed:
+                centre, centre_value = feasible, value
+                changes += 1
+            done = least - bound.value <= HIGH.gap * magnitude(problem, least) or patience.ended(least, bound.value)
+            message = f"not (P): the worst working set alone has its optimum in [{bound.value:.8g}, {least:.8g}]"
+            yield Iterate(
+                {"theta": best}, bound.dual_point, best_value, bound.value, round(calls), clock.parts, done, message
+            )
+
+
+def _tolerance(gap: float, between: float) -> float:
+    """How exactly a master is solved: finer than the gap of (D_n), no finer than the certified bounds deserve."""
+    return max(MASTER * gap, ENOUGH * between)
+
+
+class _Sets:
+    """The working sets' own problems, and the points of D_t they give."""
+
+    def __init__(self, problem: GenerativeMargin, sets: list[tuple[int, int]]) -> None:
+        self.runs = sets
+        self._truth = problem.features.truth
+        self._inside = [(problem.features.example >= low) & (problem.features.example < high) for low, high in sets]
+        parts = [part(problem.features, low, high) for low, high in sets]
+        self._problems = [GenerativeMargin(features, problem.c, problem.eta) for features in parts]
+        k = np.arange(problem.n_examples)
+        subsets = np.array([(k >= low) & (k < high) for low, high in sets], dtype=np.float64)
+        self.sources = Sources(problem, subsets)
+
+    def share(self, t: int) -> float:
+        """The fraction of the oracle's work that set t is."""
+        return float(self._inside[t].mean())
+
+    def direction(self, t: int, theta: Vector) -> tuple[Vector, float, Mixture]:
+        """The maximiser of (12) over D_t at theta, and where it comes from."""
+        found = self._problems[t].evaluate(theta)
+        labels = self._truth.copy()
+        labels[self._inside[t]] = found.labels
+        mixture = {(self.sources.add_labels(labels), t + 1): 1.0}
+        return found.mu, found.omega, mixture
+
+
+def _worst(problem: GenerativeMargin, sets: list[tuple[int, int]], theta: Vector, slack: Vector) -> float:
+    violation = problem.features.weights * slack
+    used = problem.c > 0
+    worst = max(float(violation[low:high].sum()) for low, high in sets)
+    return float(-(problem.c[used] @ theta[used]) + problem.eta * worst)

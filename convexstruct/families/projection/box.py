@@ -1,0 +1,215 @@
+r"""Projection onto a box cut by one linear equality (paper 2, appendix B), simplices among them:
+
+    minimise over a   1/2 sum_i d_i^2 (a_i - m_i)^2      s.t.  l_i <= a_i <= u_i,   <s, a> = z.
+
+The projection onto the local marginal polytope (E.3) is `tables`.
+
+**Dual.** With rho the multiplier of <s, a> = z,
+
+    D(rho) = min over the box of 1/2 sum_i d_i^2 (a_i - m_i)^2 + rho (<s, a> - z),
+             attained at a_i(rho) = clip(m_i - rho s_i / d_i^2, l_i, u_i),                                    (27)-(29)
+
+which is a lower bound for every rho. It is maximal where phi(rho) = <s, a(rho)> - z = 0 (30). (The paper takes l = 0,
+s > 0, and numbers d so that its objective is 1/2 sum d_i^2 (a_i - m_i)^2; bounds may be infinite and s_i of any sign
+here. Where s_i = 0 the entry is clip(m_i, l_i, u_i) whatever rho.)
+
+**Dual witness.** {"rho": a number}. Every finite number is valid.
+
+**Allowance** (`rounding`). P: some units of its sum of squares, and what it costs to
+make <s, a> equal to z exactly: about |rho| times 66 units of sum |s_i a_i|. D: the same, and g_i^2 / d_i^2 where
+a_i(rho) is free, g_i being the rounding of its derivative. A z that no a in the box reaches, by rounding (it passes the
+door), is read as the nearest value that one does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from convexstruct.core.solution import Point
+from convexstruct.families.projection.rounding import Data, lower_bound, reachable, upper_bound
+from convexstruct.oracles.box.projection import SUMS, attainable
+from convexstruct.rounding import Rounded
+from convexstruct.validation.arguments import mapping, number
+from convexstruct.validation.arrays import real
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class BoxProjection:
+    """Project m onto {lower <= a <= upper, <s, a> = z} in the norm with weights d.
+
+    Attributes
+    ----------
+    m : (n,) what is projected.
+    lower, upper : (n,), or one number for all entries; -inf and inf where there is no bound.
+    s : (n,), or one number; may be 0 or negative.
+    z : what <s, a> must be.
+    d : (n,), or one number; positive.
+    """
+
+    m: Vector
+    lower: Vector | float = 0.0
+    upper: Vector | float = np.inf
+    s: Vector | float = 1.0
+    z: float = 1.0
+    d: Vector | float = 1.0
+    family: ClassVar[str] = "projection"
+
+    def __post_init__(self) -> None:
+        m = real("m", self.m, ("n",))
+        object.__setattr__(self, "m", m)
+        for name in ("lower", "upper", "s", "d"):
+            array = real(name, getattr(self, name), m.shape, (), finite=name in ("s", "d"))
+            if np.isnan(array).any():
+                raise ValueError(f"{name} contains NaN, wanted numbers, or an infinity where there is no bound")
+            object.__setattr__(self, name, float(array) if array.ndim == 0 else array)
+        if np.any(np.asarray(self.d) <= 0):
+            raise ValueError(f"d has the entry {np.min(self.d):g}, wanted positive numbers")
+        crossed = np.broadcast_to(np.asarray(self.lower) > np.asarray(self.upper), m.shape)
+        if crossed.any() or np.any(np.asarray(self.lower) == np.inf) or np.any(np.asarray(self.upper) == -np.inf):
+            i = int(np.argmax(crossed))
+            low, high = (float(np.broadcast_to(x, m.shape)[i]) for x in (self.lower, self.upper))
+            raise ValueError(
+                f"the bounds of entry {i} are {low:g} and {high:g}, wanted lower <= upper and a number between"
+            )
+        object.__setattr__(self, "z", number("z", self.z))
+        least, greatest = attainable(self.lower, self.upper, self.s, m.size)
+        slack = self._slack(least, greatest)
+        if not least - slack <= self.z <= greatest + slack:
+            raise ValueError(
+                f"z is {self.z:g}, wanted a value that <s, a> takes inside the bounds: from {least:g} to {greatest:g}"
+            )
+
+    @cached_property
+    def _beyond(self) -> float:
+        """How far z may lie outside what <s, a> can be."""
+        least, greatest = attainable(self.lower, self.upper, self.s, self.n)
+        return reachable(self._data, least, greatest, self._slack(least, greatest))
+
+    def _slack(self, *ends: float) -> float:
+        """How far z may be outside of ``ends`` before that is more than rounding."""
+        return SUMS * max(1.0, abs(self.z), *(abs(x) for x in ends if np.isfinite(x)))
+
+    @classmethod
+    def simplex(cls, m: ArrayLike, z: float = 1.0, d: ArrayLike = 1.0) -> BoxProjection:
+        """Onto {a >= 0, sum a = z}."""
+        return cls(m, 0.0, np.inf, 1.0, z, d)  # type: ignore[arg-type]  # read in __post_init__
+
+    @classmethod
+    def capped_simplex(cls, m: ArrayLike, cap: ArrayLike = 1.0, z: float = 1.0, d: ArrayLike = 1.0) -> BoxProjection:
+        """Onto {0 <= a <= cap, sum a = z}: with z = k and cap 1, the convex hull of choices of k entries."""
+        return cls(m, 0.0, cap, 1.0, z, d)  # type: ignore[arg-type]  # read in __post_init__
+
+    @property
+    def n(self) -> int:
+        """Number of entries."""
+        return len(self.m)
+
+    @cached_property
+    def weight(self) -> Vector | float:
+        """d^2."""
+        return self.d * self.d
+
+    @cached_property
+    def trivial_value(self) -> float:
+        """1/2 sum d_i^2 m_i^2 + z^2 / (2 sum s_i^2 / d_i^2): the objective at a = 0, and the least of it on <s, a> = z
+        for m = 0; so it is not 0 where m is feasible and the optimum 0. 1 where m and z are 0."""
+        with np.errstate(all="ignore"):
+            reach = float(np.sum(np.broadcast_to(np.square(self.s) / self.weight, self.m.shape)))
+            away = self.z * self.z / reach if reach else 0.0
+            value = 0.5 * (float(np.sum(self.weight * np.square(self.m))) + away)
+        return value if 0.0 < value < np.inf else 1.0
+
+    def trivial(self) -> tuple[Point, Point]:
+        """The feasible point that `repair` makes of 0, and rho = 0."""
+        return self.repair({"a": np.zeros(self.n)}), {"rho": np.zeros(())}
+
+    # -- primal --------------------------------------------------------------------------------------------------------
+
+    def as_point(self, value: Any) -> Point:
+        """Read a, as an array (n,) or under "a"."""
+        if isinstance(value, Mapping):
+            value = mapping("point", value, {"a"})["a"]
+        return {"a": real("a", value, (self.n,), finite=False, keep=False)}
+
+    @cached_property
+    def _data(self) -> Data:
+        return Data(self.m, self.lower, self.upper, self.s, self.d, self.z)
+
+    def primal(self, point: Point) -> Rounded:
+        """1/2 sum d_i^2 (a_i - m_i)^2, with its allowance; infinite where a is outside the box."""
+        with np.errstate(all="ignore"):
+            return upper_bound(self._data, point["a"])
+
+    def value(self, a: Vector) -> float:
+        """1/2 sum d_i^2 (a_i - m_i)^2 in floating point alone: what a search believes, no bound."""
+        off = self.d * (a - self.m)
+        return 0.5 * float(off @ off)
+
+    def total(self, a: Vector) -> float:
+        """<s, a>."""
+        return float(self.s * a.sum() if isinstance(self.s, float) else self.s @ a)
+
+    @np.errstate(all="ignore")
+    def residuals(self, point: Point) -> Mapping[str, float]:
+        """How far a lies outside the bounds, and <s, a> from z; the latter relative where z is large."""
+        a = point["a"]
+        return {
+            "a below its lower bound": float(max(np.max(self.lower - a), 0.0)),
+            "a above its upper bound": float(max(np.max(a - self.upper), 0.0)),
+            "<s, a> off z": abs(self.total(a) - self.z) / max(1.0, abs(self.z)),
+        }
+
+    @np.errstate(all="ignore")
+    def repair(self, point: Point) -> Point:
+        """Clip to the box, then go towards the bounds on which <s, a> is greatest (or least) until it is z; where such
+        a bound is infinite, along s / d^2 in the entries that have none. Valid whatever comes."""
+        a = np.clip(np.nan_to_num(point["a"]), self.lower, self.upper)
+        for _ in range(2):  # what rounding leaves of a long way is a short one
+            short = self.z - self.total(a)
+            if short == 0:
+                break
+            up = np.broadcast_to(np.asarray(self.s) * short > 0, a.shape)  # raising these brings <s, a> nearer
+            down = np.broadcast_to(np.asarray(self.s) * short < 0, a.shape)
+            goal = np.where(up, self.upper, np.where(down, self.lower, a))
+            open_ended = ~np.isfinite(goal)
+            if open_ended.any():
+                step = np.where(open_ended, np.asarray(self.s) / self.weight, 0.0)
+                along = self.total(step)
+                if not 0.0 < along < np.inf:  # d^2 is beyond all numbers
+                    step = np.where(open_ended, np.sign(self.s), 0.0)
+                    along = self.total(step)
+                a = np.clip(a + short / along * step, self.lower, self.upper)
+            else:
+                room = self.total(goal - a)
+                a = np.clip(a + min(short / room, 1.0) * (goal - a), self.lower, self.upper) if room != 0 else a
+        return {"a": a}
+
+    # -- dual ----------------------------------------------------------------------------------------------------------
+
+    def at(self, rho: float) -> Vector:
+        """a(rho) = clip(m - rho s / d^2, lower, upper); (n,)."""
+        return np.clip(self.m - rho * (self.s / self.weight), self.lower, self.upper)
+
+    def dual(self, dual_point: Point) -> Rounded:
+        """D(rho), a lower bound whatever rho, with its allowance; -inf if it is not finite."""
+        rho = self._read_dual(dual_point)
+        if not np.isfinite(rho):
+            return Rounded(-np.inf)
+        with np.errstate(all="ignore"):
+            return lower_bound(self._data, self.at(rho), rho, self._beyond)
+
+    def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
+        """Nothing can be infeasible but a rho that is no number."""
+        return {} if np.isfinite(self._read_dual(dual_point)) else {"rho not finite": np.inf}
+
+    def _read_dual(self, dual_point: Point) -> float:
+        rho = mapping("dual_point", dual_point, {"rho"})["rho"]
+        return float(real("dual_point['rho']", rho, (), (1,), finite=False, keep=False).reshape(()))

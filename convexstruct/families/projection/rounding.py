@@ -1,0 +1,164 @@
+r"""What rounding may do to the bounds of `BoxProjection`: proved, block by block.
+
+An upper bound needs a feasible point, and <s, a> = z holds up to rounding only. So the allowance holds what it costs to
+move a, inside its bounds, until it is exact: with eps a bound on |<s, a> - z| and g_i = d_i^2 (a_i - m_i), an entry
+that has room for eps / |s_i| costs |g_i| eps / |s_i| + d_i^2 (eps / s_i)^2 / 2; the cheapest of a few is taken. Where
+none has room, all go the same share of the way to their bounds, or as far as these are (z is then the last value that
+can be reached, see `BoxProjection`).
+
+A lower bound needs the least value of the Lagrangian, and a(rho) attains it up to rounding only. With g_i =
+d_i^2 (a_i - m_i) + rho s_i, which is 0 in real arithmetic where a_i is free, the value is at most g_i^2 / (2 d_i^2) too
+large, and not at all where a_i stands at a bound and g_i points outwards.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convexstruct.oracles.box.projection import product_error
+from convexstruct.rounding import TINY, UNIT, Rounded, gamma, summed
+
+Vector = NDArray[np.float64]
+
+#: Entries of one block: a few arrays of so many numbers stay in cache.
+BLOCK = 1 << 14
+#: How many entries with room are looked at for the cheapest move.
+FEW = 64
+
+
+class Data(NamedTuple):
+    """A box's numbers, (n,) or one for all."""
+
+    m: Vector
+    lower: Any
+    upper: Any
+    s: Any
+    d: Any
+    z: float
+
+    def blocks(self, a: Vector) -> Iterator[tuple[Vector, Data]]:
+        for low in range(0, len(a), BLOCK):
+            cut = slice(low, low + BLOCK)
+            yield a[cut], self.part(cut)
+
+    def part(self, where: Any) -> Data:
+        lower, upper, s, d = (x if isinstance(x, float) else x[where] for x in self[1:5])
+        return Data(self.m[where], lower, upper, s, d, self.z)
+
+
+def upper_bound(data: Data, a: Vector) -> Rounded:
+    """1/2 sum d_i^2 (a_i - m_i)^2, with what a feasible point near a may cost more; an infinite allowance if a is
+    outside the box."""
+    terms, inside, weighted, sizes = [], True, [], 0.0
+    for some, part in data.blocks(a):
+        inside = inside and bool(((some >= part.lower) & (some <= part.upper)).all())
+        off = part.d * (some - part.m)
+        terms.append(summed(off * off))
+        if isinstance(part.s, float):
+            found, size = summed(some), abs(part.s) * float(np.abs(some).sum())
+            weighted.append(Rounded.of(part.s * found, abs(part.s) * found.allowance))
+        else:
+            each = part.s * some
+            found, size = summed(each), float(np.abs(each).sum())
+            weighted.append(found)
+        sizes += size
+    squares = _sum(terms)
+    value = 0.5 * squares
+    allowance = 0.5 * _sum([t.allowance for t in terms]) + gamma(8) * value + 4 * TINY * (len(a) + squares)
+    if not (math.isfinite(value) and inside):
+        return Rounded(value, math.inf)
+    rest = _sum([*weighted, -data.z])
+    doubt = _sum([t.allowance for t in weighted]) + 2.0 * UNIT * (sizes + abs(rest)) + len(a) * TINY
+    cost = max(_cost(data, a, rest + doubt, -1.0), _cost(data, a, doubt - rest, 1.0))
+    return Rounded.of(value, allowance, cost)
+
+
+def _cost(data: Data, a: Vector, eps: float, direction: float) -> float:
+    """What raising <s, a> (direction 1) or lowering it by up to ``eps`` costs at most."""
+    if eps <= 0.0:
+        return 0.0
+    for some, part in data.blocks(a):
+        rows = np.flatnonzero(_room(some, part, direction) > 2.0 * eps)[:FEW]
+        if len(rows):
+            few, own = some[rows], part.part(rows)
+            step = eps / np.abs(own.s)
+            pull = np.abs(own.d * (few - own.m))
+            return float(np.min((pull + 0.5 * own.d * step) * own.d * step)) * (1.0 + 1e-9)
+    reach = first = second = 0.0
+    for some, part in data.blocks(a):
+        goal = np.where(_way(part, direction) > 0, part.upper, part.lower)
+        step = np.where(np.broadcast_to(np.not_equal(part.s, 0.0), some.shape), np.abs(goal - some), 0.0)
+        reach += float(np.sum(np.abs(part.s) * step))
+        pull = np.abs(part.d * (some - part.m))
+        first += float(np.sum(pull * part.d * step))
+        second += float(np.sum(np.square(part.d * step)))
+    share = min(1.0, eps / reach * (1.0 + 1e-9)) if reach else 1.0
+    return (share * first + 0.5 * share * share * second) * (1.0 + 1e-9) if math.isfinite(reach) else math.inf
+
+
+def _way(part: Data, direction: float) -> Any:
+    return direction * part.s
+
+
+def _room(a: Vector, part: Data, direction: float) -> Vector:
+    """By how much each entry can move <s, a>; 0 where it cannot."""
+    way = _way(part, direction)
+    if isinstance(way, float):
+        return np.asarray(way * (part.upper - a) if way > 0 else -way * (a - part.lower) if way < 0 else 0.0 * a)
+    move = np.where(way > 0, part.upper - a, a - part.lower)
+    return np.asarray(np.where(way == 0, 0.0, np.abs(way) * np.where(way == 0, 0.0, move)))
+
+
+def lower_bound(data: Data, a: Vector, rho: float, beyond: float) -> Rounded:
+    """The least value of the Lagrangian at rho, from a near its minimiser inside the box.
+
+    beyond : by how much z may lie outside what <s, a> can be; z is read as the nearest such value.
+    """
+    squares, weighted, lost = [], [], 0.0
+    for some, part in data.blocks(a):
+        off = part.d * (some - part.m)
+        squares.append(summed(off * off))
+        each = part.s * some
+        weighted.append(summed(each, UNIT * float(np.abs(each).sum()) + len(each) * TINY))
+        pull, push = part.d * off, rho * part.s
+        slope = pull + push
+        error = gamma(6) * (np.abs(pull) + np.abs(push)) + 4 * TINY * (1.0 + part.d)
+        inwards = np.where(some == part.lower, -slope, np.where(some == part.upper, slope, np.abs(slope))) + error
+        inwards = np.where(np.equal(part.lower, part.upper), 0.0, np.maximum(inwards, 0.0)) / part.d
+        lost += float(inwards @ inwards)
+    total = _sum(squares)
+    rest = _sum([*weighted, -data.z])
+    value = 0.5 * total + rho * rest
+    if not math.isfinite(value):
+        return Rounded(-math.inf)
+    doubt = _sum([t.allowance for t in weighted]) + 2.0 * UNIT * abs(rest) + beyond
+    own = 0.5 * _sum([t.allowance for t in squares]) + gamma(8) * total + 4 * TINY * (len(a) + total)
+    turned = abs(rho * rest)
+    return Rounded.of(value, own, abs(rho) * doubt, 2.0 * UNIT * (abs(value) + turned) + TINY, lost + len(a) * TINY)
+
+
+def reachable(data: Data, least: float, greatest: float, size: float) -> float:
+    """A bound on how far z lies outside [least, greatest], which are sums that err by ``size`` at most; 0 inside."""
+    beyond = 0.0
+    for end, sign in ((least, -1.0), (greatest, 1.0)):
+        if math.isfinite(end) and sign * (data.z - end) > -size:
+            lower, upper, s = (np.broadcast_to(np.asarray(x, dtype=np.float64), data.m.shape) for x in data[1:4])
+            counts = s != 0
+            at = np.where(s * sign > 0, upper, lower)[counts]
+            with np.errstate(all="ignore"):
+                terms = [*(s[counts] * at).tolist(), *product_error(s[counts], at).tolist(), -data.z]
+            beyond = max(beyond, -sign * _sum(terms) * (1.0 + 1e-9) + len(terms) * TINY)
+    return beyond
+
+
+def _sum(terms: list[Any]) -> float:
+    """The sum of numbers, rounded once; NaN where it is none."""
+    try:
+        return math.fsum(terms)
+    except (OverflowError, ValueError):
+        return math.nan

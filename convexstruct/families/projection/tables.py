@@ -1,0 +1,294 @@
+r"""Projection onto the local marginal polytope of a graph (paper 2, appendix E.3):
+
+    minimise over {a_c}   sum_c d_c^2 / 2 |a_c - m_c|^2
+    s.t.                  a_c >= 0, sum of a_c = z for every clique c,
+                          a_c and a_c' have the same marginal on the variables that they share.
+
+On a forest, and on any junction tree, these are the clique marginals of distributions over all labellings (times z);
+otherwise of more. No distribution is excluded by them: the text of E.1 and E.3 has the image "satisfy the conditional
+independence properties encoded by the graphical model", but those that do are no convex set (corrected). One problem
+holds a batch of components: examples that share a graph (`graph`), or chains of unequal lengths (`chains`, E.3.1 and
+what Pragam needs for E.1), each with its scale z.
+
+**Dual.** With multipliers xi of the agreements, x_c = m_c + (what they spread on c) / d_c^2,
+
+    D(xi) = sum_c min over a_c in z times the simplex of d_c^2 / 2 (|a_c - x_c|^2 - |x_c|^2 + |m_c|^2),          (34)
+
+a lower bound for every xi; each minimum is a projection onto a simplex (appendix B), attained at (33). (In the paper
+the multipliers of the sums and of a >= 0 stand in the dual too; here they are maximised over, which is (36).)
+
+**Points** are flat: {"a": (n_entries,)}, the groups of `CliqueTables` one after the other; `tables` reads them.
+**Dual witness.** {"xi": (n_multipliers,)}, the structure's agreements one after the other. Every finite one is valid.
+
+**Allowance** (`tables_rounding`). P: some units of its sums, and what it costs to make
+the tables agree exactly and stay nonnegative. D: the units of its sums, and g^2 / d^2 where g, the derivative of the
+Lagrangian, is not 0 by rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from convexstruct.core.solution import Point
+from convexstruct.families.projection.tables_rounding import lower_bound, upper_bound
+from convexstruct.graphs import chains
+from convexstruct.oracles.polytope.clique_tables import CliqueTables, Places, Tables, chain_tables, graph_tables
+from convexstruct.oracles.polytope.feasible_tables import feasible_tables
+from convexstruct.oracles.polytope.local_polytope import Weights, read_weights
+from convexstruct.rounding import Rounded
+from convexstruct.validation.arguments import described, mapping, sentence, sequence, whole
+from convexstruct.validation.arrays import frozen, real
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class MarginalProjection:
+    """Project clique tables onto the local marginal polytope; made by `graph` or `chains`.
+
+    Attributes
+    ----------
+    structure : the cliques, group by group, and what they agree on.
+    m : (n_entries,) what is projected, flat.
+    d : for each group the weights d_c of its cliques, (n,), positive.
+    scale : (n_components,) z of each component, positive.
+    names : for each group what its tables are called: "node" and "edge" for chains, "tables of (2, 3) labels" else.
+    places : where each clique of a graph stands: its group, and its row there in each component.
+    """
+
+    structure: CliqueTables
+    m: Vector
+    d: tuple[Vector, ...]
+    scale: Vector
+    names: tuple[str, ...]
+    places: Places = ()
+    family: ClassVar[str] = "projection"
+
+    @classmethod
+    def graph(
+        cls,
+        cliques: Sequence[Sequence[Hashable]],
+        m: Sequence[ArrayLike],
+        d: ArrayLike = 1.0,
+        scale: ArrayLike = 1.0,
+    ) -> MarginalProjection:
+        """The cliques of one graph, perhaps for several examples that share it.
+
+        Parameters
+        ----------
+        cliques : the variables of each clique, in the order of its table's axes.
+        m : a table a clique, (labels of its variables ...); for n examples (n, labels ...) in every clique.
+        d : one number, or one a clique. scale : one number, or one an example.
+
+        Raises
+        ------
+        ValueError
+            If a table does not fit its clique, two tables disagree on a variable's labels, or a number makes no sense.
+        """
+        given = sequence("cliques", cliques, "a list of at least one clique", least=1)
+        named = [
+            tuple(each if isinstance(each, str) else sequence(f"cliques[{c}]", each, "a list of variables"))
+            for c, each in enumerate(given)
+        ]
+        m = sequence("m", m, "one table a clique", length=len(named))
+        for c, clique in enumerate(named):
+            for v in clique:
+                if not isinstance(v, (str, int, float, tuple, frozenset, np.generic)) or not _hashable(v):
+                    raise sentence(f"cliques[{c}] holds {described(v)}, wanted names or numbers of variables")
+        order = {v: i for i, v in enumerate(dict.fromkeys(v for clique in named for v in clique))}
+        tables = [real(f"m[{c}]", table) for c, table in enumerate(m)]
+        batched = tables[0].ndim == len(named[0]) + 1
+        n = len(tables[0]) if batched else 1
+        cards: dict[Hashable, int] = {}
+        for c, (clique, table) in enumerate(zip(named, tables)):
+            if not clique or len(set(clique)) != len(clique):
+                raise ValueError(f"cliques[{c}] is {clique}, wanted at least one variable, each once")
+            shape = table.shape[1:] if batched else table.shape
+            if len(shape) != len(clique) or 0 in table.shape or (batched and len(table) != n):
+                rows = f"({n}, " if batched else "("
+                wanted = f"{rows}one axis for each of {clique})"
+                raise ValueError(f"m[{c}] has shape {table.shape}, wanted {wanted}")
+            for v, card in zip(clique, shape):
+                if cards.setdefault(v, card) != card:
+                    raise ValueError(f"m[{c}] gives {v!r} {card} labels, an earlier table gives it {cards[v]}")
+        indices = [tuple(order[v] for v in clique) for clique in named]
+        structure, places = graph_tables(indices, [cards[v] for v in order], n)
+        flat = np.empty(structure.n_entries)
+        each = _positive("d", d, len(named), "cliques")
+        d_rows = [np.empty(len(rows)) for rows in structure.component]
+        views = structure.split(flat)
+        for (group, at), table, weight in zip(places, tables, each):
+            views[group][at] = table if batched else table[None]
+            d_rows[group][at] = weight
+        names = tuple(f"tables of {cards} labels" for cards in structure.cards)
+        return cls(structure, flat, tuple(d_rows), _positive("scale", scale, n, "components"), names, places)
+
+    @classmethod
+    def chains(
+        cls,
+        lengths: ArrayLike,
+        edge: ArrayLike,
+        node: ArrayLike | None = None,
+        d_edge: ArrayLike = 1.0,
+        d_node: ArrayLike = 1.0,
+        scale: ArrayLike = 1.0,
+        n_labels: int | None = None,
+    ) -> MarginalProjection:
+        """A batch of chains of unequal lengths.
+
+        Parameters
+        ----------
+        lengths : positions of each chain.
+        edge : (Q, S, S), the pairs of neighbours, chain after chain; label before, label after.
+        node : (P, S), the positions, chain after chain. Without it the cliques are those of E.3.1: edges alone, and
+            every chain must have at least two positions.
+        d_edge, d_node : one number, or one a table. scale : one number, or one a chain.
+        n_labels : S; only needed where it cannot be read off the tables, because there is none.
+
+        Raises
+        ------
+        ValueError
+            If a shape does not fit, or a number makes no sense.
+        """
+        layout = chains(lengths)
+        q = layout.n_positions - layout.n_chains
+        tables = real("edge", edge)
+        if n_labels is None and tables.ndim != 3:
+            raise sentence(f"edge has shape {tables.shape}, wanted ({q}, S, S): a table for each pair of neighbours")
+        s = tables.shape[-1] if n_labels is None else whole("n_labels", n_labels, least=1)
+        if tables.shape != (q, s, s):
+            raise ValueError(
+                f"edge has shape {tables.shape}, wanted ({q}, {s}, {s}): a table for each pair of neighbours"
+            )
+        if node is None and (layout.lengths < 2).any():
+            raise ValueError("lengths has a chain of 1 position, wanted node tables too, or at least 2 positions")
+        nodes = np.zeros((0, s)) if node is None else real("node", node)
+        if node is not None and nodes.shape != (layout.n_positions, s):
+            raise ValueError(
+                f"node has shape {nodes.shape}, wanted ({layout.n_positions}, {s}): a table for each position"
+            )
+        structure = chain_tables(layout, s, nodes=node is not None)
+        weights = (_positive("d_node", d_node, len(nodes), "nodes"), _positive("d_edge", d_edge, q, "edges"))
+        return cls(
+            structure, np.concatenate((nodes.ravel(), tables.ravel())), weights,
+            _positive("scale", scale, layout.n_chains, "components"), ("node", "edge"),
+        )  # fmt: skip
+
+    # -- tables --------------------------------------------------------------------------------------------------------
+
+    def tables(self, point: Any) -> dict[str, Vector]:
+        """The tables of a point by name, one array (n, labels ...) a group."""
+        return dict(zip(self.names, self.structure.split(self.as_point(point)["a"])))
+
+    def clique(self, point: Any, c: int) -> Vector:
+        """The table of clique ``c`` of `graph`, (n_components, labels ...), axes as it was given."""
+        group, rows = self.places[c]
+        return self.structure.split(self.as_point(point)["a"])[group][rows]
+
+    @property
+    def weights(self) -> Weights:
+        """d_c^2 and z_c of every clique."""
+        return read_weights(self.structure, self.d, self.scale)
+
+    @cached_property
+    def trivial_value(self) -> float:
+        """sum_c d_c^2 / 2 (|m_c|^2 + |u_c|^2), u_c the uniform table of sum z: the objective at a = 0, and that at
+        uniform tables for m = 0; so it is not 0 where m is feasible and the optimum 0."""
+        with np.errstate(over="ignore"):
+            total = 0.0
+            for table, d, component in zip(self.groups, self.d, self.structure.component):
+                rows = table.reshape(len(table), prod(table.shape[1:]))
+                uniform = np.square(self.scale[component]) / max(rows.shape[1], 1)
+                total += 0.5 * float(np.square(d) @ (np.einsum("ij,ij->i", rows, rows) + uniform))
+            return total or 1.0
+
+    def trivial(self) -> tuple[Point, Point]:
+        """The point of the polytope that `repair` makes of 0, and xi = 0."""
+        return self.repair({"a": np.zeros(self.structure.n_entries)}), {"xi": np.zeros(self.structure.n_multipliers)}
+
+    # -- primal --------------------------------------------------------------------------------------------------------
+
+    def as_point(self, value: Any) -> Point:
+        """Read a: flat (n_entries,), under "a", or a mapping of the groups' names to their arrays."""
+        if isinstance(value, Mapping) and set(value) == set(self.names) and "a" not in value:
+            shapes = dict(zip(self.names, self.structure.shapes))
+            parts = [
+                real(f"point[{name!r}]", value[name], shape, finite=False, keep=False) for name, shape in shapes.items()
+            ]
+            value = np.concatenate([part.ravel() for part in parts])
+        elif isinstance(value, Mapping):
+            value = mapping("point", value, {"a"}, otherwise=f" or {' and '.join(self.names)}")["a"]
+        return {"a": real("a", value, (self.structure.n_entries,), finite=False, keep=False)}
+
+    def primal(self, point: Point) -> Rounded:
+        """sum_c d_c^2 / 2 |a_c - m_c|^2, with its allowance; infinite where an entry is below 0."""
+        with np.errstate(all="ignore"):
+            tables = self.structure.split(point["a"])
+            return upper_bound(self.structure, self.groups, self.weights, self.scale, tables)
+
+    def residuals(self, point: Point) -> Mapping[str, float]:
+        """How far the tables are from simplices and from agreement, relative to the component's z."""
+        tables = self.structure.split(point["a"])
+        low = off = apart = 0.0
+        for table, component in zip(tables, self.structure.component):
+            rows, z = table.reshape(len(table), prod(table.shape[1:])), self.scale[component]
+            low = max(low, float(np.max(-rows / z[:, None], initial=0.0)))
+            off = max(off, float(np.max(np.abs(rows.sum(axis=1) / z - 1.0), initial=0.0)))
+        for each, agreement in zip(self.structure.disagreement(tables), self.structure.agreements):
+            size = np.abs(each).reshape(len(each), prod(each.shape[1:])).max(axis=1, initial=0.0)
+            apart = max(apart, float(np.max(size / self.scale[agreement.component], initial=0.0)))
+        return {"a below 0": low, "tables that do not sum to z": off, "marginals that disagree": apart}
+
+    def repair(self, point: Point) -> Point:
+        """Tables of the local marginal polytope near the point; see `convexstruct.oracles.polytope.feasible_tables`."""
+        a = np.empty(self.structure.n_entries)
+        whole, given = self.structure.split(a), self.structure.split(np.nan_to_num(point["a"]))
+        low = 0
+        for part, rows, _ in self.structure.blocks:
+            scale = self.scale[low : low + part.n_components]
+            low += part.n_components
+            for target, r, table in zip(whole, rows, feasible_tables(part, [t[r] for t, r in zip(given, rows)], scale)):
+                target[r] = table
+        return {"a": a}
+
+    # -- dual ----------------------------------------------------------------------------------------------------------
+
+    def dual(self, dual_point: Point) -> Rounded:
+        """D(xi), a lower bound whatever xi, with its allowance; -inf if it is not finite."""
+        xi = self._read_dual(dual_point)
+        if not np.isfinite(xi).all():
+            return Rounded(-np.inf)
+        with np.errstate(all="ignore"):
+            return lower_bound(self.structure, self.groups, self.weights, self.structure.split_multipliers(xi))
+
+    @property
+    def groups(self) -> Tables:
+        """m, one array a group."""
+        return self.structure.split(self.m)
+
+    def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
+        """Nothing can be infeasible but a xi that holds no numbers."""
+        return {} if np.isfinite(self._read_dual(dual_point)).all() else {"xi not finite": np.inf}
+
+    def _read_dual(self, dual_point: Point) -> Vector:
+        xi = mapping("dual_point", dual_point, {"xi"})["xi"]
+        return real("dual_point['xi']", xi, (self.structure.n_multipliers,), finite=False, keep=False)
+
+
+def _hashable(value: Any) -> bool:
+    try:
+        return hash(value) is not None
+    except TypeError:
+        return False
+
+
+def _positive(name: str, value: ArrayLike, n: int, of: str) -> Vector:
+    array = real(name, value, (), (n,), positive=True, why=f"one for each of the {of}")
+    return frozen(np.broadcast_to(array, (n,)))

@@ -1,0 +1,162 @@
+r"""What rounding may do to the bounds of `MarginalProjection`: proved, component by component.
+
+An upper bound needs tables that agree exactly. Split into parts that are centred in every variable of a set U, tables
+agree where their parts are equal for every U that an agreement holds, and the parts of different U do not meddle. So
+there are exact tables within
+
+    c = sum over U of 2^|U| rho / (cells beside U)  +  |sum of a_c - z| / cells,      rho = sum of all |disagreements|,
+
+of a, entry by entry; mixed with the uniform tables u, t = c cells / z of them, none is negative. By convexity that
+costs at most twice sum_c d_c^2 (c |a_c - m_c|_1 + cells c^2 / 2), and t (P(u) - P(a)).
+
+A lower bound needs the least value of the Lagrangian. With g the derivative of
+
+    sum_c d_c^2 / 2 |a_c - m_c|^2 - <xi, disagreement of a> + sum_c mu_c (sum of a_c - z),        mu_c = d_c^2 lambda_c,
+
+at a, which would be 0 where a > 0 and not below 0 elsewhere, the value at a is at most g^2 / (2 d^2) too large.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convexstruct.oracles.polytope.clique_tables import CliqueTables, Port, Tables
+from convexstruct.oracles.polytope.local_polytope import Weights, evaluate, unknown
+from convexstruct.oracles.polytope.table_columns import Columns
+from convexstruct.rounding import TINY, UNIT, Rounded, gamma, summed
+
+Vector = NDArray[np.float64]
+
+
+def _flat(table: Vector) -> Vector:
+    return table.reshape(len(table), prod(table.shape[1:]))
+
+
+def _inner(rows: Vector, other: Vector) -> Vector:
+    return np.asarray(np.einsum("ij,ij->i", rows, other))
+
+
+def _marginals(structure: CliqueTables, tables: Tables) -> dict[Port, Vector]:
+    return {port: structure.marginal(tables, *port) for port in structure.ports}
+
+
+def _apart(structure: CliqueTables, known: dict[Port, Vector]) -> list[tuple[Vector, Vector]]:
+    """For each agreement the disagreement (K, cells), and how far each of its numbers may be off."""
+    found = []
+    for each in structure.agreements:
+        left = known[each.left.group, each.left.axes][each.left.rows]
+        right = known[each.right.group, each.right.axes][each.right.rows]
+        size = max(prod(structure.cards[each.left.group]), prod(structure.cards[each.right.group]))
+        found.append((_flat(left - right), gamma(size + 2) * _flat(left + right)))
+    return found
+
+
+def upper_bound(structure: CliqueTables, m: Tables, weights: Weights, scale: Vector, a: Tables) -> Rounded:
+    """sum_c d_c^2 / 2 |a_c - m_c|^2, with what tables that agree exactly may cost more; an infinite allowance where an
+    entry is negative."""
+    n = structure.n_components
+    value, uniform, first, second, worst, rho = np.zeros((6, n))
+    for (gap, error), agreement in zip(_apart(structure, _marginals(structure, a)), structure.agreements):
+        rho += np.bincount(agreement.component, (np.abs(gap) + error).sum(axis=1), n)
+    inside, terms, entries = True, 0.0, 0
+    for g, (table, given, square, z) in enumerate(zip(a, m, weights.square, weights.scale)):
+        rows, component, cells = _flat(table), structure.component[g], prod(structure.cards[g])
+        inside = inside and not (rows < 0).any()
+        off = rows - _flat(given)
+        each = 0.5 * square * _inner(off, off)
+        total = rows.sum(axis=1)
+        missed = np.abs(total - z) + gamma(cells + 2) * (total + z)
+        near = _spread(structure, g) * rho[component] + missed / cells
+        value += np.bincount(component, each, n)
+        terms += gamma(cells + 8) * float(each.sum())
+        entries += rows.size
+        flat = (z / cells)[:, None] - _flat(given)
+        uniform += np.bincount(component, 0.5 * square * _inner(flat, flat), n)
+        first += np.bincount(component, square * np.abs(off).sum(axis=1) * near, n)
+        second += np.bincount(component, 0.5 * square * cells * near**2, n)
+        np.maximum.at(worst, component, near * cells / z)
+    whole = summed(value, terms + 4 * TINY * entries)
+    if not (inside and math.isfinite(whole)):
+        return Rounded(float(whole), math.inf)
+    share = np.minimum(worst, 1.0)
+    mixed = share * (np.maximum(uniform - value, 0.0) + 1e-9 * (uniform + value))
+    return Rounded.of(float(whole), whole.allowance, float(np.sum(2.0 * (first + second) + mixed)) * (1.0 + 1e-6))
+
+
+def _spread(structure: CliqueTables, group: int) -> float:
+    """sum over the sets U of axes that agreements hold of 2^|U| / (cells beside U)."""
+    cards = structure.cards[group]
+    sets = {
+        some
+        for g, axes in structure.ports
+        if g == group
+        for size in range(1, len(axes) + 1)
+        for some in combinations(sorted(axes), size)
+    }
+    return float(sum(2 ** len(some) * prod(cards[axis] for axis in some) / prod(cards) for some in sets))
+
+
+def lower_bound(structure: CliqueTables, m: Tables, weights: Weights, multipliers: Tables) -> Rounded:
+    """The least value of the Lagrangian at xi, from tables near its minimiser."""
+    layout = Columns(structure)
+    thresholds = unknown(structure)
+    cells = layout.cells(multipliers)
+    found, _ = evaluate(layout, layout.tables(m), weights, cells, thresholds)
+    a = layout.rows(found)
+    values: list[Any] = []
+    doubt = 0.0
+    for (gap, error), xi in zip(_apart(structure, _marginals(structure, a)), multipliers):
+        rows = _flat(xi)
+        terms = rows * gap
+        one = summed(-terms, 2.0 * UNIT * float(np.abs(terms).sum()) + float(np.sum(np.abs(rows) * error)))
+        values.append(one)
+        doubt += one.allowance + rows.size * TINY
+    shifts, sizes, uses = structure.spread(multipliers), *_sizes(structure, multipliers)
+    for g, (table, given, square, z) in enumerate(zip(a, m, weights.square, weights.scale)):
+        rows, many = _flat(table), prod(structure.cards[g])
+        mu = square * thresholds[g]
+        off = rows - _flat(given)
+        column = (-1, *(1,) * (table.ndim - 1))
+        sigma = _flat(sum(shifts[g], np.zeros(table.shape)))
+        large = _flat(sum(sizes[g], np.zeros(table.shape)))
+        pull = square[:, None] * off
+        slope = pull - sigma + mu[:, None]
+        error = gamma(uses + 12) * (np.abs(pull) + large + np.abs(mu)[:, None])
+        error = error + 8 * TINY * (1.0 + square.reshape(column[:1])[:, None])
+        inwards = np.maximum(np.where(rows == 0, -slope, np.abs(slope)) + error, 0.0)
+        lost = _inner(inwards, inwards) / square
+        each = 0.5 * square * _inner(off, off)
+        total = rows.sum(axis=1)
+        sums = mu * (total - z)
+        here = summed(np.concatenate((each, sums)))
+        values.append(here)
+        doubt += here.allowance + gamma(many + 8) * float(each.sum()) + float(lost.sum()) + 8 * TINY * rows.size
+        doubt += float(np.sum(np.abs(mu) * gamma(many + 4) * (total + z)))
+    try:
+        value = math.fsum(values)
+    except (OverflowError, ValueError):
+        return Rounded(-math.inf)
+    if not math.isfinite(value):
+        return Rounded(-math.inf)
+    return Rounded.of(value, doubt, UNIT * abs(value))
+
+
+def _sizes(structure: CliqueTables, multipliers: Tables) -> tuple[list[list[Vector]], int]:
+    """What `CliqueTables.spread` yields of |xi| where no sign cancels, and how many terms one sum of it has."""
+    at = {port: np.zeros((len(structure.component[port[0]]), *structure.kept(port))) for port in structure.ports}
+    counts = {port: np.zeros(len(structure.component[port[0]]), dtype=np.intp) for port in structure.ports}
+    for each, values in zip(structure.agreements, multipliers):
+        for side in (each.left, each.right):
+            np.add.at(at[side.group, side.axes], side.rows, np.abs(values))
+            np.add.at(counts[side.group, side.axes], side.rows, 1)
+    found: list[list[Vector]] = [[] for _ in structure.cards]
+    for port, values in at.items():
+        found[port[0]].append(structure.broad(port, values))
+    most = sum(int(count.max(initial=0)) for count in counts.values())
+    return found, most + len(counts)

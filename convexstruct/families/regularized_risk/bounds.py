@@ -1,0 +1,356 @@
+r"""Bounds of a regularised risk with the rounding of their own sums: true in real arithmetic.
+
+The notation is that of `problem`, gamma(n) that of `convexstruct.rounding`, u the
+rounding of one operation.
+
+**Primal.** fl(J) against J(w, b), with share_g = 1/n or omega_i / sum omega exactly. Every product m x w inside a piece
+is rounded once and then added at most `depth` times, so the value of piece p errs by at most
+
+    err_p = gamma(depth + 4) (|M| |X| |w| + |b| + |c|)_p,
+
+and loss_g by the largest err_p of its pieces, or by nothing where v + err is below the zero piece.
+
+**Dual.** Let alpha be the float vector at hand, a = A' alpha and a^ what is computed of it. Alpha misses Q by rounding:
+1/n is no float, nor does a sum of floats balance. A member of Q in real arithmetic is
+
+    (1 - eta) (alpha + Delta),    |Delta_p| <= delta alpha_p,
+
+where delta is the factor that brings a group without the zero piece exactly to its share, or the heavier side of a free
+offset exactly to the lighter, and eta, with the zero piece, the factor that brings every group below its share. All are
+measured, by sums of a known error. With e >= |A'(alpha + Delta) - a^|,
+
+    D >= <c, alpha> - eta |<c, alpha + Delta>| - delta <|c|, alpha> - sum_j (|a^_j| + e_j)^2 / (2 lam),
+    e_j = (gamma(depth) + delta) (|X|' |M|' alpha)_j.
+
+Long sums are taken in blocks, which are then added in pairs: the depth is that of a block and a few levels more, not
+the number of examples.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from convexstruct.rounding import TINY, UNIT, Rounded, gamma
+
+if TYPE_CHECKING:
+    from convexstruct.families.regularized_risk.problem import RegularizedRisk
+
+Vector = NDArray[np.float64]
+
+#: Shares err by at most so many units relative, and by so many times the smallest number.
+SHARE = 8
+#: Rows, or columns, of a dense X whose products are added one after the other.
+BLOCK = 64
+#: The same of the rows of a sparse one, which has more sums for that.
+ROWS = 256
+#: Numbers of a dense X that are looked at together: what stays in cache.
+CACHED = 1 << 15
+#: A feature is named as the reason of large allowances from this size on.
+LARGE = 1e4
+#: Groups of more pieces than this are summed by `math.fsum`.
+LONG = 64
+
+
+def shares(weights: Vector) -> Vector:
+    """omega_i / sum omega, each right to `SHARE` units, whatever the scale of the weights; (n,)."""
+    scaled = np.ldexp(weights, -int(np.frexp(weights.max())[1]))  # exact, or below the smallest normal number
+    return np.asarray(scaled / math.fsum(scaled.tolist()))
+
+
+def member(problem: RegularizedRisk, alpha: Vector) -> Vector:
+    """A member of Q near ``alpha`` up to rounding, by cutting off and scaling alone; finite for every finite alpha."""
+    loss, share = problem.loss, problem.shares
+    clean = np.maximum(alpha, 0.0)
+    if problem.is_box:
+        clean = np.minimum(clean, share)
+    else:
+        first = loss.start[:-1]
+        with np.errstate(over="ignore"):
+            over = np.add.reduceat(clean, first) > share
+        if not loss.floor or over.any():
+            top = np.maximum.reduceat(clean, first)
+            # entries relative to the largest of their group, so that no sum overflows; all alike where all are 0
+            part = np.where((top > 0)[problem.group], clean, 1.0) / np.where(top > 0, top, 1.0)[problem.group]
+            scaled = part * (share / np.add.reduceat(part, first))[problem.group]
+            clean = np.where(over[problem.group], scaled, clean) if loss.floor else scaled
+    if problem.n_biases:
+        up = np.bincount(loss.bias_of, clean * (loss.bias_sign > 0), problem.n_biases)
+        down = np.bincount(loss.bias_of, clean * (loss.bias_sign < 0), problem.n_biases)
+        least = np.minimum(up, down)
+        shrink_up = least / np.where(up > 0, up, 1.0)
+        shrink_down = least / np.where(down > 0, down, 1.0)
+        clean = clean * np.where(loss.bias_sign > 0, shrink_up[loss.bias_of], shrink_down[loss.bias_of])
+    return np.asarray(clean)
+
+
+def upper(problem: RegularizedRisk, w: Vector, b: Vector | None) -> Rounded:
+    """J(w, b), finite or inf, and how far the exact J may lie from it."""
+    with np.errstate(all="ignore"):
+        loss = problem.loss
+        w = w.reshape(loss.n_outputs, -1)
+        scores, size, depth, least = _scores(problem.X, w)
+        widest = int(np.diff(loss.combine.indptr).max(initial=0))
+        values = _pieces(problem, scores) + loss.offset
+        errors = _pieces(problem, gammas(depth + widest + 4)[:, None] * size + least[:, None], positive=True)
+        constants = np.abs(loss.offset)
+        if b is not None and problem.n_biases:
+            values = values + loss.bias_sign * b[loss.bias_of]
+            constants = constants + np.abs(b[loss.bias_of])
+        errors = errors + gamma(widest + 4) * constants + 2 * widest * TINY
+        losses = problem.losses(values)
+        above = problem.losses(values + errors)  # at most 0, so that the loss is 0, has no rounding at all
+        if not problem.is_box:
+            errors = np.maximum.reduceat(errors, loss.start[:-1])
+        if loss.floor:
+            errors = np.where(above > 0, errors, 0.0)
+        terms = problem.shares * losses
+        risk = summed(
+            terms,
+            float(problem.shares @ errors) * (1 + (SHARE + 1) * UNIT)
+            + (SHARE + 2) * UNIT * float(np.abs(terms).sum())
+            + 2 * SHARE * TINY * float(np.abs(losses).sum() + errors.sum() + len(losses)),
+        )
+        square = _square(w)
+        half = 0.5 * (problem.lam * square)
+        value = half + risk
+        if not math.isfinite(value):
+            return Rounded(math.inf)
+        return Rounded.of(
+            value, risk.allowance, 0.5 * problem.lam * square.allowance, 2 * UNIT * half, UNIT * abs(value), 4 * TINY
+        )
+
+
+def lower(problem: RegularizedRisk, alpha: Vector) -> Rounded:
+    """D at a member of Q next to ``alpha``, finite or -inf, and how far below it the exact D there may lie."""
+    with np.errstate(all="ignore"):
+        loss, lam = problem.loss, problem.lam
+        alpha, eta, delta = _enclosed(problem, member(problem, alpha))
+        gains = loss.offset * alpha
+        gain = float(np.abs(gains).sum())
+        linear = summed(gains, UNIT * gain + len(gains) * TINY)
+        a, size, depth, least = _transposed(problem, alpha)
+        errors = (gamma(depth) + delta) * size + least
+        square = _square(a)
+        spread = float((errors * (2.0 * np.abs(a) + errors)).sum())
+        quadratic = 0.5 * square / lam
+        value = linear - quadratic
+        if not math.isfinite(value):
+            return Rounded(-math.inf)
+        return Rounded.of(
+            value, linear.allowance, eta * (abs(linear) + linear.allowance + delta * gain), delta * gain,
+            0.5 * (square.allowance + spread) / lam, TINY / lam, 2 * UNIT * quadratic, UNIT * abs(value), 4 * TINY,
+        )  # fmt: skip
+
+
+def reason(problem: RegularizedRisk) -> str:
+    """One sentence on what makes the sums of ``problem`` cancel: a feature far too large, or a small lam."""
+    X = problem.X
+    entries = np.abs(X.data if sp.issparse(X) else X.ravel())
+    entries = entries[entries > 0]
+    if len(entries):
+        columns = abs(X).max(axis=0).toarray().ravel() if sp.issparse(X) else np.abs(X).max(axis=0)
+        j, half = int(columns.argmax()), float(np.median(entries))
+        largest = float(columns[j])
+        if largest > LARGE:
+            return (
+                f"feature {j} reaches {largest:.1e} where half of all entries are at most {half:.1e}: "
+                "scale the features to sizes near 1"
+            )
+    lam, n = problem.lam, X.shape[0]
+    return f"lam = {lam:.1e}, C = 1 / (lam n) = {1.0 / n / lam:.1e}, lets large terms cancel: take a larger lam"
+
+
+def _enclosed(problem: RegularizedRisk, alpha: Vector) -> tuple[Vector, float, float]:
+    """(alpha, eta, delta): alpha brought as near to Q as floats go, and the factors that bring it into Q exactly."""
+    loss = problem.loss
+    least = problem.shares * (1 - SHARE * UNIT) - SHARE * TINY
+    most = problem.shares * (1 + SHARE * UNIT) + SHARE * TINY
+    if loss.floor and (least <= 0).any():  # a share that is not known but to be tiny
+        alpha = np.where((least > 0)[problem.group], alpha, 0.0)
+    sums, error = _sums(problem, alpha)
+    if not loss.floor:
+        alpha = alpha * (problem.shares / sums)[problem.group]
+        sums, error = _sums(problem, alpha)
+        delta = max(
+            float((most / (sums * (1 - error))).max()) - 1.0, 1.0 - float((least / (sums * (1 + error))).min()), 0.0
+        )
+        return alpha, 0.0, _widened(delta)
+    known = least > 0
+    eta = max(float((sums[known] * (1 + error) / least[known]).max(initial=0.0)) - 1.0, 0.0)
+    delta = 0.0
+    for j in range(problem.n_biases):
+        mine = np.flatnonzero(loss.bias_of == j)
+        up, down = mine[loss.bias_sign[mine] > 0], mine[loss.bias_sign[mine] < 0]
+        for last in (False, True):  # `member` sums with rounding; a second time they nearly balance
+            (more, first), (less, second) = _added(alpha[up]), _added(alpha[down])
+            if last or not (more > 0 and less > 0):
+                break
+            alpha = alpha.copy()
+            alpha[up if more > less else down] *= min(more, less) / max(more, less)
+        if not (more > 0 and less > 0):
+            alpha = np.where(loss.bias_of == j, 0.0, alpha)
+            continue
+        error = gamma(max(first, second) + 2)
+        delta = max(delta, float(1.0 - min(more, less) * (1 - error) / (max(more, less) * (1 + error))))
+    return alpha, min(_widened(eta), 1.0), _widened(delta)
+
+
+def _widened(factor: float) -> float:
+    """At least ``factor``, a difference of 1 and a quotient that were both rounded; NaN is read as unknown."""
+    return math.inf if math.isnan(factor) else factor + 4 * UNIT if factor else 0.0
+
+
+def _sums(problem: RegularizedRisk, alpha: Vector) -> tuple[Vector, float]:
+    """The sum of alpha >= 0 over each group, and its relative error; (G,)."""
+    if problem.is_box:
+        return alpha, 0.0
+    start = problem.loss.start
+    longest = int(np.diff(start).max())
+    if longest <= LONG:
+        return np.add.reduceat(alpha, start[:-1]), gamma(longest)
+    values = alpha.tolist()
+    return np.array([math.fsum(values[i:j]) for i, j in zip(start[:-1].tolist(), start[1:].tolist())]), 2 * UNIT
+
+
+def summed(terms: Vector, errors: float) -> Rounded:
+    """The sum of ``terms``, which themselves err by ``errors`` in all."""
+    value, depth = _added(terms)
+    return Rounded.of(float(value), gamma(depth) * float(np.abs(terms).sum()), errors)
+
+
+def _square(values: Vector) -> Rounded:
+    """|values|^2."""
+    squares = (values * values).ravel()
+    return summed(squares, UNIT * float(squares.sum()) + len(squares) * TINY)
+
+
+def gammas(n: Any) -> Vector:
+    """`gamma` of each entry; (n,)."""
+    return np.asarray(n * UNIT / (1.0 - n * UNIT))
+
+
+# -- products with X and M, in blocks ----------------------------------------------------------------------------------
+
+
+def _pieces(problem: RegularizedRisk, scores: Vector, positive: bool = False) -> Vector:
+    """M vec S, or |M| vec S; (m,)."""
+    if problem.single is None:
+        combine = problem.loss.combine
+        return np.asarray((abs(combine) if positive else combine) @ scores.ravel())
+    factor, rows = problem.single
+    own = scores.ravel() if rows is None else scores.ravel()[rows]
+    return np.asarray((np.abs(factor) if positive else factor) * own)
+
+
+def _absolute(X: Any) -> Any:
+    """|X|: X itself where it is sparse and has no negative entry."""
+    if X.nnz == 0 or X.data.min() >= 0:
+        return X
+    return sp.csr_array((np.abs(X.data), X.indices, X.indptr), shape=X.shape)
+
+
+def _scores(X: Any, w: Vector) -> tuple[Vector, Vector, Vector, Vector]:
+    """X w' (n, K), |X| |w|' (n, K), and for each row its depth and what may be lost to underflow; (n,) both."""
+    if sp.issparse(X):
+        count = np.diff(X.indptr).astype(np.float64)
+        both = w.T if len(w) > 1 else w.ravel()
+        n = X.shape[0]
+        return (X @ both).reshape(n, -1), (_absolute(X) @ np.abs(both)).reshape(n, -1), count, 2 * count * TINY
+    n, d = X.shape
+    width, sizes = max(BLOCK, math.isqrt(d)), np.abs(w).T
+    scores, size = np.zeros((n, len(w))), np.empty((n, len(w)))
+    step = max(1, CACHED // d)
+    room = np.empty((step, d))
+    for at in range(0, n, step):
+        rows, here = X[at : at + step], scores[at : at + step]
+        for j in range(0, d, width):
+            here += rows[:, j : j + width] @ w[:, j : j + width].T
+        size[at : at + step] = np.abs(rows, out=room[: len(rows)]) @ sizes
+    return scores, size, np.full(n, float(min(width, d) + -(-d // width))), np.full(n, 2 * d * TINY)
+
+
+def _transposed(problem: RegularizedRisk, alpha: Vector) -> tuple[Vector, Vector, int, float]:
+    """A' alpha and |A|' alpha (alpha >= 0), (d, K) both, the depth, and what may be lost to underflow."""
+    X, combine, k = problem.X, problem.loss.combine, problem.loss.n_outputs
+    if problem.single is not None and problem.single[1] is None:
+        factor, often = problem.single[0], 1
+        part, size = factor * alpha, np.abs(factor) * alpha
+    else:
+        part, size = np.asarray(combine.T @ alpha), np.asarray(abs(combine).T @ alpha)
+        often = int(np.bincount(combine.indices).max(initial=0))
+    part, size = part.reshape(-1, k), size.reshape(-1, k)
+    a, depth = (_sparse_columns if sp.issparse(X) else _dense_columns)(X, part)
+    n = X.shape[0]
+    if sp.issparse(X):
+        magnitudes = (_absolute(X).T @ (size if k > 1 else size.ravel())).reshape(-1, k)
+    else:
+        step = max(1, CACHED // X.shape[1])
+        room = np.empty((step, X.shape[1]))
+        magnitudes = np.zeros_like(a)
+        for at in range(0, n, step):
+            rows = X[at : at + step]
+            magnitudes += np.abs(rows, out=room[: len(rows)]).T @ size[at : at + step]
+    lost = 2.0 * n * TINY
+    if (np.abs(combine.data) != 1.0).any():  # else the products with M are exact
+        largest = float(np.abs(X.data if sp.issparse(X) else X).max(initial=0.0))
+        lost += 2.0 * n * often * TINY * max(largest, 1.0)
+    return a, magnitudes, depth + often + 2, lost
+
+
+def _dense_columns(X: Vector, part: Vector) -> tuple[Vector, int]:
+    """X' part, (d, K), and how deep its sums are."""
+    n = len(X)
+    found, depth = _paired(X[at : at + BLOCK].T @ part[at : at + BLOCK] for at in range(0, n, BLOCK))
+    return found, min(BLOCK, n) + depth
+
+
+def _sparse_columns(X: Any, part: Vector) -> tuple[Vector, int]:
+    """The same of a sparse X: each block of rows has sums of its own, in one product with a matrix that much taller."""
+    n, d = X.shape
+    k = part.shape[1]
+    step = max(ROWS, int(n * d / max(X.nnz, 1)))  # no more sums than entries
+    blocks = -(-n // step)
+    kind = X.indices.dtype if d * blocks <= np.iinfo(X.indices.dtype).max else np.int64
+    place = X.indices + np.repeat((d * (np.arange(n) // step)).astype(kind), np.diff(X.indptr))
+    adds = min(step, n) if X.has_canonical_format else int(np.bincount(place).max(initial=0))
+    tall = sp.csc_array((X.data, place, X.indptr), shape=(d * blocks, n))
+    found, depth = _added((tall @ (part if k > 1 else part[:, 0])).reshape(blocks, d, k))
+    return found, adds + depth
+
+
+def _added(terms: Vector) -> tuple[Any, int]:
+    """The sum over the first axis, by halves, and how often a term is added to another."""
+    if len(terms) == 0:
+        return 0.0, 0
+    depth = 0
+    while len(terms) > 1:
+        half, odd = divmod(len(terms), 2)
+        added = terms[:half] + terms[half : 2 * half]
+        if odd:
+            added[0] += terms[-1]
+        terms, depth = added, depth + 1 + odd
+    return terms[0], depth
+
+
+def _paired(terms: Iterator[Vector]) -> tuple[Vector, int]:
+    """The same of terms that come one by one: what is kept at place i is a sum of 2^i of them."""
+    kept: list[Vector | None] = []
+    for new in terms:
+        carried, i = new, 0
+        while i < len(kept) and (held := kept[i]) is not None:
+            carried, kept[i] = held + carried, None
+            i += 1
+        if i == len(kept):
+            kept.append(None)
+        kept[i] = carried
+    rest = [held for held in kept if held is not None]
+    found = rest[0]
+    for held in rest[1:]:
+        found = found + held
+    return found, 2 * len(kept)

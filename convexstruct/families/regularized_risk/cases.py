@@ -1,0 +1,383 @@
+r"""The cases of paper 2: risks built backwards from their optimum or solved by hand, enumerable ones, and larger ones.
+
+**Built backwards.** Take alpha in Q and w* = -A' alpha / lam; the pair is optimal if each group's alpha sits on its
+highest pieces (and its missing share, if any, on the zero piece). For pieces of one's own the offsets c can be chosen
+so that it is. For the hinge choose the margins m_i = 1 where 0 < alpha_i < 1/n, m_i < 1 where alpha_i = 1/n, m_i > 1
+where alpha_i = 0, and build the features,
+
+    x_i = (y_i m_i - b*) w*/|w*|^2 + z_i,   z_i orthogonal to w*,   sum_i alpha_i y_i z_i = 0
+
+so that y_i (<w*, x_i> + b*) = m_i, and sum_i alpha_i y_i x_i = lam w* with lam = sum_i alpha_i m_i / |w*|^2, provided
+sum_i alpha_i y_i = 0 (needed for the bias anyway; without one b* = 0).
+
+**By hand.** Examples x_i = r e_i in dimensions of their own make one small problem each. By symmetry alpha is spread
+evenly over a group's pieces, |A' alpha|^2 = (r t)^2 s for a total of t, with s = K/(K-1) for K classes and 1/p + 1/q
+for p labels that an example has and q that it has not: the best t is min(share, lam / (r^2 s)), its value
+t - (r t)^2 s / (2 lam).
+
+Most cases try the solver that `solve` chooses; some the paper's own, where they reach the tolerance in a moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from convexstruct.datasets.generated.hadamard import hadamard
+from convexstruct.datasets.generated.margins import dense_margins, sparse_margins
+from convexstruct.families.regularized_risk.problem import RegularizedRisk
+from convexstruct.families.regularized_risk.solvers.bmrm import LsBMRM, QpBMRM
+from convexstruct.families.regularized_risk.solvers.dual_coordinate_descent import DualCoordinateDescent
+from convexstruct.families.regularized_risk.solvers.pegasos import PegasosN
+from convexstruct.families.regularized_risk.solvers.pragam import Pragam, PragamB
+from convexstruct.verification.cases import Case, Instance
+
+BINARY = "support vector machine"
+PIECES = "regularized risk with piecewise linear losses"
+
+Vector = NDArray[np.float64]
+#: seed -> instance.
+Make = Callable[[int], Instance]
+
+
+# -- built backwards ---------------------------------------------------------------------------------------------------
+
+
+def plant(rng: np.random.Generator, n: int, d: int, bias: bool, weighted: bool) -> Instance:
+    """A support vector machine with n (even) examples, of which some violate their margin, some lie on it."""
+    half = n // 2
+    y = np.tile((1.0, -1.0), half)
+    omega = np.repeat(rng.uniform(0.5, 2.0, size=half), 2) if weighted else np.ones(n)
+    share = omega / omega.sum()
+    kind = np.repeat(np.concatenate(([0, 1, 2], rng.integers(0, 3, size=half - 3))), 2)
+    alpha = np.select([kind == 0, kind == 1], [0.0, np.repeat(rng.uniform(0.2, 0.8, size=half), 2) * share], share)
+    margin = np.select([kind == 0, kind == 1], [rng.uniform(1.1, 2.0, size=n), 1.0], rng.uniform(0.0, 0.9, size=n))
+    w = rng.normal(size=d)
+    b = float(rng.uniform(1.5, 2.5)) if bias else 0.0  # far enough from 0 that regularising it would show
+    along = w / (w @ w)
+    z = rng.normal(size=(n, d))
+    z -= np.outer(z @ w, along)
+    free = int(np.flatnonzero(kind == 1)[0])
+    z[free] -= (alpha * y) @ z / (alpha[free] * y[free])
+    x = np.outer(y * margin - b, along) + z
+    lam = float(alpha @ margin) / float(w @ w)
+    problem = RegularizedRisk.binary(x, y, lam, bias=bias, weights=omega if weighted else None)
+    point = {"w": w, "b": np.array([b])} if bias else {"w": w}
+    return Instance(problem, problem.primal(point), point)
+
+
+def planted(seed: int) -> Instance:
+    return plant(np.random.default_rng([21, seed]), 24, 6, bias=False, weighted=False)
+
+
+def planted_bias(seed: int) -> Instance:
+    return plant(np.random.default_rng([22, seed]), 30, 5, bias=True, weighted=True)
+
+
+def plant_pieces(rng: np.random.Generator, n_groups: int, d: int, floor: bool) -> Instance:
+    """Groups of one to four pieces; alpha on up to three of them, with part of the share left over where there is a
+    zero piece, and none at all in every third group then."""
+    sizes = rng.integers(1, 5, size=n_groups)
+    of = np.repeat(np.arange(n_groups), sizes)
+    omega = rng.uniform(0.5, 2.0, size=n_groups)
+    share = omega / omega.sum()
+    lam = 0.3
+    a = rng.normal(size=(len(of), d))
+    alpha, value = np.zeros(len(of)), np.zeros(len(of))
+    for g in range(n_groups):
+        pieces = np.flatnonzero(of == g)
+        active = rng.permutation(pieces)[: int(rng.integers(1, min(len(pieces), 3) + 1))]
+        part, top = 1.0, float(rng.uniform(0.1, 1.0))
+        if floor and g % 3 < 2:
+            part, top = (0.0, float(-rng.uniform(0.1, 1.0))) if g % 3 == 0 else (0.6, 0.0)
+        alpha[active] = part * share[g] * rng.dirichlet(np.ones(len(active)))
+        value[pieces] = top - rng.uniform(0.1, 1.0, size=len(pieces))
+        value[active] = top
+    w = -a.T @ alpha / lam
+    problem = RegularizedRisk.pieces(a, value - a @ w, lam, example=of, floor=floor, weights=omega)
+    return Instance(problem, problem.primal({"w": w}), {"w": w})
+
+
+def planted_pieces(seed: int) -> Instance:
+    return plant_pieces(np.random.default_rng([23, seed]), 12, 8, floor=False)
+
+
+def planted_floor(seed: int) -> Instance:
+    return plant_pieces(np.random.default_rng([24, seed]), 15, 6, floor=True)
+
+
+# -- by hand -----------------------------------------------------------------------------------------------------------
+
+
+def on_hadamard(d: int, lam: float) -> Instance:
+    """(14): the optimum is -1/(2 lam d), at minus the sum of the columns over lam d."""
+    a = hadamard(d)
+    return Instance(
+        RegularizedRisk.pieces(a, np.zeros(d), lam), -1.0 / (2.0 * lam * d), {"w": -a.sum(axis=0) / (lam * d)}
+    )
+
+
+def hadamard_small(seed: int) -> Instance:
+    return on_hadamard(32, 0.01)
+
+
+def every_piece(instance: Instance) -> dict[str, Any]:
+    """The plane of each piece of (14): the columns are orthogonal, so at w = a_i the i-th piece is the highest."""
+    problem = instance.problem
+    assert isinstance(problem, RegularizedRisk)
+    return {"planes": [problem.subgradient(row) for row in np.asarray(problem.matrix())]}
+
+
+def divided_by_lam(problem: RegularizedRisk) -> float:
+    """The case's optimum over that of the textbook pair."""
+    return problem.lam
+
+
+def hadamard_large(seed: int) -> Instance:
+    return on_hadamard(256, 1e-4)
+
+
+def even(lam: float, r: Vector, spread: Vector) -> tuple[Vector, float]:
+    """(t, optimum) of examples in dimensions of their own: alpha spread evenly over each group's pieces."""
+    n = len(r)
+    t = np.minimum(1.0 / n, lam / (r**2 * spread))
+    return t, float(np.sum(t - (r * t) ** 2 * spread / (2.0 * lam)))
+
+
+def separate_classes(seed: int) -> Instance:
+    """Some examples reach their margin, others do not."""
+    rng = np.random.default_rng([25, seed])
+    n, k, lam = 7, 4, 0.2
+    r, y = rng.uniform(0.5, 3.0, size=n), rng.integers(0, k, size=n)
+    t, optimum = even(lam, r, np.full(n, k / (k - 1)))
+    w = np.tile(-r * t / (lam * (k - 1)), (k, 1))
+    w[y, np.arange(n)] = r * t / lam
+    return Instance(RegularizedRisk.multiclass(np.diag(r), y, lam, n_classes=k), optimum, {"w": w})
+
+
+def separate_labels(seed: int) -> Instance:
+    rng = np.random.default_rng([26, seed])
+    n, k, lam = 6, 5, 0.2
+    r = rng.uniform(0.5, 3.0, size=n)
+    has = np.array([rng.permutation(k) < count for count in rng.integers(1, k, size=n)])
+    p = has.sum(axis=1)
+    t, optimum = even(lam, r, 1.0 / p + 1.0 / (k - p))
+    w = np.where(has, (r * t / (lam * p))[:, None], -(r * t / (lam * (k - p)))[:, None]).T
+    return Instance(RegularizedRisk.multilabel(np.diag(r), has.astype(int), lam), optimum, {"w": w})
+
+
+# -- the hinge ---------------------------------------------------------------------------------------------------------
+
+
+def enumerated(seed: int) -> Instance:
+    rng = np.random.default_rng([27, seed])
+    return Instance(RegularizedRisk.binary(rng.normal(size=(8, 3)), np.tile([1, -1], 4), 0.1))
+
+
+def one_example(seed: int) -> Instance:
+    rng = np.random.default_rng([28, seed])
+    return Instance(RegularizedRisk.binary(rng.normal(size=(1, 4)), [1], 0.05))
+
+
+def one_class(seed: int) -> Instance:
+    rng = np.random.default_rng([29, seed])
+    return Instance(RegularizedRisk.binary(rng.normal(size=(12, 3)) + 0.5, -np.ones(12), 0.05))
+
+
+def unbalanced(seed: int) -> Instance:
+    """Two positive examples among forty, so that the bias matters."""
+    rng = np.random.default_rng([30, seed])
+    y = np.where(np.arange(40) < 2, 1, -1)
+    return Instance(RegularizedRisk.binary(rng.normal(size=(40, 4)) + 0.2 * y[:, None], y, 0.05, bias=True))
+
+
+def ties(seed: int) -> Instance:
+    """Every example three times, and its mirror image: kinks coincide, and the multipliers are not unique."""
+    rng = np.random.default_rng([31, seed])
+    x = np.tile(rng.integers(-2, 3, size=(4, 3)).astype(np.float64), (3, 1))
+    y = np.tile([1, -1, 1, -1], 3)
+    return Instance(RegularizedRisk.binary(np.vstack((x, -x)), np.concatenate((y, -y)), 0.1, bias=True))
+
+
+def zeros(seed: int) -> Instance:
+    """Examples without any feature, features without any example, weights far apart."""
+    rng = np.random.default_rng([32, seed])
+    x = rng.normal(size=(14, 5))
+    x[:3] = 0.0
+    x[:, 2] = 0.0
+    weights = np.where(np.arange(14) % 2, 0.1, 10.0)
+    y = np.where(rng.permutation(14) < 6, "no", "yes")
+    return Instance(RegularizedRisk.binary(sp.csr_array(x), y, 0.05, bias=True, weights=weights))
+
+
+def small_lam(seed: int) -> Instance:
+    """Nearly unregularised: alpha at its bounds and |w| large."""
+    made = dense_margins(40, 5, seed=seed)
+    return Instance(RegularizedRisk.binary(made.features, made.labels, 1e-4))
+
+
+def large_lam(seed: int) -> Instance:
+    """No margin is reached: every alpha at 1/n, w near 0."""
+    made = dense_margins(30, 5, seed=seed)
+    return Instance(RegularizedRisk.binary(made.features, made.labels, 50.0))
+
+
+def sparse_rows(seed: int) -> Instance:
+    made = sparse_margins(150, 400, words=15, seed=seed)
+    return Instance(RegularizedRisk.binary(made.features, made.labels, 0.01))
+
+
+def dense_rows(seed: int) -> Instance:
+    made = dense_margins(600, 30, positives=0.3, seed=seed)
+    return Instance(RegularizedRisk.binary(made.features, made.labels, 1e-3, bias=True))
+
+
+def sparse_many(seed: int) -> Instance:
+    made = sparse_margins(2000, 5000, seed=seed)
+    return Instance(RegularizedRisk.binary(made.features, made.labels, 1e-3))
+
+
+# -- other losses ------------------------------------------------------------------------------------------------------
+
+
+def clusters(rng: np.random.Generator, n: int, d: int, k: int) -> tuple[Vector, NDArray[np.int64]]:
+    """Points near one of k centres, each centre met at least once."""
+    y = rng.permutation(np.concatenate((np.arange(k), rng.integers(0, k, size=n - k))))
+    return np.asarray(rng.normal(size=(k, d))[y] + 0.7 * rng.normal(size=(n, d))), y
+
+
+def enumerated_classes(seed: int) -> Instance:
+    rng = np.random.default_rng([33, seed])
+    return Instance(RegularizedRisk.multiclass(rng.normal(size=(6, 2)), rng.permutation([0, 1, 2, 0, 1, 2]), 0.3))
+
+
+def classes(seed: int) -> Instance:
+    """A cost matrix that is not symmetric, with a zero off its diagonal, and weights."""
+    rng = np.random.default_rng([34, seed])
+    x, y = clusters(rng, 25, 4, 4)
+    cost = rng.uniform(0.5, 2.0, size=(4, 4)) * (1 - np.eye(4))
+    cost[1, 2] = 0.0
+    return Instance(RegularizedRisk.multiclass(x, y, 0.05, cost=cost, weights=rng.uniform(0.5, 2.0, size=25)))
+
+
+def labels(seed: int) -> Instance:
+    """Some examples have no label or all, and so no loss."""
+    rng = np.random.default_rng([35, seed])
+    x = rng.normal(size=(25, 4))
+    has = (x @ rng.normal(size=(4, 4)) + rng.normal(size=(25, 4)) > 0).astype(int)
+    has[0], has[1], has[2] = 0, 1, [1, 0, 1, 0]
+    return Instance(RegularizedRisk.multilabel(x, has, 0.05))
+
+
+def levels(seed: int) -> Instance:
+    """Four levels and three free thresholds."""
+    rng = np.random.default_rng([36, seed])
+    x = rng.normal(size=(30, 3))
+    score = x @ np.array([1.0, -0.5, 0.2]) + 0.5 * rng.normal(size=30)
+    y = np.searchsorted(np.quantile(score, [0.25, 0.5, 0.75]), score)
+    return Instance(RegularizedRisk.ordinal(x, y, 0.02, weights=rng.uniform(0.5, 2.0, size=30)))
+
+
+def levels_fixed(seed: int) -> Instance:
+    rng = np.random.default_rng([37, seed])
+    x = rng.normal(size=(20, 3))
+    y = np.searchsorted([-1.0, 0.5], x @ np.array([1.0, 1.0, -1.0]))
+    return Instance(RegularizedRisk.ordinal(x, y, 0.05, thresholds=[-1.0, 0.5]))
+
+
+CASES: tuple[Case, ...] = (
+    Case("risk-planted", BINARY, "(1)-(2)", "the optimum is known by construction", planted, "primal"),
+    Case(
+        "risk-planted-bias", BINARY, "(20)-(22)", "the optimum is known by construction; bias and weights",
+        planted_bias, "adjoint",
+    ),
+    Case(
+        "risk-planted-pieces", PIECES, "(8)-(12)", "the optimum is known by construction; several pieces tie",
+        planted_pieces, "primal",
+    ),
+    Case(
+        "risk-planted-floor", PIECES, "(8)-(12)", "the optimum is known by construction; the zero piece ties too",
+        planted_floor, "adjoint",
+    ),
+    Case(
+        "risk-hadamard", PIECES, "(14)", "the lower bound's instance, d = 32: -1/(2 lam d)",
+        hadamard_small, "piecewise", solver=QpBMRM(),
+    ),
+    Case(
+        "risk-bundle", PIECES, "(3), (14)", "the bundle of every piece is the risk itself: J_t* = J*",
+        hadamard_small, "bmrm", arguments=every_piece,
+    ),
+    Case(
+        "risk-bundle-dual", PIECES, "(10)-(11)", "the same by the subproblem's dual",
+        hadamard_small, "bmrm_dual", arguments=every_piece,
+    ),
+    Case(
+        "risk-smoothed", PIECES, "(23)", "alpha_0 is optimal (even weights), so smoothing costs nothing: J_mu* = J*",
+        hadamard_small, "smoothed",
+    ),
+    Case("risk-smoothed-dual", PIECES, "(22), (23)", "the same by its adjoint", hadamard_small, "smoothed_dual"),
+    Case(
+        "risk-textbook", BINARY, "(1)-(2), over lambda", "the textbook pair with C in place of lam: p*/lam",
+        planted_bias, "svm", unit=divided_by_lam,
+    ),
+    Case(
+        "risk-textbook-dual", BINARY, "(20)-(22), over lambda", "the same by its dual",
+        planted, "svm_dual", unit=divided_by_lam,
+    ),
+    Case(
+        "risk-separate-classes", PIECES, "(8)-(12)", "examples in dimensions of their own, solved by hand",
+        separate_classes, "nesterov", solver=LsBMRM(),
+    ),
+    Case(
+        "risk-separate-labels", PIECES, "(8)-(12)", "multilabel examples in dimensions of their own, solved by hand",
+        separate_labels, "adjoint",
+    ),
+    Case(
+        "risk-enumerated", BINARY, "(8)-(9)", "all 2^8 planes of eight examples written out", enumerated,
+        "piecewise", solver=QpBMRM(),
+    ),
+    Case(
+        "risk-enumerated-classes", PIECES, "(10)-(12)", "all 3^6 planes of six examples, in the adjoint",
+        enumerated_classes, "piecewise_adjoint",
+    ),
+    Case("risk-one-example", BINARY, "(1)-(2)", "n = 1; the reference by SCS", one_example, "primal", "SCS"),
+    Case("risk-one-class", BINARY, "(21)-(22)", "every label is -1", one_class, "adjoint", solver=Pragam()),
+    Case(
+        "risk-unbalanced", BINARY, "(20)-(22)", "two positive examples of forty, with bias", unbalanced, "primal",
+        solver=PragamB(),
+    ),
+    Case("risk-ties", BINARY, "(17)", "equal and mirrored examples: ties everywhere", ties, "nesterov"),
+    Case(
+        "risk-zeros", BINARY, "(18)-(19)", "empty rows and columns, weights a hundredfold apart", zeros,
+        "nesterov_adjoint",
+    ),
+    Case("risk-small-lam", BINARY, "(1)-(2)", "hardly regularised", small_lam, "primal"),
+    Case("risk-large-lam", BINARY, "(21)-(22)", "no margin is reached", large_lam, "adjoint", solver=PegasosN()),
+    Case(
+        "risk-sparse", BINARY, "(1)-(2)", "sparse rows, more features than examples", sparse_rows, "primal",
+        solver=DualCoordinateDescent(),
+    ),
+    Case(
+        "risk-classes", PIECES, "(8)-(12)", "four classes, a cost matrix that is not symmetric, weights", classes,
+        "primal",
+    ),
+    Case("risk-labels", PIECES, "(8)-(12)", "label sets, empty and full ones among them", labels, "adjoint"),
+    Case("risk-levels", PIECES, "(8)-(12)", "ordered levels, three free thresholds", levels, "primal"),
+    Case("risk-levels-fixed", PIECES, "(8)-(12)", "ordered levels, thresholds given", levels_fixed, "nesterov"),
+    Case(
+        "risk-hadamard-large", PIECES, "(14)", "the lower bound's instance, d = 256: -1/(2 lam d)",
+        hadamard_large, "adjoint", quick=False,
+    ),
+    Case(
+        "risk-dense", BINARY, "(20)-(22)", "600 examples with bias in 30 dimensions", dense_rows, "primal",
+        quick=False,
+    ),
+    Case(
+        "risk-sparse-many", BINARY, "(21)-(22)", "2000 sparse rows, 5000 features", sparse_many, "adjoint",
+        quick=False, open=False,
+    ),
+)  # fmt: skip

@@ -1,0 +1,156 @@
+"""What a solver passes through on its way: objective, test accuracy and time, iterate by iterate, measured alike.
+
+The clock runs only while the solver computes its next iterate; objective and accuracy are evaluated by the problem, off
+the clock, at iterations that are spaced logarithmically after the first twenty. As in paper 2, section 5, what counts
+at iteration k is the best iterate so far: its objective, and its accuracy.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from convexstruct.core.driver import Solver
+from convexstruct.families.regularized_risk.problem import RegularizedRisk
+
+Vector = NDArray[np.float64]
+
+#: Iterations that are all evaluated, and the factor between those that are evaluated after them.
+ALL, FACTOR = 20, 1.05
+#: A fitted rate rests on at least this factor between the largest and the smallest gap.
+SPAN = 10.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Where a solver is stopped. gap : as soon as its objective is within this of the optimum."""
+
+    seconds: float
+    iterations: int
+    gap: float
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Rows a solver does not see, and their labels."""
+
+    features: Any
+    labels: NDArray[Any]
+
+    def accuracy(self, problem: RegularizedRisk, point: Any) -> float:
+        return float(np.mean(problem.predict(point, self.features) == self.labels))
+
+
+@dataclass(eq=False)
+class Path:
+    """One row an evaluated iterate.
+
+    iteration : its number. seconds : of the solver's own work so far. value : least J so far. accuracy : on the test
+    rows, of the iterate with the least J so far. bound : the best certified lower bound so far, -inf without one.
+    """
+
+    iteration: list[int] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    value: list[float] = field(default_factory=list)
+    accuracy: list[float] = field(default_factory=list)
+    bound: float = -math.inf
+
+    def append(self, iteration: int, seconds: float, value: float, accuracy: float) -> None:
+        self.iteration.append(iteration)
+        self.seconds.append(seconds)
+        self.value.append(value)
+        self.accuracy.append(accuracy)
+
+    def gaps(self, optimum: float) -> Vector:
+        """J - optimum, where both are known to the same 1e-15 at best."""
+        return np.maximum(np.asarray(self.value) - optimum, 1e-15)
+
+    def reached(self, optimum: float, gap: float) -> int | None:
+        """The first row within ``gap`` of the optimum, or None."""
+        within = np.flatnonzero(self.gaps(optimum) <= gap)
+        return int(within[0]) if len(within) else None
+
+
+def follow(solver: Solver, problem: RegularizedRisk, test: HeldOut, limits: Limits, optimum: float) -> Path:
+    """Run ``solver`` until a limit is met. optimum : of the problem, by which ``limits.gap`` is judged."""
+    path, spent, iteration, due = Path(), 0.0, 0, 1
+    best, accuracy = math.inf, math.nan
+    iterates = solver.iterate(problem)
+    while iteration < limits.iterations and spent < limits.seconds:
+        begin = time.perf_counter()
+        iterate = next(iterates, None)
+        spent += time.perf_counter() - begin
+        if iterate is None:
+            break
+        iteration += 1
+        path.bound = max(path.bound, iterate.lower_bound)
+        if iteration < due and not iterate.done and spent < limits.seconds:
+            continue
+        due = iteration + 1 if iteration < ALL else math.ceil(FACTOR * iteration)
+        value = problem.primal(problem.as_point(iterate.point))
+        if value < best:
+            best, accuracy = value, test.accuracy(problem, iterate.point)
+        path.append(iteration, spent, best, accuracy)
+        if iterate.done or best - optimum <= limits.gap:
+            break
+    return path
+
+
+def liblinear(problem: RegularizedRisk, test: HeldOut, limits: Limits, optimum: float, seed: int = 0) -> Path | None:
+    """scikit-learn's LinearSVC, which is LIBLINEAR's dual coordinate descent; None where it is not installed.
+
+    It shows no iterates: each row is a run of its own with another limit on its passes over the data, timed as a whole.
+    """
+    try:
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.svm import LinearSVC
+    except ImportError:
+        return None
+    X = problem.X
+    if sp.issparse(X):  # scikit-learn takes 32-bit indices alone, and whole arrays
+        arrays = np.ascontiguousarray(X.data), X.indices.astype(np.int32), X.indptr.astype(np.int32)
+        X = sp.csr_array(arrays, shape=X.shape)
+    path, passes = Path(), 1
+    best, accuracy = math.inf, math.nan
+    cost = 1.0 / (problem.lam * problem.X.shape[0])
+    while passes <= limits.iterations:
+        machine = LinearSVC(
+            loss="hinge", C=cost, fit_intercept=False, max_iter=passes, tol=1e-12, random_state=seed, dual=True
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            begin = time.perf_counter()
+            machine.fit(X, problem.loss.labels)
+            seconds = time.perf_counter() - begin
+        w = machine.coef_.ravel()
+        value = problem.value(w)
+        if value < best:
+            best, accuracy = value, test.accuracy(problem, w)
+        path.append(passes, seconds, best, accuracy)
+        if best - optimum <= limits.gap or seconds > 0.5 * limits.seconds or machine.n_iter_ < passes:
+            break
+        passes = math.ceil(1.5 * passes)
+    return path
+
+
+def rate(path: Path, optimum: float) -> tuple[float, float, float] | None:
+    """(p, largest, smallest gap) of the fit: iterations to a gap eps grow like (1/eps)^p; 1 is O(1/eps), 0.5 is
+    O(1/sqrt(eps)), near 0 a linear rate. Least squares in logarithms over the second half of the run; None where that
+    spans less than a factor of ten, or three rows."""
+    gaps, iteration = path.gaps(optimum), np.asarray(path.iteration, dtype=float)
+    fell = np.flatnonzero(np.diff(gaps, prepend=np.inf) < 0)
+    if len(fell) == 0:
+        return None
+    levels = np.log(gaps[fell])
+    late = fell[levels <= 0.5 * (levels[0] + levels[-1])]
+    if len(late) < 3 or gaps[late[0]] < SPAN * gaps[late[-1]]:
+        return None
+    slope = np.polyfit(-np.log(gaps[late]), np.log(iteration[late]), 1)[0]
+    return float(slope), float(gaps[late[0]]), float(gaps[late[-1]])

@@ -1,0 +1,237 @@
+r"""Losses that are a maximum of a few affine pieces of the scores, read from labels (paper 2, (8)).
+
+With scores S = X W', S_ik = <w_k, x_i> (one output, k = 1, where the loss needs no more), group g has the loss
+
+    loss_g(S, b) = max( [0,] max_{p in g}  (M vec S)_p + s_p b_{j(p)} + c_p )
+
+Each row of the sparse M picks one or two scores of one example. The zero piece is there where ``floor`` says so, the
+free offsets b (a bias, or ordinal thresholds) where the loss has them. The losses:
+
+    binary      max(0, 1 - y (<w, x> + b))                                   (2) of paper 2; bias b optional
+    multiclass  max_k cost[y, k] + <w_k - w_y, x>                            Crammer and Singer 2001, margin scaled
+    multilabel  max(0, max_{r in Y, s not in Y} 1 + <w_s - w_r, x>)          Crammer and Singer 2003, as in BMRM
+    ordinal     sum_j max(0, 1 - z_j (<w, x> - theta_j)), z_j = +1 if y > j, else -1    Chu and Keerthi 2005, implicit
+    pieces      max_p <a_p, w> + c_p                                         anything else
+
+The ordinal loss of one example is a sum over its thresholds, so it has one group for each of them. At an optimum the
+thresholds are ordered without a constraint that says so (Chu and Keerthi 2005, theorem 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from convexstruct.validation import arrays
+from convexstruct.validation.arguments import cut, described, flag, sentence, sized, whole
+from convexstruct.validation.arrays import raw, real, wholes
+from convexstruct.validation.sparse import dense, matrix
+
+Vector = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class PiecewiseLoss:
+    """The pieces of every example, in the order of their groups.
+
+    Attributes
+    ----------
+    kind : "binary", "multiclass", "multilabel", "ordinal" or "pieces".
+    combine : M, sparse (m, n K): piece p of the scores vec S, row-major.
+    offset : c, (m,).
+    start : (G + 1,) group g has the pieces start[g] .. start[g + 1] - 1, at least one.
+    example : (G,) the example each group belongs to.
+    floor : whether 0 is one more piece of every group.
+    n_outputs : K, columns of the scores.
+    labels : what the examples are labelled with: +-1 (n,), class codes (n,), 0/1 (n, K), level codes (n,); empty for
+        "pieces".
+    classes : the values the labels came as, in the order of their codes.
+    n_biases : how many free offsets b there are; a group with one has a single piece and a floor.
+    bias_of, bias_sign : (m,) j(p) and s_p = +-1; empty without free offsets.
+    """
+
+    kind: str
+    combine: sp.csr_array
+    offset: Vector
+    start: Index
+    example: Index
+    floor: bool
+    n_outputs: int
+    labels: NDArray[Any]
+    classes: NDArray[Any]
+    n_biases: int
+    bias_of: Index
+    bias_sign: Vector
+
+    @property
+    def n_pieces(self) -> int:
+        return len(self.offset)
+
+    @property
+    def n_groups(self) -> int:
+        return len(self.example)
+
+
+_NONE: Index = np.zeros(0, dtype=np.intp)
+
+
+def binary(y: ArrayLike, n: int, bias: bool) -> PiecewiseLoss:
+    """1 - y_i (<w, x_i> + b) for each example; y as +-1, or any two values, of which the larger counts as +1."""
+    values = read_labels("y", y, n)
+    found = np.unique(values)
+    if len(found) > 2 or (len(found) == 1 and found[0] not in (-1, 1)):
+        raise ValueError(f"y holds {_listed(found)}, wanted two values, such as -1 and +1")
+    classes = found if len(found) == 2 else np.array([-1, 1])
+    signs = np.where(values == classes[1], 1.0, -1.0)
+    if bias and len(found) == 1:
+        raise ValueError(f"y holds {found[0]} alone, wanted both classes where there is a bias")
+    rows = np.arange(n)
+    extra = (1, np.zeros(n, dtype=np.intp), -signs) if bias else (0, _NONE, np.zeros(0))
+    combine = sp.csr_array((-signs, rows, np.arange(n + 1)), shape=(n, n))
+    return PiecewiseLoss("binary", combine, np.ones(n), np.arange(n + 1), rows, True, 1, signs, classes, *extra)
+
+
+def multiclass(y: ArrayLike, n: int, cost: ArrayLike | None, n_classes: int | None) -> PiecewiseLoss:
+    """cost[y_i, k] + <w_k - w_{y_i}, x_i> for each other class k; k = y_i is the zero piece."""
+    values = read_labels("y", y, n)
+    if n_classes is None:
+        classes, codes = np.unique(values, return_inverse=True)
+    else:
+        n_classes = whole("n_classes", n_classes, least=2)
+        sized("n_classes", n_classes, n_classes * max(n, n_classes))
+        classes = np.arange(n_classes)
+        if not np.isin(values, classes).all():
+            odd = values[~np.isin(values, classes)][0]
+            raise sentence(
+                f"y holds {described(odd)}, wanted classes 0 .. {n_classes - 1}, for n_classes is {n_classes}"
+            )
+        codes = values.astype(np.intp)
+    k = len(classes)
+    if k < 2:
+        raise ValueError(f"y holds {_listed(classes)}, wanted at least two classes (or say n_classes)")
+    table = 1.0 - np.eye(k) if cost is None else read_cost(cost, k)
+    other = np.tile(np.arange(k), (n, 1))
+    keep = other != codes[:, None]
+    example = np.repeat(np.arange(n), k - 1)
+    combine = _differences(example, other[keep], codes[example], n, k)
+    start = (k - 1) * np.arange(n + 1)
+    offset = table[codes[example], other[keep]]
+    return PiecewiseLoss(
+        "multiclass", combine, offset, start, np.arange(n), True, k, codes, classes, 0, _NONE, np.zeros(0)
+    )
+
+
+def multilabel(Y: Any, n: int) -> PiecewiseLoss:
+    """1 + <w_s - w_r, x_i> for each label r that example i has and each s that it has not."""
+    values = raw("Y", dense("Y", Y), "(examples, labels) of 0 and 1")
+    if values.dtype.kind not in "biuf":
+        raise sentence(f"Y holds {values.dtype}, wanted 0 and 1")
+    if values.ndim != 2 or values.shape[0] != n or values.shape[1] < 2:
+        raise ValueError(f"Y has shape {values.shape}, wanted ({n}, labels) with at least two labels")
+    if not np.isin(values, (0, 1)).all():
+        raise ValueError(f"Y holds {values[~np.isin(values, (0, 1))][0]}, wanted 0 and 1")
+    has = values.astype(bool)
+    example, wrong, right = np.nonzero(~has[:, :, None] & has[:, None, :])
+    if len(example) == 0:
+        raise ValueError("Y gives every example all labels or none, wanted at least one example with some")
+    used, first = np.unique(example, return_index=True)
+    k = values.shape[1]
+    combine = _differences(example, wrong, right, n, k)
+    start = np.append(first, len(example))
+    return PiecewiseLoss(
+        "multilabel", combine, np.ones(len(example)), start, used, True, k, values.astype(np.int64), np.arange(k),
+        0, _NONE, np.zeros(0),
+    )  # fmt: skip
+
+
+def ordinal(y: ArrayLike, n: int, thresholds: ArrayLike | None) -> PiecewiseLoss:
+    """1 - z_ij (<w, x_i> - theta_j) for each threshold j; theta free, or fixed where ``thresholds`` gives them."""
+    values = read_labels("y", y, n)
+    classes, codes = np.unique(values, return_inverse=True)
+    if thresholds is not None:
+        fixed = real("thresholds", thresholds, ("thresholds",))
+        if (np.diff(fixed) < 0).any():
+            raise ValueError("thresholds must be a sequence of finite numbers in rising order, at least one")
+        if not np.isin(values, np.arange(len(fixed) + 1)).all():
+            raise ValueError(f"y holds {_listed(classes)}, wanted levels 0 .. {len(fixed)} with the thresholds given")
+        classes, codes = np.arange(len(fixed) + 1), values.astype(np.intp)
+    q = len(classes) - 1
+    if q < 1:
+        raise ValueError(f"y holds {_listed(classes)}, wanted at least two levels")
+    example, at = np.repeat(np.arange(n), q), np.tile(np.arange(q), n)
+    z = np.where(codes[example] > at, 1.0, -1.0)
+    combine = sp.csr_array((-z, example, np.arange(n * q + 1)), shape=(n * q, n))
+    offset = np.ones(n * q) if thresholds is None else 1.0 + z * fixed[at]
+    extra = (q, at, z) if thresholds is None else (0, _NONE, np.zeros(0))
+    return PiecewiseLoss(
+        "ordinal", combine, offset, np.arange(n * q + 1), example, True, 1, codes, classes, *extra
+    )  # fmt: skip
+
+
+def pieces(offset: ArrayLike, m: int, example: ArrayLike | None, floor: bool) -> PiecewiseLoss:
+    """<a_p, w> + c_p, the rows of X as the a_p; ``example`` says which rows belong together, default all."""
+    c = real("b", offset, (m,), what="offsets", why="one offset a row of A")
+    floor = flag("floor", floor)
+    of = np.zeros(m, dtype=np.intp) if example is None else wholes("example", example, (m,))
+    if of[0] != 0 or not np.isin(np.diff(of), (0, 1)).all():
+        raise ValueError("example must number the examples 0, 1, .. in rising order, each with at least one row")
+    n = int(of[-1]) + 1
+    start = np.searchsorted(of, np.arange(n + 1))
+    none = np.zeros(0)
+    return PiecewiseLoss(
+        "pieces", sp.csr_array(sp.identity(m, format="csr")), c, start, np.arange(n), bool(floor), 1, none, none,
+        0, _NONE, none,
+    )  # fmt: skip
+
+
+def read_features(name: str, X: Any) -> Any:
+    """Validate a matrix of features: dense as float64, or sparse as CSR.
+
+    Raises
+    ------
+    ValueError
+        If it is not two-dimensional, has no rows or columns, or contains what is not finite or no number.
+    """
+    return matrix(name, X, "examples", "features", what="features")
+
+
+def read_weights(weights: ArrayLike, n: int) -> Vector:
+    """Validate one positive weight an example."""
+    return real("weights", weights, (n,), positive=True, why="one an example")
+
+
+def read_labels(name: str, labels: ArrayLike, n: int) -> NDArray[Any]:
+    """Validate one label an example.
+
+    Raises
+    ------
+    ValueError
+        If there is not one an example, or a number among them is NaN or infinite.
+    """
+    return arrays.labels(name, labels, n)
+
+
+def read_cost(cost: ArrayLike, k: int) -> Vector:
+    """Validate cost[y, k]: finite, not negative, zero where k = y."""
+    table = real("cost", cost, (k, k), what="costs", least=0, why="true class by other class")
+    if np.diagonal(table).any():
+        raise ValueError("cost must be finite and not negative, with zeros on its diagonal")
+    return table
+
+
+def _differences(example: Index, plus: Index, minus: Index, n: int, k: int) -> sp.csr_array:
+    """Rows S[example, plus] - S[example, minus]."""
+    m = len(example)
+    columns = np.stack((example * k + plus, example * k + minus), axis=1).ravel()
+    return sp.csr_array((np.tile((1.0, -1.0), m), columns, 2 * np.arange(m + 1)), shape=(m, n * k))
+
+
+def _listed(values: Sequence[Any] | NDArray[Any]) -> str:
+    shown = ", ".join(cut(str(value), 20) for value in values[:5])
+    return f"{len(values)} value{'s' if len(values) != 1 else ''} ({shown}{', ..' if len(values) > 5 else ''})"

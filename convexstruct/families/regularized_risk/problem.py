@@ -1,0 +1,428 @@
+r"""Regularized risk minimisation: problem (1) of paper 2, with a risk that is piecewise linear, (8)-(9).
+
+    minimise  J(w, b) = lam/2 |w|^2 + sum_g share_g loss_g(w, b),      share_g = omega_i / sum_k omega_k
+
+where group g belongs to example i and loss_g is a maximum of affine pieces (`losses`):
+binary, multiclass, multilabel and ordinal hinge, or pieces of one's own. A weight omega_i counts as so many copies of
+example i; without weights share = 1/n. With all pieces as rows of A, their offsets c, and the signs s of the
+free offsets b (not regularised),
+
+    J(w, b) = lam/2 |w|^2 + max_{alpha in Q} <A w + c, alpha>  +  (terms in b, which vanish on Q at the best b)
+
+    Q: alpha >= 0, sum of alpha over group g <= share_g (= share_g without the zero piece),
+       and for each free offset j: sum of s_p alpha_p over its pieces = 0                                    (20)
+
+so the adjoint, maximised over Q, is (10), (21)-(22), with its primal point (11), (24):
+
+    D(alpha) = <c, alpha> - |A' alpha|^2 / (2 lam),       w(alpha) = - A' alpha / lam.
+
+For the binary hinge alpha_i is in [0, 1/n], and the extra condition is sum_i y_i alpha_i = 0 where there is a bias.
+
+**Dual witness.** {"alpha": (m,)}, one number a piece. Whatever comes is made feasible before it is valued: negative
+entries are cut off, a group above its share is scaled down to it, one below it scaled up where there is no zero piece
+(spread evenly where all is zero), and of the two sides of a free offset the heavier is scaled down to the lighter. The
+result lies in Q up to rounding, and the allowance covers the rest. Only a witness that is not finite is refused: -inf.
+
+**Allowance.** `primal` and `dual` carry a proved bound on their rounding, derived in
+`bounds`: a few dozen 2^-53 times the same sums with every term made positive,
+
+    primal   sum_g share_g max_{p in g} (|A| |w| + |b| + |c|)_p  and  lam/2 |w|^2,
+    dual     <|c|, alpha>  and  |w|' |A|' alpha  at w = w(alpha)    (alpha in Q up to rounding is covered too).
+
+So a value that cancels (a feature of 1e12, scores near 1) says so; where a sum overflows, the bound is infinite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from convexstruct.core.solution import Point
+from convexstruct.families.regularized_risk import bounds as regularized_risk_bounds
+from convexstruct.families.regularized_risk import losses as piecewise_loss
+from convexstruct.families.regularized_risk.losses import PiecewiseLoss, read_features, read_weights
+from convexstruct.rounding import Rounded
+from convexstruct.validation.arguments import flag, mapping, number, refuse
+from convexstruct.validation.arrays import real
+
+Vector = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+
+class Plane(NamedTuple):
+    """<a, w> + b, one affine lower bound of the risk, (3); alpha in Q is where it comes from: a = A' alpha."""
+
+    a: Vector
+    b: float
+    alpha: Vector
+
+
+@dataclass(frozen=True, eq=False)
+class RegularizedRisk:
+    """Problem (1): features, a piecewise linear loss, and the weight lam of the regulariser.
+
+    Build it by `binary`, `multiclass`, `multilabel`, `ordinal` or `pieces`.
+
+    Attributes
+    ----------
+    X : (n, d) features, dense or sparse (kept as CSR, never made dense; not copied if it already is what is needed).
+    loss : the pieces of every example.
+    lam : weight of the regulariser, positive.
+    weights : omega, (n,) positive; None counts every example once.
+    """
+
+    X: Any
+    loss: PiecewiseLoss
+    lam: float
+    weights: Vector | None = None
+    family: ClassVar[str] = "regularized_risk"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.loss, PiecewiseLoss):
+            refuse("loss", self.loss, "a PiecewiseLoss: see binary, multiclass, multilabel, ordinal, pieces")
+        X = read_features("X", self.X)
+        object.__setattr__(self, "X", X)
+        n = X.shape[0]
+        if self.loss.combine.shape[1] != n * self.loss.n_outputs:
+            raise ValueError(f"loss is of {self.loss.combine.shape[1]} scores, wanted {n} x {self.loss.n_outputs}")
+        lam = self.lam
+        object.__setattr__(self, "lam", number("lam", lam, above=0))
+        if self.weights is not None:
+            count = int(self.loss.example.max()) + 1 if self.loss.kind == "pieces" else n
+            object.__setattr__(self, "weights", read_weights(self.weights, count))
+
+    @classmethod
+    def binary(
+        cls, X: Any, y: ArrayLike, lam: float, bias: bool = False, weights: ArrayLike | None = None
+    ) -> RegularizedRisk:
+        """The hinge (2), max(0, 1 - y (<w, x> + b)); y as -1 and +1, or two values, of which the larger is +1."""
+        X = read_features("X", X)
+        return cls(X, piecewise_loss.binary(y, X.shape[0], flag("bias", bias)), lam, weights)  # type: ignore[arg-type]
+
+    @classmethod
+    def multiclass(
+        cls,
+        X: Any,
+        y: ArrayLike,
+        lam: float,
+        cost: ArrayLike | None = None,
+        n_classes: int | None = None,
+        weights: ArrayLike | None = None,
+    ) -> RegularizedRisk:
+        """max_k cost[y, k] + <w_k - w_y, x>; cost is 1 off the diagonal unless given, w has shape (classes, d)."""
+        X = read_features("X", X)
+        return cls(X, piecewise_loss.multiclass(y, X.shape[0], cost, n_classes), lam, weights)  # type: ignore[arg-type]
+
+    @classmethod
+    def multilabel(cls, X: Any, Y: Any, lam: float, weights: ArrayLike | None = None) -> RegularizedRisk:
+        """max(0, max 1 + <w_s - w_r, x>) over labels r that x has and s that it has not; Y (n, labels) of 0 and 1."""
+        X = read_features("X", X)
+        return cls(X, piecewise_loss.multilabel(Y, X.shape[0]), lam, weights)  # type: ignore[arg-type]
+
+    @classmethod
+    def ordinal(
+        cls,
+        X: Any,
+        y: ArrayLike,
+        lam: float,
+        thresholds: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+    ) -> RegularizedRisk:
+        """sum_j max(0, 1 - z_j (<w, x> - theta_j)), z_j = +1 above threshold j and -1 below.
+
+        Without ``thresholds`` theta is free, and the point's "b"; levels are y's values in order.
+        """
+        X = read_features("X", X)
+        return cls(X, piecewise_loss.ordinal(y, X.shape[0], thresholds), lam, weights)  # type: ignore[arg-type]
+
+    @classmethod
+    def pieces(
+        cls,
+        A: Any,
+        b: ArrayLike,
+        lam: float,
+        example: ArrayLike | None = None,
+        floor: bool = False,
+        weights: ArrayLike | None = None,
+    ) -> RegularizedRisk:
+        """max_p <a_p, w> + b_p over the rows p of each example (rising numbers 0, 1, ..; None: one example).
+
+        ``floor`` adds the zero piece. One example with a_j = the columns of H_d / sqrt(d), b = 0 is (14).
+        """
+        A = read_features("A", A)
+        return cls(A, piecewise_loss.pieces(b, A.shape[0], example, floor), lam, weights)  # type: ignore[arg-type]
+
+    # -- sizes and shares ----------------------------------------------------------------------------------------------
+
+    @property
+    def n_pieces(self) -> int:
+        """m, the length of alpha."""
+        return self.loss.n_pieces
+
+    @property
+    def n_biases(self) -> int:
+        return self.loss.n_biases
+
+    @property
+    def dimension(self) -> int:
+        """Numbers in w."""
+        return int(self.X.shape[1]) * self.loss.n_outputs
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of w: (d,), or (outputs, d) where there are several."""
+        d, k = int(self.X.shape[1]), self.loss.n_outputs
+        return (d,) if k == 1 else (k, d)
+
+    @cached_property
+    def shares(self) -> Vector:
+        """share_g for each group; (G,)."""
+        if self.weights is not None:
+            return np.asarray(regularized_risk_bounds.shares(self.weights)[self.loss.example])
+        n = self.loss.n_groups if self.loss.kind == "pieces" else self.X.shape[0]
+        return np.full(self.loss.n_groups, 1.0 / n)
+
+    @cached_property
+    def trivial_value(self) -> float:
+        """|J(0)|; where that is 0, what J may fall from there, |g|^2 / (2 lam), g a subgradient at 0; else 1."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            plane, b = self.touching(np.zeros(self.shape))
+            fall = 0.5 * float(np.vdot(plane.a, plane.a)) / self.lam
+            return abs(self.value(np.zeros(self.shape), b)) or fall or 1.0
+
+    def trivial(self) -> tuple[Point, Point]:
+        """w = 0 with its best offsets; no shares."""
+        return self.as_point(np.zeros(self.shape)), {"alpha": np.zeros(self.n_pieces)}
+
+    @cached_property
+    def is_box(self) -> bool:
+        """Whether every group is max(0, one piece), so that Q is a box (cut by the free offsets' conditions)."""
+        return self.loss.floor and self.loss.n_groups == self.loss.n_pieces
+
+    @cached_property
+    def group(self) -> Index:
+        """(m,) the group of each piece."""
+        return np.repeat(np.arange(self.loss.n_groups), np.diff(self.loss.start))
+
+    @cached_property
+    def single(self) -> tuple[Vector, Index | None] | None:
+        """Where each piece takes one score: its factor, and its row of X (None: rows in order)."""
+        combine = self.loss.combine
+        if self.loss.n_outputs > 1 or combine.nnz != self.n_pieces or (np.diff(combine.indptr) != 1).any():
+            return None
+        rows = np.asarray(combine.indices, dtype=np.intp)
+        in_order = len(rows) == self.X.shape[0] and bool((rows == np.arange(len(rows))).all())
+        return np.asarray(combine.data), None if in_order else rows
+
+    # -- the linear map ------------------------------------------------------------------------------------------------
+
+    def scores(self, w: ArrayLike, X: Any = None) -> Vector:
+        """<w_k, x_i>: (n,), or (n, outputs) where there are several; of other examples if ``X`` is given."""
+        w = np.asarray(w, dtype=np.float64).reshape(self.shape)
+        return np.asarray((self.X if X is None else X) @ (w if w.ndim == 1 else w.T))
+
+    def forward(self, w: Vector) -> Vector:
+        """A w, one value a piece, offsets and biases left out; (m,)."""
+        scores = self.scores(w)
+        if self.single is None:
+            return np.asarray(self.loss.combine @ scores.ravel())
+        factor, rows = self.single
+        return np.asarray(factor * (scores if rows is None else scores[rows]))
+
+    def adjoint(self, alpha: Vector) -> Vector:
+        """A' alpha, in the shape of w."""
+        if self.single is None:
+            part = np.asarray(self.loss.combine.T @ alpha)
+        else:
+            factor, rows = self.single
+            part = factor * alpha
+            part = part if rows is None else np.bincount(rows, weights=part, minlength=self.X.shape[0])
+        if self.loss.n_outputs == 1:
+            return np.asarray(self.X.T @ part)
+        return np.ascontiguousarray((self.X.T @ part.reshape(-1, self.loss.n_outputs)).T)
+
+    def matrix(self) -> Any:
+        """A itself, (m, dimension), w flattened row by row: sparse, unless X is dense and has one output."""
+        k = self.loss.n_outputs
+        if k == 1:
+            product = self.loss.combine @ self.X
+            return sp.csr_array(product) if sp.issparse(self.X) else np.asarray(product)
+        d = self.X.shape[1]
+        wide = sp.kron(sp.csr_array(self.X), sp.identity(k), format="csr")  # column (feature, output)
+        order = np.arange(d * k).reshape(d, k).T.ravel()
+        return sp.csr_array((sp.csr_array(self.loss.combine @ wide))[:, order])
+
+    # -- primal --------------------------------------------------------------------------------------------------------
+
+    def values(self, w: Vector, b: Vector | None = None) -> Vector:
+        """The value of every piece, A w + s b + c; (m,)."""
+        values = self.forward(w) + self.loss.offset
+        if self.n_biases and b is not None:
+            values += self.loss.bias_sign * b[self.loss.bias_of]
+        return np.asarray(values)
+
+    def losses(self, values: Vector) -> Vector:
+        """loss_g from the pieces' values; (G,)."""
+        if self.is_box:
+            return np.maximum(values, 0.0)
+        top = np.maximum.reduceat(values, self.loss.start[:-1])
+        return np.maximum(top, 0.0) if self.loss.floor else np.asarray(top)
+
+    def value(self, w: ArrayLike, b: ArrayLike | None = None) -> float:
+        """J(w, b); without b the minimum over b."""
+        w = np.asarray(w, dtype=np.float64).reshape(self.shape)
+        values = self.forward(w) + self.loss.offset
+        if self.n_biases:
+            b = self.offsets_at(values)[0] if b is None else np.asarray(b, dtype=np.float64)
+            values = values + self.loss.bias_sign * b[self.loss.bias_of]
+        return float(0.5 * self.lam * np.vdot(w, w) + self.shares @ self.losses(values))
+
+    def best_bias(self, w: ArrayLike) -> Vector:
+        """The b that minimises J(w, b), exactly: for each free offset a weighted quantile of the kinks; (n_biases,)."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.offsets_at(self.values(np.asarray(w, dtype=np.float64)))[0]
+
+    def offsets_at(self, values: Vector) -> tuple[Vector, Vector]:
+        """(b, alpha) of min_b sum share max(0, values + s b) = max over Q of <values, alpha>, kinks filled in part.
+
+        The slope is minus the share of the pieces with s < 0, and rises at each kink -s values by its share.
+        """
+        sign, of = self.loss.bias_sign, self.loss.bias_of
+        b, alpha = np.zeros(self.n_biases), np.zeros(self.n_pieces)
+        for j in range(self.n_biases):
+            rows = np.flatnonzero(of == j) if self.n_biases > 1 else np.arange(self.n_pieces)
+            kinks = -sign[rows] * values[rows]
+            order = np.argsort(kinks, kind="stable")
+            rows = rows[order]
+            share, falling = self.shares[rows], sign[rows] < 0
+            passed = np.cumsum(share)
+            target = float(share[falling].sum())
+            at = min(int(np.searchsorted(passed, target)), len(rows) - 1)
+            b[j] = kinks[order[at]]
+            before = np.arange(len(rows)) < at
+            filled = np.where(before != falling, share, 0.0)
+            rest = min(max(target - (passed[at] - share[at]), 0.0), share[at])
+            filled[at] = share[at] - rest if falling[at] else rest
+            alpha[rows] = filled
+        return b, alpha
+
+    def best_alpha(self, values: Vector) -> Vector:
+        """argmax of <values, alpha> over Q, ``values`` = A w + c; a vertex, or on an edge where b ties a kink; (m,)."""
+        if self.n_biases:
+            return self.offsets_at(values)[1]
+        if self.is_box:
+            return np.where(values > 0, self.shares, 0.0)
+        start = self.loss.start[:-1]
+        top = np.maximum.reduceat(values, start)
+        hit = np.flatnonzero(values == top[self.group])
+        first = hit[np.unique(self.group[hit], return_index=True)[1]]
+        alpha = np.zeros(self.n_pieces)
+        alpha[first] = self.shares
+        if self.loss.floor:
+            alpha[first[top <= 0]] = 0.0
+        return alpha
+
+    def touching(self, w: ArrayLike) -> tuple[Plane, Vector]:
+        """The plane (a, b) of (3) that touches the risk (least over the free offsets) at w, and the offsets there."""
+        values = self.values(np.asarray(w, dtype=np.float64).reshape(self.shape))
+        b, alpha = self.offsets_at(values) if self.n_biases else (np.zeros(0), self.best_alpha(values))
+        return Plane(self.adjoint(alpha), float(self.loss.offset @ alpha), alpha), b
+
+    def subgradient(self, w: ArrayLike) -> Plane:
+        """(a, b) of (3) at w: a a subgradient of the risk (least over the biases), b = R(w) - <w, a>; and its alpha."""
+        return self.touching(w)[0]
+
+    def as_point(self, value: Any) -> Point:
+        """Read w, as an array or under "w", flat or in its shape; b under "b", the best one where it is not given."""
+        if isinstance(value, Mapping):
+            named = mapping("point", value, {"w"}, {"b"} if self.n_biases else ())
+            given, b = named["w"], named.get("b")
+        else:
+            given, b = value, None
+        w = real("w", given, self.shape, (self.dimension,), finite=False, keep=False).reshape(self.shape)
+        if not self.n_biases:
+            return {"w": w}
+        if b is None:
+            return {"w": w, "b": self.best_bias(w) if np.isfinite(w).all() else np.full(self.n_biases, np.nan)}
+        shapes = ((self.n_biases,), ()) if self.n_biases == 1 else ((self.n_biases,),)
+        b = np.atleast_1d(real("b", b, *shapes, finite=False, keep=False))
+        return {"w": w, "b": b}
+
+    def primal(self, point: Point) -> Rounded:
+        """J(w, b) with its allowance."""
+        return regularized_risk_bounds.upper(self, point["w"], point.get("b"))
+
+    def repair(self, point: Point) -> Point:
+        """Every point is feasible."""
+        return point
+
+    def residuals(self, point: Point) -> Mapping[str, float]:
+        return {}
+
+    # -- dual ----------------------------------------------------------------------------------------------------------
+
+    def dual_value(self, alpha: Vector) -> float:
+        """D(alpha) = <c, alpha> - |A' alpha|^2 / (2 lam), for alpha in Q or not."""
+        a = self.adjoint(alpha)
+        return float(self.loss.offset @ alpha - np.vdot(a, a) / (2.0 * self.lam))
+
+    def primal_of(self, alpha: Vector) -> Vector:
+        """w(alpha) = - A' alpha / lam, (24); in the shape of w."""
+        return np.asarray(-self.adjoint(alpha) / self.lam)
+
+    def feasible(self, alpha: Vector) -> Vector:
+        """A member of Q near ``alpha``, by cutting off and scaling alone; a member stays as it is up to rounding."""
+        return regularized_risk_bounds.member(self, alpha)
+
+    def dual(self, dual_point: Point) -> Rounded:
+        """A valid lower bound from any finite witness: D at a member of Q next to what `feasible` makes of it."""
+        alpha = self._read_dual(dual_point)
+        if not np.isfinite(alpha).all():
+            return Rounded(-np.inf)
+        return regularized_risk_bounds.lower(self, alpha)
+
+    def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
+        """How far alpha lies outside Q."""
+        alpha = self._read_dual(dual_point)
+        if not np.isfinite(alpha).all():
+            return {"alpha not finite": np.inf}
+        sums = np.add.reduceat(alpha, self.loss.start[:-1])
+        excess = sums - self.shares if self.loss.floor else np.abs(sums - self.shares)
+        found = {"alpha below 0": float(max(-alpha.min(), 0.0)), "groups off their share": float(max(excess.max(), 0))}
+        if self.n_biases:
+            balance = np.bincount(self.loss.bias_of, alpha * self.loss.bias_sign, self.n_biases)
+            found["free offsets out of balance"] = float(np.abs(balance).max())
+        return found
+
+    def _read_dual(self, dual_point: Point) -> Vector:
+        alpha = mapping("dual_point", dual_point, {"alpha"})["alpha"]
+        return real("dual_point['alpha']", alpha, (self.n_pieces,), finite=False, keep=False)
+
+    def rounding_reason(self, point: Point, dual_point: Point | None) -> str:
+        """What of the data makes the allowances large: features of very different sizes, or a small lam."""
+        return regularized_risk_bounds.reason(self)
+
+    # -- prediction ----------------------------------------------------------------------------------------------------
+
+    def predict(self, point: Any, X: Any = None) -> NDArray[Any]:
+        """Labels for the rows of ``X`` (default: the problem's own), as they came; for multilabel and pieces the
+        scores, to be ranked."""
+        read = self.as_point(point)
+        scores = self.scores(read["w"], X)
+        kind, classes = self.loss.kind, self.loss.classes
+        if kind == "binary":
+            return np.asarray(classes[(scores + read.get("b", 0.0) > 0).astype(np.intp)])
+        if kind == "multiclass":
+            return np.asarray(classes[scores.argmax(axis=1)])
+        if kind == "ordinal":
+            if "b" in read:
+                return np.asarray(classes[(scores[:, None] > read["b"]).sum(axis=1)])
+            fixed = (self.loss.offset - 1.0)[: len(classes) - 1] * -self.loss.combine.data[: len(classes) - 1]
+            return np.asarray(classes[(scores[:, None] > fixed).sum(axis=1)])
+        return scores

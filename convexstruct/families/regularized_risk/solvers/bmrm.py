@@ -1,0 +1,145 @@
+r"""Bundle methods for regularized risk minimisation (paper 2, (3)-(4); Teo, Vishwanathan, Smola and Le 2010).
+
+    w_t = argmin J_t(w) = lam/2 |w|^2 + max_{i <= t} (<w, a_i> + b_i),    a_i a subgradient of R at w_{i-1},
+                                                                          b_i = R(w_{i-1}) - <w_{i-1}, a_i>
+
+* **QpBMRM** solves (3) exactly, by its dual over the simplex (`solvers.simplex_qp`): w_t = - A beta / lam.
+* **LsBMRM** keeps one mixture (a, b) of all planes, and moves it towards the new one a' by a line search in the dual,
+      eta = min(1, lam (<a' - a, w> + b' - b) / |a' - a|^2),    w = - a / lam,
+  which is a step of Frank and Wolfe on the adjoint (the paper calls it coordinate descent; corrected).
+
+Iterate t is w_t, with J_t(w_t) as its lower bound and the mixture of the planes' dual points as witness. With free
+offsets R is the least over them, and stays convex.
+
+**Bound on the rounds**, for both: with G the longest a_i, each round lifts the dual value by (e/2) min(1, lam e / 4G^2)
+at least, e the gap (4), for |a' - a| <= 2G. So from the gap e_1 of the first iterate
+
+    rounds to a gap eps  <=  max(0, ceil log2(lam e_1 / 4G^2)) + ceil(8 G^2 / (lam eps)) + 1,
+
+and on the Hadamard instance 1/(lam eps) rounds are needed (theorem 6).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convexstruct.core.certificates import least_unit
+from convexstruct.core.driver import Iterate
+from convexstruct.core.rounds import Clock, Patience
+from convexstruct.core.solution import Point, Solution
+from convexstruct.families.regularized_risk.problem import Plane, RegularizedRisk
+from convexstruct.families.regularized_risk.solvers.cutting_planes import CuttingPlanes
+from convexstruct.families.regularized_risk.solvers.simplex_qp import maximise
+
+Vector = NDArray[np.float64]
+
+#: Rounds without improvement of either bound after which rounding is all that is left.
+PATIENCE = 50
+
+
+def rounds_at_most(lam: float, longest: float, first_gap: float, eps: float) -> int:
+    """The bound above; ``longest`` is G, ``first_gap`` e_1."""
+    curvature = 4.0 * longest**2 / lam
+    if curvature == 0:
+        return 1
+    return max(0, math.ceil(math.log2(max(first_gap, eps) / curvature))) + math.ceil(2.0 * curvature / eps) + 1
+
+
+@dataclass(frozen=True)
+class QpBMRM:
+    """BMRM with the whole inner problem solved each round: qp-bmrm of paper 2."""
+
+    def iterate(self, problem: RegularizedRisk, start: Solution | None = None) -> Iterator[Iterate]:
+        """One iterate a plane; a ``start`` gives the first plane's place and its dual point one more plane."""
+        clock = Clock("risk", "inner problem")
+        planes, patience = CuttingPlanes(problem), Patience(PATIENCE, least_unit(problem))
+        w, witness = _start(problem, start)
+        held: list[Plane] = [] if witness is None else [plane_of(problem, witness)]
+        with clock("risk"):
+            held.append(_at(problem, w)[0])
+        beta = np.zeros(0)
+        calls = 1
+        while True:
+            for plane in held:
+                planes.add(plane)
+                beta = np.append(beta, 0.0 if len(planes) > 1 else 1.0)
+            with clock("inner problem"):
+                beta = maximise(planes.gram, planes.b, problem.lam, beta)
+                a = beta @ planes.a
+                lower = float(beta @ planes.b) - float(a @ a) / (2.0 * problem.lam)
+                w = -a / problem.lam
+            with clock("risk"):
+                plane, point = _at(problem, w)
+                calls += 1
+            primal = _value(problem, w, plane)
+            done = patience.ended(primal, lower)
+            yield Iterate(point, _mixture(planes, beta), primal, lower, calls, clock.parts, done)
+            held = [plane]
+
+
+@dataclass(frozen=True)
+class LsBMRM:
+    """BMRM with a line search between the mixture so far and the new plane: ls-bmrm of paper 2."""
+
+    def iterate(self, problem: RegularizedRisk, start: Solution | None = None) -> Iterator[Iterate]:
+        """One iterate a plane; a ``start`` gives the first plane's place, or the mixture to go on from."""
+        clock = Clock("risk")
+        patience = Patience(PATIENCE, least_unit(problem))
+        w, witness = _start(problem, start)
+        with clock("risk"):
+            plane = _at(problem, w)[0] if witness is None else plane_of(problem, witness)
+        a, b, alpha = plane.a.ravel(), plane.b, plane.alpha
+        calls = 1
+        while True:
+            w = -a / problem.lam
+            lower = b - float(a @ a) / (2.0 * problem.lam)
+            with clock("risk"):
+                plane, point = _at(problem, w)
+                calls += 1
+            primal = _value(problem, w, plane)
+            done = patience.ended(primal, lower)
+            yield Iterate(point, {"alpha": alpha}, primal, lower, calls, clock.parts, done)
+            toward = plane.a.ravel() - a
+            rise = float(toward @ w) + plane.b - b
+            length = float(toward @ toward)
+            eta = min(1.0, max(0.0, problem.lam * rise / length)) if length > 0 else 0.0
+            a, b = a + eta * toward, b + eta * (plane.b - b)
+            alpha = alpha + eta * (plane.alpha - alpha)
+
+
+def plane_of(problem: RegularizedRisk, alpha: Vector) -> Plane:
+    """The plane of a member of Q."""
+    return Plane(problem.adjoint(alpha), float(problem.loss.offset @ alpha), alpha)
+
+
+def _at(problem: RegularizedRisk, w: Vector) -> tuple[Plane, Point]:
+    """The plane that touches the risk at w, and w as a point, with the offsets which are best there."""
+    w = w.reshape(problem.shape)
+    plane, b = problem.touching(w)
+    return plane, {"w": w, "b": b} if problem.n_biases else {"w": w}
+
+
+def _value(problem: RegularizedRisk, w: Vector, plane: Plane) -> float:
+    """J(w) from the plane that touches the risk there."""
+    return 0.5 * problem.lam * float(w @ w) + float(w @ plane.a.ravel()) + plane.b
+
+
+def _start(problem: RegularizedRisk, start: Solution | None) -> tuple[Vector, Vector | None]:
+    """w_0 = 0, or w of ``start``; and its witness in Q, if it has one."""
+    if start is None:
+        return np.zeros(problem.dimension), None
+    w = problem.as_point(start.point)["w"].ravel()
+    if not np.isfinite(w).all():
+        w = np.zeros(problem.dimension)
+    if start.dual_point is None or not np.isfinite(problem.dual(start.dual_point)):
+        return w, None
+    return w, problem.feasible(np.asarray(start.dual_point["alpha"], dtype=np.float64))
+
+
+def _mixture(planes: CuttingPlanes, beta: Vector) -> Callable[[], Point]:
+    return lambda: {"alpha": planes.mixture(beta)}

@@ -1,0 +1,178 @@
+r"""Pegasos (Shalev-Shwartz, Singer and Srebro 2007): subgradient steps of length 1 / (lam t) (paper 2, section 5).
+
+    w_{t+1} = (1 - 1/t) w_t - (1 / (lam t)) g_t,      then  w *= min(1, sqrt(J(0) / lam) / |w|)
+
+with g_t a subgradient of the risk (`PegasosN`: pegasos-n) or of one example drawn by its share (`Pegasos1`). Unrolled,
+w_{t+1} = - A' alpha / lam with alpha = (alpha_1 + .. + alpha_t) / t, g_t = A' alpha_t, so a dual point comes with it:
+for the whole risk a member of Q, for single examples near one, which is then scaled into Q and bounds poorly.
+
+The ball is where the optimum lies: lam |w*|^2 = <c, alpha*> - R(w*) <= J(0), if the risk is nowhere negative; without a
+zero piece that is not known, and nothing is projected. The radius is 1 / sqrt(lam) for the hinge, as in the original.
+
+**Bound**, for the whole risk: with |g_t| <= G and (projected) |w_t| <= r the average of J(w_1..w_T) is above J* by at
+most (G + lam r)^2 (1 + ln T) / (2 lam T); so is the least of them (theorem 1 there).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from convexstruct import deadline
+from convexstruct.core.driver import Iterate
+from convexstruct.core.options import at_least, or_none, read_options, seed
+from convexstruct.core.solution import Solution
+from convexstruct.families.regularized_risk.problem import RegularizedRisk
+
+Vector = NDArray[np.float64]
+
+
+def radius(problem: RegularizedRisk) -> float:
+    """Of the ball that holds the optimum; inf where it is not known."""
+    if not problem.loss.floor:
+        return math.inf
+    return math.sqrt(problem.value(np.zeros(problem.shape)) / problem.lam)
+
+
+def excess_at_most(lam: float, longest: float, ball: float, steps: int) -> float:
+    """The bound above; ``longest`` is G, ``ball`` r."""
+    return (longest + lam * ball) ** 2 * (1.0 + math.log(steps)) / (2.0 * lam * steps)
+
+
+@dataclass(frozen=True)
+class PegasosN:
+    """Pegasos with the subgradient of the whole risk each step; free offsets are least over."""
+
+    def iterate(self, problem: RegularizedRisk, start: Solution | None = None) -> Iterator[Iterate]:
+        """One iterate a step: w_t from t = 1, where it is w(alpha) of ``start``'s dual point, or zero, on."""
+        lam, ball = problem.lam, radius(problem)
+        alpha = _first(problem, start)
+        pull = problem.adjoint(alpha)
+        t = 1
+        while True:
+            w = -pull / lam
+            plane, b = problem.touching(w)
+            square = float(np.vdot(w, w))
+            primal = 0.5 * lam * square + float(np.vdot(w, plane.a)) + plane.b
+            lower = float(problem.loss.offset @ alpha) - 0.5 * lam * square
+            point = {"w": w, "b": b} if problem.n_biases else {"w": w}
+            yield Iterate(point, {"alpha": alpha}, primal, lower, t)
+            alpha = alpha + (plane.alpha - alpha) / t
+            pull = pull + (plane.a - pull) / t
+            shrink = min(1.0, ball * lam / max(float(np.linalg.norm(pull)), np.finfo(float).tiny))
+            alpha, pull = shrink * alpha, shrink * pull
+            t += 1
+
+
+@dataclass(frozen=True)
+class Pegasos1:
+    """Pegasos with one example each step, for risks without free offsets.
+
+    steps : steps between two iterates; None takes as many as there are groups, one pass in the mean.
+    seed : of the draws.
+    """
+
+    steps: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        read_options(self, steps=or_none(at_least(1)), seed=seed)
+
+    def iterate(self, problem: RegularizedRisk, start: Solution | None = None) -> Iterator[Iterate]:
+        """One iterate every ``steps`` steps; a ``start`` counts as one pass made.
+
+        Raises
+        ------
+        ValueError
+            If the problem has free offsets: a single example says nothing about them.
+        """
+        if problem.n_biases:
+            raise ValueError("Pegasos1 takes a risk without free offsets; use PegasosN for one with a bias")
+        loss, rng = problem.loss, np.random.default_rng(self.seed)
+        every = loss.n_groups if self.steps is None else self.steps
+        lam, ball = problem.lam, radius(problem)
+        mass = float(problem.shares.sum())
+        rank = np.cumsum(problem.shares) / mass
+        rank[-1] = 1.0
+        # w = - u / (lam t), u the sum of the subgradients so far; c the sum of their alphas
+        t = 0 if start is None else loss.n_groups
+        c = t * _first(problem, start)
+        u = problem.adjoint(c)
+        draw = _Draw(problem)
+        while True:
+            square = float(np.vdot(u, u))
+            for group in np.searchsorted(rank, rng.random(every), side="right"):
+                deadline.check()
+                t += 1
+                piece, change = draw.step(u, -1.0 / (lam * max(t - 1, 1)), int(group), mass)
+                if piece >= 0:
+                    c[piece] += mass
+                    square += change
+                limit = ball * lam * t
+                if square > limit * limit:
+                    shrink = limit / math.sqrt(square)
+                    u *= shrink
+                    c *= shrink
+                    square = limit * limit
+            w = -u / (lam * t)
+            alpha = problem.feasible(c / t)
+            yield Iterate({"w": w}, {"alpha": alpha}, problem.value(w), problem.dual_value(alpha), t)
+
+
+def _first(problem: RegularizedRisk, start: Solution | None) -> Vector:
+    """The dual point to begin with, in Q: that of ``start``, or the one nearest to zero; the first step drops it."""
+    if start is not None and start.dual_point is not None and np.isfinite(problem.dual(start.dual_point)):
+        return problem.feasible(np.asarray(start.dual_point["alpha"], dtype=np.float64))
+    return problem.feasible(np.zeros(problem.n_pieces))
+
+
+class _Draw:
+    """The worst piece of one group, and its row added to u in place."""
+
+    def __init__(self, problem: RegularizedRisk) -> None:
+        self.loss = problem.loss
+        self.X, self.outputs = problem.X, problem.loss.n_outputs
+        self.sparse = sp.issparse(problem.X)
+
+    def step(self, u: Vector, scale: float, group: int, mass: float) -> tuple[int, float]:
+        """(piece, change of |u|^2) where w = ``scale`` u; piece -1 if the group's loss is zero, flat there."""
+        loss = self.loss
+        first, last = int(loss.start[group]), int(loss.start[group + 1])
+        best, chosen = (0.0, -1) if loss.floor else (-np.inf, first)
+        combine = loss.combine
+        for piece in range(first, last):
+            value = loss.offset[piece]
+            for at in range(int(combine.indptr[piece]), int(combine.indptr[piece + 1])):
+                value += scale * combine.data[at] * self.score(u, int(combine.indices[at]))
+            if value > best:
+                best, chosen = float(value), piece
+        if chosen < 0:
+            return -1, 0.0
+        change = 0.0
+        for at in range(int(combine.indptr[chosen]), int(combine.indptr[chosen + 1])):
+            change += self.add(u, int(combine.indices[at]), mass * float(combine.data[at]))
+        return chosen, change
+
+    def row(self, score: int) -> tuple[Vector, NDArray[np.intp] | slice, int]:
+        """(entries, columns, output) of the score at this place."""
+        example, output = divmod(score, self.outputs)
+        if not self.sparse:
+            return self.X[example], slice(None), output
+        begin, end = self.X.indptr[example], self.X.indptr[example + 1]
+        return self.X.data[begin:end], self.X.indices[begin:end], output
+
+    def score(self, u: Vector, at: int) -> float:
+        entries, columns, output = self.row(at)
+        return float(entries @ (u if u.ndim == 1 else u[output])[columns])
+
+    def add(self, u: Vector, at: int, weight: float) -> float:
+        entries, columns, output = self.row(at)
+        part = u if u.ndim == 1 else u[output]
+        change = 2.0 * weight * float(entries @ part[columns]) + weight**2 * float(entries @ entries)
+        part[columns] += weight * entries
+        return change

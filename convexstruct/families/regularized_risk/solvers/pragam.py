@@ -1,0 +1,263 @@
+r"""Pragam and Pragam-b (paper 2, algorithm 1; Nesterov's excessive gap technique): primal and adjoint together.
+
+With d(alpha) = |alpha - alpha_0|^2 / 2, alpha_0 in Q, and L the Lipschitz constant of the adjoint's gradient,
+
+    alpha_mu(w) = argmax_Q <A w + c, a> - mu d(a) = proj_Q(alpha_0 + (c + A w) / mu)                            (23)
+    w(alpha)    = - A' alpha / lam                                                                              (24)
+    V(alpha)    = argmax_Q <grad D, a> - L/2 |a - alpha|^2 = proj_Q(alpha + (c + A w(alpha)) / L)               (25)
+
+    alpha_1 = V(alpha_0),  w_1 = w(alpha_0),  mu_1 = L;        tau_k = 2 / (k + 3),
+    alpha^ = (1 - tau) alpha_k + tau alpha_mu(w_k),            w_{k+1} = (1 - tau) w_k + tau w(alpha^),
+    alpha_{k+1} = V(alpha^),                                   mu_{k+1} = (1 - tau) mu_k
+
+and J(w_k) - D(alpha_k) <= mu_k Dmax at every k, Dmax = max_Q d, for J smoothed by mu d stays below D. With tau_k as
+above mu_k = 6 L / ((k + 1)(k + 2)): that is (26).
+
+L = |A|^2 / lam (the paper's section 4.1 leaves 1 / lam out). Without it L is estimated by backtracking. The proof uses
+L in one inequality, D(V) >= D(alpha^) + <grad D, V - alpha^> - L/2 |V - alpha^|^2, and in tau^2 / (1 - tau) <= mu / L.
+So L is doubled until the first holds, tau is the root of the second, and mu_k Dmax stays a bound on the gap.
+
+`Pragam` is for risks without free offsets, `PragamB` for those with them: there Q has an equation for each, (23) and
+(25) are appendix B's projections, and J is least over the offsets.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.sparse.linalg import LinearOperator, eigsh
+
+from convexstruct import deadline
+from convexstruct.core.driver import Iterate
+from convexstruct.core.options import positive, read_options
+from convexstruct.core.rounds import Clock
+from convexstruct.core.solution import Point, Solution
+from convexstruct.families.regularized_risk.problem import RegularizedRisk
+from convexstruct.families.regularized_risk.solvers.risk_projection import onto_q
+from convexstruct.validation.arguments import refuse
+
+Vector = NDArray[np.float64]
+
+#: The first guess of L where it is estimated, as a fraction of |X|_F^2 / lam; what L falls by after each success.
+GUESS, EASE = 1e-3, 0.9
+#: L relative to loss over share that is none.
+NOTHING = 1e-9
+#: Features times outputs up to which |A| is taken from the matrix A'A itself.
+SMALL = 256
+#: An eigenvalue found iteratively is raised by this, so that it is none too small.
+SAFE = 1e-6
+
+
+@dataclass(frozen=True)
+class Pragam:
+    """Pragam for risks without free offsets.
+
+    lipschitz : L; None computes |A|^2 / lam, "estimate" finds one by backtracking as it goes.
+    """
+
+    lipschitz: float | str | None = "estimate"
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    def iterate(self, problem: RegularizedRisk, start: Solution | None = None) -> Iterator[Iterate]:
+        """One iterate a round; alpha_0 is the dual point of ``start``, if it has one.
+
+        Raises
+        ------
+        ValueError
+            If the problem has free offsets.
+        """
+        if problem.n_biases:
+            raise ValueError("Pragam takes a risk without free offsets; use PragamB for one with a bias")
+        return _rounds(problem, self.lipschitz, start)
+
+
+@dataclass(frozen=True)
+class PragamB:
+    """Pragam-b: for risks with a bias, or with free thresholds.
+
+    lipschitz : as in `Pragam`.
+    """
+
+    lipschitz: float | str | None = "estimate"
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    def iterate(self, problem: RegularizedRisk, start: Solution | None = None) -> Iterator[Iterate]:
+        """One iterate a round; alpha_0 is the dual point of ``start``, if it has one.
+
+        Raises
+        ------
+        ValueError
+            If the problem has no free offsets.
+        """
+        if not problem.n_biases:
+            raise ValueError("PragamB takes a risk with free offsets; use Pragam for one without a bias")
+        return _rounds(problem, self.lipschitz, start)
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """One step from (w_k, alpha_k) with a given L, in the paper's names; ``excess`` > 0 says that L is too small."""
+
+    tau: float
+    w: Vector
+    scores: Vector
+    alpha: Vector
+    pull: Vector
+    excess: float
+
+
+def _rounds(problem: RegularizedRisk, lipschitz: float | str | None, start: Solution | None) -> Iterator[Iterate]:
+    """The iterates. ``scores`` is A w, ``pull`` A' alpha throughout: three products with the data a round."""
+    clock = Clock("projection", "data")
+    lam, c = problem.lam, problem.loss.offset
+    known = lipschitz != "estimate"
+    L = lipschitz_constant(problem) if lipschitz is None else _guess(problem)
+    if known and lipschitz is not None:
+        L = float(lipschitz)
+    least, prox = _least(problem), _centre(problem, start)
+    w = problem.primal_of(prox)
+    scores = problem.forward(w)
+    while True:
+        deadline.check()
+        alpha, pull, excess = _gradient_step(problem, clock, prox, -lam * w, scores, L)
+        if known or excess <= 0:
+            break
+        L *= 2.0
+    mu, k, calls = L, 1, 3
+    while True:
+        b, primal = _primal(problem, w, scores)
+        point: Point = {"w": w, "b": b} if problem.n_biases else {"w": w}
+        lower = float(c @ alpha) - float(np.vdot(pull, pull)) / (2.0 * lam)
+        yield Iterate(point, {"alpha": alpha}, primal, lower, calls, clock.parts, message=f"L = {L:.6g}, mu = {mu:.6g}")
+        with clock("projection"):
+            smooth = onto_q(problem, prox + (c + scores) / mu)
+        with clock("data"):
+            smooth_pull = problem.adjoint(smooth)
+        calls += 1
+        while True:
+            deadline.check()
+            tau = 2.0 / (k + 3) if known else _tau(mu / L)
+            tried = _step(problem, clock, tau, w, scores, alpha, pull, smooth, smooth_pull, L)
+            calls += 2
+            if known or tried.excess <= 0:
+                break
+            L *= 2.0
+        w, scores, alpha, pull = tried.w, tried.scores, tried.alpha, tried.pull
+        mu, k = (1.0 - tau) * mu, k + 1
+        if not known:
+            L = max(EASE * L, least)
+
+
+def _step(
+    problem: RegularizedRisk,
+    clock: Clock,
+    tau: float,
+    w: Vector,
+    scores: Vector,
+    alpha: Vector,
+    pull: Vector,
+    smooth: Vector,
+    smooth_pull: Vector,
+    L: float,
+) -> _Tried:
+    middle = (1.0 - tau) * alpha + tau * smooth
+    middle_pull = (1.0 - tau) * pull + tau * smooth_pull
+    there = -middle_pull / problem.lam
+    with clock("data"):
+        there_scores = problem.forward(there)
+    alpha, pull, excess = _gradient_step(problem, clock, middle, middle_pull, there_scores, L)
+    w = (1.0 - tau) * w + tau * there
+    return _Tried(tau, w, (1.0 - tau) * scores + tau * there_scores, alpha, pull, excess)
+
+
+def _gradient_step(
+    problem: RegularizedRisk, clock: Clock, at: Vector, at_pull: Vector, scores: Vector, L: float
+) -> tuple[Vector, Vector, float]:
+    """(V(at), A' V(at), by how much L is too small): D is quadratic, and L has to bear |A' (V - at)|^2 / lam."""
+    with clock("projection"):
+        alpha = onto_q(problem, at + (problem.loss.offset + scores) / L)
+    with clock("data"):
+        pull = problem.adjoint(alpha)
+    moved, turned = alpha - at, pull - at_pull
+    return alpha, pull, float(np.vdot(turned, turned)) / problem.lam - L * float(moved @ moved)
+
+
+def _tau(ratio: float) -> float:
+    """The root in (0, 1) of tau^2 / (1 - tau) = ``ratio``."""
+    return 2.0 * ratio / (ratio + math.sqrt(ratio * ratio + 4.0 * ratio))
+
+
+def _primal(problem: RegularizedRisk, w: Vector, scores: Vector) -> tuple[Vector, float]:
+    """(b, J): least over the free offsets."""
+    values = scores + problem.loss.offset
+    b = np.zeros(0)
+    if problem.n_biases:
+        b, _ = problem.offsets_at(values)
+        values += problem.loss.bias_sign * b[problem.loss.bias_of]
+    return b, 0.5 * problem.lam * float(np.vdot(w, w)) + float(problem.shares @ problem.losses(values))
+
+
+def _centre(problem: RegularizedRisk, start: Solution | None) -> Vector:
+    """alpha_0 in Q: that of ``start``, or 0, or even shares where 0 is not in Q."""
+    if start is not None and start.dual_point is not None and np.isfinite(problem.dual(start.dual_point)):
+        return problem.feasible(np.asarray(start.dual_point["alpha"], dtype=np.float64))
+    return problem.feasible(np.zeros(problem.n_pieces))
+
+
+def largest_distance(problem: RegularizedRisk, centre: Vector) -> float:
+    """Dmax = max_Q d, where d is the distance from ``centre``; with free offsets a bound on it (their equations are
+    left out)."""
+    shares = problem.shares[problem.group]
+    # |v - centre|^2 over a group's vertices v: share e_p, and 0 where there is a zero piece
+    start = problem.loss.start[:-1]
+    square = np.add.reduceat(centre**2, start)
+    reach = square + np.maximum.reduceat(shares**2 - 2.0 * shares * centre, start)
+    return 0.5 * float(np.sum(np.maximum(reach, square) if problem.loss.floor else reach))
+
+
+def lipschitz_constant(problem: RegularizedRisk) -> float:
+    """|A|_2^2 / lam, from A'A, or by Lanczos where that is large (and then raised a little)."""
+    d = problem.dimension
+    if d <= SMALL:
+        matrix = problem.matrix()
+        square = matrix.T @ matrix
+        square = square.toarray() if sp.issparse(square) else square
+        return max(float(np.linalg.eigvalsh(square)[-1]) * (1.0 + SAFE) / problem.lam, _least(problem))
+
+    def both(w: Vector) -> Vector:
+        return problem.adjoint(problem.forward(w.reshape(problem.shape))).ravel()
+
+    operator = LinearOperator((d, d), matvec=both, dtype=np.float64)
+    start = np.random.default_rng(0).normal(size=d)
+    largest = float(eigsh(operator, k=1, v0=start, return_eigenvectors=False)[0])
+    return max(largest * (1.0 + SAFE) / problem.lam, _least(problem))
+
+
+def _guess(problem: RegularizedRisk) -> float:
+    """A first L of the right scale, small: a fraction of |X|_F^2 / lam."""
+    X = problem.X
+    squares = float(X.data @ X.data if sp.issparse(X) else np.vdot(X, X))
+    return max(GUESS * squares / problem.lam, _least(problem))
+
+
+def _least(problem: RegularizedRisk) -> float:
+    """An L below which (25) ends where it would with L = 0, up to rounding."""
+    unit = max(float(np.abs(problem.loss.offset).max()), 1.0) / float(problem.shares.max())
+    return NOTHING * unit
+
+
+def _check(options: Pragam | PragamB) -> None:
+    if options.lipschitz is None or (type(options.lipschitz) is str and options.lipschitz == "estimate"):
+        return
+    if isinstance(options.lipschitz, str):
+        refuse("lipschitz", options.lipschitz, "a positive number, None, or 'estimate'")
+    read_options(options, lipschitz=positive)

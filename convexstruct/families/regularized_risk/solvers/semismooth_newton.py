@@ -1,0 +1,301 @@
+r"""Proximal point steps on the adjoint, each by semismooth Newton in w: the fast path for every piecewise linear risk.
+
+    alpha^{k+1} = argmax_{alpha in Q} D(alpha) - tau_k/2 sum_g p_g |a_g - a^k_g|^2,     alpha_g = p_g a_g
+
+by its dual, the smoothed risk F of `solvers.smoothed_risk`, which is minimised over (w, b): Newton's
+directions (`solvers.risk_newton`), with a line search that is exact enough, for F is piecewise quadratic.
+That is the semismooth Newton augmented Lagrangian method (Rockafellar 1976; Li, Sun and Toh 2018), here with
+
+* tau, the width of the smoothing in units of the loss, starting at a third of the start's gap and halved at each
+  proximal step; where features outnumber groups it starts as much higher as one example alone could lift its loss, for
+  then most examples end on a kink with a small alpha, and a narrow tau would turn them on and off one by one;
+* a proximal step ended as soon as the gap it could still close, |grad F|^2 / (2 lam), is small beside the gap of the
+  whole problem: the maximiser a is dual feasible at every Newton step, so both bounds come with it for nothing;
+* groups that are far from their kinks held where they are, once few others remain, until the gap of the rest has
+  fallen (`SmoothedRisk.restrict`); what is held keeps the dual value exact, and the primal is then taken of all groups.
+
+The problem is piecewise quadratic, so the proximal point method ends after finitely many steps (Rockafellar 1976), and
+rounding alone limits the accuracy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from convexstruct import deadline
+from convexstruct.core.certificates import least_unit
+from convexstruct.core.driver import Iterate
+from convexstruct.core.options import positive, read_options, share
+from convexstruct.core.rounds import Clock, Patience
+from convexstruct.core.solution import Point, Solution
+from convexstruct.families.regularized_risk.problem import RegularizedRisk
+from convexstruct.families.regularized_risk.solvers.risk_newton import Effort, direction, offset_weights
+from convexstruct.families.regularized_risk.solvers.smoothed_risk import Smoothed, SmoothedRisk
+
+Vector = NDArray[np.float64]
+
+#: Groups are held once the others are fewer than this share of all.
+FEW = 0.3
+#: The gap of what moves falls by this factor before all groups are looked at again.
+FALL = 0.2
+#: Newton steps on held groups after which all are looked at again whatever the gap.
+LONGEST = 60
+#: A line search ends when the slope has fallen by this factor (at its first guess, by this one), or after so many
+#: trials.
+FLAT, LOOSE, TRIALS = 0.1, 0.3, 30
+#: Rounds over all groups without improvement after which rounding is all that is left.
+PATIENCE = 100
+#: tau starts at this share of the gap of the start.
+FIRST = 0.3
+#: tau starts this many times as wide as one example could lift its loss, where features outnumber groups.
+WIDER = 10.0
+#: Below this relative gap the point is stretched, by this share of the relative gap, if J rises by at most this share
+#: of the gap.
+LATE, STRETCH, RISE = 1e-3, 1e-3, 1e-2
+#: Rounding of one operation.
+EPS = float(np.finfo(float).eps)
+#: The least unit that a loss may have.
+LEAST = float(np.finfo(float).tiny) / EPS
+#: Free offsets are in balance up to this share of all of alpha: rounding.
+ROUNDED = 32 * EPS
+
+
+@dataclass(frozen=True)
+class SemismoothNewton:
+    """Semismooth Newton steps inside proximal point steps on the adjoint, for any regularised risk.
+
+    Attributes
+    ----------
+    shrink : the factor of tau at each proximal step, below 1.
+    inexact : a proximal step ends when |grad F|^2 / (2 lam) is below this fraction of the gap; below 1.
+    zone : groups further than ``zone`` tau from their nearest kink may be held.
+    """
+
+    shrink: float = 0.5
+    inexact: float = 0.5
+    zone: float = 2.0
+
+    def __post_init__(self) -> None:
+        read_options(self, shrink=share, inexact=share, zone=positive)
+
+    def iterate(self, problem: RegularizedRisk, start: Solution | None = None) -> Iterator[Iterate]:
+        clock = Clock("gradient", "direction", "line search", "holding")
+        effort, patience = Effort(), Patience(PATIENCE, least_unit(problem))
+        whole = SmoothedRisk.whole(problem)
+        w, b, a = _start(problem, whole, start)
+        v = whole.offset + whole.lift(b) + (whole.forward(w) if w.any() else 0.0)
+        total = whole.adjoint(whole.share * a) if a.any() else np.zeros_like(w)
+        best, lower, calls = whole.primal(w, b, v), _dual(whole, a, total)[0], 2
+        yield Iterate(_point(problem, w, b), _witness(whole, a), best, lower, calls, clock.parts)
+        scale = max(abs(best), float(np.abs(whole.offset).max()), LEAST)
+        tau = max(FIRST * (best - lower), EPS * scale)
+        if whole.dimension >= len(whole.first):
+            tau *= max(1.0, WIDER * _lift_of_one(problem))
+        if whole.n_biases:
+            shift = whole.best_lift(a + v / tau, tau)
+            b, v = b + shift, v + whole.lift(shift)
+        while True:
+            with clock("gradient"):
+                now, total = whole.at(w, a + v / tau)
+                value, shown = _dual(whole, now.a, total)
+                primal = whole.primal(w, b, v)
+                calls += 1
+            lower = max(lower, value)
+            *longer, primal = _stretched(whole, w, b, v, primal, min(best, primal) - lower, patience.least)
+            best = min(best, primal)
+            done = patience.ended(best, lower)
+            yield Iterate(_point(problem, *longer), _witness(whole, shown), primal, value, calls, clock.parts, done)
+            if self._ready(whole, now, tau, best - lower):
+                a, tau = now.a, tau * self.shrink
+                with clock("holding"):
+                    moving = ~whole.settled(v, a, self.zone * tau)
+                    few = 0 < np.count_nonzero(moving) < FEW * len(moving)
+                if few:
+                    with clock("holding"):
+                        part, pieces = whole.restrict(moving, a, total)
+                        a = a.copy()  # the old one is a witness
+                    w, b, a[pieces], tau = self._held(
+                        part, w, b, v[pieces], a[pieces], tau, best - lower, effort, clock
+                    )
+                    with clock("gradient"):
+                        v = whole.forward(w) + whole.offset + whole.lift(b)
+                        calls += 1
+                    continue
+                with clock("gradient"):
+                    now, _ = whole.at(w, a + v / tau)
+                    calls += 1
+            w, b, v = _newton_step(whole, now, w, b, v, a, tau, effort, clock)
+            calls += 1
+
+    def _held(
+        self,
+        part: SmoothedRisk,
+        w: Vector,
+        b: Vector,
+        v: Vector,
+        a: Vector,
+        tau: float,
+        gap: float,
+        effort: Effort,
+        clock: Clock,
+    ) -> tuple[Vector, Vector, Vector, float]:
+        """The same steps on ``part``, until the gap of what moves has fallen far below ``gap``; (w, b, a, tau)."""
+        reached, best, lower = gap, np.inf, -np.inf
+        for _ in range(LONGEST):
+            deadline.check()
+            with clock("gradient"):
+                now, total = part.at(w, a + v / tau)
+            if self._ready(part, now, tau, reached):
+                with clock("gradient"):
+                    best, lower = min(best, part.primal(w, b, v)), max(lower, _dual(part, now.a, total)[0])
+                reached = min(reached, best - lower)
+                if reached <= FALL * gap:
+                    break
+                if self._ready(part, now, tau, reached):
+                    a, tau = now.a, tau * self.shrink
+                    with clock("gradient"):
+                        now, _ = part.at(w, a + v / tau)
+            w, b, v = _newton_step(part, now, w, b, v, a, tau, effort, clock)
+        return w, b, a, tau
+
+    def _ready(self, risk: SmoothedRisk, now: Smoothed, tau: float, gap: float) -> bool:
+        """Whether F is minimised well enough: what it can still fall is a part of the gap."""
+        fall = float(now.slope_w @ now.slope_w) / (2.0 * risk.lam)
+        if risk.n_biases:
+            fall += float(np.sum(now.slope_b**2 / offset_weights(risk, np.flatnonzero(now.free), tau))) / 2.0
+        return fall <= self.inexact * gap
+
+
+def _newton_step(
+    risk: SmoothedRisk,
+    now: Smoothed,
+    w: Vector,
+    b: Vector,
+    v: Vector,
+    a: Vector,
+    tau: float,
+    effort: Effort,
+    clock: Clock,
+) -> tuple[Vector, Vector, Vector]:
+    """(w, b, v) after Newton's direction and a search along it for a zero of the slope of F."""
+    with clock("direction"):
+        s_w, s_b = direction(risk, now, tau, effort)
+    with clock("line search"):
+        dv = risk.forward(s_w) + risk.lift(s_b) if risk.n_biases else risk.forward(s_w)
+        held = float((risk.lam * w + risk.fixed) @ s_w) + float(risk.fixed_b @ s_b)
+        bend, weighted = risk.lam * float(s_w @ s_w), risk.share * dv
+        idle = risk.n_biases > 0 and len(np.unique(risk.of[now.free])) < risk.n_biases
+
+        def slope(t: float) -> float:
+            at = now.z + (t / tau) * dv
+            if idle:  # F is flat in b, and the direction knows nothing of it: least over b along the line
+                at += risk.lift(risk.best_lift(at, tau)) / tau
+            return held + t * bend + float(risk.projection(at) @ weighted)
+
+        first = slope(0.0) if idle else float(now.slope_w @ s_w) + float(now.slope_b @ s_b)
+        guess = 1.0
+        if first < 0 and not now.free.any():  # as long as though all moved: Newton's direction knows of none
+            with np.errstate(over="ignore"):
+                guess = -first / (bend + float(weighted @ dv) / tau)
+        t = search(slope, first, guess)
+        if guess == 1.0:  # else the direction was the gradient, and its length says nothing of Newton's
+            effort.learn(t)
+        w, b, v = w + t * s_w, b + t * s_b, v + t * dv
+        if risk.n_biases:  # least over b exactly: then a is dual feasible, and scaling it to be so costs nothing
+            shift = risk.best_lift(a + v / tau, tau)
+            b, v = b + shift, v + risk.lift(shift)
+        return w, b, v
+
+
+def search(slope: Callable[[float], float], first: float, t: float = 1.0) -> float:
+    """A t > 0 at which a rising ``slope`` that starts at ``first`` < 0 is near its zero, its integral surely below 0.
+
+    ``t`` is the first guess; one far too short is widened ever faster.
+
+    Secants inside a bracket (Illinois: an end that stays counts half). Beyond the zero a t is taken only if what was
+    gained up to the lower end, at least ``low`` times the slope there, is twice what can have been lost since.
+    """
+    if not first < 0:
+        return 0.0
+    low, high, wider = 0.0, np.inf, 2.0
+    at_low, weight_low, weight_high = first, first, np.inf
+    for trial in range(TRIALS):
+        deadline.check()
+        here = slope(t)
+        near = abs(here) <= (LOOSE if trial == 0 else FLAT) * -first
+        if near and (here <= 0 or 2.0 * (t - low) * here <= -low * at_low):
+            return t
+        if here <= 0:
+            weight_high = 0.5 * weight_high if low > 0 else weight_high
+            low, at_low, weight_low = t, here, here
+        else:
+            weight_low = 0.5 * weight_low if np.isfinite(high) else weight_low
+            high, weight_high = t, here
+        if np.isinf(high):
+            t, wider = wider * t, 2.0 * wider
+        else:
+            t = low + (high - low) * min(max(weight_low / (weight_low - weight_high), 0.1), 0.9)
+    return low if low > 0 else t
+
+
+def _stretched(
+    risk: SmoothedRisk, w: Vector, b: Vector, v: Vector, primal: float, gap: float, least: float
+) -> tuple[Vector, Vector, float]:
+    """(w, b) and J there, a little longer where the gap is small already, and J hardly rises; ``least`` as in Patience.
+
+    At an optimum many examples lie on their kink. Rounding lifts some of them off it by one unit, and no bound can tell
+    how many: where the losses are far larger than J (separable examples, a small lam) that is more than the gap wanted.
+    A w that is longer by a share of the gap has them beyond the kink for certain.
+    """
+    if not 0 < gap <= LATE * max(abs(primal), least):
+        return w, b, primal
+    by = STRETCH * min(gap / abs(primal), 1.0) if primal else STRETCH
+    longer, moved = w + by * w, b + by * b
+    value = risk.primal(longer, moved, v + by * (v - risk.offset))
+    return (longer, moved, value) if value - primal <= RISE * gap else (w, b, primal)
+
+
+def _start(problem: RegularizedRisk, whole: SmoothedRisk, start: Solution | None) -> tuple[Vector, Vector, Vector]:
+    """(w, b, a) to begin with: those of ``start``, or zero, the best offsets for that, and spread multipliers."""
+    w, alpha = np.zeros(problem.dimension), np.zeros(problem.n_pieces)
+    b = problem.best_bias(w)
+    if start is not None:
+        point = problem.as_point(start.point)
+        if all(np.isfinite(value).all() for value in point.values()):
+            w, b = point["w"].ravel(), point.get("b", b)
+        if start.dual_point is not None and np.isfinite(problem.dual(start.dual_point)):
+            alpha = np.asarray(start.dual_point["alpha"], dtype=np.float64)
+    return w, b, problem.feasible(alpha) / whole.share
+
+
+def _lift_of_one(problem: RegularizedRisk) -> float:
+    """share |x|^2 / lam of the mean example: by how much its own score rises when its alpha is its share."""
+    X = problem.X
+    squares = float(X.data @ X.data) if sp.issparse(X) else float(np.vdot(X, X))
+    return float(np.mean(problem.shares)) * squares / int(X.shape[0]) / problem.lam
+
+
+def _dual(risk: SmoothedRisk, a: Vector, total: Vector) -> tuple[float, Vector]:
+    """The dual value at a, made feasible where there are free offsets; and the feasible a."""
+    if not risk.n_biases:
+        return risk.dual(a, total), a
+    alpha = risk.share * a
+    if (np.abs(risk.balance(alpha) + risk.fixed_b) <= ROUNDED * alpha.sum()).all():
+        return risk.dual(a, total), a
+    balanced = risk.balanced(a)
+    if balanced is None:
+        return -np.inf, a
+    return risk.dual(balanced, risk.adjoint(risk.share * balanced) + risk.fixed), balanced
+
+
+def _witness(whole: SmoothedRisk, a: Vector) -> Callable[[], Point]:
+    return lambda: {"alpha": whole.share * a}
+
+
+def _point(problem: RegularizedRisk, w: Vector, b: Vector) -> Point:
+    return {"w": w.reshape(problem.shape), "b": b} if problem.n_biases else {"w": w.reshape(problem.shape)}

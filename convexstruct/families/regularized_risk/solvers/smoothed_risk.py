@@ -1,0 +1,324 @@
+r"""A piecewise linear risk smoothed around a dual point: what proximal point steps on the adjoint are made of.
+
+With shares p_g, unit simplices S_g (with the zero piece: sum <= 1, without: = 1), piece values v = A w + s b + c,
+multipliers a0 and width tau > 0, a proximal point step on the adjoint of paper 2, (10) and (22), minimises over w, b
+
+    F = lam/2 |w|^2 + sum_g p_g max_{a in S_g} [<v_g, a> - tau/2 |a - a0_g|^2]  +  <fixed, w> + <fixed_b, b> + const
+
+The maximiser is a = proj_S(a0 + v/tau), so alpha = p a; F is once differentiable, its gradient is lam w + A' alpha +
+fixed, and a generalised Hessian is lam I + sum_g (p_g / tau) A_g' P_g A_g with P_g the derivative of the projection:
+the free entries (0 < a), less their mean where the sum is held. For groups of one piece a = clip(a0 + v/tau, 0, 1), and
+A_F' A_F of the rows strictly between remains. The last terms are groups that stay where they are (`restrict`): their
+alpha is held, which keeps the dual value one of the whole problem.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from convexstruct.families.regularized_risk.problem import RegularizedRisk
+from convexstruct.families.regularized_risk.solvers.risk_projection import onto_groups
+
+Vector = NDArray[np.float64]
+Index = NDArray[np.intp]
+Flags = NDArray[np.bool_]
+
+#: Rounding of one operation.
+EPS = float(np.finfo(float).eps)
+#: So many numbers are little enough to be kept in single precision too, and dense, if one in so many is not 0.
+LITTLE, THIN = 2_000_000, 20
+#: Steps of a search for a free offset.
+SCALAR_STEPS = 100
+#: Pieces this near to a kink of their a do not count as free when a flat stretch is looked for: rounding.
+AT_KINK = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Smoothed:
+    """F at a point.
+
+    z (m,) : a0 + v / tau. a (m,) : the maximiser, z projected. free (m,) : entries that move with v. tight (G,) :
+    groups whose sum is held, None for a box. slope_w, slope_b : the gradient of F.
+    """
+
+    z: Vector
+    a: Vector
+    free: Flags
+    tight: Flags | None
+    slope_w: Vector
+    slope_b: Vector
+
+
+@dataclass(frozen=True, eq=False)
+class SmoothedRisk:
+    """The groups that move, with what the others leave behind.
+
+    Attributes
+    ----------
+    X : (n, d) the rows of features used. combine : (m, n K) pieces of the scores, or None where piece p is
+        ``factor[p]`` times the score of row ``rows[p]`` (None: rows in order).
+    offset : c, (m,). share : of each piece's group, (m,). start (G + 1,), group (m,) : as in `PiecewiseLoss`.
+    floor, box, n_outputs, lam : as in the problem.
+    sign, of : (m,) of the free offsets, empty without them. n_biases : how many there are.
+    fixed (dimension,), fixed_b (n_biases,), constant : A' alpha, s' alpha and <c, alpha> of the groups left out.
+    """
+
+    X: Any
+    combine: sp.csr_array | None
+    factor: Vector
+    rows: Index | None
+    offset: Vector
+    share: Vector
+    start: Index
+    group: Index
+    floor: bool
+    box: bool
+    n_outputs: int
+    lam: float
+    sign: Vector
+    of: Index
+    n_biases: int
+    fixed: Vector
+    fixed_b: Vector
+    constant: float
+
+    @classmethod
+    def whole(cls, problem: RegularizedRisk) -> SmoothedRisk:
+        """All groups of ``problem``."""
+        loss = problem.loss
+        factor, rows = problem.single if problem.single is not None else (np.zeros(0), None)
+        return cls(
+            problem.X, None if problem.single is not None else loss.combine, factor, rows, loss.offset,
+            problem.shares[problem.group], loss.start, problem.group, loss.floor, problem.is_box, loss.n_outputs,
+            problem.lam, loss.bias_sign, loss.bias_of, loss.n_biases,
+            np.zeros(problem.dimension), np.zeros(loss.n_biases), 0.0,
+        )  # fmt: skip
+
+    @property
+    def dimension(self) -> int:
+        return int(self.X.shape[1]) * self.n_outputs
+
+    @cached_property
+    def first(self) -> Index:
+        return self.start[:-1]
+
+    @cached_property
+    def share_each(self) -> Vector:
+        """Of each group; (G,)."""
+        return self.share[self.first]
+
+    @cached_property
+    def uniform(self) -> float | None:
+        """The share, where all have the same."""
+        return float(self.share[0]) if np.ptp(self.share) == 0 else None
+
+    # -- the linear map, w flat ----------------------------------------------------------------------------------------
+
+    def forward(self, w: Vector) -> Vector:
+        """A w; (m,)."""
+        if self.combine is not None:
+            return np.asarray(self.combine @ np.asarray(self.X @ w.reshape(self.n_outputs, -1).T).ravel())
+        scores = self.X @ w
+        return np.asarray(self.factor * (scores if self.rows is None else scores[self.rows]))
+
+    def adjoint(self, alpha: Vector) -> Vector:
+        """A' alpha; (dimension,)."""
+        if self.combine is not None:
+            part = np.asarray(self.combine.T @ alpha).reshape(-1, self.n_outputs)
+            return np.asarray(self._columns @ part).T.ravel()
+        part = self.factor * alpha
+        if self.rows is not None:
+            part = np.bincount(self.rows, weights=part, minlength=self.X.shape[0])
+        return np.asarray(self._columns @ part)
+
+    @cached_property
+    def _columns(self) -> Any:
+        """X', made once: a sparse matrix is checked anew whenever it is transposed."""
+        return self.X.T
+
+    @cached_property
+    def is_little(self) -> bool:
+        """Whether X is small enough, and if sparse not too thin, for `coarse`."""
+        n, d = self.X.shape
+        return bool(n * d <= LITTLE and (not sp.issparse(self.X) or n * d <= THIN * self.X.nnz))
+
+    @cached_property
+    def coarse(self) -> tuple[float, NDArray[np.float32]]:
+        """(size, X / size), dense and in single precision; size the largest entry of X."""
+        entries = self.X.data if sp.issparse(self.X) else self.X
+        size = float(np.abs(entries).max(initial=0.0)) or 1.0
+        X = (self.X if size == 1.0 else self.X / size).astype(np.float32)
+        return size, np.asarray(X.toarray() if sp.issparse(X) else X)
+
+    def lift(self, b: Vector) -> Vector | float:
+        """s b, what the free offsets add to the pieces."""
+        return self.sign * b[self.of] if self.n_biases else 0.0
+
+    def balance(self, alpha: Vector) -> Vector:
+        """s' alpha; (n_biases,)."""
+        if not self.n_biases:
+            return np.zeros(0)
+        return self._total(self.sign * alpha)
+
+    # -- values --------------------------------------------------------------------------------------------------------
+
+    def losses(self, v: Vector) -> Vector:
+        """The unsmoothed losses of the groups; (G,)."""
+        if self.box:
+            return np.clip(v, 0.0, np.inf)  # sooner than np.maximum with a number
+        top = np.maximum.reduceat(v, self.first)
+        return np.maximum(top, 0.0) if self.floor else np.asarray(top)
+
+    def primal(self, w: Vector, b: Vector, v: Vector) -> float:
+        """J at (w, b), v the values there, were the groups left out linear: J itself where none is."""
+        smooth = 0.5 * self.lam * float(w @ w) + float(self.fixed @ w) + float(self.fixed_b @ b) + self.constant
+        return smooth + float(self.share_each @ self.losses(v))
+
+    def dual(self, a: Vector, total: Vector) -> float:
+        """D of the whole problem at alpha = share a and what is held; ``total`` = A' alpha with the fixed part."""
+        return self.constant + float(self.offset @ (self.share * a)) - float(total @ total) / (2.0 * self.lam)
+
+    def balanced(self, a: Vector) -> Vector | None:
+        """``a`` with the heavier side of each free offset scaled down, so that s' alpha + fixed_b = 0; None if the held
+        part alone outweighs the other side."""
+        alpha = self.share * a
+        up = np.bincount(self.of, alpha * (self.sign > 0), self.n_biases) + np.maximum(self.fixed_b, 0.0)
+        down = np.bincount(self.of, alpha * (self.sign < 0), self.n_biases) + np.maximum(-self.fixed_b, 0.0)
+        scale_up, scale_down = np.ones(self.n_biases), np.ones(self.n_biases)
+        for own, other, held, scale in (
+            (up, down, np.maximum(self.fixed_b, 0.0), scale_up),
+            (down, up, np.maximum(-self.fixed_b, 0.0), scale_down),
+        ):
+            heavy = own > other
+            if (heavy & (held > other)).any():
+                return None
+            scale[heavy] = (other - held)[heavy] / (own - held)[heavy]
+        return np.asarray(a * np.where(self.sign > 0, scale_up[self.of], scale_down[self.of]))
+
+    # -- F -------------------------------------------------------------------------------------------------------------
+
+    def projection(self, z: Vector) -> Vector:
+        """proj_S(z)."""
+        return np.clip(z, 0.0, 1.0) if self.box else onto_groups(z, self.start, self.group, self.floor)[0]
+
+    def maximiser(self, z: Vector) -> tuple[Vector, Flags, Flags | None]:
+        """proj_S(z), its free entries, and the groups whose sum is held."""
+        if self.box:
+            return self.projection(z), (z > 0.0) & (z < 1.0), None
+        a, tight = onto_groups(z, self.start, self.group, self.floor)
+        return a, a > 0.0, tight
+
+    def at(self, w: Vector, z: Vector) -> tuple[Smoothed, Vector]:
+        """F's derivatives at w where a0 + v/tau = z; and A' alpha with the fixed part."""
+        a, free, tight = self.maximiser(z)
+        alpha = self.share * a
+        total = self.adjoint(alpha) + self.fixed
+        return Smoothed(z, a, free, tight, self.lam * w + total, self.balance(alpha) + self.fixed_b), total
+
+    def derivative(self, free: Flags, tight: Flags | None, u: Vector) -> Vector:
+        """P u: the free entries of u, less their mean in groups whose sum is held; (m,)."""
+        kept = np.where(free, u, 0.0)
+        if tight is None:
+            return kept
+        count = np.maximum(np.add.reduceat(free, self.first, dtype=np.float64), 1.0)
+        mean = np.where(tight, np.add.reduceat(kept, self.first) / count, 0.0)
+        return np.where(free, kept - mean[self.group], 0.0)
+
+    def best_lift(self, z: Vector, tau: float) -> Vector:
+        """The change of b that minimises F over b where a0 + v/tau = z: s' alpha + fixed_b = 0; (n_biases,).
+
+        The slope rises with each offset, piecewise linear with kinks at - s tau z and - s tau (z - 1): Newton's steps
+        inside a bracket, bisection where they leave it or do not halve the slope.
+        """
+        shift = np.zeros(self.n_biases)
+        low, high = self._ends(np.minimum(-self.sign * z, self.sign - self.sign * z) * tau, tau)
+        whole = self._total(self.share)
+        whole[whole == 0] = np.inf  # all of its pieces are held: nothing to balance
+        before = np.full(self.n_biases, np.inf)
+        for _ in range(SCALAR_STEPS):
+            moved = z + self.lift(shift) / tau
+            slope = self.balance(self.share * np.minimum(np.maximum(moved, 0.0), 1.0)) + self.fixed_b
+            bend = self._total(self.share * ((moved > AT_KINK) & (moved < 1.0 - AT_KINK))) / tau
+            going = np.abs(slope) > EPS * whole
+            if not going.any():
+                return shift + np.where(bend == 0, self._middle(moved, tau), 0.0) if (bend == 0).any() else shift
+            low, high = np.where(going & (slope < 0), shift, low), np.where(going & (slope > 0), shift, high)
+            wanted = shift - slope / np.where(bend > 0, bend, np.inf)
+            out = (np.abs(slope) > 0.5 * before) | (wanted <= low) | (wanted >= high) | (bend == 0)
+            shift, before = np.where(going, np.where(out, 0.5 * (low + high), wanted), shift), np.abs(slope)
+        return shift
+
+    def _total(self, values: Vector) -> Vector:
+        """The sum over the pieces of each free offset; (n_biases,)."""
+        if self.n_biases == 1:
+            return np.array([values.sum()])
+        return np.asarray(np.bincount(self.of, values, self.n_biases), dtype=np.float64)
+
+    def _ends(self, kinks: Vector, width: float) -> tuple[Vector, Vector]:
+        """Between which changes of each free offset all kinks lie, each ``width`` wide; both (n_biases,)."""
+        low, high = np.zeros(self.n_biases), np.zeros(self.n_biases)
+        np.minimum.at(low, self.of, kinks)
+        np.maximum.at(high, self.of, kinks + width)
+        return low - width, high + width
+
+    def _middle(self, z: Vector, tau: float) -> Vector:
+        """For each free offset without a free piece the way to the middle of where that remains so: at the end of it a
+        step of w would at once meet a kink."""
+        up, on = self.sign > 0, z >= 0.5
+        least, most = np.full(self.n_biases, -np.inf), np.full(self.n_biases, np.inf)
+        room = tau * np.where(on, z - 1.0, -z)
+        np.minimum.at(most, self.of[up != on], room[up != on])
+        np.maximum.at(least, self.of[up == on], -room[up == on])
+        ended = np.isfinite(least) & np.isfinite(most) & (least < most)
+        return np.where(ended, 0.5 * (np.where(ended, least, 0.0) + np.where(ended, most, 0.0)), 0.0)
+
+    # -- fewer groups --------------------------------------------------------------------------------------------------
+
+    def settled(self, v: Vector, a: Vector, margin: float) -> Flags:
+        """Groups at a vertex of their simplex that leads by more than ``margin``; (G,)."""
+        if self.box:
+            return ((v > margin) & (a >= 1.0)) | ((v < -margin) & (a <= 0.0))
+        top = np.maximum.reduceat(v, self.first)
+        chosen = v == top[self.group]
+        second = np.maximum.reduceat(np.where(chosen, -np.inf, v), self.first)
+        second = np.where(np.add.reduceat(chosen, self.first, dtype=np.intp) > 1, top, second)
+        mass = np.add.reduceat(np.where(chosen, a, 0.0), self.first)
+        if not self.floor:
+            return (top - second > margin) & (mass >= 1.0)
+        at_top = (top - np.maximum(second, 0.0) > margin) & (mass >= 1.0)
+        at_zero = (top < -margin) & (np.add.reduceat(a, self.first) <= 0.0)
+        return at_top | at_zero
+
+    def restrict(self, moving: Flags, a: Vector, total: Vector) -> tuple[SmoothedRisk, Index]:
+        """The problem on the groups ``moving``, the others held at ``a``, where A' alpha and the fixed part are
+        ``total``; and the pieces that remain."""
+        pieces = np.flatnonzero(moving if self.box else moving[self.group])
+        held = self.share * a
+        held[pieces] = 0.0
+        sizes = np.ones(len(pieces), dtype=np.intp) if self.box else np.diff(self.start)[moving]
+        start = np.concatenate(([0], np.cumsum(sizes))).astype(np.intp)
+        factor, rows, combine = self.factor, self.rows, self.combine
+        if combine is None:
+            factor = factor[pieces]
+            X = self.X[pieces if rows is None else rows[pieces]]
+            rows = None
+        else:
+            combine = combine[pieces]
+            example, output = np.divmod(combine.indices, self.n_outputs)
+            used, place = np.unique(example, return_inverse=True)
+            X = self.X[used]
+            shape = (len(pieces), len(used) * self.n_outputs)
+            combine = sp.csr_array((combine.data, place * self.n_outputs + output, combine.indptr), shape=shape)
+        part = SmoothedRisk(
+            X, combine, factor, rows, self.offset[pieces], self.share[pieces], start,
+            np.repeat(np.arange(len(sizes)), sizes), self.floor, self.box, self.n_outputs, self.lam,
+            self.sign[pieces] if self.n_biases else self.sign, self.of[pieces] if self.n_biases else self.of,
+            self.n_biases, total, self.balance(held) + self.fixed_b, float(self.offset @ held) + self.constant,
+        )  # fmt: skip
+        return replace(part, fixed=total - part.adjoint(part.share * a[pieces])), pieces

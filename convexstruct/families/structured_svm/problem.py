@@ -1,0 +1,442 @@
+r"""Structural support vector machines and max-margin Markov networks (papers 1, 3 and 4).
+
+    minimise over w     P(w) = lam/2 |w|^2 + C sum_i omega_i H_i(w),        w_edge >= 0 if the network is associative
+
+    margin scaling      H_i(w) = max_y [E_i(y) - <w, df_i(y)>]
+    slack scaling       H_i(w) = max_y E_i(y) [1 - <w, df_i(y)>]
+
+with df_i(y) = f(x_i, y_i) - f(x_i, y) and the loss E_i(y) >= 0, E_i(y_i) = 0, a sum of node losses or zero-one. Because
+y = y_i is allowed, H_i >= 0. Slack scaling with constraints reads xi_i >= E_i(y) (1 - <w, df_i(y)>); where E_i(y) = 0
+there is no constraint, and xi_i >= 0 must be stated (the slides leave it out; corrected).
+
+**Scale.** The papers differ: 1/2 |w|^2 + (C/N) sum xi (paper 1), lam/2 |w|^2 + (1/N) sum xi (paper 2), beta/2 |w|^2 +
+sum xi (paper 3). Here both numbers are kept, so that values are those of the convention the user came with:
+`Scale` converts at the door.
+
+**Dual.** With alpha_i(y) >= 0, sum_y alpha_i(y) <= C omega_i, Psi = sum alpha_i(y) e_i(y) df_i(y) (e = 1 under margin
+scaling, E_i(y) under slack scaling) and E = sum alpha_i(y) E_i(y),
+
+    D(alpha) = E - 1/(2 lam) |Psi_+|^2,        w = Psi_+ / lam,
+
+where Psi_+ sets negative entries to 0 that belong to weights which must be >= 0 (all others are kept).
+
+**Dual witness.** alpha_i = C omega_i (mixture of distributions over labellings), from which the problem recomputes
+Psi and E by itself; the shares of one example sum to at most 1 (what is missing lies on the truth, where both are 0):
+
+    "labels"        (m, P) integers     m labellings of all examples
+    "label_shares"  (m, N)              share of each, >= 0
+    "gibbs"         (g, d), "gibbs_loss" (g,), "gibbs_shares" (g, N)
+                    q_i(y) ~ exp(<Theta, f(x_i, y)> + B E_i(y)); margin scaling and node losses only
+    "node_marginals" (P, S), "edge_marginals" (Q, S, S), "marginal_shares" (N,)
+                    one distribution an example by its marginals. On a forest they are read as conditionals from the
+                    first node on, so that they always are a distribution's; margin scaling and node losses only. Where
+                    the problem is the relaxed one (inference="relaxed") any point of the local polytope will do: edges
+                    are scaled until they agree with their nodes
+
+**Rounding.** Both values carry an allowance for the rounding of their own sums (`.structured_svm_rounding` and
+`.structured_svm_dual` derive it), in short: of P, 2 sum_i C omega_i gamma(n_i) [sum_v |x_v|'W + (edges) + max E_i] with
+W_f = max_s |w_node[s, f]|; of D, (2 Psi_+'e + |e|^2) / (2 lam) with e = gamma(n) |X|'|d|, d the differences to the
+truth; and a few units of P and E.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+import networkx as nx
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from convexstruct.core.solution import Point
+from convexstruct.families.structured_svm.dual import Aggregate, aggregate, dual
+from convexstruct.families.structured_svm.rounding import PrimalRounding, primal, weighed
+from convexstruct.families.structured_svm.witness import infeasibility, read_witness
+from convexstruct.features.counts.counts import example_weights
+from convexstruct.features.graphs.gram import GramFeatures, gram_features
+from convexstruct.features.graphs.pairwise import PairwiseFeatures, read_pairwise
+from convexstruct.features.graphs.pairwise_loss import PairwiseLoss, read_loss
+from convexstruct.inference.exact import Best, Inference, exact_inference
+from convexstruct.inference.forests import Forests, forests
+from convexstruct.rounding import Rounded
+from convexstruct.tolerances import DUAL_ROUNDING
+from convexstruct.validation.arguments import mapping, number, refuse, sequence
+from convexstruct.validation.arrays import raw, real
+
+Vector = NDArray[np.float64]
+Labels = NDArray[np.int64]
+Scaling = Literal["margin", "slack"]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """P(w) = lam/2 |w|^2 + C sum_i omega_i H_i(w)."""
+
+    lam: float
+    C: float
+
+    @classmethod
+    def read(cls, n_examples: int, **given: float | None) -> Scale:
+        """Exactly one of
+
+            C       1/2 |w|^2 + C sum_i H_i                 (lam = 1)
+            C_mean  1/2 |w|^2 + (C_mean / N) sum_i H_i      (paper 1)
+            lam     lam/2 |w|^2 + (1/N) sum_i H_i           (paper 2)
+            beta    beta/2 |w|^2 + sum_i H_i                (paper 3)
+
+        Raises
+        ------
+        ValueError
+            If not exactly one is given, or it is not positive and finite.
+        """
+        named = {name: value for name, value in given.items() if value is not None}
+        if len(named) != 1:
+            came = ", ".join(named) or "none"
+            raise ValueError(f"the scale needs exactly one of C, C_mean, lam, beta, got {came}")
+        ((name, value),) = named.items()
+        given_one = number(name, value, above=0)
+        return {
+            "C": cls(1.0, given_one),
+            "C_mean": cls(1.0, given_one / n_examples),
+            "lam": cls(given_one, 1.0 / n_examples),
+            "beta": cls(given_one, 1.0),
+        }[name]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """P at w with one call of the oracle.
+
+    value : P(w), or an upper bound on it if the oracle is approximate. hinge (N,) : H_i(w), or upper bounds.
+    labels (P,) : the most violated labelling of each example that was found; violation (N,) : its violation.
+    moved (N,) : see `convexstruct.inference.exact.Best`.
+    """
+
+    value: float
+    hinge: Vector
+    labels: Labels
+    violation: Vector
+    moved: Vector | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class StructuredSVM:
+    """A structural SVM; made by `StructuredSVM.read`.
+
+    Attributes
+    ----------
+    features : the joint feature map of the examples.
+    loss : the loss of each labelling.
+    scale : lam and C.
+    weights : (N,) omega_i > 0.
+    scaling : "margin" or "slack".
+    oracle : the inference over labellings.
+    kernel : where the features come from a Gram matrix: what prediction elsewhere needs.
+    """
+
+    features: PairwiseFeatures
+    loss: PairwiseLoss
+    scale: Scale
+    weights: Vector
+    scaling: Scaling = "margin"
+    oracle: Inference = field(repr=False, kw_only=True, metadata={"data": ("exact", "relaxed")})
+    kernel: GramFeatures | None = field(default=None, repr=False, kw_only=True)
+    family: ClassVar[str] = "structured_svm"
+
+    @classmethod
+    def read(
+        cls,
+        node_features: Any,
+        labels: Sequence[ArrayLike],
+        n_labels: int | None = None,
+        *,
+        edges: Sequence[ArrayLike] | Sequence[nx.Graph] | str = "chain",
+        edge_features: Sequence[ArrayLike] | None = None,
+        associative: bool = False,
+        kernel: ArrayLike | None = None,
+        loss: ArrayLike | str | Sequence[ArrayLike] = "hamming",
+        scaling: Scaling = "margin",
+        weights: ArrayLike | None = None,
+        inference: str = "exact",
+        C: float | None = None,
+        C_mean: float | None = None,
+        lam: float | None = None,
+        beta: float | None = None,
+    ) -> StructuredSVM:
+        """Validate data and choose the oracle.
+
+        Parameters
+        ----------
+        node_features, labels, n_labels, edges, edge_features, associative : see `read_pairwise`. node_features is None
+            where ``kernel`` is given.
+        kernel : (P, P) Gram matrix over all nodes in place of node features; positive semidefinite.
+        loss : "hamming", "zero_one", a cost matrix (S, S) cost[true, predicted], or one table (n_i, S) an example.
+        scaling : "margin" or "slack".
+        weights : (N,) example weights omega_i, 1 by default.
+        inference : "exact" (chains, trees, narrow junction trees), "minimum_cut" (exact: associative, two labels),
+            "expansion" (approximate), "relaxed" (over the local polytope: another problem, P_L >= P).
+        C, C_mean, lam, beta : exactly one; see `Scale`.
+
+        Raises
+        ------
+        ValueError
+            If anything does not fit; see `read_pairwise`, `read_loss`, `Scale.read`.
+        """
+        mapped = None
+        if kernel is not None:
+            if node_features is not None:
+                raise ValueError("node_features and kernel are both given, wanted one of them")
+            each = sequence("labels", labels, "a list of one array for each of at least one example", least=1)
+            mapped = gram_features(kernel, sum(raw(f"labels[{i}]", one).size for i, one in enumerate(each)))
+            node_features = mapped.features
+        features = read_pairwise(node_features, labels, n_labels, edges, edge_features, associative)
+        if not (isinstance(scaling, str) and scaling in ("margin", "slack")):
+            refuse("scaling", scaling, "'margin' or 'slack'")
+        scale = Scale.read(features.n_examples, C=C, C_mean=C_mean, lam=lam, beta=beta)
+        omega = example_weights(weights, features.n_examples)
+        read = read_loss(loss, features)
+        if scaling == "slack" and not read.zero_one:
+            read.numbered  # noqa: B018  one decoding for each value of the loss: too many are refused at the door
+        oracle = choose_oracle(features, inference)
+        if not oracle.summable and (read.zero_one or scaling == "slack"):
+            what = "the zero-one loss" if read.zero_one else "slack scaling"
+            raise ValueError(f"inference is {inference!r}, which cannot serve {what}, wanted 'exact'")
+        return cls(features, read, scale, omega, scaling, oracle=oracle, kernel=mapped)
+
+    # -- sizes ---------------------------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        features, loss = self.features, "zero-one" if self.loss.zero_one else "node"
+        kind = "relaxed" if self.oracle.relaxed else "exact" if self.oracle.exact else "approximate"
+        return (
+            f"StructuredSVM({self.n_examples} examples, {features.n_nodes} nodes, {features.n_edges} edges, "
+            f"{features.n_labels} labels, w in R^{self.dimension}, {loss} losses, {self.scaling} scaling, "
+            f"lam {self.scale.lam:g}, C {self.scale.C:g}, {kind} inference)"
+        )
+
+    @property
+    def dimension(self) -> int:
+        return self.features.dimension
+
+    @property
+    def n_examples(self) -> int:
+        return self.features.n_examples
+
+    @property
+    def lam(self) -> float:
+        return self.scale.lam
+
+    @property
+    def ceiling(self) -> Vector:
+        """C omega_i: what the multipliers of an example may sum to; shape (N,)."""
+        return self.scale.C * self.weights
+
+    @cached_property
+    def truth_joint(self) -> Vector:
+        """sum_i C omega_i f(x_i, y_i); shape (d,)."""
+        return self.features.joint(self.features.truth, self.ceiling)
+
+    @property
+    def trivial_value(self) -> float:
+        """P(0) = C sum_i omega_i max_y E_i(y); 1 where no labelling costs anything."""
+        with np.errstate(over="ignore"):
+            return float(self.ceiling @ self.loss.most) or 1.0
+
+    def trivial(self) -> tuple[Point, Point]:
+        """w = 0, and the dual point 0: no labelling has a share."""
+        return {"w": np.zeros(self.dimension)}, {}
+
+    # -- scores --------------------------------------------------------------------------------------------------------
+
+    def scores(self, w: Vector) -> tuple[Vector, Vector]:
+        """(node (P, S), edge) scores of <w, f(x, y)>."""
+        return self.features.node_scores(w), self.features.edge_scores(w)
+
+    def truth_scores(self, node: Vector, edge: Vector) -> Vector:
+        """<w, f(x_i, y_i)> from score tables; shape (N,)."""
+        return self.score(node, edge, self.features.truth)
+
+    def score(self, node: Vector, edge: Vector, labels: Labels) -> Vector:
+        """The score of a labelling (P,) of all examples; shape (N,)."""
+        features = self.features
+        each = node[np.arange(features.n_nodes), labels]
+        total = np.bincount(features.example, weights=each, minlength=features.n_examples)
+        if features.n_edges:
+            u, v = labels[features.edges[:, 0]], labels[features.edges[:, 1]]
+            of_edges = edge[u, v] if edge.ndim == 2 else edge[np.arange(features.n_edges), u, v]
+            total = total + np.bincount(features.edge_example, weights=of_edges, minlength=features.n_examples)
+        return np.asarray(total, dtype=np.float64)
+
+    # -- primal --------------------------------------------------------------------------------------------------------
+
+    def most_violated(self, w: Vector) -> Evaluation:
+        """The most violated labelling of each example, whatever the sign of w_edge."""
+        node, edge = self.scores(w)
+        return self.violated(node, edge, w)
+
+    def violated(self, node: Vector, edge: Vector, w: Vector) -> Evaluation:
+        """`most_violated` from score tables that are at hand."""
+        truth, moved = self.truth_scores(node, edge), None
+        if self.loss.zero_one:  # margin and slack scaling agree: E is 0 or 1
+            first, second = self.oracle.two_best(node, edge)
+            true = (first.labels == self.features.truth).astype(np.int64)
+            right = np.bincount(self.features.example, weights=true) == self.features.lengths
+            value = 1.0 + np.where(right, second.scores, first.scores) - truth
+            labels = np.where(right[self.features.example], second.labels, first.labels)
+            hinge, slack = value, value
+        elif self.scaling == "margin":
+            found: Best = self.oracle.best(node + self.loss.costs, edge)
+            labels, slack, hinge = found.labels, found.scores - truth, found.upper - truth
+            moved = found.moved
+        else:
+            numbered = self.loss.numbered
+            table = self.oracle.by_loss(node, edge, numbered.steps)
+            losses = numbered.values[:, : table.scores.shape[1]]
+            with np.errstate(invalid="ignore"):
+                values = losses * (1.0 + table.scores - truth[:, None])
+            values[np.isnan(values)] = -np.inf
+            at = values.argmax(axis=1)
+            slack = hinge = values[np.arange(len(at)), at]
+            labels = table.read(np.where(slack > 0, at, 0))
+        stays = slack <= 0
+        if stays.any():
+            labels = np.where(stays[self.features.example], self.features.truth, labels)
+        hinge, slack = np.maximum(hinge, 0.0), np.maximum(slack, 0.0)
+        return Evaluation(float(weighed(self, w, hinge)), hinge, labels, slack, moved)
+
+    def as_point(self, value: Any) -> Point:
+        """Read w: an array (d,), or a mapping with "w"; where inference is relaxed perhaps with "shifts"
+        (sum P_f, S), which stand for the maximum over the local polytope (`convexstruct.inference.forests`)."""
+        more: Point = {}
+        if isinstance(value, Mapping):
+            named = mapping("point", value, {"w"}, {"shifts"})
+            if "shifts" in named and self.oracle.relaxed:
+                shape = (len(self.forests.nodes), self.features.n_labels)
+                more = {"shifts": real("shifts", named["shifts"], shape, finite=False, keep=False)}
+            value = named["w"]
+        return {"w": real("w", value, (self.dimension,), finite=False, keep=False), **more}
+
+    def primal(self, point: Point) -> Rounded:
+        """P(w) with the allowance for its rounding; inf if w is not finite, or below 0 where cuts cannot serve it. An
+        approximate oracle yields an upper bound on it, and so do shifts."""
+        if not all(np.isfinite(array).all() for array in point.values()):
+            return Rounded(np.inf)
+        by_cuts = not (self.oracle.summable or self.oracle.relaxed)
+        if by_cuts and (point["w"][self.features.nonnegative] < 0).any():
+            return Rounded(np.inf)
+        return primal(self, point)
+
+    @cached_property
+    def rounding(self) -> PrimalRounding:
+        return PrimalRounding.of(self)
+
+    @cached_property
+    def forests(self) -> Forests:
+        """The graphs as forests, for shifts (`convexstruct.inference.forests`)."""
+        return forests(self.features)
+
+    def project(self, w: Vector) -> Vector:
+        """w with the entries set to 0 that must be >= 0 and are not."""
+        if not self.features.associative:
+            return w
+        return np.where(self.features.nonnegative, np.maximum(w, 0.0), w)
+
+    def repair(self, point: Point) -> Point:
+        return {**point, "w": self.project(point["w"])}
+
+    def residuals(self, point: Point) -> Mapping[str, float]:
+        """How far weights that must be >= 0 lie below."""
+        low = float(np.min(point["w"], where=self.features.nonnegative, initial=0.0))
+        return {"w_edge below 0": -low} if self.features.associative else {}
+
+    # -- dual ----------------------------------------------------------------------------------------------------------
+
+    def dual_value(self, psi: Vector, loss: float) -> float:
+        """D = E - 1/(2 lam) |Psi_+|^2 of a dual point's (Psi, E)."""
+        kept = self.project(psi)
+        return float(loss - 0.5 / self.lam * (kept @ kept))
+
+    def best_on_ray(self, psi: Vector, loss: float) -> float:
+        """max over 0 <= t <= 1 of D(t Psi, t E): valid, because alpha = 0 is a dual point and the set is convex."""
+        kept = self.project(psi)
+        square = float(kept @ kept) / self.lam
+        t = 1.0 if square <= 0 else float(np.clip(loss / square, 0.0, 1.0))
+        return t * loss - 0.5 * t * t * square
+
+    def aggregate(self, dual_point: Point) -> Aggregate:
+        """(Psi, E) of a dual witness, recomputed from the data; shares cleared of rounding."""
+        return aggregate(self, dual_point)
+
+    def dual(self, dual_point: Point) -> Rounded:
+        """A valid lower bound from a dual witness, with the allowance for its rounding: the best point between it and
+        0; -inf if it is none."""
+        if infeasibility(self, dual_point) > DUAL_ROUNDING:
+            return Rounded(-np.inf)
+        return dual(self, read_witness(self, dual_point))
+
+    def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
+        """How far the shares are from distributions."""
+        return {"shares outside the simplex": infeasibility(self, dual_point)}
+
+    # -- prediction ----------------------------------------------------------------------------------------------------
+
+    def predict(self, w: ArrayLike | Point, features: PairwiseFeatures | None = None) -> Labels:
+        """argmax_y <w, f(x_i, y)>, flat (P,): of the problem's own examples, or of others with the same features, by
+        the inference of training.
+
+        Raises
+        ------
+        ValueError
+            If the others have other labels or features, or do not suit the inference.
+        """
+        weights = self.as_point(w)["w"]
+        other = self.features if features is None else features
+        if features is None:
+            oracle = self.oracle
+        else:
+            if other.n_labels != self.features.n_labels or other.n_node_features != self.features.n_node_features:
+                raise ValueError(
+                    f"features has {other.n_labels} labels and {other.n_node_features} node features, wanted "
+                    f"{self.features.n_labels} and {self.features.n_node_features} as in training"
+                )
+            own = self.features
+            alike = (other.n_edge_features, other.associative) == (own.n_edge_features, own.associative)
+            if other.n_edges and not alike:
+                raise ValueError(f"features has {_edges_of(other)}, wanted {_edges_of(own)} as in training")
+            from convexstruct.inference.loopy import LoopyInference
+
+            oracle = choose_oracle(other, self.oracle.name if isinstance(self.oracle, LoopyInference) else "exact")
+        if other.dimension < self.dimension:  # no edges there: what w says of edges is not asked
+            weights = weights[: other.dimension]
+        return oracle.best(other.node_scores(weights), other.edge_scores(weights)).labels
+
+
+def _edges_of(features: PairwiseFeatures) -> str:
+    kind = "associative " if features.associative else ""
+    return f"{features.n_edge_features} {kind}edge features" if features.n_edges else "no edges"
+
+
+def choose_oracle(features: PairwiseFeatures, inference: str) -> Inference:
+    """The oracle called by name.
+
+    Raises
+    ------
+    ValueError
+        If there is none of that name, or it does not fit the graphs.
+    """
+    if not isinstance(inference, str):
+        refuse("inference", inference, "one of exact, minimum_cut, expansion, relaxed")
+    if inference == "exact":
+        return exact_inference(features)
+    from convexstruct.inference import loopy
+
+    known: dict[str, Callable[[PairwiseFeatures], Inference]] = {
+        "minimum_cut": loopy.cut_inference,
+        "expansion": loopy.expansion_inference,
+        "relaxed": loopy.relaxed_inference,
+    }
+    if inference not in known:
+        refuse("inference", inference, f"one of exact, {', '.join(known)}")
+    return known[inference](features)

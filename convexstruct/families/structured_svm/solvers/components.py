@@ -1,0 +1,54 @@
+"""A structural SVM whose examples fall apart, with each part as an example of its own.
+
+Under margin scaling with node losses the hinge of an example is the sum of the hinges of its connected components, so
+the problem of the components, weighted as their examples are, has the same value at every w. Pools need it: labellings
+of many parts at once are exponentially many combinations of the labellings of each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from convexstruct.core.solution import Point
+from convexstruct.families.structured_svm.problem import StructuredSVM
+from convexstruct.inference.exact import ForestInference, exact_inference
+
+
+def by_component(problem: StructuredSVM) -> StructuredSVM | None:
+    """The problem of the components; None if there is nothing to take apart, or nodes and edges do not stand in order.
+
+    Only forests are taken apart: there, marginals of the components are a witness of the whole.
+    """
+    oracle, features = problem.oracle, problem.features
+    if problem.scaling != "margin" or problem.loss.zero_one or not isinstance(oracle, ForestInference):
+        return None
+    layout = oracle.layout
+    if layout.n_trees == features.n_examples or (np.diff(layout.tree) < 0).any():
+        return None
+    parts = replace(features, node_start=np.concatenate(([0], layout.roots + 1)).astype(np.intp))
+    if (np.diff(parts.edge_example) < 0).any():
+        return None
+    loss = replace(problem.loss, example=parts.example, n_examples=parts.n_examples)
+    weights = problem.weights[features.example[layout.roots]]
+    return replace(problem, features=parts, loss=loss, weights=weights, oracle=exact_inference(parts))
+
+
+def witness_of_whole(problem: StructuredSVM, parts: StructuredSVM, witness: Point) -> Point:
+    """A dual witness of the components as one of ``problem``: Gibbs measures are products anyway, mixtures of
+    labellings become the marginals of the components' product."""
+    if "gibbs" in witness:
+        shares = witness["gibbs_shares"][:, [0]]  # one share for all examples
+        return {**witness, "gibbs_shares": np.repeat(shares, problem.n_examples, axis=1)}
+    features = parts.features
+    node = np.zeros((features.n_nodes, features.n_labels))
+    edge = np.zeros((features.n_edges, features.n_labels, features.n_labels))
+    labels, shares = witness["labels"], witness.get("label_shares", np.zeros((0, parts.n_examples)))
+    rest = np.maximum(1.0 - shares.sum(axis=0), 0.0)
+    for row, share in [*zip(labels.astype(np.int64), shares), (features.truth, rest)]:
+        node[np.arange(features.n_nodes), row] += share[features.example]
+        if features.n_edges:
+            u, v = row[features.edges[:, 0]], row[features.edges[:, 1]]
+            edge[np.arange(features.n_edges), u, v] += share[features.edge_example]
+    return {"node_marginals": node, "edge_marginals": edge}

@@ -1,0 +1,151 @@
+r"""Dual coordinate ascent by pairs: sequential minimal optimisation (Platt 1999) for structures (Taskar, Guestrin,
+Koller 2004; paper 1, "Efficient solution in the dual space ... SMO applicable here").
+
+    D(alpha) = sum alpha_i(y) E_i(y) - 1/(2 lam) |(sum alpha_i(y) a_i(y))_+|^2,    sum_y alpha_i(y) = c_i,  alpha >= 0
+
+with a_i(y) = e_i(y) df_i(y), c_i = C omega_i, w = (sum alpha a)_+ / lam. The sum of an example's multipliers is fixed,
+so the least that can change is a pair. With the slopes g_y = E_i(y) - <w, a_i(y)>, y the largest and z the smallest of
+those with alpha_i(z) > 0,
+
+    delta = min( alpha_i(z),  lam (g_y - g_z) / |a_i(y) - a_i(z)|^2 ),    alpha_i(y) += delta,   alpha_i(z) -= delta,
+
+the best step of this pair where no weight has to be >= 0 (else never past the best): the dual value never falls. The
+labellings are those of pools that start with the truth, where all of c_i stands at first, and that the oracle grows;
+between its calls the pairs are swept until their gain falls off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from convexstruct import deadline
+from convexstruct.core.certificates import magnitude
+from convexstruct.core.driver import Iterate
+from convexstruct.core.options import at_least, read_options, seed
+from convexstruct.core.solution import Solution
+from convexstruct.families.structured_svm.problem import StructuredSVM
+from convexstruct.families.structured_svm.solvers.labelling_pools import LabellingPools
+from convexstruct.tolerances import HIGH
+
+Vector = NDArray[np.float64]
+
+#: Sweeps go on while the slopes over the pools leave more than this share of the gap.
+INNER = 0.3
+
+
+@dataclass(frozen=True)
+class DualCoordinateAscent:
+    """Options.
+
+    sweeps : at most so many over the examples between two calls of the oracle. pairs : at most so many an example in a
+        sweep. seed : of the order of the examples.
+    """
+
+    sweeps: int = 20
+    pairs: int = 5
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        read_options(self, sweeps=at_least(1), pairs=at_least(1), seed=seed)
+
+    def iterate(self, problem: StructuredSVM, start: Solution | None = None) -> Iterator[Iterate]:
+        """One iterate a call of the oracle. Always from the truth: a ``start`` is of no use here.
+
+        Raises
+        ------
+        ValueError
+            If sweeps or pairs is no whole number of at least 1.
+        """
+        run = _Run(problem)
+        rng = np.random.default_rng(self.seed)
+        calls = 0
+        while True:
+            found = problem.most_violated(run.w)
+            calls += 1
+            gap = found.value - run.bound
+            added = run.grow(found.labels, found.violation > 0)
+            left = run.left()
+            exhausted = not added and left <= HIGH.gap * 1e-3 * magnitude(problem, found.value)
+            alpha, pools = run.alpha, run.pools
+            yield Iterate({"w": run.w}, pools.witness(alpha), found.value, run.bound, calls, done=exhausted)
+            if exhausted:
+                return
+            for _ in range(self.sweeps):
+                moved = run.sweep(rng, self.pairs)
+                if not moved or run.left() <= INNER * gap:
+                    break
+            if not moved and not added:
+                return
+
+
+class _Run:
+    """The pools, the multipliers (M,) of their columns, and w."""
+
+    def __init__(self, problem: StructuredSVM) -> None:
+        self.problem, self.pools = problem, LabellingPools(problem)
+        self.alpha = problem.ceiling.copy()
+        self.psi, self.w = np.zeros(problem.dimension), np.zeros(problem.dimension)
+        self._read()
+
+    def _read(self) -> None:
+        columns = self.pools.columns()
+        self.a, self.b, self.owner = columns.a, columns.b, columns.owner
+        self.start = np.searchsorted(self.owner, np.arange(self.problem.n_examples + 1))
+
+    @property
+    def bound(self) -> float:
+        return self.problem.dual_value(self.psi, float(self.b @ self.alpha))
+
+    def grow(self, labels: NDArray[np.int64], wanted: NDArray[np.bool_]) -> int:
+        """Take in new labellings, with multiplier 0; how many there were."""
+        owner, start = self.owner, self.start
+        added = self.pools.add(labels, wanted)
+        if added:
+            self._read()
+            alpha = np.zeros(len(self.b))
+            alpha[self.start[owner] + np.arange(len(owner)) - start[owner]] = self.alpha
+            self.alpha = alpha
+        return added
+
+    def slopes(self) -> Vector:
+        """E_i(y) - <w, a_i(y)> of every column."""
+        return np.asarray(self.b - self.a @ self.w)
+
+    def left(self) -> float:
+        """What the restricted problem's primal value at w is above the dual value."""
+        slopes = self.slopes()
+        best = np.maximum.reduceat(slopes, self.start[:-1])
+        return float(self.problem.ceiling @ best - slopes @ self.alpha)
+
+    def sweep(self, rng: np.random.Generator, pairs: int) -> bool:
+        """Steps over pairs of each example, in random order; whether any was made."""
+        moved = False
+        for i in rng.permutation(self.problem.n_examples):
+            deadline.check()
+            at = slice(self.start[i], self.start[i + 1])
+            if at.stop - at.start > 1:
+                rows = self.a[at]
+                moved |= self._pairs(at, rows.toarray() if sp.issparse(rows) else rows, pairs)
+        return moved
+
+    def _pairs(self, at: slice, rows: Vector, pairs: int) -> bool:
+        alpha, b, lam = self.alpha[at], self.b[at], self.problem.lam
+        for k in range(pairs):
+            slopes = b - rows @ self.w
+            y = int(slopes.argmax())
+            z = int(np.where(alpha > 0, slopes, np.inf).argmin())
+            by = rows[y] - rows[z]
+            rise, square = float(slopes[y] - slopes[z]), float(by @ by)
+            if rise <= np.finfo(float).eps * (abs(slopes[y]) + abs(slopes[z])):
+                return k > 0
+            delta = float(alpha[z]) if lam * rise >= alpha[z] * square else lam * rise / square
+            alpha[y] += delta  # alpha is a view
+            alpha[z] -= delta
+            self.psi += delta * by
+            self.w = self.problem.project(self.psi) / lam
+        return True

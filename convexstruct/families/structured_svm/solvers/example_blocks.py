@@ -1,0 +1,101 @@
+"""Some examples of a structural SVM at a time: what solvers that go through the data in blocks ask for.
+
+A block holds a few examples and an oracle over these alone. One example a block is the order of the papers; in NumPy
+the oracle then costs about as much as over sixteen, so that solvers leave the size to choose.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from convexstruct.core.solution import Solution
+from convexstruct.families.structured_svm.problem import Evaluation, StructuredSVM, choose_oracle
+from convexstruct.inference.loopy import LoopyInference
+
+Vector = NDArray[np.float64]
+Labels = NDArray[np.int64]
+Index = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class ExampleBlock:
+    """Examples (n,) of ``whole``, their flat nodes (p,), and ``part``: the problem of these examples alone."""
+
+    whole: StructuredSVM
+    part: StructuredSVM
+    examples: Index
+    nodes: Index
+
+    @property
+    def ceiling(self) -> Vector:
+        """C omega_i of the block's examples; shape (n,)."""
+        return self.whole.ceiling[self.examples]
+
+    def most_violated(self, w: Vector) -> Evaluation:
+        """The most violated labelling (p,) of each of the block's examples at w (d,); its value is not P."""
+        return self.part.most_violated(self._own(w))
+
+    def predict(self, w: Vector) -> Labels:
+        """argmax_y <w, f(x_i, y)>; shape (p,)."""
+        return self.part.predict(self._own(w))
+
+    def columns(self, labels: Labels) -> tuple[sp.csr_array, Vector]:
+        """e_i(y) df_i(y), sparse (n, d), and E_i(y), (n,), of a labelling (p,) of the block."""
+        a = self.differences(labels)
+        b = self.part.loss.of(labels)
+        return (sp.csr_array(a.multiply(b[:, None])) if self.whole.scaling == "slack" else a), b
+
+    def differences(self, labels: Labels) -> sp.csr_array:
+        """df_i(y), sparse (n, d)."""
+        features = self.whole.features
+        joint = features.joint_each(np.concatenate((self.part.features.truth, labels)), np.tile(self.examples, 2))
+        return sp.csr_array(joint[: len(self.examples)] - joint[len(self.examples) :])
+
+    def split(self, labels: Labels) -> list[Labels]:
+        """A labelling (p,) of the block by example."""
+        return np.split(labels, self.part.features.node_start[1:-1])
+
+    def _own(self, w: Vector) -> Vector:
+        return w[: self.part.dimension]  # without edges here, what w says of edges is not asked
+
+
+def example_blocks(
+    problem: StructuredSVM, size: int | None, rng: np.random.Generator | None = None
+) -> list[ExampleBlock]:
+    """All examples in blocks of ``size``, in random order if ``rng`` is given; None: one block of all, in order.
+
+    Raises
+    ------
+    ValueError
+        If ``size`` is no whole number of at least 1.
+    """
+    n, features = problem.n_examples, problem.features
+    if size is None:
+        return [ExampleBlock(problem, problem, np.arange(n), np.arange(features.n_nodes))]
+    if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
+        raise ValueError(f"block is {size!r}, wanted a whole number of at least 1, or None for all examples at once")
+    order = np.arange(n) if rng is None else rng.permutation(n)
+    return [_block(problem, order[at : at + size].astype(np.intp)) for at in range(0, n, size)]
+
+
+def _block(problem: StructuredSVM, examples: Index) -> ExampleBlock:
+    features = problem.features.some(examples)
+    start = problem.features.node_start
+    nodes = np.concatenate([np.arange(start[i], start[i + 1]) for i in examples]).astype(np.intp)
+    name = problem.oracle.name if isinstance(problem.oracle, LoopyInference) else "exact"
+    part = StructuredSVM(
+        features, problem.loss.some(features, nodes), problem.scale, problem.weights[examples], problem.scaling,
+        oracle=choose_oracle(features, name),
+    )  # fmt: skip
+    return ExampleBlock(problem, part, examples, nodes)
+
+
+def starting_w(problem: StructuredSVM, start: Solution | None) -> Vector:
+    """The feasible w of ``start``; 0 without one."""
+    if start is None:
+        return np.zeros(problem.dimension)
+    return problem.project(problem.as_point(start.point)["w"])

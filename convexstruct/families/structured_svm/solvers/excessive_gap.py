@@ -1,0 +1,184 @@
+r"""The M3N dual by Nesterov's excessive gap technique (paper 2, E.1):
+`convexstruct.families.regularized_risk.solvers.pragam` over marginals.
+
+A dual point is a = (node, edge) marginals of each example times C omega_i: a member of Q, the product of scaled local
+marginal polytopes. With Psi(a) = sum_i C omega_i f(x_i, y_i) - E_a f and w(a) = Psi_+(a) / lam,
+
+    D(a) = <E, a> - |Psi_+(a)|^2 / (2 lam),     grad D = E + scores of every node's labels and edge's pairs at w(a)
+
+and the three mappings are projections onto Q (E.3.1, `convexstruct.oracles.polytope.local_polytope`):
+
+    a_mu(w) = proj_Q(a_0 + g(w) / mu)  (23),     w(a)  (24),     V(a) = proj_Q(a + g(w(a)) / L)  (25)
+
+with g(w) the gradient's formula at any w, and a_0 the uniform distribution of each example. The steps and the bound
+(26), P(w_k) - D(a_k) <= mu_k Dmax, are those of Pragam; L is estimated by backtracking. Projections end at a finite
+accuracy and are then repaired, so (26) holds up to that accuracy. Chains, margin scaling, node losses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from convexstruct import deadline
+from convexstruct.core.driver import Iterate
+from convexstruct.core.options import positive, read_options
+from convexstruct.core.rounds import Clock
+from convexstruct.core.solution import Point, Solution
+from convexstruct.families.structured_svm.problem import StructuredSVM
+from convexstruct.graphs import chains
+from convexstruct.oracles.polytope.clique_tables import Tables, chain_tables
+from convexstruct.oracles.polytope.local_polytope import project_chains
+
+Vector = NDArray[np.float64]
+
+#: The first guess of L, as a fraction of |features|_F^2 / lam; what L falls by after each success.
+GUESS, EASE = 1e-3, 0.9
+#: What projections are asked for, relative.
+ACCURACY = 1e-8
+
+
+class Dual(NamedTuple):
+    """A member of Q: node (P, S), edge (Q, S, S); psi (d,) its Psi."""
+
+    node: Vector
+    edge: Vector
+    psi: Vector
+
+    def to(self, other: Dual, t: float) -> Dual:
+        """(1 - t) self + t other."""
+        return Dual(*((1.0 - t) * one + t * two for one, two in zip(self, other)))
+
+
+@dataclass(frozen=True)
+class ExcessiveGap:
+    """Options. accuracy : of the projections, relative."""
+
+    accuracy: float = ACCURACY
+
+    def __post_init__(self) -> None:
+        read_options(self, accuracy=positive)
+
+    def iterate(self, problem: StructuredSVM, start: Solution | None = None) -> Iterator[Iterate]:
+        """One iterate a round.
+
+        Raises
+        ------
+        ValueError
+            If the problem is not on chains, or not of margin scaling with node losses.
+        """
+        if problem.scaling != "margin" or problem.loss.zero_one:
+            raise ValueError("ExcessiveGap needs margin scaling and node losses; use TemperedPools")
+        if not problem.features.is_chain:
+            raise ValueError("ExcessiveGap needs examples that are chains; use TemperedPools")
+        return _Run(problem, self.accuracy).rounds()
+
+
+class _Run:
+    def __init__(self, problem: StructuredSVM, accuracy: float) -> None:
+        self.problem, self.accuracy = problem, accuracy
+        self.clock = Clock("projection", "data")
+        self.structure = chain_tables(chains(problem.features.lengths), problem.features.n_labels)
+        self._multipliers: dict[str, Tables] = {}
+        self.L = self._guess()
+        self.calls = 0
+
+    def rounds(self) -> Iterator[Iterate]:
+        problem = self.problem
+        centre = self.centre()
+        w = self.weights(centre)
+        a = self._step(centre)
+        while self._excess(centre, a) > 0:
+            deadline.check()
+            self.L *= 2.0
+            a = self._step(centre)
+        mu, k = self.L, 1
+        while True:
+            found = problem.most_violated(w)
+            self.calls += 1
+            lower = problem.dual_value(a.psi, float((a.node * problem.loss.costs).sum()))
+            message = f"L = {self.L:.6g}, mu = {mu:.6g}"
+            yield Iterate({"w": w}, self._witness(a), found.value, lower, self.calls, self.clock.parts, message=message)
+            smooth = self._project(centre, w, 1.0 / mu, "smooth")
+            while True:
+                deadline.check()
+                tau = _tau(mu / self.L)
+                middle = a.to(smooth, tau)
+                after = self._step(middle)
+                if self._excess(middle, after) <= 0:
+                    break
+                self.L *= 2.0
+            w = (1.0 - tau) * w + tau * self.weights(middle)
+            a, mu, k = after, (1.0 - tau) * mu, k + 1
+            self.L *= EASE
+
+    def centre(self) -> Dual:
+        """a_0: every example's uniform distribution."""
+        features, c = self.problem.features, self.problem.ceiling
+        s = features.n_labels
+        node = np.repeat(c[features.example][:, None] / s, s, axis=1)
+        edge = np.broadcast_to(c[features.edge_example][:, None, None] / s**2, (features.n_edges, s, s)).copy()
+        return self._dual(node, edge)
+
+    def weights(self, a: Dual) -> Vector:
+        """w(a), (24)."""
+        return self.problem.project(a.psi) / self.problem.lam
+
+    def _dual(self, node: Vector, edge: Vector) -> Dual:
+        problem = self.problem
+        with self.clock("data"):
+            return Dual(node, edge, problem.truth_joint - problem.features.adjoint(node, edge))
+
+    def _project(self, at: Dual, w: Vector, size: float, name: str) -> Dual:
+        """proj_Q(at + size g(w)), begun from the multipliers that the same mapping ended with last."""
+        problem = self.problem
+        with self.clock("data"):
+            node, edge = problem.scores(w)
+        with self.clock("projection"):
+            found = project_chains(
+                self.structure, at.node + size * (node + problem.loss.costs), at.edge + size * edge, problem.ceiling,
+                self._multipliers.get(name), self.accuracy,
+            )  # fmt: skip
+            self._multipliers[name] = found.multipliers
+        return self._dual(found.node, found.edge)
+
+    def _step(self, at: Dual) -> Dual:
+        """V(at), (25)."""
+        return self._project(at, self.weights(at), 1.0 / self.L, "step")
+
+    def _excess(self, at: Dual, to: Dual) -> float:
+        """By how much L is too small for this step: D falls short of its quadratic model by |Psi - Psi|^2 / (2 lam)
+        at most."""
+        turned = to.psi - at.psi
+        moved = float(np.sum((to.node - at.node) ** 2)) + float(np.sum((to.edge - at.edge) ** 2))
+        return float(turned @ turned) / self.problem.lam - self.L * moved
+
+    def _guess(self) -> float:
+        features = self.problem.features
+        x = features.node_features
+        squares = float(x.data @ x.data if sp.issparse(x) else np.vdot(x, x))
+        return GUESS * (squares + features.n_edges) / self.problem.lam
+
+    def _witness(self, a: Dual) -> Point:
+        features, c = self.problem.features, self.problem.ceiling
+        return {
+            "node_marginals": a.node / c[features.example][:, None],
+            "edge_marginals": a.edge / c[features.edge_example][:, None, None],
+        }
+
+
+def largest_distance(problem: StructuredSVM) -> float:
+    """Dmax = max over Q of |a - a_0|^2 / 2, which labellings attain: with n nodes and S labels,
+    sum_i c_i^2 [n (1 - 1/S) + (n - 1) (1 - 1/S^2)] / 2."""
+    s, n = problem.features.n_labels, problem.features.lengths
+    return 0.5 * float(problem.ceiling**2 @ (n * (1.0 - 1.0 / s) + (n - 1) * (1.0 - 1.0 / s**2)))
+
+
+def _tau(ratio: float) -> float:
+    """The root in (0, 1) of tau^2 / (1 - tau) = ``ratio``."""
+    return float(2.0 * ratio / (ratio + np.sqrt(ratio * ratio + 4.0 * ratio)))

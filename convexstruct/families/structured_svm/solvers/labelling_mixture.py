@@ -1,0 +1,70 @@
+r"""A mixture of labellings for each example, as it grows by steps towards one labelling at a time:
+
+    q_i <- (1 - step) q_i + step [y],
+
+the dual witness of Frank-Wolfe steps and of averaged subgradients. What is not on other labellings lies on the truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convexstruct.core.solution import Point
+from convexstruct.families.structured_svm.problem import StructuredSVM
+
+Labels = NDArray[np.int64]
+
+#: A common factor below this is multiplied out.
+SMALL = 1e-100
+
+
+class LabellingMixture:
+    """Shares by labelling for each example; at first all on the truth."""
+
+    def __init__(self, problem: StructuredSVM) -> None:
+        features = problem.features
+        self._features = features
+        self._kind = np.dtype(np.int8 if features.n_labels <= 127 else np.int64)
+        flat = features.truth.astype(self._kind)
+        self._truth = [part.tobytes() for part in np.split(flat, features.node_start[1:-1])]
+        self._shares: list[dict[bytes, float]] = [{} for _ in self._truth]
+        self._factor = np.ones(features.n_examples)  # of all shares of an example: a step touches one number
+
+    def move(self, i: int, labels: Labels, step: float) -> None:
+        """One step, 0 <= step <= 1, of example i towards ``labels`` (n_i,)."""
+        shares = self._shares[i]
+        if step >= 1.0:
+            shares.clear()
+            self._factor[i] = 1.0
+        else:
+            self._factor[i] *= 1.0 - step
+            if self._factor[i] < SMALL:
+                self._shares[i] = shares = {key: share * self._factor[i] for key, share in shares.items()}
+                self._factor[i] = 1.0
+        key = labels.astype(self._kind).tobytes()
+        if step > 0 and key != self._truth[i]:
+            shares[key] = shares.get(key, 0.0) + min(step, 1.0) / self._factor[i]
+
+    def witness(self) -> Point:
+        """The problem's dual witness "labels", "label_shares"."""
+        return self._written(self._shares, self._factor)
+
+    def snapshot(self) -> Callable[[], Point]:
+        """A function that makes the witness of now, whatever moves later: shares are copied, arrays made if asked."""
+        return partial(self._written, [shares.copy() for shares in self._shares], self._factor.copy())
+
+    def _written(self, all_shares: list[dict[bytes, float]], factor: NDArray[np.float64]) -> Point:
+        features = self._features
+        rows = max(len(shares) for shares in all_shares)
+        labels = np.tile(features.truth.astype(self._kind), (rows, 1))
+        share = np.zeros((rows, features.n_examples))
+        for i, shares in enumerate(all_shares):
+            nodes = slice(features.node_start[i], features.node_start[i + 1])
+            for row, (key, value) in enumerate(shares.items()):
+                labels[row, nodes] = np.frombuffer(key, dtype=self._kind)
+                share[row, i] = value * factor[i]
+        return {"labels": labels, "label_shares": share}

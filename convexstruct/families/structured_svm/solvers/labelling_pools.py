@@ -1,0 +1,127 @@
+"""Pools of labellings, one an example: what constraint generation has found so far, as columns of the pool QP."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from convexstruct import deadline
+from convexstruct.core.solution import Point
+from convexstruct.families.structured_svm.problem import StructuredSVM
+from convexstruct.families.structured_svm.solvers.pool_qp import PoolColumns
+
+Vector = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+#: Columns are held densely where more than this share of their entries is not zero.
+DENSE = 0.15
+#: A multiplier below this share of its example's ceiling is not in use; a column not in use for AGE rounds is dropped.
+UNUSED = 1e-9
+AGE = 4
+#: Rows of a Gram matrix computed at once: between them the deadline is asked for.
+ROWS = 256
+
+
+class LabellingPools:
+    """Labellings found for each example, the truth first, with their columns
+
+    a = e_i(y) df_i(y),    b = E_i(y)       (e = 1 under margin scaling, E_i(y) under slack scaling).
+    """
+
+    def __init__(self, problem: StructuredSVM) -> None:
+        self.problem = problem
+        features = problem.features
+        self._start = features.node_start
+        self._truth = features.joint_each(features.truth)
+        self._keys: set[tuple[int, bytes]] = set()
+        self._labels: list[Labels] = []
+        self.a = sp.csr_array((0, problem.dimension))
+        self.b = np.zeros(0)
+        self.owner = np.zeros(0, dtype=np.intp)
+        self._age = np.zeros(0, dtype=np.int64)
+        self.add(features.truth)
+
+    @property
+    def n_columns(self) -> int:
+        return len(self.b)
+
+    def add(self, labels: Labels, wanted: NDArray[np.bool_] | None = None) -> int:
+        """Take in one labelling (P,) of all examples, or of those ``wanted`` (N,); returns how many were new."""
+        problem, features = self.problem, self.problem.features
+        new = []
+        for i in range(features.n_examples) if wanted is None else np.flatnonzero(wanted):
+            deadline.check()
+            part = labels[self._start[i] : self._start[i + 1]]
+            key = (int(i), part.astype(np.int32).tobytes())
+            if key not in self._keys:
+                self._keys.add(key)
+                self._labels.append(part.copy())
+                new.append(int(i))
+        if not new:
+            return 0
+        examples = np.array(new, dtype=np.intp)
+        flat = np.concatenate(self._labels[-len(new) :])
+        a = self._truth[examples] - features.joint_each(flat, examples)
+        b = problem.loss.of(labels)[examples]
+        if problem.scaling == "slack":
+            a = sp.csr_array(a.multiply(b[:, None]))
+        self.a = sp.csr_array(sp.vstack((self.a, a)))
+        self.b = np.concatenate((self.b, b))
+        self.owner = np.concatenate((self.owner, examples))
+        self._age = np.concatenate((self._age, np.zeros(len(new), dtype=np.int64)))
+        self._sort()
+        return len(new)
+
+    def _sort(self) -> None:
+        order = np.argsort(self.owner, kind="stable")
+        self._take(order)
+
+    def _take(self, order: NDArray[np.intp]) -> None:
+        self.a = self.a[order]
+        self.b, self.owner, self._age = self.b[order], self.owner[order], self._age[order]
+        self._labels = [self._labels[j] for j in order]
+
+    def columns(self) -> PoolColumns:
+        """The columns as the pool QP takes them: dense where that is cheaper, with their Gram matrix where it is
+        smaller than a matrix of size d."""
+        m, d = self.a.shape
+        dense = self.a.nnz > DENSE * m * d
+        a = self.a.toarray() if dense else self.a
+        gram = None
+        if m < d and not self.problem.features.associative:
+            gram = np.empty((m, m))
+            for low in range(0, m, ROWS):
+                deadline.check()
+                product = a[low : low + ROWS] @ a.T
+                gram[low : low + ROWS] = product.toarray() if sp.issparse(product) else product
+        return PoolColumns(a, self.b, self.owner, gram)
+
+    def forget(self, alpha: Vector) -> None:
+        """Drop columns that were not in use for some rounds, never the truth; ``alpha`` (M,) is of the last solve."""
+        used = alpha > UNUSED * self.problem.ceiling[self.owner]
+        first = np.zeros(len(used), dtype=bool)
+        first[np.searchsorted(self.owner, np.arange(self.problem.n_examples))] = True
+        self._age = np.where(used | first, 0, self._age + 1)
+        kept = self._age < AGE
+        if kept.all():
+            return
+        for j in np.flatnonzero(~kept):
+            self._keys.discard((int(self.owner[j]), self._labels[j].astype(np.int32).tobytes()))
+        self._take(np.flatnonzero(kept))
+
+    def witness(self, alpha: Vector) -> Point:
+        """Multipliers (M,) of the columns as a mixture of labellings: the problem's dual witness."""
+        problem, features = self.problem, self.problem.features
+        kept = np.flatnonzero(alpha > 0)
+        owner = self.owner[kept]
+        rank = np.arange(len(kept)) - np.searchsorted(owner, owner)
+        m = int(rank.max(initial=-1)) + 1
+        kind = np.int8 if features.n_labels <= 127 else np.int64
+        labels = np.tile(features.truth.astype(kind), (m, 1))
+        shares = np.zeros((m, problem.n_examples))
+        shares[rank, owner] = alpha[kept] / problem.ceiling[owner]
+        for r, j in zip(rank, kept):
+            i = self.owner[j]
+            labels[r, self._start[i] : self._start[i + 1]] = self._labels[j]
+        return {"labels": labels, "label_shares": shares}

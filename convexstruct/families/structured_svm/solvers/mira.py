@@ -1,0 +1,119 @@
+r"""MIRA, the margin-infused relaxed algorithm (Crammer, Singer 2003; McDonald, Crammer, Pereira 2005; paper 1, "Online
+training, example MIRA"): an online learner, which solves no stated problem.
+
+    for each example   w <- argmin_v  1/2 |v - w|^2 + C max(0, max_{y in best} [E_i(y) - <v, df_i(y)>])
+
+where best holds the k best labellings of <w, f(x_i, y)>, or the one most violated with its loss (``augmented``). With
+one labelling y this is  w + tau df_i(y),  tau = min(C, max(0, E_i(y) - <w, df_i(y)>) / |df_i(y)|^2);  with two it is a
+restricted problem of two columns (`solvers.pool_qp`). The oracles know the two best, so k is 1 or 2.
+
+Each step is as small as the margin allows, but what the steps add up to minimises nothing: status UNCERTIFIED. Slack
+scaling's factor e_i(y) does not enter, nor do example weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convexstruct import deadline
+from convexstruct.core.driver import Iterate
+from convexstruct.core.options import at_least, flag, positive, read_options, seed
+from convexstruct.core.solution import Solution
+from convexstruct.families.structured_svm.problem import StructuredSVM
+from convexstruct.families.structured_svm.solvers.example_blocks import ExampleBlock, example_blocks, starting_w
+from convexstruct.families.structured_svm.solvers.perceptron import NO_PROBLEM, Pass
+from convexstruct.families.structured_svm.solvers.pool_qp import PoolColumns, solve_pools
+from convexstruct.tolerances import HIGH
+
+Vector = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Mira:
+    """Options.
+
+    C : at most so long is a step, in units of df; large values trust each example fully.
+    passes : over the examples, at most; it stops after one in which nothing moved.
+    k : best labellings an update looks at, 1 or 2.
+    augmented : look at the most violated labelling, its loss included, in place of the best.
+    average : whether the mean of w over all visits is the answer, or the last w.
+    seed : of the order of the examples.
+    """
+
+    C: float = 0.1
+    passes: int = 10
+    k: int = 1
+    augmented: bool = False
+    average: bool = True
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        read_options(self, C=positive, passes=at_least(1), k=at_least(1), augmented=flag, average=flag, seed=seed)
+        if self.k > 2 or (self.k == 2 and self.augmented):
+            raise ValueError(f"k is {self.k!r}, wanted 1 or, without augmented, 2: the oracles know the two best")
+
+    def iterate(self, problem: StructuredSVM, start: Solution | None = None) -> Iterator[Iterate]:
+        """One iterate, after the last pass, without a dual point. To step through the passes use `walk`.
+
+        Raises
+        ------
+        ValueError
+            If an option makes no sense, or k is 2 with ``augmented`` or with an oracle of one best labelling only.
+        """
+        walked = list(self.walk(problem, starting_w(problem, start)))
+        last = walked[-1]
+        w = problem.project(last.mean if self.average else last.w)
+        message = f"{sum(each.mistakes for each in walked)} updates in {len(walked)} passes; {NO_PROBLEM}"
+        calls = len(walked) + 1
+        yield Iterate({"w": w}, None, problem.primal({"w": w}), -np.inf, calls, done=True, message=message)
+
+    def walk(self, problem: StructuredSVM, w: Vector) -> Iterator[Pass]:
+        """The passes one by one, from ``w`` (d,); ``mistakes`` counts the examples that moved w."""
+        rng = np.random.default_rng(self.seed)
+        blocks = example_blocks(problem, 1, rng)
+        mean, visits = np.zeros_like(w), 0
+        for _ in range(self.passes):
+            moved = 0
+            for at in rng.permutation(len(blocks)):
+                deadline.check()
+                block = blocks[at]
+                by = step(block, self._best(block, w), w, self.C)
+                if by is not None:
+                    moved += 1
+                    w = problem.project(w + by)
+                visits += 1
+                mean = mean + (w - mean) / visits
+            yield Pass(w, mean, moved)
+            if not moved:
+                return
+
+    def _best(self, block: ExampleBlock, w: Vector) -> list[Labels]:
+        if self.augmented:
+            return [block.most_violated(w).labels]
+        if self.k == 1:
+            return [block.predict(w)]
+        part = block.part
+        first, second = part.oracle.two_best(*part.scores(w[: part.dimension]))
+        return [first.labels] + ([second.labels] if np.isfinite(second.scores[0]) else [])
+
+
+def step(block: ExampleBlock, best: list[Labels], w: Vector, longest: float) -> Vector | None:
+    """v - w of the update for a block of one example, C = ``longest``; None where nothing moves."""
+    rows = np.concatenate([block.differences(labels).toarray() for labels in best])
+    losses = np.array([block.part.loss.of(labels)[0] for labels in best])
+    violation = losses - rows @ w
+    if violation.max() <= 0:
+        return None
+    if len(rows) == 1:
+        square = float(rows[0] @ rows[0])
+        return None if square == 0 else rows[0] * min(longest, float(violation[0]) / square)
+    columns = PoolColumns(
+        np.vstack((np.zeros_like(w), rows)), np.append(0.0, violation), np.zeros(len(rows) + 1, dtype=np.intp)
+    )
+    tolerance = 1e-3 * HIGH.gap * longest * float(violation.max())
+    return solve_pools(columns, np.array([longest]), 1.0, np.zeros_like(w), tolerance).w

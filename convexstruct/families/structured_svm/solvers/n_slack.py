@@ -1,0 +1,159 @@
+r"""Cutting planes with one slack an example (paper 1, "Cutting-plane algorithm [TJHA05]"; paper 4, "Cutting plane
+optimization"). From pools of the truth alone, w = 0:
+
+    for each example   y = argmax_y E_i(y) - <w, df_i(y)>, or E_i(y) (1 - <w, df_i(y)>) under slack scaling;
+                       if that is above xi_i + eps, add y to the pool of i
+    where some were added, w and xi <- optimum of the problem restricted to the pools   (`pool_qp`)
+    until a pass adds nothing: then P(w) - p* <= eps sum_i c_i
+
+with c_i = C omega_i. The restricted problem bounds p* from below, its multipliers are the dual witness.
+
+**Bound** (Tsochantaridis, Joachims, Hofmann, Altun 2005, theorem 18). R = max |e_i(y) df_i(y)|, a length; the slides
+print R^2 = max df_i(y) df_j(y'), which is largest where both are one. In the scale of paper 1, lam = 1, c_i = C/N, and
+with Dmax the largest loss, at most max(2 N Dmax / eps, 8 C Dmax R^2 / eps^2) labellings are added if the restricted
+problem is solved after each of them (``block=1``); here, for any weights,
+
+    sum_i c_i max E_i  max(2 / (eps min_i c_i), 8 R^2 / (lam eps^2)).
+
+Each one lifts the dual value, at most sum_i c_i max E_i, by min(c_i eps / 2, lam eps^2 / (8 R^2)) at least. With many
+examples between two solutions the theorem bounds the number of solutions instead. Under slack scaling R holds the
+factor E_i(y), which makes of it the Dmax^3 of the theorem. It speaks of exact solutions, ``inner=0``; early ones need
+not be, and cost less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convexstruct import deadline
+from convexstruct.core.certificates import magnitude
+from convexstruct.core.driver import Iterate
+from convexstruct.core.options import at_least, or_none, positive, read_options
+from convexstruct.core.solution import Solution
+from convexstruct.families.structured_svm.problem import StructuredSVM
+from convexstruct.families.structured_svm.solvers.example_blocks import ExampleBlock, example_blocks, starting_w
+from convexstruct.families.structured_svm.solvers.labelling_pools import LabellingPools
+from convexstruct.families.structured_svm.solvers.pool_qp import solve_pools
+from convexstruct.tolerances import HIGH
+from convexstruct.validation.arguments import number
+
+Vector = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+#: The restricted problem is solved exactly where it is solved to this share of the gap HIGH asks for.
+EXACT = 1e-3
+
+
+def n_slack_bound(problem: StructuredSVM, eps: float, radius: float) -> float:
+    """How many labellings `NSlack` with ``block=1`` adds at most; ``radius`` is R = max |e_i(y) df_i(y)| or above."""
+    c = problem.ceiling
+    most = float(c @ problem.loss.most)
+    return most * max(2.0 / (eps * float(c.min())), 8.0 * radius**2 / (problem.lam * eps**2))
+
+
+@dataclass(frozen=True)
+class NSlack:
+    """Options.
+
+    eps : by how much a labelling must be violated beyond the slack to be added, in units of the loss (under margin
+        scaling).
+    block : examples between two solutions of the restricted problem; None: all, which is fastest in NumPy. 1 is the
+        algorithm of the slides.
+    inner : the restricted problem is solved to this share of the gap that is left; 0: exactly.
+    """
+
+    eps: float = 1e-2 * HIGH.gap
+    block: int | None = None
+    inner: float = 0.1
+
+    def __post_init__(self) -> None:
+        read_options(
+            self,
+            eps=positive,
+            block=or_none(at_least(1)),
+            inner=lambda name, value: number(name, value, least=0, below=1),
+        )
+
+    def iterate(self, problem: StructuredSVM, start: Solution | None = None) -> Iterator[Iterate]:
+        """One iterate a pass over the examples; the labellings of a ``start`` and those violated at its w come first.
+
+        Raises
+        ------
+        ValueError
+            If eps is not positive, block no whole number of at least 1, or inner not 0 <= inner < 1.
+        """
+        blocks = example_blocks(problem, self.block)
+        run = _Run(problem, starting_w(problem, start))
+        if start is not None:
+            run.pools.add(problem.most_violated(run.w).labels)
+            adopt(run.pools, start)
+            run.solve(self.inner)
+        calls, added = 0, 1
+        while True:
+            found = problem.most_violated(run.w)
+            calls += 1
+            run.primal = min(run.primal, found.value)
+            wanted = found.violation > run.xi + self.eps
+            at_end = not added or not wanted.any()
+            message = f"{run.pools.n_columns - problem.n_examples} labellings added in {run.solved} solutions"
+            done = at_end and run.exact
+            yield Iterate({"w": run.w}, run.pools.witness(run.alpha), found.value, run.bound, calls, {}, done, message)
+            if done:
+                return
+            added = 1
+            if at_end:
+                run.solve(0.0)
+            elif self.block is None:
+                added = run.add(blocks[0], found.labels, wanted, self.inner)
+            else:
+                added, calls = 0, calls + 1
+                for block in blocks:
+                    deadline.check()
+                    each = block.most_violated(run.w)
+                    violated = each.violation > run.xi[block.examples] + self.eps
+                    added += run.add(block, each.labels, violated, self.inner)
+
+
+def adopt(pools: LabellingPools, start: Solution) -> None:
+    """Take in the labellings of an earlier solution's dual witness: they restore its bound."""
+    witness = start.dual_point or {}
+    for labels, share in zip(witness.get("labels", ()), witness.get("label_shares", ())):
+        pools.add(labels.astype(np.int64), share > 0)
+
+
+class _Run:
+    """The pools, and the optimum over them: w, xi (N,), alpha, its dual value, and whether it is exact."""
+
+    def __init__(self, problem: StructuredSVM, w: Vector) -> None:
+        self.problem, self.pools, self.w = problem, LabellingPools(problem), w
+        self.alpha = np.zeros(self.pools.n_columns)
+        self.xi, self.bound, self.primal = np.zeros(problem.n_examples), 0.0, np.inf
+        self.solved, self.exact = 0, True
+
+    def add(self, block: ExampleBlock, labels: Labels, wanted: NDArray[np.bool_], inner: float) -> int:
+        """Take in the labellings (p,) of those examples of a block that are ``wanted`` (n,); solve if there are any."""
+        if not wanted.any():
+            return 0
+        flat = self.problem.features.truth.copy()
+        flat[block.nodes] = labels
+        every = np.zeros(self.problem.n_examples, dtype=bool)
+        every[block.examples] = wanted
+        added = self.pools.add(flat, every)
+        if added:
+            self.solve(inner)
+        return added
+
+    def solve(self, inner: float) -> None:
+        """The optimum over the pools, to a share ``inner`` of the gap that was left."""
+        problem, columns = self.problem, self.pools.columns()
+        exact = EXACT * HIGH.gap * magnitude(problem, min(self.primal, float(problem.ceiling @ problem.loss.most)))
+        tolerance = max(exact, inner * (self.primal - self.bound) if inner > 0 and np.isfinite(self.primal) else 0.0)
+        solved = solve_pools(columns, problem.ceiling, problem.lam, self.w, tolerance, problem.features.nonnegative)
+        self.w, self.alpha, self.bound = problem.project(solved.w), solved.alpha, solved.bound
+        margin = columns.b - columns.a @ self.w
+        self.xi = np.maximum.reduceat(margin, np.searchsorted(columns.owner, np.arange(problem.n_examples)))
+        self.solved, self.exact = self.solved + 1, tolerance <= exact

@@ -1,0 +1,182 @@
+r"""Cutting planes with one slack in all (Joachims, Finley, Yu 2009, algorithms 3 and 4; paper 1, "Single slack
+formulation [JFY09]"). A cut is one labelling of all examples,
+
+    a_k = sum_i (c_i / c) e_i(y_i^k) df_i(y_i^k),    b_k = sum_i (c_i / c) E_i(y_i^k)
+
+with c_i = C omega_i, c = sum_i c_i, and the restricted problem  min lam/2 |w|^2 + c max(0, max_k b_k - <w, a_k>)  has
+as many variables in its dual as there are cuts.
+Each round adds the most violated cut, until none is violated by more than xi + eps: then P(w) - p* <= c eps. Its
+multipliers beta_k, sum_k beta_k <= c, give each example the mixture of its labellings y_i^k with shares beta_k / c.
+
+**Cache.** Before the oracle is asked, the most violated labelling of each example among the last few that the oracle
+found makes a cut; it serves if it is violated by more than xi + eps and, ours, by half of what the oracle's last cut
+was: else the cache would be searched to all digits between any two calls.
+
+**Bound** (theorem 5 there; the slide has the larger of the two terms, the theorem their sum). In its scale, lam = 1 and
+c = C, with the largest loss Dmax and R = max |e_i(y) df_i(y)|, at most
+
+    ceil(log2(Dmax / (4 R^2 C))) + ceil(16 R^2 C / eps)
+
+cuts are added, for eps <= 4 R^2 C; the logarithm counts where it is positive. In general C is c / lam.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convexstruct import deadline
+from convexstruct.core.certificates import magnitude
+from convexstruct.core.driver import Iterate
+from convexstruct.core.options import at_least, positive, read_options
+from convexstruct.core.solution import Point, Solution
+from convexstruct.families.structured_svm.problem import StructuredSVM
+from convexstruct.families.structured_svm.solvers.example_blocks import starting_w
+from convexstruct.families.structured_svm.solvers.pool_qp import PoolColumns, solve_pools
+from convexstruct.tolerances import HIGH
+
+Vector = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+#: The restricted problem is solved to this share of what the gap HIGH asks for.
+INNER = 1e-3
+#: A cut whose multiplier is below this share of c is not in use.
+UNUSED = 1e-9
+#: Cuts in a row that do not lift the dual value, after which the restricted problem is at the end of its digits.
+PATIENCE = 3
+#: A cut from the cache must be violated by this share of the oracle's last.
+WORTH = 0.5
+
+
+def one_slack_bound(problem: StructuredSVM, eps: float, radius: float) -> float:
+    """How many cuts `OneSlack` adds at most; ``radius`` is R = max |e_i(y) df_i(y)| or above."""
+    c = float(problem.ceiling.sum())
+    curvature = radius**2 * c / problem.lam
+    if curvature == 0:
+        return 1.0
+    most = float(problem.loss.most.max())
+    return max(0.0, math.ceil(math.log2(max(most, 1e-300) / (4 * curvature)))) + math.ceil(16 * curvature / eps)
+
+
+@dataclass(frozen=True)
+class OneSlack:
+    """Options.
+
+    eps : by how much a cut must be violated beyond the slack to be added, in units of the loss (under margin scaling).
+    cache : labellings kept for each example; 0 asks the oracle every round.
+    forget : rounds after which a cut that was not in use is dropped.
+    """
+
+    eps: float = 1e-2 * HIGH.gap
+    cache: int = 5
+    forget: int = 50
+
+    def __post_init__(self) -> None:
+        read_options(self, eps=positive, cache=at_least(0), forget=at_least(1))
+
+    def iterate(self, problem: StructuredSVM, start: Solution | None = None) -> Iterator[Iterate]:
+        """One iterate a call of the oracle; with a ``start``, the first cut is that at its w.
+
+        Raises
+        ------
+        ValueError
+            If eps is not positive, or cache or forget no whole number (of at least 0 and 1).
+        """
+        cuts, cache = Cuts(problem, starting_w(problem, start), self.forget), deque[Labels](maxlen=self.cache)
+        calls, added, still = 0, 0, 0
+        if start is not None:
+            found = problem.most_violated(cuts.w)
+            calls, added = 1, 1
+            cuts.add(found.labels, abs(found.value))
+        while True:
+            found = problem.most_violated(cuts.w)
+            calls += 1
+            violation = float(problem.ceiling @ found.violation) / cuts.total
+            slack = cuts.xi
+            done = violation <= slack + self.eps or still >= PATIENCE
+            message = f"{added} cuts from {calls} calls of the oracle"
+            yield Iterate({"w": cuts.w}, cuts.witness(), found.value, cuts.bound, calls, {}, done, message)
+            if done:
+                return
+            cache.append(found.labels)
+            labels: Labels | None = found.labels
+            while labels is not None:
+                deadline.check()
+                rose = cuts.add(labels, abs(found.value))
+                added += 1
+                still = 0 if rose else still + 1
+                worth = max(self.eps, WORTH * (violation - slack))
+                labels = cached(problem, cuts, cache, worth) if rose else None
+
+
+def cached(problem: StructuredSVM, cuts: Cuts, cache: deque[Labels], worth: float) -> Labels | None:
+    """The most violated labellings among those kept, if their cut is violated by more than xi + ``worth``."""
+    node, edge = problem.scores(cuts.w)
+    truth = problem.truth_scores(node, edge)
+    violation = np.zeros(problem.n_examples)
+    labels = problem.features.truth
+    for kept in cache:
+        lost, margin = problem.loss.of(kept), truth - problem.score(node, edge, kept)
+        each = lost * (1.0 - margin) if problem.scaling == "slack" else lost - margin
+        better = each > violation
+        violation = np.where(better, each, violation)
+        labels = np.where(better[problem.features.example], kept, labels)
+    return labels if float(problem.ceiling @ violation) / cuts.total > cuts.xi + worth else None
+
+
+class Cuts:
+    """The cuts, the zero cut of the truth first, and the optimum over them: w, xi, beta, and its dual value."""
+
+    def __init__(self, problem: StructuredSVM, w: Vector, forget: int) -> None:
+        self.problem, self.w, self.xi, self.bound, self.forget = problem, w, 0.0, 0.0, forget
+        self.total = float(problem.ceiling.sum())
+        kind = np.int8 if problem.features.n_labels <= 127 else np.int64
+        self.labels = [problem.features.truth.astype(kind)]
+        self.a, self.b = np.zeros((1, problem.dimension)), np.zeros(1)
+        self.gram = np.zeros((1, 1))
+        self.beta, self.age = np.full(1, self.total), np.zeros(1, dtype=np.int64)
+
+    def add(self, labels: Labels, size: float) -> bool:
+        """Take in the cut of a labelling (P,) of all examples, solve, drop what was long not in use; whether the dual
+        value rose. ``size`` is that of P, to which the problem is solved."""
+        problem, features = self.problem, self.problem.features
+        share, lost = problem.ceiling / self.total, problem.loss.of(labels)
+        weight = share * lost if problem.scaling == "slack" else share
+        a = features.joint(features.truth, weight) - features.joint(labels, weight)
+        across = self.a @ a
+        self.gram = np.block([[self.gram, across[:, None]], [across[None], np.array([[a @ a]])]])
+        self.a, self.b = np.vstack((self.a, a)), np.append(self.b, share @ lost)
+        self.labels.append(labels.astype(self.labels[0].dtype))
+        self.age = np.append(self.age, 0)
+        before = self.bound
+        self._solve(size)
+        self.age = np.where(self.beta > UNUSED * self.total, 0, self.age + 1)
+        self.age[0] = 0
+        kept = np.flatnonzero(self.age < self.forget)
+        if len(kept) < len(self.b):
+            self.a, self.b, self.gram = self.a[kept], self.b[kept], self.gram[np.ix_(kept, kept)]
+            self.beta, self.age, self.labels = self.beta[kept], self.age[kept], [self.labels[k] for k in kept]
+        return self.bound > before
+
+    def _solve(self, size: float) -> None:
+        problem, (m, d) = self.problem, self.a.shape
+        small = m < d and not problem.features.associative
+        columns = PoolColumns(self.a, self.b, np.zeros(m, dtype=np.intp), self.gram if small else None)
+        tolerance = INNER * HIGH.gap * magnitude(problem, size)
+        nonnegative = problem.features.nonnegative
+        solved = solve_pools(columns, np.array([self.total]), problem.lam, self.w, tolerance, nonnegative)
+        self.w, self.beta, self.bound = problem.project(solved.w), solved.alpha, solved.bound
+        self.xi = float((self.b - self.a @ self.w).max())
+
+    def witness(self) -> Point:
+        """The multipliers as mixtures of labellings: the problem's dual witness."""
+        kept = [k for k in np.flatnonzero(self.beta > 0) if k > 0]
+        rows = [self.labels[k] for k in kept]
+        labels = np.array(rows, dtype=self.labels[0].dtype).reshape(len(rows), len(self.labels[0]))
+        share = self.beta[kept] / self.total
+        return {"labels": labels, "label_shares": np.tile(share[:, None], (1, self.problem.n_examples))}

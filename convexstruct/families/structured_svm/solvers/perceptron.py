@@ -1,0 +1,108 @@
+r"""The structured perceptron (Collins 2002; paper 4, "MAP approximation (perceptron training)"; paper 1, "Collins
+Trainer"): an online learner, which solves no stated problem.
+
+    for each example   y = argmax_y <w, f(x_i, y)>,    w <- w + df_i(y)   if y is not the truth
+
+Paper 4 reads it as gradient steps on the likelihood with the partition function replaced by the best labelling,
+
+    l(w) = sum_i omega_i [ <w, f(x_i, y_i)> - max_y <w, f(x_i, y)> ],
+
+and says what is wrong with that: l(w) <= 0 and l(0) = 0, and l(t w) = t l(w) for t >= 0, so that w = 0, which knows
+nothing, is among the best ("collapsing"). It is the margin, E_i(y) in P, that prevents this. So there is no bound to
+certify: the perceptron's w is valued at P like any other, and its status is UNCERTIFIED.
+
+**Bound** (Novikoff 1962, Collins 2002). If some u with |u| = 1 has <u, df_i(y)> >= g for all y that are not the truth,
+and R = max |df_i(y)|, then no more than (R / g)^2 updates are made, in all passes together (``block=1``).
+
+Averaged: the mean of w over all visits, which generalises better than the last one. Example weights are not used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convexstruct import deadline
+from convexstruct.core.driver import Iterate
+from convexstruct.core.options import at_least, flag, read_options, seed
+from convexstruct.core.solution import Solution
+from convexstruct.families.structured_svm.problem import StructuredSVM
+from convexstruct.families.structured_svm.solvers.example_blocks import example_blocks, starting_w
+
+Vector = NDArray[np.float64]
+
+#: What an online learner's message says of itself.
+NO_PROBLEM = "an online learner: it minimises no stated problem, and P is only valued at its w"
+
+
+def map_objective(problem: StructuredSVM, w: Vector) -> float:
+    """l(w), the likelihood of paper 4 with the best labelling in place of the partition function; <= 0, and 0 at 0."""
+    node, edge = problem.scores(w)
+    return float(problem.weights @ (problem.truth_scores(node, edge) - problem.oracle.best(node, edge).scores))
+
+
+class Pass(NamedTuple):
+    """After a pass: w (d,), the mean of w over all visits so far, and how many examples were wrong in this pass."""
+
+    w: Vector
+    mean: Vector
+    mistakes: int
+
+
+@dataclass(frozen=True)
+class Perceptron:
+    """Options.
+
+    passes : over the examples, at most; it stops after one without a mistake.
+    average : whether the mean of w over all visits is the answer, or the last w.
+    block : examples decoded at one w, their updates added up; 1 is the perceptron.
+    seed : of the order of the examples.
+    """
+
+    passes: int = 10
+    average: bool = True
+    block: int = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        read_options(self, passes=at_least(1), average=flag, block=at_least(1), seed=seed)
+
+    def iterate(self, problem: StructuredSVM, start: Solution | None = None) -> Iterator[Iterate]:
+        """One iterate, after the last pass, without a dual point. To step through the passes use `walk`.
+
+        Raises
+        ------
+        ValueError
+            If passes or block is no whole number of at least 1.
+        """
+        walked = list(self.walk(problem, starting_w(problem, start)))
+        last = walked[-1]
+        w = problem.project(last.mean if self.average else last.w)
+        message = f"{sum(each.mistakes for each in walked)} updates in {len(walked)} passes; {NO_PROBLEM}"
+        calls = len(walked) + 1
+        yield Iterate({"w": w}, None, problem.primal({"w": w}), -np.inf, calls, done=True, message=message)
+
+    def walk(self, problem: StructuredSVM, w: Vector) -> Iterator[Pass]:
+        """The passes one by one, from ``w`` (d,)."""
+        rng = np.random.default_rng(self.seed)
+        blocks = example_blocks(problem, self.block, rng)
+        mean, visits = np.zeros_like(w), 0
+        for _ in range(self.passes):
+            mistakes = 0
+            for at in rng.permutation(len(blocks)):
+                deadline.check()
+                block = blocks[at]
+                labels = block.predict(w)
+                wrong = block.part.loss.example[labels != block.part.features.truth]
+                if len(wrong):
+                    mistakes += len(np.unique(wrong))
+                    w = problem.project(w + np.asarray(block.differences(labels).sum(axis=0)).ravel())
+                visits += len(block.examples)
+                mean = mean + len(block.examples) / visits * (w - mean)
+            yield Pass(w, mean, mistakes)
+            if not mistakes:
+                return

@@ -1,0 +1,236 @@
+r"""Temper, then pools: the fast default for structural SVMs. Ours, not a paper's.
+
+**Temper.** An entropic proximal point method on the dual: labellings carry weights q_i(y) ~ exp(<Theta, f(x_i, y)> +
+B E_i(y)), at first uniform, and each stage minimises
+
+    F(w) = lam/2 |w|^2 + sum_i c_i {tau [ln Z_i(Theta + w/tau, B + 1/tau) - ln Z_i(Theta, B)] - <w, f(x_i, y_i)>}
+
+by L-BFGS, one sum over all labellings an evaluation; then Theta += w / tau, B += 1 / tau, tau *= shrink. Every
+evaluation bounds the optimum from below: q is a dual point. Unlike plain annealing (Theta = B = 0) the stages converge
+at temperatures at which F is still smooth.
+
+**Pools.** The most violated labellings of the last stages and samples of q make a pool for each example; the problem
+restricted to them is solved exactly (`solvers.pool_qp`), its dual point is one of the whole problem, and
+the most violated labellings at its w are added, until none is left.
+
+Where there are no sums over labellings (slack scaling, zero-one loss) the tempering works on margin scaling with the
+node losses, to find a start and first pools; its bounds are not used. On graphs that allow no sums at all (minimum
+cuts) the pools begin empty. Examples of several components are taken apart first (`solvers.components`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.optimize
+from numpy.typing import NDArray
+
+from convexstruct import deadline
+from convexstruct.core.certificates import magnitude
+from convexstruct.core.driver import Iterate
+from convexstruct.core.options import at_least, positive, read_options, seed, share
+from convexstruct.core.solution import Point, Solution
+from convexstruct.families.structured_svm.problem import StructuredSVM
+from convexstruct.families.structured_svm.solvers.components import by_component, witness_of_whole
+from convexstruct.families.structured_svm.solvers.labelling_pools import LabellingPools
+from convexstruct.families.structured_svm.solvers.pool_qp import solve_pools
+from convexstruct.tolerances import HIGH
+
+Vector = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+#: The restricted problem is solved to this share of the gap that is left.
+INNER = 0.1
+#: A stage that does not bring the gap down by this factor was not solved well enough. Where a round of the pools is
+#: cheap, they take over; where it is not, the next stage gets twice the steps, up to MORE times what the first had, and
+#: the pools take over after PATIENCE such stages.
+PROGRESS = 0.75
+MORE = 8
+PATIENCE = 4
+#: Stages where there is no bound to judge them by.
+BLIND = 6
+#: A round of the pools is cheap if it takes fewer multiplications than this: so many columns an example, so many steps.
+CHEAP = 2e10
+COLUMNS, STEPS = 8, 15
+
+
+@dataclass(frozen=True)
+class TemperedPools:
+    """Options.
+
+    temperature : tau of the first stage, in units of the largest node loss. shrink : its factor from stage to stage.
+    steps : L-BFGS steps of the first stages. memory : pairs it keeps.
+    stages : at most so many. switch : relative gap at which the pools take over.
+    samples : labellings drawn from q for the first pools.
+    seed : of the samples.
+    """
+
+    temperature: float = 0.25
+    shrink: float = 0.8
+    steps: int = 20
+    memory: int = 20
+    stages: int = 40
+    switch: float = 3e-4
+    samples: int = 8
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        read_options(
+            self,
+            temperature=positive,
+            shrink=share,
+            steps=at_least(1),
+            memory=at_least(1),
+            stages=at_least(1),
+            switch=positive,
+            samples=at_least(0),
+            seed=seed,
+        )
+
+    def iterate(self, problem: StructuredSVM, start: Solution | None = None) -> Iterator[Iterate]:
+        parts = by_component(problem)
+        if parts is None:
+            yield from self._whole(problem, start)
+            return
+        for iterate in self._whole(parts, start):
+            witness = iterate.dual_point
+            assert witness is not None
+            assert not callable(witness)
+            yield replace(iterate, dual_point=witness_of_whole(problem, parts, witness))
+
+    def _whole(self, problem: StructuredSVM, start: Solution | None) -> Iterator[Iterate]:
+        temper = Temper(self, problem, start)
+        yield temper.shown()
+        seen: list[Labels] = [temper.labels]
+        while not temper.finished:
+            temper.stage()
+            seen = [*seen[-3:], temper.labels]
+            yield temper.shown()
+        pools = LabellingPools(problem)
+        samples = temper.samples(np.random.default_rng(self.seed)) if problem.oracle.summable else ()
+        for labels in [*seen, *samples]:
+            pools.add(labels)
+        yield from finish(problem, pools, temper.best_w, temper.best, temper.calls)
+
+
+def finish(problem: StructuredSVM, pools: LabellingPools, w: Vector, best: float, calls: int) -> Iterator[Iterate]:
+    """Solve over the pools, add what is most violated, until nothing is; yields an iterate a round.
+
+    ``best`` is the primal value at ``w``.
+    """
+    bound = -np.inf
+    while True:
+        gap = best - max(bound, 0.0)
+        tolerance = max(INNER * gap, 0.05 * HIGH.gap * 1e-3 * magnitude(problem, best))
+        if np.isfinite(bound):
+            tolerance = min(tolerance, INNER * gap)
+        solved = solve_pools(pools.columns(), problem.ceiling, problem.lam, w, tolerance, problem.features.nonnegative)
+        w = problem.project(solved.w)
+        found = problem.most_violated(w)
+        calls += 1
+        witness = pools.witness(solved.alpha)
+        bound = max(bound, solved.bound)
+        best = min(best, found.value)
+        pools.forget(solved.alpha)
+        added = pools.add(found.labels, found.violation > 0)
+        inner, end = solved.primal - solved.bound, HIGH.gap * 1e-3 * magnitude(problem, best)
+        exhausted = added == 0 and (inner <= end or inner > tolerance)  # solved, or as well as rounding allows
+        yield Iterate({"w": w}, witness, found.value, solved.bound, calls, done=exhausted)
+        if exhausted:
+            return
+
+
+class Temper:
+    """The stages; holds the best primal point and the measure q."""
+
+    def __init__(self, options: TemperedPools, problem: StructuredSVM, start: Solution | None) -> None:
+        self.options, self.problem = options, problem
+        self.smooth = problem.scaling == "margin" and not problem.loss.zero_one
+        self.theta, self.loss = np.zeros(problem.dimension), 0.0
+        self.w = np.zeros(problem.dimension)
+        if start is not None:
+            self.w = problem.project(problem.as_point(start.point)["w"])
+        self.tau = options.temperature * float(problem.loss.costs.max(initial=0.0))
+        found = problem.most_violated(self.w)
+        self.calls = 1
+        self.best, self.best_w, self.labels = found.value, self.w, found.labels
+        self.bound = 0.0
+        self._witness: tuple[Vector, float] | None = None
+        self._gap = np.inf
+        self.stages = self._slow = 0
+        self._steps = options.steps
+        columns, d = COLUMNS * problem.n_examples, problem.dimension
+        self._cheap = STEPS * columns * float(d) * min(columns, d) <= CHEAP
+        self.finished = self.tau <= 0 or not problem.oracle.summable  # no labelling is wrong, or there are no sums
+
+    def stage(self) -> None:
+        """One stage of the entropic proximal point method."""
+        problem, features, tau, c = self.problem, self.problem.features, self.tau, self.problem.ceiling
+        costs = problem.loss.costs
+        node = features.node_scores(self.theta) + self.loss * costs
+        before = problem.oracle.sums(node, features.edge_scores(self.theta)).log_partition
+        new_loss = self.loss + 1.0 / tau
+        bound, at = self.bound, None
+
+        def objective(w: Vector) -> tuple[float, Vector]:
+            nonlocal bound, at
+            deadline.check()
+            theta = self.theta + w / tau
+            node = features.node_scores(theta) + new_loss * costs
+            sums = problem.oracle.sums(node, features.edge_scores(theta), c)
+            psi = problem.truth_joint - features.adjoint(sums.node, sums.edge)
+            if self.smooth:
+                value = problem.best_on_ray(psi, float((sums.node * costs).sum()))
+                if value > bound:
+                    bound, at = value, theta
+            rise = tau * float(c @ (sums.log_partition - before))
+            return 0.5 * problem.lam * float(w @ w) + rise - float(problem.truth_joint @ w), problem.lam * w - psi
+
+        box = None
+        if features.associative:
+            box = scipy.optimize.Bounds(np.where(features.nonnegative, 0.0, -np.inf), np.inf)
+        found = scipy.optimize.minimize(
+            objective, self.w, jac=True, method="L-BFGS-B", bounds=box,
+            options={"maxiter": self._steps, "maxcor": self.options.memory, "ftol": 0.0, "gtol": 0.0},
+        )  # fmt: skip
+        self.w = problem.project(found.x)
+        self.theta, self.loss = self.theta + self.w / tau, new_loss
+        self.tau *= self.options.shrink
+        if at is not None:
+            self.bound, self._witness = bound, (at, new_loss)
+        worst = problem.most_violated(self.w)
+        self.calls += int(found.nfev) + 2
+        self.labels = worst.labels
+        if worst.value < self.best:
+            self.best, self.best_w = worst.value, self.w
+        self.stages += 1
+        self._judge()
+
+    def _judge(self) -> None:
+        gap = (self.best - self.bound) / magnitude(self.problem, self.best)
+        slow = self.smooth and self.stages > BLIND and gap > PROGRESS * self._gap
+        self._slow = self._slow + 1 if slow else 0
+        if slow:
+            self._steps = min(2 * self._steps, MORE * self.options.steps)
+        stuck = self._slow >= (1 if self._cheap else PATIENCE) if self.smooth else self.stages >= BLIND
+        self.finished = gap <= self.options.switch or self.stages >= self.options.stages or stuck
+        self._gap = gap
+
+    def samples(self, rng: np.random.Generator) -> Iterator[Labels]:
+        """Labellings of all examples drawn from q."""
+        features = self.problem.features
+        node = features.node_scores(self.theta) + self.loss * self.problem.loss.costs
+        edge = features.edge_scores(self.theta)
+        for _ in range(self.options.samples):
+            deadline.check()
+            yield self.problem.oracle.sample(node, edge, rng)
+
+    def shown(self) -> Iterate:
+        witness: Point | None = {"labels": np.zeros((0, self.problem.features.n_nodes), dtype=np.int64)}
+        if self._witness is not None:
+            theta, loss = self._witness
+            n = self.problem.n_examples
+            witness = {"gibbs": theta[None], "gibbs_loss": np.array([loss]), "gibbs_shares": np.ones((1, n))}
+        return Iterate({"w": self.w}, witness, self.problem.most_violated(self.w).value, self.bound, self.calls)

@@ -1,0 +1,137 @@
+"""Dual witnesses of `problem`: read, cleared of rounding, and made marginals that agree.
+
+How they are summed up, and how far the sums may be off, is in `dual`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convexstruct.core.solution import Point
+from convexstruct.features.graphs.pairwise import PairwiseFeatures
+from convexstruct.oracles.tree.forest import forest
+from convexstruct.validation.arguments import mapping
+from convexstruct.validation.arrays import raw, real, wholes
+
+if TYPE_CHECKING:
+    from convexstruct.families.structured_svm.problem import StructuredSVM
+
+Vector = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+
+class Witness(NamedTuple):
+    """A dual point's arrays, by the names of the problem's docstring; absent ones are empty."""
+
+    labels: Labels
+    label_shares: Vector
+    gibbs: Vector
+    gibbs_loss: Vector
+    gibbs_shares: Vector
+    node_marginals: Vector
+    edge_marginals: Vector
+    marginal_shares: Vector
+
+
+def read_witness(problem: StructuredSVM, dual_point: Point) -> Witness:
+    """The arrays of a dual point, with their shapes checked.
+
+    Raises
+    ------
+    ValueError
+        If a key is unknown, a shape is wrong, a label out of range, or a kind does not fit the problem.
+    """
+    dual_point = mapping("dual_point", dual_point, (), Witness._fields)
+    features = problem.features
+    n, d, p, s = problem.n_examples, problem.dimension, features.n_nodes, features.n_labels
+    given = (raw(f"dual_point[{name!r}]", dual_point.get(name, np.zeros((0, 1)))) for name in ("labels", "gibbs"))
+    m, g = (len(array) if array.ndim else 0 for array in given)
+    with_marginals = "node_marginals" in dual_point
+    q = features.n_edges
+    shapes = {
+        "labels": (m, p), "label_shares": (m, n), "gibbs": (g, d), "gibbs_loss": (g,), "gibbs_shares": (g, n),
+        "node_marginals": (p, s) if with_marginals else (0, s),
+        "edge_marginals": (q, s, s) if with_marginals else (0, s, s), "marginal_shares": (n,),
+    }  # fmt: skip
+    arrays: dict[str, NDArray[np.float64]] = {}
+    for name, shape in shapes.items():
+        default = np.full(shape, 1.0 if with_marginals else 0.0) if name == "marginal_shares" else np.zeros(shape)
+        value, said = dual_point.get(name, default), f"dual_point[{name!r}]"
+        if name == "labels":
+            wholes(said, value, shape, keep=False, kinds="iu")
+            arrays[name] = raw(said, value)  # as it came, perhaps a byte each
+        else:
+            arrays[name] = real(said, value, shape, finite=False, keep=False)
+    labels = arrays["labels"]
+    if m and not np.issubdtype(labels.dtype, np.integer):
+        raise ValueError(f"dual_point['labels'] holds {labels.dtype}, wanted whole numbers")
+    if m and (labels.min() < 0 or labels.max() >= s):
+        raise ValueError("dual_point['labels'] holds a label out of range")
+    if (g or with_marginals) and (problem.scaling != "margin" or problem.loss.zero_one):
+        kind = "gibbs" if g else "node_marginals"
+        raise ValueError(f"dual_point[{kind!r}] needs margin scaling and node losses, wanted 'labels' instead")
+    return Witness(**arrays)  # type: ignore[arg-type]
+
+
+def infeasibility(problem: StructuredSVM, dual_point: Point) -> float:
+    """How far the shares are from distributions; inf if something is not finite."""
+    witness = read_witness(problem, dual_point)
+    if not all(np.isfinite(array).all() for array in witness):
+        return np.inf
+    shares = [*witness.label_shares, *witness.gibbs_shares, witness.marginal_shares]
+    low = min(float(share.min()) for share in shares)
+    marginal = min(float(witness.node_marginals.min(initial=0.0)), float(witness.edge_marginals.min(initial=0.0)))
+    return float(max(0.0, -low, -marginal, np.sum(shares, axis=0).max() - 1.0))
+
+
+def consistent(features: PairwiseFeatures, node: Vector, edge: Vector) -> tuple[Vector, Vector]:
+    """The marginals of the distribution that ``node`` and ``edge`` say on a forest, read from each root outwards:
+    P(root) from its node marginal, P(child | parent) from the edge's marginal (uniform where the parent's is 0).
+
+    Raises
+    ------
+    ValueError
+        If a graph has a cycle: there, marginals that agree locally need not belong to a distribution.
+    """
+    try:
+        layout = forest(features.n_nodes, features.edges)
+    except ValueError:
+        raise ValueError("dual_point['node_marginals'] needs graphs without cycles, wanted 'labels' instead") from None
+    node, edge = np.maximum(node, 0.0), np.maximum(edge, 0.0)
+    settled, out = np.empty_like(node), np.empty_like(edge)
+    totals = node[layout.roots].sum(axis=1, keepdims=True)
+    settled[layout.roots] = np.where(
+        totals > 0, node[layout.roots] / np.where(totals > 0, totals, 1.0), 1.0 / features.n_labels
+    )
+    for level in layout.levels:
+        along = level.forward[:, None, None]
+        tables = np.where(along, edge[level.edge], edge[level.edge].transpose(0, 2, 1))  # parent, child
+        rows = tables.sum(axis=2, keepdims=True)
+        conditional = np.where(rows > 0, tables / np.where(rows > 0, rows, 1.0), 1.0 / features.n_labels)
+        joint = settled[level.parent][:, :, None] * conditional
+        settled[level.child] = joint.sum(axis=1)
+        out[level.edge] = np.where(along, joint, joint.transpose(0, 2, 1))
+    return settled, out
+
+
+def agreeing(features: PairwiseFeatures, node: Vector, edge: Vector) -> tuple[Vector, Vector]:
+    """The point of the local polytope that ``node`` and ``edge`` say: nodes scaled to sum to one, edges to agree with
+    them: what is above a node's marginal is scaled down, by rows and then by columns, and what is missing then is added
+    as a product (Altschuler, Weed, Rigollet 2017, rounding)."""
+    node = np.maximum(node, 0.0)
+    totals = node.sum(axis=1, keepdims=True)
+    node = np.where(totals > 0, node / np.where(totals > 0, totals, 1.0), 1.0 / features.n_labels)
+    first, second = node[features.edges[:, 0]], node[features.edges[:, 1]]
+    edge = np.maximum(edge, 0.0)
+    rows = edge.sum(axis=2)
+    edge = edge * (first / np.where(rows > first, rows, np.where(first > 0, first, 1.0)))[:, :, None]
+    columns = edge.sum(axis=1)
+    edge = edge * (second / np.where(columns > second, columns, np.where(second > 0, second, 1.0)))[:, None, :]
+    more, also = np.maximum(first - edge.sum(axis=2), 0.0), np.maximum(second - edge.sum(axis=1), 0.0)
+    missing = more.sum(axis=1)
+    also /= np.where(missing > 0, missing, 1.0)[:, None]
+    also *= np.minimum(1.0, 1.0 / np.maximum(also.sum(axis=1), 1.0))[:, None]  # both are missing as much, to rounding
+    return node, edge + more[:, :, None] * also[:, None, :]

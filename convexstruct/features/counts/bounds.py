@@ -1,0 +1,273 @@
+r"""What a certificate asks of a feature map: bounds on the best labelling, and moments of a declared distribution.
+
+`best` and `expected` of a feature map are fast and right up to rounding; a bound needs more. Two functions give it, for
+each kind of feature map (a new kind registers its own):
+
+    excess(features, theta)        at least max_s [score_k(s) - score_k(s*)] in real arithmetic, and a labelling near it
+    moments(features, theta, B)    sum_k w_k E[counts_k - counts_k(s*)] and sum_k w_k E loss_k under some distribution q
+                                   of labellings near e^score, with how far they may lie from the exact ones of q
+
+Both measure labellings against the truth, term by term: what they share cancels exactly, and large theta there
+absorbs nothing. q need not be the Gibbs distribution of the scores: any distribution is a member of script-D (paper 0,
+(9)), and one that is declared by numbers as they are held has moments that a sum over positive numbers gives to
+within some UNIT a step (see `convexstruct.oracles.chain.bounds`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import singledispatch
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convexstruct.features.counts.counts import Counts
+from convexstruct.features.counts.hmm import HMMCounts
+from convexstruct.features.counts.hmm_channels import ChannelCounts
+from convexstruct.features.counts.network import Group, NetworkCounts, _entries
+from convexstruct.graphs import Index
+from convexstruct.oracles.chain import bounds as chain_bounds
+from convexstruct.oracles.tree import junction_tree as trees
+from convexstruct.rounding import TINY, UNIT, gamma
+
+Vector = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+#: What underflow may take from a probability, and from a sum of products: far more than it can.
+FAINT = 1e-100
+LOST = 2.0**40 * TINY
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Moments of a distribution q of labellings, and how far the exact ones may lie from them.
+
+    rise (d,) : sum_k w_k E[counts_k - counts_k(s*)]; exactly 0 where no labelling can differ from the truth.
+    rise_error (d,), loss, loss_error : likewise; errors are absolute.
+    """
+
+    rise: Vector
+    rise_error: Vector
+    loss: float
+    loss_error: float
+
+
+@singledispatch
+def excess(features: Counts, theta: Vector) -> tuple[Vector, Labels]:
+    """(upper bounds (K,) on max_s [score_k(s) - score_k(s*)], a labelling (P,) that comes near them).
+
+    theta : (d,), at most 1e300 in size or -inf, and finite where the truth uses it.
+    """
+    raise ValueError(f"features of type {type(features).__name__} have no bound on their best labelling")
+
+
+@singledispatch
+def moments(features: Counts, theta: Vector, loss_weight: float) -> Moments:
+    """Moments of a distribution near e^score, with their errors; theta finite."""
+    raise ValueError(f"features of type {type(features).__name__} declare no distribution")
+
+
+@singledispatch
+def shared_columns(features: Counts) -> Index:
+    """Groups of entries (groups, entries of one) whose counts add up to the same number in every labelling."""
+    return np.zeros((0, 0), dtype=np.intp)
+
+
+@singledispatch
+def gained(features: Counts, old: int, new: int) -> Index:
+    """What a labelling uses once more than the truth, apart from entry ``new``, if it replaces one true use of entry
+    ``old`` of the same shared column by that; (ways, entries)."""
+    return np.zeros((0, 0), dtype=np.intp)
+
+
+@shared_columns.register
+def _(features: HMMCounts) -> Index:
+    """How often each symbol is emitted, by whatever state."""
+    s, m = features.n_states, features.n_symbols
+    return np.asarray(s + s * s + np.arange(s) * m + np.arange(m)[:, None], dtype=np.intp)
+
+
+@gained.register
+def _(features: HMMCounts, old: int, new: int) -> Index:
+    s, m, chains = features.n_states, features.n_symbols, features.chains
+    state, symbol = divmod(old - s - s * s, m)
+    other = (new - s - s * s) // m
+    free = (features.states == state) & (features.symbols == symbol)
+    free[features.observed] = False
+    into = np.full(features.n_hidden, other)  # the initial entry, where no state comes before
+    into[chains.later] = s + features.states[chains.previous] * s + other
+    out = into.copy()
+    out[chains.previous] = s + other * s + features.states[chains.later]
+    return np.asarray(np.stack((into[free], out[free]), axis=1), dtype=np.intp)
+
+
+# -- sums --------------------------------------------------------------------------------------------------------------
+
+
+class Sums:
+    """Sums of many non-negative terms by index, each almost as if it were rounded once.
+
+    Every term is split in two at a fixed power of two: the upper halves add up without any error, the lower halves are
+    too small for their errors to count (Rump, Ogita and Oishi, Accurate floating-point summation, part I).
+    """
+
+    def __init__(self, size: int, scale: float) -> None:
+        """``scale``: the largest factor of a probability in any term."""
+        self.total = np.zeros(size)
+        self.error = np.zeros(size)
+        self._faint = FAINT * scale + LOST
+
+    def add(self, index: Index, terms: Vector, relative: float) -> None:
+        """Add ``terms`` (n,), each wrong by at most ``relative`` of itself, at ``index`` (n,)."""
+        n, size = terms.size, len(self.total)
+        if not n:
+            return
+        most = float(terms.max())
+        fence = float(2.0 ** np.ceil(np.log2(n + 2.0))) * float(2.0 ** np.ceil(np.log2(max(most, 1e-290)) + 1.0))
+        high = (terms + fence) - fence
+        found = np.bincount(index, weights=high, minlength=size) + np.bincount(
+            index, weights=terms - high, minlength=size
+        )
+        self.total += found
+        self.error += (relative + 2 * UNIT) * found + 2 * UNIT * self.total + gamma(n) * n * UNIT * fence + self._faint
+
+
+def _sums(d: int, features: HMMCounts | NetworkCounts, costs: float) -> tuple[Sums, Sums, Sums]:
+    heaviest = float(features.weights.max())
+    return Sums(d, heaviest), Sums(d, 0.0), Sums(1, heaviest * costs)
+
+
+def _difference(plus: Sums, minus: Sums, loss: Sums) -> Moments:
+    used = (plus.total != 0) | (minus.total != 0)
+    rise = plus.total - minus.total
+    error = np.where(used, plus.error + minus.error + UNIT * np.abs(rise), 0.0)
+    return Moments(rise, error, float(loss.total[0]), float(loss.error[0]))
+
+
+# -- chains ------------------------------------------------------------------------------------------------------------
+
+
+def _rise(features: HMMCounts, theta: Vector, emissions: list[tuple[Vector, Labels]]) -> Vector:
+    """At least what each state gains over the true one at its position, its transition aside; (P, S), packed.
+
+    emissions : (scores (S, M), symbols (P,)) of each channel.
+    """
+    true = features.states
+    rise = features.loss_table[features.loss_row]
+    for scores, symbols in emissions:
+        gain = chain_bounds.up(scores.T[symbols] - scores[true, symbols][:, None])
+        rise = chain_bounds.up(rise + gain)
+    initial, n = features.tables.tables(theta)["initial"], features.n_examples
+    rise[:n] = chain_bounds.up(rise[:n] + chain_bounds.up(initial - initial[true[:n]][:, None]))
+    if len(features.observed):
+        rise[features.observed] = -np.inf
+        rise[features.observed, true[features.observed]] = 0.0
+        first = features.observed[features.observed < n]
+        rise[first, true[first]] = 0.0
+    return rise
+
+
+@excess.register
+def _(features: HMMCounts, theta: Vector) -> tuple[Vector, Labels]:
+    parts = features.tables.tables(theta)
+    rise = _rise(features, theta, [(parts["emission"], features.symbols)])
+    values, labels = chain_bounds.excess(features.chains, rise, parts["transition"], features.states)
+    return values, labels[features.chains.flat]
+
+
+@excess.register
+def _(features: ChannelCounts, theta: Vector) -> tuple[Vector, Labels]:
+    emissions = list(zip(features._emissions(theta), features.symbols.T))
+    rise = _rise(features.states, features._chain_part(theta), emissions)
+    transition = features.tables.tables(theta)["transition"]
+    values, labels = chain_bounds.excess(features.chains, rise, transition, features.states.states)
+    return values, labels[features.chains.flat]
+
+
+@moments.register
+def _(features: HMMCounts, theta: Vector, loss_weight: float) -> Moments:
+    s, m = features.n_states, features.n_symbols
+    scores = features.scores(theta, loss_weight)
+    return _chain_moments(features, scores, features.symbols[:, None], s + s * s + s * m)
+
+
+@moments.register
+def _(features: ChannelCounts, theta: Vector, loss_weight: float) -> Moments:
+    return _chain_moments(features.states, features.scores(theta, loss_weight), features.symbols, theta.size)
+
+
+def _chain_moments(inner: HMMCounts, scores: tuple[Vector, Vector], symbols: Labels, d: int) -> Moments:
+    """``symbols`` (P, C): what each channel shows at each packed position."""
+    chains, s, true = inner.chains, inner.n_states, inner.states
+    m = (d - s - s * s) // (s * symbols.shape[1])
+    found = chain_bounds.moments(chains, *scores, true, inner.weights)
+    known = found.known
+    weight = inner.weights[chains.chain]
+    plus, minus, loss = _sums(d, inner, float(inner.loss_table.max()))
+    free = np.flatnonzero(~known)
+    node = found.node[free] * weight[free, None]
+    relative = found.relative + UNIT
+    states = np.arange(s)
+    for channel in range(symbols.shape[1]):
+        base = s + s * s + channel * s * m
+        plus.add((base + states * m + symbols[free, channel][:, None]).ravel(), node.ravel(), relative)
+        minus.add(base + true[free] * m + symbols[free, channel], weight[free], 0.0)
+    first = free < chains.n_chains
+    plus.add(np.tile(states, int(first.sum())), node[first].ravel(), relative)
+    minus.add(true[free[first]], weight[free[first]], 0.0)
+    plus.add(np.arange(s, s + s * s), found.edge.ravel(), relative)
+    steps = ~(known[chains.previous] & known[chains.later])
+    before, after = chains.previous[steps], chains.later[steps]
+    minus.add(s + true[before] * s + true[after], weight[before], 0.0)
+    lost = (node * inner.loss_table[inner.loss_row[free]]).ravel()
+    loss.add(np.zeros(lost.size, dtype=np.intp), lost, relative + UNIT)
+    return _difference(plus, minus, loss)
+
+
+# -- networks ----------------------------------------------------------------------------------------------------------
+
+
+def _true(features: NetworkCounts, group: Group, rows: slice) -> Labels:
+    """(n, hidden variables) of a group's examples."""
+    return features.assignments[group.examples[rows]][:, list(group.hidden)]
+
+
+@excess.register
+def _(features: NetworkCounts, theta: Vector) -> tuple[Vector, Labels]:
+    values = np.zeros(features.n_examples)
+    labels = np.empty(features.n_hidden, dtype=np.int64)
+    for group, rows in features._blocks():
+        true = _true(features, group, rows)
+        n, share = len(true), 2.0 * gamma(len(group.factors) + len(group.hidden) + 6)
+        factors: list[trees.Factor] = []
+        for factor in group.factors:
+            own = theta[factor.base[rows] + factor.inner[tuple(true[:, j] for j in factor.scope)]]
+            gain = theta[_entries(factor, rows)] - own[:, None]
+            wide = np.maximum(gain * (1.0 + share), gain * (1.0 - share))  # makes up for the rounding of the oracle
+            factors.append((factor.scope, wide.reshape(n, *factor.inner.shape)))
+        factors += [((j,), (1.0 + share) * features._loss_table(group, rows, j)) for j in range(len(group.hidden))]
+        value, found = trees.best(group.tree, factors, n)
+        values[group.examples[rows]] = value
+        labels[group.places[rows]] = found
+    return values, labels
+
+
+@moments.register
+def _(features: NetworkCounts, theta: Vector, loss_weight: float) -> Moments:
+    plus, minus, loss = _sums(theta.size, features, max(float(cost.max()) for cost in features.costs.values()))
+    for group, rows in features._blocks():
+        true = _true(features, group, rows)
+        weights = features.weights[group.examples[rows]]
+        sums = trees.sum_product(group.tree, features._scores(group, rows, theta, loss_weight), len(true))
+        entries = max(table[0].size for table in sums.cliques)
+        relative = gamma((group.tree.n_cliques + 1) * (2 * entries + 6) + 2)
+        for factor in group.factors:
+            used = _entries(factor, rows)
+            share = sums.marginal(factor.scope).reshape(len(true), -1) * weights[:, None]
+            plus.add(used.ravel(), share.ravel(), relative)
+            own = factor.base[rows] + factor.inner[tuple(true[:, j] for j in factor.scope)]
+            minus.add(own, weights, 0.0)
+        for j in range(len(group.hidden)):
+            lost = (sums.marginal((j,)) * features._loss_table(group, rows, j) * weights[:, None]).ravel()
+            loss.add(np.zeros(lost.size, dtype=np.intp), lost, relative + 2 * UNIT)
+    return _difference(plus, minus, loss)

@@ -1,0 +1,301 @@
+"""Counts of a hidden Markov model, for a batch of sequences of unequal lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from convexstruct.features.counts.counts import Expected, example_weights
+from convexstruct.graphs import Chains, Index, TableLayout, as_sequences, chains, hmm_tables
+from convexstruct.losses import cost_matrix
+from convexstruct.oracles.chain import chain
+from convexstruct.oracles.chain import regrets as chain_regrets
+from convexstruct.validation.arguments import sequence
+from convexstruct.validation.arrays import flags, is_list_of_tables, real
+
+Vector = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class HMMCounts:
+    """Counts of a hidden Markov model: initial, transition and emission, for a batch of sequences.
+
+    Made by `HMMCounts.read`. Arrays of positions are in packed order (see `convexstruct.graphs.Chains`); labellings at
+    the methods' doors are in the caller's order.
+
+    Attributes
+    ----------
+    n_states, n_symbols : S and M.
+    chains : the layout of the batch.
+    symbols : (P,) observed symbol at each packed position.
+    states : (P,) true state at each packed position.
+    loss_table, loss_row : the loss of state s at packed row p is loss_table[loss_row[p], s].
+    observed : packed rows whose state is observed, not hidden.
+    weights : (K,) example weights.
+    """
+
+    n_states: int
+    n_symbols: int
+    chains: Chains
+    symbols: Labels
+    states: Labels
+    loss_table: Vector
+    loss_row: Index
+    observed: Index
+    weights: Vector
+    tables: TableLayout = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tables", hmm_tables(self.n_states, self.n_symbols))
+
+    @classmethod
+    def read(
+        cls,
+        symbols: Sequence[ArrayLike],
+        states: Sequence[ArrayLike],
+        n_states: int,
+        n_symbols: int,
+        loss: ArrayLike | str | Sequence[ArrayLike] = "hamming",
+        hidden: Sequence[ArrayLike] | None = None,
+        weights: ArrayLike | None = None,
+    ) -> HMMCounts:
+        """Validate and lay out a batch of sequences.
+
+        Parameters
+        ----------
+        symbols, states : K integer sequences each, of equal lengths pair by pair; what was seen, and the true states.
+        n_states, n_symbols : S and M; states are 0 .. S - 1, symbols 0 .. M - 1.
+        loss : "hamming", "ring", a cost matrix cost[true, predicted] (S, S), or one table (T_k, S) a sequence, any
+            non-negative node loss that is zero on the truth.
+        hidden : K boolean sequences, True where the state is to be predicted (default: everywhere); the rest is known.
+        weights : (K,) positive weights of the examples (default: one).
+
+        Raises
+        ------
+        ValueError
+            One sentence: which argument, what came, what was wanted.
+        """
+        hmm_tables(n_states, n_symbols)
+        seen, lengths = as_sequences("symbols", symbols, n_symbols)
+        true, state_lengths = as_sequences("states", states, n_states)
+        if len(lengths) != len(state_lengths):
+            raise ValueError(f"states holds {len(state_lengths)} sequences, wanted as many as symbols: {len(lengths)}")
+        if (lengths != state_lengths).any():
+            k = int(np.flatnonzero(lengths != state_lengths)[0])
+            raise ValueError(f"states[{k}] has length {state_lengths[k]}, wanted that of symbols[{k}]: {lengths[k]}")
+        layout = chains(lengths)
+        order = layout.packed
+        observed = np.zeros(0, dtype=np.intp)
+        if hidden is not None:
+            wanted = "one boolean sequence for each sequence of symbols, of its length"
+            given = sequence("hidden", hidden, wanted, length=len(lengths))
+            masks = [flags(f"hidden[{k}]", mask, (int(n),)) for k, (mask, n) in enumerate(zip(given, lengths))]
+            for k, mask in enumerate(masks):
+                if not mask.any():
+                    raise ValueError(f"hidden[{k}] is nowhere true, wanted at least one hidden position")
+            observed = np.flatnonzero(~np.concatenate(masks)[order]).astype(np.intp)
+        truth = true[order]
+        table, row = _loss_rows(loss, truth, layout, n_states, observed)
+        return cls(
+            int(n_states), int(n_symbols), layout, seen[order], truth, table, row, observed,
+            example_weights(weights, len(lengths)),
+        )  # fmt: skip
+
+    @property
+    def n_examples(self) -> int:
+        return self.chains.n_chains
+
+    @property
+    def n_hidden(self) -> int:
+        return self.chains.n_positions
+
+    @cached_property
+    def truth(self) -> Labels:
+        return self.states[self.chains.flat]
+
+    @cached_property
+    def example(self) -> Index:
+        return np.repeat(np.arange(self.n_examples), self.chains.lengths)
+
+    @cached_property
+    def cards(self) -> Index:
+        return np.full(self.n_hidden, self.n_states, dtype=np.intp)
+
+    @cached_property
+    def free(self) -> NDArray[np.bool_]:
+        free = np.ones(self.n_hidden, dtype=bool)
+        free[self.chains.packed[self.observed]] = False
+        return free
+
+    @cached_property
+    def max_loss(self) -> Vector:
+        worst = self.loss_table.max(axis=1)[self.loss_row]
+        worst[self.observed] = 0.0
+        return np.bincount(self.chains.chain, weights=worst, minlength=self.n_examples).astype(np.float64)
+
+    def scores(self, theta: Vector, loss_weight: float = 1.0) -> tuple[Vector, Vector]:
+        """Node (P, S), packed, and edge (S, S) score tables of theta' counts + loss_weight * loss."""
+        parts = self.tables.tables(theta)
+        emission, loss = np.ascontiguousarray(parts["emission"].T), loss_weight * self.loss_table
+        if self._kinds:
+            node = (emission[:, None, :] + loss).reshape(-1, self.n_states).take(self._kind, axis=0)
+        else:
+            node = emission.take(self.symbols, axis=0)
+            if loss_weight:
+                node += loss[self.loss_row]
+        node[: self.n_examples] += parts["initial"]
+        if len(self.observed):
+            known = self.states[self.observed]
+            kept = node[self.observed, known]
+            node[self.observed] = -np.inf
+            node[self.observed, known] = kept
+        return node, np.ascontiguousarray(parts["transition"])
+
+    def best(self, theta: Vector, loss_weight: float = 1.0) -> tuple[Vector, Labels]:
+        values, labels = chain.viterbi(self.chains, *self.scores(theta, loss_weight))
+        return values, labels[self.chains.flat]
+
+    def expected(self, theta: Vector, loss_weight: float = 1.0) -> Expected:
+        even = bool((self.weights == 1.0).all())
+        sums = chain.sum_product(self.chains, *self.scores(theta, loss_weight), weights=None if even else self.weights)
+        if self._kinds:
+            by_kind = (self._gather @ sums.node).reshape(self.n_symbols, -1, self.n_states)
+            by_symbol, by_loss = by_kind.sum(axis=1), by_kind.sum(axis=0)
+        else:
+            both = self._gather @ sums.node
+            by_symbol, by_loss = both[: self.n_symbols], both[self.n_symbols :]
+        initial = self.weights[self.chains.order] @ sums.node[: self.n_examples]
+        counts = np.concatenate((initial, sums.edge.ravel(), by_symbol.T.ravel()))
+        return Expected(sums.log_partition, counts, float((by_loss * self.loss_table).sum()))
+
+    def covariance(self, theta: Vector, loss_weight: float = 1.0) -> Vector:
+        """sum_k w_k Cov counts_k under the Gibbs distributions e^score; (d, d), the Hessian of sum_k w_k ln Z_k.
+
+        With f_t the counts of step t and U_t(s) = E[sum over later steps of f | s_t = s], computed backwards through
+        U_{t-1}(s') = sum_s P(s | s') [f_t(s', s) + U_t(s)], the second moment is
+        sum_t E[f_t f_t' + f_t U_t' + U_t f_t']. Single precision: it serves as a metric, and its cost is felt.
+        """
+        posterior, forward = chain_regrets.kernels(self.chains, *self.scores(theta, loss_weight))
+        d, s, m = self.tables.dimension, self.n_states, self.n_symbols
+        weights = self.weights[self.chains.order]
+        half = np.zeros((d, d), dtype=np.float32)
+        diagonal = np.zeros(d)
+        emission = half[s + s * s :].reshape(s, m, d)
+        by_later = np.zeros((s, s, d), dtype=np.float32)  # the rows of the transitions, by the state after
+        states = np.arange(s)
+        column = s + s * states[:, None] + states[None, :]
+        later = np.zeros((0, s, d), dtype=np.float32)
+        for t in range(self.chains.n_steps - 1, -1, -1):
+            rows = self.chains.rows(t)
+            n = rows.stop - rows.start
+            symbols = self.symbols[rows]
+            here = weights[:n, None] * posterior[rows]
+            ahead = later  # U_t
+            if len(later) < n:  # chains that end at t have nothing ahead
+                ahead = np.concatenate((later, np.zeros((n - len(later), s, d), dtype=np.float32)))
+            picks = np.zeros((s, m, n), dtype=np.float32)
+            picks[:, symbols, np.arange(n)] = here.T
+            emission += np.matmul(picks, ahead.transpose(1, 0, 2))
+            used = s + s * s + states[None, :] * m + symbols[:, None]
+            ahead[np.arange(n)[:, None], states[None, :], used] += 1.0
+            np.add.at(diagonal, used, here)
+            if t == 0:
+                half[:s] += np.einsum("ns,nsd->sd", here, ahead)
+                diagonal[:s] += here.sum(axis=0)
+                mean = np.einsum("ns,nsd->nd", posterior[rows], ahead)
+                mean[:, :s] += posterior[rows]
+                break
+            before = slice(self.chains.rows(t - 1).start, self.chains.rows(t - 1).start + n)
+            step = forward[t].astype(np.float32)
+            pairs = (weights[:n, None] * posterior[before])[:, :, None] * forward[t]
+            by_later += np.matmul(pairs.astype(np.float32).transpose(2, 1, 0), ahead.transpose(1, 0, 2))
+            diagonal[s : s + s * s] += pairs.sum(axis=0).ravel()
+            later = np.matmul(step, ahead)
+            later[:, states[:, None], column] += step
+        half[s : s + s * s] = by_later.transpose(1, 0, 2).reshape(s * s, d)
+        second = half.astype(np.float64)
+        second = second + second.T
+        second[np.arange(d), np.arange(d)] += diagonal
+        return np.asarray(second - mean.T @ (weights[:, None] * mean))
+
+    def sample(self, theta: Vector, loss_weight: float, rng: np.random.Generator) -> Labels:
+        return chain.sample(self.chains, *self.scores(theta, loss_weight), rng=rng)[self.chains.flat]
+
+    def counts(self, labels: Labels, share: Vector | None = None) -> Vector:
+        weights = self.weights if share is None else self.weights * share
+        by_row = weights[self.chains.chain]
+        columns = self._columns(labels[self.chains.packed])
+        rows = np.concatenate((by_row, by_row))
+        return np.bincount(columns, weights=rows, minlength=self.tables.dimension).astype(np.float64)
+
+    def counts_each(self, labels: Labels) -> sp.csr_array:
+        chain_of = self.chains.chain
+        rows = np.concatenate((chain_of, chain_of))
+        columns = self._columns(labels[self.chains.packed])
+        shape = (self.n_examples, self.tables.dimension)
+        return sp.csr_array(sp.coo_array((np.ones(len(rows)), (rows, columns)), shape=shape))
+
+    def loss(self, labels: Labels) -> Vector:
+        each = self.loss_table[self.loss_row, labels[self.chains.packed]]
+        return np.bincount(self.chains.chain, weights=each, minlength=self.n_examples).astype(np.float64)
+
+    def _columns(self, states: Labels) -> Labels:
+        """The entries of theta used: initial (N), transitions (P - N), emissions (P); states in packed order."""
+        s = self.n_states
+        transition = states[self.chains.previous] * s + states[self.chains.later]
+        emission = states * self.n_symbols + self.symbols
+        return np.concatenate((states[: self.n_examples], s + transition, s + s * s + emission))
+
+    @cached_property
+    def _kinds(self) -> int:
+        """M R, the kinds of positions by symbol and row of the loss table; 0 if there are more than positions."""
+        kinds = self.n_symbols * len(self.loss_table)
+        return kinds if kinds <= self.n_hidden else 0
+
+    @cached_property
+    def _kind(self) -> Index:
+        return np.asarray(self.symbols * len(self.loss_table) + self.loss_row, dtype=np.intp)
+
+    @cached_property
+    def _gather(self) -> sp.csr_array:
+        """Sums packed rows, weighted: by kind (M R, P), or by symbol and by row of the loss table (M + R, P)."""
+        by_row = self.weights[self.chains.chain]
+        position = np.arange(self.n_hidden)
+        if self._kinds:
+            return sp.csr_array(sp.coo_array((by_row, (self._kind, position)), shape=(self._kinds, self.n_hidden)))
+        rows = np.concatenate((self.symbols, self.n_symbols + self.loss_row))
+        shape = (self.n_symbols + len(self.loss_table), self.n_hidden)
+        both = np.concatenate((position, position))
+        return sp.csr_array(sp.coo_array((np.concatenate((by_row, by_row)), (rows, both)), shape=shape))
+
+
+def _loss_rows(
+    loss: ArrayLike | str | Sequence[ArrayLike], truth: Labels, layout: Chains, n_states: int, observed: Index
+) -> tuple[Vector, Index]:
+    """Read a loss as (table, row of the table at each packed position)."""
+    if is_list_of_tables(loss):
+        wanted = "a cost matrix, or one table for each sequence"
+        given = sequence("loss", loss, wanted, length=layout.n_chains)
+        each = [
+            real(f"loss[{k}]", t, (int(n), n_states), what="costs", least=0)
+            for k, (t, n) in enumerate(zip(given, layout.lengths))
+        ]
+        table = np.concatenate(each)[layout.packed]
+        on_truth = table[np.arange(len(truth)), truth]
+        if on_truth.any():
+            k = int(layout.chain[np.flatnonzero(on_truth)[0]])
+            raise ValueError(f"loss[{k}] is not zero on the truth, wanted 0: the truth costs nothing")
+        table[observed] = 0.0
+        return table, np.arange(len(truth))
+    table = cost_matrix(loss, n_states)  # type: ignore[arg-type]
+    row = truth.astype(np.intp)
+    if len(observed):
+        table = np.vstack((table, np.zeros(n_states)))
+        row[observed] = n_states
+    return table, row

@@ -1,0 +1,393 @@
+"""Counts of any Bayesian network with any hidden variables, which may differ from example to example."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from convexstruct.features.counts.counts import Expected, example_weights
+from convexstruct.graphs import BayesianNetwork, Index, TableLayout, read_bayesian_network
+from convexstruct.junction_trees import JunctionTree, junction_tree
+from convexstruct.losses import cost_matrix
+from convexstruct.oracles.tree import junction_tree as oracle
+from convexstruct.validation.arguments import described, refuse, sentence
+from convexstruct.validation.arrays import wholes
+
+Vector = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+#: Clique tables of one block of examples are kept near this many numbers, so that they stay in the cache.
+BLOCK = 1 << 18
+
+
+@dataclass(frozen=True, eq=False)
+class HiddenFactor:
+    """A conditional distribution that touches hidden variables: it scores theta[base[k] + inner[labels of scope]].
+
+    scope : the hidden variables of the node and its parents, as variables of the group's tree, ascending.
+    base : (n,) entry of theta with all hidden variables at 0, for each example of the group.
+    inner : (labels of scope[0], ...) what their labels add.
+    """
+
+    scope: tuple[int, ...]
+    base: Index
+    inner: Index
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """The examples that hide the same variables, which share one junction tree.
+
+    examples : (n,) the examples. hidden : the hidden nodes' positions, ascending; variable j of the tree is hidden[j].
+    places : (n, h) where their labels stand in a flat labelling.
+    """
+
+    examples: Index
+    hidden: tuple[int, ...]
+    places: Index
+    tree: JunctionTree
+    factors: tuple[HiddenFactor, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkCounts:
+    """Counts of a Bayesian network for K fully observed assignments, with hidden variables that are to be predicted.
+
+    Made by `NetworkCounts.read`. A labelling is flat: example after example, each example's hidden nodes in the
+    order in which the graph lists them.
+
+    Attributes
+    ----------
+    network : the network as index arrays.
+    assignments : (K, n_nodes) the observed assignments.
+    example : (P,) example of each hidden variable. node : (P,) its node's position.
+    costs : cost[true, predicted] of each node, by its position; only nodes that are hidden somewhere.
+    groups : examples by hidden set.
+    weights : (K,) example weights.
+    """
+
+    network: BayesianNetwork
+    assignments: Labels
+    example: Index
+    node: Index
+    costs: Mapping[int, Vector]
+    groups: tuple[Group, ...]
+    weights: Vector
+
+    @classmethod
+    def read(
+        cls,
+        graph: nx.DiGraph,
+        assignments: ArrayLike,
+        hidden: Sequence[Any],
+        loss: ArrayLike | str | Mapping[Any, ArrayLike | str] = "hamming",
+        weights: ArrayLike | None = None,
+    ) -> NetworkCounts:
+        """Validate assignments and lay them out by hidden set.
+
+        Parameters
+        ----------
+        graph : a DiGraph with ``states`` on its nodes (see `convexstruct.graphs.read_bayesian_network`).
+        assignments : (K, n_nodes) integers, the columns in the order of ``graph.nodes``; true values of every node.
+        hidden : the nodes to be predicted: one list for all examples, or a list of K lists.
+        loss : "hamming", "ring", a cost matrix cost[true, predicted] for nodes of one number of states, or a mapping
+            that gives each hidden node one or the other. The losses of the hidden nodes add up.
+        weights : (K,) positive weights of the examples (default: one); see `deduplicate`.
+
+        Raises
+        ------
+        ValueError
+            One sentence: which argument, what came, what was wanted; also if a junction tree is too wide.
+        """
+        network = read_bayesian_network(graph)
+        values = _read_assignments(assignments, network)
+        sets, set_of = _read_hidden(hidden, network, len(values))
+        sizes = np.array([len(one) for one in sets], dtype=np.intp)[set_of]
+        first = np.cumsum(sizes) - sizes
+        node = np.concatenate([np.array(sets[i], dtype=np.intp) for i in set_of])
+        moral = nx.relabel_nodes(nx.moral_graph(graph), {name: i for i, name in enumerate(network.nodes)})
+        groups = []
+        by_set = np.argsort(set_of, kind="stable")
+        ends = np.searchsorted(set_of[by_set], np.arange(len(sets) + 1))
+        for i, one in enumerate(sets):
+            examples = by_set[ends[i] : ends[i + 1]]
+            places = first[examples][:, None] + np.arange(len(one))
+            tree = junction_tree(
+                nx.relabel_nodes(moral.subgraph(one), {v: j for j, v in enumerate(one)}),
+                [network.cards[v] for v in one],
+            )
+            groups.append(Group(examples, one, places, tree, _hidden_factors(network, values[examples], one)))
+        return cls(
+            network, values, np.repeat(np.arange(len(values)), sizes), node,
+            _read_costs(loss, network, sorted({v for one in sets for v in one})), tuple(groups),
+            example_weights(weights, len(values)),
+        )  # fmt: skip
+
+    @property
+    def tables(self) -> TableLayout:
+        return self.network.tables
+
+    @property
+    def n_examples(self) -> int:
+        return len(self.assignments)
+
+    @property
+    def n_hidden(self) -> int:
+        return len(self.example)
+
+    @cached_property
+    def truth(self) -> Labels:
+        return self.assignments[self.example, self.node]
+
+    @cached_property
+    def cards(self) -> Index:
+        return np.array(self.network.cards, dtype=np.intp)[self.node]
+
+    @cached_property
+    def free(self) -> NDArray[np.bool_]:
+        return np.ones(self.n_hidden, dtype=bool)
+
+    @cached_property
+    def max_loss(self) -> Vector:
+        worst = np.empty(self.n_hidden)
+        for v, cost in self.costs.items():
+            here = self.node == v
+            worst[here] = cost.max(axis=1)[self.truth[here]]
+        return np.bincount(self.example, weights=worst, minlength=self.n_examples).astype(np.float64)
+
+    def best(self, theta: Vector, loss_weight: float = 1.0) -> tuple[Vector, Labels]:
+        scores = self._observed_scores(theta)
+        labels = np.empty(self.n_hidden, dtype=np.int64)
+        for group, rows in self._blocks():
+            factors = self._scores(group, rows, theta, loss_weight)
+            value, found = oracle.best(group.tree, factors, len(group.examples[rows]))
+            scores[group.examples[rows]] += value
+            labels[group.places[rows]] = found
+        return scores, labels
+
+    def expected(self, theta: Vector, loss_weight: float = 1.0) -> Expected:
+        log_partition = self._observed_scores(theta)
+        counts = self._observed_counts.copy()
+        loss = 0.0
+        for group, rows in self._blocks():
+            examples = group.examples[rows]
+            factors = self._scores(group, rows, theta, loss_weight)
+            sums = oracle.sum_product(group.tree, factors, len(examples))
+            log_partition[examples] += sums.log_partition
+            weights = self.weights[examples]
+            for factor in group.factors:
+                used = _entries(factor, rows)
+                share = sums.marginal(factor.scope).reshape(len(examples), -1) * weights[:, None]
+                counts += np.bincount(used.ravel(), weights=share.ravel(), minlength=len(counts))
+            for j in range(len(group.hidden)):
+                loss += float(weights @ (sums.marginal((j,)) * self._loss_table(group, rows, j)).sum(axis=1))
+        return Expected(log_partition, counts, loss)
+
+    def sample(self, theta: Vector, loss_weight: float, rng: np.random.Generator) -> Labels:
+        labels = np.empty(self.n_hidden, dtype=np.int64)
+        for group, rows in self._blocks():
+            factors = self._scores(group, rows, theta, loss_weight)
+            labels[group.places[rows]] = oracle.sample(group.tree, factors, len(group.examples[rows]), rng)
+        return labels
+
+    def counts(self, labels: Labels, share: Vector | None = None) -> Vector:
+        weights = self.weights if share is None else self.weights * share
+        columns = self._columns(labels)
+        rows = np.repeat(weights, columns.shape[1])
+        return np.bincount(columns.ravel(), weights=rows, minlength=self.tables.dimension).astype(np.float64)
+
+    def counts_each(self, labels: Labels) -> sp.csr_array:
+        columns = self._columns(labels)
+        rows = np.repeat(np.arange(self.n_examples), columns.shape[1])
+        shape = (self.n_examples, self.tables.dimension)
+        return sp.csr_array(sp.coo_array((np.ones(columns.size), (rows, columns.ravel())), shape=shape))
+
+    def loss(self, labels: Labels) -> Vector:
+        each = np.empty(self.n_hidden)
+        for v, cost in self.costs.items():
+            here = self.node == v
+            each[here] = cost[self.truth[here], labels[here]]
+        return np.bincount(self.example, weights=each, minlength=self.n_examples).astype(np.float64)
+
+    def complete(self, labels: Labels) -> Labels:
+        """The assignments (K, n_nodes) with the hidden values replaced by ``labels`` (P,)."""
+        full = self.assignments.copy()
+        full[self.example, self.node] = labels
+        return full
+
+    def _columns(self, labels: Labels) -> Labels:
+        """The entry of theta that each node uses; shape (K, n_nodes)."""
+        return table_entries(self.network, self.complete(labels))
+
+    @cached_property
+    def observed(self) -> tuple[Index, Index]:
+        """(example, entry of theta) of every conditional distribution that touches no hidden variable."""
+        hidden = np.zeros(self.assignments.shape, dtype=bool)
+        hidden[self.example, self.node] = True
+        touched = hidden.copy()
+        for v, parents in enumerate(self.network.parents):
+            touched[:, v] |= hidden[:, list(parents)].any(axis=1)
+        examples, nodes = np.nonzero(~touched)
+        return examples, self._columns(self.truth)[examples, nodes].astype(np.intp)
+
+    @cached_property
+    def _observed_counts(self) -> Vector:
+        examples, entries = self.observed
+        counts = np.bincount(entries, weights=self.weights[examples], minlength=self.tables.dimension)
+        return counts.astype(np.float64)
+
+    def _observed_scores(self, theta: Vector) -> Vector:
+        examples, entries = self.observed
+        return np.bincount(examples, weights=theta[entries], minlength=self.n_examples).astype(np.float64)
+
+    def _blocks(self) -> Iterator[tuple[Group, slice]]:
+        for group in self.groups:
+            step = max(1, BLOCK // group.tree.n_entries)
+            for low in range(0, len(group.examples), step):
+                yield group, slice(low, low + step)
+
+    def _loss_table(self, group: Group, rows: slice, j: int) -> Vector:
+        """(n, labels of hidden variable j): its cost against the truth."""
+        v = group.hidden[j]
+        return np.asarray(self.costs[v][self.assignments[group.examples[rows], v]])
+
+    def _scores(self, group: Group, rows: slice, theta: Vector, loss_weight: float) -> list[oracle.Factor]:
+        n = len(group.examples[rows])
+        factors = [(f.scope, theta[_entries(f, rows)].reshape(n, *f.inner.shape)) for f in group.factors]
+        if loss_weight:
+            factors += [((j,), loss_weight * self._loss_table(group, rows, j)) for j in range(len(group.hidden))]
+        return factors
+
+
+def deduplicate(assignments: ArrayLike, weights: ArrayLike | None = None) -> tuple[Labels, Vector]:
+    """The distinct rows of ``assignments`` (sorted), and the sum of the weights of the equal ones (default: how many).
+
+    Sums over examples are unchanged where all examples hide the same nodes: train on (rows, weights).
+    """
+    read = wholes("assignments", assignments, ("examples", "nodes"))
+    rows, inverse = np.unique(read, axis=0, return_inverse=True)
+    each = example_weights(weights, len(inverse.reshape(-1)))
+    return rows, np.bincount(inverse.reshape(-1), weights=each).astype(np.float64)
+
+
+def table_entries(network: BayesianNetwork, assignments: Labels) -> Labels:
+    """The entry of theta, log P(node | parents), that each node uses; shape of ``assignments``, (K, n_nodes)."""
+    entries = np.empty(assignments.shape, dtype=np.int64)
+    for v in range(len(network.nodes)):
+        family, strides, offset = _family(network, v)
+        entries[:, v] = offset + assignments[:, list(family)] @ strides
+    return entries
+
+
+def _family(network: BayesianNetwork, v: int) -> tuple[tuple[int, ...], Labels, int]:
+    """(parents and node, their strides in the node's table, where the table starts in theta)."""
+    shape = network.tables.shapes[network.table_of[v]]
+    strides = np.append(np.cumprod(shape[:0:-1])[::-1], 1).astype(np.int64)
+    return (*network.parents[v], v), strides, int(network.tables.offsets[network.table_of[v]])
+
+
+def _hidden_factors(network: BayesianNetwork, values: Labels, hidden: tuple[int, ...]) -> tuple[HiddenFactor, ...]:
+    variable = {v: j for j, v in enumerate(hidden)}
+    factors = []
+    for v in range(len(network.nodes)):
+        family, strides, offset = _family(network, v)
+        inside = sorted((variable[u], int(stride)) for u, stride in zip(family, strides) if u in variable)
+        if not inside:
+            continue
+        base = np.full(len(values), offset, dtype=np.intp)
+        for u, stride in zip(family, strides):
+            if u not in variable:
+                base += values[:, u] * stride
+        inner = np.zeros([network.cards[hidden[j]] for j, _ in inside], dtype=np.intp)
+        for axis, (_, stride) in enumerate(inside):
+            shape = [1] * len(inside)
+            shape[axis] = -1
+            inner += stride * np.arange(inner.shape[axis]).reshape(shape)
+        factors.append(HiddenFactor(tuple(j for j, _ in inside), base, inner))
+    return tuple(factors)
+
+
+def _entries(factor: HiddenFactor, rows: slice) -> Index:
+    """(n, labels of the scope) entries of theta."""
+    return np.asarray(factor.base[rows, None] + factor.inner.ravel())
+
+
+def _read_assignments(assignments: ArrayLike, network: BayesianNetwork) -> Labels:
+    array = wholes("assignments", assignments, ("examples", len(network.nodes)), why="a column a node")
+    bad = (array < 0) | (array >= np.array(network.cards))
+    if bad.any():
+        k, v = (int(i) for i in np.argwhere(bad)[0])
+        raise sentence(
+            f"assignments[{k}] gives node {described(network.nodes[v])} the value {array[k, v]}, "
+            f"wanted a whole number from 0 to {network.cards[v] - 1}"
+        )
+    return array
+
+
+def _read_hidden(
+    hidden: Sequence[Any], network: BayesianNetwork, n_examples: int
+) -> tuple[list[tuple[int, ...]], Index]:
+    """(the distinct hidden sets as ascending positions, the set of each example)."""
+    if isinstance(hidden, str) or not isinstance(hidden, (Sequence, set, frozenset, np.ndarray)):
+        refuse("hidden", hidden, "a list of nodes, or one list of nodes for each example")
+    if isinstance(hidden, np.ndarray) and (isinstance(hidden, np.ma.MaskedArray) or hidden.ndim == 0):
+        refuse("hidden", hidden, "a list of nodes, or one list of nodes for each example")
+    if len(hidden) == 0:
+        raise ValueError("hidden is empty, wanted at least one node to predict")
+    position = {node: i for i, node in enumerate(network.nodes)}
+    items = list(hidden)
+    if not all(
+        isinstance(item, (list, tuple, set, frozenset, np.ndarray)) and not _known(item, position) for item in items
+    ):
+        return [_positions("hidden", items, position)], np.zeros(n_examples, dtype=np.intp)
+    if len(items) != n_examples:
+        raise ValueError(f"hidden holds {len(items)} lists of nodes, wanted one for each of the {n_examples} examples")
+    sets: dict[tuple[int, ...], int] = {}
+    set_of = np.empty(n_examples, dtype=np.intp)
+    for k, item in enumerate(items):
+        set_of[k] = sets.setdefault(_positions(f"hidden[{k}]", list(item), position), len(sets))
+    return list(sets), set_of
+
+
+def _known(item: Any, position: Mapping[Hashable, int]) -> bool:
+    try:
+        return item in position
+    except Exception:  # any: an object of foreign code that cannot be hashed or compared is no node
+        return False
+
+
+def _positions(name: str, nodes: list[Any], position: Mapping[Hashable, int]) -> tuple[int, ...]:
+    if not nodes:
+        raise ValueError(f"{name} is empty, wanted at least one node to predict")
+    for node in nodes:
+        if not _known(node, position):
+            raise sentence(f"{name} names {described(node)}, which is not a node of the graph")
+    places = sorted(position[node] for node in nodes)
+    if len(set(places)) < len(places):
+        raise ValueError(f"{name} names a node twice, wanted each hidden node once")
+    return tuple(places)
+
+
+def _read_costs(
+    loss: ArrayLike | str | Mapping[Any, ArrayLike | str], network: BayesianNetwork, hidden: list[int]
+) -> dict[int, Vector]:
+    """cost[true, predicted] of each hidden node."""
+    if not isinstance(loss, Mapping):
+        return {v: cost_matrix(loss, network.cards[v]) for v in hidden}
+    position = {node: i for i, node in enumerate(network.nodes)}
+    for node in loss:
+        if not _known(node, position):
+            raise sentence(f"loss names {described(node)}, which is not a node of the graph")
+    missing = [network.nodes[v] for v in hidden if network.nodes[v] not in loss]
+    if missing:
+        raise sentence(
+            f"loss has no entry for the hidden node {described(missing[0])}, wanted one for each hidden node"
+        )
+    return {v: cost_matrix(loss[network.nodes[v]], network.cards[v]) for v in hidden}

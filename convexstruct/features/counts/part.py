@@ -1,0 +1,70 @@
+"""The feature map of some of the examples: how a batch is cut for shards, working sets and pilot runs."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import singledispatch
+
+import numpy as np
+
+from convexstruct.features.counts.counts import Counts
+from convexstruct.features.counts.hmm import HMMCounts
+from convexstruct.features.counts.hmm_channels import ChannelCounts
+from convexstruct.features.counts.network import NetworkCounts
+from convexstruct.graphs import chains
+
+
+@singledispatch
+def part(features: Counts, low: int, high: int) -> Counts:
+    """The feature map of the examples low .. high - 1. A new kind of feature map registers how it is cut."""
+    raise ValueError(f"features of type {type(features).__name__} cannot be cut between examples")
+
+
+@part.register
+def _(features: HMMCounts, low: int, high: int) -> Counts:
+    inside = (features.example >= low) & (features.example < high)
+    layout = chains(features.chains.lengths[low:high])
+    rows = features.chains.flat[inside][layout.packed]  # the rows of the whole, in the packed order of the part
+    observed = np.zeros(features.n_hidden, dtype=bool)
+    observed[features.observed] = True
+    return dataclasses.replace(
+        features,
+        chains=layout,
+        symbols=features.symbols[rows],
+        states=features.states[rows],
+        loss_row=features.loss_row[rows],
+        observed=np.flatnonzero(observed[rows]).astype(np.intp),
+        weights=features.weights[low:high],
+    )
+
+
+@part.register
+def _(features: ChannelCounts, low: int, high: int) -> Counts:
+    states = part(features.states, low, high)
+    assert isinstance(states, HMMCounts)
+    inside = (features.example >= low) & (features.example < high)
+    rows = features.chains.flat[inside][states.chains.packed]
+    return dataclasses.replace(features, states=states, symbols=features.symbols[rows])
+
+
+@part.register
+def _(features: NetworkCounts, low: int, high: int) -> Counts:
+    inside = (features.example >= low) & (features.example < high)
+    first = int(np.searchsorted(features.example, low))
+    groups = []
+    for group in features.groups:
+        some = (group.examples >= low) & (group.examples < high)
+        if some.any():
+            factors = tuple(dataclasses.replace(factor, base=factor.base[some]) for factor in group.factors)
+            places = group.places[some] - first
+            groups.append(
+                dataclasses.replace(group, examples=group.examples[some] - low, places=places, factors=factors)
+            )
+    return dataclasses.replace(
+        features,
+        assignments=features.assignments[low:high],
+        example=features.example[inside] - low,
+        node=features.node[inside],
+        groups=tuple(groups),
+        weights=features.weights[low:high],
+    )

@@ -1,0 +1,126 @@
+r"""Features from a Gram matrix: K = Phi Phi', so that every method that wants features serves a kernel too.
+
+Phi is a Cholesky factor with pivots, of K scaled to a diagonal of about 1 (by powers of two, which is exact). So what a
+small entry of the diagonal says is kept beside a large one: the factor ends where the rest of K is rounding of its own
+rows and columns,
+
+    |K - Phi Phi'|_pq <= dropped sqrt(K_pp K_qq),     dropped about n times the unit of rounding,
+
+while the eigenvalues of K above rounding of the largest one would lose whatever is small. With w = sum_p a_p phi(x_p),
+new inputs enter through k(x, x_p) alone. The features of the pivots span the space, so those of new inputs are the
+solution of k(x, pivots) = Phi_pivots phi(x), a triangular system.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import ArrayLike, NDArray
+
+from convexstruct.tolerances import ROUNDING
+from convexstruct.validation.arrays import real
+
+Vector = NDArray[np.float64]
+
+
+#: A pivot below this many units of rounding for each row, relative to the row's own entry of the diagonal, is rounding.
+PIVOT = 4.0
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """L (n, r) with L L' = K up to rounding, r the rank.
+
+    rows : L. pivots : (r,) rows of L that are a lower triangular matrix, with a positive diagonal.
+    dropped : the largest |K - L L'|_pq / sqrt(K_pp K_qq).
+    """
+
+    rows: Vector
+    pivots: NDArray[np.intp]
+    dropped: float
+
+    def solve(self, v: Vector) -> Vector:
+        """A u (n, ...) with L'u = v (r, ...): 0 but at the pivots."""
+        u = np.zeros((len(self.rows), *v.shape[1:]))
+        if len(self.pivots):
+            u[self.pivots] = scipy.linalg.solve_triangular(self.rows[self.pivots], v, lower=True, trans="T")
+        return u
+
+    @property
+    def inverse(self) -> Vector:
+        """J (n, r) with K J = L: what maps kernel values to features."""
+        return self.solve(np.eye(len(self.pivots)))
+
+
+def factor(matrix: Vector) -> Factor:
+    """The Cholesky factor, with pivots, of a symmetric positive semidefinite matrix."""
+    n = len(matrix)
+    diagonal = np.diagonal(matrix)
+    half = np.zeros(n, dtype=np.int64)  # K_pp is about 4^half_p
+    half[diagonal > 0] = np.round(0.5 * np.log2(diagonal[diagonal > 0])).astype(np.int64)
+    scaled = np.ldexp(np.ldexp(matrix, -half), -half[:, None])
+    low, order, rank, _ = scipy.linalg.lapack.dpstrf(scaled, tol=PIVOT * n * np.finfo(float).eps, lower=1)
+    rows = np.empty((n, rank))
+    rows[order - 1] = np.tril(low)[:, :rank]
+    apart = np.abs(scaled - rows @ rows.T)
+    size = np.sqrt(np.maximum(np.diagonal(scaled), np.finfo(float).tiny))
+    dropped = float((apart / size / size[:, None]).max(initial=0.0))
+    return Factor(np.ascontiguousarray(np.ldexp(rows, half[:, None])), np.asarray(order[:rank] - 1, np.intp), dropped)
+
+
+@dataclass(frozen=True, eq=False)
+class GramFeatures:
+    """features (P, r) with features features' = K, and what maps new inputs to the same space, (P, r).
+
+    dropped : the largest |K - features features'|_pq / sqrt(K_pp K_qq): how far the problem in these features is from
+        that of the kernel that came.
+    """
+
+    features: Vector
+    inverse: Vector
+    dropped: float = 0.0
+
+    def map(self, kernel: ArrayLike) -> Vector:
+        """Features (n, r) of new inputs from their kernel values (n, P) with the training inputs.
+
+        Raises
+        ------
+        ValueError
+            If the shape is wrong.
+        """
+        values = real("kernel", kernel, ("n", len(self.features)), why="one column an input")
+        return np.asarray(values @ self.inverse)
+
+
+def gram_features(kernel: Any, n: int) -> GramFeatures:
+    """Factor a Gram matrix.
+
+    Raises
+    ------
+    ValueError
+        If it is not (n, n), finite, symmetric, or positive semidefinite (its smallest eigenvalue is named, or the pair
+        of inputs whose products no features have).
+    """
+    matrix = real("kernel", kernel, (n, n), why="one row and column a node")
+    size = float(np.abs(matrix).max())
+    if np.abs(matrix - matrix.T).max() > ROUNDING * max(size, 1e-300):
+        raise ValueError("kernel is not symmetric, wanted K[p, q] = K[q, p]")
+    matrix = 0.5 * (matrix + matrix.T)
+    if not size:
+        raise ValueError("kernel is zero, wanted at least one positive eigenvalue")
+    found = factor(matrix)
+    if not found.dropped <= ROUNDING * n:
+        smallest = float(scipy.linalg.eigvalsh(matrix, subset_by_index=[0, 0])[0])
+        if smallest < -ROUNDING * n * size:
+            raise ValueError(f"kernel has the eigenvalue {smallest:g}, wanted a positive semidefinite matrix")
+        rest = np.abs(matrix - found.rows @ found.rows.T)
+        scale = np.sqrt(np.maximum(np.diagonal(matrix), np.finfo(float).tiny))
+        p, q = np.unravel_index(int(np.argmax(rest / scale / scale[:, None])), rest.shape)
+        raise ValueError(
+            f"kernel[{p}, {q}] is {matrix[p, q]:g}, which no features have beside the rest of its rows: wanted a "
+            "positive semidefinite matrix"
+        )
+    return GramFeatures(found.rows, found.inverse, found.dropped)

@@ -1,0 +1,375 @@
+r"""Joint features of labelled graphs: node features by label, edge features by pair of labels.
+
+Example i has a graph with nodes v and edges (u, v); every node takes one of S labels. With node features x_v (F,) and
+edge features z_e (E,),
+
+    <w, f(x_i, y)> = sum_v <w_node[y_v], x_v> + sum_{e = (u, v)} sum_k z_ek w_edge[k, y_u, y_v]
+
+and w = (w_node (S, F), w_edge (E, S, S)) stacked in C order. Without edge features every edge has z_e = 1: one
+transition table for all (E = 1). In an *associative* network (Taskar, Chatalbashev, Koller 2004) an edge speaks only
+where its ends agree, for z_e >= 0 and w_edge >= 0 of shape (E, S):
+
+    ... + sum_e sum_k z_ek w_edge[k, y_u] [y_u = y_v].
+
+Nodes of all examples stand one after the other ("flat"): example i owns the flat nodes from node_start[i] to
+node_start[i + 1], and edges name flat nodes. A labelling of all examples is one array (P,).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from convexstruct.graphs import Index
+from convexstruct.validation.arguments import choice, flag, refuse, sentence, sequence, sized, whole
+from convexstruct.validation.arrays import frozen, real, wholes
+from convexstruct.validation.sparse import matrix
+
+Vector = NDArray[np.float64]
+Labels = NDArray[np.int64]
+#: (P, F): an array, or a sparse matrix in CSR format.
+NodeFeatures = Any
+
+
+@dataclass(frozen=True, eq=False)
+class PairwiseFeatures:
+    """The joint feature map of N labelled graphs; made by `read_pairwise`.
+
+    Attributes
+    ----------
+    node_features : (P, F), array or CSR.
+    truth : (P,) the true labels.
+    n_labels : S.
+    node_start : (N + 1,) flat node at which each example begins.
+    edges : (Q, 2) flat nodes (u, v) of each edge, example after example.
+    edge_features : (Q, E), or None where all edges share one table.
+    associative : whether an edge speaks only where its ends agree, with a weight >= 0.
+    """
+
+    node_features: NodeFeatures
+    truth: Labels
+    n_labels: int
+    node_start: Index
+    edges: Index
+    edge_features: Vector | None = None
+    associative: bool = False
+
+    # -- sizes ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def n_examples(self) -> int:
+        return len(self.node_start) - 1
+
+    @property
+    def n_nodes(self) -> int:
+        """P, the length of a labelling."""
+        return len(self.truth)
+
+    @property
+    def n_edges(self) -> int:
+        return len(self.edges)
+
+    @property
+    def n_node_features(self) -> int:
+        return int(self.node_features.shape[1])
+
+    @property
+    def n_edge_features(self) -> int:
+        """E; 0 if no example has an edge."""
+        if self.edge_features is not None:
+            return int(self.edge_features.shape[1])
+        return 1 if self.n_edges else 0
+
+    @property
+    def shared(self) -> bool:
+        """Whether all edges share one table of scores."""
+        return self.edge_features is None
+
+    @cached_property
+    def edge_shape(self) -> tuple[int, ...]:
+        """Shape of w_edge."""
+        each = (self.n_labels,) if self.associative else (self.n_labels, self.n_labels)
+        return (self.n_edge_features, *each)
+
+    @cached_property
+    def n_node_weights(self) -> int:
+        return self.n_labels * self.n_node_features
+
+    @property
+    def dimension(self) -> int:
+        """d, the length of w."""
+        return self.n_node_weights + int(np.prod(self.edge_shape))
+
+    @cached_property
+    def example(self) -> Index:
+        """The example of each node; shape (P,)."""
+        return np.repeat(np.arange(self.n_examples), np.diff(self.node_start)).astype(np.intp)
+
+    @cached_property
+    def edge_example(self) -> Index:
+        """The example of each edge; shape (Q,)."""
+        return np.asarray(self.example[self.edges[:, 0]])
+
+    @property
+    def lengths(self) -> Index:
+        """Nodes of each example; shape (N,)."""
+        return np.diff(self.node_start).astype(np.intp)
+
+    @cached_property
+    def nonnegative(self) -> NDArray[np.bool_]:
+        """Entries of w that must be >= 0 (the edge weights of an associative network); shape (d,)."""
+        entries = np.zeros(self.dimension, dtype=bool)
+        entries[self.n_node_weights :] = self.associative
+        return entries
+
+    @cached_property
+    def is_chain(self) -> bool:
+        """Whether every example is a chain whose nodes stand in order."""
+        inside = np.setdiff1d(np.arange(self.n_nodes), self.node_start[1:] - 1, assume_unique=True)
+        return bool(np.array_equal(self.edges, np.column_stack((inside, inside + 1))))
+
+    # -- scores and their adjoint --------------------------------------------------------------------------------------
+
+    def split(self, w: Vector) -> tuple[Vector, Vector]:
+        """Views (w_node (S, F), w_edge (E, S, S) or (E, S))."""
+        at = self.n_node_weights
+        return w[:at].reshape(self.n_labels, -1), w[at:].reshape(self.edge_shape)
+
+    def node_scores(self, w: Vector) -> Vector:
+        """<w_node[s], x_v> for each node and label; shape (P, S)."""
+        return np.asarray(self.node_features @ self.split(w)[0].T)
+
+    def edge_scores(self, w: Vector) -> Vector:
+        """Scores of label pairs: (S, S) where all edges share one table, else (Q, S, S)."""
+        table = self.split(w)[1]
+        if self.associative:
+            table = table[:, :, None] * np.eye(self.n_labels)
+        if self.shared:
+            return np.asarray(table.sum(axis=0))
+        assert self.edge_features is not None
+        return np.tensordot(self.edge_features, table, axes=1)
+
+    def adjoint(self, node: Vector, edge: Vector) -> Vector:
+        """sum_i E f(x_i, y) from node marginals (P, S) and edge marginals, both already weighted; shape (d,).
+
+        ``edge`` is (Q, S, S), or (S, S) summed over the edges where they share a table.
+        """
+        first = self.node_features.T @ node  # (F, S)
+        if self.shared:
+            summed = edge if edge.ndim == 2 else edge.sum(axis=0)
+            second = summed[None][: self.n_edge_features]
+        else:
+            assert self.edge_features is not None
+            second = np.tensordot(self.edge_features.T, edge, axes=1)
+        if self.associative:
+            second = np.diagonal(second, axis1=1, axis2=2)
+        return np.concatenate((np.asarray(first).T.ravel(), second.ravel()))
+
+    def joint(self, labels: Labels, share: Vector | None = None) -> Vector:
+        """sum_i share_i f(x_i, y_i) of a labelling (P,); share (N,), 1 by default; shape (d,)."""
+        node = np.zeros((self.n_nodes, self.n_labels))
+        node[np.arange(self.n_nodes), labels] = 1.0 if share is None else share[self.example]
+        return self.adjoint(node, self._edge_indicators(labels, share))
+
+    def _edge_indicators(self, labels: Labels, share: Vector | None) -> Vector:
+        first, second = labels[self.edges[:, 0]], labels[self.edges[:, 1]]
+        each = np.ones(self.n_edges) if share is None else share[self.edge_example]
+        size = self.n_labels
+        if self.shared:
+            counts = np.bincount(first * size + second, weights=each, minlength=size * size)
+            return counts.reshape(size, size).astype(np.float64)
+        edge = np.zeros((self.n_edges, size, size))
+        edge[np.arange(self.n_edges), first, second] = each
+        return edge
+
+    def joint_each(self, labels: Labels, examples: Index | None = None) -> sp.csr_array:
+        """f(x_i, y) of each example; sparse (N, d). With ``examples`` (m,) and ``labels`` one after the other of these
+        examples only, one row an entry of ``examples`` (an example may come several times)."""
+        wanted = np.arange(self.n_examples) if examples is None else examples
+        sizes = self.lengths[wanted]
+        row = np.repeat(np.arange(len(wanted)), sizes)
+        begin = np.concatenate(([0], np.cumsum(sizes)))
+        node = np.arange(begin[-1]) - begin[row] + self.node_start[wanted][row]
+        chosen = self.node_features[node]
+        size, width = self.n_labels, self.n_node_features
+        if sp.issparse(chosen):
+            part = chosen.tocoo()
+            at, column, value = part.coords[0], part.coords[1], part.data
+            rows, columns, values = row[at], labels[at] * width + column, value
+        else:
+            rows = np.repeat(row, width)
+            columns = (labels[:, None] * width + np.arange(width)).ravel()
+            values = np.asarray(chosen).ravel()
+        node_part = (values, (rows, columns))
+        return sp.csr_array(
+            sp.coo_array(node_part, shape=(len(wanted), self.dimension)) + self._edges_each(labels, wanted, begin, size)
+        )
+
+    def _edges_each(self, labels: Labels, wanted: Index, begin: Index, size: int) -> sp.csr_array:
+        first_edge = np.searchsorted(self.edge_example, np.arange(self.n_examples + 1))
+        counts = np.diff(first_edge)[wanted]
+        row = np.repeat(np.arange(len(wanted)), counts)
+        start = np.concatenate(([0], np.cumsum(counts)))
+        edge = np.arange(start[-1]) - start[row] + first_edge[wanted][row]
+        shift = begin[:-1][row] - self.node_start[wanted][row]
+        u, v = labels[self.edges[edge, 0] + shift], labels[self.edges[edge, 1] + shift]
+        if self.associative:
+            kept = u == v
+            edge, row, place = edge[kept], row[kept], u[kept]
+            block = size
+        else:
+            place, block = u * size + v, size * size
+        n = self.n_edge_features
+        weights = np.ones((len(edge), 1)) if self.edge_features is None else self.edge_features[edge]
+        columns = self.n_node_weights + np.arange(n) * block + place[:, None]
+        triple = (weights[:, :n].ravel(), (np.repeat(row, n), columns.ravel()))
+        return sp.csr_array(sp.coo_array(triple, shape=(len(wanted), self.dimension)))
+
+    # -- the same data with other labels or fewer examples -------------------------------------------------------------
+
+    def graph(self, i: int) -> nx.Graph:
+        """Example i as a networkx graph on the nodes 0 .. n - 1."""
+        low, high = int(self.node_start[i]), int(self.node_start[i + 1])
+        graph = nx.Graph()
+        graph.add_nodes_from(range(high - low))
+        graph.add_edges_from((self.edges[self.edge_example == i] - low).tolist())
+        return graph
+
+    def some(self, examples: ArrayLike) -> PairwiseFeatures:
+        """The feature map of some examples, in the order given."""
+        wanted = np.asarray(examples, dtype=np.intp).reshape(-1)
+        sizes = self.lengths[wanted]
+        start = np.concatenate(([0], np.cumsum(sizes))).astype(np.intp)
+        row = np.repeat(np.arange(len(wanted)), sizes)
+        node = np.arange(start[-1]) - start[row] + self.node_start[wanted][row]
+        first_edge = np.searchsorted(self.edge_example, np.arange(self.n_examples + 1))
+        counts = np.diff(first_edge)[wanted]
+        of = np.repeat(np.arange(len(wanted)), counts)
+        begin = np.concatenate(([0], np.cumsum(counts)))
+        edge = np.arange(begin[-1]) - begin[of] + first_edge[wanted][of]
+        edges = self.edges[edge] + (start[:-1] - self.node_start[wanted])[of][:, None]
+        features = None if self.edge_features is None else self.edge_features[edge]
+        return PairwiseFeatures(
+            self.node_features[node], self.truth[node], self.n_labels, start, edges.reshape(-1, 2).astype(np.intp),
+            features, self.associative,
+        )  # fmt: skip
+
+
+def read_pairwise(
+    node_features: Any,
+    labels: Sequence[ArrayLike],
+    n_labels: int | None = None,
+    edges: Sequence[ArrayLike] | Sequence[nx.Graph] | str = "chain",
+    edge_features: Sequence[ArrayLike] | None = None,
+    associative: bool = False,
+) -> PairwiseFeatures:
+    """Read and validate labelled graphs.
+
+    Parameters
+    ----------
+    node_features : a list of arrays or sparse matrices (n_i, F), one an example; or one (P, F) for all of them.
+    labels : a list of integer arrays (n_i,), the true labels, from 0.
+    n_labels : S; by default one more than the largest label.
+    edges : "chain", "none", a list of integer arrays (q_i, 2) of nodes of the example counted from 0, or a list of
+        networkx graphs on the nodes 0 .. n_i - 1.
+    edge_features : a list of arrays (q_i, E), in the order of the edges; None for one shared table of transitions.
+    associative : see `PairwiseFeatures`.
+
+    Raises
+    ------
+    ValueError
+        If there is no example, an example is empty, shapes or lengths do not match, a label or a node of an edge is
+        out of range, an edge joins a node with itself or comes twice, a feature is not finite, or an edge feature of
+        an associative network is negative.
+    """
+    associative = flag("associative", associative)
+    truth, lengths, size = _labels(labels, n_labels)
+    start = np.concatenate(([0], np.cumsum(lengths))).astype(np.intp)
+    nodes = _node_features(node_features, lengths)
+    sized("n_labels", size, size * max(nodes.shape[1], size, len(truth)))
+    flat_edges, counts = _edges(edges, lengths, start)
+    features = None
+    if edge_features is not None:
+        features = _edge_features(edge_features, counts)
+        if associative and (features < 0).any():
+            raise sentence(
+                f"edge_features contains {features.min():g}, wanted values >= 0: a negative one turns an associative "
+                "edge round"
+            )
+    return PairwiseFeatures(nodes, truth, size, start, flat_edges, features, associative)
+
+
+def _labels(labels: Sequence[ArrayLike], n_labels: int | None) -> tuple[Labels, Index, int]:
+    given = sequence("labels", labels, "a list of one array for each of at least one example", least=1)
+    most = None if n_labels is None else whole("n_labels", n_labels, least=1) - 1
+    why = "one label for each of at least one node"
+    arrays = [wholes(f"labels[{i}]", each, ("nodes",), least=0, most=most, why=why) for i, each in enumerate(given)]
+    flat = np.concatenate(arrays)
+    size = int(flat.max()) + 1 if most is None else most + 1
+    return frozen(flat), np.array([array.size for array in arrays], dtype=np.intp), size
+
+
+def _node_features(given: Any, lengths: Index) -> NodeFeatures:
+    total = int(lengths.sum())
+    if given is None:
+        refuse("node_features", given, "a list of arrays, one for each example, or a kernel in its place")
+    if not sp.issparse(given) and not (isinstance(given, np.ndarray) and given.ndim == 2):
+        wanted = "a matrix, or a list of one for each of labels"
+        parts: list[Any] = []
+        for i, part in enumerate(sequence("node_features", given, wanted, length=len(lengths))):
+            width = "features" if i == 0 else int(parts[0].shape[1])
+            parts.append(matrix(f"node_features[{i}]", part, int(lengths[i]), width, why="one row a label"))
+        given = sp.vstack(parts, format="csr") if any(map(sp.issparse, parts)) else frozen(np.concatenate(parts))
+    return matrix("node_features", given, total, "features", why="one row a label")
+
+
+def _edges(given: Any, lengths: Index, start: Index) -> tuple[Index, Index]:
+    """Flat edges (Q, 2), and how many each example has."""
+    if isinstance(given, str):
+        choice("edges", given, ("chain", "none"), "or a list of arrays of node pairs or networkx graphs")
+        inside = np.zeros(0, dtype=np.intp)
+        if given == "chain":
+            inside = np.setdiff1d(np.arange(start[-1]), start[1:] - 1, assume_unique=True).astype(np.intp)
+        flat = np.column_stack((inside, inside + 1)).astype(np.intp)
+        return flat, lengths - 1 if given == "chain" else np.zeros_like(lengths)
+    if given is None or isinstance(given, nx.Graph):
+        came = "None" if given is None else "one graph"
+        raise ValueError(f"edges is {came}, wanted 'chain', 'none', or a list of one graph for each example")
+    wanted = "'chain', 'none', or a list of one graph for each of labels"
+    parts = sequence("edges", given, wanted, length=len(lengths))
+    arrays = []
+    for i, part in enumerate(parts):
+        if isinstance(part, nx.Graph):
+            if part.is_directed() or part.is_multigraph() or set(part.nodes) != set(range(int(lengths[i]))):
+                raise ValueError(f"edges[{i}] must be an undirected networkx.Graph on the nodes 0 to {lengths[i] - 1}")
+            part = list(part.edges)
+        pairs = wholes(f"edges[{i}]", part, what="pairs of nodes", least=0, most=int(lengths[i]) - 1)
+        pairs = pairs.reshape(-1, 2) if pairs.size == 0 else pairs
+        if pairs.ndim != 2 or pairs.shape[1] != 2:
+            raise sentence(f"edges[{i}] has shape {pairs.shape}, wanted (edges, 2): the two nodes of each edge")
+        if (pairs[:, 0] == pairs[:, 1]).any():
+            raise ValueError(f"edges[{i}] joins node {int(pairs[pairs[:, 0] == pairs[:, 1]][0, 0])} with itself")
+        if len(np.unique(np.sort(pairs, axis=1), axis=0)) < len(pairs):
+            raise ValueError(f"edges[{i}] holds an edge twice, wanted each pair of nodes at most once")
+        arrays.append(pairs.astype(np.intp) + start[i])
+    flat = np.concatenate(arrays).astype(np.intp) if arrays else np.zeros((0, 2), dtype=np.intp)
+    return flat, np.array([len(array) for array in arrays], dtype=np.intp)
+
+
+def _edge_features(given: Sequence[ArrayLike], counts: Index) -> Vector:
+    listed = sequence("edge_features", given, "a list of one array for each of labels", length=len(counts))
+    parts = [real(f"edge_features[{i}]", part) for i, part in enumerate(listed)]
+    width = next((part.shape[1] for part in parts if part.ndim == 2), None)
+    for i, part in enumerate(parts):
+        if part.ndim != 2 or part.shape != (counts[i], width):
+            raise sentence(f"edge_features[{i}] has shape {part.shape}, wanted ({counts[i]}, {width}), one row an edge")
+    if not width:
+        raise ValueError("edge_features has no columns, wanted at least one feature, or None for one shared table")
+    return frozen(np.concatenate(parts))

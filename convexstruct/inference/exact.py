@@ -1,0 +1,347 @@
+"""Oracles over the examples of `PairwiseFeatures`: the kind that fits the graphs, behind one set of methods.
+
+    chains      examples that are chains and share one table of transitions: packed recursions over all of them at once
+    forests     any other graphs without a cycle, level by level over all of them at once
+    trees       any graphs whose junction trees are narrow: one batch for each graph that occurs
+
+Scores come as ``node`` (P, S) and ``edge``: (S, S) where all edges share one table, else (Q, S, S); labellings are flat
+(P,). `inference` picks the kind. Graphs that are too wide for a junction tree are in `convexstruct.inference.loopy`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convexstruct.features.graphs.pairwise import PairwiseFeatures
+from convexstruct.graphs import Chains, Index, chains
+from convexstruct.junction_trees import LIMIT, JunctionTree, junction_tree
+from convexstruct.oracles.chain import chain
+from convexstruct.oracles.tree import forest as levels
+from convexstruct.oracles.tree import junction_tree as jt
+from convexstruct.oracles.tree import second_best
+
+Vector = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+
+class Best(NamedTuple):
+    """What maximising over labellings yields.
+
+    scores (N,): the score of ``labels``. labels (P,): a labelling that attains it.
+    upper (N,): at least the greatest score; equal to ``scores`` if the oracle is exact.
+    moved (N,): where ``upper`` comes from messages, twice the sum of their sizes: what its rounding depends on besides
+    the scores.
+    """
+
+    scores: Vector
+    labels: Labels
+    upper: Vector
+    moved: Vector | None = None
+
+
+class Sums(NamedTuple):
+    """What summing over labellings yields.
+
+    log_partition (N,). node (P, S), edge: posteriors weighted by the examples' shares; edge is (S, S), summed over the
+    edges, where they share a table, else (Q, S, S).
+    """
+
+    log_partition: Vector
+    node: Vector
+    edge: Vector
+
+
+class Inference(Protocol):
+    """What a problem asks of an oracle over all its examples."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether `best` is always exact."""
+        ...
+
+    @property
+    def relaxed(self) -> bool:
+        """Whether `best` maximises over the local polytope: then ``upper`` is the maximum, and the problem another."""
+        ...
+
+    @property
+    def summable(self) -> bool:
+        """Whether there are sums, samples, second bests and best labellings by loss."""
+        ...
+
+    def best(self, node: Vector, edge: Vector) -> Best: ...
+
+    def two_best(self, node: Vector, edge: Vector) -> tuple[Best, Best]:
+        """The best labelling and the best of the others (score -inf where there is none)."""
+        ...
+
+    def by_loss(self, node: Vector, edge: Vector, steps: Labels) -> LossTable:
+        """For each total of ``steps`` (P, S) the best labelling with exactly that total."""
+        ...
+
+    def sums(self, node: Vector, edge: Vector, share: Vector | None = None) -> Sums: ...
+
+    def sample(self, node: Vector, edge: Vector, rng: np.random.Generator) -> Labels: ...
+
+
+class LossTable(NamedTuple):
+    """scores (N, L + 1): the best score of each example among labellings whose steps sum to 0 .. L, -inf if there is
+    none. read: given one total for each example (N,), the flat labelling (P,)."""
+
+    scores: Vector
+    read: Callable[[Index], Labels]
+
+
+@dataclass(frozen=True, eq=False)
+class ChainInference:
+    """Chains with one shared table."""
+
+    layout: Chains
+    n_edges: int
+    exact: bool = True
+    relaxed: bool = False
+    summable: bool = True
+
+    def best(self, node: Vector, edge: Vector) -> Best:
+        scores, labels = chain.viterbi(self.layout, node[self.layout.packed], edge)
+        return Best(scores, labels[self.layout.flat], scores)
+
+    def two_best(self, node: Vector, edge: Vector) -> tuple[Best, Best]:
+        two = second_best.two_best(self.layout, node[self.layout.packed], edge)
+        first = Best(two.best, two.best_labels[self.layout.flat], two.best)
+        return first, Best(two.second, two.second_labels[self.layout.flat], two.second)
+
+    def by_loss(self, node: Vector, edge: Vector, steps: Labels) -> LossTable:
+        from convexstruct.oracles.tree import loss_counter
+
+        packed, flat = self.layout.packed, self.layout.flat
+        table = loss_counter.by_loss(self.layout, node[packed], edge, steps[packed])
+        return LossTable(table.scores, lambda totals: table.labels(totals)[flat])
+
+    def sums(self, node: Vector, edge: Vector, share: Vector | None = None) -> Sums:
+        sums = chain.sum_product(self.layout, node[self.layout.packed], edge, share)
+        posterior = sums.node if share is None else sums.node * share[self.layout.chain][:, None]
+        return Sums(sums.log_partition, posterior[self.layout.flat], sums.edge)
+
+    def sample(self, node: Vector, edge: Vector, rng: np.random.Generator) -> Labels:
+        return chain.sample(self.layout, node[self.layout.packed], edge, rng)[self.layout.flat]
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Examples that share one graph.
+
+    examples (n,). nodes (n, m): their flat nodes. edges (n, q): their edges' places among all edges.
+    ends (q, 2): each edge's nodes, counted from 0. tree: the junction tree.
+    """
+
+    examples: Index
+    nodes: Index
+    edges: Index
+    ends: Index
+    tree: JunctionTree
+
+    def factors(self, node: Vector, edge: Vector) -> list[jt.Factor]:
+        of_nodes: list[jt.Factor] = [((v,), node[self.nodes[:, v]]) for v in range(self.nodes.shape[1])]
+        shared = edge.ndim == 2
+        of_edges: list[jt.Factor] = [
+            ((int(u), int(v)), edge[None] if shared else edge[self.edges[:, e]]) for e, (u, v) in enumerate(self.ends)
+        ]
+        return of_nodes + of_edges
+
+
+@dataclass(frozen=True, eq=False)
+class TreeInference:
+    """Any graphs with narrow junction trees, one batch for each graph that occurs."""
+
+    batches: tuple[Batch, ...]
+    n_examples: int
+    n_nodes: int
+    n_edges: int
+    exact: bool = True
+    relaxed: bool = False
+    summable: bool = True
+
+    def best(self, node: Vector, edge: Vector) -> Best:
+        scores, labels = np.empty(self.n_examples), np.empty(self.n_nodes, dtype=np.int64)
+        for batch in self.batches:
+            value, found = jt.best(batch.tree, batch.factors(node, edge), len(batch.examples))
+            scores[batch.examples], labels[batch.nodes] = value, found
+        return Best(scores, labels, scores)
+
+    def two_best(self, node: Vector, edge: Vector) -> tuple[Best, Best]:
+        from convexstruct.oracles.tree.junction_tree_two_best import two_best
+
+        scores = np.empty((2, self.n_examples))
+        labels = np.empty((2, self.n_nodes), dtype=np.int64)
+        for batch in self.batches:
+            two = two_best(batch.tree, batch.factors(node, edge), len(batch.examples))
+            scores[0, batch.examples], scores[1, batch.examples] = two.best, two.second
+            labels[0][batch.nodes], labels[1][batch.nodes] = two.best_labels, two.second_labels
+        return Best(scores[0], labels[0], scores[0]), Best(scores[1], labels[1], scores[1])
+
+    def sums(self, node: Vector, edge: Vector, share: Vector | None = None) -> Sums:
+        n_labels = node.shape[1]
+        log_partition = np.empty(self.n_examples)
+        posterior = np.empty_like(node)
+        pairs = np.zeros((n_labels, n_labels) if edge.ndim == 2 else (self.n_edges, n_labels, n_labels))
+        for batch in self.batches:
+            sums = jt.sum_product(batch.tree, batch.factors(node, edge), len(batch.examples))
+            weight = np.ones(len(batch.examples)) if share is None else share[batch.examples]
+            log_partition[batch.examples] = sums.log_partition
+            for v in range(batch.nodes.shape[1]):
+                posterior[batch.nodes[:, v]] = sums.marginal((v,)) * weight[:, None]
+            for e, (u, v) in enumerate(batch.ends):
+                marginal = sums.marginal((int(u), int(v)))
+                if edge.ndim == 2:
+                    pairs += np.tensordot(weight, marginal, axes=1)
+                else:
+                    pairs[batch.edges[:, e]] = marginal * weight[:, None, None]
+        return Sums(log_partition, posterior, pairs)
+
+    def by_loss(self, node: Vector, edge: Vector, steps: Labels) -> LossTable:
+        from convexstruct.oracles.tree import loss_counter
+
+        tables = []
+        for batch in self.batches:
+            n = len(batch.examples)
+            tables.append(loss_counter.by_loss_on_tree(batch.tree, batch.factors(node, edge), n, steps[batch.nodes]))
+        most = max(table.scores.shape[1] for table in tables)
+        scores = np.full((self.n_examples, most), -np.inf)
+        for batch, table in zip(self.batches, tables):
+            scores[batch.examples, : table.scores.shape[1]] = table.scores
+
+        def read(totals: Index) -> Labels:
+            labels = np.empty(self.n_nodes, dtype=np.int64)
+            for batch, table in zip(self.batches, tables):
+                labels[batch.nodes] = table.labels(totals[batch.examples])
+            return labels
+
+        return LossTable(scores, read)
+
+    def sample(self, node: Vector, edge: Vector, rng: np.random.Generator) -> Labels:
+        labels = np.empty(self.n_nodes, dtype=np.int64)
+        for batch in self.batches:
+            labels[batch.nodes] = jt.sample(batch.tree, batch.factors(node, edge), len(batch.examples), rng)
+        return labels
+
+    @cached_property
+    def width(self) -> int:
+        return max(batch.tree.width for batch in self.batches)
+
+
+@dataclass(frozen=True, eq=False)
+class ForestInference:
+    """Graphs without a cycle, whatever they look like; tables may differ from edge to edge.
+
+    Second bests, losses by value, and the few examples whose ties cannot be broken from the root, are left to
+    `TreeInference`.
+    """
+
+    features: PairwiseFeatures
+    layout: levels.Forest
+    exact: bool = True
+    relaxed: bool = False
+    summable: bool = True
+
+    @cached_property
+    def _trees(self) -> TreeInference:
+        return tree_inference(self.features)
+
+    @cached_property
+    def _example(self) -> Index:
+        """The example of each tree."""
+        return np.asarray(self.features.example[self.layout.roots])
+
+    def _by_example(self, values: Vector) -> Vector:
+        total = np.bincount(self._example, weights=values, minlength=self.features.n_examples)
+        return np.asarray(total, dtype=np.float64)
+
+    def best(self, node: Vector, edge: Vector) -> Best:
+        found = levels.best(self.layout, node, edge)
+        scores, labels = self._by_example(found.scores), found.labels
+        if found.tied.any():
+            tied = np.zeros(self.features.n_examples, dtype=bool)
+            tied[self._example[found.tied]] = True
+            labels = np.where(tied[self.features.example], self._trees.best(node, edge).labels, labels)
+        return Best(scores, labels, scores)
+
+    def two_best(self, node: Vector, edge: Vector) -> tuple[Best, Best]:
+        return self._trees.two_best(node, edge)
+
+    def by_loss(self, node: Vector, edge: Vector, steps: Labels) -> LossTable:
+        return self._trees.by_loss(node, edge, steps)
+
+    def sums(self, node: Vector, edge: Vector, share: Vector | None = None) -> Sums:
+        sums = levels.sum_product(self.layout, node, edge)
+        posterior, pairs = sums.node, sums.edge
+        if share is not None:
+            posterior *= share[self.features.example][:, None]
+            pairs *= share[self.features.edge_example][:, None, None]
+        return Sums(self._by_example(sums.log_partition), posterior, pairs.sum(axis=0) if edge.ndim == 2 else pairs)
+
+    def sample(self, node: Vector, edge: Vector, rng: np.random.Generator) -> Labels:
+        return levels.sample(self.layout, node, edge, rng)
+
+
+def forest_inference(features: PairwiseFeatures) -> ForestInference:
+    """All trees at once.
+
+    Raises
+    ------
+    ValueError
+        If a graph has a cycle.
+    """
+    return ForestInference(features, levels.forest(features.n_nodes, features.edges))
+
+
+def tree_inference(features: PairwiseFeatures, limit: int = LIMIT) -> TreeInference:
+    """Batches of examples that share a graph, with its junction tree.
+
+    Raises
+    ------
+    ValueError
+        If a junction tree is too wide: its width is named, and the relaxation that serves instead.
+    """
+    first_edge = np.searchsorted(features.edge_example, np.arange(features.n_examples + 1))
+    local = features.edges - features.node_start[features.edge_example][:, None]
+    alike: dict[tuple[int, bytes], list[int]] = {}
+    for i, length in enumerate(features.lengths):
+        alike.setdefault((int(length), local[first_edge[i] : first_edge[i + 1]].tobytes()), []).append(i)
+    batches = []
+    for (length, _), members in alike.items():
+        examples = np.array(members, dtype=np.intp)
+        ends = local[first_edge[members[0]] : first_edge[members[0] + 1]]
+        cards = [features.n_labels] * length
+        tree = junction_tree(
+            features.graph(members[0]), cards, limit, f"the graph of example {members[0]}, triangulated, has a", ADVICE
+        )
+        nodes = features.node_start[examples][:, None] + np.arange(length)
+        edges = first_edge[examples][:, None] + np.arange(len(ends))
+        batches.append(Batch(examples, nodes.astype(np.intp), edges.astype(np.intp), ends, tree))
+    return TreeInference(tuple(batches), features.n_examples, features.n_nodes, features.n_edges)
+
+
+#: What to do about a graph that is too wide.
+ADVICE = "use inference='relaxed' (the local polytope), or 'minimum_cut' for an associative network of two labels"
+
+
+def chain_inference(features: PairwiseFeatures) -> ChainInference:
+    """Packed recursions for chains with one table."""
+    return ChainInference(chains(features.lengths), features.n_edges)
+
+
+def exact_inference(features: PairwiseFeatures) -> ChainInference | ForestInference | TreeInference:
+    """Chains at once where all examples are chains and share one table; forests level by level; else junction trees."""
+    if features.is_chain and features.shared and features.n_edges:
+        return chain_inference(features)
+    try:
+        return forest_inference(features)
+    except ValueError:  # a cycle
+        return tree_inference(features)

@@ -1,0 +1,119 @@
+"""Oracles over the examples of `PairwiseFeatures` whose graphs are too wide for a junction tree.
+
+    minimum_cut     exact: associative networks of two labels, all examples in one flow
+    expansion       approximate: associative networks of any number of labels; says so, and bounds what it may miss
+    relaxed         the local polytope in place of all labellings: another problem, whose optimum lies above
+
+None of them sums over labellings: what needs sums (tempering, exponentiated gradient) cannot run on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convexstruct.features.graphs.pairwise import PairwiseFeatures
+from convexstruct.inference.exact import Best
+from convexstruct.oracles.loopy.alpha_expansion import alpha_expansion
+from convexstruct.oracles.loopy.linear_relaxation import linear_relaxation
+from convexstruct.oracles.loopy.minimum_cut import messages, minimum_cut
+from convexstruct.oracles.loopy.pairwise import Pairwise, pairwise
+
+Vector = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class LoopyInference:
+    """One maximisation over all examples; sums, second bests and losses by value are not to be had.
+
+    name : as ``inference=`` calls it, a key of `MAXIMISE`. exact, relaxed : see `Inference`.
+    """
+
+    features: PairwiseFeatures
+    name: str
+    exact: bool = False
+    relaxed: bool = False
+    summable: bool = False
+
+    def tables(self, node: Vector, edge: Vector) -> Pairwise:
+        """The scores as the oracles of loopy graphs take them, one part an example."""
+        return pairwise(node, self.features.edges, edge, self.features.example)
+
+    def best(self, node: Vector, edge: Vector) -> Best:
+        return MAXIMISE[self.name](self.tables(node, edge))
+
+    def two_best(self, node: Vector, edge: Vector) -> NoReturn:
+        self._refuse("second best labellings")
+
+    def by_loss(self, node: Vector, edge: Vector, steps: Labels) -> NoReturn:
+        self._refuse("best labellings by their loss")
+
+    def sums(self, node: Vector, edge: Vector, share: Vector | None = None) -> NoReturn:
+        self._refuse("sums over labellings")
+
+    def sample(self, node: Vector, edge: Vector, rng: np.random.Generator) -> NoReturn:
+        self._refuse("samples of labellings")
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise ValueError(f"inference is {self.name!r}, which has no {what}, wanted 'exact'")
+
+
+def cut_inference(features: PairwiseFeatures) -> LoopyInference:
+    """Minimum cuts.
+
+    Raises
+    ------
+    ValueError
+        If the network is not associative, or has more than two labels.
+    """
+    if not features.associative:
+        raise ValueError("inference='minimum_cut' came with a network that is not associative, wanted associative=True")
+    if features.n_labels > 2:
+        raise ValueError(f"inference='minimum_cut' came with {features.n_labels} labels, wanted two, or 'expansion'")
+    return LoopyInference(features, "minimum_cut", exact=True)
+
+
+def expansion_inference(features: PairwiseFeatures) -> LoopyInference:
+    """Alpha-expansion.
+
+    Raises
+    ------
+    ValueError
+        If the network is not associative.
+    """
+    if not features.associative:
+        raise ValueError("inference='expansion' came with a network that is not associative, wanted associative=True")
+    return LoopyInference(features, "expansion")
+
+
+def relaxed_inference(features: PairwiseFeatures) -> LoopyInference:
+    """The local polytope, for any graphs."""
+    return LoopyInference(features, "relaxed", relaxed=True)
+
+
+def _cut(scores: Pairwise) -> Best:
+    """Exact up to the rounding of double precision, which ``upper`` says."""
+    cut = minimum_cut(scores)
+    return Best(cut.scores, cut.labels, cut.upper, scores.moved(messages(scores, cut.flow)))
+
+
+def _expand(scores: Pairwise) -> Best:
+    """``labels`` is good, ``upper`` is the bound of the relaxation to the local polytope."""
+    found = alpha_expansion(scores, bound="relaxation")
+    assert found.messages is not None
+    return Best(found.scores, found.labels, found.upper, scores.moved(found.messages))
+
+
+def _relax(scores: Pairwise) -> Best:
+    """``upper`` is the optimum over the local polytope, ``labels`` what it is rounded to."""
+    found = linear_relaxation(scores)
+    return Best(found.scores, found.labels, found.upper, scores.moved(found.messages))
+
+
+#: Maximisation over score tables, by name.
+MAXIMISE: dict[str, Callable[[Pairwise], Best]] = {"minimum_cut": _cut, "expansion": _expand, "relaxed": _relax}

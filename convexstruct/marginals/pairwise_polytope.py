@@ -1,0 +1,168 @@
+"""Marginals over the junction trees of labelled graphs: polynomially many numbers in place of all labellings.
+
+For each example a table z[clique, labels] for each clique of its junction tree (`convexstruct.junction_trees`); tables
+that agree on what they share are exactly the clique marginals of a distribution over labellings. On a forest the node
+and edge marginals say the same with more variables; on a graph with cycles they do not (the local polytope is larger).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from convexstruct.features.graphs.pairwise import PairwiseFeatures
+from convexstruct.graphs import Index
+from convexstruct.inference.exact import Batch, tree_inference
+from convexstruct.marginals.decomposition import Columns
+
+Vector = NDArray[np.float64]
+
+#: A clique table of more entries than this is refused: every entry is a variable of a convex program.
+LIMIT = 20_000
+
+
+@dataclass(frozen=True, eq=False)
+class CliquePolytope:
+    """{z >= 0, totals z = 1, agreement z = 0}: for each example, clique marginals that fit together.
+
+    totals : sparse (N, n), the sum of each root clique's table. agreement : sparse (m, n).
+    node : sparse (P S, n), node marginals. edge : sparse (Q S S, n), edge marginals; C order.
+    columns : what each variable stands for.
+    """
+
+    totals: sp.csr_array
+    agreement: sp.csr_array
+    node: sp.csr_array
+    edge: sp.csr_array
+    columns: Columns
+
+    @property
+    def n_variables(self) -> int:
+        return len(self.columns.example)
+
+
+def is_forest(features: PairwiseFeatures) -> bool:
+    """Whether no example has a cycle."""
+    ends = features.edges
+    shape = (features.n_nodes, features.n_nodes)
+    graph = sp.coo_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=shape)
+    components = sp.csgraph.connected_components(graph, directed=False, return_labels=False)
+    return int(components) == features.n_nodes - features.n_edges
+
+
+def clique_polytope(features: PairwiseFeatures, limit: int = LIMIT) -> CliquePolytope:
+    """The marginal polytope of every example, exact, by junction trees. Variables stand example after example, root
+    clique first, C order within a table.
+
+    Raises
+    ------
+    ValueError
+        If a clique table would have more than ``limit`` entries.
+    """
+    batches = tree_inference(features, limit).batches
+    n_examples, size = features.n_examples, features.n_labels
+    entries, agreements = np.zeros((2, n_examples), dtype=np.intp)
+    wide = 1
+    for batch in batches:
+        entries[batch.examples] = batch.tree.n_entries
+        agreements[batch.examples] = sum(rows for rows, _ in batch.tree.shapes[1:])
+        wide = max(wide, batch.tree.width + 1)
+    start = np.cumsum(entries) - entries
+    row_start = np.cumsum(agreements) - agreements
+    n = int(entries.sum())
+    step = np.empty(n, dtype=np.intp)
+    position, label = np.empty((2, n, wide), dtype=np.int64)
+    totals, agreement, node, edge = _Triplets(), _Triplets(), _Triplets(), _Triplets()
+    for batch in batches:
+        tables = _Tables(batch, start[batch.examples], size)
+        tree = batch.tree
+        totals.add(batch.examples[:, None], tables.place(0), 1.0)
+        below = row_start[batch.examples]
+        for c in range(tree.n_cliques):
+            if c:
+                for clique, sign in ((c, 1.0), (tree.parent[c], -1.0)):
+                    at = tables.joint(clique, tree.separators[c])
+                    agreement.add(below[:, None] + at, tables.place(clique), sign)
+                below = below + tree.shapes[c][0]
+            axes = tree.cliques[c] + tree.cliques[c][:1] * (wide - len(tree.cliques[c]))
+            step[tables.place(c)] = c
+            position[tables.place(c)] = batch.nodes[:, list(axes)][:, None, :]
+            label[tables.place(c)] = np.stack([tables.labels[c][v] for v in axes], axis=1)
+        for v in range(batch.nodes.shape[1]):
+            c = tree.home[v]
+            node.add(batch.nodes[:, v, None] * size + tables.labels[c][v], tables.place(c), 1.0)
+        for e, (u, v) in enumerate(batch.ends.tolist()):
+            c = tree.clique_of((u, v))
+            edge.add(batch.edges[:, e, None] * size * size + tables.joint(c, (u, v)), tables.place(c), 1.0)
+    return CliquePolytope(
+        totals.matrix((n_examples, n)),
+        agreement.matrix((int(agreements.sum()), n)),
+        node.matrix((features.n_nodes * size, n)),
+        edge.matrix((features.n_edges * size * size, n)),
+        Columns(np.repeat(np.arange(n_examples), entries), step, position.astype(np.intp), label),
+    )
+
+
+def adjoint_matrix(features: PairwiseFeatures) -> tuple[sp.csr_array, sp.csr_array]:
+    """`PairwiseFeatures.adjoint` as sparse matrices A (d, P S), B (d, Q S S): E f = A node.ravel() + B edge.ravel()."""
+    size, d, at = features.n_labels, features.dimension, features.n_node_weights
+    x = sp.coo_array(features.node_features)
+    v, f, values = x.coords[0], x.coords[1], x.data
+    s = np.arange(size)[:, None]
+    rows, columns = s * features.n_node_features + f, v * size + s
+    shape = (d, features.n_nodes * size)
+    nodes = sp.coo_array((np.broadcast_to(values, rows.shape).ravel(), (rows.ravel(), columns.ravel())), shape=shape)
+    given = np.ones((features.n_edges, 1)) if features.edge_features is None else features.edge_features
+    z = sp.coo_array(given)
+    e, k, values = z.coords[0], z.coords[1], z.data
+    places = np.arange(size) * (size + 1) if features.associative else np.arange(size * size)
+    block = np.arange(len(places))[:, None]
+    rows, columns = at + k * len(places) + block, e * size * size + places[:, None]
+    shape = (d, features.n_edges * size * size)
+    edges = sp.coo_array((np.broadcast_to(values, rows.shape).ravel(), (rows.ravel(), columns.ravel())), shape=shape)
+    return sp.csr_array(nodes), sp.csr_array(edges)
+
+
+class _Tables:
+    """Where the clique tables of a batch's examples stand, and the label of each variable at every entry."""
+
+    def __init__(self, batch: Batch, start: Index, n_labels: int) -> None:
+        self.start, self.size = start, n_labels
+        self.labels: list[dict[int, NDArray[np.intp]]] = []
+        self.offset = [0]
+        for clique in batch.tree.cliques:
+            entries = n_labels ** len(clique)
+            grid = np.indices((n_labels,) * len(clique)).reshape(len(clique), entries)
+            self.labels.append({v: grid[axis].astype(np.intp) for axis, v in enumerate(clique)})
+            self.offset.append(self.offset[-1] + entries)
+
+    def place(self, clique: int) -> Index:
+        """The variables of a clique's table; (examples, entries)."""
+        return self.start[:, None] + np.arange(self.offset[clique], self.offset[clique + 1])
+
+    def joint(self, clique: int, scope: tuple[int, ...]) -> Index:
+        """The joint label of ``scope`` at each entry of a clique's table; C order."""
+        at = np.zeros(self.offset[clique + 1] - self.offset[clique], dtype=np.intp)
+        for v in scope:
+            at = at * self.size + self.labels[clique][v]
+        return at
+
+
+class _Triplets:
+    """Entries of a sparse matrix, gathered piece by piece."""
+
+    def __init__(self) -> None:
+        self.parts: list[tuple[Vector, Index, Index]] = []
+
+    def add(self, rows: Index, columns: Index, value: float) -> None:
+        rows, columns = np.broadcast_arrays(rows, columns)
+        self.parts.append((np.full(rows.size, value), rows.ravel(), columns.ravel()))
+
+    def matrix(self, shape: tuple[int, int]) -> sp.csr_array:
+        if not self.parts:
+            return sp.csr_array(shape, dtype=np.float64)
+        values, rows, columns = (np.concatenate(part) for part in zip(*self.parts))
+        return sp.csr_array(sp.coo_array((values, (rows, columns)), shape=shape))

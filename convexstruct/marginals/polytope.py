@@ -1,0 +1,213 @@
+"""The local marginal polytope of the hidden variables: polynomially many marginals in place of all labellings.
+
+On a chain, and on any junction tree, it is exact: its vertices are the labellings, so a linear function of the counts
+has the same maximum over both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from convexstruct.features.counts.counts import Counts
+from convexstruct.features.counts.hmm import HMMCounts
+from convexstruct.features.counts.network import Group, NetworkCounts
+from convexstruct.graphs import Index
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class LocalPolytope:
+    """{z >= 0, equality z = rhs}: for each example, marginals of its edges or cliques that fit together.
+
+    Every example's z carries one distribution (its first edge's or clique's marginals sum to 1) and neighbouring
+    marginals agree on what they share. Then
+
+        sum_k w_k E counts_k = counts z,      sum_k w_k E loss_k = loss' z;
+
+    the example weights w_k stand in ``counts`` and ``loss``, not in z.
+
+    Attributes
+    ----------
+    equality : sparse (m, n). rhs : (m,); the first K rows are the distributions' sums, with 1 on the right.
+    counts : sparse (d, n), weighted. loss : (n,), weighted.
+    example : (n,), non-decreasing; the example of each variable.
+    """
+
+    equality: sp.csr_array
+    rhs: Vector
+    counts: sp.csr_array
+    loss: Vector
+    example: Index
+
+    @property
+    def n_variables(self) -> int:
+        return len(self.loss)
+
+
+def local_polytope(features: Counts) -> LocalPolytope:
+    """The local marginal polytope of ``features``, exact for chains and junction trees.
+
+    Raises
+    ------
+    ValueError
+        If the feature map is of a kind that has no such description here.
+    """
+    if isinstance(features, HMMCounts):
+        return chain_polytope(features)
+    if isinstance(features, NetworkCounts):
+        return network_polytope(features)
+    raise ValueError(f"features is a {type(features).__name__}, wanted HMMCounts or NetworkCounts")
+
+
+def chain_polytope(features: HMMCounts) -> LocalPolytope:
+    """Edge marginals z[k, t, s', s] of (label at t - 1, label at t), t = 1 .. T_k - 1; node marginals z[k, s] where
+    T_k = 1. Variables of an example stand step after step, s fastest; labels that an observed position rules out have
+    no variable.
+
+    Equalities: sum of the first step's marginals = 1; sum_s' z[k, t, s', s] = sum_s'' z[k, t + 1, s, s''].
+    """
+    layout, s_all = features.chains, features.n_states
+    n_chains, n_positions, flat = layout.n_chains, layout.n_positions, layout.flat
+    free = features.free
+    width = np.where(free, s_all, 1)  # labels that each flat position may take
+    first = np.zeros(n_positions, dtype=bool)
+    first[layout.first] = True
+    last = np.zeros(n_positions, dtype=bool)
+    last[layout.first + layout.lengths - 1] = True
+    alone = first & last
+
+    # one group of variables a pair (before, here); a chain of one position has a group without "before"
+    here = np.flatnonzero(~first | alone)
+    paired = ~alone[here]
+    before = np.where(paired, here - 1, here)
+    size = width[here] * np.where(paired, width[before], 1)
+    group = np.repeat(np.arange(len(here)), size)
+    inner = np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
+    here, before, paired = here[group], before[group], paired[group]
+    new, old = inner % width[here], inner // width[here]
+    label = np.where(free[here], new, features.truth[here])
+    old_label = np.where(free[before], old, features.truth[before])
+    n = len(here)
+    column = np.arange(n)
+    example = layout.chain[flat[here]]
+    opening = first[before]  # the group that carries its chain's first position
+
+    middle = ~first & ~last
+    row_of = n_chains + np.cumsum(np.where(middle, width, 0)) - np.where(middle, width, 0)
+    into, out = middle[here], middle[before] & paired
+    rows = np.concatenate((example[opening], (row_of[here] + new)[into], (row_of[before] + old)[out]))
+    columns = np.concatenate((column[opening], column[into], column[out]))
+    signs = np.concatenate((np.ones(int(opening.sum() + into.sum())), -np.ones(int(out.sum()))))
+    m = n_chains + int(width[middle].sum())
+    equality = sp.csr_array(sp.coo_array((signs, (rows, columns)), shape=(m, n)))
+    rhs = np.zeros(m)
+    rhs[:n_chains] = 1.0
+
+    symbol = features.symbols[flat]
+    loss_row = features.loss_row[flat]
+    weight = features.weights[example]
+    start_label = np.where(paired, old_label, label)
+    emission = s_all + s_all * s_all
+    begun = opening & paired
+    rows = np.concatenate((
+        start_label[opening],
+        (s_all + old_label * s_all + label)[paired],
+        emission + label * features.n_symbols + symbol[here],
+        (emission + old_label * features.n_symbols + symbol[before])[begun],
+    ))  # fmt: skip
+    columns = np.concatenate((column[opening], column[paired], column, column[begun]))
+    shape = (features.tables.dimension, n)
+    counts = sp.csr_array(sp.coo_array((weight[columns], (rows, columns)), shape=shape))
+    loss = features.loss_table[loss_row[here], label]
+    loss[begun] += features.loss_table[loss_row[before], old_label][begun]
+    return LocalPolytope(equality, rhs, counts, loss * weight, example.astype(np.intp))
+
+
+def network_polytope(features: NetworkCounts) -> LocalPolytope:
+    """Clique marginals z[k, clique, labels] over the junction tree of each example's hidden variables.
+
+    Cliques stand root first, the axes of each as `convexstruct.junction_trees.JunctionTree.cliques` lists them.
+
+    Equalities: sum of the root's marginals = 1; each clique and its parent agree on the variables that they share.
+    """
+    n_examples = features.n_examples
+    variables, agreements, root_entries = np.empty((3, n_examples), dtype=np.intp)
+    for group in features.groups:
+        variables[group.examples] = group.tree.n_entries
+        root_entries[group.examples] = group.tree.shapes[0][1]
+        agreements[group.examples] = sum(rows for rows, _ in group.tree.shapes[1:])
+    start = np.cumsum(variables) - variables
+    row_start = n_examples + np.cumsum(agreements) - agreements
+    n, m = int(variables.sum()), n_examples + int(agreements.sum())
+    equality, counts = _Triplets(), _Triplets()
+    loss = np.zeros(n)
+    for group in features.groups:
+        examples = group.examples
+        weights = features.weights[examples]
+        columns = start[examples]
+        offset, labels = _clique_labels(group)
+        root = np.arange(int(offset[1]))
+        equality.add(examples[:, None], columns[:, None] + root, 1.0)
+        below = 0
+        for c in range(1, group.tree.n_cliques):
+            shared = group.tree.separators[c]
+            for clique, sign in ((c, 1.0), (group.tree.parent[c], -1.0)):
+                at = np.zeros(int(offset[clique + 1] - offset[clique]), dtype=np.intp)
+                for v in shared:
+                    at = at * group.tree.cards[v] + labels[clique][v]
+                place = np.arange(offset[clique], offset[clique + 1])
+                equality.add(row_start[examples][:, None] + below + at, columns[:, None] + place, sign)
+            below += group.tree.shapes[c][0]
+        for factor in group.factors:
+            c = group.tree.clique_of(factor.scope)
+            inner = factor.inner[tuple(labels[c][v] for v in factor.scope)]
+            place = np.arange(offset[c], offset[c + 1])
+            counts.add(factor.base[:, None] + inner, columns[:, None] + place, weights[:, None])
+        for j, v in enumerate(group.hidden):
+            c = group.tree.home[j]
+            cost = features.costs[v][features.assignments[examples, v]][:, labels[c][j]]
+            loss[columns[:, None] + np.arange(offset[c], offset[c + 1])] += weights[:, None] * cost
+    # what no hidden variable touches is counted with the root clique, whose marginals sum to 1
+    observed, entries = features.observed
+    size = root_entries[observed]
+    inner = np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
+    counts.add(
+        np.repeat(entries, size), np.repeat(start[observed], size) + inner, np.repeat(features.weights[observed], size)
+    )
+    rhs = np.zeros(m)
+    rhs[:n_examples] = 1.0
+    return LocalPolytope(
+        equality.matrix((m, n)), rhs, counts.matrix((features.tables.dimension, n)), loss,
+        np.repeat(np.arange(n_examples), variables),
+    )  # fmt: skip
+
+
+def _clique_labels(group: Group) -> tuple[Index, list[dict[int, Index]]]:
+    """Where each clique's variables start within an example, and for each clique the label of each of its variables at
+    every entry of its table."""
+    sizes = [rows * columns for rows, columns in group.tree.shapes]
+    labels = []
+    for clique, size in zip(group.tree.cliques, sizes):
+        grid = np.indices([group.tree.cards[v] for v in clique]).reshape(len(clique), size)
+        labels.append({v: grid[axis].astype(np.intp) for axis, v in enumerate(clique)})
+    return np.concatenate(([0], np.cumsum(sizes))).astype(np.intp), labels
+
+
+class _Triplets:
+    """Entries of a sparse matrix, gathered piece by piece."""
+
+    def __init__(self) -> None:
+        self.parts: list[tuple[Vector, Index, Index]] = []
+
+    def add(self, rows: Index, columns: Index, values: Vector | float) -> None:
+        rows, columns = np.broadcast_arrays(rows, columns)
+        self.parts.append((np.broadcast_to(values, rows.shape).ravel(), rows.ravel(), columns.ravel()))
+
+    def matrix(self, shape: tuple[int, int]) -> sp.csr_array:
+        values, rows, columns = (np.concatenate(part) for part in zip(*self.parts))
+        return sp.csr_array(sp.coo_array((values, (rows, columns)), shape=shape))

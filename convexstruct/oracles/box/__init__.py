@@ -1,0 +1,1 @@
+"""Projection onto a box cut by one equality."""

@@ -1,0 +1,1 @@
+"""Chains: best labelling, sums, samples; batched over sequences of unequal lengths."""

@@ -1,0 +1,214 @@
+"""Chains: Viterbi, second best, forward-backward, sampling; batched over sequences of unequal lengths.
+
+Score tables, for a batch laid out by `convexstruct.graphs.Chains` (P packed positions, S labels):
+
+    node (P, S): score of each label at each packed position; -inf forbids a label
+    edge (S, S): score of (previous label, label), the same at every step; -inf forbids a pair
+
+The score of a labelling is the sum of its node and edge scores. All labellings and tables are in packed order.
+
+Ties: among the best labellings the one that is smallest when read from its last position to its first.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convexstruct.graphs import Chains
+from convexstruct.oracles.chain.log_sums import LogProduct, log_messages
+from convexstruct.oracles.chain.regrets import log_domain
+from convexstruct.oracles.chain.sums import BLOCK, ChainSums
+from convexstruct.tolerances import POSTERIOR
+
+Scores = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+#: Rows up to this length are searched column by column.
+SHORT = 64
+#: What a label may gain, in nats, from where rescaled messages lose it: it is lost below e^-708 (see `rescaled`).
+GAIN = 660.0
+#: Sweeps that make the edge scores more even, and the range up to which none is needed.
+SWEEPS = 8
+EVEN = 100.0
+
+
+def viterbi(chains: Chains, node: Scores, edge: Scores) -> tuple[Scores, Labels]:
+    """The best labelling of each chain: max over labellings of the sum of node and edge scores.
+
+    Forward max-messages, then the labels are read backwards, comparing once more only what leads to the label chosen.
+    Returns the best scores (N,), in the caller's order of chains, and the labels (P,), packed.
+    """
+    message = node.T.copy()  # chains run along the last axis, so that every operation is a long row
+    block = max(1, BLOCK // edge.size)
+    for t in range(1, chains.n_steps):
+        before, begin, n = int(chains.start[t - 1]), int(chains.start[t]), int(chains.active[t])
+        for low in range(0, n, block):
+            some = slice(low, min(n, low + block))
+            arriving = message[:, None, before + some.start : before + some.stop] + edge[:, :, None]
+            message[:, begin + some.start : begin + some.stop] += arriving.max(axis=0)
+    labels = np.empty(chains.n_positions, dtype=np.int64)
+    scores = message[:, chains.last].max(axis=0)
+    current = np.zeros(0, dtype=np.int64)
+    for t in range(chains.n_steps - 1, -1, -1):
+        arriving = message[:, chains.rows(t)].copy()
+        arriving[:, : len(current)] += edge[:, current]
+        current = arriving.argmax(axis=0)
+        labels[chains.rows(t)] = current
+    return scores, labels
+
+
+def sum_product(
+    chains: Chains, node: Scores, edge: Scores, weights: Scores | None = None, squares: bool = False
+) -> ChainSums:
+    """Forward-backward: log partition functions, posteriors and expected pairs; their squares too, if asked for.
+
+    Uses the rescaled matrix-product version where it is exact, log messages by matrix products elsewhere, and regrets
+    where pairs are forbidden or too many messages would have to be summed again.
+
+    ``weights`` (N,), in the caller's order, multiplies each chain's share of ``edge``; the rest is unweighted.
+    """
+    if np.isfinite(edge).all():
+        even = _evened(chains, node, edge)
+        for method in (rescaled, log_messages):
+            sums = method(chains, *even, weights, squares)
+            if sums is not None:
+                return sums
+    return log_domain(chains, node, edge, weights, squares)
+
+
+def _evened(chains: Chains, node: Scores, edge: Scores) -> tuple[Scores, Scores]:
+    """The same scores of labellings from edge scores of a smaller range: edge - r - c', their parts moved to the nodes.
+
+    What is alike in a row of ``edge`` belongs to the label before, what is alike in a column to the label after. Each
+    sweep centres all rows, then all columns.
+    """
+    even = edge
+    for _ in range(SWEEPS if np.ptp(edge) > EVEN else 0):
+        even = even - 0.5 * (even.max(axis=1) + even.min(axis=1))[:, None]
+        even = even - 0.5 * (even.max(axis=0) + even.min(axis=0))
+    if even is edge:
+        return node, edge
+    row = (edge - even)[:, 0]
+    column = (edge - even)[0] - row[0]
+    node = node.copy()
+    node[chains.n_chains :] += column
+    node[chains.previous] += row
+    return node, even
+
+
+def rescaled(
+    chains: Chains, node: Scores, edge: Scores, weights: Scores | None = None, squares: bool = False
+) -> ChainSums | None:
+    """Forward-backward with one matrix product a step and messages rescaled to sum to one.
+
+    With W = e^edge and e_t = e^node: alpha_t = (alpha_{t-1} W) e_t / z_t, u_t = e_t beta_t / z_t, beta_{t-1} = u_t W';
+    posteriors alpha_t beta_t, expected pairs W * sum_t alpha_{t-1} u_t'.
+
+    Returns None where it might not be exact. A label is lost where e_t or alpha_t is below e^-708: its alpha is then at
+    most e^-708 / min(1, z). As the next label may be the same, no label's future is better than another's by more than
+    the range of the edge scores. So what is lost does not count if range(edge) - ln min(1, z) stays below `GAIN`.
+    """
+    if np.ptp(edge) > GAIN:
+        return None
+    top = _row_max(node)
+    shift = float(edge.max())
+    ones = np.ones(len(edge))
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore", under="ignore"):
+        transition = np.exp(edge - shift)
+        potential = np.subtract(node, top[:, None])
+        np.exp(potential, out=potential)
+        alpha = np.empty_like(potential)
+        scale = np.empty(chains.n_positions)
+        for t in range(chains.n_steps):
+            rows = chains.rows(t)
+            here, total = alpha[rows], scale[rows]
+            if t:
+                before = int(chains.start[t - 1])
+                np.matmul(alpha[before : before + int(chains.active[t])], transition, out=here)
+                here *= potential[rows]
+            else:
+                here[:] = potential[rows]
+            np.matmul(here, ones, out=total)  # a product sums short rows faster than sum() does
+            here *= (1.0 / total)[:, None]
+        if not float(np.ptp(edge)) - np.log(min(1.0, float(scale.min()))) <= GAIN:
+            return None
+        backward = transition.T.copy()
+        beta = np.empty_like(alpha)
+        beta[chains.last] = 1.0
+        potential *= (1.0 / scale)[:, None]
+        for t in range(chains.n_steps - 1, 0, -1):
+            rows = chains.rows(t)
+            before = int(chains.start[t - 1])
+            message = potential[rows]
+            message *= beta[rows]  # from here on `potential` holds u_t
+            np.matmul(message, backward, out=beta[before : before + int(chains.active[t])])
+        posterior = np.multiply(alpha, beta, out=beta)
+        total = posterior @ ones
+    if not np.all(np.abs(total - 1.0) <= POSTERIOR):
+        return None
+    pairs = _pairs(chains, alpha, potential, weights) * transition
+    squared = None
+    if squares:
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            squared = _pairs(chains, alpha**2, potential**2, weights) * transition**2
+        if not np.isfinite(squared).all():  # alpha is as small as u is large, and their squares are beyond all numbers
+            return None
+    steps = np.log(scale) + top
+    steps[chains.n_chains :] += shift
+    log_partition = np.bincount(chains.chain, weights=steps, minlength=chains.n_chains).astype(np.float64)
+    return ChainSums(log_partition, posterior, pairs, squared)
+
+
+def _row_max(values: Scores) -> Scores:
+    """The largest entry of each row; by columns, in blocks that stay in the cache, where rows are short."""
+    if values.shape[1] > SHORT:
+        return np.asarray(values.max(axis=1))
+    top = values[:, 0].copy()
+    size = max(1, BLOCK // values.shape[1])
+    for low in range(0, len(values), size):
+        some, best = values[low : low + size], top[low : low + size]
+        for label in range(1, values.shape[1]):
+            np.maximum(best, some[:, label], out=best)
+    return top
+
+
+def _pairs(chains: Chains, alpha: Scores, message: Scores, weights: Scores | None) -> Scores:
+    """sum over steps of alpha_{t-1} u_t', weighted by chain."""
+    if weights is not None:
+        alpha = alpha * weights[chains.chain][:, None]
+    pairs = np.zeros((alpha.shape[1], alpha.shape[1]))
+    t = 1
+    while t < chains.n_steps:  # steps through which as many chains run on are one product
+        before, n = int(chains.start[t - 1]), int(chains.active[t])
+        alike = 1 if chains.active[t - 1] > n else int(np.searchsorted(-chains.active[t:], -n, side="right"))
+        after = int(chains.start[t])
+        pairs += alpha[before : before + alike * n].T @ message[after : after + alike * n]
+        t += alike
+    return pairs
+
+
+def sample(chains: Chains, node: Scores, edge: Scores, rng: np.random.Generator) -> Labels:
+    """One labelling a chain, drawn with probability proportional to e^score; labels (P,), packed.
+
+    Forward filtering in the log domain, then backward sampling by the Gumbel trick (exact at every temperature).
+    """
+    forward = np.empty_like(node)
+    product = LogProduct(edge)
+    for t in range(chains.n_steps):
+        rows = chains.rows(t)
+        if t:
+            before = int(chains.start[t - 1])
+            forward[rows] = node[rows] + product(forward[before : before + int(chains.active[t])])[0]
+        else:
+            forward[rows] = node[rows]
+    forward += rng.gumbel(size=forward.shape)
+    labels = np.empty(chains.n_positions, dtype=np.int64)
+    into = np.ascontiguousarray(edge.T)
+    current = np.zeros(0, dtype=np.int64)
+    for t in range(chains.n_steps - 1, -1, -1):
+        scores = forward[chains.rows(t)]
+        scores[: len(current)] += into[current]
+        current = scores.argmax(axis=1)
+        labels[chains.rows(t)] = current
+    return labels

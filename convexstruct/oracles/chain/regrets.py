@@ -1,0 +1,133 @@
+"""Chains measured against their best completion: sums in which nothing can overflow, and what is far from best is zero.
+
+Where pairs are forbidden, or too much would be lost otherwise; and the Gibbs distribution as a Markov chain. Score
+tables and orders are those of `convexstruct.oracles.chain.chain`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convexstruct.graphs import Chains
+from convexstruct.oracles.chain.sums import BLOCK, NEGLIGIBLE, ChainSums
+
+Scores = NDArray[np.float64]
+
+#: Chains taken at a time at least, so that rows stay long.
+LEAST = 16
+
+
+def log_domain(
+    chains: Chains, node: Scores, edge: Scores, weights: Scores | None = None, squares: bool = False
+) -> ChainSums:
+    """Forward-backward in the log domain, measured against the best completion: exact at every temperature.
+
+    Backward max-messages m_t(s), the best score of what follows label s at step t, turn each step into regrets
+
+        r_t(s', s) = edge(s', s) + node_t(s) + m_t(s) - m_{t-1}(s') <= 0,    max over s of r_t(s', s) = 0.
+
+    The score of a labelling is the best score less the regrets along it, so a step with a regret beyond `NEGLIGIBLE`
+    (e^-60 = 9e-27) leads to labellings that do not count in double precision, and is left out. What remains are plain
+    sums of products of e^r, rescaled at each step. Chains are taken in blocks whose steps fit into the cache.
+    """
+    block = max(LEAST, BLOCK // edge.size)
+    log_partition = np.empty(chains.n_chains)
+    by_label = np.ascontiguousarray(node.T)  # chains run along the last axis, so that every operation is a long row
+    posterior = np.empty_like(by_label)
+    pairs = np.zeros_like(edge)
+    squared = np.zeros_like(edge) if squares else None
+    for low in range(0, chains.n_chains, block):
+        high = min(chains.n_chains, low + block)
+        steps = [
+            slice(int(start) + low, int(start) + min(high, int(active)))
+            for start, active in zip(chains.start, chains.active)
+            if active > low
+        ]
+        share = None if weights is None else weights[chains.order[low:high]]
+        top, regret = _regrets(by_label, edge, steps)
+        log_partition[chains.order[low:high]] = _sum_regrets(top, regret, steps, share, posterior, pairs, squared)
+    return ChainSums(log_partition, np.ascontiguousarray(posterior.T), pairs, squared)
+
+
+def kernels(chains: Chains, node: Scores, edge: Scores) -> tuple[Scores, list[Scores]]:
+    """The Gibbs distribution as a Markov chain run forwards: exact at every temperature.
+
+    Returns the posterior of each label at each packed position (P, S), and for each step t >= 1 the probabilities
+    (n, S, S) of a label given the previous one, for the n chains still running (rows of unreachable labels are zero).
+    """
+    by_label = np.ascontiguousarray(node.T)
+    steps = [chains.rows(t) for t in range(chains.n_steps)]
+    top, regret = _regrets(by_label, edge, steps)
+    beta = np.ones((len(top), steps[-1].stop - steps[-1].start))
+    forward = [np.zeros((0, len(top), len(top)))] * len(steps)
+    for t in range(len(steps) - 1, 0, -1):
+        step = regret[t] * beta
+        arriving = step.sum(axis=1)
+        step /= np.where(arriving > 0, arriving, 1.0)[:, None, :]
+        forward[t] = np.ascontiguousarray(step.transpose(2, 0, 1))
+        beta = np.ones((len(top), steps[t - 1].stop - steps[t - 1].start))
+        beta[:, : arriving.shape[1]] = arriving / arriving.max(axis=0)
+    posterior = np.empty_like(node)
+    first = np.exp(top - top.max(axis=0)) * beta
+    posterior[steps[0]] = (first / first.sum(axis=0)).T
+    for t in range(1, len(steps)):
+        before = posterior[steps[t - 1]][: len(forward[t])]
+        posterior[steps[t]] = np.matmul(before[:, None, :], forward[t])[:, 0, :]
+    return posterior, forward
+
+
+def _regrets(node: Scores, edge: Scores, steps: list[slice]) -> tuple[Scores, list[Scores]]:
+    """Scores of the best labelling through each first label (S, n), and e^regret (S, S, n) of each later step."""
+    n_labels = edge.shape[0]
+    regret = [np.zeros((n_labels, n_labels, 0))] * len(steps)
+    future = np.zeros((n_labels, steps[-1].stop - steps[-1].start))
+    for t in range(len(steps) - 1, 0, -1):
+        step = edge[:, :, None] + (node[:, steps[t]] + future)
+        best = step.max(axis=1)
+        step -= np.where(np.isfinite(best), best, 0.0)[:, None, :]
+        regret[t] = np.exp(step, where=step > -NEGLIGIBLE, out=np.zeros_like(step))
+        future = np.zeros((n_labels, steps[t - 1].stop - steps[t - 1].start))
+        future[:, : best.shape[1]] = best
+    return node[:, steps[0]] + future, regret
+
+
+def _sum_regrets(
+    top: Scores,
+    regret: list[Scores],
+    steps: list[slice],
+    share: Scores | None,
+    posterior: Scores,
+    pairs: Scores,
+    squared: Scores | None,
+) -> Scores:
+    """Log partition functions (n,) of a block; its columns of ``posterior`` are filled, its pairs (S, S) added."""
+    best = top.max(axis=0)
+    logs = best.copy()
+    alpha = np.exp(top - best)
+    for t, columns in enumerate(steps):
+        n = columns.stop - columns.start
+        if t:
+            alpha = np.einsum("in,ijn->jn", alpha[:, :n], regret[t])
+        total = alpha.sum(axis=0)
+        alpha /= total
+        logs[:n] += np.log(total)
+        posterior[:, columns] = alpha
+    beta = np.ones_like(alpha)
+    for t in range(len(steps) - 1, -1, -1):
+        n = steps[t].stop - steps[t].start
+        if beta.shape[1] < n:  # chains that end here join
+            beta = np.concatenate((beta, np.ones((len(top), n - beta.shape[1]))), axis=1)
+        here = posterior[:, steps[t]]
+        here *= beta
+        here /= here.sum(axis=0)
+        if t:
+            before = posterior[:, steps[t - 1]][:, :n]
+            arriving = np.einsum("ijn,jn->in", regret[t], beta)
+            beta /= (before * arriving).sum(axis=0)
+            left = before if share is None else before * share[:n]  # a share may be 0
+            pairs += np.einsum("in,ijn,jn->ij", left, regret[t], beta)
+            if squared is not None:
+                squared += np.einsum("in,ijn,jn->ij", left * before, regret[t] ** 2, beta**2)
+            beta = arriving / arriving.max(axis=0)
+    return np.asarray(logs)

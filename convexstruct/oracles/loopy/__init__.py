@@ -1,0 +1,1 @@
+"""Graphs with cycles: minimum cuts, alpha-expansion, the linear relaxation."""

@@ -1,0 +1,95 @@
+"""The best labelling relaxed to the local polytope: a linear program for any graph, by HiGHS.
+
+    maximise    sum_v <node_v, mu_v> + sum_e <edge_e, mu_e>
+    subject to  sum_s mu_v(s) = 1,   sum_t mu_e(s, t) = mu_u(s),   sum_s mu_e(s, t) = mu_v(t),   mu >= 0
+
+(Schlesinger 1976; Wainwright, Jordan 2008, section 8). Marginals of labellings satisfy it, so the optimum is a bound
+above the greatest score; equal to it on forests, and for associative tables of two labels. Where the optimum is
+integral, its labelling is the best. Elsewhere a cycle can frustrate it: three nodes of two labels that score 1 for each
+unequal pair reach 2, and 3 with every marginal 1/2.
+
+The multipliers of the agreement constraints are messages (`Pairwise.upper`). The bound that is returned is computed
+from them here, not read off the solver, and so it is valid whatever the solver's tolerance.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.optimize import linprog
+
+from convexstruct.oracles.loopy.pairwise import Labels, Pairwise, Scores
+from convexstruct.tolerances import HIGH
+
+
+class Relaxed(NamedTuple):
+    """An optimum of the relaxation, part by part, and the labelling it is rounded to.
+
+    upper (N,): the bound above the greatest score. scores (N,): the score of ``labels``.
+    labels (P,): the most probable label of each node, the smallest of equals.
+    node (P, S), edge (Q, S, S): the marginals mu, as the solver left them.
+    integral (N,): whether every node's marginals are 0 or 1 (up to `HIGH`).
+    exact (N,): whether score and bound agree (up to `HIGH`): then ``labels`` is a best labelling.
+    messages (Q, 2, S): what proves the bound.
+    """
+
+    upper: Scores
+    scores: Scores
+    labels: Labels
+    node: Scores
+    edge: Scores
+    integral: NDArray[np.bool_]
+    exact: NDArray[np.bool_]
+    messages: Scores
+
+
+def linear_relaxation(scores: Pairwise) -> Relaxed:
+    """The optimum over the local polytope. Which of several best labellings is found is not determined.
+
+    Raises
+    ------
+    RuntimeError
+        If HiGHS gives up; the program always has an optimum.
+    """
+    P, Q, S = scores.n_nodes, scores.n_edges, scores.n_labels
+    objective = np.concatenate((scores.node.ravel(), scores.tables.ravel()))
+    size = float(np.abs(objective).max()) or 1.0
+    constraints = local_polytope(scores)
+    right = np.concatenate((np.ones(P), np.zeros(2 * Q * S)))
+    solved = linprog(-objective / size, A_eq=constraints, b_eq=right, bounds=(0, None), method="highs")
+    if solved.status != 0:
+        raise RuntimeError(f"HiGHS did not solve the relaxation: {solved.message}")
+    multipliers = -size * np.asarray(solved.eqlin.marginals[P:]).reshape(Q, 2, S)
+    node, edge = solved.x[: P * S].reshape(P, S), solved.x[P * S :].reshape(Q, S, S)
+    return rounded(scores, node, edge, multipliers)
+
+
+def rounded(scores: Pairwise, node: Scores, edge: Scores, messages: Scores) -> Relaxed:
+    """Read a labelling from marginals, a bound from messages, and compare them."""
+    labels = node.argmax(axis=1).astype(np.int64)
+    value = scores.score(labels)
+    upper = np.maximum(scores.upper(messages), value)
+    fractional = np.abs(node - np.rint(node)).max(axis=1) > HIGH.feasibility
+    integral = np.bincount(scores.part, weights=fractional, minlength=scores.n_parts) == 0
+    exact = upper - value <= HIGH.gap * np.maximum(1.0, np.abs(value))
+    return Relaxed(upper, value, labels, node, edge, integral, exact, messages)
+
+
+def local_polytope(scores: Pairwise) -> sp.csr_array:
+    """The equations, sparse (P + 2 Q S, P S + Q S S): sums of nodes, then for each edge the agreement of its first end
+    by label, then of its second. Variables: node marginals, then edge marginals, C order."""
+    P, Q, S = scores.n_nodes, scores.n_edges, scores.n_labels
+    of_nodes = np.arange(P * S)
+    sums = (of_nodes // S, of_nodes, np.ones(P * S))
+    e, end, s = (grid.ravel() for grid in np.indices((Q, 2, S)))
+    agreement = P + np.arange(2 * Q * S)
+    less = (agreement, scores.edges[e, end] * S + s, -np.ones(2 * Q * S))
+    e, s, t = (grid.ravel() for grid in np.indices((Q, S, S)))
+    of_edges = P * S + np.arange(Q * S * S)
+    first = (P + (2 * e) * S + s, of_edges, np.ones(Q * S * S))
+    second = (P + (2 * e + 1) * S + t, of_edges, np.ones(Q * S * S))
+    rows, columns, values = (np.concatenate(parts) for parts in zip(sums, less, first, second))
+    return sp.csr_array((values, (rows, columns)), shape=(P + 2 * Q * S, P * S + Q * S * S))

@@ -1,0 +1,1 @@
+"""Projection onto the local marginal polytope of tables over cliques."""

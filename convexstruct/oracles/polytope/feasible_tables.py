@@ -1,0 +1,134 @@
+"""Tables of the local marginal polytope near given ones: every clique on its simplex, all agreements met exactly.
+
+Where the sets on which a clique agrees do not overlap (all graphs of nodes and edges), the marginals to be met are the
+means of those that should agree; each table is scaled down until no marginal exceeds its own, and what is missing is
+filled up by the product of what each marginal lacks (Altschuler, Weed, Rigollet 2017, here for any number of
+marginals): what changes is of the order of the disagreement. Otherwise the least change that satisfies the equations is
+made, and mixed with the uniform tables, as little as makes everything nonnegative.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import LinearOperator, cg
+
+from convexstruct.oracles.polytope.clique_tables import CliqueTables, Port, Tables
+
+Vector = NDArray[np.float64]
+
+#: Residual that conjugate gradients are asked for, relative; they run three times, each on what is left.
+RESIDUAL = 1e-13
+
+
+def feasible_tables(structure: CliqueTables, tables: Tables, scale: Vector) -> Tables:
+    """Tables of the local marginal polytope near ``tables``; a member stays as it is, up to rounding.
+
+    scale : (n_components,) what the tables of each component sum to, positive.
+    """
+    own = [scale[component] for component in structure.component]
+    clean = [_simplex(table, z) for table, z in zip(tables, own)]
+    if not structure.agreements:
+        return clean
+    separate = not any(
+        g == h and axes != others and set(axes) & set(others)
+        for g, axes in structure.ports
+        for h, others in structure.ports
+    )
+    return _filled(structure, clean, own) if separate else _mixed(structure, clean, own)
+
+
+def _filled(structure: CliqueTables, clean: Tables, own: list[Vector]) -> Tables:
+    """Each table scaled down to the common marginals and filled up by products of what they lack."""
+    targets = _means(structure, clean)
+    for port, target in targets.items():
+        now = structure.marginal(clean, *port)
+        down = np.minimum(1.0, target / np.where(now > 0, now, 1.0))
+        clean[port[0]] = clean[port[0]] * structure.broad(port, down)
+    found = []
+    for g, table in enumerate(clean):
+        lacks = np.maximum(own[g] - table.reshape(len(table), prod(structure.cards[g])).sum(axis=1), 0.0)
+        fill = _column(lacks, table)
+        inverse = 1.0 / np.where(lacks > 0, lacks, np.inf)
+        free = set(range(len(structure.cards[g])))
+        for port, target in targets.items():
+            if port[0] == g:
+                lack = np.maximum(target - structure.marginal(clean, *port), 0.0)
+                fill = fill * structure.broad(port, lack * _column(inverse, lack))
+                free -= set(port[1])
+        found.append(table + fill / prod(structure.cards[g][axis] for axis in free))
+    return found
+
+
+def _means(structure: CliqueTables, tables: Tables) -> dict[Port, Vector]:
+    """For each port the mean of the marginals that agreements tie together, directly or through others."""
+    start: dict[Port, int] = {}
+    total = 0
+    for port in structure.ports:
+        start[port] = total
+        total += len(structure.component[port[0]])
+    ends = [
+        np.concatenate([start[side.group, side.axes] + side.rows for side in sides])
+        for sides in zip(*((each.left, each.right) for each in structure.agreements))
+    ]
+    pairs = sp.coo_array((np.ones(len(ends[0])), (ends[0], ends[1])), shape=(total, total))
+    tied = connected_components(pairs, directed=False)[1]
+    rows = {port: tied[first : first + len(structure.component[port[0]])] for port, first in start.items()}
+    sums: dict[tuple[int, ...], Vector] = {}
+    counts = np.bincount(tied, minlength=total)
+    for port, at in rows.items():
+        cards = structure.kept(port)
+        np.add.at(sums.setdefault(cards, np.zeros((total, *cards))), at, structure.marginal(tables, *port))
+    found = {}
+    for port, at in rows.items():
+        mean = sums[structure.kept(port)][at]
+        found[port] = mean / _column(counts[at], mean)
+    return found
+
+
+def _mixed(structure: CliqueTables, tables: Tables, own: list[Vector]) -> Tables:
+    """The tables moved onto the equations by conjugate gradients, then mixed with the uniform ones."""
+
+    def spread(flat: Vector) -> Tables:
+        shifts = structure.spread(structure.split_multipliers(flat))
+        wide = [sum(some, np.zeros(shape)) for some, shape in zip(shifts, structure.shapes)]
+        return [table - table.mean(axis=tuple(range(1, table.ndim)), keepdims=True) for table in wide]
+
+    def disagreement(some: Tables) -> Vector:
+        return np.concatenate([each.ravel() for each in structure.disagreement(some)])
+
+    size = structure.n_multipliers
+    operator = LinearOperator((size, size), matvec=lambda flat: disagreement(spread(flat)), dtype=np.float64)
+    rounding = np.finfo(float).eps * np.sqrt(size) * max(float(z.max(initial=0.0)) for z in own)
+    for _ in range(3):
+        wrong = disagreement(tables)
+        if np.linalg.norm(wrong) <= rounding:  # rounding contradicts itself: it has no solution to look for
+            break
+        step = cg(operator, wrong, rtol=RESIDUAL, atol=rounding, maxiter=10 * size)[0]
+        tables = [table - change for table, change in zip(tables, spread(step))]
+    share = np.zeros(structure.n_components)
+    level = [z / prod(cards) for z, cards in zip(own, structure.cards)]
+    for table, uniform, component in zip(tables, level, structure.component):
+        low = -table.reshape(len(table), prod(table.shape[1:])).min(axis=1, initial=0.0)
+        np.maximum.at(share, component, low / (uniform + low))
+    mixed = []
+    for table, uniform, component in zip(tables, level, structure.component):
+        t = _column(share[component], table)
+        mixed.append(np.maximum((1.0 - t) * table + t * _column(uniform, table), 0.0))
+    return mixed
+
+
+def _simplex(table: Vector, z: Vector) -> Vector:
+    """Each row's table cut at 0 and scaled to sum to z, uniform where nothing is left."""
+    clean = np.maximum(table, 0.0)
+    over = tuple(range(1, table.ndim))
+    clean = np.where(clean.sum(axis=over, keepdims=True) > 0, clean, 1.0)
+    return np.asarray(clean * (_column(z, table) / clean.sum(axis=over, keepdims=True)))
+
+
+def _column(values: Vector, like: Vector) -> Vector:
+    return values.reshape(-1, *(1,) * (like.ndim - 1))

@@ -1,0 +1,1 @@
+"""Forests and junction trees: best, two best, best by loss, sums, samples."""

@@ -1,0 +1,230 @@
+"""Forests: best labelling, log-domain sums with posteriors, sampling; all trees at once, level by level.
+
+Score tables, for P nodes of S labels joined by Q edges without a cycle (`Forest`):
+
+    node (P, S): score of each label of each node; -inf forbids a label
+    edge: (Q, S, S), scores of (label of the first end, label of the second); or (S, S) where all edges share one table
+
+Every tree is rooted at its last node. Nodes at one distance from their roots are a level, whatever tree they are in, so
+that a recursion takes as many steps as the deepest tree has levels, however many trees there are and however different
+they look. Sums: messages towards the root are logarithms; away from it, P(child | parent) times P(parent): exact at any
+scale of the scores.
+
+Ties: among the best labellings the one that is smallest when read from its last node to its first. Read from the root,
+the smallest label first, yields that where every node has a greater number than all that hang below it; elsewhere
+`Best.tied` says which trees had a choice, and who needs the rule asks `convexstruct.oracles.tree.junction_tree` for
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Scores = NDArray[np.float64]
+Labels = NDArray[np.int64]
+Index = NDArray[np.intp]
+#: Maximum or logsumexp over one axis.
+Reduce = Callable[..., Scores]
+
+
+class Level(NamedTuple):
+    """Nodes at one distance from their roots, children of one parent side by side.
+
+    child, parent, edge (n,): a node, its parent, the edge between them. forward (n,): whether the edge's first end is
+    the parent. start (m,), to (m,): where the children of each of m parents begin, and who it is.
+    """
+
+    child: Index
+    parent: Index
+    edge: Index
+    forward: NDArray[np.bool_]
+    start: Index
+    to: Index
+
+
+@dataclass(frozen=True, eq=False)
+class Forest:
+    """A forest laid out level by level; made by `forest`.
+
+    n_nodes, n_edges. roots (n_trees,): the last node of each tree, in ascending order. tree (P,): the tree of each
+    node, numbered as the roots are. levels : from the roots' children downwards. in_order (n_trees,): whether every
+    node of the tree has a greater number than all that hang below it.
+    """
+
+    n_nodes: int
+    n_edges: int
+    roots: Index
+    tree: Index
+    levels: tuple[Level, ...]
+    in_order: NDArray[np.bool_]
+
+    @property
+    def n_trees(self) -> int:
+        return len(self.roots)
+
+
+class Best(NamedTuple):
+    """scores (n_trees,), labels (P,), and tied (n_trees,): trees that had a choice and cannot be read in order."""
+
+    scores: Scores
+    labels: Labels
+    tied: NDArray[np.bool_]
+
+
+class ForestSums(NamedTuple):
+    """log_partition (n_trees,); posteriors node (P, S) and edge (Q, S, S)."""
+
+    log_partition: Scores
+    node: Scores
+    edge: Scores
+
+
+def forest(n_nodes: int, edges: ArrayLike) -> Forest:
+    """Lay out the forest of ``edges`` (Q, 2) on the nodes 0 .. n_nodes - 1.
+
+    Raises
+    ------
+    ValueError
+        If the edges close a cycle.
+    """
+    pairs = np.asarray(edges, dtype=np.intp).reshape(-1, 2)
+    neighbours: list[list[tuple[int, int, bool]]] = [[] for _ in range(n_nodes)]
+    for e, (u, v) in enumerate(pairs.tolist()):
+        neighbours[u].append((v, e, True))
+        neighbours[v].append((u, e, False))
+    tree = np.full(n_nodes, -1, dtype=np.intp)
+    above = np.full(n_nodes, -1, dtype=np.intp)
+    depth = np.zeros(n_nodes, dtype=np.intp)
+    found: list[list[tuple[int, int, int, bool]]] = []
+    roots: list[int] = []
+    in_order: list[bool] = []
+    for root in range(n_nodes - 1, -1, -1):
+        if tree[root] >= 0:
+            continue
+        tree[root] = len(roots)
+        roots.append(root)
+        queue = [root]
+        ordered = True
+        for u in queue:
+            for v, e, forward in neighbours[u]:
+                if v == above[u]:
+                    continue
+                if tree[v] >= 0:
+                    raise ValueError(f"edges close a cycle through the nodes {u} and {v}, wanted a forest")
+                tree[v], above[v], depth[v] = tree[root], u, depth[u] + 1
+                ordered &= v < u
+                if len(found) < depth[v]:
+                    found.append([])
+                found[depth[v] - 1].append((u, v, e, forward))
+                queue.append(v)
+        in_order.append(ordered)
+    levels = []
+    for entries in found:
+        parent, child, edge, along = (np.array(column, dtype=np.intp) for column in zip(*sorted(entries)))
+        to, start = np.unique(parent, return_index=True)
+        levels.append(Level(child, parent, edge, along.astype(bool), start, to))
+    last = len(roots) - 1
+    order = np.array(roots, dtype=np.intp)[::-1]
+    return Forest(n_nodes, len(pairs), order, last - tree, tuple(levels), np.array(in_order, dtype=bool)[::-1])
+
+
+def best(layout: Forest, node: Scores, edge: Scores) -> Best:
+    """The greatest score of each tree and a labelling that attains it."""
+    belief, tables = _upward(layout, node, edge, np.max)
+    labels = np.empty(layout.n_nodes, dtype=np.int64)
+    tops = belief[layout.roots]
+    labels[layout.roots] = tops.argmax(axis=1)
+    scores = tops.max(axis=1)
+    choice = (tops == scores[:, None]).sum(axis=1) > 1
+    for level, table in zip(layout.levels, tables):
+        here = table[np.arange(len(level.child)), labels[level.parent]]
+        labels[level.child] = here.argmax(axis=1)
+        several = (here == here.max(axis=1, keepdims=True)).sum(axis=1) > 1
+        choice[layout.tree[level.child[several]]] = True
+    return Best(scores, labels, choice & ~layout.in_order)
+
+
+def sum_product(layout: Forest, node: Scores, edge: Scores) -> ForestSums:
+    """Log partition functions and posteriors.
+
+    Roots and conditionals are scaled to sum to one, so that posteriors are those of some distribution to a relative
+    error that follows from the number of operations alone, whatever rounding did to the messages.
+
+    Raises
+    ------
+    ValueError
+        If every labelling of some tree is forbidden.
+    """
+    belief, tables = _upward(layout, node, edge, _logsumexp)
+    tops = belief[layout.roots]
+    log_partition = _logsumexp(tops, axis=1)
+    if not np.isfinite(log_partition).all():
+        k = int(np.flatnonzero(~np.isfinite(log_partition))[0])
+        raise ValueError(f"scores forbid every labelling of tree {k}, wanted at least one of finite score")
+    posterior = np.empty_like(node)
+    pairs = np.zeros((layout.n_edges, node.shape[1], node.shape[1]))
+    posterior[layout.roots] = _conditional(tops[:, None, :])[:, 0]
+    for level, table in zip(layout.levels, tables):
+        joint = _conditional(table)
+        joint *= posterior[level.parent][:, :, None]
+        posterior[level.child] = joint.sum(axis=1)
+        pairs[level.edge[level.forward]] = joint[level.forward]
+        pairs[level.edge[~level.forward]] = joint[~level.forward].transpose(0, 2, 1)
+    return ForestSums(log_partition, posterior, pairs)
+
+
+def sample(layout: Forest, node: Scores, edge: Scores, rng: np.random.Generator) -> Labels:
+    """A labelling (P,), each tree's with probability proportional to e^score: sums upwards, then each child given its
+    parent, by the Gumbel trick."""
+    belief, tables = _upward(layout, node, edge, _logsumexp)
+    labels = np.empty(layout.n_nodes, dtype=np.int64)
+    tops = belief[layout.roots]
+    labels[layout.roots] = (tops + rng.gumbel(size=tops.shape)).argmax(axis=1)
+    for level, table in zip(layout.levels, tables):
+        here = table[np.arange(len(level.child)), labels[level.parent]]
+        labels[level.child] = (here + rng.gumbel(size=here.shape)).argmax(axis=1)
+    return labels
+
+
+def _upward(layout: Forest, node: Scores, edge: Scores, reduce: Reduce) -> tuple[Scores, list[Scores]]:
+    """Each node's scores with all that hangs below it (P, S); each level's tables (n, label of parent, of child) with
+    all that hangs below the child."""
+    belief = node.astype(np.float64, copy=True)
+    tables: list[Scores] = []
+    for level in reversed(layout.levels):
+        table = _oriented(edge, level) + belief[level.child][:, None, :]
+        message = reduce(table, axis=2)
+        belief[level.to] += np.add.reduceat(message, level.start, axis=0)
+        tables.append(table)
+    return belief, tables[::-1]
+
+
+def _oriented(edge: Scores, level: Level) -> Scores:
+    """The level's edge tables with the parent's label first: (n, S, S)."""
+    if edge.ndim == 2:
+        return np.where(level.forward[:, None, None], edge, edge.T)
+    table = edge[level.edge]
+    table[~level.forward] = table[~level.forward].transpose(0, 2, 1)
+    return table
+
+
+def _logsumexp(table: Scores, axis: int) -> Scores:
+    top = table.max(axis=axis)
+    safe = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore", under="ignore"):
+        return np.asarray(safe + np.log(np.exp(table - np.expand_dims(safe, axis)).sum(axis=axis)))
+
+
+def _conditional(table: Scores) -> Scores:
+    """e^table, each row of the last axis scaled to sum to one (to zero where it is forbidden)."""
+    top = table.max(axis=2, keepdims=True)
+    with np.errstate(under="ignore"):
+        weights = np.exp(table - np.where(np.isfinite(top), top, 0.0))
+    total = weights.sum(axis=2, keepdims=True)
+    weights /= np.where(total > 0, total, 1.0)
+    return np.asarray(weights)

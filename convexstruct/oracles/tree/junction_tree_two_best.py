@@ -1,0 +1,144 @@
+"""The two best labellings on junction trees, batched over examples that share one tree.
+
+Let y be the best labelling. The second best departs from y somewhere, so it is found by one pass upwards that carries
+for each clique c, beside its message M_c, the best score below it among labellings that agree with y on the separator
+and depart from it further down:
+
+    D_c = max { max over a != y_a of T_c(y_s, a),   f_c(y) + max over children k of [D_k + sum over j != k of M_j(y)] }
+
+with T_c the clique's table with all that hangs below, f_c its own factors, s its separator and a what it assigns. Each
+example looks at one row of each clique's table, so this costs little beside the messages themselves.
+
+Factors, labellings and ties are those of `convexstruct.oracles.tree.junction_tree`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convexstruct.junction_trees import JunctionTree
+from convexstruct.oracles.tree.junction_tree import (
+    Factor,
+    Index,
+    Labels,
+    Scores,
+    best,
+    greatest,
+    joint,
+    smallest,
+    split,
+    take,
+    upward,
+)
+
+
+class TreeTwoBest(NamedTuple):
+    """The best labelling of each example and the best of those that differ from it.
+
+    best, second (n,): their scores; second is -inf if no other labelling is allowed.
+    best_labels, second_labels (n, n_variables): where second is -inf, second_labels repeats the best.
+    """
+
+    best: Scores
+    best_labels: Labels
+    second: Scores
+    second_labels: Labels
+
+
+class _Departures(NamedTuple):
+    """The best score (n,) among labellings that depart from a given one, and what is needed to read one of them.
+
+    own : for each clique (n,), the best score below it that departs in what the clique itself assigns.
+    below : for each clique the pairs (child, score (n,)) of departing below that child alone for certain.
+    """
+
+    score: Scores
+    own: list[Scores]
+    below: list[list[tuple[int, Scores]]]
+
+
+def two_best(tree: JunctionTree, factors: Sequence[Factor], n: int) -> TreeTwoBest:
+    """max and second largest, over labellings, of the sum of the factors, of each of ``n`` examples."""
+    scores, first = best(tree, factors, n)
+    second, labels = best_other(tree, factors, first)
+    return TreeTwoBest(scores, first, second, labels)
+
+
+def best_other(tree: JunctionTree, factors: Sequence[Factor], given: Labels) -> tuple[Scores, Labels]:
+    """The greatest score (n,) of a labelling other than ``given`` (n, n_variables), and one that attains it.
+
+    ``given`` need not be the best. Where nothing else is allowed the score is -inf and ``given`` is returned.
+    """
+    n = len(given)
+    tables, messages = upward(tree, factors, n, greatest)
+    departures = _departures(tree, factors, given, tables, messages)
+    labels, tied = _read(tree, given, tables, departures)
+    alone = np.isneginf(departures.score)
+    labels[alone] = given[alone]
+    some = np.flatnonzero(tied & ~alone)
+    if len(some):
+
+        def reaches(fixed: list[Factor], rows: Index, _: Labels) -> NDArray[np.bool_]:
+            tables, messages = upward(tree, fixed, len(rows), greatest)
+            reached = _departures(tree, fixed, given[some[rows]], tables, messages).score
+            return np.asarray(reached == departures.score[some[rows]])
+
+        labels[some] = smallest(tree, [(scope, take(table, some)) for scope, table in factors], len(some), reaches)
+    return departures.score, labels
+
+
+def _departures(
+    tree: JunctionTree, factors: Sequence[Factor], given: Labels, tables: list[Scores], messages: list[Scores]
+) -> _Departures:
+    """The recursion for D, upwards; numbers are added in the order in which `upward` adds them, to the last bit."""
+    n = len(given)
+    rows = np.arange(n)
+    staying = [np.zeros(n) for _ in tables]  # f_c(y) + sum of M_j(y) over the children met so far
+    leaving = [np.full(n, -np.inf) for _ in tables]  # the same with D_k in place of one of the M_k
+    below: list[list[tuple[int, Scores]]] = [[] for _ in tables]
+    own: list[Scores] = [np.zeros(0)] * len(tables)
+    for scope, table in factors:
+        staying[tree.clique_of(scope)] += table[(rows if len(table) > 1 else 0, *(given[:, v] for v in scope))]
+    score = np.zeros(0)
+    for c in range(tree.n_cliques - 1, -1, -1):
+        at = joint(given, tree.separators[c], tree.cards)
+        here = tables[c][rows, at]
+        here[rows, joint(given, tree.assigned[c], tree.cards)] = -np.inf
+        own[c] = here.max(axis=1)
+        score = np.maximum(own[c], leaving[c])
+        if c:
+            up = tree.parent[c]
+            message = messages[c][rows, at]
+            leaving[up] += message
+            below[up] = [(child, value + message) for child, value in below[up]] + [(c, staying[up] + score)]
+            leaving[up] = np.maximum(leaving[up], below[up][-1][1])
+            staying[up] += message
+    return _Departures(score, own, below)
+
+
+def _read(
+    tree: JunctionTree, given: Labels, tables: list[Scores], departures: _Departures
+) -> tuple[Labels, NDArray[np.bool_]]:
+    """A best labelling that departs from ``given``, downwards, and whether there may be another as good."""
+    n = len(given)
+    rows = np.arange(n)
+    labels = np.empty_like(given)
+    tied = np.zeros(n, dtype=bool)
+    must = [np.ones(n, dtype=bool), *(np.zeros(n, dtype=bool) for _ in tables[1:])]  # whether to depart below here
+    for c, table in enumerate(tables):
+        here = table[rows, joint(labels, tree.separators[c], tree.cards)]
+        stay = joint(given, tree.assigned[c], tree.cards)
+        ways = np.array([departures.own[c], *(value for _, value in departures.below[c])])
+        way = ways.argmax(axis=0)
+        tied |= must[c] & ((ways == ways.max(axis=0)).sum(axis=0) > 1)
+        here[rows[must[c]], stay[must[c]]] = -np.inf
+        follow = must[c] & (way > 0)
+        for k, (child, _) in enumerate(departures.below[c]):
+            must[child] = follow & (way == k + 1)
+        tied |= ~follow & ((here == here.max(axis=1)[:, None]).sum(axis=1) > 1)
+        split(np.where(follow, stay, here.argmax(axis=1)), tree.assigned[c], tree.cards, labels)
+    return labels, tied

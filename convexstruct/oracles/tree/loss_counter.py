@@ -1,0 +1,409 @@
+"""Best labellings by the loss they have: Viterbi with a loss counter, on chains and on junction trees.
+
+    B_k(l) = max { score_k(y) : sum over nodes v of steps[v, y_v] = l },        l = 0 .. L
+
+where the loss of a labelling is a whole number of units: ``steps`` holds the units that each label of each node adds
+(Hamming: 1 where the label is not the true one). From B follows slack-scaled separation (paper 1), which no decoding
+with other node scores can do:
+
+    max over y of E_k(y) (1 + score_k(y) - truth_k) = max over l of unit l (1 + B_k(l) - truth_k)
+
+The recursions are those of max-messages with one more index, the loss so far. On a chain a step adds one maximisation
+over the previous label for each loss so far, and the label's own loss shifts the result. On a junction tree losses of
+several subtrees add, so messages are combined by max-convolution. Work grows with the number of losses, on trees that
+branch with its square.
+
+Score tables are those of `convexstruct.oracles.chain.chain` and `convexstruct.oracles.tree.junction_tree`. Ties: among
+the best
+labellings of one loss the one that is smallest when read from its last variable to its first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from convexstruct.graphs import Chains
+from convexstruct.junction_trees import JunctionTree
+from convexstruct.oracles.tree import second_best
+from convexstruct.oracles.tree.junction_tree import Factor, aligned, joint, smallest, split, take
+from convexstruct.oracles.tree.junction_tree_two_best import best_other
+
+Scores = NDArray[np.float64]
+Labels = NDArray[np.int64]
+Index = NDArray[np.intp]
+
+#: More losses than this (0 .. L counts L + 1) are refused.
+MOST = 4096
+#: Numbers in the message of one block of chains, so that it stays in the cache.
+BLOCK = 1 << 16
+#: Numbers in the tables of one block of examples on a junction tree.
+TREE_BLOCK = 1 << 22
+#: Messages of up to this many numbers in all are kept for reading labellings; beyond, they are computed again.
+KEPT = 1 << 25
+
+
+@dataclass(frozen=True, eq=False)
+class LossTable:
+    """The best score for each loss, and the labellings that attain them.
+
+    scores (N, L + 1): B_k(l) for each chain (caller's order) or example; -inf where no labelling has that loss.
+    reader : totals (N,) to labellings.
+    """
+
+    scores: Scores
+    reader: Callable[[Index], Labels]
+
+    def labels(self, totals: ArrayLike) -> Labels:
+        """The best labelling with loss totals[k], for each k: (P,) packed for chains, (n, n_variables) for trees.
+
+        Raises
+        ------
+        ValueError
+            If no labelling of some chain or example has the loss asked for.
+        """
+        given = np.asarray(totals)
+        n, most = self.scores.shape
+        if given.shape != (n,) or not np.issubdtype(given.dtype, np.integer):
+            raise ValueError(f"totals has shape {given.shape} and type {given.dtype}, wanted {n} whole numbers")
+        inside = (given >= 0) & (given < most)
+        has = inside & ~np.isneginf(self.scores[np.arange(n), np.where(inside, given, 0)])
+        if not has.all():
+            k = int(np.argmin(has))
+            raise ValueError(f"totals[{k}] is {given[k]}, but no labelling of number {k} has that loss")
+        return self.reader(given.astype(np.intp))
+
+    def most_violated(self, truth: Scores, unit: float = 1.0) -> tuple[Scores, Index]:
+        """max over l of unit l (1 + B_k(l) - truth_k), and the smallest l that attains it; both (N,).
+
+        ``truth`` (N,): score of the true labelling. At loss 0 the value is 0.
+        """
+        losses = np.arange(self.scores.shape[1])
+        values = unit * losses[1:] * (1.0 + self.scores[:, 1:] - truth[:, None])
+        values = np.concatenate((np.zeros((len(truth), 1)), values), axis=1)
+        at = values.argmax(axis=1)
+        return values[np.arange(len(at)), at], at
+
+
+def by_loss(chains: Chains, node: Scores, edge: Scores, steps: ArrayLike) -> LossTable:
+    """B_k(l) of chains that share one table of transitions.
+
+    node (P, S), edge (S, S): scores, packed. steps (P, S): loss of each label in units, whole numbers >= 0, packed.
+
+    Raises
+    ------
+    ValueError
+        If steps has another shape than node, is not made of whole numbers >= 0, or allows more than `MOST` losses.
+    """
+    counts = _whole(steps, node.shape)
+    greatest = np.bincount(chains.chain, weights=counts.max(axis=1), minlength=chains.n_chains).astype(np.intp)
+    most = _bounded(greatest)
+    blocks = list(_chain_blocks(chains, node.shape[1], greatest))
+    scores = np.full((chains.n_chains, most + 1), -np.inf)
+    kept: list[list[Scores] | None] = []
+    room = KEPT
+    for low, high in blocks:
+        messages = _forward(chains, node, edge, counts, low, high, most)
+        for t, message in enumerate(messages):
+            begin = int(chains.active[t + 1]) if t + 1 < chains.n_steps else 0
+            ending = slice(max(begin - low, 0), min(int(chains.active[t]), high) - low)
+            rows = chains.order[low + ending.start : low + ending.stop]
+            scores[rows, : message.shape[1]] = message[:, :, ending].max(axis=0).T
+        room -= sum(message.size for message in messages)
+        kept.append(messages if room >= 0 else None)
+
+    def read(totals: Index) -> Labels:
+        labels = np.empty(chains.n_positions, dtype=np.int64)
+        for (low, high), messages in zip(blocks, kept):
+            again = _forward(chains, node, edge, counts, low, high, most) if messages is None else messages
+            _backward(chains, edge, counts, again, low, totals[chains.order[low:high]], labels)
+        return labels
+
+    return LossTable(scores, read)
+
+
+def _chain_blocks(chains: Chains, n_labels: int, greatest: Index) -> Iterator[tuple[int, int]]:
+    """Ranges of chains, by falling length, whose messages have about `BLOCK` numbers."""
+    low = 0
+    while low < chains.n_chains:
+        wide = int(greatest[chains.order[low:]].max()) + 1
+        high = min(chains.n_chains, low + max(1, BLOCK // (wide * n_labels)))
+        yield low, high
+        low = high
+
+
+def _rows(chains: Chains, t: int, low: int, high: int) -> slice:
+    """The packed rows of step t of the chains low .. high - 1 (by falling length)."""
+    begin = int(chains.start[t])
+    return slice(begin + low, begin + min(high, int(chains.active[t])))
+
+
+def _forward(chains: Chains, node: Scores, edge: Scores, steps: Labels, low: int, high: int, most: int) -> list[Scores]:
+    """For each step t the best scores (S, losses so far, chains still running) of what ends there in each label."""
+    n_labels = node.shape[1]
+    messages: list[Scores] = []
+    arriving = np.zeros((n_labels, 1, high - low))
+    for t in range(chains.n_steps):
+        if int(chains.active[t]) <= low:
+            break
+        rows = _rows(chains, t, low, high)
+        n = rows.stop - rows.start
+        if t:
+            arriving = _max_product(messages[-1][:, :, :n], edge)
+        message = _shifted(arriving, steps[rows].T, most)
+        message += node[rows].T[:, None, :]
+        messages.append(message)
+    return messages
+
+
+def _max_product(message: Scores, edge: Scores) -> Scores:
+    """max over i of message[i] + edge[i, j], for each j; row by row, so that everything stays in the cache."""
+    flat = np.ascontiguousarray(message).reshape(len(message), -1)
+    best = np.add(flat[0], edge[0][:, None])
+    term = np.empty_like(best)
+    for i in range(1, len(flat)):
+        np.add(flat[i], edge[i][:, None], out=term)
+        np.maximum(best, term, out=best)
+    return np.asarray(best.reshape(message.shape))
+
+
+def _shifted(scores: Scores, steps: Labels, most: int) -> Scores:
+    """new[s, l + steps[s, k], k] = scores[s, l, k]; -inf elsewhere. No chain has a loss beyond ``most``."""
+    n_labels, wide, n = scores.shape
+    moved = np.full((n_labels, min(wide + int(steps.max()), most + 1), n), -np.inf)
+    for step in np.unique(steps):
+        into = moved[:, step : step + wide]
+        np.copyto(into, scores[:, : into.shape[1]], where=(steps == step)[:, None, :])
+    return moved
+
+
+def _backward(
+    chains: Chains, edge: Scores, steps: Labels, messages: list[Scores], low: int, totals: Index, labels: Labels
+) -> None:
+    """Read the labelling of each chain of a block with its loss in ``totals`` (by falling length) into ``labels``."""
+    left = totals.copy()
+    current = np.zeros(0, dtype=np.int64)
+    for t in range(len(messages) - 1, -1, -1):
+        n = messages[t].shape[2]
+        arriving = messages[t][:, left[:n], np.arange(n)]
+        arriving[:, : len(current)] += edge[:, current]
+        current = arriving.argmax(axis=0)
+        rows = _rows(chains, t, low, low + n)
+        labels[rows] = current
+        left[:n] -= steps[np.arange(rows.start, rows.stop), current]
+
+
+def zero_one(chains: Chains, node: Scores, edge: Scores, truth: Labels) -> LossTable:
+    """The same for the loss [y != truth], which is no sum over nodes: loss 0 is the truth, loss 1 the best other.
+
+    truth (P,): packed. Ties as in `convexstruct.oracles.tree.second_best`.
+    """
+    two = second_best.two_best(chains, node, edge)
+    wrong = np.bincount(chains.chain, weights=two.best_labels != truth, minlength=chains.n_chains) > 0
+    each = node[np.arange(len(truth)), truth]
+    each[chains.later] += edge[truth[chains.previous], truth[chains.later]]
+    own = np.bincount(chains.chain, weights=each, minlength=chains.n_chains)
+    others = np.where(wrong[chains.chain], two.best_labels, two.second_labels)
+    scores = np.column_stack((own, np.where(wrong, two.best, two.second)))
+    return LossTable(scores, lambda totals: np.where(totals[chains.chain] == 0, truth, others))
+
+
+# -- junction trees ----------------------------------------------------------------------------------------------------
+
+
+def zero_one_on_tree(tree: JunctionTree, factors: Sequence[Factor], truth: Labels) -> LossTable:
+    """`zero_one` on a junction tree; truth (n, n_variables)."""
+    rows = np.arange(len(truth))
+    own = np.zeros(len(truth))
+    for scope, table in factors:
+        own += table[(rows if len(table) > 1 else 0, *(truth[:, v] for v in scope))]
+    score, others = best_other(tree, factors, truth)
+    scores = np.column_stack((own, score))
+    return LossTable(scores, lambda totals: np.where((totals == 0)[:, None], truth, others))
+
+
+def by_loss_on_tree(tree: JunctionTree, factors: Sequence[Factor], n: int, steps: ArrayLike) -> LossTable:
+    """B_k(l) of ``n`` examples on one junction tree.
+
+    steps (n or 1, n_variables, S): loss of each label of each variable in units, whole numbers >= 0; S is the greatest
+    number of labels, and entries beyond a variable's own labels are not looked at.
+
+    Raises
+    ------
+    ValueError
+        If steps has another shape, is not made of whole numbers >= 0, or allows more than `MOST` losses.
+    """
+    cards = tree.cards
+    rows = 1 if np.shape(steps)[:1] == (1,) else n
+    counts = np.broadcast_to(_whole(steps, (rows, len(cards), max(cards))), (n, len(cards), max(cards)))
+    own = np.zeros(n, dtype=np.intp)
+    for v, card in enumerate(cards):
+        own += counts[:, v, :card].max(axis=1)
+    most = _bounded(own)
+    size = max(1, TREE_BLOCK // (tree.n_entries * (most + 1)))
+    blocks = [np.arange(low, min(n, low + size)) for low in range(0, n, size)]
+    scores = np.full((n, most + 1), -np.inf)
+    kept: list[_Counted | None] = []
+    room = KEPT
+    for some in blocks:
+        counted = _count(tree, [(scope, take(table, some)) for scope, table in factors], counts[some], most)
+        scores[some, : len(counted.messages[0])] = counted.messages[0][:, :, 0].T
+        room -= sum(table.size for table in (*counted.tables, *counted.messages))
+        kept.append(counted if room >= 0 else None)
+
+    def read(totals: Index) -> Labels:
+        labels = np.empty((n, len(cards)), dtype=np.int64)
+        for some, known in zip(blocks, kept):
+            own = [(scope, take(table, some)) for scope, table in factors]
+            counted = _count(tree, own, counts[some], most) if known is None else known
+            labels[some] = _read(tree, own, counts[some], counted, totals[some])
+        return labels
+
+    return LossTable(scores, read)
+
+
+@dataclass(frozen=True, eq=False)
+class _Counted:
+    """Each clique's factors (n, separator, assigned), table (losses, n, separator, assigned) with all that hangs below
+    it and its own losses, and message (losses, n, separator); the greatest loss counted."""
+
+    factors: list[Scores]
+    tables: list[Scores]
+    messages: list[Scores]
+    most: int
+
+
+def _count(tree: JunctionTree, factors: Sequence[Factor], steps: Labels, most: int) -> _Counted:
+    """Max-messages upwards, with the loss of what is assigned below as their first index."""
+    n = len(steps)
+    tables = [np.zeros((n, *(tree.cards[v] for v in clique))) for clique in tree.cliques]
+    for scope, table in factors:
+        c = tree.clique_of(scope)
+        tables[c] += aligned(table, scope, tree.cliques[c])
+    own = [table.reshape(n, *shape) for table, shape in zip(tables, tree.shapes)]
+    below = [table[None] for table in tables]
+    messages: list[Scores] = [np.zeros((1, n, 1))] * tree.n_cliques
+    shaped: list[Scores] = [np.zeros((1, n, 1, 1))] * tree.n_cliques
+    for c in range(tree.n_cliques - 1, -1, -1):
+        flat = below[c].reshape(len(below[c]), n, *tree.shapes[c])
+        shaped[c] = _raised(flat, _own_steps(tree, c, steps), most)
+        messages[c] = shaped[c].max(axis=3)
+        if c:
+            up, scope = tree.parent[c], tree.separators[c]
+            message = messages[c].reshape(-1, *(tree.cards[v] for v in scope))
+            spread = aligned(message, scope, tree.cliques[up])
+            spread = spread.reshape(len(messages[c]), n, *spread.shape[1:])
+            below[up] = _max_sum(below[up], spread)[: most + 1]
+    return _Counted(own, shaped, messages, most)
+
+
+def _own_steps(tree: JunctionTree, clique: int, steps: Labels) -> Labels:
+    """The loss of each joint label of what a clique assigns; (n, assigned)."""
+    total = np.zeros((len(steps), 1), dtype=np.int64)
+    for v in tree.assigned[clique]:
+        total = (total[:, :, None] + steps[:, v, None, : tree.cards[v]]).reshape(len(steps), -1)
+    return total
+
+
+def _raised(scores: Scores, steps: Labels, most: int) -> Scores:
+    """new[l + steps[k, a], k, s, a] = scores[l, k, s, a]; -inf elsewhere. No example has a loss beyond ``most``."""
+    wide = len(scores)
+    moved = np.full((min(wide + int(steps.max()), most + 1), *scores.shape[1:]), -np.inf)
+    for step in np.unique(steps):
+        into = moved[step : step + wide]
+        np.copyto(into, scores[: len(into)], where=(steps == step)[:, None, :])
+    return moved
+
+
+def _max_sum(left: Scores, right: Scores) -> Scores:
+    """new[l] = max over i of left[l - i] + right[i]; the losses of two independent parts add."""
+    if len(left) < len(right):
+        left, right = right, left
+    first = left + right[0]
+    total = np.full((len(left) + len(right) - 1, *first.shape[1:]), -np.inf)
+    total[: len(left)] = first
+    for i in range(1, len(right)):
+        part = total[i : i + len(left)]
+        np.maximum(part, left + right[i], out=part)
+    return total
+
+
+def _read(tree: JunctionTree, factors: list[Factor], steps: Labels, counted: _Counted, totals: Index) -> Labels:
+    """A best labelling with each example's total; where there are several, the smallest."""
+    n = len(totals)
+    rows = np.arange(n)
+    labels = np.empty((n, len(tree.cards)), dtype=np.int64)
+    tied = np.zeros(n, dtype=bool)
+    left = [totals, *(np.zeros(n, dtype=np.intp) for _ in range(1, tree.n_cliques))]
+    children: list[list[int]] = [[] for _ in range(tree.n_cliques)]
+    for c in range(tree.n_cliques - 1, 0, -1):  # in the order in which messages were taken in
+        children[tree.parent[c]].append(c)
+    for c in range(tree.n_cliques):
+        at = joint(labels, tree.separators[c], tree.cards)
+        here = counted.tables[c][left[c], rows, at]
+        chosen = here.argmax(axis=1)
+        if not tree.reads_in_order:
+            tied |= (here == here.max(axis=1)[:, None]).sum(axis=1) > 1
+        split(chosen, tree.assigned[c], tree.cards, labels)
+        remaining = left[c] - _own_steps(tree, c, steps)[rows, chosen]
+        parts = [counted.messages[k][:, rows, joint(labels, tree.separators[k], tree.cards)] for k in children[c]]
+        sums = [counted.factors[c][rows, at, chosen][None]]  # all that was taken in so far, by its loss
+        sums += [sums[-1] + parts[0]] if parts else []
+        for part in parts[1:]:
+            sums.append(_max_sum(sums[-1], part))
+        for i in range(len(parts) - 1, 0, -1):
+            share, many = _share(sums[i], parts[i], remaining)
+            tied |= many
+            left[children[c][i]] = share
+            remaining = remaining - share
+        if parts:
+            left[children[c][0]] = remaining
+    some = np.flatnonzero(tied)
+    if len(some):
+        best = counted.messages[0][totals, rows, 0]
+
+        def reaches(fixed: list[Factor], those: Index, _: Labels) -> NDArray[np.bool_]:
+            asked = some[those]
+            return np.asarray(
+                _count(tree, fixed, steps[asked], counted.most).messages[0][totals[asked], np.arange(len(asked)), 0]
+                == best[asked]
+            )
+
+        labels[some] = smallest(tree, [(scope, take(table, some)) for scope, table in factors], len(some), reaches)
+    return labels
+
+
+def _share(before: Scores, part: Scores, total: Index) -> tuple[Index, NDArray[np.bool_]]:
+    """How much of each loss ``total`` falls to ``part`` (losses, n) at the best, and whether another share does too."""
+    share = np.arange(len(part))[:, None]
+    rest = total - share
+    inside = (rest >= 0) & (rest < len(before))
+    value = np.where(inside, before[np.where(inside, rest, 0), np.arange(len(total))] + part, -np.inf)
+    return value.argmax(axis=0), (value == value.max(axis=0)).sum(axis=0) > 1
+
+
+# -- the door ----------------------------------------------------------------------------------------------------------
+
+
+def _whole(steps: ArrayLike, shape: tuple[int, ...]) -> Labels:
+    given = np.asarray(steps)
+    if given.shape != shape:
+        raise ValueError(f"steps has shape {given.shape}, wanted {shape}: the loss of each label in units")
+    if not np.issubdtype(given.dtype, np.number) or not np.isfinite(given).all() or (given != np.floor(given)).any():
+        raise ValueError("steps holds numbers that are not whole, wanted the loss of each label in units of one size")
+    if given.size and given.min() < 0:
+        raise ValueError(f"steps contains {given.min():g}, wanted whole numbers >= 0")
+    return given.astype(np.int64)
+
+
+def _bounded(greatest: Index) -> int:
+    most = int(greatest.max())
+    if most >= MOST:
+        raise ValueError(
+            f"steps allow {most + 1} distinct losses (number {int(greatest.argmax())}), wanted at most {MOST}: each "
+            "takes a decoding of its own, so choose a coarser unit"
+        )
+    return most

@@ -1,0 +1,272 @@
+"""The readers behind every public door: what a caller hands in, as a number, a name, a list or a mapping of our own.
+
+Arrays are read by `convexstruct.validation.arrays`, sparse matrices by `convexstruct.validation.sparse`, by the same
+rules.
+
+Each reader takes the name of the argument first and answers with a value that nobody else can write to, or raises a
+ValueError of one sentence: which argument, what came, what was wanted. What came is described, never printed at length:
+no foreign ``__repr__`` is called, since it may fail or be endless. Booleans are not numbers here, nor are strings,
+complex numbers, dates, masked arrays or Python objects; a whole number is never rounded to.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, NoReturn
+
+import numpy as np
+import scipy.sparse as sp
+
+#: Characters of what came that a sentence shows, and characters that a sentence may have.
+SHOWN, SENTENCE = 80, 300
+#: Whole numbers that fit 64 bits.
+GREATEST = 2**63 - 1
+#: Numbers that one array of ours may hold, 2 GiB of them; more is taken for a slip of the caller.
+ENTRIES = 2**28
+
+#: Lists of so many entries are shown whole.
+FEW = 4
+
+LISTS = (list, tuple, deque, range)
+
+
+# -- sentences --------------------------------------------------------------------------------------------------------
+
+
+def cut(text: str, length: int = SHOWN) -> str:
+    """The first ``length`` characters on one line, with two dots where there were more."""
+    line = " ".join(text[: length + 1].split())
+    return line if len(text) <= length and len(line) <= length else line[: length - 2] + ".."
+
+
+def described(value: Any) -> str:
+    """What ``value`` is, in at most 80 characters: numbers and strings themselves, of all else the type and size."""
+    kind = type(value)
+    if value is None or kind is bool or kind is float or kind is complex:
+        return repr(value)
+    if kind is int:
+        return repr(value) if abs(value) < 10**40 else f"a whole number of about {value.bit_length() * 3 // 10} digits"
+    if kind is str or kind is bytes:
+        return cut(repr(value[:SHOWN]))
+    if isinstance(value, np.ma.MaskedArray):
+        return "a masked array"
+    if kind is np.ndarray:
+        return cut(f"an array of shape {value.shape} of {value.dtype}")
+    if isinstance(value, np.generic) and value.dtype.kind in "biufc":
+        return cut(str(value))
+    if sp.issparse(value):
+        return "a sparse matrix"
+    if isinstance(value, type):
+        return cut(f"the class {value.__name__}")
+    if kind in (list, tuple) and 0 < len(value) <= FEW and {*map(type, value)} <= {str, int, float, bool, type(None)}:
+        return cut(f"{'[' if kind is list else '('}{', '.join(map(described, value))}{']' if kind is list else ')'}")
+    if kind in (list, tuple, dict, set, frozenset, deque):
+        return f"a {kind.__name__} of {len(value)}" if len(value) else f"an empty {kind.__name__}"
+    name = kind.__name__
+    return cut(f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}")
+
+
+def refuse(name: str, value: Any, wanted: str) -> NoReturn:
+    """Raise "<name> is <what came>, wanted <what was wanted>"."""
+    raise ValueError(cut(f"{name} is {described(value)}, wanted {wanted}", SENTENCE)) from None
+
+
+def sentence(text: str) -> ValueError:
+    """A ValueError of at most 300 characters."""
+    return ValueError(cut(text, SENTENCE))
+
+
+def listed(values: Iterable[Any]) -> str:
+    """The first five of a sequence, for a sentence, each as `described`."""
+    found = list(values)
+    return ", ".join(cut(str(v) if isinstance(v, str) else described(v), 20) for v in found[:5]) + (
+        ", .." if len(found) > 5 else ""
+    )
+
+
+# -- one number, one word ---------------------------------------------------------------------------------------------
+
+
+def number(
+    name: str,
+    value: Any,
+    *,
+    above: float | None = None,
+    least: float | None = None,
+    below: float | None = None,
+    most: float | None = None,
+    infinite: bool = False,
+) -> float:
+    """One real number, within the bounds given; infinity only where ``infinite`` says so, NaN never.
+
+    Raises
+    ------
+    ValueError
+        If it is none: a boolean, a string, an array of more than a number, or outside the bounds.
+    """
+    read = _scalar(value, "iuf")
+    if read is None:
+        refuse(name, value, _range("number", above, least, below, most, infinite))
+    try:
+        found = float(read)
+    except OverflowError:
+        refuse(name, value, _range("number", above, least, below, most, infinite))
+    inside = _inside(found, above, least, below, most)
+    if not inside or math.isnan(found) or (math.isinf(found) and not infinite):
+        refuse(name, value, _range("number", above, least, below, most, infinite))
+    return found
+
+
+def whole(name: str, value: Any, *, least: int | None = None, most: int | None = None) -> int:
+    """One whole number that fits 64 bits; 2.0 is none, for what computes it may well give 2.7 next time.
+
+    Raises
+    ------
+    ValueError
+        If it is none or outside the bounds.
+    """
+    read = _scalar(value, "iu")
+    if read is None or not _inside(int(read), None, least, None, most) or abs(int(read)) > GREATEST:
+        refuse(name, value, _range("whole number", None, least, None, most, False))
+    return int(read)
+
+
+def sized(name: str, value: int, entries: int, most: int = ENTRIES) -> int:
+    """``value`` again, unless the arrays that it asks for would hold more than ``most`` numbers."""
+    if entries > most:
+        raise sentence(f"{name} is {described(value)}, wanted at most {most} numbers, not {entries:.3g}")
+    return value
+
+
+def seed(name: str, value: Any) -> int:
+    """A seed of a random generator: a whole number of at least 0."""
+    return whole(name, value, least=0)
+
+
+def flag(name: str, value: Any) -> bool:
+    """True or False, nothing that merely counts as one."""
+    if not isinstance(value, (bool, np.bool_)):
+        refuse(name, value, "True or False")
+    return bool(value)
+
+
+def choice(name: str, value: Any, known: Collection[str], otherwise: str = "") -> str:
+    """One of the names ``known``; ``otherwise`` ends the sentence ("or a cost matrix")."""
+    if not isinstance(value, str) or value not in set(known):
+        end = f" {otherwise}" if otherwise else ""
+        refuse(name, value, f"{'one of ' if len(known) > 1 else ''}{', '.join(known)}{end}")
+    return str(value)
+
+
+def _scalar(value: Any, kinds: str) -> Any:
+    """``value`` as a Python number if it is one number of these kinds of dtype, else None."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int) or (isinstance(value, float) and "f" in kinds):
+        return value
+    if isinstance(value, np.ma.MaskedArray) or not isinstance(value, (np.generic, np.ndarray)):
+        return _exact(value, kinds)
+    return value.item() if value.ndim == 0 and value.dtype.kind in kinds else None
+
+
+def _exact(value: Any, kinds: str) -> Any:
+    """A number of a foreign type: by ``__index__`` where whole, by ``__float__`` if it is registered as real."""
+    from numbers import Real
+
+    try:
+        if hasattr(type(value), "__index__"):
+            return operator.index(value)
+        return float(value) if "f" in kinds and isinstance(value, Real) else None
+    except Exception:  # any: it is foreign code that fails, and the caller says what was wanted
+        return None
+
+
+def _inside(value: float, above: float | None, least: float | None, below: float | None, most: float | None) -> bool:
+    return (
+        (above is None or value > above)
+        and (least is None or value >= least)
+        and (below is None or value < below)
+        and (most is None or value <= most)
+    )
+
+
+def _range(
+    what: str, above: float | None, least: float | None, below: float | None, most: float | None, infinite: bool
+) -> str:
+    """ "a positive number", "a whole number of at least 1", "a number above 0 and below 1"."""
+    end = " or infinity" if infinite else ""
+    if above == 0 and below is None and most is None:
+        return f"a positive {what}{end}"
+    if least is not None and most is not None:
+        return f"a {what} from {least} to {most}"
+    bounds = (("above", above), ("of at least", least), ("below", below), ("of at most", most))
+    stated = " and ".join(f"{word} {bound}" for word, bound in bounds if bound is not None)
+    if not stated:
+        return f"a {what}{end}" if infinite or what != "number" else "a finite number"
+    return f"a {what} {stated}{end}"
+
+
+# -- sequences and mappings -------------------------------------------------------------------------------------------
+
+
+def sequence(name: str, value: Any, wanted: str = "a list", *, least: int = 0, length: int | None = None) -> list[Any]:
+    """The entries of a list, tuple, range, or of an array along its first axis; no string, set, mapping or generator.
+
+    Raises
+    ------
+    ValueError
+        If it is no sequence, or of another length.
+    """
+    if isinstance(value, LISTS) or (type(value) is np.ndarray and value.ndim):
+        sized(f"the length of {name}", len(value), len(value))
+        found = list(value)
+    else:
+        found = _foreign(name, value, wanted)
+    if len(found) < least:
+        raise sentence(f"{name} is empty, wanted {wanted}" if not found else
+                       f"{name} has {len(found)} entries, wanted at least {least}")  # fmt: skip
+    if length is not None and len(found) != length:
+        raise sentence(f"{name} has {len(found)} entries, wanted {length}: {wanted}")
+    return found
+
+
+def _foreign(name: str, value: Any, wanted: str) -> list[Any]:
+    """The entries of another package's array or table column, read through ``__array__``."""
+    if hasattr(type(value), "__array__") and not isinstance(value, np.generic):
+        try:
+            read = np.asarray(value)
+        except Exception:  # any: foreign code
+            refuse(name, value, wanted)
+        if not isinstance(value, np.ma.MaskedArray) and read.ndim:
+            return list(read)
+    refuse(name, value, wanted)
+
+
+def mapping(
+    name: str, value: Any, required: Collection[str], optional: Collection[str] = (), otherwise: str = ""
+) -> dict[str, Any]:
+    """A mapping with the keys ``required``, and none beyond those and ``optional``; ``otherwise`` ends the sentence.
+
+    Raises
+    ------
+    ValueError
+        If it is no mapping, or has other keys.
+    """
+    keys = " and ".join([*sorted(required), *(f"perhaps {key}" for key in sorted(optional))])
+    if not required:
+        keys = f"among {', '.join(sorted(optional))}"
+    keys += otherwise
+    wanted = f"a mapping with the key{'s' if len(required) + len(optional) > 1 else ''} {keys}"
+    if not isinstance(value, Mapping):
+        refuse(name, value, wanted)
+    try:
+        read = dict(value)
+        found = set(read)
+    except Exception:  # any: a mapping of foreign code
+        refuse(name, value, wanted)
+    if not set(required) <= found or not found <= {*required, *optional}:
+        raise sentence(f"{name} has the keys {cut(f'[{listed(sorted(map(described, found)))}]')}, wanted {keys}")
+    return read

@@ -1,0 +1,102 @@
+r"""The compact dual (ours): one exponential-cone program of polynomial size, no assignment written out.
+
+Because a_k(s*) = 0 and b_k(s*) = 0, beta_k can always be filled up to 1'beta_k = eta w_k, so beta_k / (eta w_k) is a
+distribution over assignments, and (mu, omega) are linear in its marginals. On a chain and on any junction tree the
+marginals that fit together locally are exactly those of distributions, so script-D is described by them.
+"""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from convexstruct.core.families import one_family
+from convexstruct.core.solution import Point
+from convexstruct.families.generative_margin.problem import GenerativeMargin
+from convexstruct.marginals.decomposition import mixture
+from convexstruct.marginals.polytope import local_polytope
+from convexstruct.models.formulation import Formulation, Recovered, equation
+from convexstruct.models.generative_margin.enumerated import (
+    at_parameters,
+    block_entropy,
+    entry,
+    eta_parameter,
+    within_domain,
+)
+
+
+@one_family
+def compact_dual(problem: GenerativeMargin) -> Formulation:
+    r"""The dual over edge (chain) or clique (junction tree) marginals z:
+
+        max  eta l'z - sum_ij v_ij ln(v_ij / V_i),   V_i = sum_j v_ij
+        s.t. v + mu = c,  mu = eta (M z - c*)                       ("v", "mu")
+             the marginals of each example sum to 1                 ("sum")
+             neighbouring marginals agree on what they share        ("flow")
+             z >= 0                                                 ("z")
+
+    with M (d, n) the counts and l (n,) the loss of each marginal, both weighted by w_k, c* = sum_k w_k counts_k(s*).
+    Only d exponential cones, however many assignments there are.
+
+    Source: ours, from paper 0, (8)-(9). Variables z (n,), mu (d,), v (d,); parameter eta. The multiplier of
+    mu = eta (M z - c*) is theta; the witness is z taken apart into labellings.
+    """
+    polytope = local_polytope(problem.features)
+    n_sums = problem.n_examples
+    z = cp.Variable(polytope.n_variables, name="z")
+    mu = cp.Variable(problem.dimension, name="mu")
+    v = cp.Variable(problem.dimension, name="v")
+    eta = eta_parameter(problem)
+    link = mu == eta * (polytope.counts @ z - problem.truth_counts)
+    parts = {
+        "v": equation(v + mu == problem.c, r"v + \mu = c"),
+        "mu": equation(link, r"\mu = \eta\, (M z - c^*)"),
+        "sum": equation(
+            polytope.equality[:n_sums] @ z == polytope.rhs[:n_sums],
+            r"\sum_{y_C} z_{k,C}(y_C) = 1, \quad C \text{ the first edge or clique of } k",
+        ),
+    }
+    if polytope.equality.shape[0] > n_sums:
+        parts["flow"] = equation(
+            polytope.equality[n_sums:] @ z == polytope.rhs[n_sums:],
+            r"\sum_{y_C \sim y_S} z_{k,C}(y_C) = \sum_{y_{C'} \sim y_S} z_{k,C'}(y_{C'}), \quad S = C \cap C'",
+        )
+    parts["z"] = equation(z >= 0, r"z \ge 0")
+
+    def recover(formulation: Formulation) -> Recovered:
+        instance = at_parameters(problem, formulation)
+        witness = _within_domain(instance, *mixture(problem.features, np.asarray(z.value)))
+        return Recovered(instance, {"theta": np.asarray(link.dual_value)}, witness)
+
+    return Formulation(
+        name="compact_dual",
+        objective=cp.Maximize(eta * (polytope.loss @ z) - block_entropy(problem.layout, v)),
+        objective_latex=r"\max_{z}\quad \eta\, l'z + \sum_i \Big[ V_i \ln V_i - \sum_j v_{ij} \ln v_{ij} \Big]"
+        r", \quad V_i = \sum_j v_{ij}",
+        parts=parts,
+        variables={"z": z, "mu": mu, "v": v},
+        parameters={"eta": eta},
+        source="ours, from paper 0, (8)-(9)",
+        recover=recover,
+    )
+
+
+def _within_domain(problem: GenerativeMargin, labels: NDArray[np.int64], shares: NDArray[np.float64]) -> Point:
+    """The mixture as a witness; where c_ij = 0, lowered where rounding lifts mu above it (see `within_domain`)."""
+    witness = {"labels": labels, "label_shares": shares}
+    if (problem.c > 0).all():
+        return witness
+    each = [problem.features.counts_each(row) - problem.truth_each for row in labels]
+    weight = np.tile(problem.eta * problem.features.weights, len(labels))
+    beta = within_domain(sp.csr_array(sp.vstack(each, format="csr")), shares.ravel() * weight, problem.c)
+    return witness | {"label_shares": (beta / weight).reshape(shares.shape)}
+
+
+ENTRIES = (
+    entry(
+        "compact_dual", "(D) over edge or clique marginals, polynomial size", "ours, from (8)-(9)", compact_dual,
+        enumerated=False,
+    ),
+)  # fmt: skip

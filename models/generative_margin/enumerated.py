@@ -1,0 +1,349 @@
+r"""Discriminative training of generative models (paper 0) in CVXPY: all assignments written out, and the duals.
+
+    primal        (P)   (2)-(5)
+    dual_beta     (D')  over beta, with (6) and (7)
+    dual          (D)   (8)-(9) over (mu, omega, lambda)
+    entropy_dual        lambda eliminated: ours
+
+Constraint generation is in `generative_margin_cuts`, the proximal pair (P_n), (D_n) in `generative_margin_proximal`,
+the compact dual over marginals, which enumerates nothing, in `generative_margin_compact`.
+
+Enumerated forms are for a few thousand assignments. Beyond about 10,000 Clarabel may stop with "solver_error" (seen at
+15,600 and 22,600): no reference then. SCS solves those, slowly; so do the compact dual and constraint generation.
+
+Symbols: d parameters theta in blocks theta_i; K examples of weight w_k; R assignments in all, row r of a (R, d) and
+b (R,) belonging to example k(r); c (d,), mu (d,), v = c - mu (d,), lambda (blocks,), omega. The weights w_k are ours
+(1 in the paper): eta w_k stands where the paper has eta. Signs are as `convexstruct.models` says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from convexstruct.core.families import one_family
+from convexstruct.core.solution import Point
+from convexstruct.families.generative_margin.problem import GenerativeMargin
+from convexstruct.graphs import TableLayout
+from convexstruct.marginals.enumeration import LIMIT, Enumerated, enumerate_counts
+from convexstruct.models.formulation import Entry, Formulation, Recovered, equation
+from convexstruct.tolerances import DUAL_ROUNDING, ROUNDING
+
+Vector = NDArray[np.float64]
+
+PAPER = "paper 0: Yu, Bertsekas and Rousu, An efficient discriminative training method for generative models"
+
+#: LaTeX shared by the formulations.
+MARGIN = r"\sum_i a_{i,k}(s)'\theta_i + b_k(s) \le \epsilon_k, \quad \forall s \in \mathcal{S}_k,\ k \in \mathcal{K}"
+SUB_DISTRIBUTION = r"\mathbf{1}'e^{\theta_i} \le 1, \quad \forall i \in \mathcal{I}"
+SUMS = r"\mu = \sum_{k,s} \beta_k(s)\, a_k(s), \quad \omega = \sum_{k,s} \beta_k(s)\, b_k(s)"
+SHARES = r"\beta \ge 0, \quad \mathbf{1}'\beta_k \le \eta w_k, \quad \forall k \in \mathcal{K}"
+LAMBDA = r"\lambda \ge 0"
+
+
+class MarginRows:
+    """The rows of (3), one for each assignment of each example.
+
+    enumerated : the assignments. a : sparse (R, d), counts_k(s) - counts_k(s*). b : (R,), the loss.
+    of_example : sparse (K, R), sums rows by example.
+    """
+
+    def __init__(self, problem: GenerativeMargin, limit: int = LIMIT) -> None:
+        self.problem = problem
+        self.enumerated: Enumerated = enumerate_counts(problem.features, limit)
+        example = self.enumerated.example
+        self.of_example = sums_by(example, problem.n_examples)
+        self.a = sp.csr_array(self.enumerated.counts - self.of_example.T @ problem.truth_each)
+        self.b = self.enumerated.loss
+
+    def witness(self, beta: Vector, eta: float, domain: Vector | None = None) -> Point:
+        """Multipliers beta (R,) of (3) as a mixture of labellings, cleared of rounding: shares >= 0, sums <= 1, and if
+        ``domain`` is given mu <= domain (see `within_domain`).
+
+        Assignments whose share is lost in rounding are left out: valid, because (9) asks for sums <= eta w_k.
+        """
+        rows, features = self.enumerated, self.problem.features
+        example = rows.example
+        share = np.maximum(beta, 0.0) / (eta * features.weights[example])
+        share /= np.maximum(self.of_example @ share, 1.0)[example]
+        if domain is not None:
+            weight = eta * features.weights[example]
+            share = within_domain(self.a, share * weight, domain) / weight
+        share[share < DUAL_ROUNDING / np.bincount(example)[example]] = 0.0
+        kept = np.flatnonzero(share)
+        of = example[kept]
+        rank = np.arange(len(kept)) - np.searchsorted(of, of)
+        m = int(rank.max(initial=-1)) + 1
+        labels = np.tile(features.truth, (m, 1))
+        shares = np.zeros((m, self.problem.n_examples))
+        shares[rank, of] = share[kept]
+        first = np.searchsorted(features.example, np.arange(self.problem.n_examples))
+        row, place = np.nonzero(rows.labels[kept] >= 0)
+        labels[rank[row], first[of[row]] + place] = rows.labels[kept[row], place]
+        return {"labels": labels, "label_shares": shares}
+
+
+def within_domain(a: sp.csr_array, beta: Vector, c: Vector, rounds: int = 50) -> Vector:
+    """beta lowered until mu = a' beta <= c, as far as possible where it matters.
+
+    A solver's beta has mu above c by its rounding. Shrinking all of beta repairs that if c > 0, but where c_ij = 0 it
+    would have to shrink to 0. Lowering just the rows that push mu_ij up is as valid, and loses rounding only.
+    """
+    up, down = sp.csr_array(a.maximum(0)), sp.csr_array(a.minimum(0))
+    row_of = np.repeat(np.arange(a.shape[0]), np.diff(up.indptr))
+    beta = beta.copy()
+    for _ in range(rounds):
+        pushed, room = np.asarray(up.T @ beta), c - np.asarray(down.T @ beta)
+        over = pushed > room
+        if not over.any():
+            break
+        factor = np.where(over, room / np.where(over, pushed, 1.0) * (1.0 - ROUNDING), 1.0)
+        scale = np.ones(a.shape[0])
+        np.minimum.at(scale, row_of, factor[up.indices])
+        beta *= scale
+    return beta
+
+
+def sums_by(group: NDArray[Any], n_groups: int) -> sp.csr_array:
+    """The sparse (n_groups, n) matrix that sums entries by group."""
+    n = len(group)
+    return sp.csr_array(sp.coo_array((np.ones(n), (group, np.arange(n))), shape=(n_groups, n)))
+
+
+def block_sums(layout: TableLayout) -> sp.csr_array:
+    """The sparse (blocks, d) matrix of 1'theta_i."""
+    return sums_by(layout.block_of, len(layout.block_sizes))
+
+
+def eta_parameter(problem: GenerativeMargin) -> Any:
+    return cp.Parameter(pos=True, name="eta", value=problem.eta)
+
+
+def at_parameters(problem: GenerativeMargin, formulation: Formulation) -> GenerativeMargin:
+    """The problem with eta as the formulation's parameter now has it: what a swept formulation is certified against."""
+    return replace(problem, eta=float(formulation.parameters["eta"].value))
+
+
+@one_family
+def primal(problem: GenerativeMargin, limit: int = LIMIT) -> Formulation:
+    r"""(P), all assignments enumerated:
+
+        min  - sum_i c_i' theta_i + eta sum_k w_k eps_k                         (2)
+        s.t. sum_i a_{i,k}(s)' theta_i + b_k(s) <= eps_k   for all s, k         (3)
+             1' e^{theta_i} <= 1                           for all i            (4)
+             theta <= 0, eps >= 0                                               (5)
+
+    Source: paper 0, (2)-(5). Variables theta (d,), eps (K,); parameter eta. The multipliers of (3) are beta (R,) >= 0,
+    those of (4) lambda (blocks,).
+
+    Raises
+    ------
+    ValueError
+        If there are more than ``limit`` assignments.
+    """
+    rows = MarginRows(problem, limit)
+    theta = cp.Variable(problem.dimension, name="theta")
+    eps = cp.Variable(problem.n_examples, name="eps")
+    eta = eta_parameter(problem)
+
+    def recover(formulation: Formulation) -> Recovered:
+        instance = at_parameters(problem, formulation)
+        beta = np.asarray(formulation.dual_values["3"])
+        return Recovered(instance, {"theta": np.asarray(theta.value)}, rows.witness(beta, instance.eta, problem.c))
+
+    return Formulation(
+        name="primal",
+        objective=cp.Minimize(-problem.c @ theta + eta * (problem.features.weights @ eps)),
+        objective_latex=r"\min_{\theta,\epsilon}\quad -\sum_i c_i'\theta_i + \eta \sum_k w_k \epsilon_k",
+        objective_label="2",
+        parts={
+            "3": equation(rows.a @ theta + rows.b <= rows.of_example.T @ eps, MARGIN),
+            "4": equation(block_sums(problem.layout) @ cp.exp(theta) <= 1, SUB_DISTRIBUTION),
+            "5": equation([theta <= 0, eps >= 0], r"\theta \le 0, \quad \epsilon \ge 0"),
+        },
+        variables={"theta": theta, "eps": eps},
+        parameters={"eta": eta},
+        source="paper 0, (2)-(5), enumerated",
+        recover=recover,
+    )
+
+
+class DualSet:
+    """Variables of the enumerated duals and the set (9): mu = a' beta, omega = b' beta, beta >= 0, 1'beta_k <= eta w_k.
+
+    The multiplier of ``mu == a' beta`` is theta, the gradient of q in mu (21).
+    """
+
+    def __init__(self, problem: GenerativeMargin, limit: int) -> None:
+        self.problem = problem
+        self.rows = MarginRows(problem, limit)
+        self.beta = cp.Variable(self.rows.enumerated.n_rows, name="beta")
+        self.mu = cp.Variable(problem.dimension, name="mu")
+        self.omega = cp.Variable(name="omega")
+        self.eta = eta_parameter(problem)
+        self.sums = [self.mu == self.rows.a.T @ self.beta, self.omega == self.rows.b @ self.beta]
+        self.shares = [self.beta >= 0, self.rows.of_example @ self.beta <= self.eta * problem.features.weights]
+
+    @property
+    def variables(self) -> dict[str, Any]:
+        return {"beta": self.beta, "mu": self.mu, "omega": self.omega}
+
+    def recover(self, formulation: Formulation) -> Recovered:
+        instance = at_parameters(self.problem, formulation)
+        theta = np.asarray(self.sums[0].dual_value)
+        beta = np.asarray(self.beta.value)
+        return Recovered(instance, {"theta": theta}, self.rows.witness(beta, instance.eta, instance.c))
+
+
+@one_family
+def dual_beta(problem: GenerativeMargin, limit: int = LIMIT) -> Formulation:
+    r"""(D'), over beta and lambda, all assignments enumerated:
+
+        max  omega - sum_i lambda_i + sum_i q_i(mu_i, lambda_i)                            (D')
+        s.t. mu, omega from beta by (6);  beta >= 0, 1'beta_k <= eta w_k, lambda >= 0
+        q_i = min over theta_i <= 0 of (mu_i - c_i)' theta_i + lambda_i 1'e^{theta_i}       (7)
+
+    The closed form of (7) is, per entry with v = c - mu: v - v ln(v/lambda) if 0 < v <= lambda, 0 if v = 0, lambda if
+    v > lambda, -inf if v < 0. CVXPY needs it as a maximum: q = max { u - u ln(u/lambda) : 0 <= u <= v }, where v - u is
+    the multiplier of theta <= 0.
+
+    Source: paper 0, (D') with (6), (7). Variables beta (R,), lam (blocks,), mu (d,), omega, u (d,).
+
+    Raises
+    ------
+    ValueError
+        If there are more than ``limit`` assignments.
+    """
+    of = DualSet(problem, limit)
+    layout = problem.layout
+    lam = cp.Variable(len(layout.block_sizes), name="lambda")
+    u = cp.Variable(problem.dimension, name="u")
+    q = cp.sum(u - cp.rel_entr(u, block_sums(layout).T @ lam))
+    return Formulation(
+        name="dual_beta",
+        objective=cp.Maximize(of.omega - cp.sum(lam) + q),
+        objective_latex=r"\max_{\beta,\lambda}\quad \omega - \sum_i \lambda_i + \sum_i q_i(\mu_i, \lambda_i)",
+        objective_label="D'",
+        parts={
+            "6": equation(of.sums, SUMS),
+            "7": equation(
+                [u >= 0, u <= problem.c - of.mu],
+                r"q_i(\mu_i, \lambda_i) = \max_u \Big\{ \sum_j u_{ij} - u_{ij} \ln (u_{ij} / \lambda_i) "
+                r": 0 \le u_i \le c_i - \mu_i \Big\}",
+            ),
+            "beta": equation(of.shares, SHARES),
+            "lambda": equation(lam >= 0, LAMBDA),
+        },
+        variables={**of.variables, "lambda": lam, "u": u},
+        parameters={"eta": of.eta},
+        source="paper 0, (D'), (6), (7), enumerated",
+        recover=of.recover,
+    )
+
+
+@one_family
+def dual(problem: GenerativeMargin, limit: int = LIMIT) -> Formulation:
+    r"""(D), over (mu, omega, lambda) in script-D x {lambda >= 0}:
+
+        max  omega - sum_i lambda_i + sum_i q_i(mu_i, lambda_i)                            (8)
+        s.t. lambda >= 0, (mu, omega) in script-D                                           (9)
+
+    with script-D written out by its beta, and (7) by exponential cones: q_i = sum_j (u_ij + r_ij) with u <= c - mu and
+    (r, u, lambda) in K_exp = {(x, y, z): y e^{x/y} <= z}, which says r <= -u ln(u/lambda).
+
+    Source: paper 0, (7)-(9). Variables mu (d,), omega, lam (blocks,), beta (R,), u (d,), r (d,).
+
+    Raises
+    ------
+    ValueError
+        If there are more than ``limit`` assignments.
+    """
+    of = DualSet(problem, limit)
+    layout = problem.layout
+    lam = cp.Variable(len(layout.block_sizes), name="lambda")
+    u = cp.Variable(problem.dimension, name="u")
+    r = cp.Variable(problem.dimension, name="r")
+    return Formulation(
+        name="dual",
+        objective=cp.Maximize(of.omega - cp.sum(lam) + cp.sum(u) + cp.sum(r)),
+        objective_latex=r"\max_{\mu,\omega,\lambda}\quad \omega - \sum_i \lambda_i + \sum_i q_i(\mu_i, \lambda_i)",
+        objective_label="8",
+        parts={
+            "7": equation(
+                [u <= problem.c - of.mu, cp.constraints.ExpCone(r, u, block_sums(layout).T @ lam)],
+                r"q_i(\mu_i, \lambda_i) = \max_{u, r} \Big\{ \sum_j u_{ij} + r_{ij} : u_i \le c_i - \mu_i,\ "
+                r"(r_{ij}, u_{ij}, \lambda_i) \in K_{\exp} \Big\}",
+            ),
+            "lambda": equation(lam >= 0, LAMBDA),
+            "9": equation(
+                [*of.sums, *of.shares],
+                rf"(\mu, \omega) \in \mathcal{{D}}: \quad {SUMS}, \quad {SHARES}",
+            ),
+        },
+        variables={**of.variables, "lambda": lam, "u": u, "r": r},
+        parameters={"eta": of.eta},
+        source="paper 0, (7)-(9), enumerated",
+        recover=of.recover,
+    )
+
+
+@one_family
+def entropy_dual(problem: GenerativeMargin, limit: int = LIMIT) -> Formulation:
+    r"""The dual without lambda (ours; the maximum of (8) over lambda_i is at lambda_i = V_i):
+
+        max  omega + sum_i [V_i ln V_i - sum_j v_ij ln v_ij],   v = c - mu, V_i = sum_j v_ij
+        s.t. (mu, omega) in script-D                                                       (9)
+
+    In CVXPY: omega - sum_ij rel_entr(v_ij, V_i). At the optimum theta_ij = ln(v_ij / V_i) where
+    V_i > 0; where V_i = 0 (7) does not determine theta and mass may be missing in (4).
+
+    Source: ours, from paper 0, (7)-(9). Variables beta (R,), mu (d,), omega, v (d,).
+
+    Raises
+    ------
+    ValueError
+        If there are more than ``limit`` assignments.
+    """
+    of = DualSet(problem, limit)
+    v = cp.Variable(problem.dimension, name="v")
+    return Formulation(
+        name="entropy_dual",
+        objective=cp.Maximize(of.omega - block_entropy(problem.layout, v)),
+        objective_latex=r"\max_{\mu,\omega}\quad \omega + \sum_i \Big[ V_i \ln V_i - \sum_j v_{ij} \ln v_{ij} \Big]"
+        r", \quad V_i = \sum_j v_{ij}",
+        parts={
+            "v": equation(v + of.mu == problem.c, r"v + \mu = c"),
+            "9": equation(
+                [*of.sums, *of.shares],
+                rf"(\mu, \omega) \in \mathcal{{D}}: \quad {SUMS}, \quad {SHARES}",
+            ),
+        },
+        variables={**of.variables, "v": v},
+        parameters={"eta": of.eta},
+        source="ours, from paper 0, (7)-(9), enumerated",
+        recover=of.recover,
+    )
+
+
+def block_entropy(layout: TableLayout, v: Any) -> Any:
+    """sum_ij v_ij ln(v_ij / V_i), V_i = sum_j v_ij: convex in v (d,), one exponential cone an entry."""
+    same_block = sp.csr_array(block_sums(layout).T @ block_sums(layout))
+    return cp.sum(cp.rel_entr(v, same_block @ v))
+
+
+def entry(name: str, title: str, equations: str, builder: Any, enumerated: bool = True, optimum: str = "p*") -> Entry:
+    """An entry of this family in the list of formulations."""
+    return Entry(name, "generative_margin", title, PAPER, equations, optimum, enumerated, builder)
+
+
+ENTRIES = (
+    entry("primal", "(P), every assignment written out", "(2)-(5)", primal),
+    entry("dual_beta", "(D') over the multipliers of every assignment", "(D'), (6), (7)", dual_beta),
+    entry("dual", "(D) over (mu, omega, lambda), exponential cones", "(7)-(9)", dual),
+    entry("entropy_dual", "(D) with lambda eliminated", "ours, from (7)-(9)", entropy_dual),
+)

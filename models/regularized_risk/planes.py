@@ -1,0 +1,265 @@
+r"""Cutting planes on a regularised risk (paper 2): all of them, (9)-(12), and those of a few points, (3).
+
+    piecewise, piecewise_adjoint    (9)-(12)  every combination of pieces written out as one plane; small instances
+    bmrm, bmrm_dual                 (3)       the subproblem of bundle methods, J_t, and its dual; optimum J_t*
+
+The risk R(w) = sum_g share_g max_p (...) is the maximum of as many planes <a, w> + b as there are ways to choose one
+piece from every group (alpha at a vertex of Q): that is the form (8), (9) in which the paper states its adjoint. Bundle
+methods know only the planes at the points they have been to, so J_t <= J, and its optimum is a lower bound on J*.
+
+    planes = [problem.subgradient(w_0)]                              (a_1, b_1)
+    w_1 = bmrm(problem, planes).solve().point["w"]                   J_1(w_1)
+    planes.append(problem.subgradient(w_1)), and so on
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from convexstruct.core.families import one_family
+from convexstruct.core.solution import Point
+from convexstruct.families.regularized_risk.problem import Plane, RegularizedRisk
+from convexstruct.models.formulation import Formulation, Recovered, equation
+from convexstruct.models.regularized_risk.risk import NORM, Parts, at_lam, entry, lam_parameter, point_of
+
+Vector = NDArray[np.float64]
+
+#: Combinations of pieces that are still written out.
+LIMIT = 5000
+
+PLANES = r"\langle a_i, w \rangle + b_i \le t, \quad \forall i"
+SIMPLEX = r"\beta \in \Delta: \quad \beta \ge 0, \quad \mathbf{1}^\top \beta = 1"
+STATIONARY = r"\lambda w + \sum_i \beta_i a_i = 0"
+
+
+def combinations(problem: RegularizedRisk, limit: int = LIMIT) -> sp.csr_array:
+    """Every way to choose one piece (or none, where 0 is one) from each group, as alpha; sparse (planes, m).
+
+    Raises
+    ------
+    ValueError
+        If there are more than ``limit``.
+    """
+    loss = problem.loss
+    sizes = np.diff(loss.start) + int(loss.floor)
+    total = float(np.prod(sizes.astype(np.float64)))
+    if total > limit:
+        raise ValueError(
+            f"the problem has {total:.4g} combinations of pieces, wanted at most {limit}: use primal or adjoint"
+        )
+    chosen = np.stack(np.unravel_index(np.arange(int(total)), tuple(sizes)), axis=1)
+    row, group = np.nonzero(chosen < np.diff(loss.start))  # the last choice of a group with a floor is none
+    piece = loss.start[:-1][group] + chosen[row, group]
+    return sp.csr_array(sp.coo_array((problem.shares[group], (row, piece)), (int(total), problem.n_pieces)))
+
+
+class AllPlanes:
+    """The planes of (9). alpha : sparse (planes, m). a (planes, d), b (planes,), signs (planes, n_biases)."""
+
+    def __init__(self, problem: RegularizedRisk, limit: int) -> None:
+        of = Parts(problem)
+        self.problem = problem
+        self.alpha = combinations(problem, limit)
+        self.a: Any = self.alpha @ of.a
+        self.b: Vector = np.asarray(self.alpha @ of.c)
+        self.signs = sp.csr_array(self.alpha @ of.signs)
+        self.parts = of
+
+    def witness(self, beta: Any) -> Point:
+        """The mixture of vertices of Q with weights beta, as a dual witness."""
+        return {"alpha": np.asarray(self.alpha.T @ np.asarray(beta))}
+
+
+@one_family
+def piecewise(problem: RegularizedRisk, limit: int = LIMIT) -> Formulation:
+    r"""(1) with the risk as one maximum of planes, all written out:
+
+        min  lam/2 |w|^2 + max_i { <a_i, w> + b_i }                              (9)
+
+    by a bound t on all of them; free offsets of the loss stand beside w, not regularised. For the binary hinge there
+    are 2^n planes.
+
+    Source: paper 2, (8), (9). Variables w (d,), t, and the free offsets; parameter lam. The multipliers of (9) are beta
+    in the simplex of (10).
+
+    Raises
+    ------
+    ValueError
+        If there are more than ``limit`` combinations of pieces.
+    """
+    of = AllPlanes(problem, limit)
+    w = cp.Variable(problem.dimension, name="w")
+    t = cp.Variable(name="t")
+    lam = lam_parameter(problem)
+    free = {"b": cp.Variable(problem.n_biases, name="b")} if problem.n_biases else {}
+    shift = of.signs @ free["b"] if free else 0.0
+    variables = {"w": w, **free, "t": t}
+
+    def recover(formulation: Formulation) -> Recovered:
+        return Recovered(at_lam(problem, formulation), point_of(variables), of.witness(formulation.dual_values["9"]))
+
+    return Formulation(
+        name="piecewise",
+        objective=cp.Minimize(lam / 2 * cp.sum_squares(w) + t),
+        objective_latex=rf"\min_{{w,t}}\quad {NORM} + t",
+        parts={"9": equation(of.a @ w + shift + of.b <= t, PLANES)},
+        variables=variables,
+        parameters={"lam": lam},
+        source="paper 2, (8), (9), every combination of pieces",
+        recover=recover,
+    )
+
+
+@one_family
+def piecewise_adjoint(problem: RegularizedRisk, limit: int = LIMIT) -> Formulation:
+    r"""The adjoint of (9), all planes written out:
+
+        max  <b, beta> - lam/2 |w|^2       over beta in the simplex              (10)
+        s.t. lam w + sum_i beta_i a_i = 0                                        (11)
+
+    whose optimum is that of (9), (12). Where the loss has free offsets, their coefficients in the mixture vanish.
+
+    Source: paper 2, (10)-(12). Variables beta (planes,), w (d,); parameter lam.
+
+    Raises
+    ------
+    ValueError
+        If there are more than ``limit`` combinations of pieces.
+    """
+    of = AllPlanes(problem, limit)
+    beta = cp.Variable(len(of.b), name="beta")
+    w = cp.Variable(problem.dimension, name="w")
+    lam = lam_parameter(problem)
+    parts = {
+        "11": equation(lam * w + of.a.T @ beta == 0, STATIONARY),
+        "simplex": equation([beta >= 0, cp.sum(beta) == 1], SIMPLEX),
+    }
+    if problem.n_biases:
+        parts["bias"] = equation(of.signs.T @ beta == 0, of.parts.balance)
+
+    def recover(formulation: Formulation) -> Recovered:
+        return Recovered(at_lam(problem, formulation), {"w": np.asarray(w.value)}, of.witness(beta.value))
+
+    return Formulation(
+        name="piecewise_adjoint",
+        objective=cp.Maximize(of.b @ beta - lam / 2 * cp.sum_squares(w)),
+        objective_latex=rf"\max_{{\beta,w}}\quad \langle b, \beta \rangle - {NORM}",
+        objective_label="10",
+        parts=parts,
+        variables={"beta": beta, "w": w},
+        parameters={"lam": lam},
+        source="paper 2, (10)-(12), every combination of pieces",
+        recover=recover,
+    )
+
+
+def subproblem(problem: RegularizedRisk, planes: Sequence[Plane] | None) -> RegularizedRisk:
+    """J_t as a problem of its own: one group, a piece a plane; the default is the plane at w_0 = 0.
+
+    Raises
+    ------
+    ValueError
+        If there is no plane.
+    """
+    known = [problem.subgradient(np.zeros(problem.shape))] if planes is None else list(planes)
+    if not known:
+        raise ValueError("planes is empty, wanted at least one: problem.subgradient(w) gives the one at w")
+    return RegularizedRisk.pieces(np.stack([p.a.ravel() for p in known]), [p.b for p in known], problem.lam)
+
+
+def mixture(planes: Sequence[Plane], beta: Any) -> Point:
+    """The dual witness of the whole problem that a solution beta of `bmrm_dual` (or the multipliers of (3)) stands for.
+
+    Its value is at least J_t(w_t): the bound by which a bundle method stops is one that `certify` confirms.
+    """
+    weights = np.maximum(np.asarray(beta), 0.0)
+    return {"alpha": np.asarray(sum(share * plane.alpha for share, plane in zip(weights / weights.sum(), planes)))}
+
+
+@one_family
+def bmrm(problem: RegularizedRisk, planes: Sequence[Plane] | None = None) -> Formulation:
+    r"""The subproblem of a bundle method after t planes:
+
+        min  J_t(w) = lam/2 |w|^2 + max_{i <= t} { <a_i, w> + b_i }              (3)
+
+    planes : as `RegularizedRisk.subgradient` gives them; default the one at w_0 = 0. The solution is certified as that
+    of J_t, which is a problem of the same kind; `mixture` turns its multipliers into a bound on the whole.
+
+    Source: paper 2, (3). Variables w (d,), t; parameter lam.
+
+    Raises
+    ------
+    ValueError
+        If ``planes`` is empty.
+    """
+    master = subproblem(problem, planes)
+    w = cp.Variable(master.dimension, name="w")
+    t = cp.Variable(name="t")
+    lam = lam_parameter(problem)
+
+    def recover(formulation: Formulation) -> Recovered:
+        beta = np.asarray(formulation.dual_values["3"])
+        return Recovered(at_lam(master, formulation), {"w": np.asarray(w.value)}, {"alpha": beta})
+
+    return Formulation(
+        name="bmrm",
+        objective=cp.Minimize(lam / 2 * cp.sum_squares(w) + t),
+        objective_latex=rf"\min_{{w,t}}\quad J_t(w) = {NORM} + t",
+        parts={"3": equation(master.X @ w + master.loss.offset <= t, PLANES)},
+        variables={"w": w, "t": t},
+        parameters={"lam": lam},
+        source="paper 2, (3)",
+        recover=recover,
+    )
+
+
+@one_family
+def bmrm_dual(problem: RegularizedRisk, planes: Sequence[Plane] | None = None) -> Formulation:
+    r"""The dual of (3): (10)-(11) on the planes found so far.
+
+        max  <b, beta> - lam/2 |w|^2,      beta in the simplex                   (10)
+        s.t. lam w + sum_{i <= t} beta_i a_i = 0                                 (11)
+
+    Source: paper 2, (10)-(11) for J_t; this is what qp-bmrm solves in every round. Variables beta (t,), w (d,).
+
+    Raises
+    ------
+    ValueError
+        If ``planes`` is empty.
+    """
+    master = subproblem(problem, planes)
+    beta = cp.Variable(master.n_pieces, name="beta")
+    w = cp.Variable(master.dimension, name="w")
+    lam = lam_parameter(problem)
+
+    def recover(formulation: Formulation) -> Recovered:
+        return Recovered(at_lam(master, formulation), {"w": np.asarray(w.value)}, {"alpha": np.asarray(beta.value)})
+
+    return Formulation(
+        name="bmrm_dual",
+        objective=cp.Maximize(master.loss.offset @ beta - lam / 2 * cp.sum_squares(w)),
+        objective_latex=rf"\max_{{\beta,w}}\quad \langle b, \beta \rangle - {NORM}",
+        objective_label="10",
+        parts={
+            "11": equation(lam * w + master.X.T @ beta == 0, STATIONARY),
+            "simplex": equation([beta >= 0, cp.sum(beta) == 1], SIMPLEX),
+        },
+        variables={"beta": beta, "w": w},
+        parameters={"lam": lam},
+        source="paper 2, (10)-(11), for J_t",
+        recover=recover,
+    )
+
+
+ENTRIES = (
+    entry("piecewise", "one maximum over every combination of pieces", "(8), (9)", piecewise, enumerated=True),
+    entry("piecewise_adjoint", "its adjoint over the simplex", "(10)-(12)", piecewise_adjoint, enumerated=True),
+    entry("bmrm", "the subproblem of bundle methods", "(3)", bmrm, optimum="J_t*"),
+    entry("bmrm_dual", "its dual, what qp-bmrm solves in every round", "(10)-(11)", bmrm_dual, optimum="J_t*"),
+)

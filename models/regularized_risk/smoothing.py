@@ -1,0 +1,209 @@
+r"""The smoothed risk of paper 2: J with mu d(alpha) taken off inside the maximum, as Nesterov's excessive gap needs it.
+
+    J_mu(w) = lam/2 |w|^2 + max_{alpha in Q2} { <A w + c, alpha> - mu/2 |alpha - alpha_0|^2 }          (23)
+    D_mu(alpha) = D(alpha) - mu/2 |alpha - alpha_0|^2
+
+J_mu has a Lipschitz gradient, and J_mu <= J <= J_mu + mu D_max with D_max = max over Q2 of 1/2 |alpha - alpha_0|^2. The
+maximiser alpha_mu(w) is the projection of alpha_0 + (A w + c)/mu to Q2. To state J_mu by constraints, part of each
+piece's value is moved out of the slack: with rho = alpha_mu(w) - alpha_0 at the minimum,
+
+    max_{alpha in Q2} {...} = min over rho, b of  <alpha_0, mu rho> + mu/2 |rho|^2
+                                                + sum_g share_g max([0,] <a_p, w> + c_p + s_p b_j - mu rho_p)
+
+because the conjugate of mu/2 |alpha - alpha_0|^2 at mu rho is <alpha_0, mu rho> + mu/2 |rho|^2, and the conjugate of a
+sum is the least sum of conjugates. (This form is ours.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import cvxpy as cp
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from convexstruct.core.families import one_family
+from convexstruct.core.solution import Point
+from convexstruct.families.regularized_risk.problem import RegularizedRisk
+from convexstruct.models.formulation import Formulation, Recovered, equation
+from convexstruct.models.regularized_risk.risk import (
+    N_TH,
+    NORM,
+    SHARE,
+    STATIONARY,
+    Parts,
+    at_lam,
+    entry,
+    lam_parameter,
+    point_of,
+)
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class SmoothedProblem:
+    """min J_mu as a problem of its own, so that the pair is certified as what it is.
+
+    Attributes
+    ----------
+    problem : J. mu : positive. centre : alpha_0 (m,), in Q2.
+
+    A point has w, the free offsets b where there are any, and rho (m,); its value is an upper bound on J_mu(w) that is
+    exact at the best rho. A dual witness is alpha, as that of ``problem``.
+    """
+
+    problem: RegularizedRisk
+    mu: float
+    centre: Vector
+    family: ClassVar[str] = "regularized_risk"
+
+    def as_point(self, value: Any) -> Point:
+        if not isinstance(value, Mapping) or "rho" not in value:
+            raise ValueError("point must be a mapping with w, rho, and b where the loss has free offsets")
+        rho = np.asarray(value["rho"], dtype=np.float64)
+        if rho.shape != (self.problem.n_pieces,):
+            raise ValueError(f"rho has shape {rho.shape}, wanted ({self.problem.n_pieces},)")
+        return {**self.problem.as_point({key: part for key, part in value.items() if key != "rho"}), "rho": rho}
+
+    def primal(self, point: Point) -> float:
+        problem, rho = self.problem, point["rho"]
+        values = problem.values(point["w"], point.get("b")) - self.mu * rho
+        moved = self.mu * float(self.centre @ rho + 0.5 * rho @ rho)
+        norm = 0.5 * problem.lam * float(np.vdot(point["w"], point["w"]))
+        return norm + moved + float(problem.shares @ problem.losses(values))
+
+    @property
+    def trivial_value(self) -> float:
+        return self.problem.trivial_value
+
+    def trivial(self) -> tuple[Point, Point]:
+        point, dual_point = self.problem.trivial()
+        return {**point, "rho": np.zeros(self.problem.n_pieces)}, dual_point
+
+    def repair(self, point: Point) -> Point:
+        return point
+
+    def residuals(self, point: Point) -> Mapping[str, float]:
+        return {}
+
+    def dual(self, dual_point: Point) -> float:
+        """D_mu at the member of Q2 that the problem makes of the witness: a valid lower bound."""
+        if "alpha not finite" in self.problem.dual_residuals(dual_point):
+            return -np.inf
+        alpha = self.problem.feasible(np.asarray(dual_point["alpha"], dtype=np.float64))
+        away = alpha - self.centre
+        return self.problem.dual_value(alpha) - 0.5 * self.mu * float(away @ away)
+
+    def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
+        return self.problem.dual_residuals(dual_point)
+
+
+def _parameters(problem: RegularizedRisk, mu: float, centre: ArrayLike | None) -> tuple[Any, Vector]:
+    """mu as a CVXPY parameter, and alpha_0: by default what the problem makes of 0 (0, or evenly spread)."""
+    if isinstance(mu, bool) or not np.isfinite(mu) or mu <= 0:
+        raise ValueError(f"mu is {mu!r}, wanted a positive number")
+    start = problem.feasible(np.zeros(problem.n_pieces)) if centre is None else np.asarray(centre, dtype=np.float64)
+    if start.shape != (problem.n_pieces,) or not np.isfinite(start).all():
+        raise ValueError(f"centre has shape {start.shape}, wanted ({problem.n_pieces},) finite numbers in Q2")
+    return cp.Parameter(pos=True, name="mu", value=float(mu)), start
+
+
+def _instance(problem: RegularizedRisk, formulation: Formulation, centre: Vector) -> SmoothedProblem:
+    return SmoothedProblem(at_lam(problem, formulation), float(formulation.parameters["mu"].value), centre)
+
+
+@one_family
+def smoothed(problem: RegularizedRisk, mu: float = 1.0, centre: ArrayLike | None = None) -> Formulation:
+    r"""The smoothed primal:
+
+        min  lam/2 |w|^2 + sum_g share_g xi_g + mu (<alpha_0, rho> + 1/2 |rho|^2)                      (23)
+        s.t. <a_p, w> + s_p b_j + c_p - mu rho_p <= xi_g      for every piece p of group g
+             xi >= 0                                          where 0 is one more piece
+
+    Source: paper 2, (23). Variables w (d,), rho (m,), xi (G,), and the free offsets b; parameters lam and mu. At the
+    optimum rho = alpha_mu(w) - alpha_0, and the multipliers are alpha_mu(w).
+
+    Raises
+    ------
+    ValueError
+        If mu is not positive, or the centre has the wrong shape.
+    """
+    of = Parts(problem)
+    rate, middle = _parameters(problem, mu, centre)
+    w = cp.Variable(problem.dimension, name="w")
+    rho = cp.Variable(problem.n_pieces, name="rho")
+    xi = cp.Variable(problem.loss.n_groups, name="xi")
+    free, shift = of.offsets()
+    lam = lam_parameter(problem)
+    variables = {"w": w, "rho": rho, **free, "xi": xi}
+
+    def recover(formulation: Formulation) -> Recovered:
+        point = {**point_of(variables), "rho": np.asarray(rho.value)}
+        alpha = np.asarray(formulation.dual_values["23"])
+        return Recovered(_instance(problem, formulation, middle), point, {"alpha": alpha})
+
+    moved = rate * (middle @ rho) + rate / 2 * cp.sum_squares(rho)
+    margins = of.margins.replace(r"\le", r"- \mu \rho_p \le", 1)
+    parts = {"23": equation(of.a @ w + shift + of.c - rate * rho <= of.groups.T @ xi, margins)}
+    if problem.loss.floor:
+        parts["xi"] = equation(xi >= 0, r"\xi \ge 0")
+    return Formulation(
+        name="smoothed",
+        objective=cp.Minimize(lam / 2 * cp.sum_squares(w) + of.shares @ xi + moved),
+        objective_latex=rf"\min_{{w,\xi,\rho}}\quad {NORM} + {of.summed(SHARE, N_TH)} "
+        r"+ \mu \langle \alpha_0, \rho \rangle + \frac{\mu}{2} \lVert \rho \rVert^2",
+        parts=parts,
+        variables=variables,
+        parameters={"lam": lam, "mu": rate},
+        source="paper 2, (23), the form is ours",
+        recover=recover,
+    )
+
+
+@one_family
+def smoothed_dual(problem: RegularizedRisk, mu: float = 1.0, centre: ArrayLike | None = None) -> Formulation:
+    r"""The smoothed adjoint:
+
+        max  <c, alpha> - lam/2 |w|^2 - mu/2 |alpha - alpha_0|^2,   lam w + A' alpha = 0,   alpha in Q2
+
+    Source: paper 2, (22), (23). Variables alpha (m,), w (d,); parameters lam and mu. Its solution is unique.
+
+    Raises
+    ------
+    ValueError
+        If mu is not positive, or the centre has the wrong shape.
+    """
+    of = Parts(problem)
+    rate, middle = _parameters(problem, mu, centre)
+    alpha, parts = of.weights()
+    w = cp.Variable(problem.dimension, name="w")
+    lam = lam_parameter(problem)
+
+    def recover(formulation: Formulation) -> Recovered:
+        instance, found = _instance(problem, formulation, middle), np.asarray(alpha.value)
+        point = {**problem.as_point(np.asarray(w.value)), "rho": found - middle}
+        if problem.n_biases:
+            point["b"] = -np.asarray(formulation.dual_values["bias"])
+        return Recovered(instance, point, {"alpha": found})
+
+    away = rate / 2 * cp.sum_squares(alpha - middle)
+    return Formulation(
+        name="smoothed_dual",
+        objective=cp.Maximize(of.c @ alpha - lam / 2 * cp.sum_squares(w) - away),
+        objective_latex=rf"\max_{{\alpha,w}}\quad \langle c, \alpha \rangle - {NORM} "
+        r"- \frac{\mu}{2} \lVert \alpha - \alpha_0 \rVert^2",
+        parts={"11": equation(lam * w + of.a.T @ alpha == 0, STATIONARY), **parts},
+        variables={"alpha": alpha, "w": w},
+        parameters={"lam": lam, "mu": rate},
+        source="paper 2, (22), (23)",
+        recover=recover,
+    )
+
+
+ENTRIES = (
+    entry("smoothed", "the smoothed risk J_mu", "(23)", smoothed, optimum="J_mu*"),
+    entry("smoothed_dual", "its adjoint", "(22), (23)", smoothed_dual, optimum="J_mu*"),
+)

@@ -1,0 +1,158 @@
+r"""Support vector machines with C in place of lam (paper 2, (1)-(2) and (20)-(22), divided by lam): the textbook pair.
+
+    C = 1 / (lam sum_i omega_i),      optimum p*/lam,      multipliers alpha/lam
+
+so that the bound on a multiplier is C omega_i where the paper has 1/n. C is a CVXPY parameter, in the objective of one
+and in the constraints of the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import cvxpy as cp
+import numpy as np
+from numpy.typing import NDArray
+
+from convexstruct.core.families import one_family
+from convexstruct.core.solution import Point
+from convexstruct.families.regularized_risk.problem import RegularizedRisk
+from convexstruct.models.formulation import Formulation, Recovered, equation
+from convexstruct.models.regularized_risk.risk import Parts, entry, point_of
+from convexstruct.rounding import TINY, UNIT, Rounded
+
+Vector = NDArray[np.float64]
+
+OMEGA = r"\omega"
+
+
+@dataclass(frozen=True, eq=False)
+class Rescaled:
+    """The problem with its objective divided by lam, so that the pair is certified as what it is.
+
+    Points and dual witnesses are those of ``problem``: alpha, not alpha/lam.
+    """
+
+    problem: RegularizedRisk
+    family: ClassVar[str] = "regularized_risk"
+
+    def as_point(self, value: Any) -> Point:
+        return self.problem.as_point(value)
+
+    def primal(self, point: Point) -> Rounded:
+        return self._divided(self.problem.primal(point))
+
+    def dual(self, dual_point: Point) -> Rounded:
+        return self._divided(self.problem.dual(dual_point))
+
+    def _divided(self, bound: Rounded) -> Rounded:
+        value = float(bound) / self.problem.lam
+        return Rounded.of(value, bound.allowance / self.problem.lam, UNIT * abs(value), TINY)
+
+    @property
+    def trivial_value(self) -> float:
+        return self.problem.trivial_value / self.problem.lam
+
+    def trivial(self) -> tuple[Point, Point]:
+        return self.problem.trivial()
+
+    def repair(self, point: Point) -> Point:
+        return self.problem.repair(point)
+
+    def residuals(self, point: Point) -> Mapping[str, float]:
+        return self.problem.residuals(point)
+
+    def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
+        return self.problem.dual_residuals(dual_point)
+
+
+class Cost:
+    """C as a parameter. omega : (G,) the weight of each group, 1 without weights; share = omega / total."""
+
+    def __init__(self, problem: RegularizedRisk) -> None:
+        self.problem = problem
+        weights = problem.weights
+        self.omega: Vector = np.ones(problem.loss.n_groups) if weights is None else weights[problem.loss.example]
+        self.total = float(self.omega[0] / problem.shares[0])
+        self.parameter: Any = cp.Parameter(pos=True, name="C", value=1.0 / (problem.lam * self.total))
+
+    def read(self, point: Point, scaled: Any) -> Recovered:
+        """The problem at the present C, a point, and alpha from alpha/lam."""
+        lam = 1.0 / (float(self.parameter.value) * self.total)
+        return Recovered(Rescaled(replace(self.problem, lam=lam)), point, {"alpha": np.asarray(scaled) * lam})
+
+
+@one_family
+def svm(problem: RegularizedRisk) -> Formulation:
+    r"""The same problem as textbooks have it, (1) divided by lam, with C = 1 / (lam sum_i omega_i):
+
+        min  1/2 |w|^2 + C sum_g omega_g xi_g
+        s.t. <a_p, w> + s_p b_j + c_p <= xi_g     for every piece p of group g  (2)
+             xi >= 0                              where 0 is one more piece
+
+    Source: paper 2, (1)-(2), rescaled. Its optimum is p*/lam, its multipliers alpha/lam. Parameter C.
+    """
+    of = Parts(problem)
+    w = cp.Variable(problem.dimension, name="w")
+    xi = cp.Variable(problem.loss.n_groups, name="xi")
+    free, shift = of.offsets()
+    cost = Cost(problem)
+    variables = {"w": w, **free, "xi": xi}
+
+    def recover(formulation: Formulation) -> Recovered:
+        return cost.read(point_of(variables), formulation.dual_values["2"])
+
+    parts = {"2": equation(of.a @ w + shift + of.c <= of.groups.T @ xi, of.margins)}
+    if problem.loss.floor:
+        parts["xi"] = equation(xi >= 0, r"\xi \ge 0")
+    return Formulation(
+        name="svm",
+        objective=cp.Minimize(cp.sum_squares(w) / 2 + cost.parameter * (cost.omega @ xi)),
+        objective_latex=rf"\min_{{w,\xi}}\quad \frac12 \lVert w \rVert^2 + C {of.summed(OMEGA)}",
+        parts=parts,
+        variables=variables,
+        parameters={"C": cost.parameter},
+        source="paper 2, (1)-(2), over lambda",
+        recover=recover,
+    )
+
+
+@one_family
+def svm_dual(problem: RegularizedRisk) -> Formulation:
+    r"""The textbook dual:
+
+        max  <c, alpha> - 1/2 |w|^2,   w + A' alpha = 0
+        s.t. alpha >= 0, sum of alpha over g <= C omega_g (= without the zero piece)
+             sum_p s_p alpha_p = 0 for each free offset
+
+    For the binary hinge: max sum_i alpha_i - 1/2 |sum_i alpha_i y_i x_i|^2 over 0 <= alpha_i <= C. C stands in the
+    constraints alone.
+
+    Source: paper 2, (20)-(22), rescaled. Its optimum is p*/lam. Parameter C.
+    """
+    of = Parts(problem)
+    cost = Cost(problem)
+    alpha, parts = of.weights(cost.parameter * cost.omega, rf"C {OMEGA}_{of.of}")
+    w = cp.Variable(problem.dimension, name="w")
+
+    def recover(formulation: Formulation) -> Recovered:
+        return cost.read({"w": np.asarray(w.value)}, alpha.value)
+
+    return Formulation(
+        name="svm_dual",
+        objective=cp.Maximize(of.c @ alpha - cp.sum_squares(w) / 2),
+        objective_latex=r"\max_{\alpha,w}\quad \langle c, \alpha \rangle - \frac12 \lVert w \rVert^2",
+        parts={"11": equation(w + of.a.T @ alpha == 0, r"w + A^\top \alpha = 0"), **parts},
+        variables={"alpha": alpha, "w": w},
+        parameters={"C": cost.parameter},
+        source="paper 2, (20)-(22), over lambda",
+        recover=recover,
+    )
+
+
+ENTRIES = (
+    entry("svm", "the textbook primal with C", "(1)-(2), over lambda", svm, optimum="p*/lam"),
+    entry("svm_dual", "the textbook dual with C", "(20)-(22), over lambda", svm_dual, optimum="p*/lam"),
+)

@@ -1,0 +1,279 @@
+r"""Structural SVMs (papers 1, 3 and 4) in CVXPY: every labelling written out.
+
+    n_slack      (P)  margin or slack scaling, a slack xi_i for each example
+    dual_alpha   (D)  over alpha_i(y)
+
+Further files: `structured_svm_hard` (hard margin, HM-SVM), `structured_svm_cuts` (constraint generation, n-slack and
+one-slack), `structured_svm_marginals` (M3N over marginals, exact on forests and junction trees, and the relaxation on
+loopy graphs), `structured_svm_gram` (kernels, and Theorem 1 of paper 3), `structured_svm_associative`.
+
+Symbols, in all of them: w (d,) weights; N examples of weight omega_i; R labellings in all, row r of a (R, d) and E (R,)
+belonging to example i(r), where
+
+    a_r = e_i(y) df_i(y),   df_i(y) = f(x_i, y_i) - f(x_i, y),   e = 1 under margin scaling, E_i(y) under slack scaling,
+
+so that both scalings read <w, a_r> >= E_r - xi_i. lam and C are parameters: 1 and C/N in paper 1, beta and 1 in paper 3
+(see `problem.Scale`). The weights omega_i are ours, 1 in the papers. The duals are
+maximisations over w too, which makes them DPP in lam and C: they state lam w = Psi and subtract lam/2 |w|^2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from convexstruct.core.families import one_family
+from convexstruct.core.solution import Point
+from convexstruct.families.structured_svm.problem import Scale, StructuredSVM
+from convexstruct.features.graphs.pairwise import PairwiseFeatures
+from convexstruct.marginals.pairwise_enumeration import LIMIT, EnumeratedPairwise, enumerate_pairwise
+from convexstruct.models.formulation import Entry, Equation, Formulation, Recovered, equation
+from convexstruct.tolerances import DUAL_ROUNDING
+
+Vector = NDArray[np.float64]
+Labels = NDArray[np.int64]
+Index = NDArray[np.intp]
+
+PAPER_1 = "paper 1: Sarawagi, Training algorithms for structured learning"
+PAPER_3 = "paper 3: Xu, Wilkinson, Southey, Schuurmans, Discriminative unsupervised learning of structured predictors"
+PAPER_4 = "paper 4: Murphy, Stat 521A, lecture 25"
+
+#: LaTeX shared by the formulations.
+OBJECTIVE = r"\min_{w,\xi}\quad \tfrac{\lambda}{2} \|w\|^2 + C \sum_i \omega_i \xi_i"
+MARGIN = r"w'\delta f_i(y) \ge E_i(y) - \xi_i \quad \forall y,\ i"
+SLACK = r"\xi_i \ge E_i(y) \big( 1 - w'\delta f_i(y) \big) \quad \forall y : E_i(y) > 0,\ \forall i"
+NO_SLACK_BELOW_0 = r"\xi \ge 0"
+SIGN = r"w_{\mathrm{edge}} \ge 0"
+
+
+class MarginRows:
+    """The rows <w, a_r> >= E_r - xi_i, one for each labelling of each example.
+
+    rows : the labellings. a : sparse (R, d). loss : (R,) E. stated (r,) : the rows that are constraints: all of them
+    under margin scaling (that of y_i says xi_i >= 0), those with E_i(y) > 0 under slack scaling.
+    of_example : sparse (N, R), sums rows by example.
+    """
+
+    def __init__(self, problem: StructuredSVM, limit: int = LIMIT) -> None:
+        self.problem = problem
+        self.rows: EnumeratedPairwise = enumerate_pairwise(problem.features, problem.loss, limit)
+        self.loss = self.rows.loss
+        self.example = self.rows.example
+        self.a = self.rows.difference
+        self.stated = np.arange(len(self.loss))
+        if problem.scaling == "slack":
+            self.a = sp.csr_array(self.rows.difference.multiply(self.loss[:, None]))
+            self.stated = np.flatnonzero(self.loss > 0)
+        self.of_example = sums_by(self.example, problem.n_examples)
+
+    def slacks(self, xi: Any) -> Any:
+        """The slack of each stated row."""
+        return self.of_example[:, self.stated].T @ xi
+
+    def all_rows(self, of_stated: Any) -> Vector:
+        """Multipliers of the stated rows as multipliers of all of them."""
+        alpha = np.zeros(len(self.loss))
+        alpha[self.stated] = np.asarray(of_stated, dtype=np.float64)
+        return alpha
+
+    def witness(self, alpha: Vector, ceiling: Vector) -> Point:
+        """Multipliers alpha (R,) as a mixture of labellings, cleared of rounding: shares alpha_i(y) / (C omega_i), >= 0
+        and of sum <= 1, because what is missing lies on the truth, where df and E are 0."""
+        share = np.maximum(alpha, 0.0) / ceiling[self.example]
+        share /= np.maximum(self.of_example @ share, 1.0)[self.example]
+        share[share < DUAL_ROUNDING / np.bincount(self.example)[self.example]] = 0.0
+        kept = np.flatnonzero(share)
+        labels = [self.rows.labels[r] for r in kept]
+        return as_labellings(self.problem.features, labels, self.example[kept], share[kept])
+
+
+def as_labellings(features: PairwiseFeatures, labels: list[Labels], example: Index, share: Vector) -> Point:
+    """Single labellings with their examples (non-decreasing) and shares as a witness: labellings of all examples at
+    once, the j-th of each example in row j; where an example has fewer, the truth with share 0."""
+    rank = np.arange(len(share)) - np.searchsorted(example, example)
+    m = int(rank.max(initial=-1)) + 1
+    rows = np.tile(features.truth, (m, 1))
+    shares = np.zeros((m, features.n_examples))
+    shares[rank, example] = share
+    for row, of, one in zip(rank, example, labels):
+        rows[row, features.node_start[of] : features.node_start[of + 1]] = one
+    return {"labels": rows, "label_shares": shares}
+
+
+def sums_by(group: Any, n_groups: int) -> sp.csr_array:
+    """The sparse (n_groups, n) matrix that sums entries by group."""
+    n = len(group)
+    return sp.csr_array(sp.coo_array((np.ones(n), (group, np.arange(n))), shape=(n_groups, n)))
+
+
+def scale_parameters(problem: StructuredSVM) -> tuple[Any, Any]:
+    """(lam, C) as parameters at the problem's values."""
+    return (
+        cp.Parameter(pos=True, name="lam", value=problem.scale.lam),
+        cp.Parameter(pos=True, name="C", value=problem.scale.C),
+    )
+
+
+def at_parameters(problem: StructuredSVM, formulation: Formulation) -> StructuredSVM:
+    """The problem with lam and C as the formulation's parameters now have them: what a swept formulation is certified
+    against."""
+    given = formulation.parameters
+    C = float(given["C"].value) if "C" in given else problem.scale.C
+    return replace(problem, scale=Scale(float(given["lam"].value), C))
+
+
+def sign(problem: StructuredSVM, w_edge: Any) -> dict[str, Equation]:
+    """w_edge >= 0 where the network is associative."""
+    return {"sign": equation(w_edge >= 0, SIGN)} if _has_sign(problem) else {}
+
+
+def _has_sign(problem: StructuredSVM) -> bool:
+    return bool(problem.features.nonnegative.any())
+
+
+def link(problem: StructuredSVM, lam: Any, w: Any, psi: Any, latex: str) -> Equation:
+    """lam w = Psi, w (d,); >= for weights that must be >= 0, where the least |w|^2 has lam w = max(Psi, 0)."""
+    if not _has_sign(problem):
+        return equation(lam * w == psi, rf"\lambda w = {latex}")
+    free = problem.features.n_node_weights
+    return equation(
+        [lam * w[:free] == psi[:free], lam * w[free:] >= psi[free:], w[free:] >= 0],
+        rf"\lambda w = \Big[ {latex} \Big]_+ \text{{ by }} \lambda w_{{\mathrm{{edge}}}} \ge \dots,\ {SIGN}",
+    )
+
+
+def from_dual(problem: StructuredSVM, witness: Point, psi: Any, w: Any = None) -> Recovered:
+    """A dual's solution: the solver's own w, or Psi / lam, and the witness.
+
+    Where w must be >= 0 it is always Psi_+ / lam: the solver's may be off, because near 0 the objective does not feel
+    it. Elsewhere the solver's w is better than Psi / lam, which holds the rounding of all multipliers.
+    """
+    from_psi = problem.project(np.asarray(psi, dtype=np.float64)) / problem.lam
+    if w is None:
+        return Recovered(problem, {"w": from_psi}, witness)
+    return Recovered(problem, {"w": np.where(problem.features.nonnegative, from_psi, np.asarray(w))}, witness)
+
+
+@one_family
+def n_slack(problem: StructuredSVM, limit: int = LIMIT) -> Formulation:
+    r"""(P), all labellings enumerated:
+
+        min  lam/2 |w|^2 + C sum_i omega_i xi_i
+        s.t. <w, df_i(y)> >= E_i(y) - xi_i                  for all y, i                          margin scaling
+             xi_i >= E_i(y) (1 - <w, df_i(y)>)              for all y with E_i(y) > 0, i          slack scaling
+             xi >= 0                                        (slack scaling)
+             w_edge >= 0                                    (associative networks)
+
+    Under margin scaling xi >= 0 is the constraint of y = y_i. Under slack scaling it must be stated; the slides leave
+    it out (corrected): without it an example beyond the margin earns a negative slack, ``without("xi")`` shows it. The
+    slides' <w, df_i(y)> >= 1 - xi_i / E_i(y) is multiplied by E_i(y) here, so that its multipliers are alpha_i(y).
+
+    Source: paper 1, "Two formulations"; paper 4, "Margin rescaling" (C = 1, lam twice the lecture's). Variables w (d,),
+    xi (N,); parameters lam, C. The multipliers of "margin" are alpha >= 0 of `dual_alpha`.
+
+    Raises
+    ------
+    ValueError
+        If there are more than ``limit`` labellings.
+    """
+    rows = MarginRows(problem, limit)
+    w = cp.Variable(problem.dimension, name="w")
+    xi = cp.Variable(problem.n_examples, name="xi")
+    lam, C = scale_parameters(problem)
+    slack_scaled = problem.scaling == "slack"
+    parts = {}
+    if len(rows.stated):
+        a, loss = rows.a[rows.stated], rows.loss[rows.stated]
+        parts["margin"] = equation(a @ w >= loss - rows.slacks(xi), SLACK if slack_scaled else MARGIN)
+    if slack_scaled:
+        parts["xi"] = equation(xi >= 0, NO_SLACK_BELOW_0)
+    parts |= sign(problem, w[problem.features.n_node_weights :])
+
+    def recover(formulation: Formulation) -> Recovered:
+        instance = at_parameters(problem, formulation)
+        alpha = rows.all_rows(formulation.dual_values["margin"] if "margin" in parts else [])
+        return Recovered(instance, {"w": np.asarray(w.value)}, rows.witness(alpha, instance.ceiling))
+
+    return Formulation(
+        name="n_slack",
+        objective=cp.Minimize(lam / 2 * cp.sum_squares(w) + C * (problem.weights @ xi)),
+        objective_latex=OBJECTIVE,
+        objective_label="P",
+        parts=parts,
+        variables={"w": w, "xi": xi},
+        parameters={"lam": lam, "C": C},
+        source=f"paper 1, (P), {problem.scaling} scaling, enumerated",
+        recover=recover,
+    )
+
+
+@one_family
+def dual_alpha(problem: StructuredSVM, limit: int = LIMIT) -> Formulation:
+    r"""(D), over the multipliers of all labellings:
+
+        max  sum_i,y alpha_i(y) E_i(y) - lam/2 |w|^2
+        s.t. lam w = sum_i,y alpha_i(y) e_i(y) df_i(y)      (Psi_+ in an associative network)      "w"
+             sum_y alpha_i(y) = C omega_i                                                          "sum"
+             alpha >= 0                                                                            "alpha"
+
+    e = 1 under margin scaling, E_i(y) under slack scaling. The sum runs over y_i too, where df and E are 0: under slack
+    scaling alpha_i(y_i) is the multiplier of xi_i >= 0, without which there is no inequality left to spare.
+
+    Source: paper 1, "The Dual (D) of (P)". Variables alpha (R,), w (d,); parameters lam, C.
+
+    Raises
+    ------
+    ValueError
+        If there are more than ``limit`` labellings.
+    """
+    rows = MarginRows(problem, limit)
+    alpha = cp.Variable(len(rows.loss), name="alpha")
+    w = cp.Variable(problem.dimension, name="w")
+    lam, C = scale_parameters(problem)
+
+    def recover(formulation: Formulation) -> Recovered:
+        instance = at_parameters(problem, formulation)
+        return from_dual(instance, rows.witness(alpha.value, instance.ceiling), rows.a.T @ alpha.value, w.value)
+
+    scaled = r"E_i(y)\, " if problem.scaling == "slack" else ""
+    return Formulation(
+        name="dual_alpha",
+        objective=cp.Maximize(rows.loss @ alpha - lam / 2 * cp.sum_squares(w)),
+        objective_latex=r"\max_{\alpha, w}\quad \sum_{i,y} \alpha_i(y) E_i(y) - \tfrac{\lambda}{2} \|w\|^2",
+        objective_label="D",
+        parts={
+            "w": link(problem, lam, w, rows.a.T @ alpha, rf"\sum_{{i,y}} \alpha_i(y)\, {scaled}\delta f_i(y)"),
+            **shares(problem, rows, alpha, C),
+        },
+        variables={"alpha": alpha, "w": w},
+        parameters={"lam": lam, "C": C},
+        source=f"paper 1, (D), {problem.scaling} scaling, enumerated",
+        recover=recover,
+    )
+
+
+def shares(problem: StructuredSVM, rows: MarginRows, alpha: Any, C: Any) -> dict[str, Equation]:
+    """The set of the duals: alpha >= 0, sum_y alpha_i(y) = C omega_i."""
+    total = rows.of_example @ alpha
+    return {
+        "sum": equation(total == C * problem.weights, r"\sum_y \alpha_i(y) = C \omega_i \quad \forall i"),
+        "alpha": equation(alpha >= 0, r"\alpha \ge 0"),
+    }
+
+
+def entry(
+    name: str, title: str, paper: str, equations: str, builder: Any, enumerated: bool = False, optimum: str = "p*"
+) -> Entry:
+    """An entry of this family in the list of formulations."""
+    return Entry(name, "structured_svm", title, paper, equations, optimum, enumerated, builder)
+
+
+ENTRIES = (
+    entry("n_slack", "(P), every labelling written out", PAPER_1, "(P), margin and slack scaling", n_slack, True),
+    entry("dual_alpha", "(D) over the multipliers of every labelling", PAPER_1, "(D)", dual_alpha, True),
+)

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from convexstruct.core.certificates import Certificate, certify, least_unit, magnitude, relative_gap
+from convexstruct.core.solution import Point
+from convexstruct.families.generative_margin.cases import enumerated, hidden_masks
+from convexstruct.tolerances import FLOOR, HIGH
+from tests.verification.toy import BEST, COSTS, OPTIMUM, Box
+
+
+def test_the_gap_is_relative_to_the_larger_of_both_bounds_also_below_one() -> None:
+    assert relative_gap(10.0, 9.0) == pytest.approx(0.1)
+    assert relative_gap(1e-9, 0.5e-9) == pytest.approx(0.5)
+    assert relative_gap(-100.0, -200.0) == pytest.approx(0.5)
+    assert relative_gap(0.0, 0.0) == 0.0
+
+
+def test_near_an_optimum_of_0_the_gap_is_relative_to_a_share_of_the_objective_at_the_trivial_point() -> None:
+    assert relative_gap(1e-9, 0.0, least=1e-3) == pytest.approx(1e-6)
+    problem = Box(COSTS)
+    assert least_unit(problem) == pytest.approx(FLOOR * 6)
+    assert magnitude(problem, -2.0, math.inf) == 2.0
+    assert certify(problem, np.zeros(3)).least == pytest.approx(FLOOR * 6)
+    assert certify(problem, np.zeros(3), floor=0.5).least == pytest.approx(3.0)
+
+
+def test_an_upside_down_bracket_meets_no_profile() -> None:
+    @dataclass(frozen=True, eq=False)
+    class Wrong(Box):
+        def dual(self, dual_point: Point) -> float:
+            return OPTIMUM * (1 - 0.18)
+
+    certificate = certify(Wrong(COSTS), BEST, {"q": np.maximum(COSTS, 0.0)})
+    assert certificate.gap == pytest.approx(-0.18)
+    assert certificate.profile is None
+
+
+def test_a_repair_that_leaves_the_point_infeasible_gives_no_upper_bound() -> None:
+    @dataclass(frozen=True, eq=False)
+    class Unrepaired(Box):
+        def repair(self, point: Point) -> Point:
+            return point
+
+    certificate = certify(Unrepaired(COSTS), 2 * BEST, {"q": np.maximum(COSTS, 0.0)})
+    assert certificate.primal == math.inf
+    assert certificate.claimed == 2 * OPTIMUM
+    assert certificate.gap == math.inf
+
+
+def test_the_rounding_of_both_bounds_is_told_relative_as_the_gap_is() -> None:
+    certificate = Certificate(2.0, 1.0, 0.5, 2.0, primal_allowance=0.2, dual_allowance=0.4)
+    assert certificate.rounding == pytest.approx(0.3)
+    assert Certificate(math.inf, 1.0, math.inf, 2.0, primal_allowance=0.2).rounding == 0.0
+
+
+def test_a_lower_bound_above_the_primal_value_stays_visible() -> None:
+    assert relative_gap(9.0, 10.0) == pytest.approx(-0.1)
+
+
+@pytest.mark.parametrize(("primal", "lower"), [(math.inf, 0.0), (0.0, -math.inf), (math.nan, 0.0)])
+def test_what_is_undefined_has_an_infinite_gap(primal: float, lower: float) -> None:
+    assert relative_gap(primal, lower) == math.inf
+
+
+@settings(max_examples=50, deadline=None, derandomize=True)
+@given(
+    st.lists(st.floats(-3, 3), min_size=3, max_size=3),
+    st.lists(st.floats(0, 3), min_size=3, max_size=3),
+)
+def test_every_point_and_every_witness_bracket_the_optimum(x: list[float], above: list[float]) -> None:
+    problem = Box(COSTS)
+    certificate = certify(problem, x, {"q": np.maximum(COSTS, 0.0) + above})
+    assert certificate.lower_bound <= OPTIMUM <= certificate.primal
+    assert certificate.gap >= 0
+
+
+def test_an_infeasible_point_is_repaired_before_it_counts_and_its_claim_is_kept() -> None:
+    certificate = certify(Box(COSTS), 2 * BEST, {"q": np.maximum(COSTS, 0.0)})
+    assert certificate.claimed == 2 * OPTIMUM
+    assert certificate.primal == OPTIMUM
+    assert certificate.infeasibility == 1.0
+    assert certificate.gap == 0.0
+    assert certificate.profile is None
+
+
+def test_optimal_and_feasible_meets_the_strictest_profile() -> None:
+    assert certify(Box(COSTS), BEST, {"q": np.maximum(COSTS, 0.0)}).profile == HIGH.name
+
+
+def test_without_a_witness_nothing_is_claimed() -> None:
+    certificate = certify(Box(COSTS), BEST)
+    assert certificate.lower_bound == -math.inf
+    assert certificate.gap == math.inf
+
+
+def test_a_witness_that_is_not_dual_feasible_certifies_nothing() -> None:
+    certificate = certify(Box(COSTS), BEST, {"q": np.zeros(3)})
+    assert certificate.lower_bound == -math.inf
+    assert certificate.dual_residuals == {"q below max(c, 0)": 3.0}
+
+
+def test_a_point_with_nan_certifies_nothing_and_is_no_error() -> None:
+    certificate = certify(Box(COSTS), [np.nan, 0.0, 0.0])
+    assert certificate.primal == math.inf
+    assert certificate.infeasibility == math.inf
+
+
+def test_the_wrong_shape_is_an_error_that_says_what_was_wanted() -> None:
+    with pytest.raises(ValueError, match=r"wanted \(3,\)"):
+        certify(Box(COSTS), [1.0])
+
+
+def test_a_witness_may_not_change_what_is_observed() -> None:
+    """Flipping an observed state costs nothing in the loss: accepted, it would give bounds above the optimum."""
+    problem = hidden_masks(0).problem
+    labels = problem.features.truth.copy()  # type: ignore[attr-defined]  # a generative margin problem
+    observed = np.flatnonzero(~problem.features.free)  # type: ignore[attr-defined]  # as above
+    labels[observed[0]] = (labels[observed[0]] + 1) % 3
+    with pytest.raises(ValueError, match="observed"):
+        certify(problem, np.full(24, -1.5), {"labels": labels[None], "label_shares": np.ones((1, 4))})
+
+
+def test_shares_above_one_certify_nothing() -> None:
+    problem = enumerated(0).problem
+    truth = problem.features.truth  # type: ignore[attr-defined]  # a generative margin problem
+    theta = problem.uniform()  # type: ignore[attr-defined]  # as above
+    good = certify(problem, theta, {"labels": truth[None], "label_shares": np.ones((1, 4))})
+    bad = certify(problem, theta, {"labels": truth[None], "label_shares": np.full((1, 4), 1.01)})
+    assert math.isfinite(good.lower_bound)
+    assert bad.lower_bound == -math.inf
+    assert bad.dual_residuals["shares outside the simplex"] == pytest.approx(0.01)

@@ -1,0 +1,378 @@
+"""The driver: limits, interruption, values that are no numbers, solvers that claim too much; going on from a file."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from convexstruct.core import driver
+from convexstruct.core.driver import Iterate, solve
+from convexstruct.core.solution import Point, Solution, Status, Trace
+from convexstruct.families.generative_margin import ProximalBundle, ProximalRSD
+from convexstruct.rounding import Rounded
+from convexstruct.tolerances import HIGH, LOW
+from tests.models.generative_margin.instances import hmm
+
+
+@dataclass(frozen=True)
+class Square:
+    """Minimise x^2 + 1 over x >= 0; a witness y proves the bound 1 - y^2."""
+
+    family: str = "square"
+
+    @property
+    def trivial_value(self) -> float:
+        return 1.0
+
+    def trivial(self) -> tuple[Point, Point]:
+        return {"x": np.asarray(0.0)}, {"y": np.asarray(1.0)}
+
+    def as_point(self, value: Any) -> Point:
+        return {"x": np.asarray(value["x"] if isinstance(value, Mapping) else value, dtype=np.float64)}
+
+    def primal(self, point: Point) -> float:
+        return float(point["x"] ** 2 + 1)
+
+    def dual(self, dual_point: Point) -> float:
+        return float(1 - dual_point["y"] ** 2)
+
+    def repair(self, point: Point) -> Point:
+        return {"x": np.maximum(point["x"], 0.0)}
+
+    def residuals(self, point: Point) -> Mapping[str, float]:
+        return {"x below 0": max(0.0, -float(point["x"]))}
+
+    def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
+        return {}
+
+
+def iterate(x: float, y: float | None = None, **more: Any) -> Iterate:
+    """An honest iterate at x and y."""
+    dual: Callable[[], Point] | None = None if y is None else (lambda: {"y": np.asarray(y)})
+    return Iterate({"x": np.asarray(x)}, dual, x**2 + 1, -math.inf if y is None else 1 - y**2, **more)
+
+
+@dataclass(frozen=True)
+class Scripted:
+    """A solver that yields what it is told; an exception in the list is raised."""
+
+    script: list[Iterate | BaseException]
+    closed: list[bool] = field(default_factory=list)
+
+    def iterate(self, problem: Square, start: Solution | None = None) -> Iterator[Iterate]:
+        try:
+            for item in self.script:
+                if isinstance(item, BaseException):
+                    raise item
+                yield item
+        finally:
+            self.closed.append(True)
+
+
+@dataclass(frozen=True)
+class Endless:
+    """Halves x and y for ever, or keeps them."""
+
+    factor: float = 0.5
+    pause: float = 0.0
+
+    def iterate(self, problem: Square, start: Solution | None = None) -> Iterator[Iterate]:
+        x = 1.0 if start is None else float(start.point["x"])
+        while True:
+            time.sleep(self.pause)
+            yield iterate(x, x)
+            x *= self.factor
+
+
+def test_a_run_ends_when_its_bounds_meet_the_tolerance_and_the_certificate_confirms_it() -> None:
+    solution = solve(Square(), Endless(), tol=LOW)
+    assert solution.status is Status.OPTIMAL
+    assert solution.gap <= LOW.gap
+    assert solution.solver == "Endless"
+    assert solution.iterations == 7  # 2 x^2 <= 1e-3 (1 + x^2) first at x = 2^-6
+    assert solution.trace.iteration == list(range(1, 8))
+    assert solution.trace.primal == sorted(solution.trace.primal, reverse=True)
+    assert solution.trace.lower_bound == sorted(solution.trace.lower_bound)
+
+
+def test_ctrl_c_keeps_the_best_certified_points_even_from_different_rounds() -> None:
+    script: list[Iterate | BaseException] = [
+        iterate(0.5, 0.9),
+        iterate(0.1, 1.0),
+        iterate(0.3, 0.2),
+        KeyboardInterrupt(),
+    ]
+    solution = solve(Square(), Scripted(script))
+    assert solution.status is Status.INTERRUPTED
+    assert solution.point["x"] == 0.1
+    assert solution.dual_point is not None
+    assert solution.dual_point["y"] == 0.2
+    assert solution.primal == pytest.approx(1.01)
+    assert solution.lower_bound == pytest.approx(0.96)
+    assert len(solution.trace) == 3
+
+
+def test_ctrl_c_before_the_first_iterate_gives_the_trivial_point_or_the_start() -> None:
+    solution = solve(Square(), Scripted([KeyboardInterrupt()]))
+    assert solution.status is Status.INTERRUPTED
+    assert (solution.primal, solution.lower_bound) == (1.0, 0.0)
+    assert "trivial point" in solution.message
+    assert solution.iterations == 0
+    start = solve(Square(), Scripted([iterate(0.25, 0.25, done=True)]))
+    again = solve(Square(), Scripted([KeyboardInterrupt()]), start=start)
+    assert again.point["x"] == 0.25
+    assert "the start" in again.message
+
+
+@dataclass(frozen=True)
+class Uncertified(Square):
+    """Ctrl-C comes while the dual value is computed, from the given call on."""
+
+    from_call: int = 1
+    calls: list[int] = field(default_factory=list)
+
+    def dual(self, dual_point: Point) -> float:
+        self.calls.append(1)
+        if len(self.calls) >= self.from_call:
+            raise KeyboardInterrupt
+        return float(1 - dual_point["y"] ** 2)
+
+
+def test_a_second_ctrl_c_keeps_the_certificate_made_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "FIRST", 0.0)
+    monkeypatch.setattr(driver, "SHARE", math.inf)
+    script: list[Iterate | BaseException] = [iterate(0.5, 0.5), iterate(0.25, 0.25), KeyboardInterrupt()]
+    solution = solve(Uncertified(from_call=3), Scripted(script))
+    assert solution.status is Status.INTERRUPTED
+    assert (solution.primal, solution.lower_bound) == (1 + 1 / 16, 1 - 1 / 16)
+    assert "interrupted again" in solution.message
+
+
+def test_a_second_ctrl_c_without_an_earlier_certificate_claims_nothing() -> None:
+    solution = solve(Uncertified(), Scripted([iterate(0.5, 0.5), KeyboardInterrupt()]))
+    assert solution.status is Status.INTERRUPTED
+    assert solution.point["x"] == 0.5
+    assert (solution.primal, solution.lower_bound, solution.gap) == (math.inf, -math.inf, math.inf)
+    assert "nothing is claimed" in solution.message
+
+
+def test_certificates_on_the_way_are_few_and_none_is_made_in_a_short_run() -> None:
+    problem = Uncertified(from_call=100)
+    solve(problem, Endless(factor=1.0), max_iterations=50)
+    assert len(problem.calls) == 1  # the last
+
+
+def test_an_error_of_a_solver_is_not_swallowed() -> None:
+    with pytest.raises(ZeroDivisionError):
+        solve(Square(), Scripted([iterate(0.5, 0.5), ZeroDivisionError()]))
+
+
+def test_a_solver_that_yields_nothing_is_an_error_that_names_it() -> None:
+    with pytest.raises(ValueError, match="Scripted stopped before its first iterate"):
+        solve(Square(), Scripted([]))
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        Iterate({"x": np.asarray(math.nan)}, None, 1.0, 0.9),
+        Iterate({"x": np.asarray(0.1)}, None, math.nan, 0.9),
+        Iterate({"x": np.asarray(0.1)}, None, 1.01, math.nan),
+    ],
+    ids=["point", "primal", "bound"],
+)
+def test_values_that_are_no_numbers_end_the_run_as_failed_with_the_last_finite_point(bad: Iterate) -> None:
+    solution = solve(Square(), Scripted([iterate(0.5, 0.5), iterate(0.4, 0.4), bad, iterate(0.0, 0.0)]))
+    assert solution.status is Status.FAILED
+    assert solution.point["x"] == 0.4
+    assert solution.lower_bound == pytest.approx(1 - 0.16)
+    assert "iteration 3" in solution.message
+    assert len(solution.trace) == 2
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        Iterate({"x": np.asarray(0.5)}, {"y": np.asarray(0.5)}, 1.25, 1.25),
+        Iterate({"x": np.asarray(0.5)}, {"y": np.asarray(0.0)}, 1.0, 1.0),
+        Iterate({"x": np.asarray(0.5)}, {"y": np.asarray(0.0)}, 1.25, 3.0),
+    ],
+    ids=["bound", "primal", "bound above the primal"],
+)
+def test_a_solver_that_claims_what_its_points_do_not_prove_is_inaccurate(lie: Iterate) -> None:
+    solution = solve(Square(), Scripted([lie]))
+    assert solution.status is Status.INACCURATE
+    assert solution.message.startswith("claimed ")
+    assert solution.primal == pytest.approx(1.25)
+    assert solution.lower_bound <= 1.0  # the certificate is the problem's own
+
+
+def test_a_point_outside_the_feasible_set_is_repaired_before_it_counts() -> None:
+    solution = solve(Square(), Scripted([iterate(-0.5, 0.0, done=True)]))
+    assert solution.primal == 1.0
+    assert solution.certificate.claimed == 1.25
+    assert solution.certificate.infeasibility == 0.5
+
+
+@dataclass(frozen=True)
+class Coarse(Square):
+    """The same, whose values carry an allowance."""
+
+    allowance: float = 1e-3
+    reason: str = ""
+
+    def primal(self, point: Point) -> float:
+        return Rounded(float(point["x"] ** 2 + 1), self.allowance)
+
+    def rounding_reason(self, point: Point, dual_point: Point | None) -> str:
+        return self.reason
+
+
+def test_an_infeasible_point_is_not_optimal_whatever_its_repair_is_worth() -> None:
+    solution = solve(Square(), Scripted([iterate(0.0, 0.0), iterate(-1e-3, 0.0)]), tol="LOW")
+    assert solution.status is Status.OPTIMAL
+    lie = Iterate({"x": np.asarray(-1e-3)}, {"y": np.asarray(0.0)}, 1.0, 1.0)
+    solution = solve(Square(), Scripted([lie]), tol="LOW")
+    assert solution.gap == 0.0
+    assert solution.status is Status.INACCURATE
+    assert not solution.status.solved
+    assert solution.message == "the point is infeasible: x below 0 by 0.001, allowed 1e-04"
+
+
+def test_rounding_larger_than_the_gap_wanted_has_a_status_and_the_problem_may_say_why() -> None:
+    for problem, said in (
+        (Coarse(), "wanted is 1e-06"),
+        (Coarse(reason="C is 1e12: divide it"), "C is 1e12: divide it"),
+    ):
+        for done in (False, True):
+            script: list[Iterate | BaseException] = [iterate(1e-9, 1e-9, done=done)]
+            solution = solve(problem, Scripted(script))
+            assert solution.status is Status.ROUNDING
+            assert solution.message.startswith("rounding may amount to 1.0e-03 (relative), the gap wanted is 1e-06")
+            assert said in solution.message
+    assert solve(Coarse(), Scripted([iterate(1e-9, 1e-9)]), tol=1e-2).status is Status.OPTIMAL
+
+
+def test_a_certificate_that_is_upside_down_proves_nothing() -> None:
+    class Wrong(Square):
+        def dual(self, dual_point: Point) -> float:
+            return 1.18
+
+    solution = solve(Wrong(), Scripted([iterate(0.0, 0.0)]))
+    assert solution.status is Status.INACCURATE
+    assert "upside down" in solution.message
+    assert solution.certificate.profile is None
+
+
+def test_the_floor_of_the_profile_is_what_gaps_near_0_are_measured_against() -> None:
+    class Shifted(Square):
+        def primal(self, point: Point) -> float:
+            return float(point["x"] ** 2)
+
+        def dual(self, dual_point: Point) -> float:
+            return float(-(dual_point["y"] ** 2))
+
+    believed = Iterate({"x": np.asarray(1e-4)}, {"y": np.asarray(1e-4)}, 1e-8, -1e-8, done=True)
+    assert solve(Shifted(), Scripted([believed])).status is Status.STALLED
+    wide = replace(HIGH, floor=1.0)
+    solution = solve(Shifted(), Scripted([believed]), tol=wide)
+    assert solution.status is Status.OPTIMAL
+    assert solution.trace.least == solution.certificate.least == 1.0
+
+
+def test_a_bound_without_a_witness_is_worth_nothing() -> None:
+    solution = solve(Square(), Scripted([Iterate({"x": np.asarray(0.0)}, None, 1.0, 1.0, done=True)]))
+    assert solution.lower_bound == -math.inf
+    assert solution.gap == math.inf
+    assert solution.status is Status.UNCERTIFIED
+
+
+def test_limits_stop_a_run_and_are_named() -> None:
+    counted = solve(Square(), Endless(factor=1.0), max_iterations=3)
+    assert counted.status is Status.ITERATION_LIMIT
+    assert counted.iterations == 3
+    timed = solve(Square(), Endless(factor=1.0, pause=0.01), time_limit=0.05)
+    assert timed.status is Status.TIME_LIMIT
+    assert 0.05 <= timed.seconds < 5
+
+
+def test_a_callback_sees_every_round_and_stops_the_run() -> None:
+    seen: list[int] = []
+
+    def callback(current: Iterate, trace: Trace) -> bool:
+        seen.append(len(trace))
+        return current.primal < 1.1
+
+    solution = solve(Square(), Endless(), callback=callback)
+    assert solution.status is Status.INTERRUPTED
+    assert seen == [1, 2, 3]
+    assert solution.primal == pytest.approx(1.0625)
+
+
+def test_a_solver_with_nothing_left_to_try_has_stalled_and_is_closed() -> None:
+    closed: list[bool] = []
+    solution = solve(Square(), Scripted([iterate(0.5, 0.5, done=True, message="why"), iterate(0.0, 0.0)], closed))
+    assert solution.status is Status.STALLED
+    assert solution.iterations == 1
+    assert solution.message == "why"
+
+
+def test_progress_is_shown_each_round_and_closed_even_after_an_error() -> None:
+    @dataclass
+    class Shown:
+        rounds: list[int] = field(default_factory=list)
+        closed: int = 0
+
+        def update(self, iteration: int, primal: float, lower_bound: float, seconds: float) -> None:
+            self.rounds.append(iteration)
+
+        def close(self) -> None:
+            self.closed += 1
+
+    shown = Shown()
+    with pytest.raises(ZeroDivisionError):
+        solve(Square(), Scripted([iterate(0.5, 0.5), iterate(0.4, 0.4), ZeroDivisionError()]), progress=shown)
+    assert shown.rounds == [1, 2]
+    assert shown.closed == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"max_iterations": 0}, "max_iterations is 0, wanted a whole number of at least 1"),
+        ({"time_limit": 0.0}, "time_limit is 0.0, wanted a positive number"),
+        ({"time_limit": math.nan}, "time_limit is nan"),
+        ({"tol": "EXACT"}, "tol is 'EXACT', wanted one of LOW, MID, HIGH or a number between 0 and 1"),
+        ({"tol": 2.0}, "tol is 2.0, wanted one of LOW, MID, HIGH or a number between 0 and 1"),
+    ],
+)
+def test_arguments_that_make_no_sense_are_named(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        solve(Square(), Endless(), **options)
+
+
+def test_a_family_without_a_solver_is_named() -> None:
+    with pytest.raises(ValueError, match="no solver is known for the family 'square'"):
+        solve(Square())
+
+
+@pytest.mark.parametrize("solver", [ProximalRSD(), ProximalBundle()], ids=["rsd", "bundle"])
+def test_going_on_from_a_file_equals_going_on_from_memory(solver: ProximalRSD | ProximalBundle, tmp_path: Path) -> None:
+    problem = hmm(0)
+    first = solve(problem, solver, max_iterations=5)
+    loaded = Solution.load(first.save(tmp_path / "half.npz"))
+    assert loaded.status is Status.ITERATION_LIMIT
+    assert loaded.lower_bound == first.lower_bound
+    runs = [solve(problem, solver, start=start, max_iterations=8) for start in (first, loaded)]
+    assert runs[0].trace.primal == runs[1].trace.primal
+    assert runs[0].trace.lower_bound == runs[1].trace.lower_bound
+    assert np.array_equal(runs[0].point["theta"], runs[1].point["theta"])
+    assert runs[0].primal <= first.primal
+    assert runs[0].lower_bound >= first.lower_bound - 1e-9

@@ -1,0 +1,96 @@
+"""Every option of every solver is read when the solver is made; every argument of `solve` before anything runs."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+import convexstruct as cs
+from convexstruct import solvers
+from convexstruct.core.families import CLASSES
+from convexstruct.validation.arguments import SENTENCE
+from tests.validation.test_arguments import Hostile
+
+SOLVERS = [
+    value for name in solvers.__all__ if isinstance(value := getattr(solvers, name), type) and hasattr(value, "iterate")
+]
+NONSENSE: list[Any] = [-3, "x", np.nan, np.inf, [], {}, object(), Hostile(), 2j, np.ones(2), 10**400]
+PROBLEMS: dict[str, Any] = {
+    "BoxProjection": cs.BoxProjection.simplex([0.5, 0.2]),
+    "GaussianProcessSequences": cs.GaussianProcessSequences.read([[0.0, 1.0]], [[0, 1]], 2),
+    "GenerativeMargin": cs.GenerativeMargin.hmm([[0, 1]], [[0, 1]], 2, 2, eta=0.5),
+    "MarginalProjection": cs.MarginalProjection.graph([("a",)], [[1.0, 2.0]]),
+    "RegularizedRisk": cs.RegularizedRisk.binary([[1.0], [2.0]], [-1, 1], 0.1),
+    "StructuredSVM": cs.StructuredSVM.read([np.eye(2)], [[0, 1]], C=1.0),
+}
+OWN = PROBLEMS["RegularizedRisk"]
+
+
+@pytest.mark.parametrize("solver", [s for s in SOLVERS if dataclasses.is_dataclass(s)], ids=lambda s: s.__name__)
+def test_every_option_of_every_solver_is_read(solver: Any) -> None:
+    for field in dataclasses.fields(solver):
+        for value in NONSENSE:
+            with pytest.raises(ValueError, match="wanted") as caught:
+                solver(**{field.name: value})
+            assert len(str(caught.value)) <= SENTENCE
+
+
+def test_options_out_of_range_are_refused() -> None:
+    with pytest.raises(ValueError, match="passes is -3, wanted a whole number of at least 1"):
+        solvers.Perceptron(passes=-3)
+    with pytest.raises(ValueError, match="shrink is 2, wanted a number above 0 and below 1"):
+        solvers.EntropicProximal(shrink=2)
+
+
+@pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: s.__name__)
+def test_a_solver_says_which_family_it_is_for(solver: Any) -> None:
+    wanted = solver.iterate.__annotations__.get("problem")
+    if wanted not in CLASSES:
+        return
+    assert set(CLASSES) == set(PROBLEMS)
+    for name, problem in PROBLEMS.items():
+        if name != wanted:
+            with pytest.raises(ValueError, match=f"wanted a {wanted}: {solver.__name__} is for the family"):
+                cs.solve(problem, solver())
+
+
+@pytest.mark.parametrize("name", sorted(cs.models.FORMULATIONS))
+def test_a_formulation_says_which_family_it_is_for(name: str) -> None:
+    builder = cs.models.FORMULATIONS[name].builder
+    wanted = builder.__annotations__["problem"]
+    for other, problem in [*PROBLEMS.items(), ("None", None), ("3", 3)]:
+        if other != wanted:
+            with pytest.raises(ValueError, match=f"wanted a {wanted}: {builder.__name__} is for the family"):
+                builder(problem)
+
+
+ARGUMENTS: list[dict[str, Any]] = [
+    *({"problem": value} for value in (None, 3, "p", Hostile(), cs.BoxProjection, {}, np.ones(2))),
+    *({"solver": value} for value in (solvers.SemismoothNewton, "Newton", 3, Hostile())),
+    *({"tol": value} for value in ("abc", np.nan, True, 0, 1, -1, None, [], np.ones(2), Hostile(), "nan", 10**400)),
+    *({"time_limit": value} for value in ("x", np.inf, np.nan, 0, -1, True, [], Hostile())),
+    *({"max_iterations": value} for value in (2.5, 2.0, 0, -1, True, "3", np.inf, [], Hostile())),
+    *({"start": value} for value in (3, "x", {}, np.ones(2), Hostile(), {"w": [1.0]})),
+    *({"progress": value} for value in (3, "x", [], Hostile(), print)),
+    *({"callback": value} for value in (3, "x", [], Hostile())),
+    *({"executor": value} for value in (3, "x", [], Hostile(), print)),
+]
+
+
+@pytest.mark.parametrize("given", ARGUMENTS, ids=lambda given: next(iter(given)))
+def test_every_argument_of_solve_is_read(given: dict[str, Any]) -> None:
+    ((name, _),) = given.items()
+    with pytest.raises(ValueError, match=rf"^{name} is .*, wanted ") as caught:
+        cs.solve(**({"problem": OWN} | given))
+    assert len(str(caught.value)) <= SENTENCE
+
+
+def test_a_start_of_another_problem_is_refused() -> None:
+    other = cs.solve(PROBLEMS["BoxProjection"])
+    with pytest.raises(ValueError, match="start does not fit the problem"):
+        cs.solve(OWN, start=other)
+    with pytest.raises(ValueError, match="problem is 3, wanted a problem"):
+        cs.certify(3, {"w": 1})  # type: ignore[arg-type]

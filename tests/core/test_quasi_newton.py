@@ -1,0 +1,78 @@
+"""The pairs of L-BFGS against the updates of BFGS written out with dense matrices."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from convexstruct.core.quasi_newton import Pairs
+from convexstruct.tolerances import ROUNDING
+
+Vector = NDArray[np.float64]
+
+
+def pairs_of_a_quadratic(n: int, count: int, seed: int) -> tuple[Vector, list[tuple[Vector, Vector]]]:
+    """A positive definite Hessian and pairs (s, Hessian s)."""
+    rng = np.random.default_rng(seed)
+    root = rng.normal(size=(n, n))
+    hessian = root @ root.T + np.eye(n)
+    changes = rng.normal(size=(count, n))
+    return hessian, [(s, hessian @ s) for s in changes]
+
+
+def updated(start: Vector, pairs: list[tuple[Vector, Vector]]) -> Vector:
+    """The inverse Hessian after the BFGS updates, by their formula."""
+    h = start
+    for s, y in pairs:
+        left = np.eye(len(s)) - np.outer(s, y) / (s @ y)
+        h = left @ h @ left.T + np.outer(s, s) / (s @ y)
+    return h
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 4, 5, 8, 9, 23])
+def test_a_solve_is_the_product_of_the_last_updates(count: int) -> None:
+    _, pairs = pairs_of_a_quadratic(6, count, count)
+    start = np.diag(np.linspace(0.5, 2.0, 6))
+    kept = Pairs(4, 6)
+    for change, bend in pairs:
+        kept.add(change, bend)
+    assert len(kept) == min(count, 4)
+    gradient = np.random.default_rng(1).normal(size=6)
+    found = kept.solve(lambda q: start @ q, gradient, fit=False)
+    np.testing.assert_allclose(found, updated(start, pairs[-4:]) @ gradient, rtol=ROUNDING, atol=ROUNDING)
+
+
+def test_the_fitted_metric_is_scaled_by_the_last_pair() -> None:
+    _, pairs = pairs_of_a_quadratic(5, 3, 0)
+    kept = Pairs(10, 5)
+    for change, bend in pairs:
+        kept.add(change, bend)
+    s, y = pairs[-1]
+    gradient = np.arange(5.0)
+    wanted = updated((s @ y) / (y @ y) * np.eye(5), pairs) @ gradient
+    np.testing.assert_allclose(kept.solve(lambda q: q, gradient, fit=True), wanted, rtol=ROUNDING)
+
+
+def test_scaled_pairs_speak_of_the_scaled_hessian_and_cleared_ones_of_none() -> None:
+    hessian, pairs = pairs_of_a_quadratic(4, 7, 2)
+    kept, other = Pairs(5, 4), Pairs(5, 4)
+    for change, bend in pairs:
+        kept.add(change, bend)
+        other.add(change, 3.0 * bend)
+    kept.scale(3.0)
+    gradient = np.ones(4)
+    wanted = other.solve(lambda q: q, gradient, fit=False)
+    np.testing.assert_allclose(kept.solve(lambda q: q, gradient, fit=False), wanted, rtol=ROUNDING)
+    assert not np.allclose(wanted, np.linalg.solve(hessian, gradient))
+    kept.clear()
+    np.testing.assert_array_equal(kept.solve(lambda q: q, gradient, fit=True), gradient)
+
+
+def test_a_memory_of_one_keeps_the_last_pair() -> None:
+    _, pairs = pairs_of_a_quadratic(3, 5, 4)
+    kept = Pairs(1, 3)
+    for change, bend in pairs:
+        kept.add(change, bend)
+    found = kept.solve(lambda q: q, np.ones(3), fit=False)
+    np.testing.assert_allclose(found, updated(np.eye(3), pairs[-1:]) @ np.ones(3), rtol=ROUNDING)

@@ -1,0 +1,70 @@
+"""Every family's trivial point: feasible, certified, and of the value that gaps near 0 are measured against."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from convexstruct.core.certificates import certify, least_unit
+from convexstruct.core.driver import solve
+from convexstruct.core.solution import Status
+from convexstruct.families.projection import BoxProjection, MarginalProjection
+from convexstruct.families.regularized_risk import RegularizedRisk
+from convexstruct.tolerances import FLOOR, HIGH, ROUNDING
+from convexstruct.verification.cases import select
+
+CASES = select(None, quick=True)
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_the_trivial_point_is_feasible_and_its_bounds_enclose_the_optimum(case: Any) -> None:
+    problem = case.build(0)
+    point, dual_point = problem.trivial()
+    certificate = certify(problem, point, dual_point)
+    assert certificate.infeasibility <= ROUNDING
+    assert np.isfinite(certificate.primal)
+    assert certificate.gap > -ROUNDING
+    assert certificate.lower_bound > -np.inf or not case.certified
+    assert problem.trivial_value > 0
+    if problem.family in ("generative_margin", "structured_svm", "gaussian_process", "regularized_risk"):
+        upper = certificate.primal  # no case of these has J(0) = 0 but those whose pieces have no offset
+        assert problem.trivial_value >= abs(upper) * (1 - HIGH.gap)
+
+
+def test_a_risk_that_is_0_at_the_trivial_point_is_measured_by_what_it_may_fall_from_there() -> None:
+    rows = np.array([[3.0, 4.0], [3.0, 4.0]])
+    problem = RegularizedRisk.pieces(rows, np.zeros(2), 0.5)
+    assert problem.trivial_value == pytest.approx(25.0)  # |a|^2 / (2 lam)
+    assert solve(problem).primal == pytest.approx(-25.0)
+
+
+def test_a_projection_of_a_feasible_point_has_a_scale_though_its_optimum_is_0() -> None:
+    inside = BoxProjection.simplex(np.array([0.25, 0.75]))
+    assert inside.trivial_value == pytest.approx(0.5 * (0.0625 + 0.5625 + 0.5))
+    solution = solve(inside)
+    assert solution.status is Status.OPTIMAL
+    assert solution.primal <= HIGH.gap * FLOOR
+    tables = MarginalProjection.graph([("a",), ("b",)], [np.array([0.5, 0.5]), np.array([0.5, 0.5])])
+    assert tables.trivial_value == pytest.approx(1.0)  # twice 1/2 (1/2 + 1/2)
+    nothing = BoxProjection(np.zeros(2), -1.0, 1.0, z=0.0)
+    assert nothing.trivial_value == 1.0
+
+
+def test_a_separable_set_at_a_huge_c_is_called_optimal_only_where_it_is() -> None:
+    """J* is 1e-10 of J(0): a gap that is absolute below 1 would accept twice the optimum and other predictions."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 20))
+    y = np.sign(X @ rng.normal(size=20))
+    problem = RegularizedRisk.binary(X, y, 1.0 / (1e8 * 200))
+    assert least_unit(problem) == pytest.approx(FLOOR)
+    solution = solve(problem, time_limit=60)
+    certificate = solution.certificate
+    assert certificate.primal < 1e-6 * problem.trivial_value
+    if solution.status is Status.OPTIMAL:
+        assert certificate.primal - certificate.lower_bound <= HIGH.gap * max(certificate.primal, least_unit(problem))
+    w = np.zeros(20)
+    far = certify(problem, {"w": 1.5 * solution.point["w"] if solution.primal else w}, solution.dual_point)
+    assert far.primal > 2 * certificate.primal * (1 - HIGH.gap)
+    assert far.profile is None

@@ -1,0 +1,62 @@
+"""The income set: small texts, and the real rows where they are."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from convexstruct.datasets import a9a
+from convexstruct.datasets.real.a9a import N_FEATURES, parse
+from convexstruct.datasets.real.sources import SOURCES, VARIABLE, available
+
+
+def test_a_small_text_is_read_as_a_table_of_123_columns() -> None:
+    incomes = parse("-1 3:1 11:1 \n+1 123:1 \n")
+    assert incomes.features.shape == (2, N_FEATURES)
+    assert incomes.features.nonzero()[1].tolist() == [2, 10, 122]
+    assert incomes.labels.tolist() == [-1, 1]
+    assert incomes.labels.dtype == np.int64
+
+
+def test_labels_and_entries_other_than_those_of_the_set_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"\+1 or -1, got 0"):
+        parse("0 1:1\n")
+    with pytest.raises(ValueError, match=r"must be 1, got 0\.5"):
+        parse("1 1:0.5\n")
+    with pytest.raises(ValueError, match="at most 123"):
+        parse("1 124:1\n")
+
+
+def test_an_unknown_part_is_refused() -> None:
+    with pytest.raises(ValueError, match="'train' or 'test'"):
+        a9a("validation")
+
+
+def test_the_real_rows_have_the_published_counts_or_their_absence_is_explained(real_data: Path) -> None:
+    here = {each.source.name: each.state for each in available()}
+    if here["a9a"] != "here":
+        with pytest.raises(ValueError, match=f"data set 'a9a' is not here: set {VARIABLE}"):
+            a9a()
+        return
+    for part, n_negative, n_positive, n_entries, last in (
+        ("train", 24_720, 7_841, 451_592, 1),
+        ("test", 12_435, 3_846, 225_731, 0),
+    ):
+        incomes = a9a(part)
+        assert incomes.features.shape == (n_negative + n_positive, N_FEATURES)
+        assert (incomes.labels == 1).sum() == n_positive
+        assert incomes.features.nnz == n_entries
+        assert incomes.features[:, [122]].nnz == last
+    assert a9a("train").features[[0]].nonzero()[1].tolist() == [2, 10, 13, 18, 38, 41, 54, 63, 66, 72, 74, 75, 79, 82]
+
+
+def test_a_file_that_was_changed_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    path = tmp_path / SOURCES["a9a"].files[1].path
+    path.parent.mkdir()
+    path.write_bytes(gzip.compress(b"1 1:1\n"))
+    with pytest.raises(ValueError, match="does not have the SHA-256"):
+        a9a("test")

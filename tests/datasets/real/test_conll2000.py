@@ -1,0 +1,87 @@
+"""Chunked sentences: small texts, and the real ones where they are."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from convexstruct.datasets import conll2000
+from convexstruct.datasets.real.conll2000 import CHUNKS, Token, parse
+from convexstruct.datasets.real.sources import SOURCES, VARIABLE, available
+
+TEXT = """Confidence NN B-NP
+in IN B-PP
+the DT B-NP
+pound NN I-NP
+. . O
+
+
+# # O
+one CD B-NP
+"""
+
+
+def test_an_empty_line_closes_a_sentence_and_several_count_once() -> None:
+    sentences = parse(f"\n\n{TEXT}\n\n")
+    assert sentences.n_sentences == 2
+    assert sentences.sentence_start.tolist() == [0, 5, 7]
+    assert sentences.sentence(0)[:2] == [("Confidence", "NN", "B-NP"), ("in", "IN", "B-PP")]
+    assert sentences.sentence(1)[0] == Token("#", "#", "O")
+
+
+def test_labels_are_places_among_the_tags() -> None:
+    labels = parse(TEXT).labels
+    assert [CHUNKS[label] for label in labels] == ["B-NP", "B-PP", "B-NP", "I-NP", "O", "O", "B-NP"]
+    assert len(set(CHUNKS)) == 23
+
+
+def test_a_last_sentence_without_an_empty_line_is_kept() -> None:
+    assert parse("a b O\n\nc d O").n_sentences == 2
+
+
+@pytest.mark.parametrize("line", ["word NN", "word NN B-NP more", "word NN B-XX", "word NN b-np"])
+def test_a_line_of_another_form_is_named(line: str) -> None:
+    with pytest.raises(ValueError, match="line 3 of the chunking text is"):
+        parse(f"a b O\n\n{line}\n")
+
+
+@pytest.mark.parametrize("text", ["", "\n \n"])
+def test_a_text_without_a_token_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="holds no sentence"):
+        parse(text)
+
+
+def test_an_unknown_part_is_refused() -> None:
+    with pytest.raises(ValueError, match="'train' or 'test'"):
+        conll2000("validation")
+
+
+def test_the_real_sentences_have_the_published_counts_or_their_absence_is_explained(real_data: Path) -> None:
+    here = {each.source.name: each.state for each in available()}
+    if here["conll2000"] != "here":
+        with pytest.raises(ValueError, match=f"data set 'conll2000' is not here: set {VARIABLE}"):
+            conll2000()
+        return
+    for part, n_sentences, n_tokens, n_noun_phrases, n_tags in (
+        ("train", 8936, 211_727, 55_081, 22),
+        ("test", 2012, 47_377, 12_422, 19),
+    ):
+        sentences = conll2000(part)
+        assert (sentences.n_sentences, len(sentences.tokens)) == (n_sentences, n_tokens)
+        counts = np.bincount(sentences.labels, minlength=23)
+        assert counts[CHUNKS.index("B-NP")] == n_noun_phrases
+        assert (counts > 0).sum() == n_tags
+        first = sentences.labels[sentences.sentence_start[:-1]]
+        assert not [CHUNKS[label] for label in np.unique(first) if CHUNKS[label].startswith("I-")]
+
+
+def test_a_file_that_was_changed_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    path = tmp_path / SOURCES["conll2000"].files[0].path
+    path.parent.mkdir()
+    path.write_bytes(gzip.compress(TEXT.encode()))
+    with pytest.raises(ValueError, match="does not have the SHA-256"):
+        conll2000()

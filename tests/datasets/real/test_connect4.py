@@ -1,0 +1,54 @@
+"""The parser on small texts, and the real positions where they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from convexstruct.datasets import connect4
+from convexstruct.datasets.real.connect4 import NAMES, from_codes, parse
+from convexstruct.datasets.real.sources import VARIABLE, available
+
+BLANK = ",".join(["b"] * 40)
+
+
+def test_squares_and_values_are_read_in_order() -> None:
+    positions = parse(f"x,o,{BLANK},win\n\no,x,{BLANK},draw\n{BLANK},b,x,loss\n")
+    assert positions.squares.shape == (3, 42)
+    assert positions.squares[:2, :2].tolist() == [[2, 1], [1, 2]]
+    assert positions.squares[2, -1] == 2
+    assert positions.values.tolist() == [2, 0, 1]
+    assert (NAMES[0], NAMES[6], NAMES[-1]) == ("a1", "b1", "g6")
+
+
+@pytest.mark.parametrize("line", [f"{BLANK},win", f"x,q,{BLANK},win", f"x,o,{BLANK},tie", f"x,o,b,{BLANK},win"])
+def test_a_line_that_is_no_position_is_named(line: str) -> None:
+    with pytest.raises(ValueError, match="line 1 of the Connect-4 text"):
+        parse(line + "\n")
+
+
+def test_an_empty_text_is_refused() -> None:
+    with pytest.raises(ValueError, match="holds no position"):
+        parse("\n")
+
+
+def test_published_codes_become_the_original_letters() -> None:
+    codes = "\t".join(["0"] * 40)
+    text = from_codes("\t".join([*NAMES, "target"]) + f"\n2\t1\t{codes}\t2\n1\t2\t{codes}\t0\n")
+    assert text == f"x,o,{BLANK},win\no,x,{BLANK},draw\n"
+
+
+def test_the_real_positions_keep_the_rules_or_their_absence_is_explained(real_data: Path) -> None:
+    here = {each.source.name: each.state for each in available()}
+    if here["connect4"] != "here":
+        with pytest.raises(ValueError, match=f"data set 'connect4' is not here: set {VARIABLE}"):
+            connect4()
+        return
+    positions = connect4()
+    assert np.bincount(positions.values).tolist() == [6449, 16635, 44473]
+    for player in (1, 2):
+        assert ((positions.squares == player).sum(axis=1) == 4).all()
+    columns = positions.squares.reshape(-1, 7, 6) > 0
+    assert not (columns[:, :, 1:] & ~columns[:, :, :-1]).any(), "a piece floats"

@@ -1,0 +1,93 @@
+"""Handwritten words: tiny arrays, and the real words where they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from convexstruct.datasets import ocr_letters
+from convexstruct.datasets.real.ocr_letters import LETTERS, from_arrays
+from convexstruct.datasets.real.sources import VARIABLE, available
+
+
+def tiny() -> dict[str, NDArray[Any]]:
+    rng = np.random.default_rng(0)
+    return {
+        "pixels": rng.integers(0, 2, size=(6, 128)).astype(np.uint8),
+        "label": np.array([2, 0, 1, 0, 25, 25], dtype=np.uint8),
+        "word_start": np.array([0, 3, 4, 6], dtype=np.int32),
+        "fold": np.array([0, 9, 0], dtype=np.uint8),
+    }
+
+
+def test_words_are_read_letter_by_letter() -> None:
+    words = from_arrays(tiny())
+    assert words.texts == ["cab", "a", "zz"]
+    assert words.n_words == 3
+    assert words.labels.dtype == np.int64
+
+
+def test_some_words_keep_their_letters() -> None:
+    words = from_arrays(tiny())
+    chosen = words.some(words.fold == 0)
+    assert chosen.texts == ["cab", "zz"]
+    np.testing.assert_array_equal(chosen.pixels, words.pixels[[0, 1, 2, 4, 5]])
+    assert words.some([1, 1]).texts == ["a", "a"]
+
+
+def test_chains_join_the_letters_of_a_word_alone() -> None:
+    chains = from_arrays(tiny()).chains()
+    assert chains.edges.tolist() == [[0, 1], [1, 2], [4, 5]]
+    assert chains.node_features.dtype == np.float64
+    assert chains.n_labels == len(LETTERS) == 26
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("pixels", np.full((6, 128), 2, dtype=np.uint8), "pixels must be"),
+        ("pixels", np.zeros((6, 64), dtype=np.uint8), "pixels must be"),
+        ("pixels", np.zeros((0, 128), dtype=np.uint8), "pixels must be"),
+        ("label", np.full(6, 26, dtype=np.uint8), "label must be"),
+        ("label", np.zeros(5, dtype=np.uint8), "label must be"),
+        ("word_start", np.array([0, 3, 3, 6], dtype=np.uint8), "word_start must rise"),
+        ("word_start", np.array([0, 3, 5], dtype=np.int32), "word_start must rise"),
+        ("fold", np.array([0, 10, 0]), "fold must be"),
+        ("fold", np.array([0, 1]), "fold must be"),
+    ],
+)
+def test_an_array_that_does_not_fit_is_named(name: str, value: NDArray[Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        from_arrays(tiny() | {name: value})
+
+
+def test_a_missing_array_is_named() -> None:
+    arrays = tiny()
+    del arrays["fold"]
+    with pytest.raises(ValueError, match="lack the array 'fold'"):
+        from_arrays(arrays)
+
+
+@pytest.mark.parametrize("folds", [[], [10], [0, -1]])
+def test_an_unknown_fold_is_refused(folds: list[int]) -> None:
+    with pytest.raises(ValueError, match="folds must be some of"):
+        ocr_letters(folds)
+
+
+def test_the_real_words_have_the_published_counts_or_their_absence_is_explained(real_data: Path) -> None:
+    here = {each.source.name: each.state for each in available()}
+    if here["ocr_letters"] != "here":
+        with pytest.raises(ValueError, match=f"data set 'ocr_letters' is not here: set {VARIABLE}"):
+            ocr_letters()
+        return
+    words = ocr_letters()
+    assert (words.n_words, len(words.labels)) == (6877, 52_152)
+    assert np.bincount(words.fold).tolist() == [626, 704, 684, 698, 693, 651, 739, 717, 690, 675]
+    assert words.texts[0] == "ommanding"
+    assert len(np.unique(words.labels)) == 26
+    assert ocr_letters([3, 0]).n_words == 626 + 698
+    assert len(words.chains().edges) == 52_152 - 6877

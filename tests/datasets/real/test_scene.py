@@ -1,0 +1,69 @@
+"""Scenes: tiny arrays, and the real images where they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from convexstruct.datasets import scene
+from convexstruct.datasets.real.scene import SCENES, from_arrays
+from convexstruct.datasets.real.sources import VARIABLE, available
+
+
+def tiny() -> dict[str, NDArray[Any]]:
+    rng = np.random.default_rng(0)
+    return {"X_test": rng.random((3, 294)), "y_test": np.eye(6, dtype=np.uint8)[[0, 5, 2]]}
+
+
+def test_a_part_is_read_with_its_labels() -> None:
+    scenes = from_arrays(tiny(), "test")
+    np.testing.assert_array_equal(scenes.features, tiny()["X_test"])
+    assert [SCENES[row.argmax()] for row in scenes.labels] == ["beach", "urban", "fall foliage"]
+    assert scenes.labels.dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("X_test", np.zeros((0, 294))),
+        ("X_test", np.zeros((3, 293))),
+        ("X_test", np.full((3, 294), 1.1)),
+        ("X_test", np.full((3, 294), np.nan)),
+        ("y_test", np.zeros((2, 6))),
+        ("y_test", np.zeros((3, 5))),
+        ("y_test", np.full((3, 6), 2)),
+    ],
+)
+def test_an_array_that_does_not_fit_is_named(name: str, value: NDArray[Any]) -> None:
+    with pytest.raises(ValueError, match=f"{name} must be"):
+        from_arrays(tiny() | {name: value}, "test")
+
+
+def test_a_missing_array_is_named() -> None:
+    with pytest.raises(ValueError, match="lack the array 'X_train'"):
+        from_arrays(tiny(), "train")
+
+
+def test_an_unknown_part_is_refused() -> None:
+    with pytest.raises(ValueError, match="'train' or 'test'"):
+        scene("validation")
+
+
+def test_the_real_images_have_the_published_counts_or_their_absence_is_explained(real_data: Path) -> None:
+    here = {each.source.name: each.state for each in available()}
+    if here["scene"] != "here":
+        with pytest.raises(ValueError, match=f"data set 'scene' is not here: set {VARIABLE}"):
+            scene()
+        return
+    for part, n, counts in (
+        ("train", 1211, [227, 165, 197, 196, 277, 224]),
+        ("test", 1196, [200, 199, 200, 237, 256, 207]),
+    ):
+        scenes = scene(part)
+        assert scenes.features.shape == (n, 294)
+        assert scenes.labels.sum(axis=0).tolist() == counts
+        assert scenes.labels.sum(axis=1).min() == 1

@@ -1,0 +1,103 @@
+"""The kernel CRF beside the CRF, on made-up chains."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from convexstruct.core.driver import solve
+from convexstruct.core.experiment import Progress
+from convexstruct.datasets.real.sources import VARIABLE
+from convexstruct.families.gaussian_process.experiments import gp_sequence
+from convexstruct.families.gaussian_process.experiments.gp_sequence import Choice
+from convexstruct.families.gaussian_process.experiments.gp_sequence_crf import LinearCRF
+from convexstruct.families.gaussian_process.kernels import Kernel
+from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
+from convexstruct.oracles.enumeration import chain_factors, log_partition
+from convexstruct.tolerances import DERIVATIVE, HIGH, MID, ROUNDING
+
+
+def small_crf(seed: int, eta: float = 0.7, lam: float = 0.8) -> LinearCRF:
+    rng = np.random.default_rng(seed)
+    lengths = (3, 1, 4)
+    inputs = [rng.normal(size=(length, 2)) for length in lengths]
+    return LinearCRF(inputs, [rng.integers(3, size=length) for length in lengths], 3, eta, lam)
+
+
+def test_the_crf_is_its_formula_and_its_gradient_that_of_differences() -> None:
+    crf = small_crf(0)
+    rng = np.random.default_rng(0)
+    w = rng.normal(size=len(crf.truth))
+    label, transition = crf.split(w)
+    naive = 0.5 * crf.lam * ((label**2).sum() + (transition**2).sum() / crf.eta)
+    for x, y in zip(crf.inputs, crf.labels):
+        node = x @ label
+        naive += log_partition(*chain_factors(node, transition))
+        naive -= node[np.arange(len(y)), y].sum() + transition[y[:-1], y[1:]].sum()
+    value, gradient = crf.objective(w)
+    assert value == pytest.approx(naive, rel=ROUNDING)
+    for _ in range(3):
+        d = rng.normal(size=len(w))
+        rise = crf.objective(w + 1e-6 * d)[0] - crf.objective(w - 1e-6 * d)[0]
+        assert rise / 2e-6 == pytest.approx(gradient @ d, rel=DERIVATIVE)
+
+
+@pytest.mark.parametrize("eta", [0.0, 0.7])
+def test_the_kernel_crf_with_a_linear_kernel_is_the_crf(eta: float) -> None:
+    crf = small_crf(1, eta)
+    fitted = crf.fit(HIGH.gap)
+    problem = GaussianProcessSequences.read(crf.inputs, crf.labels, 3, kernel="linear", eta=eta, lam=crf.lam)
+    solution = solve(problem)
+    assert fitted.gap <= HIGH.gap
+    assert max(fitted.lower_bound, solution.lower_bound) <= min(fitted.primal, solution.primal)
+    assert problem.gram.inputs is not None
+    label, transition = problem.split(solution.point["u"])
+    assert crf.split(fitted.w)[0] == pytest.approx(problem.gram.inputs.T @ label, abs=10 * MID.gap)
+    assert crf.split(fitted.w)[1] == pytest.approx(eta * transition, abs=10 * MID.gap)
+
+
+def test_with_another_kernel_it_is_not() -> None:
+    crf = small_crf(2)
+    problem = GaussianProcessSequences.read(crf.inputs, crf.labels, 3, kernel="rbf", eta=crf.eta, lam=crf.lam)
+    assert abs(solve(problem).primal - crf.fit(HIGH.gap).primal) > MID.gap
+
+
+def test_without_the_real_chains_generated_ones_stand_in_and_it_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    monkeypatch.setattr(gp_sequence, "GENERATED", (4, 2))
+    told: list[tuple[int, int]] = []
+    result = gp_sequence.run(quick=True, seed=1, progress=lambda done, total, name: told.append((done, total)))
+    assert told == [(i, len(told)) for i in range(len(told))]
+    text = " ".join(result.notes)
+    assert "generated chains stand in" in text
+    assert "the choice of lam" in text
+    assert "both certified brackets hold the optimum" in text
+    assert "DO NOT MEET" not in text
+    gaps = dict(zip(zip(result.column("model"), result.column("solver")), result.column("gap")))
+    certified = [gap for (_, solver), gap in gaps.items() if solver in ("L-BFGS in w", "L-BFGS in t")]
+    assert len(certified) == 4
+    assert all(isinstance(gap, float) and 0 <= gap <= HIGH.gap for gap in certified)
+    worse = gaps["kernel CRF, rbf 0.05", "gradient in t"]
+    assert isinstance(worse, float)
+    assert worse > HIGH.gap
+    assert len(result.figures) == 1
+
+
+def test_lam_is_chosen_on_chains_held_out() -> None:
+    train = gp_sequence.generated(6, [0])
+    grid = [Choice(Kernel("linear"), lam) for lam in (1e-3, 30.0)] + [Choice(Kernel("rbf", 0.05), 0.3)]
+    shares = gp_sequence.validated(train, grid, 0, Progress(None, 3))
+    assert set(shares) == set(grid)
+    assert all(share is not None and 0.0 <= share <= 1.0 for share in shares.values())
+    assert len(set(shares.values())) > 1
+
+
+def test_generated_chains_are_reproducible_and_learnable() -> None:
+    first, again, other = (gp_sequence.generated(3, [seed]) for seed in (0, 0, 1))
+    assert all(np.array_equal(a, b) for a, b in zip(first.residues, again.residues))
+    assert not all(np.array_equal(a, b) for a, b in zip(first.structures, other.structures))
+    assert all(40 <= len(chain) <= 80 for chain in gp_sequence.generated(20, [2]).residues)

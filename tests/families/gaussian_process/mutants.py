@@ -1,0 +1,145 @@
+"""Solvers of the kernel CRF (32) that are wrong on purpose, each by one plausible slip; verification must name them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from convexstruct.core.driver import solve
+from convexstruct.core.solution import Solution
+from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
+from convexstruct.oracles.chain.chain import viterbi
+from convexstruct.tolerances import HIGH, LOW, MID, Profile
+from tests.families.generative_margin.mutants import Mutant
+
+
+def honest(problem: GaussianProcessSequences, tol: Profile = MID) -> Solution:
+    """Our own solver, as it is."""
+    return solve(problem, tol=tol)
+
+
+def wrong_sign(problem: GaussianProcessSequences) -> Any:
+    """<z, Ku> is added, not subtracted."""
+    return -honest(problem).point["u"]
+
+
+def twice_the_prior(problem: GaussianProcessSequences) -> Any:
+    return honest(replace(problem, lam=2.0 * problem.lam)).point
+
+
+def mean_for_sum(problem: GaussianProcessSequences) -> Any:
+    return honest(replace(problem, lam=problem.lam * len(problem.lengths))).point
+
+
+def no_transitions(problem: GaussianProcessSequences) -> Any:
+    u = honest(replace(problem, eta=0.0)).point["u"].copy()
+    problem.split(u)[1][:] = 0.0
+    return u
+
+
+def transposed(problem: GaussianProcessSequences) -> Any:
+    """Transitions read as [current, previous]."""
+    u = honest(problem, HIGH).point["u"].copy()
+    transition = problem.split(u)[1]
+    transition[:] = transition.T.copy()
+    return u
+
+
+def one_sequence(problem: GaussianProcessSequences) -> Any:
+    """The sequences are read as one: a transition from the end of each to the start of the next."""
+    joined = replace(problem, lengths=np.array([problem.lengths.sum()]))
+    return honest(joined).point
+
+
+def scores_for_coefficients(problem: GaussianProcessSequences) -> Any:
+    """t = K u is handed back in place of u."""
+    return problem.multiply(honest(problem).point["u"])
+
+
+def repeats_counted_again(problem: GaussianProcessSequences) -> Any:
+    """Coefficients of an input that repeats are multiplied by how often it does."""
+    u = honest(problem, HIGH).point["u"].copy()
+    problem.split(u)[0][:] *= np.bincount(problem.places, minlength=problem.n_inputs)[:, None]
+    return u
+
+
+def best_labelling(problem: GaussianProcessSequences) -> Any:
+    """Counts of the best labelling in place of expected counts: a perceptron, not (32)."""
+    u = np.zeros(problem.dimension)
+    for step in range(1, 200):
+        label, transition = problem.split(problem.multiply(u))
+        found = viterbi(problem.chains, label[problem.packed_places], np.ascontiguousarray(transition))[1]
+        decoded = replace(problem, labels=found[problem.chains.flat])
+        u = u + ((problem.truth - decoded.truth) / problem.lam - u) / step
+    return u
+
+
+def jitter(problem: GaussianProcessSequences) -> Any:
+    """A tenth of the mean variance is added to the diagonal of the Gram matrix, so that it can be inverted."""
+    matrix = problem.gram.matrix
+    ridge = 0.1 * np.trace(matrix) / len(matrix)
+    return honest(replace(problem, gram=replace(problem.gram, matrix=matrix + ridge * np.eye(len(matrix))))).point
+
+
+def stops_early(problem: GaussianProcessSequences) -> Any:
+    return solve(problem, tol=HIGH, max_iterations=3).point
+
+
+def loosened_bound(problem: GaussianProcessSequences) -> Any:
+    solution = honest(problem)
+    raised = solution.lower_bound + 0.01 * abs(solution.lower_bound)
+    return replace(solution, certificate=replace(solution.certificate, lower_bound=raised))
+
+
+def flattered_value(problem: GaussianProcessSequences) -> Any:
+    solution = honest(problem)
+    lowered = solution.primal - 0.01 * abs(solution.primal)
+    return replace(solution, certificate=replace(solution.certificate, primal=lowered))
+
+
+def borrowed_bound(problem: GaussianProcessSequences) -> Any:
+    """Claims the optimal bound, with a witness that proves less."""
+    solution = honest(problem)
+    return replace(solution, dual_point=solve(problem, tol=LOW, max_iterations=1).dual_point)
+
+
+def empty_witness(problem: GaussianProcessSequences) -> Any:
+    solution = honest(problem)
+    return replace(solution, dual_point={"u": np.full(problem.dimension, np.inf)})
+
+
+def changed_input(problem: GaussianProcessSequences) -> Any:
+    """Writes to the labels in place."""
+    problem.labels[0] = (problem.labels[0] + 1) % problem.n_labels
+    return honest(problem).point
+
+
+def not_a_number(problem: GaussianProcessSequences) -> Any:
+    u = honest(problem).point["u"].copy()
+    u[-1] = np.nan
+    return u
+
+
+ABOVE, TOO_GOOD = "above the optimum", "too good to be true"
+
+MUTANTS: tuple[Mutant, ...] = (
+    Mutant("wrong_sign", "the data term has the wrong sign", wrong_sign, "gp-enumerated", ABOVE),
+    Mutant("twice_the_prior", "the 1/2 of the prior is forgotten", twice_the_prior, "gp-enumerated", ABOVE),
+    Mutant("mean_for_sum", "the likelihood is a mean, not a sum", mean_for_sum, "gp-planted-two", ABOVE),
+    Mutant("no_transitions", "transitions are left out", no_transitions, "gp-strong-transitions", ABOVE),
+    Mutant("transposed", "the transition table is transposed", transposed, "gp-windows-rbf", ABOVE),
+    Mutant("one_sequence", "the ends of sequences are forgotten", one_sequence, "gp-length-one", ABOVE),
+    Mutant("scores_for_coefficients", "t = Ku is returned", scores_for_coefficients, "gp-planted-three", ABOVE),
+    Mutant("repeats_counted_again", "repeats count twice", repeats_counted_again, "gp-windows-linear", ABOVE),
+    Mutant("best_labelling", "the best labelling stands for the mean", best_labelling, "gp-polynomial", ABOVE),
+    Mutant("jitter", "the Gram matrix is made invertible first", jitter, "gp-singular", ABOVE),
+    Mutant("stops_early", "it stops after three rounds", stops_early, "gp-weak-prior", ABOVE),
+    Mutant("loosened_bound", "the lower bound is raised by 1%", loosened_bound, "gp-enumerated", TOO_GOOD),
+    Mutant("flattered_value", "the value is lowered by 1%", flattered_value, "gp-enumerated", TOO_GOOD),
+    Mutant("borrowed_bound", "the witness proves less", borrowed_bound, "gp-enumerated", "proves only"),
+    Mutant("empty_witness", "the witness is infinite", empty_witness, "gp-flat", "proves nothing"),
+    Mutant("changed_input", "it writes to its input", changed_input, "gp-planted-two", "changes its input"),
+    Mutant("not_a_number", "one entry is NaN", not_a_number, "gp-planted-two", "NaN"),
+)

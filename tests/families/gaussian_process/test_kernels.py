@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from convexstruct.families.gaussian_process.kernels import Gram, Kernel, one_hot_windows
+from convexstruct.tolerances import ROUNDING
+
+
+def test_each_kernel_is_its_formula() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(4, 3)), rng.normal(size=(5, 3))
+    inner = np.array([[a @ b for b in y] for a in x])
+    squared = np.array([[(a - b) @ (a - b) for b in y] for a in x])
+    assert np.allclose(Kernel("rbf", gamma=0.7)(x, y), np.exp(-0.7 * squared), rtol=ROUNDING)
+    assert np.allclose(Kernel("linear", gamma=2.0, offset=0.5)(x, y), 2.0 * inner + 0.5, rtol=ROUNDING)
+    cubic = Kernel("polynomial", gamma=2.0, offset=0.5, degree=3)
+    assert np.allclose(cubic(x, y), (2.0 * inner + 0.5) ** 3, rtol=ROUNDING)
+
+
+def test_a_kernel_is_read_from_a_name_a_pair_or_itself() -> None:
+    assert Kernel.read("linear") == Kernel("linear")
+    assert Kernel.read(("rbf", {"gamma": 2})) == Kernel("rbf", gamma=2.0)
+    assert Kernel.read(Kernel("rbf")) == Kernel("rbf")
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    name=st.sampled_from(["rbf", "linear", "polynomial"]), gamma=st.floats(0.01, 5.0), offset=st.floats(0.0, 3.0),
+    degree=st.integers(1, 4), seed=st.integers(0, 99),
+)  # fmt: skip
+def test_every_named_kernel_is_positive_semidefinite_up_to_rounding(
+    name: str, gamma: float, offset: float, degree: int, seed: int
+) -> None:
+    inputs = np.random.default_rng(seed).normal(size=(8, 3))
+    gram = Gram.of(Kernel(name, gamma, offset, degree), inputs)
+    assert Gram(gram.matrix).kernel is None  # passes the check of a matrix handed in
+    factor = gram.factor().rows
+    assert np.allclose(factor @ factor.T, gram.matrix, rtol=ROUNDING, atol=ROUNDING * np.abs(gram.matrix).max())
+
+
+def test_the_factor_has_the_rank_of_the_matrix() -> None:
+    inputs = np.random.default_rng(1).normal(size=(7, 2))
+    assert Gram.of(Kernel("linear"), inputs).factor().rows.shape == (7, 2)
+    assert Gram(np.zeros((3, 3))).factor().rows.shape == (3, 0)
+
+
+def test_a_matrix_that_is_symmetric_to_rounding_is_made_so() -> None:
+    matrix = np.eye(3)
+    matrix[0, 1] = 1e-14
+    assert np.array_equal(Gram(matrix).matrix, Gram(matrix).matrix.T)
+    matrix[0, 1] = 1e-3
+    with pytest.raises(ValueError, match="gram is not symmetric"):
+        Gram(matrix)
+
+
+def test_windows_count_the_places_where_they_agree() -> None:
+    sequences = [np.array([0, 1, 1, 2]), np.array([1])]
+    rows = np.concatenate(one_hot_windows(sequences, 3, 1))
+    assert rows.shape == (5, 3 * 4)
+    seen = np.array([[3, 0, 1], [0, 1, 1], [1, 1, 2], [1, 2, 3], [3, 1, 3]])
+    agree = (seen[:, None] == seen).sum(axis=2)
+    assert np.array_equal(rows @ rows.T, agree)
+    assert np.allclose(Kernel("rbf", gamma=0.5)(rows, rows), np.exp(-(3.0 - agree)), rtol=ROUNDING)

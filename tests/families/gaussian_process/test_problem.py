@@ -1,0 +1,253 @@
+"""(32): values, gradients and bounds, against the whole of K and every labelling written out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import brentq
+from scipy.special import softmax
+
+from benchmarks.rounding import GOAL, run
+from convexstruct.core.certificates import certify
+from convexstruct.core.driver import solve
+from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
+from convexstruct.oracles.enumeration import labellings
+from convexstruct.tolerances import DERIVATIVE, ROUNDING
+from tests.families.gaussian_process.kernel_chains import every_kernel, small, spread, written_out
+
+
+@every_kernel
+def test_the_objective_is_32_with_k_and_every_labelling_written_out(kernel: tuple[str, dict[str, float]]) -> None:
+    problem = small(0, kernel)
+    assert problem.n_inputs < len(problem.places)  # some inputs repeat, and their coefficients are one
+    naive = written_out(problem)
+    rng = np.random.default_rng(0)
+    for scale in (0.0, 0.1, 1.0, 30.0):
+        u = scale * rng.normal(size=problem.dimension)
+        value = problem.primal({"u": u})
+        assert value == pytest.approx(naive.value(spread(problem, u)), rel=ROUNDING)
+        assert problem.evaluate(u).value == pytest.approx(value, rel=ROUNDING)
+
+
+@every_kernel
+def test_one_coefficient_for_each_distinct_input_says_as_much_as_one_for_each_position(
+    kernel: tuple[str, dict[str, float]],
+) -> None:
+    problem = small(1, kernel)
+    naive = written_out(problem)
+    u = np.random.default_rng(1).normal(size=len(naive.z))
+    cut = len(problem.places) * problem.n_labels
+    label = np.zeros((problem.n_inputs, problem.n_labels))
+    np.add.at(label, problem.places, u[:cut].reshape(-1, problem.n_labels))
+    joined = np.concatenate((label.ravel(), u[cut:]))
+    assert problem.primal({"u": joined}) == pytest.approx(naive.value(u), rel=ROUNDING)
+
+
+@every_kernel
+def test_k_times_the_gradient_is_that_of_finite_differences(kernel: tuple[str, dict[str, float]]) -> None:
+    problem = small(2, kernel)
+    rng = np.random.default_rng(2)
+    u = rng.normal(size=problem.dimension)
+    gradient = problem.multiply(problem.evaluate(u).gradient)
+    for _ in range(5):
+        d = rng.normal(size=problem.dimension)
+        rise = problem.primal({"u": u + 1e-6 * d}) - problem.primal({"u": u - 1e-6 * d})
+        assert rise / 2e-6 == pytest.approx(gradient @ d, rel=DERIVATIVE)
+
+
+@every_kernel
+def test_the_dual_value_is_that_of_the_gibbs_distributions_written_out(kernel: tuple[str, dict[str, float]]) -> None:
+    problem = small(3, kernel)
+    naive = written_out(problem)
+    rng = np.random.default_rng(3)
+    for scale in (0.0, 0.3, 3.0):
+        u = scale * rng.normal(size=problem.dimension)
+        gibbs = [softmax(scores) for scores in naive.scores(spread(problem, u))]
+        assert problem.dual({"u": u}) == pytest.approx(naive.dual(gibbs), rel=ROUNDING)
+
+
+@every_kernel
+def test_no_dual_value_exceeds_any_primal_value_whatever_the_distributions(
+    kernel: tuple[str, dict[str, float]],
+) -> None:
+    problem = small(4, kernel)
+    naive = written_out(problem)
+    rng = np.random.default_rng(4)
+    points = [scale * rng.normal(size=problem.dimension) for scale in (0.0, 0.1, 0.5, 2.0) for _ in range(4)]
+    least = min(problem.primal({"u": u}) for u in points)
+    assert max(problem.dual({"u": u}) for u in points) <= least
+    for _ in range(10):  # any distribution over labellings bounds from below, Gibbs or not
+        assert naive.dual([rng.dirichlet(np.full(len(rows), 0.3)) for rows in naive.each]) <= least
+
+
+@every_kernel
+def test_the_gap_of_a_point_and_its_own_marginals_is_half_its_squared_gradient(
+    kernel: tuple[str, dict[str, float]],
+) -> None:
+    problem = small(5, kernel)
+    rng = np.random.default_rng(5)
+    for scale in (0.0, 0.3, 3.0):
+        u = scale * rng.normal(size=problem.dimension)
+        evaluation = problem.evaluate(u)
+        certificate = certify(problem, u, {"u": u})
+        assert certificate.primal - certificate.lower_bound == pytest.approx(evaluation.gap, rel=ROUNDING)
+        norm = evaluation.gradient @ problem.multiply(evaluation.gradient)
+        assert evaluation.gap == pytest.approx(norm / (2 * problem.lam), rel=ROUNDING)
+
+
+def test_the_optimum_of_one_position_and_two_labels_is_the_root_of_one_equation() -> None:
+    """u = (a, -a): lam a = 1 - 1 / (1 + e^(-2 k a)), and P = lam k a^2 + ln(1 + e^(-2 k a))."""
+    k, lam = 1.7, 0.4
+    problem = GaussianProcessSequences.from_gram([[k]], [[0]], 2, lam=lam)
+    a = brentq(lambda a: lam * a - 1.0 + 1.0 / (1.0 + np.exp(-2 * k * a)), 0.0, 1.0 / lam, xtol=1e-14)
+    u = np.array([a, -a, 0, 0, 0, 0])
+    certificate = certify(problem, u, {"u": u})
+    assert certificate.primal == pytest.approx(lam * k * a * a + np.log1p(np.exp(-2 * k * a)), rel=ROUNDING)
+    assert abs(certificate.gap) <= ROUNDING
+
+
+def test_one_label_leaves_nothing_to_learn() -> None:
+    problem = small(6, n_labels=1)
+    zero = np.zeros(problem.dimension)
+    certificate = certify(problem, zero, {"u": zero})
+    assert certificate.primal == pytest.approx(0.0, abs=ROUNDING)
+    assert certificate.lower_bound == pytest.approx(0.0, abs=ROUNDING)
+    assert [part.tolist() for part in problem.predict(zero)] == [[0] * int(n) for n in problem.lengths]
+
+
+def test_without_transitions_the_sequences_fall_apart_into_their_positions() -> None:
+    whole = small(7, eta=0.0)
+    labels = [[label] for label in whole.labels]
+    apart = GaussianProcessSequences.from_gram(
+        whole.gram, labels, 3, places=[[place] for place in whole.places], eta=0.0, lam=whole.lam
+    )
+    u = np.random.default_rng(7).normal(size=whole.dimension)
+    assert whole.primal({"u": u}) == pytest.approx(apart.primal({"u": u}), rel=ROUNDING)
+    assert whole.dual({"u": u}) == pytest.approx(apart.dual({"u": u}), rel=ROUNDING)
+
+
+def test_lam_divides_the_kernel() -> None:
+    problem = small(8, lam=2.5)
+    scaled = GaussianProcessSequences.from_gram(
+        problem.gram.matrix / 2.5, problem.chains.split(problem.labels), 3,
+        places=problem.chains.split(problem.places), eta=problem.eta / 2.5,
+    )  # fmt: skip
+    u = np.random.default_rng(8).normal(size=problem.dimension)
+    assert scaled.primal({"u": 2.5 * u}) == pytest.approx(problem.primal({"u": u}), rel=ROUNDING)
+    assert scaled.dual({"u": 2.5 * u}) == pytest.approx(problem.dual({"u": u}), rel=ROUNDING)
+
+
+def test_a_gram_matrix_without_an_inverse_is_no_obstacle() -> None:
+    """One input everywhere: G = 11', and only the sum of the coefficients counts."""
+    labels = [[0, 1, 1], [1]]
+    every = GaussianProcessSequences.from_gram(np.ones((4, 4)), labels, 2)
+    once = GaussianProcessSequences.from_gram([[1.0]], labels, 2, places=[[0, 0, 0], [0]])
+    rng = np.random.default_rng(9)
+    u = rng.normal(size=every.dimension)
+    label, transition = every.split(u)
+    joined = np.concatenate((label.sum(axis=0), transition.ravel()))
+    assert every.primal({"u": u}) == pytest.approx(once.primal({"u": joined}), rel=ROUNDING)
+    assert every.dual({"u": u}) == pytest.approx(once.dual({"u": joined}), rel=ROUNDING)
+
+
+def test_a_named_kernel_and_its_matrix_over_all_positions_are_one_problem() -> None:
+    rng = np.random.default_rng(10)
+    inputs = [rng.integers(2, size=(length, 2)).astype(float) for length in (3, 2)]
+    labels = [rng.integers(2, size=length) for length in (3, 2)]
+    named = GaussianProcessSequences.read(inputs, labels, 2, kernel=("rbf", {"gamma": 0.5}))
+    rows = np.concatenate(inputs)
+    matrix = np.exp(-0.5 * ((rows[:, None] - rows) ** 2).sum(axis=2))
+    whole = GaussianProcessSequences.from_gram(matrix, labels, 2)
+    u = rng.normal(size=named.dimension)
+    assert whole.primal({"u": spread(named, u)}) == pytest.approx(named.primal({"u": u}), rel=ROUNDING)
+
+
+def test_new_sequences_are_labelled_by_the_same_function() -> None:
+    problem = small(11)
+    u = np.random.default_rng(11).normal(size=problem.dimension)
+    assert problem.gram.inputs is not None
+    again = problem.chains.split(problem.gram.inputs[problem.places])
+    known = problem.predict(u)
+    assert [part.tolist() for part in problem.predict(u, again)] == [part.tolist() for part in known]
+    bare = GaussianProcessSequences.from_gram(
+        problem.gram.matrix, problem.chains.split(problem.labels), 3, places=problem.chains.split(problem.places),
+        eta=problem.eta,
+    )  # fmt: skip
+    rows = problem.chains.split(problem.gram.matrix[problem.places])
+    assert [part.tolist() for part in bare.predict(u, rows)] == [part.tolist() for part in known]
+    naive = written_out(problem)
+    both = zip(problem.posteriors(u), problem.posteriors(u, again))
+    for part, (posterior, anew), scores in zip(known, both, naive.scores(spread(problem, u))):
+        several = labellings([3] * len(part))
+        assert part.tolist() == several[scores.argmax()].tolist()
+        shares = [[softmax(scores)[column == label].sum() for label in range(3)] for column in several.T]
+        assert posterior == pytest.approx(np.array(shares), rel=ROUNDING)
+        assert anew == pytest.approx(posterior, rel=ROUNDING)
+
+
+def test_what_is_not_finite_certifies_nothing() -> None:
+    problem = small(12)
+    u = np.zeros(problem.dimension)
+    least = problem.primal({"u": u})
+    for bad in (np.nan, np.inf, 1e308):
+        u[0] = bad
+        certificate = certify(problem, u, {"u": u})
+        assert certificate.primal == np.inf
+        assert certificate.gap == np.inf
+        if np.isfinite(bad):  # t' is finite, and so names a distribution
+            assert certificate.lower_bound <= least
+        else:
+            assert certificate.lower_bound == -np.inf
+
+
+def test_a_bound_from_another_sign_of_the_quadratic_is_none() -> None:
+    """Adding the quadratic instead of subtracting it exceeds the optimum: the tests above can fail."""
+    problem = small(13)
+    u = np.zeros(problem.dimension)
+    evaluation = problem.evaluate(u)
+    rest = problem.truth - evaluation.mean
+    wrong = evaluation.value + rest @ problem.multiply(rest) / (2 * problem.lam)
+    assert wrong > problem.primal({"u": u})
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    lengths=st.lists(st.integers(1, 4), min_size=1, max_size=3),
+    n_labels=st.integers(1, 3),
+    eta=st.sampled_from([0.0, 0.5, 3.0]),
+    lam=st.sampled_from([0.05, 1.0, 20.0]),
+    seed=st.integers(0, 99),
+)
+def test_every_witness_bounds_every_point(lengths: list[int], n_labels: int, eta: float, lam: float, seed: int) -> None:
+    problem = small(seed, lengths=tuple(lengths), n_labels=n_labels, eta=eta, lam=lam)
+    rng = np.random.default_rng(seed)
+    u, other = rng.normal(size=(2, problem.dimension)) * rng.uniform(0.0, 3.0)
+    primal = problem.primal({"u": u})
+    assert primal == pytest.approx(written_out(problem).value(spread(problem, u)), rel=ROUNDING, abs=ROUNDING)
+    assert problem.dual({"u": other}) <= primal + ROUNDING * max(1.0, abs(primal))
+    assert problem.dual({"u": u}) <= primal + ROUNDING * max(1.0, abs(primal))
+
+
+@pytest.mark.parametrize("size", [1e9, 1e15, 1e17, 1e100, 1e300])
+def test_a_witness_of_any_size_bounds_the_optimum(size: float) -> None:
+    """ln Z - <m, t> cancels at large scores: it claimed bounds of 1, 8 and 131072 where the optimum is 0.019."""
+    problem = GaussianProcessSequences.from_gram(np.eye(2) * 64.0, [[0, 1]], 2, lam=0.01)
+    alone = small(6, n_labels=1)
+    least = float(solve(problem).primal)
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        u = size * rng.normal(size=problem.dimension)
+        found = problem.dual({"u": u})
+        assert found.lower <= least
+        assert np.isfinite(found)
+        assert alone.dual({"u": size * rng.normal(size=alone.dimension)}).lower <= 0.0
+
+
+def test_no_bound_is_on_the_wrong_side_of_exact_arithmetic() -> None:
+    found = run("gaussian_process", 300)
+    assert not found.wrong, found.wrong
+    assert found.trials == 300
+    assert found.ordinary > 50
+    assert found.largest <= GOAL

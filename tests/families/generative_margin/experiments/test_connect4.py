@@ -1,0 +1,48 @@
+"""The declared network of the Connect-4 experiment: a tree of squares below the class."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+
+from convexstruct.datasets.real.connect4 import NAMES
+from convexstruct.families.generative_margin.experiments import connect4
+from convexstruct.families.generative_margin.experiments.connect4 import network, problem, tree
+
+
+def rows_with_copies(n: int = 400) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
+    """Squares drawn at random, but e1 copies d1 and g6 copies a1."""
+    rng = np.random.default_rng(1)
+    rows = np.column_stack((rng.integers(0, 3, n), rng.integers(0, 3, (n, 42)))).astype(np.int64)
+    for copy, source in (("e1", "d1"), ("g6", "a1")):
+        rows[:, 1 + NAMES.index(copy)] = rows[:, 1 + NAMES.index(source)]
+    return rows
+
+
+def test_the_tree_joins_squares_that_depend_on_each_other() -> None:
+    parents = tree(rows_with_copies())
+    assert (parents == -1).sum() == 1
+    assert parents[NAMES.index("d1")] == -1
+    assert parents[NAMES.index("e1")] == NAMES.index("d1")
+    a1, g6 = NAMES.index("a1"), NAMES.index("g6")
+    assert parents[g6] == a1 or parents[a1] == g6
+
+
+def test_the_network_has_the_class_above_every_square() -> None:
+    plain = network(np.zeros(0, dtype=np.int64))
+    assert plain.number_of_edges() == 42
+    graph = network(tree(rows_with_copies()))
+    assert graph.number_of_edges() == 42 + 41
+    assert nx.is_directed_acyclic_graph(graph)
+    assert all(next(iter(graph.predecessors(name))) == "class" for name in NAMES)
+    assert problem(graph, rows_with_copies(), 0.1).dimension == 3 + 9 + 41 * 27
+
+
+def test_naive_bayes_predicts_by_the_product_of_the_squares() -> None:
+    rows = rows_with_copies(50)
+    wanted = problem(network(np.zeros(0, dtype=np.int64)), rows, 0.1)
+    theta = np.log(np.random.default_rng(2).dirichlet(np.ones(3), wanted.dimension // 3)).ravel()
+    tables = wanted.layout.tables(theta)
+    score = np.stack([tables["class"] + sum(tables[n][:, row[1 + i]] for i, n in enumerate(NAMES)) for row in rows])
+    assert np.array_equal(wanted.predict(theta), score.argmax(axis=1))
+    assert connect4.PUBLISHED["DT, test mistakes"] == 8766

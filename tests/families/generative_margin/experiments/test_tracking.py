@@ -1,0 +1,88 @@
+"""The parts of the tracking experiment, on instances a thousandth of the paper's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from convexstruct.datasets import EASY, HARD, Noise, ring
+from convexstruct.families.generative_margin.experiments import tracking
+from convexstruct.families.generative_margin.experiments.tracking import ML, TRUTH, Model
+from convexstruct.families.generative_margin.problem import GenerativeMargin
+from convexstruct.tolerances import LOW, ROUNDING
+
+
+def test_the_settings_are_the_notes_settings() -> None:
+    assert {"EASY": Noise(0.5, 0.65), "HARD": Noise(0.3, 0.3)} == tracking.SETTINGS
+    assert tuple(tracking.SETTINGS.values()) == (EASY, HARD)
+
+
+def test_the_true_parameters_predict_the_truth_where_there_is_no_noise() -> None:
+    data = ring(6, tracking.LENGTH, noise=Noise(0.0, 0.0), n_symbols=10, seed=1)
+    theta = tracking.train(data, 2, TRUTH).theta
+    found = tracking.score(data, 2, np.maximum(theta, -50.0))
+    assert found.mistakes.tolist() == [0.0] * 4
+    assert found.ring.tolist() == [0.0] * 4
+    assert found.to_next == 1.0
+    assert found.by_symbol == 1.0
+
+
+def test_a_model_of_the_symbol_alone_scores_as_counted_by_hand() -> None:
+    data = ring(5, tracking.LENGTH, noise=HARD, seed=3)
+    problem = tracking.problem(data, "ring", 1.0)
+    theta = problem.uniform()
+    tables = problem.layout.tables(theta)
+    tables["emission"][:] = -5.0
+    tables["emission"][np.arange(7), np.arange(7)] = -0.1
+    found = tracking.score(data, 1, theta)
+    apart = [np.abs(x - y) for x, y in zip(data.symbols[1:], data.states[1:])]
+    assert found.by_symbol == 1.0
+    assert found.entropy == pytest.approx(np.log(10))
+    assert found.ring.tolist() == [float(np.minimum(a, 10 - a).sum()) for a in apart]
+    assert found.mistakes.tolist() == [float((a > 0).sum()) for a in apart]
+
+
+def test_maximum_likelihood_is_the_frequencies() -> None:
+    data = ring(20, tracking.LENGTH, seed=4)
+    fitted = tracking.transition_of(tracking.train(data, 20, ML).theta)
+    counts = np.zeros((10, 10))
+    for states in data.states:
+        np.add.at(counts, (states[:-1], states[1:]), 1.0)
+    assert np.allclose(fitted, counts / counts.sum(axis=1, keepdims=True), rtol=ROUNDING)
+
+
+def test_discriminative_training_is_certified_on_its_own_sequences_only() -> None:
+    data = ring(12, tracking.LENGTH, noise=HARD, seed=5)
+    fitted = tracking.train(data, 8, Model("DT", "ring", 0.01))
+    assert fitted.gap is not None
+    assert fitted.upper is not None
+    assert fitted.gap <= LOW.gap * 1.01
+    first = GenerativeMargin.hmm(data.symbols[:8], data.states[:8], 10, 7, eta=0.01, loss="ring")
+    assert first.primal({"theta": fitted.theta}) == pytest.approx(fitted.upper, rel=ROUNDING)
+
+
+def test_the_papers_algorithm_brackets_the_optimum_and_its_times_are_split_in_three() -> None:
+    data = ring(8, tracking.LENGTH, noise=HARD, seed=6)
+    known = tracking.train(data, 8, Model("DT", "ring", tracking.MIDDLE))
+    found = tracking.paper_algorithm(tracking.problem(data, "ring", tracking.MIDDLE), known, 1.0)
+    assert found.solution.lower_bound <= found.optimum * (1 + ROUNDING)
+    assert found.optimum <= found.solution.primal
+    assert {"master", "direction finding", "centre change"} <= set(found.solution.trace.parts)
+    assert len(found.records) >= found.solution.iterations - 1 > 0
+
+
+def test_a_run_has_a_row_for_each_model_beside_the_published_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tracking, "QUICK", (6, 10, 0.5))
+    told: list[tuple[int, int]] = []
+    result = tracking.run(quick=True, seed=3, progress=lambda done, total, name: told.append((done, total)))
+    assert told == [(i, len(told)) for i in range(len(told))]
+    assert result.column("setting") == ["published"] * 2 + ["EASY"] * 4 + ["HARD"] * 4
+    assert result.column("ring loss")[:2] == [103.4, 94.6]
+    assert result.column("sd")[:2] == [19.1, 13.5]
+    gaps = [gap for model, gap in zip(result.column("model"), result.column("gap")) if model == "DT"][1:]
+    assert all(isinstance(gap, float) and 0 <= gap <= LOW.gap * 1.01 for gap in gaps)
+    text = " ".join(result.notes)
+    assert "no setting found reproduces all of it" in text
+    assert "717 s" in text
+    assert "quick: left out" in text
+    assert len(result.figures) == 2

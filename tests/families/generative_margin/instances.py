@@ -1,0 +1,71 @@
+"""Small problems whose labellings can be listed, feasible points and dual witnesses of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from convexstruct.datasets.generated.networks import random_network
+from convexstruct.families.generative_margin.problem import GenerativeMargin
+from convexstruct.graphs import chain_graph
+
+Vector = NDArray[np.float64]
+
+
+def random_c(problem: GenerativeMargin, rng: np.random.Generator) -> GenerativeMargin:
+    """The same problem with c drawn at random."""
+    drawn = rng.exponential(size=problem.dimension) + 0.05
+    return GenerativeMargin(
+        problem.features, drawn / problem.layout.block_sum(drawn)[problem.layout.block_of], problem.eta
+    )
+
+
+def small_hmm(seed: int, partly: bool = False) -> GenerativeMargin:
+    rng = np.random.default_rng(seed)
+    lengths = [3, 1, 4, 2]
+    symbols, states = ([rng.integers(n, size=t) for t in lengths] for n in (3, 2))
+    hidden = [np.arange(t) % 2 == 0 for t in lengths] if partly else None
+    weights = [1.0, 2.0, 0.5, 1.5]
+    problem = GenerativeMargin.hmm(symbols, states, 2, 3, eta=0.3, loss="ring", hidden=hidden, weights=weights)
+    return random_c(problem, rng)
+
+
+def small_network(seed: int) -> GenerativeMargin:
+    rng = np.random.default_rng(seed)
+    net = random_network(5, 4, states=(2, 3), seed=seed)
+    hidden: list[Any] = [rng.choice(5, size=rng.integers(1, 4), replace=False).tolist() for _ in range(4)]
+    return random_c(GenerativeMargin.network(net.graph, net.assignments, hidden, eta=0.3, weights=[1, 2, 0.5, 1]), rng)
+
+
+MAKERS: list[Callable[[int], GenerativeMargin]] = [small_hmm, lambda seed: small_hmm(seed, True), small_network]
+every_kind = pytest.mark.parametrize("make", MAKERS, ids=["hmm", "partly", "network"])
+
+
+def one_variable(c: list[float], eta: float, loss: float = 1.0) -> GenerativeMargin:
+    """One example, one hidden variable, nothing observed, the truth 0: P = -c'theta + eta max_s [theta_s - theta_0 +
+    loss [s != 0]]_+, small enough for its optimum to be done by hand."""
+    n = len(c)
+    cost = loss * (1.0 - np.eye(n))
+    return GenerativeMargin.network(chain_graph(1, n), [[0]], [0], eta=eta, c=np.array(c), loss=cost)
+
+
+def feasible(problem: GenerativeMargin, rng: np.random.Generator, scale: float = 1.0) -> Vector:
+    return problem.shift(scale * rng.normal(size=problem.dimension))
+
+
+def random_witness(problem: GenerativeMargin, rng: np.random.Generator, weight: float = 1.0) -> dict[str, Any]:
+    """Labellings and Gibbs distributions with random shares that sum to at most ``weight``."""
+    k, d = problem.n_examples, problem.dimension
+    labels = [problem.features.sample(rng.normal(size=d), 0.5, rng) for _ in range(3)]
+    shares = rng.dirichlet(np.ones(4), size=k).T[:3] * 0.7 * weight
+    shares[0, 1] = 0.0  # a labelling need not take part in every example
+    gibbs = rng.normal(size=(2, d))
+    gibbs_shares = np.repeat([[0.1], [0.2]], k, axis=1) * weight
+    return {
+        "labels": np.array(labels), "label_shares": shares,
+        "gibbs": gibbs, "gibbs_loss": np.array([0.0, 2.0]), "gibbs_shares": gibbs_shares,
+    }  # fmt: skip

@@ -1,0 +1,218 @@
+"""Solvers that are wrong on purpose, each by one plausible slip: verification must name every one of them.
+
+A check that lets a mutant pass is no check. Each mutant is our own solver with one thing changed, either in what it
+believes the problem to be (`Altered` counts, another eta) or in what it hands back. `HONEST` is the solver unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from convexstruct.core.driver import solve
+from convexstruct.core.solution import Solution
+from convexstruct.families.generative_margin.problem import GenerativeMargin
+from convexstruct.features.counts.counts import Counts, Expected
+from convexstruct.features.counts.hmm import HMMCounts
+from convexstruct.features.counts.part import part
+from convexstruct.graphs import Index, TableLayout
+from convexstruct.tolerances import HIGH, MID, Profile
+
+Vector = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Altered:
+    """Counts that lie: of the opposite ``sign``, without the loss, or without the examples' weights."""
+
+    true: Counts
+    sign: float = 1.0
+    with_loss: float = 1.0
+    with_weights: bool = True
+
+    @property
+    def tables(self) -> TableLayout:
+        return self.true.tables
+
+    @property
+    def n_examples(self) -> int:
+        return self.true.n_examples
+
+    @property
+    def n_hidden(self) -> int:
+        return self.true.n_hidden
+
+    @property
+    def weights(self) -> Vector:
+        return self.true.weights if self.with_weights else np.ones(self.n_examples)
+
+    @property
+    def truth(self) -> Labels:
+        return self.true.truth
+
+    @property
+    def example(self) -> Index:
+        return self.true.example
+
+    @property
+    def cards(self) -> Index:
+        return self.true.cards
+
+    @property
+    def free(self) -> NDArray[np.bool_]:
+        return self.true.free
+
+    @property
+    def max_loss(self) -> Vector:
+        return self.with_loss * self.true.max_loss
+
+    def best(self, theta: Vector, loss_weight: float = 1.0) -> tuple[Vector, Labels]:
+        return self.true.best(self.sign * theta, self.with_loss * loss_weight)
+
+    def expected(self, theta: Vector, loss_weight: float = 1.0) -> Expected:
+        sums = self.true.expected(self.sign * theta, self.with_loss * loss_weight)
+        return Expected(sums.log_partition, self.sign * sums.counts, self.with_loss * sums.loss)
+
+    def sample(self, theta: Vector, loss_weight: float, rng: np.random.Generator) -> Labels:
+        return self.true.sample(self.sign * theta, self.with_loss * loss_weight, rng)
+
+    def counts(self, labels: Labels, share: Vector | None = None) -> Vector:
+        each = np.ones(self.n_examples) if share is None else share
+        return self.sign * self.true.counts(labels, each * self.weights / self.true.weights)
+
+    def counts_each(self, labels: Labels) -> sp.csr_array:
+        return sp.csr_array(self.sign * self.true.counts_each(labels))
+
+    def loss(self, labels: Labels) -> Vector:
+        return self.with_loss * self.true.loss(labels)
+
+
+@part.register
+def _(features: Altered, low: int, high: int) -> Counts:
+    return replace(features, true=part(features.true, low, high))
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A wrong solver. slip : what is wrong with it. case : one that catches it. named : words of the verdict's note."""
+
+    name: str
+    slip: str
+    solver: Callable[[Any], Any]
+    case: str
+    named: str
+
+
+def honest(problem: GenerativeMargin, tol: Profile = MID) -> Solution:
+    """Our own solver, as it is."""
+    return solve(problem, tol=tol)
+
+
+def wrong_sign(problem: GenerativeMargin) -> Any:
+    return honest(replace(problem, features=Altered(problem.features, sign=-1.0))).point
+
+
+def no_loss(problem: GenerativeMargin) -> Any:
+    return honest(replace(problem, features=Altered(problem.features, with_loss=0.0))).point
+
+
+def no_weights(problem: GenerativeMargin) -> Any:
+    return honest(replace(problem, features=Altered(problem.features, with_weights=False))).point
+
+
+def no_mask(problem: GenerativeMargin) -> Any:
+    features = problem.features
+    if isinstance(features, HMMCounts):
+        problem = replace(problem, features=replace(features, observed=np.zeros(0, dtype=np.intp)))
+    return honest(problem).point
+
+
+def mean_for_sum(problem: GenerativeMargin) -> Any:
+    return honest(replace(problem, eta=problem.eta / problem.n_examples)).point
+
+
+def no_normalisation(problem: GenerativeMargin) -> Any:
+    """Every block sums to 1.01."""
+    return honest(problem).point["theta"] + np.log(1.01)
+
+
+def loosened_bound(problem: GenerativeMargin) -> Any:
+    solution = honest(problem)
+    raised = solution.lower_bound + 0.01 * abs(solution.lower_bound)
+    return replace(solution, certificate=replace(solution.certificate, lower_bound=raised))
+
+
+def flattered_value(problem: GenerativeMargin) -> Any:
+    solution = honest(problem)
+    lowered = solution.primal - 0.01 * abs(solution.primal)
+    return replace(solution, certificate=replace(solution.certificate, primal=lowered))
+
+
+def shares_above_one(problem: GenerativeMargin) -> Any:
+    solution = honest(problem)
+    assert solution.dual_point is not None
+    raised = {k: 1.01 * v if k.endswith("shares") else v for k, v in solution.dual_point.items()}
+    return replace(solution, dual_point=raised)
+
+
+def likelihood(problem: GenerativeMargin) -> Any:
+    """The smoothed maximum of the likelihood, which minimises something else."""
+    theta = np.log(problem.c + problem.eta * problem.truth_counts)
+    return theta - problem.layout.block_logsumexp(theta)[problem.layout.block_of]
+
+
+def stops_early(problem: GenerativeMargin) -> Any:
+    return solve(problem, tol=HIGH, max_iterations=3).point
+
+
+def transposed(problem: GenerativeMargin) -> Any:
+    """Transitions read as [current, previous]."""
+    theta = honest(problem).point["theta"].copy()
+    table = problem.layout.tables(theta).get("transition")
+    if table is not None:
+        table[:] = table.T.copy()
+    return problem.shift(theta)
+
+
+def one_block_late(problem: GenerativeMargin) -> Any:
+    """An index off by one: every entry stands where its neighbour should."""
+    return problem.shift(np.roll(honest(problem).point["theta"], 1))
+
+
+def changed_input(problem: GenerativeMargin) -> Any:
+    """Writes to c in place."""
+    problem.c[:] = problem.c * 0.999
+    return honest(problem).point
+
+
+def not_a_number(problem: GenerativeMargin) -> Any:
+    theta = honest(problem).point["theta"].copy()
+    theta[-1] = np.nan
+    return theta
+
+
+ABOVE, TOO_GOOD = "above the optimum", "too good to be true"
+
+MUTANTS: tuple[Mutant, ...] = (
+    Mutant("wrong_sign", "the margin term has the wrong sign", wrong_sign, "hmm-enumerated", ABOVE),
+    Mutant("no_loss", "the loss term of (3) is forgotten", no_loss, "hmm-enumerated", ABOVE),
+    Mutant("no_weights", "the examples' weights are forgotten", no_weights, "hmm-weights", ABOVE),
+    Mutant("no_mask", "observed states are decoded too", no_mask, "hmm-hidden-masks", ABOVE),
+    Mutant("mean_for_sum", "eta weighs the mean of the slacks, not their sum", mean_for_sum, "hmm-planted", ABOVE),
+    Mutant("no_normalisation", "the constraint (4) is dropped", no_normalisation, "hmm-planted", "infeasible: (4)"),
+    Mutant("loosened_bound", "the lower bound is raised by 1%", loosened_bound, "hmm-enumerated", TOO_GOOD),
+    Mutant("flattered_value", "the value is lowered by 1%", flattered_value, "hmm-enumerated", TOO_GOOD),
+    Mutant("shares_above_one", "the dual shares sum to 1.01", shares_above_one, "hmm-planted", "proves nothing"),
+    Mutant("likelihood", "the likelihood is maximised instead", likelihood, "hmm-enumerated", ABOVE),
+    Mutant("stops_early", "it stops after three rounds", stops_early, "hmm-enumerated", ABOVE),
+    Mutant("transposed", "the transition table is transposed", transposed, "hmm-enumerated", ABOVE),
+    Mutant("one_block_late", "the answer is shifted by one entry", one_block_late, "network-mixed", ABOVE),
+    Mutant("changed_input", "it writes to its input", changed_input, "hmm-planted", "changes its input"),
+    Mutant("not_a_number", "one entry is NaN", not_a_number, "hmm-planted", "NaN"),
+)

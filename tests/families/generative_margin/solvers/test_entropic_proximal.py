@@ -1,0 +1,294 @@
+"""The entropic proximal point: its smooth stage, its metric, its bounds, against enumeration and finite differences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from convexstruct import GenerativeMargin, certify
+from convexstruct.core.driver import solve
+from convexstruct.core.quasi_newton import Pairs
+from convexstruct.datasets.generated.networks import random_network
+from convexstruct.datasets.generated.ring import EASY, HARD, ring
+from convexstruct.families.generative_margin.covariance import CountCovariance
+from convexstruct.families.generative_margin.solvers import entropic_stage
+from convexstruct.families.generative_margin.solvers.bundle import ProximalBundle
+from convexstruct.families.generative_margin.solvers.entropic_proximal import EntropicProximal
+from convexstruct.families.generative_margin.solvers.entropic_stage import (
+    Descent,
+    DiagonalMetric,
+    Measure,
+    NewtonMetric,
+    Stage,
+    Value,
+    stage_gap,
+)
+from convexstruct.marginals.enumeration import enumerate_counts
+from convexstruct.models.generative_margin.enumerated import primal
+from convexstruct.solvers import choose
+from convexstruct.tolerances import DERIVATIVE, HIGH, MID, ROUNDING
+from tests.models.generative_margin.instances import INSTANCES
+from tests.reference import optimum
+
+Vector = NDArray[np.float64]
+
+
+def small_ring(seed: int, eta: float = 0.5, n: int = 5) -> GenerativeMargin:
+    """A ring of three states, sequences of lengths 1 to 5."""
+    data = ring(n, 5, 3, EASY, seed, n_symbols=2)
+    lengths = np.random.default_rng(seed).integers(1, 6, n)
+    symbols = [s[:t] for s, t in zip(data.symbols, lengths)]
+    states = [s[:t] for s, t in zip(data.states, lengths)]
+    weights = np.random.default_rng(seed).uniform(0.5, 2.0, n)
+    return GenerativeMargin.hmm(symbols, states, 3, 2, eta=eta, loss="ring", weights=weights)
+
+
+def network(seed: int, n: int = 12) -> GenerativeMargin:
+    graph, rows = _network_data(seed, n)
+    return GenerativeMargin.network(graph, rows, list(graph.nodes)[:2], eta=0.3)
+
+
+def _network_data(seed: int, n: int) -> tuple[Any, Any]:
+    sample = random_network(4, n, seed=seed)
+    return sample.graph, sample.assignments
+
+
+def begin(problem: GenerativeMargin, seed: int, tau: float = 0.3) -> tuple[Stage, Value]:
+    """A stage at a random measure, and a random interior point of it."""
+    rng = np.random.default_rng(seed)
+    natural, loss = rng.normal(size=problem.dimension), 0.7
+    expected = problem.features.expected(natural, loss)
+    measure = Measure(natural, loss, float(problem.features.weights @ expected.log_partition))
+    stage = Stage(problem, measure, tau, 0.99 * problem.c, 0.01)
+    blocks = len(problem.layout.block_sizes)
+    x = np.concatenate((problem.uniform() + rng.normal(size=problem.dimension), rng.uniform(0.1, 1.0, blocks)))
+    return stage, stage.at(x)
+
+
+def enumerated_optimum(problem: GenerativeMargin) -> float:
+    """min of (P) over all labellings, by a solver that shares nothing with ours."""
+    return optimum(primal(problem)).value
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_gradient_of_a_stage_is_that_of_finite_differences(seed: int) -> None:
+    stage, value = begin(small_ring(seed), seed)
+    for i in range(len(value.x)):
+        step = np.zeros_like(value.x)
+        step[i] = 1e-5
+        slope = (stage.at(value.x + step).merit - stage.at(value.x - step).merit) / 2e-5
+        assert slope == pytest.approx(value.gradient[i], rel=DERIVATIVE, abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_f_is_p_with_its_maximum_replaced_by_a_log_sum_over_all_labellings(seed: int) -> None:
+    problem = small_ring(seed)
+    stage, value = begin(problem, seed)
+    rows = enumerate_counts(problem.features)
+    prior = rows.counts @ stage.measure.theta + stage.measure.loss * rows.loss
+    gain = (rows.counts @ value.theta + rows.loss) / stage.tau
+    total = 0.0
+    for k in range(problem.n_examples):
+        mine = rows.example == k
+        new, old = np.logaddexp.reduce((prior + gain)[mine]), np.logaddexp.reduce(prior[mine])
+        truth = float((problem.truth_each[[k]] @ value.theta)[0])
+        total += problem.features.weights[k] * (stage.tau * (new - old) - truth)
+    assert value.f == pytest.approx(float(-stage.c @ value.theta) + problem.eta * total, rel=ROUNDING)
+    assert value.f <= problem.evaluate(value.theta).value + 0.01 * abs(value.f) + ROUNDING  # (1 - 0.99) c at most
+
+
+@pytest.mark.parametrize("make", [small_ring, network])
+@pytest.mark.parametrize("scale", [1.0, 30.0])
+def test_the_covariance_is_that_of_all_labellings(make: Any, scale: float) -> None:
+    problem = make(1)
+    theta = scale * np.random.default_rng(0).normal(size=problem.dimension)
+    rows = enumerate_counts(problem.features)
+    score = rows.counts @ theta + scale * rows.loss
+    wanted = np.zeros((problem.dimension, problem.dimension))
+    for k in range(problem.n_examples):
+        mine = np.flatnonzero(rows.example == k)
+        q = np.exp(score[mine] - np.logaddexp.reduce(score[mine]))
+        counts = rows.counts[mine].toarray()
+        away = counts - q @ counts
+        wanted += problem.features.weights[k] * (away.T * q) @ away
+    covariance = CountCovariance(problem.features)
+    assert covariance.exact
+    np.testing.assert_allclose(covariance(theta, scale), wanted, atol=1e-5 * max(1.0, np.abs(wanted).max()))
+
+
+def test_sampled_covariances_have_the_right_mean() -> None:
+    problem = network(2)
+    theta = np.random.default_rng(0).normal(size=problem.dimension)
+    exact = CountCovariance(problem.features)(theta, 1.0)
+    sampled = CountCovariance(problem.features)
+    sampled.kind = "sampling"
+    mean = np.mean([sampled(theta, 1.0) for _ in range(200)], axis=0)
+    assert np.abs(mean - exact).max() <= 0.15 * np.diag(exact).max()
+
+
+def test_newtons_metric_is_the_hessian_at_a_minimum() -> None:
+    problem = small_ring(0)
+    stage, value = begin(problem, 0)
+    descent = Descent(stage, value, DiagonalMetric(stage, value), Pairs(20, len(value.x)))
+    for _ in range(200):
+        descent.step()
+        if descent.exhausted:
+            break
+    value = descent.value
+    new, loss = stage.measure.theta + value.theta / stage.tau, stage.measure.loss + 1.0 / stage.tau
+    metric = NewtonMetric(stage, value, CountCovariance(problem.features)(new, loss), 0.0)
+    n, rng = len(value.x), np.random.default_rng(0)
+    for _ in range(5):
+        direction = rng.normal(size=n)
+        direction[problem.dimension :] *= value.x[problem.dimension :]
+        step = 1e-5 * direction
+        change = stage.at(value.x + step).gradient - stage.at(value.x - step).gradient
+        back = metric.solve(change / 2e-5)
+        moved = direction - back
+        for start, size in zip(problem.layout.block_start, problem.layout.block_sizes):
+            moved[start : start + size] -= moved[start : start + size].mean()  # phi may move along 1
+        assert np.abs(moved).max() <= 2e-2 * np.abs(direction).max()
+
+
+def test_the_gap_of_a_stage_is_its_duality_gap() -> None:
+    problem = small_ring(3)
+    _, value = begin(problem, 3)
+    shrunk = Value(**{**vars(value), "mu": 0.1 * value.mu})  # v >= 0, so that the gap is finite
+    v = problem.c - shrunk.mu
+    total = problem.layout.block_sum(v)[problem.layout.block_of]
+    wanted = float(np.sum(v * (np.log(v / total) - shrunk.theta)))
+    assert stage_gap(problem, shrunk) == pytest.approx(wanted, rel=1e-8)
+    assert stage_gap(problem, Value(**{**vars(value), "mu": problem.c + 1.0})) == np.inf
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("make", [small_ring, network])
+def test_every_bound_brackets_the_enumerated_optimum(make: Any, seed: int) -> None:
+    problem = make(seed)
+    reference = enumerated_optimum(problem)
+    slack = 1e-6 * max(1.0, abs(reference))
+    for number, iterate in enumerate(EntropicProximal().iterate(problem)):
+        assert iterate.lower_bound - slack <= reference <= iterate.primal + slack
+        witness = iterate.dual_point
+        assert not callable(witness)
+        certificate = certify(problem, iterate.point, witness)
+        assert certificate.lower_bound == pytest.approx(iterate.lower_bound, rel=1e-6, abs=1e-6)
+        if iterate.done or number > 30:
+            break
+    solution = solve(problem, tol=HIGH)
+    assert solution.status.solved
+    assert solution.lower_bound - slack <= reference <= solution.primal + slack
+
+
+@pytest.mark.parametrize("name", INSTANCES)
+def test_every_instance_is_certified_to_a_millionth(name: str) -> None:
+    problem = INSTANCES[name]()
+    solution = solve(problem, tol=HIGH)
+    assert solution.status.solved
+    reference = enumerated_optimum(problem)
+    slack = 1e-6 * max(1.0, abs(reference))
+    assert solution.lower_bound - slack <= reference <= solution.primal + slack
+
+
+@pytest.mark.parametrize(("noise", "eta"), [(EASY, 0.1), (HARD, 0.1), (HARD, 1.0)])
+def test_rings_are_certified_to_a_millionth(noise: Any, eta: float) -> None:
+    data = ring(20, 20, 5, noise, seed=3)
+    problem = GenerativeMargin.hmm(data.symbols, data.states, 5, data.n_symbols, eta=eta, loss="ring")
+    solution = solve(problem, EntropicProximal(), tol=HIGH)
+    assert solution.status.solved
+    assert 0.0 <= solution.gap <= HIGH.gap
+
+
+def test_a_diagonal_metric_reaches_the_same_optimum() -> None:
+    problem = small_ring(5)
+    exact = solve(problem, EntropicProximal(), tol=HIGH)
+    plain = solve(problem, EntropicProximal(newton=0), tol=MID)
+    assert plain.status.solved
+    assert plain.lower_bound <= exact.primal
+    assert exact.lower_bound <= plain.primal
+
+
+def test_a_pilot_run_changes_the_way_and_not_the_end() -> None:
+    problem = small_ring(7, n=40)
+    alone = solve(problem, EntropicProximal(pilot=0), tol=HIGH)
+    led = solve(problem, EntropicProximal(pilot=8), tol=HIGH)
+    assert alone.status.solved
+    assert led.status.solved
+    assert led.lower_bound <= alone.primal
+    assert alone.lower_bound <= led.primal
+
+
+def test_a_solve_goes_on_from_where_it_was() -> None:
+    problem = small_ring(2)
+    first = solve(problem, EntropicProximal(), tol=HIGH, max_iterations=3)
+    assert not first.status.solved
+    second = solve(problem, EntropicProximal(), tol=HIGH, start=first)
+    assert second.status.solved
+    assert second.iterations <= solve(problem, EntropicProximal(), tol=HIGH).iterations
+
+
+def test_zeros_in_c_and_in_the_start_do_no_harm() -> None:
+    problem = small_ring(1)
+    c = problem.c.copy()
+    start, size = int(problem.layout.block_start[1]), int(problem.layout.block_sizes[1])
+    c[start], c[start + 1] = 0.0, c[start] + c[start + 1]
+    assert size >= 2
+    changed = GenerativeMargin(problem.features, c, problem.eta)
+    reference = enumerated_optimum(changed)
+    solution = solve(changed, EntropicProximal(), tol=MID)
+    assert solution.lower_bound <= reference + 1e-6
+    assert solution.primal >= reference - 1e-6
+    assert solution.gap <= MID.gap
+
+
+def test_solve_says_which_solver_it_picked_and_why() -> None:
+    chain, why = choose(small_ring(0), HIGH)
+    assert isinstance(chain, EntropicProximal)
+    assert "covariance" in why
+    many, _ = choose(network(0, n=2500), HIGH)
+    assert isinstance(many, ProximalBundle)
+    solution = solve(small_ring(0), tol=MID)
+    assert solution.solver.startswith("EntropicProximal (")
+
+
+def conditioning(metric: DiagonalMetric, hessian: Vector, problem: GenerativeMargin) -> float:
+    """Ratio of the extreme eigenvalues of metric^-1 Hessian, but for the directions along which phi has no effect."""
+    root = np.linalg.cholesky(np.array([metric.solve(row) for row in np.eye(len(hessian))]))
+    values = np.linalg.eigvalsh(root.T @ hessian @ root)
+    blocks = len(problem.layout.block_sizes)
+    return float(values[-1] / values[blocks])
+
+
+@pytest.mark.parametrize("noise", [EASY, HARD])
+def test_the_diagonal_metric_knows_the_directions_in_which_the_covariance_vanishes(noise: Any) -> None:
+    data = ring(30, 10, 6, noise, seed=0, n_symbols=4)
+    problem = GenerativeMargin.hmm(data.symbols, data.states, 6, 4, eta=0.3, loss="ring")
+    uniform, d = problem.uniform(), problem.dimension
+    stage = Stage(problem, Measure(np.zeros(d), 0.0, 0.0), 0.3, 0.99 * problem.c, 1e-3)
+    value = stage.at(np.concatenate((uniform, np.full(len(problem.layout.block_sizes), 0.05))))
+    descent = Descent(stage, value, DiagonalMetric(stage, value), Pairs(100, len(value.x)))
+    for _ in range(150):
+        descent.step()
+        if descent.exhausted:
+            break
+    value = descent.value
+    step = 1e-6 * np.maximum(1.0, np.abs(value.x))
+    step[d:] = 1e-4 * value.x[d:]
+    moves = step[:, None] * np.eye(len(step))
+    columns = [(stage.at(value.x + m).gradient - stage.at(value.x - m).gradient) / (2 * s) for m, s in zip(moves, step)]
+    hessian = 0.5 * (np.array(columns) + np.array(columns).T)
+    knowing, plain = DiagonalMetric(stage, value), DiagonalMetric(stage, value)
+    plain._factor = None
+    assert conditioning(knowing, hessian, problem) <= 0.3 * conditioning(plain, hessian, problem)
+
+
+def test_a_metric_serves_for_some_steps_and_is_made_anew_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entropic_stage, "AGE", 3)
+    stage, value = begin(small_ring(0), 0)
+    metric = DiagonalMetric(stage, value)
+    assert metric.moved(value) is metric
+    assert metric.moved(value) is metric
+    assert metric.moved(value) is not metric

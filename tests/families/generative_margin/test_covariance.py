@@ -1,0 +1,79 @@
+"""The covariance of the counts, exact or estimated, against brute force."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from convexstruct.datasets.generated.networks import random_network
+from convexstruct.families.generative_margin import covariance
+from convexstruct.families.generative_margin.covariance import CountCovariance
+from convexstruct.features.counts.counts import Counts
+from convexstruct.features.counts.hmm import HMMCounts
+from convexstruct.features.counts.network import NetworkCounts
+from convexstruct.marginals.enumeration import enumerate_counts
+from convexstruct.tolerances import ROUNDING, SINGLE
+
+Vector = NDArray[np.float64]
+
+
+def chain() -> HMMCounts:
+    rng = np.random.default_rng(0)
+    lengths = [3, 1, 2]
+    symbols, states = ([rng.integers(n, size=t) for t in lengths] for n in (3, 2))
+    return HMMCounts.read(symbols, states, 2, 3, weights=[1.0, 2.0, 0.5])
+
+
+def network() -> NetworkCounts:
+    net = random_network(5, 4, states=(2, 3), seed=1)
+    return NetworkCounts.read(net.graph, net.assignments, [0, 3], weights=[1.0, 2.0, 0.5, 1.0])
+
+
+def brute_force(features: Counts, theta: Vector, loss_weight: float) -> Vector:
+    table = enumerate_counts(features)
+    counts = table.counts.toarray()
+    total = np.zeros((len(theta), len(theta)))
+    for k, weight in enumerate(features.weights):
+        rows = table.example == k
+        q = np.exp(counts[rows] @ theta + loss_weight * table.loss[rows])
+        q /= q.sum()
+        away = counts[rows] - q @ counts[rows]
+        total += weight * (away.T * q) @ away
+    return total
+
+
+@pytest.mark.parametrize(("features", "kind"), [(chain(), "recursion"), (network(), "listing")])
+def test_it_is_exact_on_chains_and_where_the_labellings_can_be_listed(features: Counts, kind: str) -> None:
+    found = CountCovariance(features)
+    assert found.kind == kind
+    assert found.exact
+    rng = np.random.default_rng(2)
+    for loss_weight in (0.0, 1.5):
+        theta = 2.0 * rng.normal(size=features.tables.dimension)
+        truth = brute_force(features, theta, loss_weight)
+        accuracy = SINGLE if kind == "recursion" else ROUNDING
+        np.testing.assert_allclose(found(theta, loss_weight), truth, rtol=0, atol=accuracy * np.abs(truth).max())
+
+
+@pytest.mark.parametrize("kernels", [1, 12, 24])
+def test_summed_over_blocks_of_chains_it_is_the_same(kernels: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(covariance, "KERNELS", kernels)  # one chain takes 3 steps * 2 * 2 numbers
+    features = chain()
+    theta = np.random.default_rng(4).normal(size=features.tables.dimension)
+    truth = brute_force(features, theta, 0.5)
+    np.testing.assert_allclose(CountCovariance(features)(theta, 0.5), truth, rtol=0, atol=SINGLE * np.abs(truth).max())
+
+
+def test_elsewhere_it_is_estimated_without_bias(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(covariance, "LISTED", 1)
+    features = network()
+    found = CountCovariance(features, seed=3)
+    assert found.kind == "sampling"
+    assert not found.exact
+    theta = np.random.default_rng(2).normal(size=features.tables.dimension)
+    estimates = np.array([found(theta, 1.0) for _ in range(40)])
+    error = estimates.std(axis=0) / np.sqrt(len(estimates))
+    away = np.abs(estimates.mean(axis=0) - brute_force(features, theta, 1.0))
+    assert (away <= 5 * error + ROUNDING).all()
+    assert error.max() > 0

@@ -1,0 +1,149 @@
+"""How problem (P) is entered: points, data, and what is refused at the door."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from convexstruct.core.certificates import certify
+from convexstruct.families.generative_margin.problem import GenerativeMargin, default_c
+from convexstruct.graphs import chain_graph, hmm_graph
+from convexstruct.marginals.enumeration import enumerate_counts
+from convexstruct.tolerances import ROUNDING
+from tests.families.generative_margin.instances import MAKERS, feasible, random_c, random_witness, small_hmm
+
+Vector = NDArray[np.float64]
+
+
+def test_a_point_is_read_from_an_array_or_by_the_names_of_the_tables() -> None:
+    problem = small_hmm(0)
+    theta = np.arange(12.0)
+    tables = problem.layout.tables(theta)
+    for value in (theta, list(theta), {"theta": theta}, tables, {str(k): v.tolist() for k, v in tables.items()}):
+        np.testing.assert_array_equal(problem.as_point(value)["theta"], theta)
+    for bad, message in (
+        (theta[:-1], r"theta has shape \(11,\), wanted \(12,\)"),
+        ({"x": theta}, r"point has the keys \['x'\], wanted theta or the tables' names"),
+        ("theta", r"theta is 'theta', wanted \(12,\) numbers"),
+        (None, r"wanted"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            problem.as_point(bad)
+
+
+def test_prediction_is_the_best_labelling_without_the_loss() -> None:
+    for make in MAKERS:
+        problem = make(3)
+        table = enumerate_counts(problem.features)
+        theta = feasible(problem, np.random.default_rng(3))
+        scores = table.counts @ theta
+        predicted = problem.predict(theta)
+        for k in range(problem.n_examples):
+            rows = np.flatnonzero(table.example == k)
+            row = table.labels[rows[scores[rows].argmax()]]
+            np.testing.assert_array_equal(predicted[problem.features.example == k], row[row >= 0])
+
+
+def test_a_hidden_markov_model_is_the_same_problem_as_its_network() -> None:
+    rng = np.random.default_rng(0)
+    states, symbols = rng.integers(2, size=(5, 4)), rng.integers(3, size=(5, 4))
+    chain = random_c(GenerativeMargin.hmm(list(symbols), list(states), 2, 3, eta=0.7), rng)
+    nodes = [("state", t) for t in range(4)]
+    net = GenerativeMargin.network(hmm_graph(2, 3, 4), np.hstack((states, symbols)), nodes, eta=0.7, c=chain.c)
+    theta = feasible(chain, rng)
+    assert net.evaluate(theta).value == pytest.approx(chain.evaluate(theta).value, rel=ROUNDING)
+    witness = random_witness(chain, rng, 0.05)
+    assert net.dual(witness) == pytest.approx(chain.dual(witness), rel=ROUNDING)
+
+
+def test_c_is_uniform_by_default_and_may_come_as_tables() -> None:
+    layout = small_hmm(0).layout
+    np.testing.assert_array_equal(default_c(None, layout), [*[0.5] * 2, *[0.5] * 4, *[1 / 3] * 6])
+    tables: dict[str, Any] = {
+        "initial": [0.4, 0.6], "transition": [[0.1, 0.9], [0.8, 0.2]], "emission": [[0.2, 0.3, 0.5], [1, 0, 0]],
+    }  # fmt: skip
+    np.testing.assert_array_equal(default_c(tables, layout), [0.4, 0.6, 0.1, 0.9, 0.8, 0.2, 0.2, 0.3, 0.5, 1, 0, 0])
+
+
+DOOR: dict[str, Any] = {"symbols": [[0, 1], [2]], "states": [[0, 1], [1]], "n_states": 2, "n_symbols": 3, "eta": 1.0}
+GOOD_C = np.array([*[0.5] * 2, *[0.5] * 4, *[1 / 3] * 6])
+
+
+def changed(at: list[int], value: float) -> Vector:
+    c = GOOD_C.copy()
+    c[at] = value
+    return c
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"eta": 0.0}, "eta is 0.0, wanted a positive number"),
+        ({"eta": -1}, "eta is -1, wanted a positive number"),
+        ({"eta": math.nan}, "eta is nan, wanted a positive number"),
+        ({"eta": math.inf}, "eta is inf, wanted a positive number"),
+        ({"eta": "1"}, "eta is '1', wanted a positive number"),
+        ({"eta": True}, "eta is True, wanted a positive number"),
+        ({"eta": None}, "eta is None, wanted a positive number"),
+        ({"c": GOOD_C[:-1]}, r"c has shape \(11,\), wanted \(12,\)"),
+        ({"c": changed([3], math.nan)}, "c contains NaN or infinity"),
+        ({"c": changed([3], -0.5)}, r"c of transition\[0\] has a negative entry \(-0.5\)"),
+        ({"c": changed([4, 5], 0.0)}, r"c of transition\[1\] is all zero, wanted a distribution"),
+        ({"c": changed([6], 0.5)}, r"c of emission\[0\] sums to 1.16667, wanted a distribution: 1"),
+        ({"c": {"initial": [0.5, 0.5]}}, r"c has the tables initial, wanted \['emission', 'initial', 'transition'\]"),
+        (
+            {"c": {"initial": [1.0], "transition": np.eye(2), "emission": np.ones((2, 3)) / 3}},
+            r"c\['initial'\] has shape",
+        ),
+        ({"symbols": [[0, 1], [3]]}, r"symbols\[1\]\[0\] is 3, wanted a whole number from 0 to 2"),
+        ({"symbols": [[0, 1], []]}, r"symbols\[1\] is empty"),
+        ({"loss": [[0, -1], [1, 0]]}, "loss holds -1, wanted costs of at least 0"),
+        ({"hidden": [[True, False], [False]]}, r"hidden\[1\] is nowhere true"),
+    ],
+)
+def test_the_door_of_a_hidden_markov_model_refuses(change: dict[str, Any], message: str) -> None:
+    GenerativeMargin.hmm(**DOOR)
+    with pytest.raises(ValueError, match=message):
+        GenerativeMargin.hmm(**{**DOOR, **change})
+
+
+def test_the_door_of_a_network_refuses() -> None:
+    graph = chain_graph(2, 2)
+    GenerativeMargin.network(graph, [[0, 1]], [0], eta=1.0)
+    with pytest.raises(ValueError, match="hidden is empty"):
+        GenerativeMargin.network(graph, [[0, 1]], [], eta=1.0)
+    with pytest.raises(ValueError, match="graph has the cycle"):
+        GenerativeMargin.network(nx.DiGraph([(0, 1), (1, 0)]), [[0, 1]], [0], eta=1.0)
+    with pytest.raises(ValueError, match="assignments is empty"):
+        GenerativeMargin.network(graph, [], [0], eta=1.0)
+    with pytest.raises(ValueError, match="eta is -2"):
+        GenerativeMargin.network(graph, [[0, 1]], [0], eta=-2)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("make", MAKERS[::2], ids=["hmm", "network"])
+def test_values_that_are_not_finite_certify_nothing(value: float, make: Callable[[int], GenerativeMargin]) -> None:
+    problem = make(0)
+    for at in (slice(3, 4), slice(None)):
+        theta = problem.uniform()
+        theta[at] = value
+        certificate = certify(problem, theta)
+        assert certificate.primal == math.inf
+        assert certificate.gap == math.inf
+
+
+@pytest.mark.parametrize("size", [1e5, 1e308])
+def test_huge_values_still_give_an_upper_bound(size: float) -> None:
+    problem = small_hmm(0)
+    bound = problem.dual({})
+    for sign in (1.0, -1.0):
+        for at in (slice(3, 4), slice(None)):
+            theta = problem.uniform()
+            theta[at] = sign * size
+            assert certify(problem, theta).primal >= bound

@@ -1,0 +1,116 @@
+"""Invariants and local variances of the counts, against enumeration."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from convexstruct.datasets.generated.networks import random_network
+from convexstruct.families.generative_margin.covariance import CountCovariance
+from convexstruct.families.generative_margin.invariants import invariants, local_variance
+from convexstruct.features.counts.counts import Counts
+from convexstruct.features.counts.hmm import HMMCounts
+from convexstruct.features.counts.hmm_channels import ChannelCounts
+from convexstruct.features.counts.network import NetworkCounts
+from convexstruct.marginals.enumeration import enumerate_counts
+from convexstruct.tolerances import ROUNDING, SINGLE
+
+Vector = NDArray[np.float64]
+LENGTHS = [3, 1, 2, 4]
+WEIGHTS = [1.0, 2.0, 0.5, 1.5]
+
+
+def hmm(seed: int = 0, n_states: int = 2, hidden: bool = False) -> HMMCounts:
+    rng = np.random.default_rng(seed)
+    symbols, states = ([rng.integers(n, size=t) for t in LENGTHS] for n in (3, n_states))
+    mask = [np.append(rng.random(t - 1) < 0.6, True) for t in LENGTHS] if hidden else None
+    return HMMCounts.read(symbols, states, n_states, 3, weights=WEIGHTS, hidden=mask)
+
+
+def channels(seed: int = 0) -> ChannelCounts:
+    rng = np.random.default_rng(seed)
+    symbols, states = [rng.integers(3, size=(t, 2)) for t in LENGTHS], [rng.integers(2, size=t) for t in LENGTHS]
+    return ChannelCounts.read(symbols, states, 2, 3, weights=WEIGHTS)
+
+
+MAPS = [hmm(), hmm(1, n_states=1), hmm(2, n_states=3), hmm(3, hidden=True), channels()]
+
+
+def covariance(features: Counts, theta: Vector, loss_weight: float) -> Vector:
+    """sum_k w_k Cov counts_k by enumeration."""
+    rows = enumerate_counts(features)
+    counts = rows.counts.toarray()
+    total = np.zeros((len(theta), len(theta)))
+    for k, weight in enumerate(features.weights):
+        own = rows.example == k
+        q = np.exp(counts[own] @ theta + loss_weight * rows.loss[own])
+        q /= q.sum()
+        away = counts[own] - q @ counts[own]
+        total += weight * (away.T * q) @ away
+    return total
+
+
+def by_step(features: Counts, theta: Vector, loss_weight: float) -> list[tuple[float, Vector]]:
+    """(weight, posterior of using each entry (d,)) for each example, step and table, by enumeration."""
+    rows = enumerate_counts(features)
+    inner = features.states if isinstance(features, ChannelCounts) else features
+    assert isinstance(inner, HMMCounts)
+    symbols = features.symbols if isinstance(features, ChannelCounts) else inner.symbols[:, None]
+    seen = np.split(symbols[inner.chains.flat], np.cumsum(inner.chains.lengths)[:-1])
+    tables = list(features.tables.tables(np.arange(len(theta))).values())
+    found = []
+    for k, weight in enumerate(features.weights):
+        own = np.flatnonzero(rows.example == k)
+        score = rows.counts[own] @ theta + loss_weight * rows.loss[own]
+        q = np.exp(score - score.max())
+        q /= q.sum()
+        labels = rows.labels[own]
+        for t in range(len(seen[k])):
+            entries = [tables[0][labels[:, 0]] if t == 0 else tables[1][labels[:, t - 1], labels[:, t]]]
+            entries += [tables[2 + o][labels[:, t], symbol] for o, symbol in enumerate(seen[k][t])]
+            found += [(float(weight), np.bincount(used, q, len(theta)).astype(float)) for used in entries]
+    return found
+
+
+@pytest.mark.parametrize("features", MAPS)
+def test_a_combination_varies_by_what_the_local_variance_of_the_last_state_says(features: Counts) -> None:
+    theta = np.random.default_rng(5).normal(size=features.tables.dimension)
+    columns = invariants(features).toarray()
+    local = local_variance(features, theta, 0.7)
+    assert local is not None
+    truth = np.diag(columns.T @ covariance(features, theta, 0.7) @ columns)
+    np.testing.assert_allclose(local.invariants, truth, atol=ROUNDING)
+    assert (truth < ROUNDING).sum() >= columns.shape[1] - features.cards.max()
+
+
+@pytest.mark.parametrize("features", MAPS)
+@pytest.mark.parametrize("scale", [1.0, 30.0, 3000.0])
+def test_the_local_variance_is_the_sum_over_steps_of_p_times_1_minus_p(features: Counts, scale: float) -> None:
+    theta = scale * np.random.default_rng(5).normal(size=features.tables.dimension)
+    local = local_variance(features, theta, 0.7)
+    assert local is not None
+    blocks = features.tables.block_of
+    counts, sums = np.zeros_like(theta), np.zeros(len(features.tables.block_sizes))
+    for weight, p in by_step(features, theta, 0.7):
+        counts += weight * p * (1.0 - p)
+        sums += weight * (total := np.bincount(blocks, p, len(sums))) * (1.0 - total)
+    np.testing.assert_allclose(local.counts, counts, atol=1e-9)
+    np.testing.assert_allclose(local.blocks, sums, atol=1e-9)
+
+
+def test_one_step_by_itself_has_its_variance() -> None:
+    rng = np.random.default_rng(0)
+    features = HMMCounts.read([rng.integers(3, size=1) for _ in range(6)], [[0], [1], [0], [1], [1], [0]], 2, 3)
+    theta = rng.normal(size=features.tables.dimension)
+    local = local_variance(features, theta, 1.0)
+    assert local is not None
+    truth = np.diag(CountCovariance(features)(theta, 1.0))
+    np.testing.assert_allclose(local.counts, truth, atol=SINGLE)
+
+
+def test_other_feature_maps_have_none_that_are_known() -> None:
+    net = random_network(4, 3, seed=1)
+    features = NetworkCounts.read(net.graph, net.assignments, list(net.graph.nodes)[:2])
+    assert invariants(features).shape == (features.tables.dimension, 0)
+    assert local_variance(features, np.zeros(features.tables.dimension), 1.0) is None

@@ -1,0 +1,180 @@
+"""The bounds of problem (P) are true in real arithmetic: against rational numbers, 60 digits and labellings listed."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import ArrayLike
+
+from benchmarks.rounding import GOAL
+from benchmarks.rounding_generative_margin import listed, trials
+from convexstruct.core.certificates import certify
+from convexstruct.core.driver import solve
+from convexstruct.datasets import ring
+from convexstruct.families.generative_margin.problem import GenerativeMargin
+from convexstruct.families.generative_margin.rounding import signed_sums
+from convexstruct.features.counts import bounds
+from convexstruct.features.counts.hmm import HMMCounts
+from convexstruct.marginals.enumeration import enumerate_counts
+from convexstruct.oracles.chain import bounds as chain_bounds
+from convexstruct.tolerances import HIGH, MID, ROUNDING
+from tests.families.generative_margin.instances import every_kind, one_variable
+
+
+def test_no_bound_is_on_the_wrong_side_at_any_scale() -> None:
+    wrong_without_allowance = 0
+    for trial in itertools.islice(trials(np.random.default_rng(0)), 400):
+        assert not trial.wrong, (trial.side, trial.bound, trial.told)
+        if math.isfinite(trial.bound) and math.isfinite(trial.truth):
+            bare = float(trial.bound) < trial.truth if trial.side == "primal" else float(trial.bound) > trial.truth
+            wrong_without_allowance += bare
+        if trial.ordinary:
+            assert trial.relative <= GOAL
+    assert wrong_without_allowance > 0  # the allowance is what makes them true
+
+
+def test_a_theta_of_minus_1e16_absorbs_no_loss() -> None:
+    # c says that symbol 1 is never seen, the data show it: only differences of its scores count, and 1e16 hides them
+    c: dict[str, ArrayLike] = {"initial": [0.5, 0.5], "transition": [[0.5, 0.5]] * 2, "emission": [[1.0, 0.0]] * 2}
+    problem = GenerativeMargin.hmm([[1]], [[0]], 2, 2, eta=1.0, c=c)
+    theta = problem.uniform()
+    theta[[7, 9]] = -1e16
+    theta[[6, 8]] = 0.0
+    exact = 3.0 * math.log(2.0) + 1.0  # the loss of 1 stands: both states lose as much
+    found = problem.primal({"theta": theta})
+    assert found == pytest.approx(exact, rel=ROUNDING)
+    assert found.allowance <= 1e-12 * exact
+    assert found.upper >= listed(problem, True, "").primal(theta) >= found.lower
+
+
+def test_where_large_scores_do_hide_the_loss_the_bound_says_so() -> None:
+    # two chains may swap what they emit: the two losses of 1 stand between sums of 1e16 that no labelling shares
+    problem = GenerativeMargin.hmm([[0, 0, 0]], [[0, 1, 0]], 2, 1, eta=1.0)
+    theta = problem.uniform()
+    theta[[2, 3, 4, 5]] = [-1e16, -3.0, -1e16, -0.7]
+    found = problem.primal({"theta": theta})
+    assert found.upper >= listed(problem, True, "").primal(theta)
+    assert certify(problem, theta).primal >= found
+
+
+def test_mu_above_c_by_a_rounding_is_above_c() -> None:
+    # label 1 has c = 0, so a share of it, however small, forbids all but t = 0: the bound is the entropy of c, 0
+    problem = one_variable([1.0, 0.0], 1e4, loss=1e8)
+    witness = {"labels": np.array([[1]]), "label_shares": np.array([[1e-15]])}
+    assert problem.dual(witness) == 0.0
+    assert problem.dual_residuals(witness)["mu above c"] > 0
+
+
+@every_kind
+def test_a_repaired_theta_is_feasible_in_60_digits_and_repaired_once(make: Callable[[int], GenerativeMargin]) -> None:
+    rng = np.random.default_rng(0)
+    problem = make(0)
+    one = listed(problem, True, "")
+    for scale in (1e-17, 1e-3, 1.0, 1e3, 1e16):
+        theta = problem.uniform() + scale * rng.normal(size=problem.dimension)
+        repaired = problem.repair({"theta": theta})["theta"]
+        assert one.feasible(repaired)
+        np.testing.assert_array_equal(problem.shift(repaired), repaired)
+
+
+@every_kind
+def test_the_excess_bounds_every_labelling_closely(make: Callable[[int], GenerativeMargin]) -> None:
+    problem = make(1)
+    table = enumerate_counts(problem.features)
+    a = table.counts.toarray() - table.counts[table.truth][table.example].toarray()
+    rng = np.random.default_rng(0)
+    for scale in (0.1, 1.0, 100.0):
+        theta = problem.shift(scale * rng.normal(size=problem.dimension))
+        best = np.full(problem.n_examples, -np.inf)
+        np.maximum.at(best, table.example, a @ theta + table.loss)
+        found, labels = bounds.excess(problem.features, theta)
+        np.testing.assert_allclose(found, best, rtol=1e-12, atol=1e-12)
+        reached = (problem.features.counts_each(labels) - problem.truth_each) @ theta + problem.features.loss(labels)
+        np.testing.assert_allclose(reached, best, rtol=1e-12, atol=1e-12)
+
+
+@every_kind
+def test_the_moments_of_the_declared_distribution_are_those_of_gibbs(make: Callable[[int], GenerativeMargin]) -> None:
+    problem = make(2)
+    rng = np.random.default_rng(0)
+    for scale in (0.1, 1.0, 10.0):
+        theta = scale * rng.normal(size=problem.dimension)
+        found = bounds.moments(problem.features, theta, 0.7)
+        expected = problem.features.expected(theta, 0.7)
+        np.testing.assert_allclose(found.rise, expected.counts - problem.truth_counts, atol=1e-11)
+        assert found.loss == pytest.approx(expected.loss, rel=1e-11)
+        assert found.rise_error.min() >= 0
+        assert found.rise_error.max() <= 1e-11
+
+
+def test_the_moments_of_a_declared_chain_keep_the_flow_at_any_scale() -> None:
+    data = ring(5, length=30, n_states=4, seed=0)
+    problem = GenerativeMargin.hmm(data.symbols, data.states, 4, 3, eta=0.1)
+    features, rng = problem.features, np.random.default_rng(0)
+    assert isinstance(features, HMMCounts)
+    for scale in (1.0, 1e3, 1e6, 1e12):
+        node, edge = features.scores(scale * rng.normal(size=problem.dimension), scale)
+        found = chain_bounds.moments(features.chains, node, edge, features.states, features.weights)
+        if found.known.any():  # pairs of known ends are left out
+            continue
+        within = 2 * found.relative
+        np.testing.assert_allclose(found.node.sum(axis=1), 1.0, rtol=within)
+        np.testing.assert_allclose(found.edge.sum(axis=0), found.node[5:].sum(axis=0), rtol=within, atol=1e-90)
+        leaving = found.node[features.chains.previous].sum(axis=0)
+        np.testing.assert_allclose(found.edge.sum(axis=1), leaving, rtol=within, atol=1e-90)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.floats(-1e200, 1e200)), max_size=40))
+def test_signed_sums_enclose_the_exact_ones_and_know_an_exact_zero(terms: list[tuple[int, float]]) -> None:
+    index = np.array([i for i, _ in terms] * 2, dtype=np.intp)
+    values = np.array([x for _, x in terms] + [-x for _, x in terms])
+    zero, error = signed_sums(index, values, 4)
+    if len({abs(x) for _, x in terms if x}) <= 1:
+        assert not zero.any()
+        assert not error.any()
+    half = len(terms)
+    found, error = signed_sums(index[:half], values[:half], 4)
+    for i in range(4):
+        exact = math.fsum(values[:half][index[:half] == i])
+        assert abs(found[i] - exact) <= error[i] + abs(exact) * 2**-52 + 5e-324
+
+
+def test_the_bracket_of_a_solved_problem_is_hardly_wider_for_it() -> None:
+    data = ring(20, length=12, n_states=5, seed=0)
+    problem = GenerativeMargin.hmm(data.symbols, data.states, n_states=5, n_symbols=3, eta=0.1)
+    solution = solve(problem)
+    certificate = certify(problem, solution.point, solution.dual_point)
+    assert 0 <= certificate.gap <= HIGH.gap
+    assert certificate.primal_allowance <= GOAL * certificate.primal
+    assert certificate.dual_allowance <= GOAL * certificate.primal
+
+
+def ruled_out(seed: int) -> GenerativeMargin:
+    """Symbol 0 is seen, in two states at least, but c says that no state emits it: mu must be 0 in that column."""
+    rng = np.random.default_rng([10, seed])
+    lengths = rng.integers(2, 5, size=4)
+    symbols, states = ([rng.integers(k, size=t) for t in lengths] for k in (3, 2))
+    symbols[0][:2], states[0][:2] = 0, [0, 1]
+    problem = GenerativeMargin.hmm(symbols, states, 2, 3, eta=float(rng.choice([0.1, 0.5, 2.0])))
+    c = rng.exponential(size=problem.dimension) + 0.05
+    c[[6, 9]] = 0.0
+    return GenerativeMargin(problem.features, c / problem.layout.block_sum(c)[problem.layout.block_of], problem.eta)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_symbols_that_c_rules_out_are_certified_all_the_same(seed: int) -> None:
+    problem = ruled_out(seed)
+    solution = solve(problem, tol="MID")
+    assert solution.certificate.gap <= MID.gap, solution.message
+    # a witness is balanced by labellings at one position from the truth: true against every exact value of P
+    one, rng = listed(problem, True, ""), np.random.default_rng(seed)
+    theta = problem.repair(solution.point)["theta"]
+    for scale in (0.0, 1e-6, 1e-3, 1.0):
+        there = problem.shift(theta + scale * rng.normal(size=problem.dimension))
+        assert one.primal(there) >= solution.lower_bound

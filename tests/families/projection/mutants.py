@@ -1,0 +1,201 @@
+"""Projections that are wrong on purpose, each by one plausible slip: verification must name them all.
+
+Each is the package's own solver with one thing changed, either in the problem it is given or in what it hands back.
+`honest` is the solver unchanged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from convexstruct.core.driver import solve
+from convexstruct.core.solution import Solution
+from convexstruct.families.projection.box import BoxProjection
+from convexstruct.families.projection.solvers.marginal_ascent import MarginalAscent
+from convexstruct.families.projection.tables import MarginalProjection
+from convexstruct.oracles.polytope.clique_tables import CliqueTables
+from convexstruct.tolerances import HIGH, Profile
+from tests.families.generative_margin.mutants import ABOVE, TOO_GOOD, Mutant
+
+Projection = BoxProjection | MarginalProjection
+
+
+def honest(problem: Projection, tol: Profile = HIGH) -> Solution:
+    """Our own solver, as it is."""
+    return solve(problem, tol=tol)
+
+
+# -- boxes -------------------------------------------------------------------------------------------------------------
+
+
+def no_equality(problem: BoxProjection) -> Any:
+    """Clips m and forgets <s, a> = z."""
+    return np.clip(problem.m, problem.lower, problem.upper)
+
+
+def clips_afterwards(problem: BoxProjection) -> Any:
+    """Projects onto the plane first, then clips."""
+    free = replace(problem, lower=-np.inf, upper=np.inf)
+    return np.clip(honest(free).point["a"], problem.lower, problem.upper)
+
+
+def scales_instead(problem: BoxProjection) -> Any:
+    """Cuts at 0 and divides by the sum, as one normalises."""
+    a = np.maximum(problem.m, 0.0)
+    return a * problem.z / a.sum()
+
+
+def no_upper_bound(problem: BoxProjection) -> Any:
+    return honest(replace(problem, upper=np.inf)).point
+
+
+def unweighted(problem: BoxProjection) -> Any:
+    """d is left out."""
+    return honest(replace(problem, d=1.0)).point
+
+
+def weight_not_squared(problem: BoxProjection) -> Any:
+    """d_i (a_i - m_i)^2 where the paper has d_i^2."""
+    return honest(replace(problem, d=np.sqrt(problem.d))).point
+
+
+def positive_signs(problem: BoxProjection) -> Any:
+    """The paper's "without loss of generality s > 0" is taken for granted: |s| is solved, its answer handed back."""
+    s = np.abs(problem.s)
+    reachable = float(np.sum(s * np.clip(problem.m, problem.lower, problem.upper)))
+    return honest(replace(problem, s=s, z=reachable)).point
+
+
+def one_kink_late(problem: BoxProjection) -> Any:
+    """Returns the nearest breakpoint for rho, and does not go on along the line to the root."""
+    solution = honest(problem)
+    assert solution.dual_point is not None
+    slope = problem.s / problem.weight
+    kinks = np.concatenate(((problem.m - problem.lower) / slope, (problem.m - problem.upper) / slope))
+    rho = float(solution.dual_point["rho"])
+    return problem.at(float(kinks[np.argmin(np.abs(kinks - rho))]))
+
+
+def rho_turned_round(problem: BoxProjection) -> Any:
+    """The multiplier has the wrong sign, and the bound of the right one is claimed."""
+    solution = honest(problem)
+    assert solution.dual_point is not None
+    return {
+        "point": solution.point,
+        "dual_point": {"rho": -solution.dual_point["rho"]},
+        "lower_bound": solution.lower_bound,
+    }
+
+
+# -- clique tables -----------------------------------------------------------------------------------------------------
+
+
+def _without_agreements(problem: MarginalProjection) -> MarginalProjection:
+    of = problem.structure
+    return replace(problem, structure=CliqueTables(of.cards, of.component, (), of.n_components))
+
+
+def no_agreement(problem: MarginalProjection) -> Any:
+    """Every clique is projected onto its own simplex."""
+    return honest(_without_agreements(problem)).point
+
+
+def no_agreement_claimed(problem: MarginalProjection) -> Any:
+    """The same, made to agree afterwards, with the smaller problem's value claimed."""
+    loose = honest(_without_agreements(problem))
+    return {"point": problem.repair(loose.point), "primal": loose.primal}
+
+
+def one_way_agreement(problem: MarginalProjection) -> Any:
+    """Edges agree with the node on their left only."""
+    of = problem.structure
+    half = replace(problem, structure=CliqueTables(of.cards, of.component, of.agreements[:1], of.n_components))
+    return honest(half).point
+
+
+def scale_of_one(problem: MarginalProjection) -> Any:
+    """Tables sum to 1, not to C / N."""
+    return honest(replace(problem, scale=np.ones_like(problem.scale))).point
+
+
+def scaled_afterwards(problem: MarginalProjection) -> Any:
+    """Projects onto tables that sum to 1 and multiplies the answer by z."""
+    a = honest(replace(problem, scale=np.ones_like(problem.scale))).point["a"]
+    views = problem.structure.split(a)
+    for table, component in zip(views, problem.structure.component):
+        table *= problem.scale[component].reshape(-1, *(1,) * (table.ndim - 1))
+    return a
+
+
+def transposed(problem: MarginalProjection) -> Any:
+    """Edge tables read as [label after, label before]."""
+    tables = problem.tables(honest(problem).point)
+    return {**tables, "edge": tables["edge"].transpose(0, 2, 1)}
+
+
+def may_be_negative(problem: MarginalProjection) -> Any:
+    """a >= 0 is dropped: the projection onto the plane of all equations, by least squares."""
+    structure = problem.structure
+    rows = []
+    for unit in np.eye(structure.n_entries):
+        tables = structure.split(unit)
+        sums = [table.sum(axis=tuple(range(1, table.ndim))) for table in tables]
+        rows.append(np.concatenate([*sums, *(each.ravel() for each in structure.disagreement(tables))]))
+    equations = np.array(rows).T
+    right = np.zeros(len(equations))
+    right[: len(right) - structure.n_multipliers] = np.concatenate([problem.scale[c] for c in structure.component])
+    return problem.m - np.linalg.lstsq(equations, equations @ problem.m - right)[0]
+
+
+def stops_early(problem: MarginalProjection) -> Any:
+    """Three steps, made feasible."""
+    return solve(problem, MarginalAscent(steps=3), tol=HIGH, max_iterations=1).point
+
+
+def loosened_bound(problem: Projection) -> Any:
+    solution = honest(problem)
+    raised = solution.lower_bound + 0.01 * abs(solution.lower_bound)
+    return replace(solution, certificate=replace(solution.certificate, lower_bound=raised))
+
+
+def changed_input(problem: Projection) -> Any:
+    """Writes to m in place."""
+    problem.m[:] = problem.m * 0.999
+    return honest(problem).point
+
+
+def not_a_number(problem: Projection) -> Any:
+    a = honest(problem).point["a"].copy()
+    a[-1] = np.nan
+    return a
+
+
+MUTANTS: tuple[Mutant, ...] = (
+    Mutant("no_equality", "the equality is forgotten", no_equality, "box-planted", "infeasible: <s, a> off z"),
+    Mutant(
+        "clips_afterwards", "it clips after projecting", clips_afterwards, "box-planted", "infeasible: <s, a> off z"
+    ),
+    Mutant("scales_instead", "it normalises", scales_instead, "box-simplex", ABOVE),
+    Mutant("no_upper_bound", "the upper bound is dropped", no_upper_bound, "box-capped", "infeasible: a above"),
+    Mutant("unweighted", "d is left out", unweighted, "box-planted", ABOVE),
+    Mutant("weight_not_squared", "d stands for d^2", weight_not_squared, "box-capped", ABOVE),
+    Mutant("positive_signs", "s is taken to be positive", positive_signs, "box-signs", "infeasible: <s, a> off z"),
+    Mutant("one_kink_late", "it stops at a breakpoint", one_kink_late, "box-bias", "infeasible: <s, a> off z"),
+    Mutant("rho_turned_round", "rho has the wrong sign", rho_turned_round, "box-planted", "its dual point proves only"),
+    Mutant("no_agreement", "the agreements are forgotten", no_agreement, "tables-grid", "infeasible: marginals"),
+    Mutant("no_agreement_claimed", "their cost is hidden", no_agreement_claimed, "tables-grid", TOO_GOOD),
+    Mutant(
+        "one_way_agreement", "agreement on one side only", one_way_agreement, "tables-margins", "infeasible: marginals"
+    ),
+    Mutant("scale_of_one", "z is taken to be 1", scale_of_one, "tables-margins", "infeasible: tables that do not sum"),
+    Mutant("scaled_afterwards", "z is multiplied in afterwards", scaled_afterwards, "tables-margins", ABOVE),
+    Mutant("transposed", "edge tables are transposed", transposed, "tables-margins", "infeasible: marginals"),
+    Mutant("may_be_negative", "a >= 0 is dropped", may_be_negative, "tables-triples", "infeasible: a below 0"),
+    Mutant("stops_early", "it stops after three steps", stops_early, "tables-margins", ABOVE),
+    Mutant("loosened_bound", "the lower bound is raised by 1%", loosened_bound, "tables-tree", TOO_GOOD),
+    Mutant("changed_input", "it writes to its input", changed_input, "box-planted", "changes its input"),
+    Mutant("not_a_number", "one entry is NaN", not_a_number, "tables-loop", "NaN"),
+)

@@ -1,0 +1,65 @@
+"""The searches as solvers: certified, exact in one round, and checked by a general solver."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import convexstruct as cs
+from convexstruct.families.projection.box import BoxProjection
+from convexstruct.families.projection.solvers.breakpoint_search import BreakpointSearch
+from convexstruct.oracles.box.projection import Search
+from convexstruct.tolerances import HIGH, ROUNDING
+
+Vector = NDArray[np.float64]
+SEARCHES: tuple[Search, ...] = ("bracket", "medians", "sorting")
+
+
+def svm(n: int, seed: int) -> BoxProjection:
+    """The box of an SVM with a bias: 0 <= a <= 1/n, sum y a = 0."""
+    rng = np.random.default_rng(seed)
+    return BoxProjection(rng.normal(size=n) / n, 0.0, 1.0 / n, rng.choice([-1.0, 1.0], size=n), 0.0)
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+@pytest.mark.parametrize("n", [1, 2, 50, 20_000])
+def test_one_round_closes_the_gap(search: Search, n: int) -> None:
+    solution = cs.solve(svm(n, n), BreakpointSearch(search), tol=HIGH)
+    assert solution.status is cs.Status.OPTIMAL
+    assert solution.iterations == 1
+    assert abs(solution.gap) <= ROUNDING
+
+
+def test_it_is_what_solve_picks() -> None:
+    assert cs.solve(svm(10, 0)).solver.startswith("BreakpointSearch")
+
+
+@given(st.data())
+def test_ties_duplicates_and_entries_at_their_bounds_are_no_exception(data: st.DataObject) -> None:
+    n = data.draw(st.integers(1, 7))
+    small = st.integers(-2, 2).map(float)
+    m, s = (np.array(data.draw(st.lists(small, min_size=n, max_size=n))) for _ in range(2))
+    widths = np.array(data.draw(st.lists(st.integers(0, 2).map(float), min_size=n, max_size=n)))
+    lower = np.array(data.draw(st.lists(small, min_size=n, max_size=n)))
+    share = data.draw(st.sampled_from([0.0, 0.25, 0.5, 1.0]))
+    corner = np.where(s > 0, lower, lower + widths) + share * np.where(s > 0, widths, -widths)
+    problem = BoxProjection(m, lower, lower + widths, s, float(s @ corner))
+    for search in SEARCHES:
+        solution = cs.solve(problem, BreakpointSearch(search), tol=HIGH)
+        assert abs(solution.gap) <= ROUNDING, search
+        assert solution.certificate.infeasibility <= ROUNDING
+
+
+@pytest.mark.parametrize("search", ["median", None])
+def test_an_unknown_search_is_refused(search: str) -> None:
+    with pytest.raises(ValueError, match=r"search is ('median'|None), wanted one of bracket, medians, sorting"):
+        BreakpointSearch(search)  # type: ignore[arg-type]
+
+
+def test_another_problem_is_refused() -> None:
+    problem = cs.MarginalProjection.graph([("a",)], [[1.0, 2.0]])
+    with pytest.raises(ValueError, match="wanted a BoxProjection"):
+        cs.solve(problem, BreakpointSearch())

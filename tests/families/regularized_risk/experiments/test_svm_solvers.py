@@ -1,0 +1,65 @@
+"""The comparison of SVM solvers, quick: every solver on every set, certified optima, and what was left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from convexstruct.core.experiment import Result
+from convexstruct.datasets.real.sources import VARIABLE
+from convexstruct.families.regularized_risk.experiments import svm_solvers
+from convexstruct.families.regularized_risk.experiments.svm_paths import HeldOut
+
+
+@pytest.fixture(scope="module")
+def quick() -> Result:
+    return svm_solvers.run(quick=True)
+
+
+def test_every_solver_runs_on_every_set_and_none_is_below_the_optimum(quick: Result) -> None:
+    pairs = [(row[0], row[1]) for row in quick.rows if row[1] != "liblinear"]
+    assert pairs == [(name, solver) for name in ("dense", "sparse") for solver in svm_solvers.SOLVERS]
+    off = [value for value in quick.column("J - J*") if value is not None]
+    assert len(off) == len([row for row in quick.rows if row[1] != "pragam-b"])
+    assert all(isinstance(value, float) and value >= 0 for value in off)
+    assert all(isinstance(value, float) and 0.5 < value <= 1 for value in quick.column("accuracy"))
+
+
+def test_the_default_arrives_first_in_iterations_and_pragam_before_the_line_search(quick: Result) -> None:
+    table = {(row[0], row[1]): dict(zip(quick.columns, row)) for row in quick.rows}
+    for name in ("dense", "sparse"):
+        taken = {solver: table[name, solver]["it. to 1e-3"] for solver in svm_solvers.SOLVERS}
+        reached = {solver: k for solver, k in taken.items() if isinstance(k, int)}
+        assert reached["default"] <= min(k for solver, k in reached.items() if solver.endswith("bmrm"))
+        assert reached["pragam"] < reached.get("ls-bmrm", np.inf)
+
+
+def test_the_quick_run_draws_the_papers_figures_and_says_what_it_left_out(quick: Result) -> None:
+    assert [caption.split(":")[0] for caption in quick.figures] == [
+        "Figure 1", "Figure 2", "Figure 3", "Figure 4", "Observed rates",
+    ]  # fmt: skip
+    assert any("a9a" in note and note.startswith("left out") for note in quick.notes)
+    assert any("covertype" in note for note in quick.notes)
+    assert quick.seconds < 120  # a few seconds on a machine of its own
+
+
+def test_without_a9a_the_generated_sets_serve_and_the_notes_say_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    found, missing = svm_solvers.sets(False, 0)
+    assert [split.name for split in found] == ["dense", "sparse"]
+    assert any("'a9a' is not here" in sentence for sentence in missing)
+
+
+def test_lam_is_the_best_on_validation_rows_and_the_larger_of_ties() -> None:
+    """Noise alone: every lam guesses, and the largest of the best is taken."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(50, 2)), np.where(np.arange(50) % 2, 1, -1)
+    split = svm_solvers.Split("noise", x, y, HeldOut(x, y))
+    lam, accuracies = svm_solvers.choose_lam(split, 0, (10.0, 1.0, 1e-3))
+    best = max(accuracies.values())
+    assert lam == max(value for value, accuracy in accuracies.items() if accuracy == best)
+    assert set(accuracies) == {10.0, 1.0, 1e-3}

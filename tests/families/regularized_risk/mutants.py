@@ -1,0 +1,176 @@
+"""Solvers of a regularised risk that are wrong on purpose, each by one plausible slip: verification must name them all.
+
+Each is the package's own solver with one thing changed, either in the problem it is given (labels turned round, weights
+dropped, another lam) or in what it hands back. `honest` is the solver unchanged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from convexstruct.core.driver import solve
+from convexstruct.core.solution import Solution
+from convexstruct.families.regularized_risk.losses import PiecewiseLoss
+from convexstruct.families.regularized_risk.problem import RegularizedRisk
+from convexstruct.tolerances import HIGH, MID, Profile
+from tests.families.generative_margin.mutants import ABOVE, TOO_GOOD, Mutant
+
+
+def honest(problem: RegularizedRisk, tol: Profile = MID) -> Solution:
+    """Our own solver, as it is."""
+    return solve(problem, tol=tol)
+
+
+def _with_loss(problem: RegularizedRisk, **changes: Any) -> RegularizedRisk:
+    loss: PiecewiseLoss = replace(problem.loss, **changes)
+    return replace(problem, loss=loss)
+
+
+def _unbiased(problem: RegularizedRisk) -> RegularizedRisk:
+    return _with_loss(problem, n_biases=0, bias_of=np.zeros(0, dtype=np.intp), bias_sign=np.zeros(0))
+
+
+def wrong_sign(problem: RegularizedRisk) -> Any:
+    return honest(_with_loss(problem, combine=-problem.loss.combine)).point
+
+
+def no_margin(problem: RegularizedRisk) -> Any:
+    """max(0, -y <w, x>), the perceptron's loss."""
+    return honest(_with_loss(problem, offset=np.zeros_like(problem.loss.offset))).point
+
+
+def no_weights(problem: RegularizedRisk) -> Any:
+    return honest(replace(problem, weights=None)).point
+
+
+def sum_for_mean(problem: RegularizedRisk) -> Any:
+    """C sum xi with C = 1/lam: the risk is not divided by n."""
+    return honest(replace(problem, lam=problem.lam / problem.loss.n_groups)).point
+
+
+def whole_square(problem: RegularizedRisk) -> Any:
+    """lam |w|^2 where lam/2 |w|^2 is wanted."""
+    return honest(replace(problem, lam=2.0 * problem.lam)).point
+
+
+def no_bias(problem: RegularizedRisk) -> Any:
+    return {"w": honest(_unbiased(problem)).point["w"], "b": np.zeros(problem.n_biases)}
+
+
+def regularised_bias(problem: RegularizedRisk) -> Any:
+    """A column of ones instead of a bias: |b|^2 is charged too."""
+    x = np.column_stack((sp.csr_array(problem.X).toarray(), np.ones(problem.X.shape[0])))
+    wide = replace(_unbiased(problem), X=x)
+    w = honest(wide).point["w"]
+    return {"w": w[:-1], "b": w[-1:]}
+
+
+def no_balance(problem: RegularizedRisk) -> Any:
+    """sum_i y_i alpha_i = 0 is forgotten: the bound of the smaller problem is claimed."""
+    free = honest(_unbiased(problem))
+    return {"point": honest(problem).point, "lower_bound": free.lower_bound}
+
+
+def unbalanced_witness(problem: RegularizedRisk) -> Any:
+    """The same, with the alpha that is said to prove it."""
+    free = honest(_unbiased(problem))
+    return {"point": honest(problem).point, "dual_point": free.dual_point, "lower_bound": free.lower_bound}
+
+
+def loosened_bound(problem: RegularizedRisk) -> Any:
+    solution = honest(problem)
+    raised = solution.lower_bound + 0.01 * abs(solution.lower_bound)
+    return replace(solution, certificate=replace(solution.certificate, lower_bound=raised))
+
+
+def flattered_value(problem: RegularizedRisk) -> Any:
+    solution = honest(problem)
+    lowered = solution.primal - 0.01 * abs(solution.primal)
+    return replace(solution, certificate=replace(solution.certificate, primal=lowered))
+
+
+def open_box(problem: RegularizedRisk) -> Any:
+    """alpha is not kept below its share: D rises above the optimum, and is claimed."""
+    solution = honest(problem)
+    assert solution.dual_point is not None
+    alpha = np.where(solution.dual_point["alpha"] > 0, 1.3, 1.0) * solution.dual_point["alpha"]
+    return {"point": solution.point, "dual_point": {"alpha": alpha}, "lower_bound": problem.dual_value(alpha)}
+
+
+def uniform_cost(problem: RegularizedRisk) -> Any:
+    """The cost matrix is ignored."""
+    return honest(_with_loss(problem, offset=np.ones_like(problem.loss.offset))).point
+
+
+def mean_threshold(problem: RegularizedRisk) -> Any:
+    """One threshold for all levels."""
+    point = honest(problem).point
+    return {"w": point["w"], "b": np.full_like(point["b"], point["b"].mean())}
+
+
+def transposed(problem: RegularizedRisk) -> Any:
+    """w as (features, classes)."""
+    return np.ascontiguousarray(honest(problem).point["w"].T).reshape(problem.shape)
+
+
+def first_label_only(problem: RegularizedRisk) -> Any:
+    """Of every example with several pieces only the first is kept."""
+    start = problem.loss.start[:-1]
+    one = _with_loss(
+        problem,
+        combine=sp.csr_array(problem.loss.combine[start]),
+        offset=problem.loss.offset[start],
+        start=np.arange(len(start) + 1),
+    )
+    return honest(one).point
+
+
+def scaled_rows(problem: RegularizedRisk) -> Any:
+    """Rows are scaled to length 1 first, and w is not scaled back."""
+    length = np.sqrt(np.asarray(problem.X**2).sum(axis=1, keepdims=True))
+    return honest(replace(problem, X=problem.X / length)).point
+
+
+def stops_early(problem: RegularizedRisk) -> Any:
+    """w = 0, where bundle methods start."""
+    return np.zeros(problem.shape)
+
+
+def changed_input(problem: RegularizedRisk) -> Any:
+    """Writes to the features in place."""
+    problem.X[:] = problem.X * 0.999
+    return honest(problem).point
+
+
+def not_a_number(problem: RegularizedRisk) -> Any:
+    w = honest(problem, HIGH).point["w"].copy()
+    w.flat[-1] = np.nan
+    return {"w": w}
+
+
+MUTANTS: tuple[Mutant, ...] = (
+    Mutant("wrong_sign", "margins have the wrong sign", wrong_sign, "risk-planted", ABOVE),
+    Mutant("no_margin", "the 1 of the hinge is forgotten", no_margin, "risk-enumerated", ABOVE),
+    Mutant("no_weights", "the examples' weights are forgotten", no_weights, "risk-classes", ABOVE),
+    Mutant("sum_for_mean", "the risk is a sum, not a mean", sum_for_mean, "risk-planted", ABOVE),
+    Mutant("whole_square", "lam |w|^2 for lam/2 |w|^2", whole_square, "risk-enumerated", ABOVE),
+    Mutant("no_bias", "the bias is left out", no_bias, "risk-planted-bias", ABOVE),
+    Mutant("regularised_bias", "the bias is regularised", regularised_bias, "risk-planted-bias", ABOVE),
+    Mutant("no_balance", "sum y alpha = 0 is dropped", no_balance, "risk-planted-bias", TOO_GOOD),
+    Mutant("unbalanced_witness", "the same, with its alpha", unbalanced_witness, "risk-unbalanced", TOO_GOOD),
+    Mutant("loosened_bound", "the lower bound is raised by 1%", loosened_bound, "risk-levels", TOO_GOOD),
+    Mutant("flattered_value", "the value is lowered by 1%", flattered_value, "risk-enumerated", TOO_GOOD),
+    Mutant("open_box", "alpha leaves its box", open_box, "risk-large-lam", TOO_GOOD),
+    Mutant("uniform_cost", "the cost matrix is ignored", uniform_cost, "risk-classes", ABOVE),
+    Mutant("mean_threshold", "one threshold for all levels", mean_threshold, "risk-levels", ABOVE),
+    Mutant("transposed", "w is transposed", transposed, "risk-labels", ABOVE),
+    Mutant("first_label_only", "one piece of each group", first_label_only, "risk-labels", ABOVE),
+    Mutant("scaled_rows", "rows are scaled to length 1", scaled_rows, "risk-enumerated", ABOVE),
+    Mutant("stops_early", "it stops at its start", stops_early, "risk-hadamard", ABOVE),
+    Mutant("changed_input", "it writes to its input", changed_input, "risk-planted", "changes its input"),
+    Mutant("not_a_number", "one entry is NaN", not_a_number, "risk-planted", "NaN"),
+)

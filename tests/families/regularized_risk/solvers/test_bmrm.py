@@ -1,0 +1,125 @@
+"""BMRM: the exact values of the Hadamard instance, the bound on the rounds, planes below the risk, and optima known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from convexstruct.core.certificates import certify
+from convexstruct.core.driver import Iterate, solve
+from convexstruct.core.solution import Status
+from convexstruct.datasets.generated.hadamard import hadamard
+from convexstruct.families.regularized_risk.problem import RegularizedRisk
+from convexstruct.families.regularized_risk.solvers.bmrm import LsBMRM, QpBMRM, rounds_at_most
+from convexstruct.families.regularized_risk.solvers.cutting_planes import CuttingPlanes, pack, unpack
+from convexstruct.families.regularized_risk.solvers.semismooth_newton import SemismoothNewton
+from convexstruct.tolerances import HIGH, LOW, MID, ROUNDING
+from tests.models.regularized_risk.risks import INSTANCES, KNOWN
+
+Vector = NDArray[np.float64]
+BOTH = pytest.mark.parametrize("solver", [QpBMRM(), LsBMRM()], ids=["qp", "ls"])
+
+
+def rounds(problem: RegularizedRisk, solver: QpBMRM | LsBMRM, count: int) -> list[Iterate]:
+    iterates = solver.iterate(problem)
+    return [next(iterates) for _ in range(count)]
+
+
+@BOTH
+@pytest.mark.parametrize("lam", [0.01, 3.0])
+def test_on_the_hadamard_instance_every_round_has_its_exact_values(solver: QpBMRM | LsBMRM, lam: float) -> None:
+    """Theorems 6 and 7: J(w_t) = 1/(2 lam t), J_t(w_t) = -1/(2 lam t), and w_t is that of t columns, for t < d."""
+    d = 32
+    problem = RegularizedRisk.pieces(hadamard(d), np.zeros(d), lam)
+    for t, iterate in enumerate(rounds(problem, solver, d), start=1):
+        optimum = -1 / (2 * lam * d)
+        if t < d:
+            assert iterate.primal == pytest.approx(1 / (2 * lam * t), rel=ROUNDING)
+            assert iterate.lower_bound == pytest.approx(-1 / (2 * lam * t), rel=ROUNDING)
+        else:
+            assert iterate.primal == pytest.approx(optimum, rel=ROUNDING)
+            assert iterate.lower_bound == pytest.approx(optimum, rel=ROUNDING)
+        assert np.linalg.norm(iterate.point["w"]) == pytest.approx(1 / (lam * np.sqrt(t)), rel=ROUNDING)
+
+
+@BOTH
+@pytest.mark.parametrize("name", INSTANCES)
+def test_bounds_are_what_the_problem_certifies_and_rounds_stay_within_the_bound(
+    solver: QpBMRM | LsBMRM, name: str
+) -> None:
+    problem = INSTANCES[name]()
+    exact = solve(problem, SemismoothNewton(), HIGH)
+    longest = float(np.linalg.norm(problem.shares * most_of_each(problem)))  # not below any |a|: see most_of_each
+    best, first, least = np.inf, 0.0, -np.inf
+    for t, iterate in enumerate(rounds(problem, solver, 60), start=1):
+        dual_point = iterate.dual_point() if callable(iterate.dual_point) else iterate.dual_point
+        shown = certify(problem, iterate.point, dual_point)
+        assert shown.primal == pytest.approx(iterate.primal, rel=ROUNDING, abs=ROUNDING)
+        assert shown.lower_bound == pytest.approx(iterate.lower_bound, rel=ROUNDING, abs=ROUNDING)
+        assert iterate.lower_bound <= exact.primal + ROUNDING
+        assert iterate.lower_bound >= least - ROUNDING  # both lift the dual value each round
+        best, least = min(best, iterate.primal), iterate.lower_bound
+        first = best - least if t == 1 else first
+        for eps in (1e-1, 1e-2):
+            if best - least > eps:
+                assert t <= rounds_at_most(problem.lam, longest, first, eps)
+
+
+def most_of_each(problem: RegularizedRisk) -> Vector:
+    """A bound on how much each group adds to |a|, times sqrt(groups) so that the norm above bounds the sum."""
+    matrix = problem.matrix()
+    rows = np.asarray(np.sqrt((matrix.multiply(matrix) if hasattr(matrix, "multiply") else matrix**2).sum(axis=1)))
+    most = np.maximum.reduceat(rows.ravel(), problem.loss.start[:-1])
+    return np.asarray(most * np.sqrt(problem.loss.n_groups))
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_optima_known_by_hand_are_reached_by_the_exact_inner_problem(name: str) -> None:
+    problem, best = KNOWN[name]()
+    found = solve(problem, QpBMRM(), HIGH, max_iterations=500)
+    assert found.status is Status.OPTIMAL
+    assert found.lower_bound - ROUNDING <= best <= found.primal + ROUNDING
+
+
+@pytest.mark.parametrize("name", INSTANCES)
+def test_every_loss_is_solved_within_few_planes(name: str) -> None:
+    problem = INSTANCES[name]()
+    found = solve(problem, QpBMRM(), HIGH, max_iterations=300)
+    assert found.status is Status.OPTIMAL, found
+    rough = solve(problem, LsBMRM(), LOW, max_iterations=30_000)
+    assert rough.status is Status.OPTIMAL, rough
+    assert rough.lower_bound <= found.primal + ROUNDING
+
+
+@pytest.mark.parametrize("name", INSTANCES)
+def test_a_corner_comes_back_as_it_was_packed(name: str) -> None:
+    problem = INSTANCES[name]()
+    rng = np.random.default_rng(0)
+    planes = CuttingPlanes(problem)
+    alphas = []
+    for _ in range(40):
+        plane = problem.subgradient(rng.normal(size=problem.shape))
+        np.testing.assert_array_equal(unpack(problem, pack(problem, plane.alpha)), plane.alpha)
+        planes.add(plane)
+        alphas.append(plane.alpha)
+    inside = problem.feasible(rng.random(problem.n_pieces))
+    np.testing.assert_array_equal(unpack(problem, pack(problem, inside)), inside)
+    np.testing.assert_allclose(planes.gram, planes.a @ planes.a.T, atol=ROUNDING)
+    beta = rng.random(40)
+    np.testing.assert_allclose(planes.mixture(beta), beta @ np.array(alphas), atol=ROUNDING)
+
+
+@BOTH
+def test_a_start_is_not_lost(solver: QpBMRM | LsBMRM) -> None:
+    problem = INSTANCES["binary, bias, weighted"]()
+    rough = solve(problem, solver, 0.05)
+    fine = solve(problem, solver, MID, start=rough, max_iterations=20_000)
+    assert fine.status is Status.OPTIMAL
+    assert fine.trace.lower_bound[0] >= rough.lower_bound - ROUNDING
+
+
+def test_rounding_ends_the_run() -> None:
+    found = solve(INSTANCES["multiclass, cost"](), QpBMRM(), 1e-300, max_iterations=2000)
+    assert found.status is Status.ROUNDING
+    assert abs(found.gap) <= ROUNDING

@@ -1,0 +1,126 @@
+"""Pegasos: its steps written out, its bound, and dual points that belong to its iterates."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from convexstruct.core.certificates import certify
+from convexstruct.core.driver import solve
+from convexstruct.core.solution import Status
+from convexstruct.families.regularized_risk.problem import RegularizedRisk
+from convexstruct.families.regularized_risk.solvers.pegasos import Pegasos1, PegasosN, excess_at_most, radius
+from convexstruct.families.regularized_risk.solvers.semismooth_newton import SemismoothNewton
+from convexstruct.tolerances import HIGH, ROUNDING
+from tests.models.regularized_risk.risks import INSTANCES
+
+Vector = NDArray[np.float64]
+FIXED = [name for name, make in INSTANCES.items() if not make().n_biases]
+
+
+@pytest.mark.parametrize("name", INSTANCES)
+def test_steps_of_the_whole_risk_are_those_written_out(name: str) -> None:
+    problem = INSTANCES[name]()
+    lam, ball = problem.lam, radius(problem)
+    w = problem.primal_of(problem.feasible(np.zeros(problem.n_pieces)))
+    for t, iterate in enumerate(islice(PegasosN().iterate(problem), 30), start=1):
+        np.testing.assert_allclose(iterate.point["w"], w, atol=ROUNDING * (1 + np.abs(w).max()))
+        assert iterate.primal == pytest.approx(problem.value(w), rel=ROUNDING)
+        w = (1 - 1 / t) * w - problem.subgradient(iterate.point["w"]).a / (lam * t)
+        w = w * min(1.0, ball / max(float(np.linalg.norm(w)), 1e-300))
+
+
+@pytest.mark.parametrize("name", INSTANCES)
+def test_the_dual_point_belongs_to_the_iterate_and_bounds_the_optimum(name: str) -> None:
+    problem = INSTANCES[name]()
+    exact = solve(problem, SemismoothNewton(), HIGH)
+    solvers: list[PegasosN | Pegasos1] = [PegasosN()] if problem.n_biases else [PegasosN(), Pegasos1(steps=7)]
+    for solver in solvers:
+        for iterate in islice(solver.iterate(problem), 40):
+            assert not callable(iterate.dual_point)
+            shown = certify(problem, iterate.point, iterate.dual_point)
+            assert shown.lower_bound == pytest.approx(iterate.lower_bound, rel=ROUNDING, abs=ROUNDING)
+            assert shown.primal == pytest.approx(iterate.primal, rel=ROUNDING, abs=ROUNDING)
+            assert shown.lower_bound <= exact.primal + ROUNDING
+            if isinstance(solver, PegasosN) and iterate.dual_point is not None:
+                w = problem.primal_of(iterate.dual_point["alpha"])
+                np.testing.assert_allclose(iterate.point["w"], w, atol=ROUNDING * (1 + np.abs(w).max()))
+
+
+@pytest.mark.parametrize("name", [name for name in INSTANCES if INSTANCES[name]().loss.floor])
+def test_the_average_of_the_values_stays_within_the_bound_and_the_ball_holds_the_optimum(name: str) -> None:
+    problem = INSTANCES[name]()
+    exact = solve(problem, SemismoothNewton(), HIGH)
+    ball = radius(problem)
+    assert np.linalg.norm(exact.point["w"]) <= ball + ROUNDING
+    values, longest = [], 0.0
+    for iterate in islice(PegasosN().iterate(problem), 300):
+        values.append(iterate.primal)
+        longest = max(longest, float(np.linalg.norm(problem.subgradient(iterate.point["w"]).a)))
+        assert np.linalg.norm(iterate.point["w"]) <= ball * (1 + ROUNDING)
+        steps = len(values)
+        assert np.mean(values) - exact.primal <= excess_at_most(problem.lam, longest, ball, steps) + HIGH.gap
+
+
+@pytest.mark.parametrize("name", FIXED)
+def test_single_examples_move_by_their_own_subgradient(name: str) -> None:
+    """With one step an iterate, w changes by the subgradient of one group, as if that were the whole risk."""
+    problem = INSTANCES[name]()
+    lam, ball, mass = problem.lam, radius(problem), float(problem.shares.sum())
+    before = np.zeros(problem.shape)
+    if not problem.loss.floor:
+        before = problem.primal_of(problem.feasible(np.zeros(problem.n_pieces)))
+    for t, iterate in enumerate(islice(Pegasos1(steps=1).iterate(problem), 25), start=1):
+        values = problem.values(before if t > 1 else np.zeros(problem.shape))
+        nexts = []
+        for g in range(problem.loss.n_groups):
+            alpha = np.zeros(problem.n_pieces)
+            first, last = problem.loss.start[g], problem.loss.start[g + 1]
+            worst = first + int(values[first:last].argmax())
+            if values[worst] > 0 or not problem.loss.floor:
+                alpha[worst] = mass
+            w = (1 - 1 / t) * before - problem.adjoint(alpha) / (lam * t)
+            nexts.append(w * min(1.0, ball / max(float(np.linalg.norm(w)), 1e-300)))
+        now = iterate.point["w"]
+        assert min(np.abs(now - w).max() for w in nexts) <= ROUNDING * (1 + np.abs(now).max())
+        before = now
+
+
+def test_single_examples_come_near_the_optimum_whatever_the_seed() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    problem = RegularizedRisk.binary(X, np.where(X[:, 0] + rng.normal(size=300) > 0, 1, -1), 0.1)
+    exact = solve(problem, SemismoothNewton(), HIGH)
+    for seed in range(2):
+        found = solve(problem, Pegasos1(seed=seed), HIGH, max_iterations=40)
+        assert exact.primal - HIGH.gap <= found.primal <= exact.primal + 0.02
+        again = solve(problem, Pegasos1(seed=seed), HIGH, max_iterations=40)
+        assert again.primal == found.primal
+
+
+def test_heavier_examples_are_drawn_more_often() -> None:
+    X = np.eye(2)
+    problem = RegularizedRisk.binary(X, [1, 1], 1.0, weights=[9.0, 1.0])
+    last = list(islice(Pegasos1(steps=4000).iterate(problem), 1))[-1]
+    exact = solve(problem, SemismoothNewton(), HIGH)
+    np.testing.assert_allclose(last.point["w"], exact.point["w"], atol=0.05)
+
+
+def test_a_start_is_taken_up() -> None:
+    problem = INSTANCES["binary"]()
+    exact = solve(problem, SemismoothNewton(), HIGH)
+    first = next(PegasosN().iterate(problem, exact))
+    assert first.primal == pytest.approx(exact.primal, abs=HIGH.gap)
+    first = next(Pegasos1(steps=1).iterate(problem, exact))
+    assert first.lower_bound > 0.5 * exact.primal
+
+
+def test_what_single_examples_cannot_do_is_told() -> None:
+    with pytest.raises(ValueError, match="use PegasosN for one with a bias"):
+        solve(INSTANCES["ordinal"](), Pegasos1())
+    with pytest.raises(ValueError, match="steps is 0, wanted a whole number of at least 1"):
+        Pegasos1(steps=0)
+    assert solve(INSTANCES["ordinal"](), PegasosN(), 0.5, max_iterations=2000).status is Status.OPTIMAL

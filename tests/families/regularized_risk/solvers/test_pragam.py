@@ -1,0 +1,158 @@
+"""Pragam: (26) at every iterate, the constants that it stands on, and optima known."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from convexstruct.core.certificates import certify
+from convexstruct.core.driver import solve
+from convexstruct.core.solution import Status
+from convexstruct.families.regularized_risk.problem import RegularizedRisk
+from convexstruct.families.regularized_risk.solvers.pragam import (
+    SMALL,
+    Pragam,
+    PragamB,
+    largest_distance,
+    lipschitz_constant,
+)
+from convexstruct.families.regularized_risk.solvers.risk_projection import onto_q
+from convexstruct.families.regularized_risk.solvers.semismooth_newton import SemismoothNewton
+from convexstruct.tolerances import HIGH, LOW, ROUNDING, SINGLE
+from tests.models.regularized_risk.risks import INSTANCES, KNOWN
+
+Vector = NDArray[np.float64]
+
+
+def pragam(problem: RegularizedRisk, lipschitz: float | str | None = "estimate") -> Pragam | PragamB:
+    return PragamB(lipschitz) if problem.n_biases else Pragam(lipschitz)
+
+
+@pytest.mark.parametrize("name", INSTANCES)
+@pytest.mark.parametrize("lipschitz", [None, 3.0, "estimate"])
+def test_the_gap_is_within_26_at_every_iterate(name: str, lipschitz: float | str | None) -> None:
+    problem = INSTANCES[name]()
+    farthest = largest_distance(problem, problem.feasible(np.zeros(problem.n_pieces)))
+    L = lipschitz_constant(problem)
+    given = L * lipschitz if isinstance(lipschitz, float) else lipschitz  # larger than needed: the bound is larger too
+    exact = solve(problem, SemismoothNewton(), HIGH)
+    for k, iterate in enumerate(islice(pragam(problem, given).iterate(problem), 60), start=1):
+        gap = iterate.primal - iterate.lower_bound
+        if name == "zero features":  # D is linear: solved by the first step
+            assert gap <= ROUNDING
+            continue
+        mu = float(iterate.message.split("mu = ")[1])
+        assert -ROUNDING <= gap <= mu * farthest * (1 + SINGLE) + ROUNDING
+        if not isinstance(lipschitz, str):
+            assert gap <= 6 * L * (lipschitz or 1.0) * farthest / ((k + 1) * (k + 2)) + ROUNDING
+        assert iterate.lower_bound <= exact.primal + ROUNDING
+        assert not callable(iterate.dual_point)
+        shown = certify(problem, iterate.point, iterate.dual_point)
+        assert shown.primal == pytest.approx(iterate.primal, rel=ROUNDING, abs=ROUNDING)
+        assert shown.lower_bound == pytest.approx(iterate.lower_bound, rel=ROUNDING, abs=ROUNDING)
+
+
+@pytest.mark.parametrize("name", ["binary", "binary, bias, weighted", "multiclass, cost", "pieces"])
+def test_the_iterates_are_those_of_algorithm_1_written_out(name: str) -> None:
+    problem = INSTANCES[name]()
+    matrix = problem.matrix()
+    A = matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
+    c, lam, L = problem.loss.offset, problem.lam, lipschitz_constant(problem)
+    centre = problem.feasible(np.zeros(problem.n_pieces))
+
+    def w_of(alpha: Vector) -> Vector:
+        return -A.T @ alpha / lam
+
+    def step(alpha: Vector) -> Vector:  # V
+        return onto_q(problem, alpha + (c + A @ w_of(alpha)) / L)
+
+    alpha, w, mu = step(centre), w_of(centre), L
+    for k, iterate in enumerate(islice(pragam(problem, None).iterate(problem), 12), start=1):
+        assert iterate.dual_point is not None
+        assert not callable(iterate.dual_point)
+        np.testing.assert_allclose(iterate.dual_point["alpha"], alpha, atol=ROUNDING)
+        np.testing.assert_allclose(iterate.point["w"].ravel(), w, atol=ROUNDING * (1 + np.abs(w).max()))
+        tau = 2 / (k + 3)
+        middle = (1 - tau) * alpha + tau * onto_q(problem, centre + (c + A @ w) / mu)
+        w = (1 - tau) * w + tau * w_of(middle)
+        alpha, mu = step(middle), (1 - tau) * mu
+
+
+def test_an_l_that_is_too_small_breaks_26() -> None:
+    """What the bound stands on is needed: with L a hundredth of |A|^2 / lam, the gap leaves it."""
+    problem = INSTANCES["binary"]()
+    L = lipschitz_constant(problem) / 100
+    farthest = largest_distance(problem, np.zeros(problem.n_pieces))
+    gaps = [
+        (iterate.primal - iterate.lower_bound) / (6 * L * farthest / ((k + 1) * (k + 2)))
+        for k, iterate in enumerate(islice(Pragam(L).iterate(problem), 30), start=1)
+    ]
+    assert max(gaps) > 1.0
+
+
+@pytest.mark.parametrize("name", INSTANCES)
+def test_the_largest_distance_is_that_of_some_corner_and_of_none_beyond(name: str) -> None:
+    problem = INSTANCES[name]()
+    rng = np.random.default_rng(0)
+    centre = problem.feasible(rng.random(problem.n_pieces))
+    farthest = largest_distance(problem, centre)
+    found = 0.0
+    for _ in range(300):
+        corner = problem.best_alpha(rng.normal(size=problem.n_pieces) - 2 * centre / problem.shares[problem.group])
+        found = max(found, 0.5 * float(np.sum((corner - centre) ** 2)))
+    assert found <= farthest + ROUNDING
+    if not problem.n_biases:
+        assert found >= 0.9 * farthest
+
+
+@pytest.mark.parametrize("name", [*INSTANCES, "wide"])
+def test_the_lipschitz_constant_is_the_largest_singular_value_squared_over_lam(name: str) -> None:
+    if name == "wide":
+        X = np.random.default_rng(0).normal(size=(20, SMALL + 10))
+        problem = RegularizedRisk.binary(X, np.where(np.arange(20) % 2, 1, -1), 0.3)
+    else:
+        problem = INSTANCES[name]()
+    matrix = problem.matrix()
+    dense = matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
+    largest = np.linalg.norm(dense, 2) ** 2 / problem.lam
+    assert lipschitz_constant(problem) == pytest.approx(largest, rel=10 * SINGLE, abs=10 * ROUNDING)
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_optima_known_by_hand_are_reached(name: str) -> None:
+    problem, best = KNOWN[name]()
+    found = solve(problem, pragam(problem), LOW, max_iterations=20_000)
+    assert found.status is Status.OPTIMAL
+    assert found.lower_bound - ROUNDING <= best <= found.primal + ROUNDING
+
+
+def test_an_estimate_needs_fewer_rounds_than_the_constant() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 5)) * np.array([10.0, 1, 1, 1, 1])  # one direction makes |A| large
+    problem = RegularizedRisk.binary(X, np.where(X[:, 1] + rng.normal(size=200) > 0, 1, -1), 1e-2)
+    rounds = [solve(problem, Pragam(kind), LOW, max_iterations=20_000).iterations for kind in ("estimate", None)]
+    assert rounds[0] < rounds[1]
+
+
+def test_a_start_is_the_centre() -> None:
+    problem = INSTANCES["binary, bias, weighted"]()
+    exact = solve(problem, SemismoothNewton(), HIGH)
+    again = solve(problem, PragamB(None), LOW, start=exact, max_iterations=5)
+    assert again.status is Status.OPTIMAL
+
+
+def test_each_says_which_risks_it_is_for() -> None:
+    with pytest.raises(ValueError, match="use PragamB for one with a bias"):
+        solve(INSTANCES["ordinal"](), Pragam())
+    with pytest.raises(ValueError, match="use Pragam for one without a bias"):
+        solve(INSTANCES["binary"](), PragamB())
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, np.inf, "guess", True])
+def test_a_constant_that_is_none_is_told(value: float | str) -> None:
+    for kind in (Pragam, PragamB):
+        with pytest.raises(ValueError, match="lipschitz is"):
+            kind(value)

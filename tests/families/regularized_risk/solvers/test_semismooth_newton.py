@@ -1,0 +1,404 @@
+"""Semismooth Newton against optima known by construction, by hand, or from a conic solver; its smoothed risk against
+finite differences; its three ways to a direction against each other."""
+
+from __future__ import annotations
+
+import tracemalloc
+from dataclasses import replace
+from itertools import islice, pairwise
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from convexstruct.core.driver import solve
+from convexstruct.core.solution import Status
+from convexstruct.families.regularized_risk.problem import RegularizedRisk
+from convexstruct.families.regularized_risk.solvers import risk_newton
+from convexstruct.families.regularized_risk.solvers.risk_newton import Effort, direction
+from convexstruct.families.regularized_risk.solvers.semismooth_newton import SemismoothNewton, search
+from convexstruct.families.regularized_risk.solvers.smoothed_risk import SmoothedRisk
+from convexstruct.models.regularized_risk.risk import primal
+from convexstruct.tolerances import DERIVATIVE, HIGH, MID, ROUNDING
+from tests.models.regularized_risk.risks import INSTANCES, KNOWN
+from tests.reference import optimum
+
+Vector = NDArray[np.float64]
+TINY = 1e-10
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_optima_known_by_hand_are_certified(name: str) -> None:
+    problem, best = KNOWN[name]()
+    found = solve(problem, SemismoothNewton(), TINY)
+    assert found.status is Status.OPTIMAL
+    assert found.lower_bound - TINY <= best <= found.primal + TINY
+
+
+@pytest.mark.parametrize("name", INSTANCES)
+def test_every_loss_agrees_with_the_conic_solver(name: str) -> None:
+    problem = INSTANCES[name]()
+    found = solve(problem, SemismoothNewton(), TINY)
+    assert found.status is Status.OPTIMAL
+    assert found.primal == pytest.approx(optimum(primal(problem)).value, abs=HIGH.gap)
+
+
+def random_problem(kind: str, n: int, d: int, lam: float, scale: float, seed: int) -> RegularizedRisk:
+    rng = np.random.default_rng(seed)
+    X = np.round(rng.normal(size=(n, d)), 1) * scale  # rounded, so that rows and ties repeat
+    weights = rng.integers(1, 4, size=n) if seed % 2 else None
+    codes = np.arange(n) % 3
+    if kind == "sparse":
+        return RegularizedRisk.binary(sp.csr_array(X), np.where(codes, 1, -1), lam, bias=True, weights=weights)
+    if kind == "binary":
+        return RegularizedRisk.binary(X, np.where(codes, 1, -1), lam, bias=seed % 3 == 0, weights=weights)
+    if kind == "multiclass":
+        return RegularizedRisk.multiclass(X, codes, lam, n_classes=4, weights=weights)
+    if kind == "multilabel":
+        return RegularizedRisk.multilabel(sp.csr_array(X), np.eye(3)[codes] + np.eye(3)[(codes + seed) % 3] > 0, lam)
+    if kind == "ordinal":
+        return RegularizedRisk.ordinal(X, codes, lam, weights=weights)
+    return RegularizedRisk.pieces(X, np.round(rng.normal(size=n), 1), lam, np.arange(n) // 2, floor=seed % 2 == 0)
+
+
+KINDS = ("sparse", "binary", "multiclass", "multilabel", "ordinal", "pieces")
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.sampled_from(KINDS),
+    st.integers(3, 25),
+    st.integers(1, 6),
+    st.sampled_from([1e-6, 1e-3, 0.1, 10.0]),
+    st.sampled_from([1e-3, 1.0, 100.0]),
+    st.integers(0, 10_000),
+)
+def test_any_small_problem_is_certified(kind: str, n: int, d: int, lam: float, scale: float, seed: int) -> None:
+    problem = random_problem(kind, n, d, lam, scale, seed)
+    found = solve(problem, SemismoothNewton(), HIGH, max_iterations=101)
+    assert found.status is Status.OPTIMAL, found
+    assert found.iterations <= 100
+
+
+def at_some_point(problem: RegularizedRisk, seed: int) -> tuple[SmoothedRisk, Vector, Vector, Vector, float]:
+    """(whole, w, b, a, tau) with every kind of group: free, at a vertex, at zero."""
+    rng = np.random.default_rng(seed)
+    whole = SmoothedRisk.whole(problem)
+    w, b = rng.normal(size=problem.dimension), rng.normal(size=problem.n_biases)
+    return whole, w, b, problem.feasible(rng.random(problem.n_pieces)) / whole.share, 1.5
+
+
+def smoothed(risk: SmoothedRisk, w: Vector, b: Vector, a0: Vector, tau: float) -> float:
+    """F from its definition."""
+    v = risk.forward(w) + risk.offset + risk.lift(b)
+    a = risk.maximiser(a0 + v / tau)[0]
+    value = float(risk.share @ (v * a - 0.5 * tau * (a - a0) ** 2))
+    linear = float(risk.fixed @ w) + float(risk.fixed_b @ b) + risk.constant
+    return 0.5 * risk.lam * float(w @ w) + value + linear
+
+
+@pytest.mark.parametrize("name", INSTANCES)
+def test_the_gradient_and_the_direction_are_those_of_finite_differences(name: str) -> None:
+    problem = INSTANCES[name]()
+    risk, w, b, a, tau = at_some_point(problem, 1)
+    if problem.n_pieces > 6:  # what is held adds linear terms
+        moving = np.arange(problem.loss.n_groups) % 3 > 0
+        risk, pieces = risk.restrict(moving, a, risk.adjoint(risk.share * a) + risk.fixed)
+        a = a[pieces]
+
+    def slope(x: Vector) -> Vector:
+        now, _ = risk.at(x[: len(w)], a + (risk.forward(x[: len(w)]) + risk.offset + risk.lift(x[len(w) :])) / tau)
+        return np.concatenate((now.slope_w, now.slope_b))
+
+    x = np.concatenate((w, b))
+    steps = 1e-6 * np.eye(len(x))
+    d = len(w)
+    rise = np.array([smoothed(risk, w + e[:d], b + e[d:], a, tau) for e in steps])
+    fall = np.array([smoothed(risk, w - e[:d], b - e[d:], a, tau) for e in steps])
+    np.testing.assert_allclose((rise - fall) / 2e-6, slope(x), atol=DERIVATIVE)
+    bend = np.array([(slope(x + e) - slope(x - e)) / 2e-6 for e in steps])
+    now, _ = risk.at(w, a + (risk.forward(w) + risk.offset + risk.lift(b)) / tau)
+    found = np.concatenate(direction(risk, now, tau, Effort(expected=1e9, roughest=0.0)))
+    np.testing.assert_allclose(bend @ found, -slope(x), atol=1e-2 * DERIVATIVE * (1 + np.abs(found).max()))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("d", [3, 30])
+def test_all_ways_to_a_direction_agree(kind: str, d: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = random_problem(kind, 20, d, 0.05, 1.0, 6)
+    risk, w, b, a, tau = at_some_point(problem, 2)
+    now, _ = risk.at(w, a + (risk.forward(w) + risk.offset + risk.lift(b)) / tau)
+    found = [np.concatenate(direction(risk, now, tau, Effort(1e9, fall=TINY, roughest=0.0)))]
+    rough = np.concatenate(direction(risk, now, tau, Effort(1e9, fall=TINY)))
+    np.testing.assert_allclose(rough, found[0], atol=1e-3 * (1 + np.abs(found[0]).max()))
+    monkeypatch.setattr(risk_newton, "LARGEST", 10)  # at 30 features neither the matrix nor its dual is formed
+    found += [
+        np.concatenate(direction(risk, now, tau, Effort(expected, fall=TINY, roughest=0.0))) for expected in (0.0, 1e9)
+    ]
+    for other in found[1:]:
+        np.testing.assert_allclose(other, found[0], atol=1e-6 * (1 + np.abs(found[0]).max()))
+
+
+@pytest.mark.parametrize("dtype", ["dense", "sparse"])
+@pytest.mark.parametrize("free", [2, 20])
+@pytest.mark.parametrize("equal", [True, False])
+@pytest.mark.parametrize("unit", [1e-30, 1.0, 1e30])
+def test_single_precision_is_as_near_as_its_rounding_lets_it_be_in_any_unit(
+    dtype: str, free: int, equal: bool, unit: float
+) -> None:
+    rng = np.random.default_rng(7)
+    X, y = rng.normal(size=(20, 5)), np.where(np.arange(20) % 2, 1, -1)
+    weights = None if equal else rng.uniform(0.5, 2.0, size=20)
+    rows = sp.csr_array(unit * X) if dtype == "sparse" else unit * X
+    risk = SmoothedRisk.whole(RegularizedRisk.binary(rows, y, 0.01 * unit**2, weights=weights))
+    risk = replace(risk, factor=risk.factor * np.where(np.arange(20) == 3, 2.0 - equal, 1.0))
+    some = np.sort(rng.permutation(20)[:free])
+    B = (risk.factor * np.sqrt(risk.share / 0.1))[some, None] * unit * X[some]
+    right = rng.normal(size=5) * unit
+    exact = np.linalg.solve(0.01 * unit**2 * np.eye(5) + B.T @ B, right)
+    solve_ = risk_newton._coarse(risk, some, 0.1, 1e7)
+    assert solve_ is not None
+    np.testing.assert_allclose(solve_(right), exact, atol=1e-5 * np.abs(exact).max())
+    assert risk_newton._coarse(risk, some, 0.1, 1.0) is None  # too rough
+    assert risk_newton._coarse(risk, some, 1e-300, 1e7) is None  # as where squares overflow
+
+
+def test_a_useless_step_has_the_next_matrices_factored_in_double_precision_for_a_while() -> None:
+    effort = Effort()
+    effort.learn(0.0)
+    effort.learn(0.0)
+    assert effort.roughest == pytest.approx(risk_newton.FINER**2 * risk_newton.ROUGHEST)
+    for _ in range(100):
+        effort.learn(0.0)
+    for _ in range(20):
+        effort.learn(1.0)
+    assert effort.roughest == risk_newton.ROUGHEST
+
+
+@pytest.mark.parametrize("expected", [0.0, 1e9])
+def test_the_direction_of_no_slope_is_none(expected: float) -> None:
+    risk, w, b, a, tau = at_some_point(random_problem("binary", 20, 3, 0.05, 1.0, 1), 2)
+    now, _ = risk.at(w, a + (risk.forward(w) + risk.offset) / tau)
+    flat = replace(now, slope_w=np.zeros_like(w), slope_b=np.zeros_like(b))
+    assert not np.concatenate(direction(risk, flat, tau, Effort(expected, roughest=0.0))).any()
+
+
+def test_what_is_thin_or_large_has_no_copy_in_single_precision() -> None:
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(40) % 2, 1, -1)
+    few, many = sp.random_array((40, 100), density=0.01, rng=rng), sp.random_array((40, 100), density=0.5, rng=rng)
+    little = [SmoothedRisk.whole(RegularizedRisk.binary(sp.csr_array(X), y, 1.0)).is_little for X in (few, many)]
+    assert little == [False, True]
+    assert not SmoothedRisk.whole(RegularizedRisk.binary(np.zeros((40, 50_001)), y, 1.0)).is_little
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_held_keeps_the_dual_value_and_the_primal_of_groups_that_are_linear(kind: str) -> None:
+    problem = random_problem(kind, 24, 4, 0.05, 1.0, 3)
+    whole, w, b, _, _ = at_some_point(problem, 4)
+    v = whole.forward(w) + whole.offset + whole.lift(b)
+    a = problem.best_alpha(v) / whole.share if not problem.n_biases else (v > 0).astype(float)
+    settled = whole.settled(v, a, 0.5)
+    assert 0 < settled.sum() < len(settled)
+    part, pieces = whole.restrict(~settled, a, whole.adjoint(whole.share * a))
+    mixed = a.copy()
+    mixed[pieces] *= 0.5
+    total = whole.adjoint(whole.share * mixed)
+    again = part.adjoint(part.share * mixed[pieces]) + part.fixed
+    np.testing.assert_allclose(again, total, atol=ROUNDING)
+    assert part.dual(mixed[pieces], again) == pytest.approx(problem.dual_value(whole.share * mixed), rel=ROUNDING)
+    assert part.primal(w, b, v[pieces]) == pytest.approx(problem.value(w, b if len(b) else None), rel=ROUNDING)
+    moved = w + 1e-4 * np.random.default_rng(0).normal(size=len(w))  # within the margin they stay linear
+    values = part.forward(moved) + part.offset + part.lift(b)
+    assert part.primal(moved, b, values) == pytest.approx(problem.value(moved, b if len(b) else None), rel=ROUNDING)
+
+
+@pytest.mark.parametrize("kind", ["sparse", "ordinal"])
+def test_the_best_offsets_leave_alpha_in_balance(kind: str) -> None:
+    problem = random_problem(kind, 30, 4, 0.05, 1.0, 3)
+    risk, w, b, a, _ = at_some_point(problem, 5)
+    for tau in (1e-6, 0.1, 10.0):
+        z = a + (risk.forward(w) + risk.offset + risk.lift(b)) / tau
+        shift = risk.best_lift(z, tau)
+        best = np.clip(z + risk.lift(shift) / tau, 0, 1)
+        assert np.abs(risk.balance(risk.share * best)).max() <= ROUNDING
+        scaled = risk.balanced(best)
+        assert scaled is not None
+        np.testing.assert_allclose(scaled, best, atol=ROUNDING)
+        rough = risk.balanced(np.clip(z, 0, 1))
+        assert rough is not None
+        assert np.abs(risk.balance(risk.share * rough)).max() <= ROUNDING
+
+
+@pytest.mark.parametrize("zero", [1e-4, 0.3, 1.0, 7.0, 1e5])
+@pytest.mark.parametrize("beyond", [1.0, 1e-6, 1e6])
+def test_a_search_ends_near_the_zero_of_a_rising_slope_and_lower_than_it_began(zero: float, beyond: float) -> None:
+    def slope(t: float) -> float:
+        return (t - zero) / zero * (beyond if t > zero else 1.0)
+
+    t = search(slope, -1.0)
+    assert -0.3 <= slope(t) <= 0.3
+    gained = 0.5 * zero if t > zero else t - 0.5 * t * t / zero
+    assert 0.5 * max(t - zero, 0.0) ** 2 / zero * beyond < gained
+    assert search(slope, 0.0) == 0.0
+
+
+@pytest.mark.parametrize("kind", ["multiclass", "pieces", "binary"])
+def test_only_groups_that_lead_by_the_margin_are_held(kind: str) -> None:
+    problem = random_problem(kind, 40, 4, 0.05, 1.0, 5)
+    whole = SmoothedRisk.whole(problem)
+    v = whole.forward(np.random.default_rng(1).normal(size=problem.dimension)) + whole.offset
+    a = problem.best_alpha(v) / whole.share
+    for margin in (0.1, 1.0, 3.0):
+        settled = whole.settled(v, a, margin)
+        for g, (i, j) in enumerate(pairwise(problem.loss.start)):
+            levels = np.sort(np.append(v[i:j], 0.0) if problem.loss.floor else v[i:j])
+            lead = levels[-1] - levels[-2] if len(levels) > 1 else np.inf
+            assert settled[g] == (lead > margin)
+    inside = whole.settled(v, 0.5 * a + 0.25 / np.diff(problem.loss.start)[problem.group], 0.1)
+    assert not inside.any()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_witness_is_still_what_it_was_when_the_run_has_ended(kind: str) -> None:
+    problem = random_problem(kind, 300, 4, 1e-3, 1.0, 6)
+    kept = list(islice(SemismoothNewton().iterate(problem), 25))
+    for iterate in kept:
+        assert callable(iterate.dual_point)
+        if np.isfinite(iterate.lower_bound):
+            shown = problem.dual(iterate.dual_point())
+            assert shown == pytest.approx(iterate.lower_bound, rel=ROUNDING, abs=ROUNDING)
+        assert problem.primal(iterate.point) == pytest.approx(iterate.primal, rel=ROUNDING)
+
+
+def test_a_start_is_taken_up_where_it_ended() -> None:
+    problem = random_problem("binary", 200, 5, 1e-3, 1.0, 3)
+    rough = solve(problem, SemismoothNewton(), 1e-2)
+    fine = solve(problem, SemismoothNewton(), TINY, start=rough)
+    assert fine.status is Status.OPTIMAL
+    assert fine.trace.primal[0] == pytest.approx(rough.primal, rel=ROUNDING)
+    assert fine.trace.lower_bound[0] == pytest.approx(rough.lower_bound, rel=ROUNDING)
+    again = solve(problem, SemismoothNewton(), HIGH, start=fine)
+    assert again.iterations <= 2
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_start_without_multipliers_gives_its_w(bias: bool) -> None:
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(60, 4))
+    problem = RegularizedRisk.binary(X, np.where(X[:, 0] > 0.3, 1, -1), 1e-3, bias=bias)
+    fine = solve(problem, SemismoothNewton(), HIGH)
+    first = next(SemismoothNewton().iterate(problem, replace(fine, dual_point=None)))
+    assert first.primal == pytest.approx(fine.primal, rel=ROUNDING)
+    assert first.lower_bound < 0.9 * fine.lower_bound
+
+
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
+@pytest.mark.parametrize("bias", [False, True])
+def test_more_features_than_examples_take_few_rounds(C: float, bias: bool) -> None:
+    """All examples end on their kink: a narrow tau from the start would need hundreds of rounds."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 1000))
+    y = np.where(X[:, 0] + 0.5 * rng.normal(size=100) > 0, 1, -1)
+    found = solve(RegularizedRisk.binary(X, y, 1 / (100 * C), bias=bias), SemismoothNewton(), HIGH)
+    assert found.status is Status.OPTIMAL
+    assert found.iterations <= 60
+
+
+def test_examples_that_come_a_hundred_times_take_few_rounds() -> None:
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.normal(size=(20, 40)), 100, axis=0)
+    problem = RegularizedRisk.binary(X, rng.choice([-1, 1], 2000), 1e-4, bias=True)
+    found = solve(problem, SemismoothNewton(), HIGH)
+    assert found.status is Status.OPTIMAL
+    assert found.iterations <= 60
+
+
+@pytest.mark.parametrize("kind", ["binary", "multiclass"])
+def test_sparse_features_are_never_made_dense(kind: str) -> None:
+    rng = np.random.default_rng(0)
+    n, d = 1000, 20_000
+    X = sp.csr_array((np.ones(10 * n), rng.integers(d, size=10 * n), np.arange(0, 10 * n + 1, 10)), shape=(n, d))
+    codes = np.arange(n) % 2
+    problem = (
+        RegularizedRisk.binary(X, codes, 1e-3)
+        if kind == "binary"
+        else RegularizedRisk.multiclass(X, codes, 1e-3, n_classes=3)
+    )
+    tracemalloc.start()
+    found = solve(problem, SemismoothNewton(), HIGH, max_iterations=100)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.status is Status.OPTIMAL
+    assert peak < 0.3 * 8 * n * d
+
+
+def test_rounding_ends_the_run_and_says_so() -> None:
+    problem = random_problem("binary", 60, 5, 1e-3, 1.0, 4)
+    found = solve(problem, SemismoothNewton(), 1e-300, max_iterations=1000)
+    assert found.status is Status.ROUNDING
+    assert abs(found.gap) <= 1e-13
+    assert "take a larger lam" in found.message
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"shrink": 1.0}, "shrink is 1.0, wanted a number above 0 and below 1"),
+        ({"inexact": 1.5}, "inexact is 1.5, wanted a number above 0 and below 1"),
+        ({"zone": 0}, "zone is 0, wanted a positive number"),
+    ],
+)
+def test_options_out_of_range_are_told(options: dict[str, float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        SemismoothNewton(**options)
+
+
+@pytest.mark.parametrize("unit", [1e-30, 1e8, 1e30])
+@pytest.mark.parametrize("bias", [False, True])
+def test_features_of_any_unit_beside_a_lam_that_knows_nothing_of_it(unit: float, bias: bool) -> None:
+    """The first step may then be 1e-60 or 1e60 of Newton's, for as long as no group moves."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20, 10))
+    problem = RegularizedRisk.binary(X * unit, np.where(X[:, 0] + X[:, 1] > 0, 1, -1), 1e-8, bias=bias)
+    assert solve(problem, SemismoothNewton(), HIGH).status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize("seed", [39, *range(5)])
+@pytest.mark.parametrize("unit", [1e3, 1e5])
+def test_a_matrix_too_large_beside_lam_for_single_and_for_double_precision_still_leaves_a_way_down(
+    seed: int, unit: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    X = unit * rng.normal(size=(30, 20))
+    problem = RegularizedRisk.binary(X, np.where(X @ rng.normal(size=20) > 0, 1, -1), 1 / 3e7)
+    found = solve(problem, SemismoothNewton(), HIGH)
+    assert found.status is Status.OPTIMAL
+    assert found.iterations <= 100
+
+
+@pytest.mark.parametrize("guess", [1e-40, 1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("zero", [1e-6, 0.3, 1.0, 1e5])
+def test_the_search_finds_the_zero_from_a_guess_far_too_short_or_a_million_times_too_long(
+    guess: float, zero: float
+) -> None:
+    t = search(lambda t: min(t / zero - 1.0, 1.0), -1.0, guess)
+    assert abs(t / zero - 1.0) <= 0.3
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("C", [1e4, 1e8, 1e10])
+def test_a_separable_set_is_optimal_to_its_own_size_however_small_that_is(C: float, bias: bool) -> None:
+    """The optimum is lam/2 |w|^2, w of the largest margin: down to 1e-11 of J(0), and a few roundings of one loss."""
+    rng = np.random.default_rng(0)
+    X, direction = rng.normal(size=(200, 20)), rng.normal(size=20)
+    y = np.where(X @ direction > 0, 1, -1)
+    X += 0.1 * y[:, None] * direction / np.linalg.norm(direction)
+    found, looser = (solve(RegularizedRisk.binary(X, y, 1 / (200 * c), bias=bias)) for c in (C, 1e3))
+    assert found.status is Status.OPTIMAL
+    assert 0 <= found.primal - found.lower_bound <= HIGH.gap * max(found.primal, HIGH.floor)
+    assert C * found.primal == pytest.approx(1e3 * looser.primal, rel=MID.gap)
+    assert (RegularizedRisk.binary(X, y, 1 / (200 * C), bias=bias).predict(found.point) == y).all()

@@ -1,0 +1,67 @@
+"""The inner problem against every support tried, and planes that repeat or depend on each other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from convexstruct.families.regularized_risk.solvers.simplex_qp import maximise
+from convexstruct.tolerances import ROUNDING
+
+Vector = NDArray[np.float64]
+
+
+def value(gram: Vector, b: Vector, lam: float, beta: Vector) -> float:
+    return float(b @ beta - beta @ gram @ beta / (2 * lam))
+
+
+def by_supports(gram: Vector, b: Vector, lam: float) -> float:
+    """The best of all supports' stationary points that lie in the simplex."""
+    best = max(value(gram, b, lam, e) for e in np.eye(len(b)))
+    for support in range(1, 2 ** len(b)):
+        on = np.flatnonzero([support >> j & 1 for j in range(len(b))])
+        size = len(on)
+        system = np.block([[gram[np.ix_(on, on)] / lam, np.ones((size, 1))], [np.ones((1, size)), np.zeros((1, 1))]])
+        found = np.linalg.lstsq(system, np.append(b[on], 1.0), rcond=None)[0][:size]
+        if found.min() >= -ROUNDING and abs(found.sum() - 1) < ROUNDING:
+            beta = np.zeros(len(b))
+            beta[on] = found
+            best = max(best, value(gram, b, lam, beta))
+    return best
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.integers(1, 7), st.integers(1, 5), st.sampled_from([1e-3, 1.0, 100.0]), st.integers(0, 10_000))
+def test_the_maximum_is_that_of_the_best_support(t: int, d: int, lam: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    planes, b = np.round(rng.normal(size=(t, d)), 1), np.round(rng.normal(size=t), 1)
+    gram = planes @ planes.T  # singular where t > d, and where rows repeat
+    warm = rng.random(t)
+    for start in (np.eye(t)[0], warm / warm.sum()):
+        beta = maximise(gram, b, lam, start)
+        assert beta.min() >= 0
+        assert beta.sum() == pytest.approx(1.0, abs=ROUNDING)
+        best = by_supports(gram, b, lam)
+        assert value(gram, b, lam, beta) == pytest.approx(best, abs=ROUNDING * (1 + abs(best) + 1 / lam))
+
+
+def test_equal_planes_share_or_one_serves() -> None:
+    gram = np.ones((4, 4))
+    beta = maximise(gram, np.array([0.5, 0.5, 0.5, 0.1]), 1.0, np.eye(4)[3])
+    assert value(gram, np.array([0.5, 0.5, 0.5, 0.1]), 1.0, beta) == pytest.approx(0.0)
+
+
+def test_planes_of_zero_leave_the_highest_offset() -> None:
+    assert maximise(np.zeros((3, 3)), np.array([1.0, 3.0, 2.0]), 1.0, np.eye(3)[0]) @ [1, 3, 2] == 3.0
+
+
+def test_a_tolerance_ends_it_earlier_and_bounds_what_is_missing() -> None:
+    rng = np.random.default_rng(0)
+    planes, b = rng.normal(size=(60, 20)), rng.normal(size=60)
+    gram = planes @ planes.T
+    exact = value(gram, b, 0.1, maximise(gram, b, 0.1, np.eye(60)[0]))
+    rough = value(gram, b, 0.1, maximise(gram, b, 0.1, np.eye(60)[0], tolerance=1.0))
+    assert exact - 1.0 <= rough < exact

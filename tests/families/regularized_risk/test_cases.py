@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from convexstruct.families.regularized_risk import cases
+from convexstruct.families.regularized_risk.problem import RegularizedRisk
+from convexstruct.models import FORMULATIONS
+from convexstruct.tolerances import HIGH, ROUNDING
+from convexstruct.verification.cases import Instance
+from convexstruct.verification.fingerprint import fingerprint
+from tests.reference import optimum
+
+KNOWN = [
+    cases.planted,
+    cases.planted_bias,
+    cases.planted_pieces,
+    cases.planted_floor,
+    cases.hadamard_small,
+    cases.separate_classes,
+    cases.separate_labels,
+]
+
+
+def made(instance: Instance) -> RegularizedRisk:
+    assert isinstance(instance.problem, RegularizedRisk)
+    return instance.problem
+
+
+@pytest.mark.parametrize("make", KNOWN)
+@pytest.mark.parametrize("seed", range(3))
+def test_the_optimum_built_in_is_the_one_a_general_solver_finds(make: cases.Make, seed: int) -> None:
+    instance = make(seed)
+    assert instance.optimum is not None
+    said = optimum(FORMULATIONS["regularized_risk.primal"].builder(instance.problem))
+    assert said.value == pytest.approx(instance.optimum, rel=HIGH.gap, abs=HIGH.gap)
+
+
+@pytest.mark.parametrize("make", KNOWN)
+@pytest.mark.parametrize("seed", range(3))
+def test_the_point_built_in_has_the_optimal_value(make: cases.Make, seed: int) -> None:
+    instance = make(seed)
+    assert instance.point is not None
+    problem = made(instance)
+    assert problem.primal(problem.as_point(instance.point)) == pytest.approx(instance.optimum, rel=ROUNDING)
+    if problem.n_biases:  # and no other bias is better
+        assert problem.value(instance.point["w"]) == pytest.approx(instance.optimum, rel=ROUNDING)
+
+
+def test_the_planted_machine_has_margins_of_every_kind() -> None:
+    instance = cases.planted(0)
+    assert instance.point is not None
+    values = made(instance).values(instance.point["w"])
+    assert (values < -HIGH.gap).any()
+    assert (np.abs(values) < ROUNDING).sum() >= 2
+    assert (values > HIGH.gap).any()
+
+
+def test_several_pieces_tie_in_the_planted_groups() -> None:
+    for make in (cases.planted_pieces, cases.planted_floor):
+        instance = make(0)
+        assert instance.point is not None
+        problem = made(instance)
+        values = problem.values(instance.point["w"])
+        top = problem.losses(values)[problem.group]
+        active = np.bincount(problem.group, np.abs(values - top) < ROUNDING)
+        assert (active > 1).any()
+
+
+def test_the_extreme_cases_are_what_they_say() -> None:
+    hardly, strongly = made(cases.small_lam(0)), made(cases.large_lam(0))
+    w = FORMULATIONS["regularized_risk.primal"].builder(hardly).solve().point["w"]
+    assert np.linalg.norm(w) > 5
+    dual = FORMULATIONS["regularized_risk.adjoint"].builder(strongly).solve().dual_point
+    assert dual is not None
+    np.testing.assert_allclose(dual["alpha"], 1 / 30, atol=HIGH.feasibility)
+
+
+def test_every_generator_is_deterministic_and_heeds_its_seed() -> None:
+    for case in cases.CASES:
+        first, again, other = (fingerprint(case.make(seed).problem) for seed in (3, 3, 4))
+        assert first == again
+        assert first != other or "hadamard" in case.name, case.name

@@ -1,0 +1,114 @@
+"""The parts of the experiment on scenes, on made-up labels that depend on each other."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from convexstruct.core.solution import Status
+from convexstruct.datasets.real.scene import N_FEATURES, SCENES, Scenes
+from convexstruct.families.structured_svm.experiments import scene
+from convexstruct.marginals.pairwise_enumeration import enumerate_pairwise
+from convexstruct.tolerances import ROUNDING
+
+
+def made_up(n: int, seed: int, dark: float = 1 / 3) -> Scenes:
+    """Exactly one label an image; a feature tells it, and is dark in a share of the images."""
+    rng = np.random.default_rng(seed)
+    shown = rng.integers(0, len(SCENES), n)
+    labels = np.eye(len(SCENES), dtype=np.int64)[shown]
+    features = np.zeros((n, N_FEATURES))
+    features[:, : len(SCENES)] = labels * (rng.random(n) >= dark)[:, None]
+    return Scenes(features, labels)
+
+
+def test_the_tree_is_that_of_networkx_and_the_information_that_of_entropies() -> None:
+    labels = np.random.default_rng(0).integers(0, 2, (40, 5))
+    labels[:, 3] = labels[:, 0] ^ (np.arange(40) % 7 == 0)
+    information = scene.mutual_information(labels)
+
+    def entropy(columns: list[int]) -> float:
+        share = np.unique(labels[:, columns], axis=0, return_counts=True)[1] / len(labels)
+        return float(-(share * np.log(share)).sum())
+
+    graph = nx.Graph()
+    for i, j in combinations(range(5), 2):
+        expected = entropy([i]) + entropy([j]) - entropy([i, j])
+        assert information[i, j] == pytest.approx(expected, abs=ROUNDING)
+        graph.add_edge(i, j, weight=expected)
+    expected_tree = sorted(tuple(sorted(edge)) for edge in nx.maximum_spanning_tree(graph).edges)
+    assert [tuple(edge) for edge in scene.spanning_tree(labels)] == expected_tree
+
+
+def test_labels_that_say_nothing_of_each_other_still_have_a_tree() -> None:
+    assert len(scene.spanning_tree(np.zeros((4, 6), dtype=np.int64))) == 5
+
+
+def test_a_node_sees_the_image_at_its_own_place_and_an_edge_its_pair() -> None:
+    scenes = made_up(3, 1)
+    pairs = scene.edges("full", scenes.labels)
+    g = scene.graphs(scenes, pairs)
+    nodes = g.node_features.toarray().reshape(3, 6, 6, N_FEATURES + 1)
+    for i, k, other in np.ndindex(3, 6, 6):
+        expected = np.append(scenes.features[i], 1.0) if k == other else np.zeros(N_FEATURES + 1)
+        np.testing.assert_array_equal(nodes[i, k, other], expected)
+    assert g.edge_features is not None
+    np.testing.assert_array_equal(g.edge_features, np.tile(np.eye(15), (3, 1)))
+    assert all(np.array_equal(each, pairs) for each in g.edges_each)
+    assert scene.edges("independent", scenes.labels).shape == (0, 2)
+
+
+@pytest.mark.parametrize("name", scene.GRAPHS)
+def test_every_graph_learns_labels_that_can_be_seen(name: str) -> None:
+    train, test = made_up(40, 2, dark=0.0), made_up(40, 3, dark=0.0)
+    found = scene.fit(scene.edges(name, train.labels), train, 30.0)
+    assert found.solution.status is Status.OPTIMAL
+    np.testing.assert_array_equal(scene.predict(found, test), test.labels)
+
+
+def test_more_edges_fit_better() -> None:
+    train = made_up(60, 2)
+    optimum = {}
+    for name in scene.GRAPHS:
+        solution = scene.fit(scene.edges(name, train.labels), train, 10.0).solution
+        optimum[name] = solution.lower_bound, solution.primal
+    assert optimum["full"][1] < optimum["tree"][0] < optimum["tree"][1] < optimum["independent"][0]
+
+
+def test_predictions_are_the_best_labellings_written_out() -> None:
+    train, test = made_up(20, 4), made_up(5, 5)
+    pairs = scene.edges("full", train.labels)
+    found = scene.fit(pairs, train, 3.0)
+    w = found.solution.point["w"]
+    g = scene.graphs(test, pairs)
+    posed = type(found.problem).read(
+        g.node_features, g.labels_each, 2, edges=g.edges_each, edge_features=g.edge_features_each, C=1.0
+    )
+    every = enumerate_pairwise(posed.features, posed.loss)
+    scores = every.joint @ w
+    guessed = scene.predict(found, test)
+    for i in range(5):
+        rows = np.flatnonzero(every.example == i)
+        at = next(row for row in rows if np.array_equal(every.labels[row], guessed[i]))
+        assert scores[at] == pytest.approx(scores[rows].max(), abs=ROUNDING)
+
+
+def test_a_coupling_below_zero_excludes() -> None:
+    train = made_up(60, 6)
+    pairs = scene.edges("full", train.labels)
+    table = scene.coupling(scene.fit(pairs, train, 10.0), pairs)
+    np.testing.assert_array_equal(table, table.T)
+    assert np.isnan(np.diag(table)).all()
+    assert np.nanmean(table) < 0
+
+
+def test_the_quick_run_says_what_it_left_out_and_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scene, "scene", lambda part: made_up(150, 7 if part == "train" else 8))
+    result = scene.run(quick=True)
+    assert result.column("graph") == ["none of the six", *scene.GRAPHS]
+    assert result.column("not exact")[0] == 1.0
+    assert any(note.startswith("quick: 120 training images") for note in result.notes)
+    assert len(result.figures) == 2

@@ -1,0 +1,104 @@
+"""Dual coordinate ascent by pairs: the optimum, a dual value that never falls, steps that are best for their pair."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from convexstruct.core.certificates import certify
+from convexstruct.core.driver import solve
+from convexstruct.core.solution import Status
+from convexstruct.families.structured_svm.solvers import dual_coordinate_ascent
+from convexstruct.families.structured_svm.solvers.dual_coordinate_ascent import DualCoordinateAscent
+from convexstruct.tolerances import HIGH, LOW, ROUNDING
+from tests.families.structured_svm.solvers.references import holds, optimum, reference
+from tests.models.structured_svm.instances import INSTANCES, svm
+
+
+@pytest.mark.parametrize("name", INSTANCES)
+def test_the_optimum_is_that_of_all_labellings_written_out(name: str) -> None:
+    problem, expected = reference(name)
+    solution = solve(problem, DualCoordinateAscent(), max_iterations=200)
+    assert solution.status is Status.OPTIMAL
+    holds(solution, expected)
+
+
+@settings(max_examples=10, deadline=None, derandomize=True)
+@given(st.integers(0, 10_000), st.sampled_from(["margin", "slack"]), st.booleans())
+def test_the_dual_value_never_falls_and_the_witness_has_it(seed: int, scaling: Any, associative: bool) -> None:
+    problem = svm(seed, (1, 2, 3), 2, scaling=scaling, associative=associative, weighted=True)
+    iterates = []
+    for iterate in DualCoordinateAscent(sweeps=2, pairs=1, seed=seed).iterate(problem):
+        iterates.append(iterate)
+        if len(iterates) == 8:
+            break
+    bounds = np.array([iterate.lower_bound for iterate in iterates])
+    assert (np.diff(bounds) >= -ROUNDING * (1 + np.abs(bounds[1:]))).all()
+    last = iterates[-1]
+    assert isinstance(last.dual_point, dict)
+    certificate = certify(problem, last.point, last.dual_point)
+    assert certificate.lower_bound >= last.lower_bound - ROUNDING * (1 + abs(last.lower_bound))
+    assert last.lower_bound <= optimum(problem) * (1 + HIGH.gap)
+
+
+def test_a_pair_moves_to_its_best_and_the_sum_of_an_example_stays() -> None:
+    problem, _ = reference("slack scaling, Hamming")
+    run = dual_coordinate_ascent._Run(problem)
+    rng = np.random.default_rng(0)
+    for _ in range(6):
+        found = problem.most_violated(run.w)
+        run.grow(found.labels, found.violation > 0)
+        run.sweep(rng, 1)
+        sums = np.add.reduceat(run.alpha, run.start[:-1])
+        np.testing.assert_allclose(sums, problem.ceiling)
+        assert (run.alpha >= 0).all()
+        np.testing.assert_allclose(run.psi, run.a.T @ run.alpha, atol=ROUNDING * (1 + abs(run.psi).max()))
+    inside = 0
+    for i in range(problem.n_examples):
+        at = slice(run.start[i], run.start[i + 1])
+        before, psi = run.alpha.copy(), run.psi.copy()
+        rows = run.a[at] if isinstance(run.a, np.ndarray) else run.a[at].toarray()
+        run._pairs(at, rows, 1)
+        moved = run.alpha - before
+        if not moved.any():
+            continue
+        low, high = int(moved.argmin()), int(moved.argmax())
+        assert np.count_nonzero(moved) == 2
+        steps = np.linspace(0.0, before[low], 2001)
+        by = rows[high - at.start] - rows[low - at.start]
+        rise = run.b[high] - run.b[low]
+        lost = float(run.b @ before)
+        tried = [problem.dual_value(psi + t * by, lost + t * rise) for t in steps]
+        assert run.bound >= max(tried) - ROUNDING
+        inside += 0 < int(np.argmax(tried)) < 2000
+    assert inside
+
+
+def test_one_label_leaves_nothing_to_learn() -> None:
+    solution = solve(svm(3, n_labels=1), DualCoordinateAscent())
+    assert (solution.status, solution.primal, solution.lower_bound) == (Status.OPTIMAL, 0.0, 0.0)
+
+
+def test_without_a_limit_it_stops_by_itself_within_the_high_profile() -> None:
+    problem, expected = reference("repeated data: ties")
+    *_, last = DualCoordinateAscent().iterate(problem)
+    assert last.done
+    assert abs(last.primal - expected) <= HIGH.gap
+    assert abs(last.lower_bound - expected) <= HIGH.gap
+
+
+def test_columns_that_are_held_sparsely_lead_to_the_same() -> None:
+    problem = svm(5, lengths=(1,) * 12, n_labels=6, n_features=5, graphs="none")
+    run = dual_coordinate_ascent._Run(problem)
+    assert not isinstance(run.a, np.ndarray)
+    holds(solve(problem, DualCoordinateAscent(), tol=LOW), optimum(problem), gap=LOW.gap)
+
+
+@pytest.mark.parametrize("options", [{"sweeps": 0}, {"pairs": 0.5}])
+def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(options))):
+        next(DualCoordinateAscent(**options).iterate(svm(0)))

@@ -1,0 +1,206 @@
+"""Exponentiated gradient: the update written out, its rates, and what is wrong with it on the slides of paper 1."""
+
+from __future__ import annotations
+
+from itertools import islice, pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.special
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from convexstruct.core.certificates import certify
+from convexstruct.core.driver import solve
+from convexstruct.core.solution import Status
+from convexstruct.families.structured_svm.problem import StructuredSVM
+from convexstruct.families.structured_svm.solvers import exponentiated_gradient
+from convexstruct.families.structured_svm.solvers.example_blocks import example_blocks
+from convexstruct.families.structured_svm.solvers.exponentiated_gradient import ExponentiatedGradient
+from convexstruct.inference.exact import tree_inference
+from convexstruct.marginals.pairwise_enumeration import EnumeratedPairwise, enumerate_pairwise
+from convexstruct.tolerances import HIGH, LOW, MID, ROUNDING
+from tests.families.structured_svm.solvers.references import holds, optimum, reference
+from tests.models.structured_svm.instances import DECOMPOSABLE, OTHER, svm
+
+Vector = NDArray[np.float64]
+
+
+@pytest.mark.parametrize("groups", [1, 3])
+@pytest.mark.parametrize("name", DECOMPOSABLE)
+def test_certified_bounds_enclose_the_optimum_and_close_in(name: str, groups: int) -> None:
+    problem, expected = reference(name)
+    solution = solve(problem, ExponentiatedGradient(groups=groups), tol=LOW, max_iterations=60)
+    holds(solution, expected, gap=np.inf)
+    assert expected - solution.lower_bound <= 10 * LOW.gap * max(1.0, expected)
+    assert solution.gap <= 50 * LOW.gap
+
+
+class WrittenOut:
+    """q over all labellings, its dual value, and the update of the docstring."""
+
+    def __init__(self, problem: StructuredSVM) -> None:
+        self.problem = problem
+        self.every: EnumeratedPairwise = enumerate_pairwise(problem.features, problem.loss)
+        self.c = problem.ceiling[self.every.example]
+
+    def w(self, q: Vector) -> Vector:
+        return self.problem.project(self.every.difference.T @ (self.c * q)) / self.problem.lam
+
+    def value(self, q: Vector) -> float:
+        return self.problem.dual_value(self.every.difference.T @ (self.c * q), float(self.c @ (q * self.every.loss)))
+
+    def step(self, q: Vector, eta: float) -> Vector:
+        with np.errstate(divide="ignore"):
+            logs = np.log(q) + eta * (self.every.loss - self.every.difference @ self.w(q))
+        return np.concatenate([scipy.special.softmax(logs[self.every.example == i]) for i in self.examples])
+
+    @property
+    def examples(self) -> range:
+        return range(self.problem.n_examples)
+
+    def uniform(self) -> Vector:
+        sizes = np.bincount(self.every.example)
+        return np.asarray(1.0 / sizes[self.every.example])
+
+    def truth(self) -> Vector:
+        q = np.zeros(self.every.n_rows)
+        q[self.every.truth] = 1.0
+        return q
+
+    def gibbs(self, theta: Vector, loss: float) -> Vector:
+        logs = self.every.joint @ theta + loss * self.every.loss
+        return np.concatenate([scipy.special.softmax(logs[self.every.example == i]) for i in self.examples])
+
+    def radius(self) -> float:
+        """The largest distance of two labellings' features."""
+        rows = self.every.joint.toarray()
+        parts = [rows[self.every.example == i] for i in self.examples]
+        return max(float(np.linalg.norm(part[:, None] - part[None], axis=2).max()) for part in parts)
+
+
+@pytest.mark.parametrize(
+    "name", ["chains, weighted, a cost matrix, C_mean", "cycles", "associative chains, three labels"]
+)
+def test_a_step_in_the_log_potentials_is_the_multiplicative_update_of_all_labellings(name: str) -> None:
+    problem, _ = reference(name)
+    written = WrittenOut(problem)
+    group = exponentiated_gradient.Group(example_blocks(problem, None)[0], np.zeros(problem.dimension), 0.0)
+    q, psi = written.uniform(), group.psi
+    for _ in range(5):
+        np.testing.assert_allclose(problem.project(psi) / problem.lam, written.w(q), atol=ROUNDING)
+        psi = group.step(psi)
+        q = written.step(q, group.eta / exponentiated_gradient.LONGER)
+        np.testing.assert_allclose(written.gibbs(group.theta, group.loss), q, atol=ROUNDING)
+        assert problem.dual_value(psi, group.lost) == pytest.approx(written.value(q))
+
+
+@settings(max_examples=10, deadline=None, derandomize=True)
+@given(st.integers(0, 10_000), st.booleans(), st.sampled_from([1, 2, 3]))
+def test_the_dual_value_never_falls_and_the_witness_has_it(seed: int, associative: bool, groups: int) -> None:
+    problem = svm(seed, (1, 2, 3), 2, associative=associative, weighted=True)
+    iterates = list(islice(ExponentiatedGradient(groups=groups, seed=seed).iterate(problem), 8))
+    bounds = np.array([iterate.lower_bound for iterate in iterates])
+    assert (np.diff(bounds) >= -ROUNDING * (1 + np.abs(bounds[1:]))).all()
+    last = iterates[-1]
+    assert callable(last.dual_point)
+    certificate = certify(problem, last.point, last.dual_point())
+    assert certificate.lower_bound >= last.lower_bound - ROUNDING * (1 + abs(last.lower_bound))
+    assert last.lower_bound <= optimum(problem) * (1 + HIGH.gap)
+
+
+@pytest.mark.parametrize("name", ["trees, weighted", "a cost table each", "cycles", "a kernel"])
+def test_the_rates_of_the_slides_hold_for_the_steps_that_are_taken(name: str) -> None:
+    """D* - D_T <= (1/(eta T)) sum c_i KL(q*, q0), and KL(q*, uniform) <= n_i ln S."""
+    problem, expected = reference(next(full for full in DECOMPOSABLE if name in full))
+    group = exponentiated_gradient.Group(example_blocks(problem, None)[0], np.zeros(problem.dimension), 0.0)
+    most = float(problem.ceiling @ problem.features.lengths) * np.log(problem.features.n_labels)
+    psi, values, least = group.psi, [problem.dual_value(group.psi, group.lost)], np.inf
+    for t in range(1, 60):
+        psi = group.step(psi)
+        least = min(least, group.eta / exponentiated_gradient.LONGER)
+        values.append(problem.dual_value(psi, group.lost))
+        assert expected - values[-1] <= most / (least * t) + ROUNDING
+    assert all(later >= earlier - ROUNDING for earlier, later in pairwise(values))
+
+
+@pytest.mark.parametrize("name", ["trees, weighted", "a ladder, edge features", "associative cycles, two labels"])
+def test_a_step_of_lam_over_r_squared_c_is_always_taken_at_once(name: str) -> None:
+    problem, _ = reference(name)
+    eta = problem.lam / (WrittenOut(problem).radius() ** 2 * float(problem.ceiling.sum()))
+    rng = np.random.default_rng(0)
+    for _ in range(10):
+        theta = rng.normal(size=problem.dimension) * rng.choice([0.1, 1.0, 5.0])
+        group = exponentiated_gradient.Group(example_blocks(problem, None)[0], theta, float(rng.random()))
+        group.eta = eta
+        group.step(group.psi)
+        assert group.tried == 1
+
+
+def test_the_truth_is_a_fixed_point_so_the_start_of_the_slides_goes_nowhere() -> None:
+    problem, expected = reference("chains, one of length 1, Hamming")
+    written = WrittenOut(problem)
+    q = written.truth()
+    for _ in range(20):
+        q = written.step(q, 0.5)
+    np.testing.assert_array_equal(q, written.truth())
+    assert written.value(q) == 0.0
+    assert expected > 0.5
+    q = written.uniform()
+    for _ in range(200):
+        q = written.step(q, 0.02)
+    assert written.value(q) > 0.5 * expected
+
+
+def slide_update(problem: StructuredSVM, eta: float, steps: int) -> float:
+    """The best dual value of ``steps`` updates as printed: s_c = mu_c + eta (E_c - <w, df_c>), mu = marginals of e^s;
+    from uniform marginals. The truth's part of df_c is alike for all labellings, and drops out."""
+    features, c = problem.features, problem.ceiling
+    oracle = tree_inference(features)
+    size = features.n_labels
+    sums = oracle.sums(np.zeros((features.n_nodes, size)), np.zeros((features.n_edges, size, size)))
+    best = -np.inf
+    for _ in range(steps):
+        weighted = sums.node * c[features.example][:, None], sums.edge * c[features.edge_example][:, None, None]
+        psi = problem.truth_joint - features.adjoint(*weighted)
+        best = max(best, problem.dual_value(psi, float((weighted[0] * problem.loss.costs).sum())))
+        w = psi / problem.lam
+        node = sums.node + eta * (problem.loss.costs + features.node_scores(w))
+        sums = oracle.sums(node, sums.edge + eta * features.edge_scores(w))
+    return best
+
+
+def test_the_update_of_the_slides_in_the_marginals_does_not_reach_the_optimum_at_any_step() -> None:
+    problem, expected = reference("chains, weighted, a cost matrix, C_mean")
+    printed = max(slide_update(problem, eta, 60) for eta in (0.001, 0.01, 0.1, 0.3, 1.0, 3.0))
+    corrected = solve(problem, ExponentiatedGradient(), tol=MID, max_iterations=300)
+    assert expected - printed > 10 * LOW.gap * expected
+    assert expected - corrected.lower_bound <= MID.gap * expected
+
+
+def test_a_start_with_one_measure_is_gone_on_from() -> None:
+    problem, expected = reference("trees, weighted")
+    first = solve(problem, ExponentiatedGradient(), tol=LOW)
+    (again,) = islice(ExponentiatedGradient().iterate(problem, first), 1)
+    assert again.lower_bound == pytest.approx(first.lower_bound)
+    holds(solve(problem, ExponentiatedGradient(), tol=LOW, start=first), expected, gap=LOW.gap)
+
+
+def test_one_label_leaves_nothing_to_learn() -> None:
+    solution = solve(svm(3, n_labels=1), ExponentiatedGradient())
+    assert (solution.status, solution.primal, solution.lower_bound) == (Status.OPTIMAL, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_what_has_no_sums_over_labellings_is_refused(name: str) -> None:
+    problem, _ = reference(name)
+    with pytest.raises(ValueError, match="zero-one loss" if problem.loss.zero_one else "slack scaling"):
+        next(ExponentiatedGradient().iterate(problem))
+
+
+@pytest.mark.parametrize("options", [{"groups": 0}, {"step": 0.0}, {"step": np.nan}])
+def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(options))):
+        next(ExponentiatedGradient(**options).iterate(svm(0)))

@@ -1,0 +1,78 @@
+"""Pools of labellings: each once, with its column, and the witness that multipliers make of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from convexstruct.families.structured_svm.solvers.labelling_pools import LabellingPools
+from convexstruct.tolerances import ROUNDING
+from tests.models.structured_svm.instances import INSTANCES, svm
+
+
+@pytest.mark.parametrize("name", ["slack scaling, weighted, a cost matrix", "cycles", "zero-one loss", "a kernel"])
+def test_pools_hold_each_labelling_once_and_its_column(name: str) -> None:
+    problem = INSTANCES[name]()
+    n, start = problem.n_examples, problem.features.node_start
+    rng = np.random.default_rng(0)
+    pools = LabellingPools(problem)
+    assert pools.n_columns == n
+    assert not pools.b.any()
+    held = [{tuple(problem.features.truth[start[i] : start[i + 1]])} for i in range(n)]
+    for _ in range(12):
+        labels = rng.integers(problem.features.n_labels, size=problem.features.n_nodes)
+        wanted = rng.random(n) < 0.6
+        new = 0
+        for i in np.flatnonzero(wanted):
+            part = tuple(labels[start[i] : start[i + 1]])
+            new += part not in held[i]
+            held[i].add(part)
+        assert pools.add(labels, wanted) == new
+    columns = pools.columns()
+    assert (np.diff(columns.owner) >= 0).all()
+    np.testing.assert_array_equal(np.bincount(columns.owner), [len(each) for each in held])
+    dense = columns.a if isinstance(columns.a, np.ndarray) else columns.a.toarray()
+    if columns.gram is not None:
+        np.testing.assert_allclose(columns.gram, dense @ dense.T, atol=ROUNDING * (1 + np.abs(dense).max() ** 2))
+    w = rng.normal(size=problem.dimension)
+    node, edge = problem.scores(w)
+    seen: list[set[tuple[int, ...]]] = [set() for _ in range(n)]
+    for j, i in enumerate(columns.owner):
+        unit = np.zeros(len(columns.b))
+        unit[j] = problem.ceiling[i]
+        witness = pools.witness(unit)
+        flat = witness["labels"][0].astype(np.int64)
+        seen[i].add(tuple(flat[start[i] : start[i + 1]]))
+        loss = problem.loss.of(flat)[i]
+        margin = problem.truth_scores(node, edge)[i] - problem.score(node, edge, flat)[i]
+        assert columns.b[j] == pytest.approx(loss)
+        assert dense[j] @ w == pytest.approx(margin * (loss if problem.scaling == "slack" else 1.0), abs=1e-8)
+    assert seen == held
+
+
+def test_a_witness_of_pools_has_the_value_of_its_multipliers() -> None:
+    problem = INSTANCES["slack scaling, weighted, a cost matrix"]()
+    rng = np.random.default_rng(3)
+    pools = LabellingPools(problem)
+    for _ in range(6):
+        pools.add(rng.integers(3, size=problem.features.n_nodes))
+    columns = pools.columns()
+    alpha = rng.random(len(columns.b)) * (rng.random(len(columns.b)) < 0.7)
+    totals = np.bincount(columns.owner, weights=alpha)
+    alpha *= (0.9 * problem.ceiling / np.maximum(totals, ROUNDING))[columns.owner]
+    psi, loss = problem.aggregate(pools.witness(alpha))
+    np.testing.assert_allclose(psi, columns.a.T @ alpha, atol=ROUNDING * (1 + np.abs(psi).max()))
+    assert loss == pytest.approx(columns.b @ alpha)
+
+
+def test_columns_out_of_use_are_forgotten_and_can_come_again_but_never_the_truth() -> None:
+    problem = svm(1, lengths=(2, 3), n_labels=2)
+    pools = LabellingPools(problem)
+    wrong = 1 - problem.features.truth
+    assert pools.add(wrong) == 2
+    for _ in range(20):
+        pools.forget(np.where(pools.owner == 0, problem.ceiling[pools.owner], 0.0))
+    np.testing.assert_array_equal(pools.owner, [0, 0, 1])  # example 1 keeps the truth alone
+    assert not pools.b[[0, 2]].any()
+    assert pools.add(wrong) == 1
+    assert pools.add(wrong) == 0

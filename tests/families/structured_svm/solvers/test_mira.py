@@ -1,0 +1,112 @@
+"""MIRA: each step is the smallest that has the margin, and the learner claims nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from convexstruct.core.driver import solve
+from convexstruct.core.solution import Status
+from convexstruct.families.structured_svm.solvers import mira
+from convexstruct.families.structured_svm.solvers.example_blocks import example_blocks
+from convexstruct.families.structured_svm.solvers.mira import Mira
+from convexstruct.marginals.pairwise_enumeration import enumerate_pairwise
+from convexstruct.tolerances import HIGH, ROUNDING
+from tests.models.structured_svm.instances import INSTANCES, svm
+
+Vector = NDArray[np.float64]
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(st.integers(0, 10_000), st.sampled_from([0.01, 1.0, 100.0]), st.booleans(), st.sampled_from([1, 2]))
+def test_a_step_minimises_the_update_problem(seed: int, longest: float, augmented: bool, k: int) -> None:
+    """1/2 |v - w|^2 + C max(0, max [E - <v, df>]): convex, so no worse than 300 points around is a strong test."""
+    problem = svm(seed, (3,), 2)
+    rng = np.random.default_rng(seed)
+    w = rng.normal(size=problem.dimension)
+    options = Mira(C=longest, augmented=augmented and k == 1, k=k)
+    (block,) = example_blocks(problem, 1)
+    best = options._best(block, w)
+    rows = np.concatenate([block.differences(labels).toarray() for labels in best])
+    losses = np.array([problem.loss.of(labels)[0] for labels in best])
+
+    def value(v: Vector) -> float:
+        return 0.5 * float((v - w) @ (v - w)) + longest * max(0.0, float((losses - rows @ v).max()))
+
+    by = mira.step(block, best, w, longest)
+    v = w if by is None else w + by
+    least = value(v)
+    for size in (1e-4, 1e-2, 1.0):
+        for _ in range(50):
+            direction = rng.normal(size=len(rows)) @ rows + 0.1 * rng.normal(size=len(w))
+            assert value(v + size * direction) >= least - HIGH.gap * max(1.0, least)
+
+
+def test_the_k_best_are_the_best_of_all_labellings() -> None:
+    problem = svm(6, (3,), 3)
+    w = np.random.default_rng(1).normal(size=problem.dimension)
+    (block,) = example_blocks(problem, 1)
+    every = enumerate_pairwise(problem.features, problem.loss)
+    ranked = np.argsort(-(every.joint @ w))
+    for k in (1, 2):
+        for labels, row in zip(Mira(k=k)._best(block, w), ranked[:k], strict=True):
+            np.testing.assert_array_equal(labels, every.labels[row])
+
+
+def test_with_large_c_the_margin_is_met_and_with_small_c_the_step_is_cut() -> None:
+    problem = svm(2, (4,), 2)
+    (block,) = example_blocks(problem, 1)
+    w = np.zeros(problem.dimension)
+    best = Mira(augmented=True)._best(block, w)
+    row, loss = block.differences(best[0]).toarray()[0], problem.loss.of(best[0])[0]
+    by = mira.step(block, best, w, 1e6)
+    assert by is not None
+    assert row @ by == pytest.approx(loss)
+    cut = mira.step(block, best, w, 1e-3)
+    assert cut is not None
+    np.testing.assert_allclose(cut, 1e-3 * row)
+
+
+@pytest.mark.parametrize("options", [{}, {"k": 2}, {"augmented": True, "average": False}])
+@pytest.mark.parametrize("name", INSTANCES)
+def test_it_claims_nothing_and_its_w_bounds_the_optimum_from_above(name: str, options: dict[str, Any]) -> None:
+    problem = INSTANCES[name]()
+    solution = solve(problem, Mira(passes=2, **options))
+    assert solution.status is Status.UNCERTIFIED
+    assert solution.lower_bound == -np.inf
+    assert "minimises no stated problem" in solution.message
+    assert solution.primal == pytest.approx(problem.primal(solution.point))
+    assert problem.residuals(solution.point).get("w_edge below 0", 0.0) == 0.0
+
+
+def test_it_learns_what_can_be_separated_and_then_stops() -> None:
+    problem = svm(3, (1, 2, 3, 2), 2, n_features=6, noise=0.1)
+    for options in ({}, {"k": 2}, {"augmented": True}):
+        *_, last = Mira(C=10.0, passes=200, **options).walk(problem, np.zeros(problem.dimension))
+        assert last.mistakes == 0
+        np.testing.assert_array_equal(problem.predict(last.w), problem.features.truth)
+
+
+def test_a_step_never_moves_where_no_margin_is_missing() -> None:
+    problem = svm(3, (1, 2, 3, 2), 2, n_features=6, noise=0.1)
+    w = 1e3 * solve(problem, Mira(C=10.0, passes=200, average=False)).point["w"]
+    (after,) = Mira(passes=1).walk(problem, w)
+    np.testing.assert_allclose(after.w, w, rtol=ROUNDING)
+
+
+def test_one_label_leaves_nothing_to_learn() -> None:
+    for k in (1, 2):
+        solution = solve(svm(3, n_labels=1), Mira(k=k))
+        assert solution.primal == 0.0
+        assert solution.message.startswith("0 updates in 1 passes")
+
+
+@pytest.mark.parametrize("options", [{"passes": 0}, {"C": 0.0}, {"k": 3}, {"k": 2, "augmented": True}])
+def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(options))):
+        next(Mira(**options).iterate(svm(0)))

@@ -1,0 +1,112 @@
+"""Cutting planes with one slack in all: the optimum, the cache, and the bound of Joachims, Finley and Yu."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from convexstruct.core.driver import solve
+from convexstruct.core.solution import Status
+from convexstruct.families.structured_svm.solvers import one_slack
+from convexstruct.families.structured_svm.solvers.one_slack import OneSlack
+from convexstruct.families.structured_svm.solvers.pool_qp import solve_pools
+from convexstruct.tolerances import HIGH, LOW
+from tests.families.structured_svm.solvers.references import holds, optimum, radius, reference
+from tests.models.structured_svm.instances import INSTANCES, svm
+
+
+@pytest.mark.parametrize("cache", [0, 5])
+@pytest.mark.parametrize("name", INSTANCES)
+def test_the_optimum_is_that_of_all_labellings_written_out(name: str, cache: int) -> None:
+    problem, expected = reference(name)
+    solution = solve(problem, OneSlack(cache=cache))
+    assert solution.status is Status.OPTIMAL
+    holds(solution, expected)
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(
+    st.integers(0, 10_000), st.sampled_from(["margin", "slack"]), st.sampled_from(["hamming", "zero_one"]),
+    st.sampled_from([0.5, 0.05, 0.005]), st.sampled_from([0.1, 1.0, 10.0]), st.sampled_from([0, 3]),
+)  # fmt: skip
+def test_the_cuts_stay_below_the_bound(
+    seed: int, scaling: Any, loss: str, eps: float, scale: float, cache: int
+) -> None:
+    options: dict[str, Any] = {"C_mean": scale} if seed % 2 else {"lam": scale}
+    problem = svm(seed, (1, 2, 3), 2, scaling=scaling, loss=loss, weighted=seed % 3 == 0, **options)
+    solutions: list[Any] = []
+
+    def counted(*given: Any) -> Any:
+        solutions.append(given)
+        return solve_pools(*given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(one_slack, "solve_pools", counted)
+        *_, last = OneSlack(eps=eps, cache=cache).iterate(problem)
+    assert last.done
+    assert len(solutions) <= one_slack.one_slack_bound(problem, eps, radius(problem))
+    slack = float(problem.ceiling.sum()) * eps
+    assert last.primal - last.lower_bound <= slack + HIGH.gap * max(1.0, last.primal)
+    assert last.lower_bound - HIGH.gap <= optimum(problem) <= last.primal + HIGH.gap
+
+
+def test_the_bound_in_the_scale_of_the_paper_is_that_of_the_theorem() -> None:
+    problem = svm(0, C_mean=1e-3, noise=0.1)
+    r, most = radius(problem), float(problem.loss.most.max())
+    first, second = math.ceil(math.log2(most / (4 * r**2 * 1e-3))), math.ceil(16 * r**2 * 1e-3 / 1e-4)
+    assert first > 0
+    assert one_slack.one_slack_bound(problem, 1e-4, r) == first + second
+
+
+def test_the_cache_saves_calls_of_the_oracle() -> None:
+    problem = svm(3, lengths=(4,) * 20, C=1.0)
+    without, with_cache = (solve(problem, OneSlack(cache=cache)) for cache in (0, 5))
+    assert with_cache.trace.oracle_calls[-1] < without.trace.oracle_calls[-1]
+    assert with_cache.status is without.status is Status.OPTIMAL
+
+
+def test_the_cache_never_makes_a_cut_above_the_oracles() -> None:
+    problem, _ = reference("slack scaling, weighted, a cost matrix")
+    rng = np.random.default_rng(0)
+    cuts = one_slack.Cuts(problem, rng.normal(size=problem.dimension), 50)
+    kept = [problem.most_violated(rng.normal(size=problem.dimension)).labels for _ in range(4)]
+    kept = [labels for labels in kept if problem.loss.of(labels).any()]
+    labels = one_slack.cached(problem, cuts, deque(kept), 0.0)
+    assert labels is not None
+    node, edge = problem.scores(cuts.w)
+
+    def violation(of: Any) -> Any:
+        return problem.loss.of(of) * (1 - problem.truth_scores(node, edge) + problem.score(node, edge, of))
+
+    each = np.array([violation(of) for of in [problem.features.truth, *kept]])
+    np.testing.assert_allclose(violation(labels), each.max(axis=0))
+    assert (violation(labels) <= problem.most_violated(cuts.w).violation + HIGH.gap).all()
+
+
+def test_cuts_long_out_of_use_are_dropped_and_the_optimum_stays() -> None:
+    problem, expected = reference("zero-one loss")
+    holds(solve(problem, OneSlack(forget=2)), expected)
+
+
+def test_one_label_leaves_nothing_to_learn() -> None:
+    solution = solve(svm(3, n_labels=1), OneSlack())
+    assert solution.status is Status.OPTIMAL
+    assert (solution.primal, solution.lower_bound) == (0.0, 0.0)
+
+
+def test_a_start_is_gone_on_from() -> None:
+    problem, expected = reference("associative chains, three labels")
+    again = solve(problem, OneSlack(), start=solve(problem, OneSlack(), tol=LOW))
+    holds(again, expected)
+
+
+@pytest.mark.parametrize("options", [{"eps": -1.0}, {"cache": -1}, {"forget": 0}])
+def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(options))):
+        next(OneSlack(**options).iterate(svm(0)))

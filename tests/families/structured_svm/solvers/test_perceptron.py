@@ -1,0 +1,124 @@
+"""The perceptron: Novikoff's bound, what it is as a problem (none), and that MAP training collapses."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from convexstruct.core.driver import solve
+from convexstruct.core.solution import Status
+from convexstruct.families.structured_svm.problem import StructuredSVM
+from convexstruct.families.structured_svm.solvers.perceptron import Perceptron, map_objective
+from convexstruct.families.structured_svm.solvers.tempered_pools import TemperedPools
+from convexstruct.marginals.pairwise_enumeration import enumerate_pairwise
+from convexstruct.tolerances import LOW, ROUNDING
+from tests.families.structured_svm.solvers.references import optimum, radius
+from tests.models.structured_svm.instances import INSTANCES, svm
+
+
+def margin(problem: StructuredSVM, u: Any) -> float:
+    """min <u, df_i(y)> over the labellings that are not the truth, for u / |u|."""
+    every = enumerate_pairwise(problem.features, problem.loss)
+    scores = every.difference @ (u / np.linalg.norm(u))
+    return float(np.delete(scores, every.truth).min())
+
+
+@settings(max_examples=10, deadline=None, derandomize=True)
+@given(st.integers(0, 10_000), st.sampled_from([1, 2]))
+def test_the_updates_stay_below_novikoffs_bound(seed: int, n_labels: int) -> None:
+    problem = svm(seed, (1, 2, 3, 2), n_labels + 1, n_features=6, noise=0.1, C=1e3)
+    u = solve(problem, TemperedPools(), tol=LOW).point["w"]  # any u that separates will do
+    found = margin(problem, u)
+    if found <= 0:
+        return
+    limit = (radius(problem) / found) ** 2
+    walked = list(Perceptron(passes=int(limit) + 2, seed=seed).walk(problem, np.zeros(problem.dimension)))
+    assert sum(each.mistakes for each in walked) <= limit
+    assert walked[-1].mistakes == 0
+    np.testing.assert_array_equal(problem.predict(walked[-1].w), problem.features.truth)
+
+
+def test_the_bound_was_put_to_the_test() -> None:
+    problem = svm(3, (1, 2, 3, 2), 2, n_features=6, noise=0.1, C=1e3)
+    assert margin(problem, solve(problem, TemperedPools(), tol=LOW).point["w"]) > 0
+    assert next(Perceptron().walk(problem, np.zeros(problem.dimension))).mistakes > 0
+
+
+@pytest.mark.parametrize("name", INSTANCES)
+def test_it_claims_nothing_and_its_w_bounds_the_optimum_from_above(name: str) -> None:
+    problem = INSTANCES[name]()
+    solution = solve(problem, Perceptron(passes=3))
+    assert solution.status is Status.UNCERTIFIED
+    assert solution.dual_point is None
+    assert solution.lower_bound == -np.inf
+    assert "minimises no stated problem" in solution.message
+    assert solution.primal == pytest.approx(problem.primal(solution.point))
+    assert problem.residuals(solution.point).get("w_edge below 0", 0.0) == 0.0
+
+
+def test_one_update_is_the_difference_of_the_features() -> None:
+    problem = svm(2, lengths=(3,))
+    w = np.random.default_rng(0).normal(size=problem.dimension)
+    labels = problem.predict(w)
+    assert (labels != problem.features.truth).any()
+    (after,) = Perceptron(passes=1).walk(problem, w)
+    truth = problem.features.joint(problem.features.truth)
+    np.testing.assert_allclose(after.w, w + truth - problem.features.joint(labels))
+    np.testing.assert_allclose(after.mean, after.w)
+
+
+def test_the_average_is_over_all_visits() -> None:
+    problem = svm(4, lengths=(2, 3, 2, 3), n_labels=2)
+    seen = []
+    w = np.zeros(problem.dimension)
+    rng = np.random.default_rng(7)
+    order = rng.permutation(4)
+    for _ in range(3):
+        for at in rng.permutation(4):
+            i = int(order[at])
+            labels = problem.predict(w)
+            joint = problem.features.joint_each
+            w = w + (joint(problem.features.truth) - joint(labels))[[i]].toarray()[0]
+            seen.append(w)
+    *_, last = Perceptron(passes=3, seed=7).walk(problem, np.zeros(problem.dimension))
+    if last.mistakes:
+        np.testing.assert_allclose(last.w, w, atol=ROUNDING)
+        np.testing.assert_allclose(last.mean, np.mean(seen, axis=0), atol=ROUNDING)
+    assert last.mistakes  # else nothing was compared
+
+
+def test_map_training_collapses_and_the_margin_prevents_it() -> None:
+    """Paper 4: l(w) <= 0 = l(0), and l(t w) = t l(w), so w = 0 is among the best. P's optimum is elsewhere."""
+    problem = svm(0)
+    rng = np.random.default_rng(0)
+    assert map_objective(problem, np.zeros(problem.dimension)) == 0.0
+    for _ in range(20):
+        w = rng.normal(size=problem.dimension)
+        value = map_objective(problem, w)
+        assert value < 0
+        assert map_objective(problem, 3.0 * w) == pytest.approx(3.0 * value)
+    at_0 = problem.primal({"w": np.zeros(problem.dimension)})
+    assert optimum(problem) < at_0 * (1 - LOW.gap)
+    # without the losses, P is C times -l plus the penalty: least at 0
+    bare = dataclasses.replace(problem, loss=dataclasses.replace(problem.loss, costs=0.0 * problem.loss.costs))
+    assert optimum(bare) == pytest.approx(0.0, abs=LOW.gap)
+    w = rng.normal(size=problem.dimension)
+    penalty = 0.5 * problem.lam * float(w @ w)
+    assert bare.primal({"w": w}) == pytest.approx(penalty - problem.scale.C * map_objective(problem, w))
+
+
+def test_one_label_leaves_nothing_to_learn() -> None:
+    solution = solve(svm(3, n_labels=1), Perceptron())
+    assert solution.primal == 0.0
+    assert solution.message.startswith("0 updates in 1 passes")
+
+
+@pytest.mark.parametrize("options", [{"passes": 0}, {"block": 0}])
+def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(options))):
+        next(Perceptron(**options).iterate(svm(0)))

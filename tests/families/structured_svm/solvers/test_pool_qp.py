@@ -1,0 +1,225 @@
+"""The quadratic program over pools, against Clarabel, and against problems built backwards from their multipliers."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import clarabel
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.sparse as sp
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from convexstruct import deadline
+from convexstruct.families.structured_svm.solvers import pool_qp
+from convexstruct.families.structured_svm.solvers.pool_qp import PoolColumns, PoolSolution, solve_pools
+from convexstruct.tolerances import HIGH, ROUNDING
+
+Vector = NDArray[np.float64]
+
+
+class Pools(NamedTuple):
+    """min lam/2 |w|^2 + sum_i c_i max_j (b_j - a_j'w), w >= 0 where nonnegative."""
+
+    a: Vector
+    b: Vector
+    owner: NDArray[np.intp]
+    c: Vector
+    lam: float
+    nonnegative: NDArray[np.bool_]
+    w: Vector
+
+    @property
+    def start(self) -> NDArray[np.intp]:
+        return np.searchsorted(self.owner, np.arange(len(self.c))).astype(np.intp)
+
+    def value(self, w: Vector) -> float:
+        hinge = np.maximum.reduceat(self.b - self.a @ w, self.start)
+        return 0.5 * self.lam * float(w @ w) + float(self.c @ hinge)
+
+    def bound(self, alpha: Vector) -> float:
+        psi = self.a.T @ alpha
+        psi[self.nonnegative] = np.maximum(psi[self.nonnegative], 0.0)
+        return float(self.b @ alpha) - 0.5 / self.lam * float(psi @ psi)
+
+    @property
+    def size(self) -> float:
+        """P(0): what a tolerance is relative to."""
+        return max(1.0, self.value(np.zeros(self.a.shape[1])))
+
+    def solve(self, kind: str = "dense") -> PoolSolution:
+        a = sp.csr_array(self.a) if kind == "sparse" else self.a
+        gram = self.a @ self.a.T if kind == "gram" else None
+        columns = PoolColumns(a, self.b, self.owner, gram)
+        tolerance = HIGH.gap * 1e-3 * self.size
+        return solve_pools(columns, self.c, self.lam, self.w, tolerance, self.nonnegative)
+
+
+def drawn(seed: int, d: int | None = None, bounded: bool = False, most: int = 8) -> Pools:
+    """Random pools of all scales: integer columns, duplicates, pools of the truth alone."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, most))
+    d = int(rng.integers(1, 40)) if d is None else d
+    owner = np.repeat(np.arange(n), rng.integers(1, most, size=n)).astype(np.intp)
+    a = rng.normal(size=(len(owner), d)) * 10.0 ** rng.uniform(-1, 1.5)
+    b = rng.integers(0, 5, size=len(owner)).astype(np.float64)
+    if rng.random() < 0.4:
+        a = np.round(a)
+    first = np.searchsorted(owner, np.arange(n))
+    a[first], b[first] = 0.0, 0.0
+    for j in range(1, len(owner)):
+        if owner[j] == owner[j - 1] and rng.random() < 0.2:
+            a[j], b[j] = a[j - 1], b[j - 1]
+    c = rng.uniform(0.5, 2.0, size=n) * 10.0 ** rng.uniform(-2, 2)
+    nonnegative = (rng.random(d) < 0.5) & bounded
+    w = rng.normal(size=d) * (rng.random() < 0.5)
+    return Pools(a, b, owner, c, float(10.0 ** rng.uniform(-2, 1)), nonnegative, w)
+
+
+def clarabel_value(pools: Pools) -> float:
+    """The optimum by Clarabel, over (w, xi): b_j - a_j'w <= xi_i, -w_k <= 0."""
+    (m, d), n = pools.a.shape, len(pools.c)
+    scale = pools.size
+    square = sp.csc_matrix(sp.diags_array(np.concatenate((np.full(d, pools.lam), np.zeros(n)))) / scale)
+    of_pool = sp.csr_array((np.ones(m), (np.arange(m), pools.owner)), shape=(m, n))
+    k = np.flatnonzero(pools.nonnegative)
+    sign = sp.csr_array((np.ones(len(k)), (np.arange(len(k)), k)), shape=(len(k), d + n))
+    rows = sp.csc_matrix(-sp.vstack((sp.hstack((sp.csr_array(pools.a), of_pool)), sign)))
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    right = np.concatenate((-pools.b, np.zeros(len(k))))
+    linear = np.concatenate((np.zeros(d), pools.c)) / scale
+    cones = [clarabel.NonnegativeConeT(len(right))]
+    solution = clarabel.DefaultSolver(square, linear, rows, right, cones, settings).solve()
+    assert str(solution.status) == "Solved"
+    return float(solution.obj_val) * scale
+
+
+def kinds(pools: Pools) -> list[str]:
+    """Every form the Newton system can take on these pools, as `LabellingPools` would choose it."""
+    small = len(pools.b) < pools.a.shape[1] and not pools.nonnegative.any()
+    return ["dense", "sparse", *(["gram"] if small else [])]
+
+
+@settings(max_examples=50, deadline=None, derandomize=True)
+@given(st.integers(0, 100_000), st.booleans())
+@example(340, False)  # with long steps to the boundary these go round in circles
+@example(637, False)
+@example(859, True)
+@example(1357, False)
+@example(2058, False)  # here the second start begins with short steps, and far from the best of the first
+def test_primal_and_dual_meet_at_clarabels_optimum(seed: int, bounded: bool) -> None:
+    pools = drawn(seed, bounded=bounded)
+    expected = clarabel_value(pools)
+    for kind in kinds(pools):
+        found = pools.solve(kind)
+        slack = HIGH.gap * pools.size
+        assert found.primal - found.bound <= slack, kind
+        assert found.bound - slack <= expected <= found.primal + slack
+        # what is returned is what it is said to be
+        assert found.primal == pytest.approx(pools.value(found.w), rel=ROUNDING, abs=ROUNDING * pools.size)
+        assert found.bound == pytest.approx(pools.bound(found.alpha), rel=ROUNDING, abs=ROUNDING * pools.size)
+        assert (found.alpha >= 0).all()
+        totals = np.add.reduceat(found.alpha, pools.start)
+        assert (totals <= pools.c * (1 + ROUNDING)).all()
+        assert (found.w[pools.nonnegative] >= 0).all()
+
+
+def test_two_columns_on_which_steps_to_the_boundary_go_round_in_circles() -> None:
+    a = np.zeros((2, 2))
+    a[1] = 17.17006869**0.5, 0.0
+    pools = Pools(a, np.array([0.0, 2.0]), np.zeros(2, dtype=np.intp), np.ones(1), 1.0, np.zeros(2, bool), np.zeros(2))
+    t = 2.0 / 17.17006869
+    for kind in ("dense", "sparse"):
+        found = pools.solve(kind)
+        assert found.bound == pytest.approx(2 * t - 0.5 * t * t * 17.17006869, rel=HIGH.gap)
+        np.testing.assert_allclose(found.alpha, [1 - t, t], rtol=1e3 * HIGH.gap)
+
+
+@settings(max_examples=20, deadline=None, derandomize=True)
+@given(st.integers(0, 100_000))
+def test_an_optimum_built_backwards_is_found(seed: int) -> None:
+    """Choose alpha > 0, w = A'alpha / lam, then the b that make every column tight: w is optimal."""
+    pools = drawn(seed, d=6)
+    rng = np.random.default_rng(seed)
+    alpha = rng.uniform(0.1, 1.0, size=len(pools.b))
+    alpha *= (pools.c / np.add.reduceat(alpha, pools.start))[pools.owner]
+    w = pools.a.T @ alpha / pools.lam
+    planted = pools._replace(b=pools.a @ w)
+    expected = 0.5 * pools.lam * float(w @ w)
+    assert planted.value(w) == pytest.approx(expected)
+    assert planted.bound(alpha) == pytest.approx(expected)
+    found = planted.solve()
+    scale = max(1.0, planted.size, expected)
+    assert found.primal - expected <= HIGH.gap * scale
+    assert expected - found.bound <= HIGH.gap * scale
+
+
+def test_the_forms_of_the_newton_system_are_one_system() -> None:
+    """One Newton step from one state, by parameters and by columns."""
+    pools = drawn(12, d=30)
+    start, none = pools.start, np.zeros(0, dtype=np.intp)
+    steps = []
+    for gram in (None, pools.a @ pools.a.T):
+        columns = PoolColumns(pools.a, pools.b, pools.owner, gram)
+        at = pool_qp._inside(columns, pools.c, pools.lam, pools.w, start, none)
+        steps.append(pool_qp._Newton(columns, pools.c, pools.lam, start, none, at).direction(at.alpha * at.s, at.z))
+    for name in ("w", "xi", "s", "alpha"):
+        one, two = (getattr(step, name) for step in steps)
+        np.testing.assert_allclose(one, two, atol=1e-6 * float(np.abs(one).max()))
+
+
+def test_pools_of_the_truth_alone_want_w_0() -> None:
+    truth = Pools(
+        np.zeros((3, 2)), np.zeros(3), np.arange(3, dtype=np.intp), np.ones(3), 0.5, np.zeros(2, bool), np.ones(2)
+    )
+    found = truth.solve()
+    np.testing.assert_allclose(found.w, 0.0, atol=1e-4)
+    assert abs(found.primal) <= HIGH.gap
+    assert found.bound == 0.0
+
+
+def test_a_column_twice_changes_nothing() -> None:
+    pools = drawn(3, d=5)
+    twice = np.repeat(np.arange(len(pools.b)), 2)
+    doubled = pools._replace(a=pools.a[twice], b=pools.b[twice], owner=pools.owner[twice])
+    assert doubled.solve().primal == pytest.approx(pools.solve().primal, rel=HIGH.gap)
+
+
+def test_a_weight_that_must_not_be_negative_is_kept_from_it() -> None:
+    a = np.array([[0.0, 0.0], [1.0, -1.0]])
+    free = Pools(a, np.array([0.0, 1.0]), np.zeros(2, np.intp), np.ones(1), 1.0, np.zeros(2, bool), np.zeros(2))
+    # without the sign w = (1/2, -1/2) and 1/4; with it w = (1, 0) and 1/2
+    np.testing.assert_allclose(free.solve().w, [0.5, -0.5], atol=1e-4)
+    assert free.solve().primal == pytest.approx(0.25, abs=HIGH.gap)
+    held = free._replace(nonnegative=np.array([False, True])).solve()
+    np.testing.assert_allclose(held.w, [1.0, 0.0], atol=1e-4)
+    assert held.primal == pytest.approx(0.5, abs=HIGH.gap)
+    assert held.bound == pytest.approx(0.5, abs=HIGH.gap)
+
+
+def test_a_start_at_the_optimum_is_not_lost() -> None:
+    pools = drawn(8, d=10)
+    first = pools.solve()
+    again = pools._replace(w=first.w).solve()
+    assert again.primal <= first.primal * (1 + HIGH.gap)
+    assert again.steps <= first.steps
+
+
+def test_a_factor_made_in_blocks_is_cholesky_s_and_asks_for_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    half = rng.normal(size=(70, 80))
+    matrix, right = half @ half.T + np.eye(70), rng.normal(size=70)
+    monkeypatch.setattr(pool_qp, "LARGE", 10)
+    for block in (1, 16, 70, 100):
+        monkeypatch.setattr(pool_qp, "BLOCK", block)
+        factor = pool_qp._cholesky(matrix.copy())
+        np.testing.assert_allclose(matrix @ scipy.linalg.cho_solve(factor, right), right, rtol=ROUNDING, atol=ROUNDING)
+    with deadline.within(0.0), pytest.raises(deadline.DeadlinePassed):
+        pool_qp._cholesky(matrix.copy())
+    singular = np.ones((70, 70))
+    factor = pool_qp._cholesky(singular.copy())
+    assert np.isfinite(np.tril(factor[0])).all()

@@ -1,0 +1,115 @@
+"""Training over the local polytope against the relaxation in CVXPY, and against the exact problem where both agree."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from convexstruct.core.certificates import certify
+from convexstruct.core.driver import solve
+from convexstruct.families.structured_svm.problem import StructuredSVM
+from convexstruct.families.structured_svm.solvers.relaxed_margin import RelaxedMargin
+from convexstruct.families.structured_svm.solvers.tempered_pools import TemperedPools
+from convexstruct.inference.forests import forests
+from convexstruct.models.structured_svm.max_margin_markov import local_relaxation
+from convexstruct.oracles.loopy.linear_relaxation import linear_relaxation
+from convexstruct.oracles.loopy.pairwise import pairwise
+from convexstruct.solvers import choose
+from convexstruct.tolerances import HIGH, LOW, ROUNDING
+from tests.reference import optimum
+
+SIZES = (3, 4, 1, 3)
+
+
+def complete(n: int) -> list[tuple[int, int]]:
+    return [(u, v) for u in range(n) for v in range(u + 1, n)]
+
+
+def problem(seed: int, inference: str = "relaxed", grid: bool = False, associative: bool = False) -> StructuredSVM:
+    """Complete graphs, or grids of two rows and three columns; three labels."""
+    rng = np.random.default_rng(seed)
+    sizes = (6, 6) if grid else SIZES
+    across = [(0, 1), (1, 2), (3, 4), (4, 5), (0, 3), (1, 4), (2, 5)]
+    edges = [np.array(across if grid else complete(n), dtype=np.intp).reshape(-1, 2) for n in sizes]
+    return StructuredSVM.read(
+        [rng.normal(size=(n, 2)) for n in sizes], [rng.integers(0, 3, n) for n in sizes], 3,
+        edges=edges, edge_features=[rng.random((len(e), 2)) for e in edges], associative=associative,
+        inference=inference, C=1.0,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("grid", [False, True])
+def test_it_closes_on_the_relaxation_of_cvxpy(seed: int, grid: bool) -> None:
+    instance = problem(seed, grid=grid)
+    solution = solve(instance, RelaxedMargin(), tol=LOW)
+    assert solution.status.solved
+    value = optimum(local_relaxation(instance)).value
+    slack = HIGH.gap * abs(value)
+    assert solution.lower_bound - slack <= value <= solution.primal + slack
+
+
+def test_weights_of_an_associative_network_stay_non_negative() -> None:
+    instance = problem(5, associative=True)
+    solution = solve(instance, tol=LOW)
+    assert solution.status.solved
+    assert solution.point["w"][instance.features.nonnegative].min() >= 0.0
+
+
+def test_the_relaxed_optimum_lies_above_the_exact_one_and_meets_it_on_forests() -> None:
+    relaxed, exact = solve(problem(1), tol=LOW), solve(problem(1, "exact"), TemperedPools(), tol=LOW)
+    assert relaxed.primal >= exact.lower_bound
+    rng = np.random.default_rng(2)
+    data = [rng.normal(size=(n, 2)) for n in (4, 1)], [rng.integers(0, 3, n) for n in (4, 1)]
+    both = [solve(StructuredSVM.read(*data, 3, C=1.0, inference=kind), tol=LOW) for kind in ("relaxed", "exact")]
+    assert both[0].lower_bound <= both[1].primal * (1 + ROUNDING)
+    assert both[1].lower_bound <= both[0].primal * (1 + ROUNDING)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_any_shares_bound_the_relaxation_from_above(seed: int) -> None:
+    instance = problem(seed)
+    features, rng = instance.features, np.random.default_rng(seed)
+    node, edge = instance.scores(rng.normal(size=instance.dimension))
+    split = forests(features)
+    exact = linear_relaxation(pairwise(node, features.edges, edge, features.example)).upper
+    for scale in (0.0, 1.0):
+        shifts = scale * rng.normal(size=(len(split.nodes), features.n_labels))
+        np.testing.assert_allclose(split.gather(split.shared(node, shifts)), node, atol=ROUNDING)
+        assert (split.upper(node, edge, shifts) >= exact - HIGH.gap).all()
+
+
+def test_every_edge_is_in_one_forest_and_a_grid_is_its_rows_and_columns() -> None:
+    for instance in (problem(0), problem(0, grid=True)):
+        split = forests(instance.features)
+        assert sorted(np.concatenate([part.edges for part in split.parts])) == list(range(instance.features.n_edges))
+        assert set(split.nodes) == set(range(instance.features.n_nodes))
+    assert len(split.parts) == 2
+    assert [len(part.example) for part in split.parts] == [4, 6]
+
+
+def test_a_point_with_shifts_is_certified_without_a_linear_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    instance = problem(2)
+    solution = solve(instance, tol=LOW)
+    plain = certify(instance, solution.point["w"], solution.dual_point)
+    assert solution.primal >= plain.primal - HIGH.gap * abs(plain.primal)
+    with pytest.raises(ValueError, match=r"shifts has shape \(1, 3\), wanted"):
+        certify(instance, {"w": solution.point["w"], "shifts": np.zeros((1, 3))})
+
+
+def test_marginals_that_do_not_agree_are_made_to_before_they_certify_anything() -> None:
+    instance = problem(3)
+    features, rng = instance.features, np.random.default_rng(0)
+    best = solve(instance, tol=LOW)
+    for _ in range(20):
+        wild = {
+            "node_marginals": rng.dirichlet(np.ones(3), features.n_nodes),
+            "edge_marginals": rng.dirichlet(np.ones(9), features.n_edges).reshape(-1, 3, 3),
+        }
+        assert instance.dual(wild) <= best.primal * (1 + ROUNDING)
+
+
+def test_it_is_chosen_for_relaxed_problems_and_refuses_others() -> None:
+    assert isinstance(choose(problem(0), LOW)[0], RelaxedMargin)
+    with pytest.raises(ValueError, match="problem is not the relaxed one"):
+        next(RelaxedMargin().iterate(problem(0, "exact")))

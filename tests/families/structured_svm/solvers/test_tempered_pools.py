@@ -1,0 +1,178 @@
+"""The fast default of structural SVMs against every labelling written out, of every kind of problem; and at scale."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+from convexstruct.core.driver import Iterate, solve
+from convexstruct.core.solution import Status
+from convexstruct.datasets import random_chains, random_trees
+from convexstruct.families.structured_svm.problem import StructuredSVM
+from convexstruct.families.structured_svm.solvers import pool_qp, tempered_pools
+from convexstruct.families.structured_svm.solvers.components import by_component, witness_of_whole
+from convexstruct.families.structured_svm.solvers.tempered_pools import TemperedPools
+from convexstruct.models.structured_svm.enumerated import n_slack
+from convexstruct.models.structured_svm.max_margin_markov import marginals
+from convexstruct.solvers import choose
+from convexstruct.tolerances import HIGH, LOW, MID, ROUNDING
+from tests.reference import optimum
+
+
+def random_problem(seed: int) -> StructuredSVM:
+    """Chains, graphs of any kind, edge features, associative networks, no edges; all losses, scalings and scales."""
+    rng = np.random.default_rng(seed)
+    n, s, f = (int(rng.integers(1, high)) for high in (5, 4, 4))
+    sizes = rng.integers(1, 5, n)
+    more: dict[str, Any] = {"weights": rng.random(n) + 0.1}
+    kind = seed % 4
+    if kind in (1, 2):
+        pairs = [[(u, v) for u in range(m) for v in range(u + 1, m) if rng.random() < 0.7] for m in sizes]
+        more["edges"] = [np.array(each, dtype=np.intp).reshape(-1, 2) for each in pairs]
+    if kind == 2:
+        more["edge_features"] = [rng.random((len(each), 2)) for each in more["edges"]]
+        more["associative"] = bool(seed % 8 == 2)
+    if kind == 3:
+        more["edges"] = "none"
+    costs = rng.integers(0, 4, (s, s)).astype(float)
+    np.fill_diagonal(costs, 0.0)
+    more["loss"] = ("hamming", "zero_one", costs)[int(rng.integers(3))]
+    more["scaling"] = ("margin", "slack")[int(rng.integers(2))]
+    more[("C", "lam", "beta", "C_mean")[int(rng.integers(4))]] = float(10 ** rng.uniform(-2, 2))
+    return StructuredSVM.read(
+        [rng.normal(size=(m, f)) for m in sizes], [rng.integers(0, s, m) for m in sizes], s, **more
+    )
+
+
+@pytest.mark.parametrize("seed", range(32))
+def test_it_reaches_the_optimum_of_every_kind_of_problem(seed: int) -> None:
+    problem = random_problem(seed)
+    solution = solve(problem)
+    value = optimum(n_slack(problem)).value
+    slack = HIGH.gap * max(1.0, abs(value))
+    assert solution.status.solved
+    assert solution.lower_bound - slack <= value <= solution.primal + slack
+    assert solution.lower_bound <= solution.primal + ROUNDING
+
+
+@pytest.mark.parametrize("seed", [3, 10])
+def test_every_bound_on_the_way_is_one(seed: int) -> None:
+    problem = random_problem(seed)
+    value = optimum(n_slack(problem)).value
+    slack = HIGH.gap * max(1.0, abs(value))
+
+    def inside(iterate: Iterate, _: object) -> None:
+        assert iterate.lower_bound <= value + slack
+        assert iterate.primal >= value - slack
+        assert iterate.dual_point is not None
+        assert not callable(iterate.dual_point)
+        assert problem.dual(iterate.dual_point) == pytest.approx(iterate.lower_bound, abs=1e3 * ROUNDING, rel=LOW.gap)
+
+    solve(problem, callback=inside)
+
+
+@pytest.mark.parametrize("scale", [{"beta": 1e3}, {"beta": 1.0}, {"C_mean": 1e3}])
+def test_chains_are_certified_at_every_scale(scale: dict[str, float]) -> None:
+    data = random_chains(40, (1, 8), 5, 10, seed=1)
+    problem = StructuredSVM.read(data.node_features, data.labels_each, 5, **scale)  # type: ignore[arg-type]
+    solution = solve(problem)
+    assert solution.status.solved
+    assert solution.certificate.gap <= HIGH.gap * (1 + LOW.gap)
+
+
+def test_trees_with_sparse_features_are_certified() -> None:
+    data = random_trees(20, 8, 4, 50, active=5, seed=2)
+    solution = solve(StructuredSVM.read(data.node_features, data.labels_each, 4, edges=data.edges_each, C=0.1))
+    assert solution.status.solved
+
+
+def test_more_parameters_than_columns_goes_by_the_columns() -> None:
+    rng = np.random.default_rng(0)
+    features, labels = [rng.normal(size=(3, 200)) for _ in range(6)], [rng.integers(0, 3, 3) for _ in range(6)]
+    problem = StructuredSVM.read(features, labels, 3, C=1.0)
+    solution = solve(problem)
+    assert solution.status.solved
+    other = solve(problem, TemperedPools(switch=0.5, samples=0))
+    assert solution.primal == pytest.approx(other.primal, abs=HIGH.gap)  # gaps are relative to 1 at least
+
+
+def test_without_a_wrong_label_zero_is_the_optimum() -> None:
+    problem = StructuredSVM.read([np.ones((2, 1))], [[0, 0]], 1, C=1.0)
+    solution = solve(problem)
+    assert solution.status is Status.OPTIMAL
+    assert solution.primal == 0.0
+
+
+def test_it_goes_on_from_a_solution() -> None:
+    problem = random_problem(5)
+    rough = solve(problem, tol=LOW)
+    fine = solve(problem, tol=HIGH, start=rough)
+    assert fine.status.solved
+    assert fine.trace.primal[0] <= rough.primal * (1 + ROUNDING)
+
+
+@pytest.mark.parametrize("edges", ["none", "apart"])
+def test_examples_that_fall_apart_are_solved_part_by_part(edges: str) -> None:
+    rng = np.random.default_rng(4)
+    features, labels = [rng.normal(size=(9, 2)) for _ in range(3)], [rng.integers(0, 4, 9) for _ in range(3)]
+    apart = [np.array([[0, 1], [1, 2], [4, 3], [7, 8]])] * 3
+    more: dict[str, Any] = {"weights": np.array([0.5, 1.0, 2.0]), "C": 2.0}
+    whole = StructuredSVM.read(features, labels, 4, edges="none" if edges == "none" else apart, **more)
+    parts = by_component(whole)
+    assert parts is not None
+    assert parts.n_examples == (27 if edges == "none" else 15)
+    for w in rng.normal(size=(5, whole.dimension)):
+        assert parts.primal({"w": w}) == pytest.approx(whole.primal({"w": w}), rel=ROUNDING)
+    solution = solve(whole)
+    assert solution.status.solved
+    assert solution.iterations < 40
+    value = optimum(marginals(whole)).value
+    slack = HIGH.gap * value
+    assert solution.lower_bound - slack <= value <= solution.primal + slack
+
+
+def test_a_witness_of_the_parts_is_worth_as_much_for_the_whole_with_the_truth_taking_what_is_left() -> None:
+    rng = np.random.default_rng(6)
+    features, labels = [rng.normal(size=(5, 2)) for _ in range(2)], [rng.integers(0, 3, 5) for _ in range(2)]
+    edges = [np.array([[0, 1], [3, 2]])] * 2
+    whole = StructuredSVM.read(features, labels, 3, edges=edges, C=0.7, weights=np.array([1.0, 2.5]))
+    parts = by_component(whole)
+    assert parts is not None
+    mixture = {"labels": rng.integers(0, 3, (3, 10)), "label_shares": rng.dirichlet(np.ones(5), parts.n_examples).T[:3]}
+    gibbs = {
+        "gibbs": rng.normal(size=(1, whole.dimension)), "gibbs_loss": np.array([0.4]),
+        "gibbs_shares": np.full((1, parts.n_examples), 0.6),
+    }  # fmt: skip
+    for witness in (mixture, gibbs):
+        psi, loss = parts.aggregate(witness)
+        of_whole = whole.aggregate(witness_of_whole(whole, parts, witness))
+        np.testing.assert_allclose(of_whole.psi, psi, atol=ROUNDING)
+        assert of_whole.loss == pytest.approx(loss, rel=ROUNDING)
+
+
+def test_nothing_is_taken_apart_where_the_loss_or_the_scaling_holds_it_together() -> None:
+    data: dict[str, Any] = {"node_features": [np.ones((2, 1))], "labels": [[0, 1]], "edges": "none", "C": 1.0}
+    assert by_component(StructuredSVM.read(**data)) is not None
+    for more in ({"loss": "zero_one"}, {"scaling": "slack"}, {"edges": "chain"}):
+        assert by_component(StructuredSVM.read(**{**data, **more})) is None
+
+
+def test_it_is_chosen() -> None:
+    assert isinstance(choose(random_problem(0), MID)[0], TemperedPools)
+
+
+def test_a_restricted_problem_that_ends_at_rounding_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the QP cannot be solved as well as asked, and nothing is left to add, asking again would never end."""
+    problem = random_problem(10)
+    solved = pool_qp.solve_pools
+
+    def short_of_it(*given: Any) -> pool_qp.PoolSolution:
+        found = solved(*given)
+        return dataclasses.replace(found, bound=found.bound - 1e-2 * abs(found.primal))
+
+    monkeypatch.setattr(tempered_pools, "solve_pools", short_of_it)
+    solution = solve(problem, max_iterations=500)
+    assert solution.status is Status.STALLED

@@ -1,0 +1,155 @@
+"""The cases of structural SVMs: what is built in is what general solvers find, and what each case says it holds."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from convexstruct.families.structured_svm import cases
+from convexstruct.families.structured_svm.planted import plant, plant_slack
+from convexstruct.families.structured_svm.problem import StructuredSVM, choose_oracle
+from convexstruct.models import FORMULATIONS
+from convexstruct.models.structured_svm.enumerated import MarginRows
+from convexstruct.tolerances import HIGH, LOW, ROUNDING
+from convexstruct.verification.cases import Instance
+from convexstruct.verification.fingerprint import fingerprint
+from tests.reference import optimum
+
+#: Instances whose optimum is known, and a formulation that serves each.
+KNOWN = {
+    cases.planted: "marginals",
+    cases.planted_edges: "marginals",
+    cases.planted_slack: "n_slack",
+    cases.planted_chains: "marginals",
+    cases.planted_loops: "marginals",
+    cases.planted_grid: "associative",
+    cases.planted_signs: "marginals",
+    cases.planted_relaxed: "local_relaxation",
+    cases.separate_nodes: "n_slack",
+    cases.separate_examples: "dual_alpha",
+    cases.one_label: "n_slack",
+}
+
+
+def made(instance: Instance) -> StructuredSVM:
+    assert isinstance(instance.problem, StructuredSVM)
+    return instance.problem
+
+
+@pytest.mark.parametrize(("make", "formulation"), KNOWN.items(), ids=[make.__name__ for make in KNOWN])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_optimum_built_in_is_the_one_a_general_solver_finds(make: cases.Make, formulation: str, seed: int) -> None:
+    instance = make(seed)
+    assert instance.optimum is not None
+    said = optimum(FORMULATIONS[f"structured_svm.{formulation}"].builder(instance.problem))
+    assert said.value == pytest.approx(instance.optimum, rel=HIGH.gap, abs=HIGH.gap)
+
+
+@pytest.mark.parametrize("make", KNOWN)
+@pytest.mark.parametrize("seed", range(3))
+def test_the_point_built_in_has_the_optimal_value(make: cases.Make, seed: int) -> None:
+    instance = make(seed)
+    assert instance.point is not None
+    problem = made(instance)
+    assert problem.primal(problem.as_point(instance.point)) == pytest.approx(instance.optimum, rel=ROUNDING)
+    assert max(problem.residuals(instance.point).values(), default=0.0) == 0.0
+
+
+@pytest.mark.parametrize("scaling", ["margin", "slack"])
+@pytest.mark.parametrize("seed", range(10))
+def test_whatever_is_planted_is_optimal(seed: int, scaling: str) -> None:
+    """Against every labelling written out, on random graphs with any number of labels."""
+    rng = np.random.default_rng(seed)
+    graphs = [nx.gnp_random_graph(int(n), 0.5, seed=seed) for n in rng.integers(1, 6, size=4)]
+    problem = cases.drawn(
+        rng, [len(graph) for graph in graphs], int(rng.integers(2, 4)), 2, graphs=graphs,
+        n_edge_features=seed % 2, associative=scaling == "margin" and seed % 3 == 0, lam=float(rng.uniform(0.5, 5.0)),
+    )  # fmt: skip
+    instance = plant_slack(problem, rng) if scaling == "slack" else plant(problem, rng, without_alpha=(3,))
+    said = optimum(FORMULATIONS["structured_svm.n_slack"].builder(instance.problem))
+    assert said.value == pytest.approx(instance.optimum, rel=HIGH.gap, abs=HIGH.gap)
+
+
+def violations(instance: Instance) -> tuple[MarginRows, np.ndarray]:
+    """E_i(y) - <w, df_i(y)> of every labelling at the planted w."""
+    assert instance.point is not None
+    rows = MarginRows(made(instance))
+    return rows, rows.loss - np.asarray(rows.a @ instance.point["w"])
+
+
+def test_several_labellings_tie_in_the_planted_instances() -> None:
+    for make in (cases.planted_edges, cases.planted_signs):
+        rows, violated = violations(make(0))
+        most = np.maximum.reduceat(violated, np.searchsorted(rows.example, np.arange(rows.problem.n_examples)))
+        tied = np.bincount(rows.example, violated >= most[rows.example] - ROUNDING * np.maximum(1.0, most).max())
+        assert (tied > 1).sum() >= 2
+        assert tied.max() > 2
+
+
+def test_alpha_shares_with_the_truth_in_examples_of_one_node() -> None:
+    """No violation, and yet labellings on their margin: multipliers between 0 and C omega."""
+    rows, violated = violations(cases.planted_edges(0))
+    of_one = np.flatnonzero(rows.problem.features.lengths == 1)
+    assert any(np.abs(violated[rows.example == i]).max() < ROUNDING for i in of_one)
+
+
+def test_the_examples_beyond_their_margin_have_costs_and_no_violation() -> None:
+    instance = cases.planted(0)
+    assert instance.point is not None
+    problem = made(instance)
+    hinge = problem.most_violated(instance.point["w"]).hinge
+    assert (hinge[:6] > ROUNDING).any()
+    assert (hinge[6:] == 0).all()
+    assert (problem.loss.most[6:] > 0).all()
+
+
+def test_part_of_psi_is_negative_where_signs_count() -> None:
+    for make in (cases.planted_signs, cases.planted_grid):
+        instance = make(0)
+        assert instance.point is not None
+        edge = instance.point["w"][made(instance).features.nonnegative]
+        assert (edge == 0).any()
+        assert (edge > 0).any()
+
+
+def test_some_nodes_and_examples_reach_their_margin_and_others_do_not() -> None:
+    for make in (cases.separate_nodes, cases.separate_examples):
+        instance = make(0)
+        assert instance.point is not None
+        hinge = made(instance).most_violated(instance.point["w"]).hinge
+        assert (hinge > HIGH.gap).any()
+        assert (hinge < ROUNDING).any() or make is cases.separate_nodes
+
+
+def test_the_extreme_cases_are_what_they_say() -> None:
+    hard, bound = made(cases.large_C(0)), made(cases.small_C(0))
+    stated = FORMULATIONS["structured_svm.hard_margin"].builder(hard)
+    assert optimum(stated).value == pytest.approx(
+        optimum(FORMULATIONS["structured_svm.n_slack"].builder(hard)).value, rel=HIGH.gap
+    )
+    solution = FORMULATIONS["structured_svm.dual_alpha"].builder(bound).solve()
+    assert solution.dual_point is not None
+    np.testing.assert_allclose(solution.dual_point["label_shares"].sum(axis=0), 1.0, atol=HIGH.feasibility)
+    assert (bound.most_violated(solution.point["w"]).hinge > 0).all()
+
+
+def test_the_planted_grids_are_too_wide_for_junction_trees() -> None:
+    with pytest.raises(ValueError, match="tree width"):
+        choose_oracle(made(cases.planted_grid(0)).features.some([0]), "exact")
+
+
+def test_half_a_label_beats_every_labelling_in_the_frustrated_case() -> None:
+    problem = made(cases.frustrated(0))
+    relaxed, exact = (
+        optimum(FORMULATIONS[f"structured_svm.{name}"].builder(problem)).value
+        for name in ("local_relaxation", "n_slack")
+    )
+    assert relaxed > exact * (1 + LOW.gap)
+
+
+def test_every_generator_is_deterministic_and_heeds_its_seed() -> None:
+    for case in cases.CASES:
+        first, again, other = (fingerprint(case.make(seed).problem) for seed in (3, 3, 4))
+        assert first == again
+        assert first != other or case.name == "svm-ties", case.name

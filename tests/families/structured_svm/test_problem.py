@@ -1,0 +1,280 @@
+"""A structural SVM evaluates itself: against all labellings written out, in every convention of the papers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from convexstruct.core.certificates import certify
+from convexstruct.core.driver import solve
+from convexstruct.families.structured_svm.problem import Scale, StructuredSVM, choose_oracle
+from convexstruct.features.graphs.pairwise import read_pairwise
+from convexstruct.inference.exact import Best, Inference
+from convexstruct.marginals.pairwise_enumeration import EnumeratedPairwise, enumerate_pairwise
+from convexstruct.tolerances import LOW, ROUNDING
+from tests.models.structured_svm.instances import INSTANCES, LOOPY, svm
+
+EXAMPLES = settings(max_examples=100, deadline=None, derandomize=True)
+
+
+@cache
+def written_out(name: str) -> tuple[StructuredSVM, EnumeratedPairwise]:
+    problem = INSTANCES[name]()
+    return problem, enumerate_pairwise(problem.features, problem.loss)
+
+
+def violations(problem: StructuredSVM, every: EnumeratedPairwise, w: Any) -> Any:
+    """E - <w, df>, or E (1 - <w, df>), of every labelling."""
+    margin = every.difference @ w
+    return every.loss * (1.0 - margin) if problem.scaling == "slack" else every.loss - margin
+
+
+@EXAMPLES
+@given(st.sampled_from(list(INSTANCES)), st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.1, 1.0, 10.0]))
+def test_the_hinge_is_the_largest_violation_of_all_labellings(name: str, seed: int, scale: float) -> None:
+    problem, every = written_out(name)
+    w = scale * np.random.default_rng(seed).normal(size=problem.dimension)  # of any sign, associative or not
+    found = problem.most_violated(w)
+    each = violations(problem, every, w)
+    hinge = np.array([max(0.0, each[every.example == i].max()) for i in range(problem.n_examples)])
+    size = max(1.0, float(np.abs(each).max()))
+    np.testing.assert_allclose(found.hinge, hinge, atol=ROUNDING * size)
+    np.testing.assert_array_equal(found.violation, found.hinge)
+    value = 0.5 * problem.lam * w @ w + problem.ceiling @ hinge
+    assert found.value == pytest.approx(value, rel=ROUNDING, abs=ROUNDING)
+    assert problem.primal({"w": w}) == found.value
+    for i, y in enumerate(np.split(found.labels, problem.features.node_start[1:-1])):
+        rows = np.flatnonzero(every.example == i)
+        at = next(r for r in rows if np.array_equal(every.labels[r], y))
+        assert max(0.0, each[at]) == pytest.approx(hinge[i], abs=ROUNDING * size)
+        if hinge[i] == 0:  # nothing is violated: the truth
+            assert at == every.truth[i]
+
+
+@pytest.mark.parametrize("scaling", ["margin", "slack"])
+@pytest.mark.parametrize(
+    ("given_as", "value_of"),
+    [
+        ({"C": 0.7}, lambda square, xi, n: 0.5 * square + 0.7 * xi),
+        ({"C_mean": 0.7}, lambda square, xi, n: 0.5 * square + 0.7 / n * xi),
+        ({"lam": 0.7}, lambda square, xi, n: 0.35 * square + xi / n),
+        ({"beta": 0.7}, lambda square, xi, n: 0.35 * square + xi),
+    ],
+)
+def test_p_is_that_of_the_paper_whose_convention_is_used(given_as: Any, value_of: Any, scaling: str) -> None:
+    problem = svm(1, scaling=scaling, **given_as)
+    every = enumerate_pairwise(problem.features, problem.loss)
+    w = np.random.default_rng(0).normal(size=problem.dimension)
+    each = violations(problem, every, w)
+    xi = sum(max(0.0, each[every.example == i].max()) for i in range(4))
+    assert problem.primal({"w": w}) == pytest.approx(value_of(w @ w, xi, 4), rel=ROUNDING)
+
+
+def test_conventions_that_mean_the_same_have_optima_in_proportion() -> None:
+    """C in paper 1 is 1 / lam in paper 2; beta = N lam: P differs by a factor, the points are the same."""
+    w = np.random.default_rng(1).normal(size=svm(0).dimension)
+    one, two, three = svm(0, C_mean=4.0), svm(0, lam=0.25), svm(0, beta=1.0)
+    assert two.primal({"w": w}) == pytest.approx(0.25 * one.primal({"w": w}), rel=ROUNDING)
+    assert three.primal({"w": w}) == pytest.approx(one.primal({"w": w}), rel=ROUNDING)
+    assert Scale.read(4, C_mean=4.0) == Scale(1.0, 1.0)
+
+
+def test_equal_scores_and_one_label_leave_nothing_undecided() -> None:
+    problem = svm(5, lengths=(2, 2, 2), n_labels=2, noise=0.0)
+    found = problem.most_violated(np.zeros(problem.dimension))
+    np.testing.assert_array_equal(found.labels, 1 - problem.features.truth)  # at w = 0 all wrong is the worst
+    assert found.hinge == pytest.approx([2.0, 2.0, 2.0])
+    alone = svm(0, n_labels=1)
+    assert alone.primal({"w": np.ones(alone.dimension)}) == pytest.approx(0.5 * alone.dimension)
+
+
+# -- points ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_point_is_read_from_an_array_or_a_mapping() -> None:
+    problem = svm(0)
+    for given_as in (np.ones(15), list(np.ones(15)), {"w": np.ones(15)}):
+        np.testing.assert_array_equal(problem.as_point(given_as)["w"], np.ones(15))
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (np.ones(3), r"w has shape \(3,\), wanted \(15,\)"),
+        (np.ones((3, 5)), r"w has shape \(3, 5\), wanted \(15,\)"),
+        ({"theta": np.ones(15)}, r"point has the keys \['theta'\], wanted w and perhaps shifts"),
+        ("w", r"w is 'w', wanted \(15,\) numbers"),
+        (None, r"w is None, wanted \(15,\) numbers"),
+    ],
+)
+def test_what_is_no_point_is_refused_in_one_sentence(value: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        svm(0).as_point(value)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_has_no_finite_value(bad: float) -> None:
+    w = np.ones(15)
+    w[3] = bad
+    assert svm(0).primal({"w": w}) == np.inf
+
+
+@pytest.mark.parametrize("inference", ["exact", "minimum_cut", "expansion", "relaxed"])
+def test_weights_below_zero_in_an_associative_network_are_named_and_repaired(inference: str) -> None:
+    problem = svm(0, graphs=LOOPY, n_labels=2, associative=True, inference=inference)
+    w = np.random.default_rng(0).normal(size=problem.dimension)
+    w[-2:] = (-0.25, 0.5)
+    repaired = problem.repair({"w": w})["w"]
+    np.testing.assert_array_equal(repaired[:-2], w[:-2])
+    np.testing.assert_array_equal(repaired[-2:], (0.0, 0.5))
+    assert problem.residuals({"w": w}) == {"w_edge below 0": 0.25}
+    assert problem.residuals({"w": repaired}) == {"w_edge below 0": 0.0}
+    certificate = certify(problem, w)  # no error: cuts cannot serve it, and its value is undefined
+    assert certificate.infeasibility == 0.25
+    assert certificate.primal == pytest.approx(problem.primal({"w": repaired}), rel=ROUNDING)
+    assert (certificate.claimed == np.inf) == (inference in ("minimum_cut", "expansion"))
+
+
+def test_other_networks_have_no_sign_to_keep() -> None:
+    problem = svm(0)
+    w = -np.ones(15)
+    assert problem.residuals({"w": w}) == {}
+    np.testing.assert_array_equal(problem.repair({"w": w})["w"], w)
+
+
+def test_minimum_cuts_value_the_problem_as_junction_trees_do() -> None:
+    exact = svm(11, graphs=LOOPY, n_labels=2, associative=True, n_edge_features=2)
+    cuts = svm(11, graphs=LOOPY, n_labels=2, associative=True, n_edge_features=2, inference="minimum_cut")
+    for seed in range(20):
+        w = exact.project(np.random.default_rng(seed).normal(size=exact.dimension))
+        assert cuts.primal({"w": w}) == pytest.approx(exact.primal({"w": w}), rel=ROUNDING * 10)
+
+
+# -- the dual value ----------------------------------------------------------------------------------------------------
+
+
+@EXAMPLES
+@given(st.integers(0, 2**32 - 1), st.booleans(), st.floats(-2.0, 20.0))
+def test_the_best_multiple_between_0_and_1_is_found(seed: int, associative: bool, loss: float) -> None:
+    problem = svm(4, associative=associative, lam=0.3)
+    psi = np.random.default_rng(seed).normal(size=problem.dimension)
+    t = np.linspace(0.0, 1.0, 2001)
+    on_a_grid = max(problem.dual_value(s * psi, s * loss) for s in t)
+    best = problem.best_on_ray(psi, loss)
+    assert best >= on_a_grid - ROUNDING * max(1.0, abs(on_a_grid))
+    assert best <= on_a_grid + 1e-3 * max(1.0, abs(loss))
+    assert best >= 0.0 or loss < 0
+
+
+def test_where_signs_count_negative_entries_of_psi_cost_nothing() -> None:
+    free, signed = svm(4), svm(4, associative=True)
+    psi = -np.ones(signed.dimension)
+    assert signed.dual_value(psi, 1.0) == pytest.approx(1.0 - 0.5 * signed.features.n_node_weights)
+    assert free.dual_value(-np.ones(free.dimension), 1.0) == pytest.approx(1.0 - 0.5 * free.dimension)
+
+
+# -- prediction --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["chains, edge features, lam", "cycles", "slack scaling, Hamming", "a kernel"])
+def test_a_prediction_is_the_labelling_of_the_greatest_score(name: str) -> None:
+    problem, every = written_out(name)
+    w = np.random.default_rng(2).normal(size=problem.dimension)
+    score = every.joint @ w
+    for i, y in enumerate(np.split(problem.predict(w), problem.features.node_start[1:-1])):
+        rows = np.flatnonzero(every.example == i)
+        np.testing.assert_array_equal(every.labels[rows[score[rows].argmax()]], y)
+
+
+def test_others_are_labelled_by_the_same_weights() -> None:
+    problem = svm(0)
+    w = np.random.default_rng(3).normal(size=problem.dimension)
+    own = np.split(problem.predict(w), problem.features.node_start[1:-1])
+    others = problem.features.some([3, 0, 3])
+    np.testing.assert_array_equal(problem.predict({"w": w}, others), np.concatenate([own[3], own[0], own[3]]))
+    alone = problem.features.some([0])  # one node, no edge: what w says of edges is not asked
+    np.testing.assert_array_equal(problem.predict(w, alone), own[0])
+
+
+def test_others_are_labelled_by_the_inference_of_training() -> None:
+    """A grid far too wide for a junction tree is no obstacle for minimum cuts."""
+    rng = np.random.default_rng(0)
+    grid = nx.convert_node_labels_to_integers(nx.grid_2d_graph(30, 30))
+    small = svm(0, graphs=(nx.cycle_graph(4),), n_labels=2, associative=True, inference="minimum_cut")
+    wide = read_pairwise(rng.normal(size=(900, 2)), [np.zeros(900, dtype=int)], 2, [grid], associative=True)
+    w = np.concatenate((rng.normal(size=4), [0.5, 0.5]))
+    labels = small.predict(w, wide)
+    greatest = choose_oracle(wide, "minimum_cut").best(wide.node_scores(w), wide.edge_scores(w)).scores
+    assert float(wide.joint(labels) @ w) == pytest.approx(greatest[0], rel=ROUNDING * 10)
+
+
+def test_others_of_another_kind_are_refused() -> None:
+    problem, x = svm(0), np.ones((3, 2))
+    w = np.ones(problem.dimension)
+    for message, others in {
+        "features has 2 labels and 2 node features, wanted 3 and 2": read_pairwise(x, [[0, 1, 0]]),
+        "features has 3 labels and 1 node features, wanted 3 and 2": read_pairwise(x[:, :1], [[0, 1, 2]]),
+        "features has 2 edge features, wanted 1 edge features": read_pairwise(
+            x, [[0, 1, 2]], edge_features=[np.ones((2, 2))]
+        ),
+        "features has 1 associative edge features, wanted 1 edge": read_pairwise(x, [[0, 1, 2]], associative=True),
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            problem.predict(w, others)
+    without = svm(6, lengths=(1, 1), graphs="none")
+    with pytest.raises(ValueError, match="features has 1 edge features, wanted no edges as in training"):
+        without.predict(np.ones(without.dimension), read_pairwise(x, [[0, 1, 2]]))
+
+
+def test_new_inputs_of_a_kernel_are_labelled_through_their_products_with_the_training_inputs() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(6, 2))
+    labels = [[0, 1, 0], [1, 1, 0]]
+    problem = StructuredSVM.read(None, labels, kernel=x @ x.T, C=1.0)
+    linear = StructuredSVM.read(x, labels, C=1.0)
+    assert problem.kernel is not None
+    new = rng.normal(size=(4, 2))
+    w = rng.normal(size=problem.dimension)
+    mapped = read_pairwise(problem.kernel.map(new @ x.T), [[0] * 4], 2)
+    back = np.linalg.lstsq(x, problem.features.node_features)[0]  # the linear map between the two feature spaces
+    same = np.concatenate(((w[:4].reshape(2, 2) @ back.T).ravel(), w[4:]))
+    np.testing.assert_array_equal(problem.predict(w, mapped), linear.predict(same, read_pairwise(new, [[0] * 4], 2)))
+
+
+def test_a_problem_shows_its_sizes_and_not_its_arrays() -> None:
+    problem = StructuredSVM.read([np.ones((2, 1)), np.ones((3, 1))], [[0, 1], [1, 0, 1]], 2, beta=2.0)
+    assert repr(problem) == (
+        "StructuredSVM(2 examples, 5 nodes, 3 edges, 2 labels, w in R^6, node losses, margin scaling, lam 2, C 1, "
+        "exact inference)"
+    )
+
+
+@dataclass(frozen=True)
+class Rough:
+    """An approximate oracle: what it finds is worth one less than the best, and all it knows is a bound two above."""
+
+    inside: Inference
+    exact: bool = False
+    relaxed: bool = False
+    summable: bool = False
+
+    def best(self, node: Any, edge: Any) -> Best:
+        found = self.inside.best(node, edge)
+        return Best(found.scores - 1.0, found.labels, found.scores + 1.0)
+
+
+def test_p_under_an_approximate_oracle_is_what_it_cannot_exceed_and_never_what_was_found() -> None:
+    rng = np.random.default_rng(8)
+    problem = StructuredSVM.read([rng.normal(size=(3, 2))] * 2, [[0, 1, 2], [2, 2, 0]], 3, C=0.5)
+    rough = replace(problem, oracle=Rough(problem.oracle))  # type: ignore[arg-type]  # the maximum is all it has
+    w = rng.normal(size=problem.dimension)
+    assert problem.most_violated(w).hinge.min() > 0
+    assert rough.primal({"w": w}) == pytest.approx(problem.primal({"w": w}) + problem.ceiling.sum(), rel=ROUNDING)
+    assert not solve(rough, tol=LOW, max_iterations=20).status.solved

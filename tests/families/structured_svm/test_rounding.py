@@ -1,0 +1,120 @@
+"""Bounds that carry their rounding: against rational arithmetic on instances that are written out."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from benchmarks.rounding import GOAL, count
+from benchmarks.rounding_structured_svm import Exact, trials
+from convexstruct.core.certificates import certify
+from convexstruct.core.driver import solve
+from convexstruct.core.solution import Status
+from convexstruct.families.structured_svm.dual import enclosed
+from convexstruct.families.structured_svm.problem import StructuredSVM
+from convexstruct.families.structured_svm.rounding import compensated, square, times
+from convexstruct.families.structured_svm.witness import read_witness
+from convexstruct.graphs import chains
+from convexstruct.oracles.chain import chain
+from convexstruct.oracles.chain.marginals import marginals
+from convexstruct.rounding import TINY
+from convexstruct.tolerances import ROUNDING
+from tests.models.structured_svm.instances import INSTANCES, svm
+
+
+def test_no_bound_is_on_the_wrong_side_at_any_scale_of_the_data() -> None:
+    found = count("structured_svm", islice(trials(np.random.default_rng(20)), 200))
+    assert not found.wrong, found.wrong[0]
+    assert found.largest <= GOAL
+
+
+def test_the_features_of_claim_8_bound_nothing_wrong() -> None:
+    """Columns of 1e12 (or 1e8) and 1 at a large C, and a constant feature of 1.7e18."""
+    rng = np.random.default_rng(3)
+    for size in (1e8, 1e12, 1.7e18):
+        for C in (1.0, 1e4):
+            nodes = [np.column_stack((np.full(3, size), rng.normal(size=3))) for _ in range(2)]
+            labels = [[0, 1, 0], [1, 1, 0]]
+            problem = StructuredSVM.read(nodes, labels, 2, C=C)
+            exact = Exact(problem)
+            solution = solve(problem, max_iterations=30)
+            w = solution.point["w"]
+            assert problem.primal({"w": w}).upper >= exact.primal(w)
+            least = min(exact.primal(point) for point in (w, 0 * w, *(w * (1 + k * 1e-9) for k in (-1, 1))))
+            assert solution.lower_bound <= least
+
+
+def test_shares_that_sum_beyond_one_by_rounding_prove_no_more() -> None:
+    """The bound is that of shares which sum to 1 exactly: scaling down by a unit or two is part of it."""
+    problem = svm(0)
+    rng = np.random.default_rng(0)
+    shares = rng.dirichlet(np.ones(7), size=problem.n_examples).T
+    witness = {"labels": rng.integers(3, size=(7, problem.features.n_nodes)), "label_shares": shares}
+    found = enclosed(problem, read_witness(problem, witness))
+    exact = Exact(problem)
+    psi, loss, most = exact.psi(witness)
+    assert most <= 1 + found.excess
+    assert abs(loss - float(found.loss)) <= found.loss.allowance + float(loss) * found.excess
+    for each, value, error in zip(psi, found.psi.tolist(), found.psi_error.tolist()):
+        assert abs(each - value) <= error
+
+
+@pytest.mark.parametrize("name", sorted(INSTANCES))
+def test_on_ordinary_data_the_allowance_is_far_below_any_gap_that_is_asked_for(name: str) -> None:
+    problem = INSTANCES[name]()
+    solution = solve(problem)
+    assert solution.status is Status.OPTIMAL
+    certificate = certify(problem, solution.point, solution.dual_point)
+    assert 0 < certificate.primal_allowance <= GOAL * certificate.primal
+    assert 0 < certificate.dual_allowance <= GOAL * certificate.primal
+
+
+def test_marginals_of_chains_are_close_to_the_gibbs_marginals_and_belong_to_a_distribution() -> None:
+    layout = chains([4, 1, 3, 4])
+    rng = np.random.default_rng(0)
+    for scale in (0.1, 5.0, 40.0):
+        node, edge = scale * rng.normal(size=(12, 3)), scale * rng.normal(size=(3, 3))
+        weights = rng.random(4)
+        expected, found = chain.sum_product(layout, node, edge, weights), marginals(layout, node, edge, weights)
+        if found is None:
+            assert scale > 5
+            continue
+        np.testing.assert_allclose(found.node, expected.node, atol=ROUNDING)
+        np.testing.assert_allclose(np.sum(found.pairs, axis=0), expected.edge, atol=ROUNDING)
+        np.testing.assert_allclose(found.node.sum(axis=1), 1.0, rtol=2 * found.relative, atol=0)
+    assert marginals(layout, node, 200.0 * edge, weights) is None  # edges range too far
+
+
+def test_sums_by_blocks_and_compensated_sums_are_right_to_a_few_units() -> None:
+    x = np.random.default_rng(1).normal(size=100_000) * 10.0 ** np.arange(-8, 8).repeat(6250)
+    exact = sum((fraction * fraction for fraction in map(_fraction, x.tolist())), _fraction(0.0))
+    found = square(x)
+    assert found.lower <= exact <= found.upper
+    assert found.allowance <= 1e-13 * float(exact)
+    parts = [np.array([1e16]), np.array([1.0]), np.array([-1e16])]
+    assert compensated(parts, (1,))[0] == 1.0
+    assert times(1e300, 1e-200, 1e300, 1e-300) == pytest.approx(1e100)
+    assert times(1e300, 1e300) == np.inf
+    assert times(0.0, np.inf) == 0.0
+    assert times(TINY, 0.1) == 0.0
+
+
+def _fraction(value: float) -> Any:
+    from fractions import Fraction
+
+    return Fraction(value)
+
+
+def test_sparse_features_have_the_allowance_of_their_entries_alone() -> None:
+    rng = np.random.default_rng(0)
+    dense = np.where(rng.random((6, 400)) < 0.02, 1.0, 0.0)
+    options: dict[str, Any] = {"labels": [[0, 1, 2], [2, 0, 1]], "n_labels": 3, "C": 1.0}
+    w = rng.normal(size=3 * 400 + 9)
+    narrow = StructuredSVM.read(sp.csr_array(dense), **options).primal({"w": w})
+    wide = StructuredSVM.read(dense, **options).primal({"w": w})
+    assert float(narrow) == pytest.approx(float(wide), rel=ROUNDING)
+    assert narrow.allowance < wide.allowance

@@ -1,0 +1,269 @@
+"""Every feature map against the enumeration of its labellings; what an HMM is, the same as a chain and as a network."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import chi2
+
+from convexstruct.datasets.generated.networks import random_network
+from convexstruct.features.counts import network as network_features
+from convexstruct.features.counts.counts import Counts
+from convexstruct.features.counts.hmm import HMMCounts
+from convexstruct.features.counts.network import NetworkCounts, deduplicate
+from convexstruct.graphs import grid_graph, hmm_graph
+from convexstruct.marginals.enumeration import enumerate_counts
+from convexstruct.tolerances import DERIVATIVE, ROUNDING, SINGLE
+
+Vector = NDArray[np.float64]
+WEIGHTS = [1.0, 2.0, 0.5, 3.0, 1.5]
+LENGTHS = [4, 1, 2, 3, 1]
+
+
+def hmm(seed: int, loss: str = "hamming", partly: bool = False) -> HMMCounts:
+    rng = np.random.default_rng(seed)
+    symbols = [rng.integers(4, size=n) for n in LENGTHS]
+    states = [rng.integers(3, size=n) for n in LENGTHS]
+    hidden = None
+    if partly:
+        hidden = [rng.random(n) < 0.5 for n in LENGTHS]
+        for mask in hidden:
+            mask[rng.integers(len(mask))] = True
+    return HMMCounts.read(symbols, states, 3, 4, loss, hidden, WEIGHTS)
+
+
+def hmm_with_tables(seed: int, partly: bool = False) -> HMMCounts:
+    rng = np.random.default_rng(seed)
+    symbols = [rng.integers(4, size=n) for n in LENGTHS]
+    states = [rng.integers(3, size=n) for n in LENGTHS]
+    tables = [rng.uniform(0.5, 3.0, size=(n, 3)) for n in LENGTHS]
+    for table, true in zip(tables, states):
+        table[np.arange(len(true)), true] = 0.0
+    hidden = [np.arange(n) % 2 == 0 for n in LENGTHS] if partly else None
+    return HMMCounts.read(symbols, states, 3, 4, tables, hidden, WEIGHTS)
+
+
+def one_set(seed: int) -> NetworkCounts:
+    net = random_network(6, 5, states=(2, 3), max_parents=3, seed=seed)
+    costs = {
+        v: np.triu(np.arange(9.0).reshape(3, 3), 1)[:states, :states] for v, states in net.graph.nodes(data="states")
+    }
+    return NetworkCounts.read(net.graph, net.assignments, [4, 0, 1], {**costs, 1: "ring"}, WEIGHTS)
+
+
+def many_sets(seed: int) -> NetworkCounts:
+    rng = np.random.default_rng(seed)
+    net = random_network(6, 5, states=(1, 3), max_parents=3, seed=seed)
+    hidden = [rng.choice(6, size=rng.integers(1, 7), replace=False).tolist() for _ in range(5)]
+    return NetworkCounts.read(net.graph, net.assignments, hidden, weights=WEIGHTS)
+
+
+MAPS: list[Callable[[int], Counts]] = [
+    hmm,
+    lambda seed: hmm(seed, "ring"),
+    lambda seed: hmm(seed, partly=True),
+    hmm_with_tables,
+    lambda seed: hmm_with_tables(seed, partly=True),
+    one_set,
+    many_sets,
+]
+every_map = pytest.mark.parametrize(
+    "make", MAPS, ids=["hmm", "ring", "partly", "tables", "partly_tables", "one_set", "many_sets"]
+)
+
+
+def thetas(features: Counts, seed: int) -> list[Vector]:
+    rng = np.random.default_rng(seed)
+    d = features.tables.dimension
+    return [rng.normal(size=d), rng.integers(-2, 3, size=d).astype(float), 300.0 * rng.normal(size=d), np.zeros(d)]
+
+
+@every_map
+@pytest.mark.parametrize("loss_weight", [0.0, 1.0, 2.5])
+def test_the_best_labelling_is_the_first_best_of_all(make: Callable[[int], Counts], loss_weight: float) -> None:
+    for seed in range(4):
+        features = make(seed)
+        table = enumerate_counts(features)
+        for theta in thetas(features, seed):
+            scores = table.counts @ theta + loss_weight * table.loss
+            values, labels = features.best(theta, loss_weight)
+            for k in range(features.n_examples):
+                rows = np.flatnonzero(table.example == k)
+                row = rows[scores[rows].argmax()]
+                assert values[k] == pytest.approx(scores[row], rel=ROUNDING, abs=ROUNDING)
+                np.testing.assert_array_equal(labels[features.example == k], table.labels[row][table.labels[row] >= 0])
+
+
+@every_map
+@pytest.mark.parametrize("loss_weight", [0.0, 1.0, 2.5])
+def test_expectations_are_those_of_the_gibbs_distribution(make: Callable[[int], Counts], loss_weight: float) -> None:
+    for seed in range(4):
+        features = make(seed)
+        table = enumerate_counts(features)
+        for theta in thetas(features, seed):
+            scores = table.counts @ theta + loss_weight * table.loss
+            top = np.full(features.n_examples, -np.inf)
+            np.maximum.at(top, table.example, scores)
+            weight = np.exp(scores - top[table.example])
+            total = np.bincount(table.example, weights=weight)
+            share = weight / total[table.example] * features.weights[table.example]
+            expected = features.expected(theta, loss_weight)
+            np.testing.assert_allclose(expected.log_partition, top + np.log(total), rtol=ROUNDING, atol=ROUNDING)
+            np.testing.assert_allclose(expected.counts, table.counts.T @ share, atol=ROUNDING * table.n_rows)
+            assert expected.loss == pytest.approx(share @ table.loss, rel=ROUNDING, abs=ROUNDING)
+
+
+@every_map
+def test_expected_counts_and_loss_are_the_derivatives_of_the_log_partition(make: Callable[[int], Counts]) -> None:
+    features = make(0)
+    rng = np.random.default_rng(1)
+    theta, step = rng.normal(size=features.tables.dimension), 1e-5
+
+    def value(point: Vector, loss_weight: float) -> float:
+        return float(features.weights @ features.expected(point, loss_weight).log_partition)
+
+    expected = features.expected(theta, 1.0)
+    for _ in range(5):
+        direction = rng.normal(size=len(theta))
+        slope = (value(theta + step * direction, 1.0) - value(theta - step * direction, 1.0)) / (2 * step)
+        assert slope == pytest.approx(expected.counts @ direction, rel=DERIVATIVE, abs=DERIVATIVE)
+    slope = (value(theta, 1.0 + step) - value(theta, 1.0 - step)) / (2 * step)
+    assert slope == pytest.approx(expected.loss, rel=DERIVATIVE)
+
+
+@every_map
+def test_counts_sum_the_counts_of_each_example_by_weight_and_share(make: Callable[[int], Counts]) -> None:
+    features = make(2)
+    labels = features.sample(np.zeros(features.tables.dimension), 0.0, np.random.default_rng(0))
+    each = features.counts_each(labels)
+    assert each.shape == (features.n_examples, features.tables.dimension)
+    share = np.linspace(0.0, 1.0, features.n_examples)
+    np.testing.assert_allclose(features.counts(labels), each.T @ np.array(WEIGHTS), rtol=ROUNDING)
+    np.testing.assert_allclose(features.counts(labels, share), each.T @ (np.array(WEIGHTS) * share), rtol=ROUNDING)
+
+
+@every_map
+def test_the_truth_costs_nothing_and_no_labelling_costs_more_than_the_maximum(make: Callable[[int], Counts]) -> None:
+    for seed in range(4):
+        features = make(seed)
+        table = enumerate_counts(features)
+        assert not features.loss(features.truth).any()
+        assert (table.loss >= 0).all()
+        worst = np.zeros(features.n_examples)
+        np.maximum.at(worst, table.example, table.loss)
+        np.testing.assert_allclose(features.max_loss, worst, rtol=ROUNDING)
+
+
+@every_map
+def test_samples_are_allowed_labellings_with_the_right_frequencies(make: Callable[[int], Counts]) -> None:
+    features = make(1)
+    table = enumerate_counts(features)
+    rng = np.random.default_rng(3)
+    theta = 0.3 * rng.normal(size=features.tables.dimension)
+    # the smallest example that has a choice
+    sizes = np.bincount(table.example)
+    k = int(np.where(sizes > 1, sizes, np.iinfo(int).max).argmin())
+    rows = np.flatnonzero(table.example == k)
+    scores = (table.counts @ theta + 0.5 * table.loss)[rows]
+    expected = np.exp(scores - scores.max())
+    expected *= 600 / expected.sum()
+    keys = {tuple(row[row >= 0].tolist()): i for i, row in enumerate(table.labels[rows])}
+    observed = np.zeros(len(rows))
+    for _ in range(600):
+        labels = features.sample(theta, 0.5, rng)
+        assert (labels[~features.free] == features.truth[~features.free]).all()
+        observed[keys[tuple(labels[features.example == k].tolist())]] += 1
+    assert ((observed - expected) ** 2 / expected).sum() < chi2.ppf(1 - 1e-4, len(rows) - 1)
+
+
+def test_the_covariance_of_the_counts_is_that_of_brute_force() -> None:
+    for seed, partly in itertools.product(range(3), (False, True)):
+        features = hmm(seed, partly=partly)
+        table = enumerate_counts(features)
+        theta = np.random.default_rng(seed).normal(size=features.tables.dimension)
+        counts = table.counts.toarray()
+        scores = counts @ theta + table.loss
+        covariance = np.zeros((counts.shape[1], counts.shape[1]))
+        for k, weight in enumerate(WEIGHTS):
+            rows = table.example == k
+            q = np.exp(scores[rows] - scores[rows].max())
+            q /= q.sum()
+            mean = q @ counts[rows]
+            covariance += weight * ((counts[rows].T * q) @ counts[rows] - np.outer(mean, mean))
+        np.testing.assert_allclose(
+            features.covariance(theta), covariance, rtol=0, atol=SINGLE * np.abs(covariance).max()
+        )
+
+
+@pytest.mark.parametrize("loss", ["hamming", "ring"])
+def test_an_unrolled_hidden_markov_model_is_the_network_it_says(loss: str) -> None:
+    rng = np.random.default_rng(0)
+    states, symbols = rng.integers(4, size=(6, 5)), rng.integers(3, size=(6, 5))
+    weights = rng.uniform(0.5, 2.0, size=6)
+    nodes = [("state", t) for t in range(5)]
+    fast = HMMCounts.read(list(symbols), list(states), 4, 3, loss, weights=weights)
+    slow = NetworkCounts.read(hmm_graph(4, 3, 5), np.hstack((states, symbols)), nodes, loss, weights)
+    assert slow.tables == fast.tables
+    np.testing.assert_array_equal(slow.truth, fast.truth)
+    np.testing.assert_array_equal(slow.example, fast.example)
+    np.testing.assert_array_equal(slow.cards, fast.cards)
+    np.testing.assert_array_equal(slow.max_loss, fast.max_loss)
+    for theta in thetas(fast, 0):
+        for mine, other in zip(slow.best(theta), fast.best(theta)):
+            np.testing.assert_allclose(mine, other, rtol=ROUNDING)
+        one, two = slow.expected(theta, 0.5), fast.expected(theta, 0.5)
+        np.testing.assert_allclose(one.log_partition, two.log_partition, rtol=ROUNDING)
+        np.testing.assert_allclose(one.counts, two.counts, atol=ROUNDING * 100)
+        assert one.loss == pytest.approx(two.loss, rel=ROUNDING)
+    labels = slow.best(thetas(fast, 1)[0])[1]
+    np.testing.assert_array_equal(slow.counts_each(labels).toarray(), fast.counts_each(labels).toarray())
+    np.testing.assert_array_equal(slow.loss(labels), fast.loss(labels))
+
+
+def test_blocks_of_examples_leave_no_seam(monkeypatch: pytest.MonkeyPatch) -> None:
+    features = many_sets(0)
+    net = random_network(5, 40, seed=1)
+    one = NetworkCounts.read(net.graph, net.assignments, [0, 2, 3])
+    before = [(f.best(t), f.expected(t)) for f, t in ((features, thetas(features, 0)[0]), (one, net.theta))]
+    monkeypatch.setattr(network_features, "BLOCK", 1)
+    after = [(f.best(t), f.expected(t)) for f, t in ((features, thetas(features, 0)[0]), (one, net.theta))]
+    for (best, sums), (other, cut) in zip(before, after):
+        np.testing.assert_array_equal(best[0], other[0])
+        np.testing.assert_array_equal(best[1], other[1])
+        np.testing.assert_allclose(sums.counts, cut.counts, rtol=ROUNDING)
+        assert sums.loss == pytest.approx(cut.loss, rel=ROUNDING)
+
+
+def test_equal_rows_merge_into_weights_without_a_change_in_the_sums() -> None:
+    net = random_network(4, 60, states=(2, 2), seed=3)
+    rows, weights = deduplicate(net.assignments)
+    assert len(rows) <= 16 < len(net.assignments)
+    assert weights.sum() == 60
+    whole = NetworkCounts.read(net.graph, net.assignments, [0, 3])
+    merged = NetworkCounts.read(net.graph, rows, [0, 3], weights=weights)
+    one, two = whole.expected(net.theta), merged.expected(net.theta)
+    np.testing.assert_allclose(one.counts, two.counts, rtol=ROUNDING)
+    assert one.loss == pytest.approx(two.loss, rel=ROUNDING)
+    assert whole.weights @ one.log_partition == pytest.approx(merged.weights @ two.log_partition, rel=ROUNDING)
+    doubled = deduplicate(net.assignments, np.full(60, 2.0))[1]
+    np.testing.assert_array_equal(doubled, 2 * weights)
+
+
+def test_a_labelling_completes_the_assignments() -> None:
+    features = many_sets(4)
+    labels = features.sample(np.zeros(features.tables.dimension), 0.0, np.random.default_rng(0))
+    full = features.complete(labels)
+    np.testing.assert_array_equal(full[features.example, features.node], labels)
+    seen = np.ones(full.shape, dtype=bool)
+    seen[features.example, features.node] = False
+    np.testing.assert_array_equal(full[seen], features.assignments[seen])
+
+
+def test_a_hidden_set_too_wide_for_a_table_is_refused() -> None:
+    graph = grid_graph(7, 7, 10)
+    with pytest.raises(ValueError, match=r"tree width \d+\) and 10+ joint labels, wanted at most 1000000: hide fewer"):
+        NetworkCounts.read(graph, np.zeros((1, 49), dtype=int), list(graph.nodes))

@@ -1,0 +1,147 @@
+"""The formulations of (32): each against every labelling written out, and against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from convexstruct.core.certificates import certify
+from convexstruct.core.driver import solve
+from convexstruct.core.solution import Status
+from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
+from convexstruct.models import FORMULATIONS, Formulation
+from convexstruct.tolerances import HIGH, MID, ROUNDING
+from tests.families.gaussian_process.kernel_chains import every_kernel, optimum, small, written_out
+from tests.reference import optimum as reference
+
+Builder = Callable[[GaussianProcessSequences], Formulation]
+
+NAMES = ["primal", "dual", "compact_primal", "compact_dual"]
+every_form = pytest.mark.parametrize("name", NAMES)
+
+
+def built(name: str, problem: GaussianProcessSequences) -> Formulation:
+    formulation: Formulation = FORMULATIONS[f"gaussian_process.{name}"].builder(problem)
+    return formulation
+
+
+@every_form
+@every_kernel
+def test_each_form_has_the_optimum_of_every_labelling_written_out(
+    name: str, kernel: tuple[str, dict[str, float]]
+) -> None:
+    problem = small(0, kernel)
+    assert reference(built(name, problem)).value == pytest.approx(optimum(problem), rel=HIGH.gap)
+
+
+@every_form
+@pytest.mark.parametrize(
+    "changed",
+    [{"lam": 0.02}, {"lam": 50.0}, {"eta": 0.0}, {"lengths": (1, 1, 1)}, {"lengths": (4,)}, {"n_labels": 1}],
+    ids=str,
+)
+def test_each_form_is_right_at_the_edges(name: str, changed: dict[str, float]) -> None:
+    problem = small(1, **changed)  # type: ignore[arg-type]
+    value = reference(built(name, problem)).value
+    assert value == pytest.approx(optimum(problem), rel=HIGH.gap, abs=HIGH.gap)
+
+
+@every_form
+def test_each_form_is_read_back_as_a_certified_point(name: str) -> None:
+    problem = small(2)
+    solution = built(name, problem).solve()
+    assert solution.status is Status.OPTIMAL
+    assert abs(solution.gap) <= HIGH.gap
+    assert solution.primal == pytest.approx(optimum(problem), rel=HIGH.gap)
+
+
+@every_form
+def test_lam_is_swept_without_building_again(name: str) -> None:
+    problem = small(3, lam=1.0)
+    formulation = built(name, problem)
+    formulation.solve()
+    formulation.parameters["lam"].value = 0.2
+    again = formulation.solve()
+    assert formulation.problem.is_dcp(dpp=True)
+    assert again.primal == pytest.approx(optimum(small(3, lam=0.2)), rel=HIGH.gap)
+
+
+@pytest.mark.parametrize("dropped", ["arriving", "leaving", "sum"])
+def test_marginals_that_agree_in_one_direction_only_bound_nothing(dropped: str) -> None:
+    """The dual's value without one of its constraints exceeds the optimum, and so is no lower bound."""
+    problem = small(4, lam=0.2)
+    loose = built("compact_dual", problem).without(dropped).reference()
+    assert loose.value > optimum(problem) * (1 + MID.gap)
+
+
+def test_the_terms_of_the_sums_are_probabilities() -> None:
+    """At the optimum the messages' terms are q(s | s'), and their multipliers the marginals of the compact dual."""
+    problem = small(5)
+    forward, marginal = built("compact_primal", problem), built("compact_dual", problem)
+    reference(forward)
+    reference(marginal)
+    chains, s = problem.chains, problem.n_labels
+    q = np.asarray(marginal.variables["q"].value).reshape(-1, s)
+    multipliers = np.asarray(forward.dual_values["messages"])
+    # "messages" has a row for each position that has a successor, in packed order, and each of its labels
+    assert multipliers == pytest.approx(q[np.unique(chains.previous)].ravel(), abs=MID.gap)
+    t = problem.multiply(np.asarray(marginal.variables["u"].value))
+    label, _ = problem.split(problem.log_partition(t)[1])
+    sums = np.zeros_like(label)
+    np.add.at(sums, problem.packed_places, q)
+    assert sums == pytest.approx(label, abs=MID.gap)
+
+
+def test_the_distributions_of_the_dual_are_those_of_gibbs() -> None:
+    problem = small(6)
+    formulation = built("dual", problem)
+    reference(formulation)
+    beta = np.asarray(formulation.variables["beta"].value)
+    naive = written_out(problem)
+    cuts = np.cumsum([len(rows) for rows in naive.each])[:-1]
+    assert naive.dual(np.split(np.maximum(beta, 0.0), cuts)) == pytest.approx(optimum(problem), rel=HIGH.gap)
+
+
+def test_the_compact_forms_agree_with_the_fast_path_where_nothing_can_be_written_out() -> None:
+    problem = small(7, lengths=(30, 1, 22, 17), n_labels=4)
+    solution = solve(problem)
+    slack = HIGH.gap * solution.primal
+    for name in ("compact_primal", "compact_dual"):
+        value = reference(built(name, problem)).value
+        assert solution.lower_bound - slack <= value <= solution.primal + slack
+
+
+def test_too_many_labellings_are_refused_in_one_sentence() -> None:
+    problem = small(8, lengths=(20,))
+    for name in ("primal", "dual"):
+        with pytest.raises(ValueError, match="problem has 3486784401 labellings, enumeration holds at most 300000"):
+            built(name, problem)
+
+
+@every_form
+def test_a_form_shows_its_equations(name: str) -> None:
+    formulation = built(name, small(9))
+    text = formulation.latex()
+    assert ("32" in text) == name.endswith("primal")
+    assert set(formulation.equations) & {"log-sum-exp", "messages", "u"}
+    assert formulation.sizes.cones["exponential"] > 0
+
+
+def test_the_compact_forms_grow_with_the_length_and_the_others_with_the_labellings() -> None:
+    cones = {}
+    for length in (3, 6):
+        problem = small(10, lengths=(length,))
+        cones[length] = {name: built(name, problem).sizes.cones["exponential"] for name in NAMES}
+    assert cones[6]["primal"] == cones[3]["primal"] * 27
+    assert cones[6]["compact_dual"] - cones[3]["compact_dual"] == 3 * 3 * 9
+
+
+def test_a_recovered_u_that_is_not_optimal_is_not_certified_as_such() -> None:
+    problem = small(11)
+    solution = built("primal", problem).solve()
+    worse = {"u": solution.point["u"] * 1.1}
+    certificate = certify(problem, worse, worse)
+    assert certificate.gap > HIGH.gap
+    assert certificate.lower_bound <= solution.primal + ROUNDING

@@ -1,0 +1,143 @@
+"""Constraint generation: bounds valid every round, both slacks, the box, limits, going on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from convexstruct.core.solution import Status
+from convexstruct.datasets.generated.ring import ring
+from convexstruct.families.generative_margin.problem import GenerativeMargin
+from convexstruct.models.generative_margin import cuts as generative_margin_cuts
+from convexstruct.models.generative_margin.compact import compact_dual
+from convexstruct.models.generative_margin.cuts import ConstraintGeneration, n_slack, one_slack, valid_floor
+from convexstruct.models.generative_margin.enumerated import primal
+from convexstruct.tolerances import HIGH, LOW, MID, ROUNDING
+from tests.models.generative_margin.instances import INSTANCES, hmm
+from tests.reference import optimum
+
+
+def bounds_hold(run: ConstraintGeneration, expected: float) -> None:
+    """Every round's bounds enclose the optimum, and never get worse."""
+    slack = 10 * ROUNDING * max(1.0, abs(expected))
+    lower, upper = -np.inf, np.inf
+    for step in run.rounds:
+        assert lower <= step.lower_bound <= expected + slack
+        assert upper >= step.primal >= expected - slack
+        lower, upper = step.lower_bound, step.primal
+
+
+@pytest.mark.parametrize("one", [False, True])
+@pytest.mark.parametrize("name", ["ring loss, ragged, weighted", "large eta", "network, another"])
+def test_the_bounds_of_every_round_enclose_the_enumerated_optimum(name: str, one: bool) -> None:
+    problem = INSTANCES[name]()
+    tight = primal(problem).solve("SCS")
+    run = ConstraintGeneration(problem, one)
+    solution = run.run(HIGH)
+    assert solution.status is Status.OPTIMAL, solution.message
+    assert abs(tight.gap) < ROUNDING * 100
+    bounds_hold(run, 0.5 * (tight.primal + tight.lower_bound))
+    assert len(run.rounds) > 2
+    assert run.rounds[0].primal > run.rounds[-1].primal
+    assert run.rounds[0].lower_bound < run.rounds[-1].lower_bound
+    assert sum(step.added for step in run.rounds) == sum(int(kept.sum()) if not one else 1 for kept in run.in_master)
+
+
+@pytest.mark.parametrize("one", [False, True])
+def test_the_bounds_are_valid_though_the_solver_is_sloppy(one: bool) -> None:
+    problem = hmm(0)
+    tight = primal(problem).solve("SCS")
+    run = ConstraintGeneration(problem, one, "SCS", {"eps_abs": LOW.gap, "eps_rel": LOW.gap})
+    solution = run.run(HIGH, max_rounds=12)
+    bounds_hold(run, 0.5 * (tight.primal + tight.lower_bound))
+    assert max(problem.residuals(solution.point).values()) < ROUNDING
+
+
+def test_a_step_says_what_it_added_and_the_next_master_holds_it() -> None:
+    run = n_slack(hmm(0))
+    first = run.step()
+    assert (first.number, first.status) == (1, "optimal")
+    assert first.violation > 0
+    assert 0 < first.added <= 4
+    assert run.master is not None
+    assert "3" not in run.master.equations
+    assert repr(run).startswith(f"ConstraintGeneration(n_slack: 1 rounds, {first.added} constraints, ")
+    second = run.step()
+    assert run.master.equations["3"][0].shape == (first.added,)
+    assert second.lower_bound > first.lower_bound
+    assert r"\tag{3}" in run.master.latex()
+    # without any margin the master is at ln c, and its bound is the entropy of c
+    c = hmm(0).c
+    assert first.lower_bound == pytest.approx(float(-c @ np.log(c)), rel=ROUNDING)
+
+
+def test_one_slack_adds_one_constraint_a_round() -> None:
+    run = one_slack(hmm(0))
+    run.run(MID)
+    assert {step.added for step in run.rounds} <= {0, 1}
+    assert run.master is not None
+    assert run.master.variables["xi"].size == 1
+
+
+def test_a_run_stops_at_its_limits_and_goes_on_from_there() -> None:
+    run = one_slack(hmm(0))
+    stopped = run.run(HIGH, max_rounds=2)
+    assert stopped.status is Status.ITERATION_LIMIT
+    assert stopped.gap > LOW.gap
+    timed = run.run(HIGH, time_limit=1e-9)
+    assert timed.status is Status.TIME_LIMIT
+    assert timed.iterations == 3
+    finished = run.run(HIGH)
+    assert finished.status is Status.OPTIMAL
+    assert finished.trace.iteration == list(range(1, finished.iterations + 1))
+    assert finished.iterations > 3
+
+
+@pytest.mark.parametrize("one", [False, True])
+def test_the_ring_is_solved_where_no_enumeration_is_possible(one: bool) -> None:
+    data = ring(4, 6, 4, seed=1)
+    problem = GenerativeMargin.hmm(data.symbols, data.states, 4, data.n_symbols, eta=0.2, loss="ring")
+    solution = ConstraintGeneration(problem, one).run(HIGH)
+    assert solution.status is Status.OPTIMAL, solution.message
+    assert optimum(compact_dual(problem)).value == pytest.approx(solution.primal, rel=HIGH.gap)
+
+
+def test_the_valid_floor_cuts_off_no_theta_that_is_as_good() -> None:
+    """Lower one entry until P reaches the upper bound, with the rest as favourable as it can be: never below it."""
+    problem = hmm(0)
+    upper = problem.evaluate(problem.uniform()).value
+    floor = valid_floor(problem, upper)
+    solved = primal(problem).solve()
+    assert (solved.point["theta"] > floor).all()
+    layout, c = problem.layout, problem.c
+    for j in range(problem.dimension):
+        theta = np.log(c)
+        block = layout.block_of == layout.block_of[j]
+        others = block & (np.arange(problem.dimension) != j)
+        theta[others] = np.log(c[others] / c[others].sum())
+        theta[j] = floor[j]
+        # without the violations P is exactly the bound here; with them it is above
+        assert -c @ theta == pytest.approx(upper, rel=ROUNDING)
+        assert problem.evaluate(theta).value >= upper * (1 - ROUNDING)
+
+
+def test_a_box_that_is_too_small_is_widened_until_the_bounds_meet(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = hmm(5, n_states=2, eta=20.0)
+    solved = primal(problem).solve()
+    assert solved.point["theta"].min() < -2
+    monkeypatch.setattr(generative_margin_cuts, "START_FLOOR", -1.5)
+    run = n_slack(problem)
+    solution = run.run(HIGH)
+    assert solution.status is Status.OPTIMAL, solution.message
+    assert run.rounds[-1].floor < -1.5
+    bounds_hold(run, 0.5 * (solved.primal + solved.lower_bound) + HIGH.gap)
+
+
+def test_a_master_that_fails_ends_the_run_with_the_bounds_so_far() -> None:
+    run = n_slack(hmm(0))
+    before = run.step()
+    run.options = {"max_iter": 1}
+    solution = run.run(HIGH)
+    assert solution.status is not Status.OPTIMAL
+    assert solution.primal <= before.primal
+    assert not run.reference().accurate

@@ -1,0 +1,145 @@
+"""The proximal pair: (P_n) and (D_n) have one optimum, (19) is a minimum, and the proximal point loop reaches (P)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from convexstruct.core.solution import Status
+from convexstruct.models.generative_margin.enumerated import MarginRows, primal
+from convexstruct.models.generative_margin.proximal_point import ProximalMargin, proximal, proximal_dual
+from convexstruct.tolerances import HIGH, LOW, MID, ROUNDING
+from tests.models.generative_margin.instances import INSTANCES, hmm, random_c
+from tests.reference import SOLVERS, optimum
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("gamma", [0.05, 1.0, 20.0])
+@pytest.mark.parametrize("name", ["ring loss, ragged, weighted", "hidden masks", "network, hidden sets differ"])
+def test_the_proximal_primal_and_dual_have_one_optimum_and_certify_it(name: str, gamma: float, solver: str) -> None:
+    problem = INSTANCES[name]()
+    centre = np.log(random_c(problem, np.random.default_rng(3)))
+    pair = proximal(problem, gamma, centre), proximal_dual(problem, gamma, centre)
+    values = [optimum(formulation, solver).value for formulation in pair]
+    assert values[0] == pytest.approx(values[1], rel=HIGH.gap)
+    for formulation, value in zip(pair, values):
+        solution = formulation.solve(solver)
+        assert solution.status is Status.OPTIMAL, solution.message
+        slack = HIGH.gap * abs(value)
+        assert solution.lower_bound - slack <= value <= solution.primal + slack
+
+
+def test_the_proximal_optimum_is_above_that_of_the_problem_and_reaches_it_at_its_solution() -> None:
+    problem = hmm(0)
+    solved = primal(problem).solve()
+    away = optimum(proximal(problem, 1.0)).value
+    at = optimum(proximal(problem, 1.0, solved.point["theta"])).value
+    assert away > solved.primal * (1 + LOW.gap)
+    assert at == pytest.approx(solved.primal, rel=HIGH.gap)
+
+
+def test_the_proximal_term_dropped_gives_the_problem_itself() -> None:
+    problem = hmm(0)
+    expected = optimum(primal(problem)).value
+    assert optimum(proximal(problem, 1.0).without("rho")).value == pytest.approx(expected, rel=HIGH.gap)
+
+
+@pytest.mark.parametrize("build", [proximal, proximal_dual])
+def test_gamma_and_centre_are_swept_without_compiling_again(build) -> None:  # type: ignore[no-untyped-def]  # builders
+    problem = hmm(1)
+    centre = np.log(random_c(problem, np.random.default_rng(4)))
+    formulation = build(problem, 1.0)
+    assert formulation.problem.is_dcp(dpp=True)
+    optimum(formulation)
+    compiled = formulation.problem._cache.param_prog
+    formulation.parameters["gamma"].value = 0.3
+    formulation.parameters["centre"].value = centre
+    formulation.parameters["eta"].value = 0.9
+    solution = formulation.solve()
+    assert formulation.problem._cache.param_prog is compiled
+    assert solution.status is Status.OPTIMAL, solution.message
+    other = optimum(build(type(problem)(problem.features, problem.c, 0.9), 0.3, centre)).value
+    assert solution.primal == pytest.approx(other, rel=HIGH.gap)
+
+
+@pytest.mark.parametrize("build", [proximal, proximal_dual])
+def test_the_proximal_point_loop_reaches_the_optimum_of_the_problem(build) -> None:  # type: ignore[no-untyped-def]  # builders
+    problem = hmm(0)
+    expected = optimum(primal(problem)).value
+    formulation = build(problem, 0.02)
+    before = np.inf
+    for _ in range(8):
+        solution = formulation.solve()
+        value = problem.evaluate(problem.shift(solution.point["theta"])).value
+        assert value <= before + HIGH.gap * expected
+        before = value
+        formulation.parameters["centre"].value = solution.point["theta"]
+    assert before == pytest.approx(expected, rel=MID.gap)
+
+
+@pytest.mark.parametrize("gamma", [1e-6, 1e-2, 1.0, 1e4])
+def test_the_closed_form_of_the_minimiser_is_a_root_of_its_equation(gamma: float) -> None:
+    """(20): mu - c - gamma theta^n + lambda e^x + gamma x = 0, also far out and at lambda = 0."""
+    problem = hmm(2)
+    rng = np.random.default_rng(5)
+    for scale in (1e-3, 1.0, 1e3):
+        instance = ProximalMargin(problem, gamma, -scale * rng.random(problem.dimension))
+        mu = scale * rng.normal(size=problem.dimension)
+        lam = scale * rng.random(len(problem.layout.block_sizes))
+        lam[0] = 0.0
+        x, steep = instance.minimiser(mu, lam)
+        rate = lam[problem.layout.block_of]
+        np.testing.assert_allclose(steep[rate > 0], np.exp(np.log(rate[rate > 0]) + x[rate > 0]), rtol=ROUNDING)
+        assert not steep[rate == 0].any()
+        terms = np.stack((mu, -problem.c, -gamma * instance.centre, steep, gamma * x))
+        assert np.all(np.abs(terms.sum(axis=0)) <= ROUNDING * np.abs(terms).max(axis=0))
+
+
+def test_the_dual_value_is_below_the_lagrangian_at_every_theta() -> None:
+    """(18), (19): the value is a minimum over theta, so no theta is lower, and one step off the minimiser is higher."""
+    problem = hmm(3)
+    rng = np.random.default_rng(6)
+    rows = MarginRows(problem)
+    instance = ProximalMargin(problem, 0.7, np.log(random_c(problem, rng)))
+    beta = problem.eta * problem.features.weights[rows.enumerated.example] / rows.enumerated.n_rows
+    lam = rng.random(len(problem.layout.block_sizes))
+    witness = rows.witness(beta, problem.eta)
+    value = instance.dual({**witness, "lambda": lam})
+    mu, omega = rows.a.T @ beta, rows.b @ beta
+
+    def lagrangian(theta: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
+        steep = lam[problem.layout.block_of] @ np.exp(theta)
+        return float(
+            omega - lam.sum() + (mu - problem.c) @ theta + steep + 0.35 * np.sum((theta - instance.centre) ** 2)
+        )
+
+    best, _ = instance.minimiser(mu, lam)
+    assert value == pytest.approx(lagrangian(best), rel=ROUNDING)
+    for _ in range(200):
+        assert lagrangian(best + rng.normal(scale=0.1, size=len(best))) > value
+
+
+def test_a_dual_point_that_is_none_bounds_nothing() -> None:
+    problem = hmm(1)
+    solved = proximal_dual(problem).solve()
+    assert solved.dual_point is not None
+    instance = ProximalMargin(problem, 1.0, problem.uniform())
+    doubled = {**solved.dual_point, "label_shares": 2 * solved.dual_point["label_shares"]}
+    assert instance.dual(doubled) == -np.inf
+    assert instance.dual({**solved.dual_point, "lambda": solved.dual_point["lambda"] * np.nan}) == -np.inf
+    with pytest.raises(ValueError, match="'lambda'"):
+        instance.dual({"labels": solved.dual_point["labels"], "label_shares": solved.dual_point["label_shares"]})
+
+
+@pytest.mark.parametrize("gamma", [0.0, -1.0, np.nan, np.inf])
+def test_gamma_must_be_positive(gamma: float) -> None:
+    with pytest.raises(ValueError, match="gamma"):
+        proximal(hmm(0), gamma)
+
+
+def test_the_centre_must_be_finite_and_of_the_right_shape() -> None:
+    problem = hmm(0)
+    with pytest.raises(ValueError, match="centre"):
+        proximal_dual(problem, 1.0, np.full(problem.dimension, -np.inf))
+    with pytest.raises(ValueError, match="theta has shape"):
+        proximal(problem, 1.0, np.zeros(3))

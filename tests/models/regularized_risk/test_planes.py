@@ -1,0 +1,114 @@
+"""Cutting planes stated: all of them against loops over choices, those of a few points below J, and BMRM by hand."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from convexstruct.core.certificates import certify
+from convexstruct.core.solution import Status
+from convexstruct.datasets.generated.hadamard import hadamard
+from convexstruct.families.regularized_risk.problem import RegularizedRisk
+from convexstruct.models.regularized_risk.planes import bmrm, bmrm_dual, combinations, mixture, piecewise
+from convexstruct.models.regularized_risk.risk import primal
+from convexstruct.tolerances import HIGH, ROUNDING
+from tests.models.regularized_risk.risks import INSTANCES, hadamard_14
+from tests.reference import SOLVERS, optimum
+
+Vector = NDArray[np.float64]
+
+
+@pytest.mark.parametrize("name", ["binary", "multiclass, cost", "pieces", "pieces, floor"])
+def test_the_planes_are_every_choice_of_one_piece_a_group(name: str) -> None:
+    problem = INSTANCES[name]()
+    start, floor = problem.loss.start, problem.loss.floor
+    choices = [[*range(a, b), *([None] if floor else [])] for a, b in itertools.pairwise(start)]
+    written = set()
+    for choice in itertools.product(*choices):
+        alpha = np.zeros(problem.n_pieces)
+        for g, p in enumerate(choice):
+            if p is not None:
+                alpha[p] = problem.shares[g]
+        written.add(tuple(alpha))
+    found = combinations(problem).toarray()
+    assert {tuple(row) for row in found} == written
+    assert len(found) == len(written)
+
+
+@pytest.mark.parametrize("name", ["binary", "multiclass, cost", "pieces", "ordinal, fixed", "binary, bias, weighted"])
+def test_the_highest_plane_is_the_risk(name: str) -> None:
+    problem = INSTANCES[name]()
+    alpha, rng = combinations(problem), np.random.default_rng(1)
+    for _ in range(5):
+        w = rng.normal(size=problem.shape)
+        b = rng.normal(size=problem.n_biases) if problem.n_biases else None
+        risk = problem.value(w, b) - 0.5 * problem.lam * float(np.vdot(w, w))
+        assert (alpha @ problem.values(w, b)).max() == pytest.approx(risk, rel=ROUNDING)
+
+
+def test_too_many_combinations_are_refused_with_their_number_and_the_way_out() -> None:
+    problem = RegularizedRisk.binary(np.ones((20, 1)), np.tile([1, -1], 10), 1.0)
+    with pytest.raises(ValueError, match=r"1.049e\+06 combinations.*use primal or adjoint"):
+        piecewise(problem)
+
+
+def test_no_plane_is_no_subproblem() -> None:
+    with pytest.raises(ValueError, match="planes is empty"):
+        bmrm(INSTANCES["binary"](), [])
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("name", ["binary", "binary, bias, weighted", "multiclass, cost", "multilabel", "ordinal"])
+def test_the_subproblem_and_its_dual_meet_below_the_optimum_and_the_bound_is_certified(name: str, solver: str) -> None:
+    problem = INSTANCES[name]()
+    expected = optimum(primal(problem)).value
+    planes, lower = [problem.subgradient(np.zeros(problem.shape))], -np.inf
+    for _ in range(4):
+        master, dual = bmrm(problem, planes), bmrm_dual(problem, planes)
+        solution = master.solve(solver)
+        assert solution.status is Status.OPTIMAL, solution.message
+        said = optimum(dual, solver).value
+        assert said == pytest.approx(solution.primal, rel=HIGH.gap, abs=HIGH.gap)
+        assert max(lower, said) <= expected + HIGH.gap
+        assert said >= lower - HIGH.gap  # one plane more can only raise the optimum
+        lower = said
+        witness = mixture(planes, dual.variables["beta"].value)
+        assert problem.dual(witness) >= said - HIGH.gap
+        assert problem.dual(mixture(planes, master.dual_values["3"])) >= said - HIGH.gap
+        planes.append(problem.subgradient(solution.point["w"]))
+
+
+def test_bmrm_by_hand_closes_on_the_optimum() -> None:
+    problem = INSTANCES["binary, bias, weighted"]()
+    expected = optimum(primal(problem)).value
+    planes = [problem.subgradient(np.zeros(problem.shape))]
+    for _ in range(60):
+        master = bmrm_dual(problem, planes)
+        solution = master.solve()
+        certificate = certify(problem, solution.point, mixture(planes, master.variables["beta"].value))
+        if certificate.gap <= HIGH.gap:
+            break
+        planes.append(problem.subgradient(solution.point["w"]))
+    assert certificate.profile == "HIGH"
+    assert certificate.primal == pytest.approx(expected, rel=HIGH.gap)
+
+
+def test_on_hadamard_every_value_of_bmrm_is_the_one_of_theorem_6() -> None:
+    """J(w_t) = 1/(2 lam t), J_t(w_t) = -1/(2 lam t) for t < d, whichever column is taken; done at t = d."""
+    d, lam = 8, 0.25
+    problem = hadamard_14(d, lam).problem
+    columns = hadamard(d)
+    planes = [problem.subgradient(np.zeros(d))]
+    for t in range(1, d + 1):
+        said = optimum(bmrm(problem, planes))
+        w = -sum(plane.a for plane in planes) / (lam * t)
+        assert said.value == pytest.approx(-1 / (2 * lam * t), abs=HIGH.gap)
+        assert problem.value(w) == pytest.approx(1 / (2 * lam * t) if t < d else -1 / (2 * lam * d), rel=ROUNDING)
+        if t < d:
+            planes.append(problem.subgradient(w))
+            seen = {tuple(np.round(plane.a, 6)) for plane in planes}
+            assert len(seen) == t + 1
+            assert seen <= {tuple(np.round(column, 6)) for column in columns}

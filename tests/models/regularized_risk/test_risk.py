@@ -1,0 +1,242 @@
+"""Paper 2 in CVXPY: on every loss all formulations of one optimum agree, and mutants do not."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from convexstruct.core.certificates import certify
+from convexstruct.core.solution import Status
+from convexstruct.families.regularized_risk.problem import RegularizedRisk
+from convexstruct.models import FORMULATIONS, Formulation, equation
+from convexstruct.models.regularized_risk import risk as regularized_risk
+from convexstruct.models.regularized_risk.support_vectors import svm_dual
+from convexstruct.tolerances import HIGH, LOW, ROUNDING
+from tests.models.regularized_risk.risks import INSTANCES, KNOWN, SIGNS, binary, features, omega
+from tests.reference import SOLVERS, optimum
+
+OWN = {name.split(".")[1]: entry for name, entry in FORMULATIONS.items() if name.startswith("regularized_risk.")}
+SAME = [name for name, entry in OWN.items() if entry.optimum == "p*"]
+
+
+@cache
+def instance(name: str) -> tuple[RegularizedRisk, float]:
+    """An instance and its p*, certified from both sides by the primal."""
+    problem = INSTANCES[name]()
+    solution = regularized_risk.primal(problem).solve()
+    assert abs(solution.gap) <= HIGH.gap
+    return problem, 0.5 * (solution.primal + solution.lower_bound)
+
+
+def close(value: float, expected: float, gap: float = HIGH.gap) -> bool:
+    return abs(value - expected) <= gap * max(1.0, abs(expected))
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("formulation", SAME)
+@pytest.mark.parametrize("name", INSTANCES)
+def test_every_formulation_has_the_same_optimum_and_certifies_itself(name: str, formulation: str, solver: str) -> None:
+    problem, expected = instance(name)
+    built = OWN[formulation].builder(problem)
+    said = optimum(built, solver)
+    assert close(said.value, expected), f"{said.value} is not {expected}"
+    solution = built.solve(solver)
+    assert solution.status is Status.OPTIMAL, solution.message
+    slack = HIGH.gap * max(1.0, abs(expected))
+    assert solution.lower_bound - slack <= said.value <= solution.primal + slack
+    assert solution.lower_bound <= solution.primal + ROUNDING
+    assert solution.point["w"].size == problem.dimension
+
+
+@pytest.mark.parametrize("formulation", [name for name in SAME if not name.startswith("piecewise")])
+@pytest.mark.parametrize("name", KNOWN)
+def test_an_optimum_known_by_hand_is_found(formulation: str, name: str) -> None:
+    problem, expected = KNOWN[name]()
+    assert close(optimum(OWN[formulation].builder(problem)).value, expected)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("formulation", ["svm", "svm_dual"])
+@pytest.mark.parametrize("name", INSTANCES)
+def test_with_c_for_lam_the_optimum_is_p_over_lam(name: str, formulation: str, solver: str) -> None:
+    problem, expected = instance(name)
+    built = OWN[formulation].builder(problem)
+    assert close(optimum(built, solver).value, expected / problem.lam)
+    assert built.solve(solver).status is Status.OPTIMAL
+    total = problem.X.shape[0] if problem.loss.kind != "pieces" else problem.loss.n_groups
+    total = total if problem.weights is None else problem.weights.sum()
+    assert built.parameters["C"].value == pytest.approx(1 / (problem.lam * total), rel=ROUNDING)
+
+
+def test_the_textbook_dual_of_a_support_vector_machine_is_the_one_written_out() -> None:
+    """max sum a - 1/2 |sum a_i y_i x_i|^2, 0 <= a <= C, with bias y'a = 0: stated here by hand."""
+    x, C = features(), 0.7
+    for bias in (False, True):
+        problem = RegularizedRisk.binary(x, SIGNS, 1 / (6 * C), bias=bias)
+        a = cp.Variable(6)
+        by_hand = Formulation(
+            "by hand",
+            cp.Maximize(cp.sum(a) - cp.sum_squares(x.T @ cp.multiply(SIGNS, a)) / 2),
+            "",
+            {"box": equation([a >= 0, a <= C] + [SIGNS @ a == 0] * bias, "")},
+            {"a": a},
+        )
+        built = svm_dual(problem)
+        assert built.parameters["C"].value == pytest.approx(C, rel=ROUNDING)
+        assert close(optimum(built).value, optimum(by_hand).value)
+
+
+@pytest.mark.parametrize("formulation", ["primal", "adjoint", "nesterov", "nesterov_adjoint", "svm", "svm_dual"])
+def test_a_path_is_swept_without_compiling_again(formulation: str) -> None:
+    problem = INSTANCES["binary, bias, weighted"]()
+    built = OWN[formulation].builder(problem)
+    assert built.problem.is_dcp(dpp=True)
+    optimum(built)
+    compiled = built.problem._cache.param_prog
+    for lam in (0.7, 0.01):
+        other = RegularizedRisk.binary(features(), SIGNS, lam, bias=True, weights=omega())
+        name, value = ("lam", lam) if "lam" in built.parameters else ("C", 1 / (lam * omega().sum()))
+        built.parameters[name].value = value
+        solution = built.solve()
+        assert built.problem._cache.param_prog is compiled
+        assert solution.status is Status.OPTIMAL, solution.message
+        expected = optimum(regularized_risk.primal(other)).value
+        assert close(solution.primal, expected / (lam if name == "C" else 1.0))
+
+
+def test_the_multipliers_are_the_adjoints_variables() -> None:
+    """alpha from (2) and from v = A w, w from (11), the bias from the balance: each optimal where it is read."""
+    problem, expected = instance("binary, bias, weighted")
+    for name, label, sign in (("primal", "2", 1.0), ("nesterov", "17", -1.0)):
+        built = OWN[name].builder(problem)
+        optimum(built)
+        alpha = sign * np.asarray(built.dual_values[label])
+        assert max(problem.dual_residuals({"alpha": alpha}).values()) <= HIGH.feasibility
+        assert close(problem.dual({"alpha": alpha}), expected)
+    built = regularized_risk.adjoint(problem)
+    optimum(built)
+    w, b = built.variables["w"].value, -np.asarray(built.dual_values["bias"])
+    assert close(problem.value(w, b), expected)
+    np.testing.assert_allclose(w, problem.primal_of(built.variables["alpha"].value), atol=HIGH.feasibility)
+
+
+def test_11_reads_the_primal_optimum_off_the_adjoints() -> None:
+    for name in ("binary", "multiclass, cost", "ordinal, fixed"):
+        problem, expected = instance(name)
+        built = regularized_risk.adjoint(problem)
+        optimum(built)
+        w = problem.primal_of(built.variables["alpha"].value)
+        assert close(certify(problem, w).primal, expected)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    kind=st.sampled_from(("binary", "bias", "multiclass", "multilabel", "ordinal", "pieces")),
+    n=st.integers(2, 5),
+    d=st.integers(1, 3),
+    lam=st.floats(1e-2, 10.0),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_primal_and_adjoint_close_the_bracket_whatever_the_data(
+    kind: str, n: int, d: int, lam: float, seed: int
+) -> None:
+    """Features of a few whole numbers: empty rows, equal rows and ties are common."""
+    rng = np.random.default_rng(seed)
+    x = rng.integers(-2, 3, size=(n, d)).astype(np.float64)
+    y = rng.permutation(np.arange(n) % 3)
+    problem = {
+        "binary": lambda: RegularizedRisk.binary(x, np.where(y > 0, 1, -1), lam),
+        "bias": lambda: RegularizedRisk.binary(x, np.where(y > 0, 1, -1), lam, bias=True),
+        "multiclass": lambda: RegularizedRisk.multiclass(x, y, lam, n_classes=3),
+        "multilabel": lambda: RegularizedRisk.multilabel(x, np.eye(3, dtype=int)[y], lam),
+        "ordinal": lambda: RegularizedRisk.ordinal(x, y, lam),
+        "pieces": lambda: RegularizedRisk.pieces(x, rng.normal(size=n), lam, floor=bool(rng.integers(2))),
+    }[kind]()
+    values = []
+    for build in (regularized_risk.primal, regularized_risk.adjoint):
+        solution = build(problem).solve()
+        assert solution.status is Status.OPTIMAL, solution.message
+        values += [solution.primal, solution.lower_bound]
+    assert max(values) - min(values) <= 2 * HIGH.gap * max(1.0, abs(values[0]))
+
+
+# -- mutants -----------------------------------------------------------------------------------------------------------
+
+
+def test_without_the_balance_the_adjoint_is_that_of_no_bias_and_claims_too_much() -> None:
+    """A bias can only lower the primal; an adjoint that forgets its condition exceeds the optimum."""
+    problem, expected = instance("binary, bias, weighted")
+    without = optimum(regularized_risk.adjoint(problem).without("bias")).value
+    assert without > expected + LOW.gap
+    assert close(without, optimum(regularized_risk.primal(binary(weighted=True))).value)
+
+
+def test_without_the_floor_slacks_earn_what_margins_beyond_1_give() -> None:
+    problem, expected = instance("binary")
+    assert optimum(regularized_risk.primal(problem).without("xi")).value < expected - LOW.gap
+
+
+def test_without_the_box_the_adjoint_is_the_hard_margin_or_has_no_bound() -> None:
+    problem = RegularizedRisk.binary([[2.0], [-1.0]], [1, -1], 1.0)
+    hard = regularized_risk.adjoint(problem).without("20")
+    hard = hard.adding("sign", hard.variables["alpha"] >= 0)
+    assert close(optimum(hard).value, 0.5)  # |w| >= 1 from the nearer of the two
+    overlapping = regularized_risk.adjoint(binary()).without("20")
+    alpha = overlapping.variables["alpha"]
+    assert overlapping.adding("sign", alpha >= 0).reference().value == np.inf
+
+
+def test_a_wrong_sign_or_ignored_weights_give_another_optimum() -> None:
+    problem, expected = instance("binary, bias, weighted")
+    built = regularized_risk.primal(problem)
+    w = built.variables["w"]
+    turned = built.without("2").adding("2'", -problem.matrix() @ w + problem.loss.offset <= built.variables["xi"])
+    assert not close(optimum(turned).value, expected, LOW.gap)
+    assert not close(optimum(regularized_risk.primal(binary(bias=True))).value, expected, LOW.gap)
+
+
+def test_a_changed_loss_is_another_problem_and_says_so() -> None:
+    """The squared hinge: above the hinge where it is above 1, below it elsewhere; certified against nothing."""
+    problem, expected = instance("binary")
+    built = regularized_risk.primal(problem)
+    w, xi = built.variables["w"], built.variables["xi"]
+    squared = built.minimizing(problem.lam / 2 * cp.sum_squares(w) + problem.shares @ cp.square(xi))
+    solution = squared.solve()
+    assert solution.status is Status.UNCERTIFIED
+    assert not close(solution.certificate.claimed, expected, LOW.gap)
+
+
+# -- how they show themselves ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("formulation", OWN)
+def test_every_equation_has_its_latex_and_its_braces_match(formulation: str) -> None:
+    for make in INSTANCES.values():
+        built = OWN[formulation].builder(make())
+        for part in built.parts.values():
+            assert part.latex
+            assert part.latex.count("{") == part.latex.count("}")
+        latex = built.latex()
+        assert latex.count("{") == latex.count("}")
+        assert "None" not in latex
+
+
+def test_the_latex_says_what_the_loss_is() -> None:
+    shown = regularized_risk.primal(INSTANCES["binary, bias, weighted"]()).latex()
+    assert r"1 - y_i (\langle w, x_i \rangle + b) \le \xi_i" in shown
+    assert r"\sigma_i \xi_{i}" in shown
+    assert r"\frac{1}{n} \sum_{i} \xi_{i}" in regularized_risk.primal(binary()).latex()
+    assert r"0 \le \alpha_{i} \le \frac{1}{n}" in regularized_risk.adjoint(binary()).latex()
+    assert r"\sum_i y_i \alpha_i = 0" in regularized_risk.adjoint(binary(bias=True)).latex()
+
+
+def test_the_sizes_are_those_of_pieces_and_groups() -> None:
+    problem = INSTANCES["multiclass, cost"]()
+    assert regularized_risk.primal(problem).sizes.variables == 9 + 6
+    assert regularized_risk.primal(problem).sizes.rows == 12 + 6
+    assert regularized_risk.adjoint(problem).sizes.variables == 12 + 9

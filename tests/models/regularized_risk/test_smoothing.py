@@ -1,0 +1,109 @@
+"""The smoothed risk: one optimum from both sides, J_mu <= J <= J_mu + mu D_max, and alpha_mu(w) a projection."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from convexstruct.core.solution import Status
+from convexstruct.families.regularized_risk.problem import RegularizedRisk
+from convexstruct.models.regularized_risk.risk import primal
+from convexstruct.models.regularized_risk.smoothing import SmoothedProblem, smoothed, smoothed_dual
+from convexstruct.tolerances import HIGH, LOW, ROUNDING
+from tests.models.regularized_risk.risks import INSTANCES, binary
+from tests.reference import SOLVERS, optimum
+
+NAMES = ["binary", "binary, bias, weighted", "multiclass, cost", "multilabel", "ordinal", "pieces", "pieces, floor"]
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("mu", [0.05, 5.0])
+@pytest.mark.parametrize("name", NAMES)
+def test_the_smoothed_pair_has_one_optimum_and_certifies_it(name: str, mu: float, solver: str) -> None:
+    problem = INSTANCES[name]()
+    values = []
+    for build in (smoothed, smoothed_dual):
+        built = build(problem, mu)
+        values.append(optimum(built, solver).value)
+        solution = built.solve(solver)
+        assert solution.status is Status.OPTIMAL, f"{built.name}: {solution.message}"
+    assert values[0] == pytest.approx(values[1], rel=HIGH.gap, abs=HIGH.gap)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_smoothed_optimum_lies_below_the_optimum_by_at_most_mu_times_d_max(name: str) -> None:
+    """D_max = max over Q of 1/2 |alpha - alpha_0|^2 <= 1/2 sum over groups (2 share)^2, alpha_0 in Q."""
+    problem = INSTANCES[name]()
+    expected = optimum(primal(problem)).value
+    built = smoothed_dual(problem)
+    before = np.inf
+    for mu in (10.0, 1.0, 0.1, 1e-3):
+        built.parameters["mu"].value = mu
+        off = expected - optimum(built).value
+        assert -HIGH.gap <= off <= mu * 2 * float(problem.shares @ problem.shares) + HIGH.gap
+        assert off <= before + HIGH.gap
+        before = off
+    assert before < LOW.gap
+
+
+def test_the_maximiser_is_the_projection_of_23() -> None:
+    """alpha_mu(w) = clip(alpha_0 + (1 - y <w, x>)/mu, 0, 1/n) without a bias, and rho = alpha_mu(w) - alpha_0."""
+    problem, mu = binary(lam=0.3), 2.0
+    centre = np.full(6, 0.05)
+    built = smoothed(problem, mu, centre)
+    optimum(built)
+    w, rho = built.variables["w"].value, built.variables["rho"].value
+    alpha = np.clip(centre + problem.values(w) / mu, 0, 1 / 6)
+    np.testing.assert_allclose(built.dual_values["23"], alpha, atol=HIGH.feasibility)
+    np.testing.assert_allclose(rho, alpha - centre, atol=LOW.feasibility)
+    # and the value the constraints give is the maximum it is said to be
+    away = alpha - centre
+    value = 0.5 * problem.lam * w @ w + problem.values(w) @ alpha - 0.5 * mu * away @ away
+    assert SmoothedProblem(problem, mu, centre).primal({"w": w, "rho": away}) == pytest.approx(value, rel=ROUNDING)
+    assert built.problem.value == pytest.approx(value, rel=HIGH.gap)
+
+
+def test_any_rho_gives_an_upper_bound_and_any_alpha_a_lower_one() -> None:
+    rng = np.random.default_rng(2)
+    for name in NAMES:
+        problem = INSTANCES[name]()
+        centre = problem.feasible(rng.random(problem.n_pieces))
+        instance = SmoothedProblem(problem, 0.4, centre)
+        best = optimum(smoothed_dual(problem, 0.4, centre)).value
+        for _ in range(10):
+            point = {"w": rng.normal(size=problem.shape), "rho": rng.normal(size=problem.n_pieces)}
+            assert instance.primal(instance.as_point(point)) >= best - HIGH.gap
+            assert instance.dual({"alpha": rng.normal(size=problem.n_pieces)}) <= best + HIGH.gap
+
+
+@pytest.mark.parametrize("build", [smoothed, smoothed_dual])
+def test_mu_and_lam_are_swept_without_compiling_again(build) -> None:  # type: ignore[no-untyped-def]  # builders
+    problem = binary(bias=True)
+    built = build(problem)
+    assert built.problem.is_dcp(dpp=True)
+    optimum(built)
+    compiled = built.problem._cache.param_prog
+    built.parameters["mu"].value, built.parameters["lam"].value = 0.2, 0.7
+    solution = built.solve()
+    assert built.problem._cache.param_prog is compiled
+    assert solution.status is Status.OPTIMAL, solution.message
+    other = RegularizedRisk.binary(problem.X, problem.loss.labels, 0.7, bias=True)
+    assert solution.primal == pytest.approx(optimum(build(other, 0.2)).value, rel=HIGH.gap)
+
+
+@pytest.mark.parametrize("mu", [0.0, -1.0, np.nan, np.inf, True])
+def test_mu_must_be_positive(mu: float) -> None:
+    with pytest.raises(ValueError, match=r"mu is .*, wanted a positive number"):
+        smoothed(binary(), mu)
+
+
+def test_a_centre_or_a_point_of_the_wrong_shape_is_named() -> None:
+    problem = binary()
+    with pytest.raises(ValueError, match="centre has shape"):
+        smoothed_dual(problem, 1.0, np.zeros(5))
+    instance = SmoothedProblem(problem, 1.0, np.zeros(6))
+    with pytest.raises(ValueError, match="w, rho"):
+        instance.as_point(np.zeros(3))
+    with pytest.raises(ValueError, match="rho has shape"):
+        instance.as_point({"w": np.zeros(3), "rho": np.zeros(2)})
+    assert instance.dual({"alpha": np.full(6, np.nan)}) == -np.inf

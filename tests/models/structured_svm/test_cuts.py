@@ -1,0 +1,200 @@
+"""Constraint generation of structural SVMs: bounds valid every round, both scalings, both slacks and none, limits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from convexstruct.core.solution import Status
+from convexstruct.families.structured_svm.problem import Scaling, StructuredSVM, choose_oracle
+from convexstruct.models.structured_svm.cuts import (
+    ConstraintGeneration,
+    Slack,
+    hard_margin_cuts,
+    n_slack_cuts,
+    one_slack_cuts,
+)
+from convexstruct.models.structured_svm.enumerated import MarginRows, n_slack
+from convexstruct.models.structured_svm.hard import hard_margin
+from convexstruct.models.structured_svm.max_margin_markov import local_relaxation, marginals
+from convexstruct.tolerances import HIGH, LOW, MID, ROUNDING
+from tests.models.structured_svm.instances import COSTS, frustrated, svm
+from tests.models.structured_svm.test_enumerated import close, instance
+from tests.reference import optimum
+
+Builder = Callable[[StructuredSVM], ConstraintGeneration]
+
+SOME = [
+    "chains, weighted, a cost matrix, C_mean", "associative cycles, two labels", "a kernel", "zero-one loss on cycles",
+    "slack scaling, weighted, a cost matrix", "slack scaling on cycles, associative", "repeated data: ties",
+]  # fmt: skip
+
+
+def bounds_hold(run: ConstraintGeneration, expected: float, gap: float = 10 * ROUNDING) -> None:
+    """Every round's bounds enclose the optimum, and never get worse."""
+    slack = gap * max(1.0, abs(expected))
+    lower, upper = -np.inf, np.inf
+    for step in run.rounds:
+        assert lower <= step.lower_bound <= expected + slack
+        assert upper >= step.primal >= expected - slack
+        lower, upper = step.lower_bound, step.primal
+
+
+@pytest.mark.parametrize("build", [n_slack_cuts, one_slack_cuts])
+@pytest.mark.parametrize("name", SOME)
+def test_constraint_generation_reaches_the_enumerated_optimum(name: str, build: Builder) -> None:
+    problem, expected = instance(name)
+    run = build(problem)
+    solution = run.run(HIGH)
+    assert solution.status is Status.OPTIMAL, solution.message
+    assert close(solution.primal, expected)
+    bounds_hold(run, expected, HIGH.gap)
+    added = sum(step.added for step in run.rounds)
+    assert added == sum(int(kept.sum()) if run.slack == "n" else 1 for kept in run.in_master)
+    assert close(optimum(build(problem)).value, expected)
+
+
+@pytest.mark.parametrize("slack", ["n", "one"])
+def test_the_bounds_are_valid_though_the_solver_is_sloppy(slack: Slack) -> None:
+    problem = svm(0)
+    tight = n_slack(problem).solve("SCS")
+    run = ConstraintGeneration(problem, slack, "SCS", {"eps_abs": LOW.gap, "eps_rel": LOW.gap})
+    solution = run.run(HIGH, max_rounds=12)
+    assert abs(tight.gap) < ROUNDING * 100
+    bounds_hold(run, 0.5 * (tight.primal + tight.lower_bound))
+    assert max(problem.residuals(solution.point).values(), default=0.0) < ROUNDING
+
+
+def test_a_step_says_what_it_added_and_the_next_master_holds_it() -> None:
+    run = n_slack_cuts(svm(0))
+    first = run.step()
+    assert (first.number, first.status, first.lower_bound) == (1, "optimal", 0.0)
+    at_zero = float(svm(0).features.lengths.sum())  # every label may be wrong
+    assert first.primal == pytest.approx(at_zero, rel=HIGH.gap)
+    assert 0 < first.added <= 4
+    assert run.master is not None
+    assert "margin" not in run.master.equations
+    assert repr(run).startswith(f"ConstraintGeneration(n_slack_cuts: 1 rounds, {first.added} constraints, 0 <= ")
+    second = run.step()
+    assert run.master.equations["margin"][0].shape == (first.added,)
+    assert second.lower_bound > first.lower_bound
+    assert r"\tag{margin}" in run.master.latex()
+
+
+def test_the_constraint_added_is_the_most_violated_one() -> None:
+    problem = svm(23, loss=COSTS, scaling="slack", weighted=True, C=0.5)
+    run = n_slack_cuts(problem)
+    run.step()
+    run.step()
+    assert run.master is not None
+    w = np.asarray(run.master.variables["w"].value)
+    violated = problem.most_violated(w)
+    for i in np.flatnonzero(run.in_master[-1]):
+        at = slice(int(problem.features.node_start[i]), int(problem.features.node_start[i + 1]))
+        np.testing.assert_array_equal(run.labels[-1][at], violated.labels[at])
+
+
+def test_one_slack_adds_one_constraint_a_round() -> None:
+    run = one_slack_cuts(svm(0))
+    run.run(MID)
+    assert {step.added for step in run.rounds} <= {0, 1}
+    assert run.master is not None
+    assert run.master.variables["xi"].size == 1
+
+
+def test_one_slack_constraints_are_within_the_bound_of_the_paper() -> None:
+    """Joachims, Finley, Yu 2009: to a violation of eps at most ceil(log2(D / (4 R^2 C))) + ceil(16 R^2 C / eps)."""
+    problem = svm(1, lengths=(3, 3, 2), n_labels=2, C_mean=1.0)
+    run = one_slack_cuts(problem)
+    n = problem.n_examples
+    difference = float(np.sqrt((MarginRows(problem).a.power(2)).sum(axis=1).max()))
+    eps, C, worst = 0.05, n * problem.scale.C, float(problem.loss.most.max())
+    while not run.done and (not run.rounds or run.rounds[-1].violation / n > eps):
+        run.step()
+    most = math.ceil(math.log2(max(worst / (4 * difference**2 * C), 1))) + math.ceil(16 * difference**2 * C / eps)
+    assert len(run.rounds) <= most + 1
+
+
+def test_a_run_stops_at_its_limits_and_goes_on_from_there() -> None:
+    run = one_slack_cuts(svm(0))
+    stopped = run.run(HIGH, max_rounds=2)
+    assert stopped.status is Status.ITERATION_LIMIT
+    assert stopped.gap > LOW.gap
+    timed = run.run(HIGH, time_limit=1e-9)
+    assert timed.status is Status.TIME_LIMIT
+    assert timed.iterations == 3
+    finished = run.run(HIGH)
+    assert finished.status is Status.OPTIMAL
+    assert finished.trace.iteration == list(range(1, finished.iterations + 1))
+
+
+def test_a_master_that_fails_ends_the_run_with_the_bounds_so_far() -> None:
+    run = n_slack_cuts(svm(0))
+    before = run.step()
+    run.options = {"max_iter": 1}
+    solution = run.run(HIGH)
+    assert solution.status is not Status.OPTIMAL
+    assert solution.primal <= before.primal
+    assert not run.reference().accurate
+
+
+@pytest.mark.parametrize("build", [n_slack_cuts, one_slack_cuts])
+def test_chains_too_long_to_write_out_have_the_optimum_of_their_marginals(build: Builder) -> None:
+    problem = svm(0, lengths=(30, 1, 12), n_labels=4, C=0.05)
+    solution = build(problem).run(HIGH)
+    assert solution.status is Status.OPTIMAL, solution.message
+    assert close(solution.primal, optimum(marginals(problem)).value)
+
+
+# -- without slack -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scaling", ["margin", "slack"])
+@pytest.mark.parametrize("loss", ["zero_one", "hamming", "costs"])
+@pytest.mark.parametrize("associative", [False, True])
+def test_the_hard_margin_is_generated_between_bounds_of_its_own(loss: str, scaling: str, associative: bool) -> None:
+    given = COSTS if loss == "costs" else loss
+    problem = svm(4, loss=given, scaling=scaling, weighted=True, associative=associative, n_features=6, noise=0.2)
+    expected = optimum(hard_margin(problem)).value
+    run = hard_margin_cuts(problem)
+    solution = run.run(HIGH)
+    assert solution.status is Status.OPTIMAL, solution.message
+    assert close(solution.primal, expected)
+    bounds_hold(run, expected, HIGH.gap)
+    assert run.master is not None
+    assert "xi" not in run.master.variables
+    hinge = problem.most_violated(solution.point["w"]).hinge
+    assert hinge.max() <= 10 * ROUNDING
+
+
+def test_a_label_that_costs_nothing_keeps_its_margin_of_zero() -> None:
+    free = np.array([[0.0, 0.0, 1.0], [1.0, 0.0, 1.0], [1.0, 1.0, 0.0]])
+    problem = svm(4, loss=free, n_features=6, noise=0.2)
+    expected = optimum(hard_margin(problem)).value
+    solution = hard_margin_cuts(problem).run(HIGH)
+    assert solution.status is Status.OPTIMAL, solution.message
+    assert close(solution.primal, expected)
+
+
+@pytest.mark.parametrize("scaling", ["margin", "slack"])
+def test_inseparable_data_end_the_run_infeasible_and_it_says_so(scaling: Scaling) -> None:
+    twins = StructuredSVM.read([np.ones((1, 2))] * 2, [[0], [1]], edges="none", C=1.0, scaling=scaling)
+    run = hard_margin_cuts(twins)
+    solution = run.run(HIGH)
+    assert solution.status is Status.INFEASIBLE
+    assert "infeasible" in solution.message
+    assert run.rounds[-1].primal == np.inf
+    assert not run.reference().accurate
+
+
+def test_with_a_relaxed_oracle_the_bounds_hold_and_need_not_meet() -> None:
+    exact = frustrated()
+    relaxed = replace(exact, oracle=choose_oracle(exact.features, "relaxed"))
+    run = n_slack_cuts(relaxed)
+    solution = run.run(HIGH)
+    assert solution.status is Status.STALLED
+    bounds_hold(run, optimum(local_relaxation(relaxed)).value, HIGH.gap)

@@ -1,0 +1,368 @@
+"""Papers 1, 3 and 4 in CVXPY: on instances that can be written out, every formulation gives one optimum, and mutants do
+not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+from convexstruct.core.solution import Status
+from convexstruct.families.structured_svm.problem import Scale, StructuredSVM
+from convexstruct.models import FORMULATIONS, Formulation
+from convexstruct.models.structured_svm import enumerated as structured_svm
+from convexstruct.models.structured_svm import hard as structured_svm_hard
+from convexstruct.models.structured_svm.enumerated import MarginRows
+from convexstruct.tolerances import HIGH, LOW, ROUNDING
+from tests.models.structured_svm.instances import COSTS, DECOMPOSABLE, INSTANCES, OTHER, svm
+from tests.reference import SOLVERS, optimum
+
+OWN = {name.split(".")[1]: entry for name, entry in FORMULATIONS.items() if name.startswith("structured_svm.")}
+ONE_PROGRAM = [name for name in OWN if not name.endswith("cuts")]
+EXACT_FOR_ALL = [name for name in ONE_PROGRAM if OWN[name].optimum == "p*" and OWN[name].enumerated]
+
+
+SOME = [
+    "chains, weighted, a cost matrix, C_mean", "associative cycles, two labels", "slack scaling, Hamming",
+    "zero-one loss on cycles",
+]  # fmt: skip
+
+
+@cache
+def instance(name: str) -> tuple[StructuredSVM, float]:
+    """An instance and its p*, certified from both sides by the enumerated primal."""
+    problem = INSTANCES[name]()
+    solution = structured_svm.n_slack(problem).solve()
+    assert abs(solution.gap) <= HIGH.gap
+    return problem, 0.5 * (solution.primal + solution.lower_bound)
+
+
+def close(value: float, expected: float, gap: float = HIGH.gap) -> bool:
+    return abs(value - expected) <= gap * max(1.0, abs(expected))
+
+
+def agrees(built: Formulation, expected: float, solver: str) -> None:
+    """The solver's value is the optimum, and the certificate confirms it."""
+    said = optimum(built, solver)
+    assert close(said.value, expected), f"{said.value} is not {expected}"
+    solution = built.solve(solver)
+    assert solution.status is Status.OPTIMAL, solution.message
+    slack = HIGH.gap * max(1.0, abs(expected))
+    assert solution.lower_bound - slack <= expected <= solution.primal + slack
+    assert solution.lower_bound <= solution.primal + ROUNDING * max(1.0, abs(expected))
+    assert set(solution.point) == {"w"}
+
+
+@pytest.mark.parametrize("formulation", EXACT_FOR_ALL)
+@pytest.mark.parametrize("name", INSTANCES)
+def test_what_is_written_out_has_one_optimum_and_certifies_itself(name: str, formulation: str) -> None:
+    problem, expected = instance(name)
+    agrees(OWN[formulation].builder(problem), expected, "CLARABEL")
+
+
+@pytest.mark.parametrize("formulation", EXACT_FOR_ALL)
+@pytest.mark.parametrize("name", SOME)
+def test_a_first_order_solver_agrees(name: str, formulation: str) -> None:
+    problem, expected = instance(name)
+    agrees(OWN[formulation].builder(problem), expected, "SCS")
+
+
+@pytest.mark.parametrize("name", INSTANCES)
+def test_the_optimum_lies_between_p_and_d_of_points_that_no_solver_chose(name: str) -> None:
+    problem, expected = instance(name)
+    rng = np.random.default_rng(0)
+    rows = MarginRows(problem)
+    for _ in range(20):
+        scale = float(rng.uniform())
+        w = problem.project(scale * rng.normal(size=problem.dimension))
+        hinge = rows.loss - np.asarray(rows.a @ w)
+        most = np.array([hinge[rows.example == i].max(initial=0.0) for i in range(problem.n_examples)])
+        assert 0.5 * problem.lam * w @ w + problem.ceiling @ most >= expected * (1 - HIGH.gap)
+        alpha = rng.exponential(size=len(rows.loss)) * problem.ceiling[rows.example]
+        alpha *= rng.uniform() / np.bincount(rows.example, weights=alpha / problem.ceiling[rows.example])[rows.example]
+        value = float(rows.loss @ alpha)
+        value -= 0.5 / problem.lam * float(np.sum(problem.project(np.asarray(rows.a.T @ alpha)) ** 2))
+        assert value <= expected * (1 + HIGH.gap)
+        assert problem.dual(rows.witness(alpha, problem.ceiling)) >= value - ROUNDING * max(1.0, abs(value))
+
+
+def test_a_multi_class_svm_of_one_feature_has_the_optimum_found_by_hand() -> None:
+    """One example, two labels, x = 1: P(w) = |w|^2 / 2 + C max(0, 1 - (w_0 - w_1)); w = (t, -t), t = min(1/2, C)."""
+    for C, expected in ((10.0, 0.25), (0.2, 0.04 + 0.2 * (1 - 0.4))):
+        problem = StructuredSVM.read([np.ones((1, 1))], [[0]], 2, edges="none", C=C)
+        for build in (structured_svm.n_slack, structured_svm.dual_alpha, structured_svm_hard.hm_svm):
+            assert close(optimum(build(problem)).value, expected)
+    assert close(optimum(structured_svm_hard.hard_margin(problem)).value, 0.25)
+
+
+# -- slack scaling -----------------------------------------------------------------------------------------------------
+
+
+def test_slack_scaling_without_xi_above_0_pays_for_margins_beyond_1() -> None:
+    """The slides leave xi >= 0 out. Then xi_i = max over E_i(y) > 0 of E_i(y) (1 - <w, df_i(y)>) may be negative."""
+    problem = svm(22, scaling="slack", noise=0.0, C=10.0)
+    formulation = structured_svm.n_slack(problem)
+    expected = optimum(formulation).value
+    without = formulation.without("xi")
+    assert optimum(without).value < expected - LOW.gap * abs(expected)
+    assert np.min(formulation.variables["xi"].value) < -LOW.gap
+    assert (formulation.variables["xi"].value < 0).any()
+
+
+def test_under_margin_scaling_the_row_of_the_truth_says_xi_above_0() -> None:
+    problem = svm(22, noise=0.0, C=10.0)
+    formulation = structured_svm.n_slack(problem)
+    expected = optimum(formulation).value
+    assert "xi" not in formulation.equations
+    xi = formulation.variables["xi"]
+    assert close(optimum(formulation.adding("xi", xi >= 0)).value, expected)
+
+
+def test_slack_scaling_has_the_optimum_of_its_unconstrained_form() -> None:
+    """min lam/2 |w|^2 + C sum omega_i max_y E_i(y) [1 - <w, df_i(y)>]_+, stated with a maximum for each example."""
+    problem, expected = instance("slack scaling, weighted, a cost matrix")
+    rows = MarginRows(problem)
+    w = cp.Variable(problem.dimension, name="w")
+    hinges = []
+    for i in range(problem.n_examples):
+        at = np.flatnonzero(rows.example == i)
+        hinges.append(cp.max(cp.multiply(rows.loss[at], cp.pos(1 - rows.rows.difference[at] @ w))))
+    value = problem.lam / 2 * cp.sum_squares(w) + problem.scale.C * (problem.weights @ cp.hstack(hinges))
+    stated = Formulation("unconstrained", cp.Minimize(value), r"\min", {}, {"w": w})
+    assert close(optimum(stated).value, expected)
+
+
+def test_with_the_zero_one_loss_both_scalings_and_the_hm_svm_are_one_problem() -> None:
+    values = [
+        optimum(structured_svm.n_slack(svm(20, loss="zero_one", scaling=scaling))).value
+        for scaling in ("margin", "slack")
+    ]
+    assert close(values[0], values[1])
+    hamming = svm(20)
+    hidden_markov = structured_svm_hard.hm_svm(hamming)
+    assert close(optimum(hidden_markov).value, values[0])
+    assert not close(optimum(structured_svm.n_slack(hamming)).value, values[0], LOW.gap)
+    solution = hidden_markov.solve()
+    assert solution.status is Status.OPTIMAL
+    assert close(solution.lower_bound, values[0])
+
+
+# -- the hard margin ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scaling", ["margin", "slack"])
+@pytest.mark.parametrize("loss", ["zero_one", "hamming", "costs"])
+@pytest.mark.parametrize("associative", [False, True])
+def test_the_hard_margin_is_the_soft_one_once_c_exceeds_the_multipliers(
+    loss: str, scaling: str, associative: bool
+) -> None:
+    given = COSTS if loss == "costs" else loss
+    problem = svm(4, loss=given, scaling=scaling, weighted=True, associative=associative, n_features=6, noise=0.2)
+    formulation = structured_svm_hard.hard_margin(problem)
+    hard = optimum(formulation).value
+    solution = formulation.solve()
+    assert solution.status is Status.OPTIMAL, solution.message
+    assert close(solution.primal, hard)
+    assert formulation.recover is not None
+    least = formulation.recover(formulation).problem
+    assert isinstance(least, StructuredSVM)
+    slack = structured_svm.n_slack(problem)
+    slack.parameters["C"].value = 1.5 * least.scale.C
+    assert close(optimum(slack).value, hard)
+    assert np.max(slack.variables["xi"].value) < HIGH.feasibility
+    if least.scale.C > problem.scale.C:  # the least C that will do: with less, some slack pays
+        slack.parameters["C"].value = 0.5 * least.scale.C
+        assert optimum(slack).value < hard - LOW.gap * hard
+
+
+def test_data_that_no_w_separates_make_the_hard_margin_infeasible_and_it_says_so() -> None:
+    twins = StructuredSVM.read([np.ones((1, 2))] * 2, [[0], [1]], edges="none", C=1.0)
+    for solver in SOLVERS:
+        solution = structured_svm_hard.hard_margin(twins).solve(solver)
+        assert solution.status is Status.INFEASIBLE
+        assert "infeasible" in solution.message
+        assert solution.primal == np.inf
+    assert structured_svm.n_slack(twins).solve().status is Status.OPTIMAL
+
+
+def test_one_label_leaves_nothing_to_learn() -> None:
+    problem = svm(0, n_labels=1)
+    for name in [*EXACT_FOR_ALL, "hard_margin", "hm_svm", "marginals"]:
+        solution = OWN[name].builder(problem).solve()
+        assert solution.status is Status.OPTIMAL, f"{name}: {solution.message}"
+        assert abs(solution.primal) <= HIGH.gap
+
+
+def test_a_labelling_whose_loss_is_zero_makes_no_constraint_under_slack_scaling() -> None:
+    free = np.array([[0.0, 0.0, 1.0], [1.0, 0.0, 1.0], [1.0, 1.0, 0.0]])
+    problem = svm(3, loss=free, scaling="slack")
+    values = [optimum(build(problem)).value for build in (structured_svm.n_slack, structured_svm.dual_alpha)]
+    assert close(values[0], values[1])
+    rows = MarginRows(problem)
+    assert len(rows.stated) < len(rows.loss) - problem.n_examples
+    assert close(structured_svm.n_slack(problem).solve().lower_bound, values[0])
+
+
+# -- scales, parameters, display ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [({"C": 0.6}, Scale(1.0, 0.6)), ({"C_mean": 2.4}, Scale(1.0, 0.6)), ({"lam": 0.1}, Scale(0.1, 0.25))],
+)
+def test_every_convention_states_its_own_values(given: dict[str, Any], expected: Scale) -> None:
+    problem = svm(0, **given)
+    formulation = structured_svm.n_slack(problem)
+    assert formulation.parameters["lam"].value == pytest.approx(expected.lam)
+    assert formulation.parameters["C"].value == pytest.approx(expected.C)
+    same = structured_svm.n_slack(svm(0, beta=expected.lam / expected.C))
+    assert close(optimum(formulation).value, expected.C * optimum(same).value)
+
+
+@pytest.mark.parametrize("scale", [Scale(1.0, 1e3), Scale(1e-2, 1e-4), Scale(1e3, 1e3)])
+@pytest.mark.parametrize("name", ["chains, one of length 1, Hamming", "slack scaling, Hamming", "cycles"])
+def test_at_large_and_small_c_the_forms_agree_and_certify_themselves(name: str, scale: Scale) -> None:
+    problem = replace(INSTANCES[name](), scale=scale)
+    expected = structured_svm.n_slack(problem).solve().primal
+    for form in ("n_slack", "dual_alpha", "dual_kernel", *(["marginals"] if name in DECOMPOSABLE else [])):
+        solution = OWN[form].builder(problem).solve()
+        assert solution.status is Status.OPTIMAL, f"{form}: {solution.message}"
+        assert close(solution.primal, expected)
+
+
+SWEPT = {"hard_margin": ("lam",), "associative": ("lam", "C")}
+
+
+def sweepable(name: str) -> StructuredSVM:
+    return svm(7, lengths=(1, 3, 2), weighted=True, associative=name == "associative", n_labels=2, noise=0.1)
+
+
+@pytest.mark.parametrize("name", ONE_PROGRAM)
+def test_c_and_lam_are_swept_without_compiling_again_and_certified_at_their_values(name: str) -> None:
+    problem = sweepable(name)
+    formulation = OWN[name].builder(problem)
+    assert formulation.problem.is_dcp(dpp=True)
+    optimum(formulation)
+    compiled = formulation.problem._cache.param_prog
+    assert compiled is not None
+    for parameter, value in (("C", 0.3), ("lam", 2.5)):
+        if parameter in SWEPT.get(name, ("lam", "C")):
+            formulation.parameters[parameter].value = value
+    solution = formulation.solve()
+    assert formulation.problem._cache.param_prog is compiled
+    assert solution.status is Status.OPTIMAL, solution.message
+    parameters = {key: parameter.value for key, parameter in formulation.parameters.items()}
+    fresh = svm_at(problem, **parameters)
+    assert close(solution.primal, optimum(OWN[name].builder(fresh)).value)
+    assert (problem.lam, problem.scale.C) == (1.0, 1.0)
+
+
+def svm_at(problem: StructuredSVM, lam: float, C: float = 1.0) -> StructuredSVM:
+    return StructuredSVM(
+        problem.features, problem.loss, Scale(lam, C), problem.weights, problem.scaling, oracle=problem.oracle
+    )
+
+
+@pytest.mark.parametrize("name", ONE_PROGRAM)
+def test_a_formulation_shows_every_equation_with_its_number(name: str) -> None:
+    formulation = OWN[name].builder(sweepable(name))
+    shown = formulation._repr_latex_()
+    assert shown.startswith("$$")
+    assert formulation.equations
+    for label in formulation.equations:
+        assert rf"\tag{{{label}}}" in shown
+        assert rf"\tag{{{label}}}" not in formulation.without(label)._repr_latex_()
+    assert formulation.source
+    assert "variables" in formulation._repr_html_()
+
+
+@pytest.mark.parametrize("name", [name for name, entry in OWN.items() if entry.enumerated])
+def test_too_many_labellings_are_refused_with_their_number_and_the_way_out(name: str) -> None:
+    problem = svm(0, lengths=(30, 2))
+    with pytest.raises(ValueError, match=f"{3**30 + 9} labellings.*'marginals'.*'n_slack_cuts'"):
+        OWN[name].builder(problem)
+
+
+def test_the_size_is_that_of_the_labellings() -> None:
+    problem = svm(0)
+    rows = 3 + 27 + 9 + 81
+    assert structured_svm.n_slack(problem).sizes.rows == rows
+    assert structured_svm.dual_alpha(problem).sizes.variables == rows + problem.dimension
+
+
+# -- mutants -----------------------------------------------------------------------------------------------------------
+
+
+def _primal_with(sign: float, loss: float) -> Callable[[StructuredSVM], Formulation]:
+    def build(problem: StructuredSVM) -> Formulation:
+        formulation, rows = structured_svm.n_slack(problem), MarginRows(problem)
+        w, xi = formulation.variables["w"], formulation.variables["xi"]
+        margin = sign * rows.a @ w >= loss * rows.loss - rows.of_example.T @ xi
+        return formulation.without("margin").adding("margin'", margin)
+
+    return build
+
+
+def _dual_with_twice_the_weight(problem: StructuredSVM) -> Formulation:
+    formulation = structured_svm.dual_alpha(problem)
+    total = MarginRows(problem).of_example @ formulation.variables["alpha"]
+    return formulation.without("sum").adding("sum", total == 2 * problem.ceiling)
+
+
+def _dual_with_the_other_scaling(problem: StructuredSVM) -> Formulation:
+    formulation, rows = structured_svm.dual_alpha(problem), MarginRows(problem)
+    alpha, w = formulation.variables["alpha"], formulation.variables["w"]
+    e = rows.loss if problem.scaling == "margin" else np.ones_like(rows.loss)
+    psi = rows.rows.difference.T @ cp.multiply(e, alpha)
+    return formulation.without("w").adding("w", problem.lam * w == psi)
+
+
+MUTANTS: dict[str, Callable[[StructuredSVM], Formulation]] = {
+    "the margin without its loss": _primal_with(1.0, 0.0),
+    "the loss with the wrong sign": _primal_with(1.0, -1.0),
+    "alpha up to 2 C": _dual_with_twice_the_weight,
+    "margins scaled in the place of slacks, or the reverse": _dual_with_the_other_scaling,
+    "w not tied to alpha": lambda problem: structured_svm.dual_alpha(problem).without("w"),
+    "alpha below 0": lambda problem: structured_svm.dual_alpha(problem).without("alpha"),
+    "alpha without a bound": lambda problem: structured_svm.dual_alpha(problem).without("sum"),
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+@pytest.mark.parametrize("name", ["chains, weighted, a cost matrix, C_mean", "slack scaling, weighted, a cost matrix"])
+def test_a_mutant_has_another_optimum(name: str, mutant: str) -> None:
+    problem, expected = instance(name)
+    said = MUTANTS[mutant](problem).reference()
+    assert said.status in {"optimal", "unbounded"}, "a mutant that fails to solve shows nothing"
+    assert not close(said.value, expected, LOW.gap)
+
+
+def test_margins_with_the_wrong_sign_have_the_same_optimum_at_the_wrong_w() -> None:
+    """P of w and its mutant of -w agree: only the point tells, which is why `recover` is part of a formulation."""
+    problem, expected = instance("chains, weighted, a cost matrix, C_mean")
+    mutant = _primal_with(-1.0, 1.0)(problem)
+    assert close(optimum(mutant).value, expected)
+    w = np.asarray(mutant.variables["w"].value)
+    assert problem.primal({"w": w}) > expected * (1 + LOW.gap)
+    assert close(problem.primal({"w": -w}), expected)
+
+
+def test_without_the_sign_an_associative_network_has_a_lower_optimum() -> None:
+    problem = svm(4, associative=True, C=2.0)
+    formulation = structured_svm.n_slack(problem)
+    expected = optimum(formulation).value
+    assert optimum(formulation.without("sign")).value < expected - LOW.gap * expected
+    assert formulation.without("sign").solve().status is Status.UNCERTIFIED
+
+
+def test_the_instances_are_of_every_kind() -> None:
+    made = [make() for make in INSTANCES.values()]
+    assert {problem.scaling for problem in made} == {"margin", "slack"}
+    assert any(problem.features.lengths.min() == 1 for problem in made)
+    assert any(problem.kernel is not None for problem in made)
+    assert len(DECOMPOSABLE) + len(OTHER) == len(INSTANCES)

@@ -1,0 +1,174 @@
+"""M3N: the dual over marginals is the structural SVM; printed one way it is not; on cycles the local polytope is a
+relaxation."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from convexstruct.core.solution import Status
+from convexstruct.families.structured_svm.problem import StructuredSVM
+from convexstruct.marginals.pairwise_polytope import is_forest
+from convexstruct.models.structured_svm.enumerated import n_slack
+from convexstruct.models.structured_svm.max_margin_markov import local_relaxation, marginals
+from convexstruct.tolerances import HIGH, LOW
+from tests.models.structured_svm.instances import DECOMPOSABLE, LOOPY, OTHER, frustrated, svm, tree
+from tests.models.structured_svm.test_enumerated import agrees, close, instance
+from tests.reference import optimum
+
+
+@pytest.mark.parametrize("name", DECOMPOSABLE)
+def test_the_marginals_have_the_optimum_of_the_labellings(name: str) -> None:
+    problem, expected = instance(name)
+    agrees(marginals(problem), expected, "CLARABEL")
+
+
+@pytest.mark.parametrize("name", ["associative chains, three labels", "a forest, edge features", "cycles"])
+def test_a_first_order_solver_agrees(name: str) -> None:
+    problem, expected = instance(name)
+    agrees(marginals(problem), expected, "SCS")
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    seed=st.integers(0, 1000), n=st.integers(1, 5), n_labels=st.integers(1, 3), p=st.floats(0.0, 1.0),
+    C=st.floats(0.01, 10.0), associative=st.booleans(),
+)  # fmt: skip
+def test_on_any_small_graph_exact_marginals_are_the_labellings_and_the_local_polytope_is_no_smaller(
+    seed: int, n: int, n_labels: int, p: float, C: float, associative: bool
+) -> None:
+    graphs = (nx.gnp_random_graph(n, p, seed=seed), nx.path_graph(2))
+    problem = svm(seed, graphs=graphs, n_labels=n_labels, associative=associative, C=C)
+    expected = n_slack(problem).solve()
+    agrees(marginals(problem), 0.5 * (expected.primal + expected.lower_bound), "CLARABEL")
+    above = optimum(local_relaxation(problem)).value
+    assert above >= expected.lower_bound - HIGH.gap * max(1.0, above)
+    if is_forest(problem.features):
+        assert close(above, expected.primal)
+
+
+@pytest.mark.parametrize("name", [name for name in OTHER if "slack" in name or "one" in name])
+def test_what_does_not_decompose_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=r"(slack scaling|zero-one loss), wanted margin scaling.*'n_slack_cuts'"):
+        marginals(OTHER[name]())
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_one_way_consistency_as_printed_overestimates(seed: int) -> None:
+    problem = svm(seed, lengths=(4, 3), C=2.0)
+    formulation = marginals(problem)
+    expected = optimum(n_slack(problem)).value
+    assert close(optimum(formulation).value, expected)
+    assert optimum(formulation.without("5.3")).value > expected * (1 + LOW.gap)
+    assert optimum(formulation.without("5.2")).value > expected * (1 + LOW.gap)
+
+
+def test_the_simplex_of_the_first_node_alone_is_enough() -> None:
+    """(5.1) elsewhere follows from (5.2) and (5.3), as it does not in print."""
+    problem = svm(0, lengths=(4, 3))
+    formulation = marginals(problem)
+    expected = optimum(formulation).value
+    mu = formulation.variables["mu"]
+    first = problem.features.node_start[:-1]
+    total = sum(mu[:, s] for s in range(3))
+    fewer = formulation.without("5.1").adding("first", total[first] == 1)
+    assert close(optimum(fewer).value, expected)
+    printed = fewer.without("5.3").reference()
+    assert printed.status != "optimal" or not close(printed.value, expected, LOW.gap)
+
+
+@pytest.mark.parametrize("label", ["w", "sum", "agree", "z"])
+def test_clique_marginals_need_every_equation(label: str) -> None:
+    problem, expected = instance("cycles")
+    said = marginals(problem).without(label).reference()
+    assert said.status in {"optimal", "unbounded"}
+    assert not close(said.value, expected, LOW.gap)
+
+
+@pytest.mark.parametrize("label", ["w", "w edge", "5.1", "5.4"])
+def test_node_and_edge_marginals_need_every_equation(label: str) -> None:
+    problem, expected = instance("chains, weighted, a cost matrix, C_mean")
+    said = marginals(problem).without(label).reference()
+    assert said.status in {"optimal", "unbounded"}
+    assert not close(said.value, expected, LOW.gap)
+
+
+def test_forests_and_cycles_of_one_data_set_share_one_program() -> None:
+    problem = svm(3, graphs=(*LOOPY, tree(1, 4)), n_labels=2, weighted=True)
+    formulation = marginals(problem)
+    assert set(formulation.variables) == {"z", "w"}
+    agrees(formulation, optimum(n_slack(problem)).value, "CLARABEL")
+
+
+def test_the_size_grows_with_the_nodes_not_with_the_labellings() -> None:
+    problem = svm(0, lengths=(30, 1, 12), n_labels=4, C=0.1)
+    formulation = marginals(problem)
+    assert formulation.sizes.variables == 43 * 4 + (29 + 11) * 16 + problem.dimension
+    solution = formulation.solve()
+    assert solution.gap <= HIGH.gap
+
+
+def test_a_graph_too_wide_for_a_junction_tree_is_refused_with_its_width() -> None:
+    problem = svm(0, graphs=(nx.convert_node_labels_to_integers(nx.grid_2d_graph(5, 5)),), n_labels=8)
+    with pytest.raises(ValueError, match=r"tree width.*relaxed"):
+        marginals(problem)
+
+
+def test_marginals_of_the_optimum_are_those_of_its_labellings() -> None:
+    """On a chain: the mixture over labellings that the enumerated dual finds, summed up, is as good as mu and nu."""
+    problem = svm(2, lengths=(3, 2), n_labels=2, C=0.5)
+    formulation = marginals(problem)
+    optimum(formulation)
+    mu, nu = (np.asarray(formulation.variables[key].value) for key in ("mu", "nu"))
+    np.testing.assert_allclose(mu.sum(axis=1), 1.0, atol=HIGH.feasibility)
+    for e, (u, v) in enumerate(problem.features.edges):
+        table = nu[e].reshape(2, 2)
+        np.testing.assert_allclose(table.sum(axis=1), mu[u], atol=HIGH.feasibility)
+        np.testing.assert_allclose(table.sum(axis=0), mu[v], atol=HIGH.feasibility)
+
+
+# -- the relaxation ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", DECOMPOSABLE)
+def test_the_local_polytope_lies_above_and_on_forests_it_is_exact(name: str) -> None:
+    problem, expected = instance(name)
+    value = optimum(local_relaxation(problem)).value
+    assert value >= expected - HIGH.gap * max(1.0, abs(expected))
+    if is_forest(problem.features):
+        assert close(value, expected)
+
+
+def test_on_cycles_the_relaxation_lies_strictly_above() -> None:
+    problem = frustrated()
+    exact = optimum(n_slack(problem)).value
+    assert close(optimum(marginals(problem)).value, exact)
+    formulation = local_relaxation(problem)
+    value = optimum(formulation).value
+    assert value > exact * (1 + 10 * LOW.gap)
+    solution = formulation.solve()
+    assert solution.status is Status.OPTIMAL, solution.message
+    assert close(solution.lower_bound, value)
+    at_its_w = problem.primal(solution.point)  # P is below P_L, and above p*
+    assert exact * (1 - HIGH.gap) <= at_its_w < solution.primal * (1 - LOW.gap)
+
+
+@pytest.mark.parametrize("name", ["cycles", "a ladder, edge features", "associative cycles, two labels", "a kernel"])
+def test_the_relaxation_is_certified_as_the_problem_with_relaxed_inference(name: str) -> None:
+    problem, expected = instance(name)
+    formulation = local_relaxation(problem)
+    solution = formulation.solve()
+    assert solution.status is Status.OPTIMAL, solution.message
+    assert formulation.recover is not None
+    stated = formulation.recover(formulation).problem
+    assert isinstance(stated, StructuredSVM)
+    assert stated.oracle.relaxed == (not is_forest(problem.features))
+    assert solution.primal >= expected * (1 - HIGH.gap)
+
+
+@pytest.mark.parametrize("graph", [nx.path_graph(4), nx.cycle_graph(4), nx.empty_graph(3), tree(2, 5)])
+def test_a_forest_is_known_as_one(graph: nx.Graph) -> None:
+    assert is_forest(svm(0, graphs=(graph, nx.path_graph(2))).features) == nx.is_forest(graph)

@@ -1,0 +1,346 @@
+"""Projections onto a cut box and onto simplices: against every active set written out, and by the KKT conditions."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from convexstruct.core.certificates import certify
+from convexstruct.core.driver import solve
+from convexstruct.core.solution import Status
+from convexstruct.families.projection import BoxProjection, BreakpointSearch
+from convexstruct.oracles.box import projection
+from convexstruct.oracles.box.breakpoints import root_by_medians, root_by_sorting
+from convexstruct.oracles.box.projection import (
+    Search,
+    attainable,
+    project_box_equality,
+    project_simplex,
+    project_with_multiplier,
+)
+from convexstruct.tolerances import ROUNDING
+from tests.oracles.polytope.instances import enumerated, instance
+
+Vector = NDArray[np.float64]
+
+
+def kkt(m: Vector, lower: Any, upper: Any, s: Any, z: float, d: Any) -> None:
+    """Assert the KKT conditions of what comes back: feasible, and a = clip(m - rho s / d^2)."""
+    a, rho = project_with_multiplier(m, lower, upper, s, z, d)
+    assert np.array_equal(a, project_box_equality(m, lower, upper, s, z, d))
+    weight = 1.0 if d is None else np.asarray(d) ** 2
+    size = max(1.0, abs(z), float(np.abs(s * a).sum()), float(np.abs(m).max()))
+    assert (a >= lower).all()
+    assert (a <= upper).all()
+    assert abs(float(np.sum(s * a)) - z) <= ROUNDING * size
+    np.testing.assert_allclose(a, np.clip(m - rho * s / weight, lower, upper), atol=ROUNDING * size)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_projection_is_the_best_of_all_active_sets(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    problem = instance(rng, int(rng.integers(1, 6)), ties=seed % 2 == 0)
+    np.testing.assert_allclose(project_box_equality(*problem), enumerated(*problem), atol=ROUNDING)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5000, 20_000])
+@pytest.mark.parametrize("seed", range(6))
+def test_the_kkt_conditions_hold_at_any_size(n: int, seed: int) -> None:
+    kkt(*instance(np.random.default_rng(seed), n, ties=seed % 2 == 0))
+
+
+@pytest.mark.parametrize(
+    ("m", "z"),
+    [
+        (np.zeros(20_000), 1.0),
+        (np.ones(20_000), 0.0),
+        (np.ones(20_000), 20_000.0),
+        (np.arange(20_000) % 3 * 1.0, 7000.0),
+        (np.linspace(0, 1, 20_000) ** 8, 3.0),  # the sample's bracket misses
+        (np.where(np.arange(20_000) % 143 == 0, 50.0, 0.0), 1000.0),  # what the stride sees is not the rest
+        (1e9 + np.linspace(0, 1, 20_000), 100.0),  # rho is too large a number for the digits of the answer
+        (1e-9 * np.linspace(0, 1, 20_000), 1e-6),
+    ],
+)
+def test_ties_large_offsets_and_samples_that_mislead_change_nothing(m: Vector, z: float) -> None:
+    kkt(m, 0.0, 1.0, 1.0, z, None)
+    kkt(m, 0.0, np.inf, 1.0, z, None)
+
+
+def test_numbers_for_all_mean_what_arrays_mean() -> None:
+    rng = np.random.default_rng(5)
+    m = rng.normal(size=9000)
+    ones = np.ones(9000)
+    short = project_box_equality(m, -0.5, 1.0, -2.0, 10.0, 0.5)
+    long = project_box_equality(m, -0.5 * ones, ones, -2.0 * ones, 10.0, 0.5 * ones)
+    np.testing.assert_allclose(short, long, atol=ROUNDING)
+
+
+def test_a_multiplier_that_is_free_is_still_one() -> None:
+    """At z = the greatest value everything stands at its bound, for every small enough rho."""
+    m = np.array([0.5, 2.0])
+    a, rho = project_with_multiplier(m, 0.0, 1.0, 1.0, 2.0)
+    assert np.array_equal(a, [1.0, 1.0])
+    assert rho <= -0.5
+
+
+@pytest.mark.parametrize("search", ["medians", "sorting"])
+@pytest.mark.parametrize("n", [1, 3, 6000])
+@pytest.mark.parametrize("seed", range(4))
+def test_all_searches_find_one_projection(search: Search, n: int, seed: int) -> None:
+    m, lower, upper, s, z, d = instance(np.random.default_rng([n, seed]), n, ties=seed % 2 == 0)
+    a, _ = project_with_multiplier(m, lower, upper, s, z, d, search)
+    np.testing.assert_allclose(a, project_box_equality(m, lower, upper, s, z, d), atol=ROUNDING)
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "s", "expected"),
+    [
+        (0.0, 1.0, 1.0, (0.0, 3.0)),
+        (0.0, 1.0, np.array([1.0, -2.0, 0.0]), (-2.0, 1.0)),
+        (-np.inf, np.array([1.0, 2.0, 3.0]), 1.0, (-np.inf, 6.0)),
+        (np.array([0.0, 0.0, -np.inf]), np.inf, np.array([1.0, 1.0, 0.0]), (0.0, np.inf)),
+        (-np.inf, np.inf, 0.0, (0.0, 0.0)),
+    ],
+)
+def test_what_can_be_reached_counts_no_infinite_bound_where_s_is_0(
+    lower: Any, upper: Any, s: Any, expected: tuple[float, float]
+) -> None:
+    assert attainable(lower, upper, s, 3) == expected
+
+
+def test_a_z_out_of_reach_gets_the_range_told() -> None:
+    with pytest.raises(ValueError, match="z is 4, wanted a value of <s, a> inside the bounds: from -1 to 3"):
+        project_box_equality(np.zeros(4), np.zeros(4), np.ones(4), np.array([1.0, 1.0, 1.0, -1.0]), 4.0)
+    with pytest.raises(ValueError, match="from 0 to inf"):
+        project_box_equality(np.zeros(4), 0.0, np.inf, 1.0, -1.0)
+
+
+@given(st.data())
+def test_the_simplex_by_rows_is_the_box_with_one_sum(data: st.DataObject) -> None:
+    k = data.draw(st.integers(1, 6))
+    entries = st.one_of(st.integers(-3, 3).map(float), st.floats(-100, 100))
+    row = np.array(data.draw(st.lists(entries, min_size=k, max_size=k)))
+    z = data.draw(st.one_of(st.just(0.0), st.floats(1e-3, 50)))
+    a = project_simplex(row, z)
+    np.testing.assert_allclose(a, project_box_equality(row, 0.0, np.inf, 1.0, z), atol=ROUNDING * 100)
+    assert a.min() >= 0
+    assert abs(a.sum() - z) <= ROUNDING * 100
+
+
+def test_simplices_of_many_rows_have_each_their_own_sum() -> None:
+    rng = np.random.default_rng(1)
+    rows, z = rng.normal(size=(3, 4, 5)), rng.uniform(0, 4, size=(3, 4))
+    found = project_simplex(rows, z)
+    np.testing.assert_allclose(found.sum(axis=-1), z)
+    for row, total, a in zip(rows.reshape(-1, 5), z.ravel(), found.reshape(-1, 5)):
+        np.testing.assert_allclose(a, project_box_equality(row, 0.0, np.inf, 1.0, float(total)), atol=ROUNDING)
+
+
+def test_a_point_of_the_simplex_is_its_own_projection() -> None:
+    row = np.array([0.5, 0.0, 0.25, 0.25])
+    assert np.array_equal(project_simplex(row), row)
+
+
+@pytest.mark.parametrize(
+    ("rows", "z", "message"),
+    [
+        (np.zeros((3, 0)), 1.0, r"rows has shape \(3, 0\)"),
+        (np.zeros((2, 2)), -1.0, "wanted numbers that are not negative"),
+        (np.zeros((2, 2)), np.nan, "wanted numbers that are not negative"),
+    ],
+)
+def test_rows_that_make_no_simplex_are_refused(rows: Vector, z: float, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        project_simplex(rows, z)
+
+
+@given(st.data())
+def test_medians_and_sorting_find_one_root(data: st.DataObject) -> None:
+    k = data.draw(st.integers(0, 12))
+    t = np.array(data.draw(st.lists(st.integers(0, 5).map(float), min_size=k, max_size=k)))
+    bend = -np.array(data.draw(st.lists(st.integers(0, 3).map(float), min_size=k, max_size=k)))  # falls ever faster
+    value = data.draw(st.integers(-4, 20)) * 1.0
+    sorted_ = root_by_sorting(t, bend, 0.0, value, -1.0)
+    assert root_by_medians(t, bend, 0.0, value, -1.0, few=1) == pytest.approx(sorted_, abs=ROUNDING)
+    phi = value - sorted_ + float(bend @ np.maximum(sorted_ - t, 0.0))
+    assert phi == pytest.approx(0.0, abs=ROUNDING * 100)
+
+
+@pytest.mark.parametrize("kind", ["plain", "periodic", "runs", "sorted"])
+@pytest.mark.parametrize("arrays", [False, True])
+def test_a_large_instance_is_solved_through_the_bracket_and_not_by_all_breakpoints(
+    monkeypatch: pytest.MonkeyPatch, kind: str, arrays: bool
+) -> None:
+    rng = np.random.default_rng(2)
+    n, m = 50_000, rng.normal(size=50_000)
+    apart = projection.LINE * (n // int(projection.SAMPLE * n ** (2 / 3)))
+    if kind == "periodic":  # a sample of every so-manieth row would see nothing else
+        m += 5.0 * (np.arange(n) % apart >= projection.LINE)
+    elif kind == "runs":
+        m = np.repeat(m[: n // projection.LINE], projection.LINE)
+    elif kind == "sorted":
+        m.sort()
+    lower, upper = (-rng.random(n), rng.random(n)) if arrays else (0.0, 1.0)
+    d = rng.uniform(0.5, 2.0, size=n) if arrays else None
+    for name in ("search", "movable"):
+        monkeypatch.setattr(projection._Box, name, lambda *_: pytest.fail("all breakpoints were searched"))
+    monkeypatch.setattr(projection._Box, "breakpoints", _counted(projection._Box.breakpoints, most=n // 8))
+    kkt(m, lower, upper, rng.choice([-1.0, 1.0], size=n), 0.0, d)
+
+
+def _counted(breakpoints: Any, most: int) -> Any:
+    def called(box: Any, *ends: float) -> Any:
+        assert len(box.m) <= most
+        return breakpoints(box, *ends)
+
+    return called
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_projection_is_one_whether_newton_or_medians_finish(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    problem = instance(np.random.default_rng(seed), 20_000, ties=seed % 2 == 0)
+    kkt(*problem)
+    monkeypatch.setattr(projection, "STEPS", 0)
+    kkt(*problem)
+
+
+@pytest.mark.parametrize("z", [1e-6, 1.0, 30.0])
+@pytest.mark.parametrize("tail", ["normal", "cauchy"])
+def test_a_simplex_whose_few_positive_entries_no_sample_sees(z: float, tail: str) -> None:
+    rng = np.random.default_rng(8)
+    m = rng.normal(size=100_000) if tail == "normal" else rng.standard_cauchy(100_000)
+    kkt(m, 0.0, np.inf, 1.0, z, None)
+    kkt(-m, -np.inf, 0.0, 1.0, -z, None)  # the other direction
+
+
+@pytest.mark.parametrize(("off", "inside"), [(0.02, (0, 1)), (0.5, (0, 0, 1)), (2.0, (0, 0, 0))])
+@pytest.mark.parametrize("side", [-1.0, 1.0])
+def test_a_bracket_that_misses_is_tried_again_beside_it_and_what_lies_beyond_is_searched_at_last(
+    monkeypatch: pytest.MonkeyPatch, side: float, off: float, inside: tuple[int, ...]
+) -> None:
+    m, lower, upper, s, z, d = instance(np.random.default_rng(3), 20_000)
+    right, rho = project_with_multiplier(m, lower, upper, s, z, d, "sorting")
+    seen: list[Any] = []
+    bracket = projection._Box.bracket
+    monkeypatch.setattr(projection._Box, "likely", lambda *_: (rho + side * off, rho + side * off + 1e-3))
+
+    def seeing(box: Any, *ends: float) -> Any:
+        seen.append(ends)
+        return bracket(box, *ends)
+
+    monkeypatch.setattr(projection._Box, "bracket", seeing)
+    found, multiplier = project_with_multiplier(m, lower, upper, s, z, d)
+    np.testing.assert_allclose(found, right, atol=ROUNDING)
+    assert multiplier == pytest.approx(rho, abs=1e-9)
+    assert tuple(low <= rho <= high for low, high in seen) == inside
+
+
+@pytest.mark.parametrize("off", [-1e-7, 1e-10])
+def test_a_multiplier_that_is_a_little_off_is_mended_until_the_sum_is_right_up_to_rounding(off: float) -> None:
+    m, lower, upper, s, z, d = instance(np.random.default_rng(3), 20_000)
+    box = projection._Box.read(m, lower, upper, s, d)
+    right, rho = project_with_multiplier(m, lower, upper, s, z, d, "sorting")
+    a, mended, missed = box.point(rho + off, z)
+    assert 0 < missed < projection.FAR
+    assert abs(float(np.sum(s * a)) - z) <= 1e-13 * float(np.sum(np.abs(s * a)))
+    assert mended == pytest.approx(rho, abs=1e-11)
+    np.testing.assert_allclose(a, right, atol=ROUNDING)
+
+
+def test_neighbours_that_are_alike_widen_the_bracket_as_fewer_variables_would() -> None:
+    rng = np.random.default_rng(6)
+    m = np.repeat(rng.normal(size=5000), projection.LINE)
+    widths = [
+        float(np.diff(projection._Box.read(values, 0.0, 1.0, 1.0, None).likely(8000.0))[0])
+        for values in (m, rng.permutation(m))
+    ]
+    assert widths[0] == pytest.approx(widths[1] * projection.LINE**0.5, rel=0.1)
+
+
+def heavy(seed: int, n: int, spread: float, rho: float) -> tuple[Any, ...]:
+    """A weighted simplex of numbers of very different size, z that of the multiplier ``rho``."""
+    rng = np.random.default_rng(seed)
+    m = rng.pareto(0.7, n)
+    d = 10 ** rng.uniform(-spread, spread, n)
+    return m, 0.0, np.inf, 1.0, float(np.maximum(m - rho / d**2, 0).sum()), d
+
+
+def steep(seed: int) -> tuple[Any, ...]:
+    """Many boxes without room, weights over six orders of magnitude: sums lose their digits."""
+    rng = np.random.default_rng(seed)
+    m, lower = 1e4 * rng.normal(size=5000), rng.normal(size=5000)
+    upper = lower + (rng.random(5000) < 0.3)
+    s, d = rng.choice([-1.0, 1.0], size=5000), 10 ** rng.uniform(-3, 3, 5000)
+    return m, lower, upper, s, float(s @ np.where(rng.random(5000) < 0.5, lower, upper)), d
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        *(steep(seed) for seed in range(30, 50)),
+        heavy(41, 10_000, 2, 1.0),
+        heavy(1, 50_000, 1, -1.0),
+        heavy(19, 9000, 2, 1),
+    ],
+)
+def test_weights_and_entries_of_very_different_size_are_certified(problem: tuple[Any, ...]) -> None:
+    a, rho = project_with_multiplier(*problem)
+    s, z = problem[3], problem[4]
+    assert abs(float(np.sum(s * a)) - z) <= 1e-12 * float(np.sum(np.abs(s * a)))
+    certificate = certify(BoxProjection(*problem), {"a": a}, {"rho": np.array(rho)})
+    assert certificate.gap <= 1e-10
+
+
+def test_where_the_bracket_leads_astray_all_breakpoints_are_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(projection._Box, "between", lambda *_: 1e6)
+    kkt(*instance(np.random.default_rng(3), 20_000))
+
+
+def exact_simplex(m: list[float], z: float) -> list[Fraction]:
+    """The projection onto {a >= 0, sum a = z} in rational arithmetic."""
+    values = [Fraction(x) for x in m]
+    falling = sorted(values, reverse=True)
+    for k in range(len(m), 0, -1):
+        rho = (sum(falling[:k]) - Fraction(z)) / k
+        if falling[k - 1] > rho:
+            break
+    return [max(x - rho, Fraction(0)) for x in values]
+
+
+@pytest.mark.parametrize("search", ["bracket", "medians", "sorting"])
+@pytest.mark.parametrize(
+    ("m", "z"),
+    [
+        ([1e16, 0.3], 1.0),
+        ([1e16, 1e16 - 2.0, 0.3], 1.0),
+        ([-1e16, -1e16 + 2.0], 1.0),
+        ([1e17, 1e17, 3.0], 1e-5),
+        ([1e150, 1.0, -1e150], 1.0),
+        ([1e30] * 5 + [0.1] * 5, 2.0),
+        ([1e16, 1.0, 1e8, 1e16 + 2.0], 3.0),
+    ],
+)
+def test_entries_far_beyond_z_are_projected_as_in_exact_arithmetic(m: list[float], z: float, search: Search) -> None:
+    """rho is then no double; a(rho) summed to 0 where it should sum to 1."""
+    a, _ = project_with_multiplier(m, 0.0, np.inf, 1.0, z, None, search)
+    assert list(a) == pytest.approx([float(x) for x in exact_simplex(m, z)], abs=ROUNDING * z)
+    assert float(a.sum()) == pytest.approx(z, rel=ROUNDING)
+    solution = solve(BoxProjection.simplex(m, z), BreakpointSearch(search))
+    assert solution.status is Status.OPTIMAL
+
+
+@given(st.integers(0, 10_000), st.sampled_from(["bracket", "medians", "sorting"]), st.floats(8, 250))
+def test_an_offset_of_any_size_leaves_a_feasible_projection(seed: int, search: Search, digits: float) -> None:
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 8))
+    m = rng.normal(size=n) * 10.0 ** rng.uniform(-5, digits, size=n) + rng.choice([0.0, 1.0]) * 10.0**digits
+    a, _ = project_with_multiplier(m, 0.0, np.inf, 1.0, 1.0, None, search)
+    exact = exact_simplex(m.tolist(), 1.0)
+    assert list(a) == pytest.approx([float(x) for x in exact], abs=ROUNDING)

@@ -1,0 +1,308 @@
+"""Chain oracles against brute force over all labellings."""
+
+from __future__ import annotations
+
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.stats import chi2
+
+from convexstruct.graphs import Chains, chains
+from convexstruct.oracles import enumeration
+from convexstruct.oracles.chain import chain
+from convexstruct.oracles.chain import log_sums as chain_log
+from convexstruct.oracles.chain import regrets as chain_regrets
+from convexstruct.oracles.chain.sums import ChainSums
+from convexstruct.oracles.tree.second_best import two_best
+from convexstruct.tolerances import ROUNDING
+
+Scores = NDArray[np.float64]
+EXAMPLES = settings(max_examples=60, deadline=None, derandomize=True)
+
+
+class Batch(NamedTuple):
+    layout: Chains
+    node: Scores
+    edge: Scores
+
+    def truth(self, k: int) -> tuple[list[int], list[enumeration.Factor]]:
+        """Chain k as brute force takes it."""
+        return enumeration.chain_factors(self.layout.split(self.node[self.layout.flat])[k], self.edge)
+
+    def of(self, k: int, packed: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Chain k's part of packed labels."""
+        return self.layout.split(packed[self.layout.flat])[k]
+
+
+@st.composite
+def batches(draw: st.DrawFn, integers: bool = False, forbid: bool = True) -> Batch:
+    """Unequal lengths (1 among them), 1 to 3 labels; integer scores make ties; label 0 is never forbidden."""
+    n_labels = draw(st.integers(1, 3))
+    layout = chains(draw(st.lists(st.integers(1, 5), min_size=1, max_size=5)))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    shapes = [(layout.n_positions, n_labels), (n_labels, n_labels)]
+    if integers:
+        node, edge = (rng.integers(-1, 2, size=shape).astype(float) for shape in shapes)
+    else:
+        node, edge = (rng.normal(size=shape) * draw(st.sampled_from([0.1, 1.0, 10.0])) for shape in shapes)
+    if forbid and draw(st.booleans()):
+        node[:, 1:][rng.random(node[:, 1:].shape) < 0.3] = -np.inf
+        keep = edge[0, 0]
+        edge[rng.random(edge.shape) < 0.3] = -np.inf
+        edge[0, 0] = keep
+    return Batch(layout, node, edge)
+
+
+@given(batches(integers=True) | batches())
+@EXAMPLES
+def test_viterbi_finds_the_colexicographically_smallest_best_labelling(batch: Batch) -> None:
+    scores, labels = chain.viterbi(*batch)
+    for k in range(batch.layout.n_chains):
+        best, labelling = enumeration.best(*batch.truth(k))
+        assert scores[k] == pytest.approx(best, rel=ROUNDING, abs=ROUNDING)
+        np.testing.assert_array_equal(batch.of(k, labels), labelling)
+
+
+@given(batches(integers=True) | batches())
+@EXAMPLES
+def test_second_best_is_the_best_of_all_the_others(batch: Batch) -> None:
+    found = two_best(*batch)
+    for k in range(batch.layout.n_chains):
+        for score, labels, truth in (
+            (found.best, found.best_labels, enumeration.best),
+            (found.second, found.second_labels, enumeration.second_best),
+        ):
+            value, labelling = truth(*batch.truth(k))
+            assert score[k] == pytest.approx(value, rel=ROUNDING, abs=ROUNDING)
+            np.testing.assert_array_equal(batch.of(k, labels), labelling)
+
+
+def test_a_chain_with_one_labelling_has_no_second_best() -> None:
+    layout = chains([3, 1])
+    found = two_best(layout, np.ones((4, 1)), np.zeros((1, 1)))
+    np.testing.assert_array_equal(found.best, [3.0, 1.0])
+    np.testing.assert_array_equal(found.second, [-np.inf, -np.inf])
+    np.testing.assert_array_equal(found.second_labels, [0, 0, 0, 0])
+
+
+def test_all_labellings_tied_yield_zeros_and_then_a_one_in_front() -> None:
+    layout = chains([3, 2])
+    found = two_best(layout, np.zeros((5, 2)), np.zeros((2, 2)))
+    np.testing.assert_array_equal(chain.viterbi(layout, np.zeros((5, 2)), np.zeros((2, 2)))[1], np.zeros(5))
+    np.testing.assert_array_equal(found.best_labels[layout.flat], [0, 0, 0, 0, 0])
+    np.testing.assert_array_equal(found.second_labels[layout.flat], [1, 0, 0, 1, 0])
+
+
+def test_large_batches_are_cut_into_blocks_without_a_seam(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    layout = chains(rng.integers(1, 9, size=40))
+    node, edge = rng.normal(size=(layout.n_positions, 3)), rng.normal(size=(3, 3)) * 200
+    weights = rng.uniform(0.5, 2.0, size=40)
+    whole = chain_regrets.log_domain(layout, node, edge, weights)
+    best, second = chain.viterbi(layout, node, edge)[1], two_best(layout, node, edge).second_labels
+    for module in (chain, chain_log, chain_regrets):
+        monkeypatch.setattr(module, "BLOCK", 1)
+    monkeypatch.setattr(chain_regrets, "LEAST", 7)
+    monkeypatch.setattr("convexstruct.oracles.tree.second_best.BLOCK", 1)
+    cut = chain_regrets.log_domain(layout, node, edge, weights)
+    np.testing.assert_allclose(cut.log_partition, whole.log_partition, rtol=ROUNDING)
+    np.testing.assert_allclose(cut.node, whole.node, atol=ROUNDING)
+    np.testing.assert_allclose(cut.edge, whole.edge, rtol=ROUNDING, atol=ROUNDING)
+    np.testing.assert_array_equal(chain.viterbi(layout, node, edge)[1], best)
+    np.testing.assert_array_equal(two_best(layout, node, edge).second_labels, second)
+
+
+def assert_sums(batch: Batch, sums: ChainSums, weights: Scores, scale: float = 1.0) -> None:
+    """log Z, posteriors and expected pairs are those of brute force; ``scale`` is the size of the scores."""
+    n_labels = batch.edge.shape[0]
+    close = ROUNDING * max(1.0, 1e-5 * scale)
+    pairs, squared = np.zeros((n_labels, n_labels)), np.zeros((n_labels, n_labels))
+    posteriors = batch.layout.split(sums.node[batch.layout.flat])
+    for k in range(batch.layout.n_chains):
+        truth = batch.truth(k)
+        assert sums.log_partition[k] == pytest.approx(enumeration.log_partition(*truth), rel=ROUNDING, abs=ROUNDING)
+        for t in range(len(posteriors[k])):
+            np.testing.assert_allclose(posteriors[k][t], enumeration.marginal(*truth, [t]), atol=close)
+            if t:
+                pair = enumeration.marginal(*truth, [t - 1, t])
+                pairs += weights[k] * pair
+                squared += weights[k] * pair**2
+    np.testing.assert_allclose(sums.edge, pairs, atol=close * max(1.0, batch.layout.n_positions))
+    if sums.edge_squared is not None:
+        np.testing.assert_allclose(sums.edge_squared, squared, atol=close * max(1.0, batch.layout.n_positions))
+
+
+@given(batches(), st.booleans())
+@EXAMPLES
+def test_forward_backward_sums_over_all_labellings(batch: Batch, weighted: bool) -> None:
+    weights = np.linspace(0.5, 2.0, batch.layout.n_chains)
+    given_weights, used = (weights, weights) if weighted else (None, np.ones(len(weights)))
+    for oracle in (chain.sum_product, chain_regrets.log_domain):
+        assert_sums(batch, oracle(*batch, given_weights, squares=True), used)
+
+
+@pytest.mark.parametrize("spread", [1.0, 300.0, 3000.0])
+def test_a_chain_of_weight_0_adds_nothing_to_the_pairs(spread: float) -> None:
+    rng = np.random.default_rng(0)
+    layout = chains([3, 1, 4, 2])
+    batch = Batch(layout, spread * rng.normal(size=(layout.n_positions, 3)), spread * rng.normal(size=(3, 3)))
+    weights = np.array([0.0, 0.0, 1.0, 2.0])
+    for oracle in (chain.sum_product, chain.rescaled, chain_log.log_messages, chain_regrets.log_domain):
+        sums = oracle(*batch, weights, squares=True)
+        if sums is not None:
+            assert_sums(batch, sums, weights, spread)
+
+
+@given(batches(forbid=False))
+@EXAMPLES
+def test_the_rescaled_version_agrees_where_it_is_taken(batch: Batch) -> None:
+    sums = chain.rescaled(*batch, squares=True)
+    assert sums is not None
+    assert_sums(batch, sums, np.ones(batch.layout.n_chains))
+
+
+@pytest.mark.parametrize("temperature", [1.0, 1e-1, 1e-2, 1e-3, 1e-4])
+@pytest.mark.parametrize("spread", [1.0, 10.0])
+def test_forward_backward_is_exact_at_every_temperature(temperature: float, spread: float) -> None:
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        layout = chains([5, 3, 1, 4])
+        node = rng.normal(size=(layout.n_positions, 3)) / temperature
+        edge = rng.uniform(0.0, spread, size=(3, 3)) / temperature  # range up to 1e5
+        # near ties, so that more than one labelling counts at any temperature
+        edge[1] = edge[0] + rng.normal(size=3)
+        node[:, 1] = node[:, 0] + rng.normal(size=layout.n_positions)
+        batch = Batch(layout, node, edge)
+        weights = np.ones(4)
+        scale = float(np.abs(edge).max() + np.abs(node).max())
+        for oracle in (chain.sum_product, chain_regrets.log_domain):
+            assert_sums(batch, oracle(*batch, squares=True), weights, scale)
+        for faster in (chain.rescaled, chain_log.log_messages):
+            sums = faster(*batch, squares=True)
+            if sums is not None:
+                assert_sums(batch, sums, weights, scale)
+
+
+def test_log_messages_are_exact_where_messages_and_pairs_underflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chain_log, "AGAIN", 1.0)
+    for seed, scale in itertools.product(range(8), (100.0, 300.0, 800.0, 2000.0, 20000.0)):
+        rng = np.random.default_rng(seed)
+        layout = chains([5, 3, 1, 4])
+        edge = -rng.uniform(0.0, scale, size=(3, 3))
+        node = rng.normal(size=(layout.n_positions, 3))
+        node -= rng.integers(0, 2, size=node.shape) * scale  # labels are forced where pairs do not want them
+        batch = Batch(layout, node, edge)
+        weights = rng.uniform(0.0, 2.0, 4) * [1, 1, 1, 0]
+        sums = chain_log.log_messages(*batch, weights, squares=True)
+        assert sums is not None
+        assert_sums(batch, sums, weights, scale)
+        assert_sums(batch, chain.sum_product(*batch, weights), weights, scale)
+
+
+def test_rescaled_messages_that_lose_the_best_labelling_are_not_used() -> None:
+    # the best first label is e^1000 below the other at step 0, and makes up for it only at the next step
+    layout = chains([2])
+    node = np.array([[0.0, -1000.0], [0.0, 0.0]])
+    edge = np.array([[-1500.0, -1500.0], [0.0, -1.0]])
+    batch = Batch(layout, node, edge)
+    assert_sums(batch, chain.sum_product(*batch), np.ones(1), 1000.0)
+    assert enumeration.best(*batch.truth(0))[1].tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    "seed", [1809, 3991]
+)  # of 4000: there alpha^2 and u^2 leave the numbers, their product does not
+def test_squares_that_overflow_are_left_to_log_messages(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n_labels, layout = int(rng.integers(2, 5)), chains(rng.integers(1, 8, size=4))
+    scale, shapes = rng.uniform(100, 640), [(layout.n_positions, n_labels), (n_labels, n_labels)]
+    node = -rng.uniform(0, scale, size=shapes[0]) * (rng.random(shapes[0]) < 0.5)
+    edge = -rng.uniform(0, scale, size=shapes[1]) * (rng.random(shapes[1]) < 0.6)
+    batch = Batch(layout, node, edge)
+    assert chain.rescaled(*batch) is not None
+    assert chain.rescaled(*batch, squares=True) is None
+    sums, whole = chain.sum_product(*batch, squares=True), chain_regrets.log_domain(*batch, squares=True)
+    assert sums.edge_squared is not None
+    assert whole.edge_squared is not None
+    np.testing.assert_allclose(sums.edge_squared, whole.edge_squared, atol=ROUNDING)
+
+
+@given(batches())
+@EXAMPLES
+def test_kernels_multiply_to_the_probability_of_each_labelling(batch: Batch) -> None:
+    posterior, forward = chain_regrets.kernels(*batch)
+    np.testing.assert_allclose(posterior, chain_regrets.log_domain(*batch).node, atol=ROUNDING)
+    place = np.argsort(batch.layout.order)
+    for k in range(batch.layout.n_chains):
+        cards, factors = batch.truth(k)
+        labels = enumeration.labellings(cards)
+        probability = posterior[place[k], labels[:, 0]]
+        for t in range(1, len(cards)):
+            probability = probability * forward[t][place[k], labels[:, t - 1], labels[:, t]]
+        np.testing.assert_allclose(probability, enumeration.posterior(cards, factors), atol=ROUNDING)
+
+
+@pytest.mark.parametrize("scale", [1.0, 300.0])
+def test_samples_come_with_the_frequencies_of_the_gibbs_distribution(scale: float) -> None:
+    rng = np.random.default_rng(11)
+    copies = 10_000
+    layout = chains([3, 2] * copies)
+    node, edge = rng.normal(size=(3, 2)), rng.normal(size=(2, 2))
+    edge[:, 1] -= scale - 1.0  # label 1 at a later step costs that much, and is paid back at its position
+    node[1:, 1] += scale - 1.0
+    flat = np.concatenate([node, node[:2]] * copies)
+    packed = chain.sample(layout, flat[layout.packed], edge, rng)
+    drawn = layout.split(packed[layout.flat])
+    for offset, length in enumerate((3, 2)):
+        cards, factors = enumeration.chain_factors(node[:length], edge)
+        expected = enumeration.posterior(cards, factors) * copies
+        powers = 2 ** np.arange(length)
+        index = np.array(drawn[offset::2]) @ powers
+        observed = np.bincount(index, minlength=2**length)
+        assert expected.min() > 5
+        statistic = ((observed - expected) ** 2 / expected).sum()
+        assert statistic < chi2.ppf(1 - 1e-4, len(expected) - 1)
+
+
+def test_samples_are_right_where_every_term_of_a_message_underflows() -> None:
+    # label 1 at the second position is reached only through terms of e^-800, and pays them back there
+    copies = 3000
+    layout = chains([2] * copies)
+    node = np.array([[0.0, -800.0], [0.0, 800.3]])
+    edge = np.array([[0.0, -799.5], [0.0, 0.4]])
+    packed = chain.sample(layout, np.tile(node, (copies, 1))[layout.packed], edge, np.random.default_rng(5))
+    drawn = np.array(layout.split(packed[layout.flat]))
+    expected = enumeration.posterior(*enumeration.chain_factors(node, edge)) * copies
+    observed = np.bincount(drawn @ [1, 2], minlength=4)
+    likely = expected > 5
+    assert likely.tolist() == [True, False, True, True]
+    assert observed[1] == 0
+    assert ((observed - expected)[likely] ** 2 / expected[likely]).sum() < chi2.ppf(1 - 1e-4, 2)
+
+
+def test_forbidden_labels_are_never_drawn() -> None:
+    layout = chains([4] * 50)
+    node = np.zeros((200, 3))
+    node[:, 2] = -np.inf
+    edge = np.array([[0.0, 0.0, 0.0], [-np.inf, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    labels = np.array(layout.split(chain.sample(layout, node, edge, np.random.default_rng(0))[layout.flat]))
+    assert labels.max() == 1
+    assert not ((labels[:, :-1] == 1) & (labels[:, 1:] == 0)).any()
+    assert len(np.unique(labels, axis=0)) == 5
+
+
+def test_no_oracle_changes_its_input() -> None:
+    for n_labels, lengths in itertools.product((1, 2), ([1], [3, 1])):
+        layout = chains(lengths)
+        node, edge = np.ones((layout.n_positions, n_labels)), np.full((n_labels, n_labels), 2.0)
+        methods = (chain.sum_product, chain_regrets.log_domain, chain_log.log_messages, chain.rescaled)
+        for oracle in (chain.viterbi, *methods, chain_regrets.kernels, two_best):
+            oracle(layout, node, edge)
+        chain.sample(layout, node, edge, np.random.default_rng(0))
+        assert (node == 1.0).all()
+        assert (edge == 2.0).all()

@@ -1,0 +1,121 @@
+"""Alpha-expansion against brute force: it never exceeds the best, no move improves it, and its bounds hold."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from convexstruct.oracles import enumeration
+from convexstruct.oracles.loopy.alpha_expansion import alpha_expansion, check_metric
+from convexstruct.oracles.loopy.minimum_cut import minimum_cut
+from convexstruct.oracles.loopy.pairwise import Pairwise, pairwise
+from convexstruct.tolerances import HIGH, ROUNDING
+from tests.oracles.loopy.test_pairwise import parts_of, random_edges
+
+EXAMPLES = settings(max_examples=50, deadline=None, derandomize=True)
+
+
+@st.composite
+def metric(draw: st.DrawFn) -> Pairwise:
+    """Graphs side by side with Potts weights, or minus distances between labels placed in a plane, own or shared."""
+    sizes = draw(st.lists(st.integers(1, 5), min_size=1, max_size=3))
+    n_labels = draw(st.integers(1, 4))
+    kind = draw(st.sampled_from(["potts", "shared", "own"]))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    edges, part = random_edges(rng, sizes)
+    node = rng.normal(size=(len(part), n_labels))
+    if kind == "potts":
+        return pairwise(node, edges, rng.exponential(size=len(edges)), part)
+    places = rng.normal(size=((len(edges), n_labels, 2) if kind == "own" else (n_labels, 2)))
+    distance = np.linalg.norm(places[..., :, None, :] - places[..., None, :, :], axis=-1)
+    return pairwise(node, edges, -distance, part)
+
+
+@given(metric())
+@EXAMPLES
+def test_no_expansion_improves_what_is_found_and_both_bounds_hold(scores: Pairwise) -> None:
+    found, close = alpha_expansion(scores), alpha_expansion(scores, bound="relaxation")
+    assert found.exact is False
+    np.testing.assert_array_equal(found.scores, scores.score(found.labels))
+    np.testing.assert_array_equal(found.labels, close.labels)
+    assert (close.upper <= found.upper + HIGH.gap).all()
+    for k, (cards, factors, nodes) in enumerate(parts_of(scores)):
+        best, _ = enumeration.best(cards, factors)
+        assert found.scores[k] <= best + ROUNDING
+        assert close.upper[k] >= best - ROUNDING
+        labels = found.labels[nodes]
+        everything, values = enumeration.labellings(cards), enumeration.scores(cards, factors)
+        for alpha in range(scores.n_labels):
+            move = ((everything == labels) | (everything == alpha)).all(axis=1)
+            assert values[move].max() <= found.scores[k] + ROUNDING * max(1.0, abs(best)) * 10
+
+
+@given(metric())
+@EXAMPLES
+def test_with_potts_weights_the_energy_is_at_most_twice_the_least(scores: Pairwise) -> None:
+    if not scores.potts:
+        return
+    found = alpha_expansion(scores)
+    top = scores.by_part(scores.node.max(axis=1), np.abs(scores.edge))  # energies: what is missing to the greatest
+    for k, (cards, factors, _) in enumerate(parts_of(scores)):
+        least = top[k] - enumeration.best(cards, factors)[0]
+        assert top[k] - found.scores[k] <= 2 * least + ROUNDING
+
+
+def test_with_two_labels_one_sweep_is_a_minimum_cut() -> None:
+    rng = np.random.default_rng(2)
+    edges = np.array(list(itertools.combinations(range(7), 2)))
+    scores = pairwise(rng.normal(size=(7, 2)), edges, 0.2 * rng.random(len(edges)))
+    start = np.zeros(7, dtype=np.int64)
+    assert alpha_expansion(scores, start).scores[0] == pytest.approx(minimum_cut(scores).scores[0], rel=ROUNDING)
+
+
+def test_it_may_stop_below_the_best_and_says_that_it_is_not_exact() -> None:
+    # (0, 0) scores 0, (1, 2) scores 1 + 1 - 1; but a first move to 1 or to 2 alone costs 1.5 or 9 and brings 1
+    node = np.array([[0.0, 1.0, -9.0], [0.0, -9.0, 1.0]])
+    table = np.array([[0.0, -1.5, -1.5], [-1.5, 0.0, -1.0], [-1.5, -1.0, 0.0]])
+    scores = pairwise(node, [[0, 1]], table)
+    stuck = alpha_expansion(scores, [0, 0])
+    np.testing.assert_array_equal(stuck.labels, [0, 0])
+    best, labels = enumeration.best([3, 3], [((0,), node[0]), ((1,), node[1]), ((0, 1), table)])
+    assert best == 1.0
+    np.testing.assert_array_equal(labels, [1, 2])
+    assert stuck.scores[0] == 0.0
+    assert not stuck.exact
+    assert alpha_expansion(scores, [0, 0], "relaxation").upper[0] == pytest.approx(1.0, rel=HIGH.gap)
+    np.testing.assert_array_equal(alpha_expansion(scores).labels, [1, 2])
+
+
+def test_one_label_and_no_edges_leave_nothing_to_choose() -> None:
+    found = alpha_expansion(pairwise([[1.0], [2.0]], [[0, 1]], [0.5]))
+    np.testing.assert_array_equal(found.scores, [3.5])
+    np.testing.assert_array_equal(found.upper, [3.5])
+    np.testing.assert_array_equal(alpha_expansion(pairwise([[0.0, 1.0]], [], [])).labels, [1])
+
+
+@pytest.mark.parametrize(
+    ("edge", "options", "said"),
+    [
+        ([1.0, -0.5], {}, r"edges\[1\] = \(2, 1\) has the weight -0.5, wanted Potts weights >= 0"),
+        (-np.array([[0, 1, 4], [1, 0, 1], [4, 1, 0]]), {}, r"edges\[0\] = \(0, 1\) is not metric: .* by 2, wanted"),
+        ([1.0, 1.0], {"start": [0, 1]}, r"start has shape \(2,\)"),
+        ([1.0, 1.0], {"start": [0, 1, 3]}, "start holds 0 to 3, wanted labels 0 to 2"),
+        ([1.0, 1.0], {"bound": "tight"}, "bound is 'tight', wanted 'tables' or 'relaxation'"),
+    ],
+)
+def test_what_it_cannot_do_is_said(edge: Any, options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        alpha_expansion(pairwise(np.zeros((3, 3)), [[0, 1], [2, 1]], edge), **options)
+
+
+def test_truncated_distances_are_metric_and_squared_ones_are_not() -> None:
+    apart = np.abs(np.subtract.outer(np.arange(5.0), np.arange(5.0)))
+    edges = [[0, 1]]
+    check_metric(pairwise(np.zeros((2, 5)), edges, -np.minimum(apart, 2.0)))
+    with pytest.raises(ValueError, match="is not metric"):
+        check_metric(pairwise(np.zeros((2, 5)), edges, -(apart**2)))

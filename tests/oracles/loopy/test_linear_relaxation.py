@@ -1,0 +1,113 @@
+"""The relaxation to the local polytope: bounds, marginals and rounding against brute force."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from scipy.optimize import linprog
+
+from convexstruct.oracles import enumeration
+from convexstruct.oracles.loopy import linear_relaxation
+from convexstruct.oracles.loopy.linear_relaxation import Relaxed
+from convexstruct.oracles.loopy.pairwise import Pairwise, pairwise
+from convexstruct.tolerances import HIGH, ROUNDING
+from tests.oracles.loopy.test_minimum_cut import associative
+from tests.oracles.loopy.test_pairwise import graphs, parts_of
+
+EXAMPLES = settings(max_examples=50, deadline=None, derandomize=True)
+CLOSE = HIGH.gap
+
+
+def value_of(scores: Pairwise, found: Relaxed) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    """The relaxation's objective at the marginals."""
+    return scores.by_part((scores.node * found.node).sum(axis=1), (scores.tables * found.edge).sum(axis=(1, 2)))
+
+
+def assert_is_an_optimum(scores: Pairwise, found: Relaxed) -> None:
+    """The marginals lie in the local polytope, and bound and objective meet: each proves the other."""
+    assert min(found.node.min(initial=0.0), found.edge.min(initial=0.0)) >= -HIGH.feasibility
+    np.testing.assert_allclose(found.node.sum(axis=1), 1.0, atol=HIGH.feasibility)
+    np.testing.assert_allclose(found.edge.sum(axis=2), found.node[scores.edges[:, 0]], atol=HIGH.feasibility)
+    np.testing.assert_allclose(found.edge.sum(axis=1), found.node[scores.edges[:, 1]], atol=HIGH.feasibility)
+    np.testing.assert_allclose(value_of(scores, found), found.upper, rtol=CLOSE, atol=CLOSE)
+
+
+@given(graphs() | graphs(integers=True))
+@EXAMPLES
+def test_bound_and_marginals_are_those_of_the_local_polytope_and_the_bound_holds(scores: Pairwise) -> None:
+    found = linear_relaxation.linear_relaxation(scores)
+    assert_is_an_optimum(scores, found)
+    np.testing.assert_array_equal(found.scores, scores.score(found.labels))
+    for k, (cards, factors, _) in enumerate(parts_of(scores)):
+        best, _ = enumeration.best(cards, factors)
+        assert found.upper[k] >= best - ROUNDING
+        assert found.scores[k] <= best + ROUNDING
+        if found.integral[k]:
+            assert found.exact[k]
+        if found.exact[k]:
+            assert found.scores[k] == pytest.approx(best, rel=CLOSE, abs=CLOSE)
+
+
+@given(associative(integers=False))
+@EXAMPLES
+def test_for_associative_tables_of_two_labels_the_bound_is_the_greatest_score(scores: Pairwise) -> None:
+    found = linear_relaxation.linear_relaxation(scores)
+    size = float(np.abs(scores.node).sum() + np.abs(scores.tables).sum())
+    for k, (cards, factors, _) in enumerate(parts_of(scores)):
+        assert abs(found.upper[k] - enumeration.best(cards, factors)[0]) <= CLOSE * size
+
+
+def test_on_a_tree_the_relaxation_is_integral_and_exact() -> None:
+    rng = np.random.default_rng(0)
+    edges = [[0, 1], [2, 1], [1, 3], [3, 4]]
+    scores = pairwise(rng.normal(size=(5, 4)), edges, rng.normal(size=(4, 4, 4)))
+    found = linear_relaxation.linear_relaxation(scores)
+    ((cards, factors, _),) = parts_of(scores)
+    best, labels = enumeration.best(cards, factors)
+    assert found.integral.all()
+    assert found.exact.all()
+    assert found.upper[0] == pytest.approx(best, rel=CLOSE)
+    np.testing.assert_array_equal(found.labels, labels)
+
+
+def test_a_frustrated_triangle_is_relaxed_to_one_half_beside_a_part_that_is_exact() -> None:
+    edges = [[0, 1], [1, 2], [2, 0], [3, 4]]
+    node = np.zeros((5, 2))
+    node[3, 1] = 0.25
+    scores = pairwise(node, edges, [[0.0, 1.0], [1.0, 0.0]], [0, 0, 0, 1, 1])
+    found = linear_relaxation.linear_relaxation(scores)
+    np.testing.assert_allclose(found.upper, [3.0, 1.25], rtol=CLOSE)
+    np.testing.assert_allclose(found.node[:3], 0.5, atol=CLOSE)
+    np.testing.assert_array_equal(found.integral, [False, True])
+    np.testing.assert_array_equal(found.exact, [False, True])
+    np.testing.assert_array_equal(found.labels[3:], [1, 0])
+
+
+def test_the_bound_holds_whatever_the_solver_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    scores = pairwise(rng.normal(size=(4, 3)), [[0, 1], [1, 2], [2, 3], [3, 0]], rng.normal(size=(4, 3, 3)))
+    ((cards, factors, _),) = parts_of(scores)
+    best, _ = enumeration.best(cards, factors)
+    honest = linear_relaxation.linear_relaxation(scores).upper[0]
+
+    def careless(*arguments: Any, **options: Any) -> Any:
+        solved = linprog(*arguments, **options)
+        noise = 1e-2 * rng.normal(size=len(solved.eqlin.marginals))
+        return SimpleNamespace(
+            status=0, x=solved.x, fun=solved.fun + 0.1, eqlin=SimpleNamespace(marginals=solved.eqlin.marginals + noise)
+        )
+
+    monkeypatch.setattr(linear_relaxation, "linprog", careless)
+    found = linear_relaxation.linear_relaxation(scores).upper[0]
+    assert found > honest
+    assert found >= best
+
+
+def test_a_solver_that_gives_up_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear_relaxation, "linprog", lambda *_, **__: SimpleNamespace(status=1, message="time limit"))
+    with pytest.raises(RuntimeError, match="HiGHS did not solve the relaxation: time limit"):
+        linear_relaxation.linear_relaxation(pairwise([[0.0, 1.0]], [], []))

@@ -1,0 +1,161 @@
+"""Clique tables: marginals and their adjoint, which agreements tie, the metric's bound, and feasible tables."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from convexstruct.graphs import chains
+from convexstruct.oracles.polytope import clique_tables
+from convexstruct.oracles.polytope.clique_tables import CliqueTables, Places, chain_tables, graph_tables
+from convexstruct.oracles.polytope.feasible_tables import feasible_tables
+from convexstruct.tolerances import ROUNDING
+from tests.oracles.polytope.instances import GRAPHS, flat, matrix, noise
+
+Vector = NDArray[np.float64]
+
+
+def graph(name: str, n: int = 2) -> tuple[CliqueTables, Places]:
+    return graph_tables(*GRAPHS[name], n)
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_spread_is_the_adjoint_of_disagreement(name: str) -> None:
+    structure, _ = graph(name)
+    tables = noise(structure, 0)
+    multipliers = structure.split_multipliers(np.random.default_rng(1).normal(size=structure.n_multipliers))
+    wide = [sum(some, np.zeros(shape)) for some, shape in zip(structure.spread(multipliers), structure.shapes)]
+    forward = flat(structure.disagreement(tables)) @ flat(multipliers)
+    assert forward == pytest.approx(flat(tables) @ flat(wide), rel=ROUNDING)
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_the_few_agreements_imply_those_of_every_pair_of_cliques(name: str) -> None:
+    cliques, cards = GRAPHS[name]
+    structure, places = graph(name, 1)
+    columns = np.arange(structure.n_entries)
+    index = structure.split(columns.astype(float))
+    ours = matrix(structure) if structure.n_multipliers else np.zeros((0, structure.n_entries))
+    rows = list(ours)
+    for one, other in combinations(range(len(cliques)), 2):
+        shared = [v for v in cliques[one] if v in cliques[other]]
+        for labels in np.ndindex(*(cards[v] for v in shared)) if shared else ():
+            row = np.zeros(structure.n_entries)
+            for c, sign in ((one, 1.0), (other, -1.0)):
+                at = tuple(labels[shared.index(v)] if v in shared else slice(None) for v in cliques[c])
+                group, place = places[c]
+                row[index[group][place[0]][at].ravel().astype(int)] += sign
+            rows.append(row)
+    if rows:
+        assert np.linalg.matrix_rank(np.array(rows)) == np.linalg.matrix_rank(ours)
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_the_stiffness_bounds_the_curvature_of_centred_tables(name: str) -> None:
+    structure, _ = graph(name, 1)
+    if not structure.n_multipliers:
+        return
+    rng = np.random.default_rng(2)
+    square = [rng.uniform(0.3, 3.0, size=len(rows)) for rows in structure.component]
+    stiff = np.concatenate(
+        [
+            np.repeat(each, int(np.prod(agreement.cards)))
+            for each, agreement in zip(structure.stiffness(square), structure.agreements)
+        ]
+    )
+    centred = [
+        (table - table.mean(axis=tuple(range(1, table.ndim)), keepdims=True))
+        / np.sqrt(w).reshape(-1, *[1] * (table.ndim - 1))
+        for unit in np.eye(structure.n_entries)
+        for table, w in zip(structure.split(unit), square)
+    ]
+    per_unit = [flat(centred[i : i + len(square)]) for i in range(0, len(centred), len(square))]
+    curvature = matrix(structure) @ np.array(per_unit) @ np.array(per_unit).T @ matrix(structure).T
+    scaled = curvature / np.sqrt(np.outer(stiff, stiff))
+    assert np.linalg.eigvalsh(scaled).max() <= 1.0 + ROUNDING
+
+
+def test_chains_have_nodes_and_edges_or_edges_alone() -> None:
+    both = chain_tables(chains([3, 1, 2]), 4)
+    assert both.shapes == ((6, 4), (3, 4, 4))
+    assert [list(each.left.rows) for each in both.agreements] == [[0, 1, 2], [0, 1, 2]]
+    assert [list(each.right.rows) for each in both.agreements] == [[0, 1, 4], [1, 2, 5]]
+    alone = chain_tables(chains([3, 1, 2]), 4, nodes=False)
+    assert alone.shapes == ((1, 4), (3, 4, 4))
+    assert [list(c) for c in alone.component] == [[1], [0, 0, 2]]
+    (between,) = alone.agreements
+    assert (list(between.left.rows), list(between.right.rows)) == ([0], [1])
+
+
+def test_a_chain_is_the_graph_of_its_nodes_and_edges() -> None:
+    chain = chain_tables(chains([3, 3]), 2)
+    structure, _ = graph_tables([(0,), (1,), (2,), (0, 1), (1, 2)], [2, 2, 2], 2)
+    assert structure.shapes == chain.shapes
+    for one, other in ((chain, structure), (structure, chain)):
+        together = np.vstack((matrix(one), matrix(other)))
+        assert np.linalg.matrix_rank(together) == np.linalg.matrix_rank(matrix(one))
+
+
+def test_a_part_of_a_batch_is_the_batch_of_that_part() -> None:
+    lengths = [3, 1, 4, 2, 2]
+    whole = chain_tables(chains(lengths), 3)
+    part, rows, pairs = whole.part(1, 4)
+    expected = chain_tables(chains(lengths[1:4]), 3)
+    assert part.shapes == expected.shapes
+    tables = noise(whole, 3)
+    found = part.disagreement([table[r] for table, r in zip(tables, rows)])
+    for one, other, pair in zip(found, whole.disagreement(tables), pairs):
+        assert np.array_equal(one, other[pair])
+    for mine, theirs in zip(part.agreements, expected.agreements):
+        assert np.array_equal(mine.left.rows, theirs.left.rows)
+        assert np.array_equal(mine.right.rows, theirs.right.rows)
+
+
+def test_blocks_cover_every_component_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clique_tables, "BLOCK", 1 << 14)
+    structure = chain_tables(chains([30] * 50 + [1] * 7), 10)
+    assert len(structure.blocks) > 1
+    assert sum(part.n_components for part, _, _ in structure.blocks) == 57
+    assert sum(part.n_entries for part, _, _ in structure.blocks) == structure.n_entries
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("kind", ["noise", "near", "corner"])
+def test_feasible_tables_are_in_the_local_polytope(name: str, kind: str) -> None:
+    structure, _ = graph(name, 3)
+    scale = np.array([1.0, 0.01, 30.0])
+    tables = noise(structure, 4)
+    if kind != "noise":
+        tables = [np.zeros(shape) for shape in structure.shapes]
+        for table, component in zip(tables, structure.component):
+            table.reshape(len(table), -1)[:, 0] = scale[component]  # everywhere label 0, which agrees
+        if kind == "near":
+            tables = [table + 1e-4 * noise_ for table, noise_ in zip(tables, noise(structure, 5))]
+    found = feasible_tables(structure, tables, scale)
+    for table, component in zip(found, structure.component):
+        assert table.min() >= 0
+        sums = table.reshape(len(table), -1).sum(axis=1)
+        np.testing.assert_allclose(sums, scale[component], rtol=ROUNDING)
+    assert np.abs(flat(structure.disagreement(found))).max(initial=0.0) <= ROUNDING * 30
+    if kind == "corner":
+        np.testing.assert_allclose(flat(found), flat(tables), atol=ROUNDING * 30)
+
+
+@given(st.integers(0, 10_000), st.floats(1e-12, 1e-2))
+def test_feasible_tables_of_chains_move_no_further_than_the_disagreement(seed: int, size: float) -> None:
+    rng = np.random.default_rng(seed)
+    structure = chain_tables(chains(rng.integers(1, 5, size=3)), int(rng.integers(1, 4)))
+    scale = np.ones(3)
+    member = feasible_tables(
+        structure, [rng.random(shape) * (rng.random(shape) < 0.5) for shape in structure.shapes], scale
+    )
+    moved = [np.maximum(table + size * rng.normal(size=table.shape), 0.0) for table in member]
+    again = feasible_tables(structure, moved, scale)
+    largest = max(float(np.abs(one - other).max(initial=0.0)) for one, other in zip(moved, member))
+    for one, other in zip(again, moved):
+        assert np.abs(one - other).max(initial=0.0) <= 200 * largest + ROUNDING

@@ -1,0 +1,121 @@
+"""Forests level by level against all labellings written out, and against junction trees at scale."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from convexstruct.datasets import random_trees
+from convexstruct.features.graphs.pairwise import read_pairwise
+from convexstruct.inference.exact import forest_inference, tree_inference
+from convexstruct.oracles import enumeration
+from convexstruct.oracles.tree import forest
+from convexstruct.tolerances import ROUNDING
+
+Scores = NDArray[np.float64]
+
+
+def random_forest(rng: np.random.Generator, n: int, joined: float = 0.8) -> NDArray[np.intp]:
+    """Edges of a random forest on n nodes in random order and direction."""
+    order = rng.permutation(n)
+    pairs = [(order[i], order[rng.integers(i)]) for i in range(1, n) if rng.random() < joined]
+    turned = [pair if rng.random() < 0.5 else pair[::-1] for pair in pairs]
+    return np.array(turned, dtype=np.intp).reshape(-1, 2)
+
+
+def factors(node: Scores, edge: Scores, edges: NDArray[np.intp]) -> list[enumeration.Factor]:
+    of_nodes: list[enumeration.Factor] = [((v,), node[v]) for v in range(len(node))]
+    return of_nodes + [
+        ((int(u), int(v)), edge if edge.ndim == 2 else edge[k]) for k, (u, v) in enumerate(edges.tolist())
+    ]
+
+
+def drawn(seed: int, shared: bool, ties: bool) -> tuple[NDArray[np.intp], Scores, Scores]:
+    rng = np.random.default_rng(seed)
+    n, s = int(rng.integers(1, 6)), int(rng.integers(1, 4))
+    edges = random_forest(rng, n)
+
+    def draw(*shape: int) -> Scores:
+        return np.asarray(rng.integers(0, 2, shape) if ties else rng.normal(size=shape), dtype=np.float64)
+
+    return edges, draw(n, s), draw(s, s) if shared else draw(len(edges), s, s)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10_000), st.booleans(), st.booleans())
+def test_best_and_sums_are_those_of_enumeration(seed: int, shared: bool, ties: bool) -> None:
+    edges, node, edge = drawn(seed, shared, ties)
+    n, s = node.shape
+    layout = forest.forest(n, edges)
+    every = factors(node, edge, edges)
+    value, labels = enumeration.best([s] * n, every)
+    found = forest.best(layout, node, edge)
+    assert found.scores.sum() == pytest.approx(value, abs=ROUNDING)
+    if not found.tied.any():
+        np.testing.assert_array_equal(found.labels, labels)
+    sums = forest.sum_product(layout, node, edge)
+    assert sums.log_partition.sum() == pytest.approx(enumeration.log_partition([s] * n, every), abs=ROUNDING)
+    for v in range(n):
+        np.testing.assert_allclose(sums.node[v], enumeration.marginal([s] * n, every, (v,)), atol=ROUNDING)
+    for k, (u, v) in enumerate(edges.tolist()):
+        np.testing.assert_allclose(sums.edge[k], enumeration.marginal([s] * n, every, (u, v)), atol=ROUNDING)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_behind_the_inference_ties_are_broken_as_everywhere(seed: int) -> None:
+    edges, node, edge = drawn(seed, shared=True, ties=True)
+    n, s = node.shape
+    features = read_pairwise(np.ones((n, 1)), [np.zeros(n, dtype=int)], s, [edges])
+    labels = forest_inference(features).best(node, edge).labels
+    np.testing.assert_array_equal(labels, enumeration.best([s] * n, factors(node, edge, edges))[1])
+
+
+def test_sums_are_exact_at_any_scale_of_the_scores() -> None:
+    edges, node, edge = drawn(7, shared=False, ties=False)
+    layout = forest.forest(len(node), edges)
+    for scale in (1e-8, 1e3, 1e8):
+        sums = forest.sum_product(layout, scale * node, scale * edge)
+        np.testing.assert_allclose(sums.node.sum(axis=1), 1.0, atol=ROUNDING)
+        if scale > 1:
+            best = forest.best(layout, scale * node, scale * edge)
+            np.testing.assert_array_equal(sums.node.argmax(axis=1), best.labels)
+
+
+def test_forbidden_labels_get_no_weight_and_a_tree_without_any_is_refused() -> None:
+    layout = forest.forest(2, [[0, 1]])
+    node = np.array([[0.0, -np.inf], [0.0, 0.0]])
+    sums = forest.sum_product(layout, node, np.zeros((2, 2)))
+    np.testing.assert_allclose(sums.node, [[1.0, 0.0], [0.5, 0.5]])
+    with pytest.raises(ValueError, match="scores forbid every labelling of tree 0"):
+        forest.sum_product(layout, np.full((2, 2), -np.inf), np.zeros((2, 2)))
+
+
+def test_a_cycle_is_refused() -> None:
+    with pytest.raises(ValueError, match="edges close a cycle"):
+        forest.forest(3, [[0, 1], [1, 2], [2, 0]])
+
+
+def test_samples_come_as_often_as_they_are_probable() -> None:
+    edges, node, edge = drawn(3, shared=False, ties=False)
+    layout = forest.forest(len(node), edges)
+    rng = np.random.default_rng(0)
+    draws = np.array([forest.sample(layout, node, edge, rng) for _ in range(4000)])
+    posterior = forest.sum_product(layout, node, edge).node
+    for v in range(len(node)):
+        share = np.bincount(draws[:, v], minlength=node.shape[1]) / len(draws)
+        np.testing.assert_allclose(share, posterior[v], atol=0.04)
+
+
+def test_many_different_trees_are_those_of_junction_trees() -> None:
+    data = random_trees(30, (1, 12), 4, 5, seed=1)
+    features = read_pairwise(data.node_features, data.labels_each, 4, data.edges_each)
+    rng = np.random.default_rng(2)
+    node, edge = rng.normal(size=(features.n_nodes, 4)), rng.normal(size=(4, 4))
+    share = rng.random(features.n_examples)
+    one, other = forest_inference(features), tree_inference(features)
+    np.testing.assert_array_equal(one.best(node, edge).labels, other.best(node, edge).labels)
+    for mine, theirs in zip(one.sums(node, edge, share), other.sums(node, edge, share)):
+        np.testing.assert_allclose(mine, theirs, atol=1e3 * ROUNDING)

@@ -1,0 +1,163 @@
+"""Junction-tree oracles against brute force over all labellings."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chi2
+
+from convexstruct.graphs import chains
+from convexstruct.junction_trees import JunctionTree, junction_tree
+from convexstruct.oracles import enumeration
+from convexstruct.oracles.chain import chain
+from convexstruct.oracles.chain.regrets import log_domain
+from convexstruct.oracles.tree import junction_tree as oracle
+from convexstruct.tolerances import ROUNDING
+
+EXAMPLES = settings(max_examples=80, deadline=None, derandomize=True)
+
+
+class Model(NamedTuple):
+    tree: JunctionTree
+    factors: list[oracle.Factor]
+    n: int
+
+    def truth(self, k: int) -> tuple[list[int], list[enumeration.Factor]]:
+        """Example k as brute force takes it."""
+        return list(self.tree.cards), [(scope, table[min(k, len(table) - 1)]) for scope, table in self.factors]
+
+
+def graph_of(n_variables: int, scopes: Sequence[tuple[int, ...]]) -> nx.Graph:
+    graph = nx.Graph()
+    graph.add_nodes_from(range(n_variables))
+    for scope in scopes:
+        graph.add_edges_from(itertools.combinations(scope, 2))
+    return graph
+
+
+@st.composite
+def models(draw: st.DrawFn, integers: bool = False) -> Model:
+    """Random factors on 1 to 5 variables of 1 to 3 labels, in any order of their scopes; some tables are shared."""
+    n_variables = draw(st.integers(1, 5))
+    cards = [draw(st.integers(1, 3)) for _ in range(n_variables)]
+    n = draw(st.integers(1, 3))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    scale = draw(st.sampled_from([1.0, 1e3]))
+    forbid = draw(st.booleans())
+    factors: list[oracle.Factor] = []
+    for _ in range(draw(st.integers(0, 6))):
+        size = int(rng.integers(1, min(3, n_variables) + 1))
+        scope = tuple(int(v) for v in rng.permutation(n_variables)[:size])
+        shape = (int(rng.choice([1, n])), *(cards[v] for v in scope))
+        table = rng.integers(-1, 2, size=shape).astype(float) if integers else scale * rng.normal(size=shape)
+        if forbid:
+            table[rng.random(shape) < 0.2] = -np.inf
+            table.reshape(len(table), -1)[:, 0] = 0.0
+        factors.append((scope, table))
+    return Model(junction_tree(graph_of(n_variables, [scope for scope, _ in factors]), cards), factors, n)
+
+
+@given(models(integers=True) | models())
+@EXAMPLES
+def test_the_best_is_the_colexicographically_smallest_best_labelling(model: Model) -> None:
+    scores, labels = oracle.best(*model)
+    for k in range(model.n):
+        best, labelling = enumeration.best(*model.truth(k))
+        assert scores[k] == pytest.approx(best, rel=ROUNDING, abs=ROUNDING)
+        np.testing.assert_array_equal(labels[k], labelling)
+
+
+def test_ties_are_broken_by_order_in_a_tree_that_cannot_be_read_in_that_order() -> None:
+    # a star whose centre comes first: below the centre hang variables that come later
+    tree = junction_tree(graph_of(4, [(0, 1), (0, 2), (0, 3)]), [2, 2, 2, 2])
+    assert not tree.reads_in_order
+    unequal = np.array([[[0.0, 1.0], [1.0, 0.0]]])  # each leaf differs from the centre
+    factors: list[oracle.Factor] = [((0, leaf), unequal) for leaf in (1, 2, 3)]
+    np.testing.assert_array_equal(oracle.best(tree, factors, 2)[1], [[1, 0, 0, 0]] * 2)
+    # a reason, in the second example alone, for the other labelling
+    factors.append(((1,), np.array([[0.0, 0.0], [0.0, 0.5]])))
+    np.testing.assert_array_equal(oracle.best(tree, factors, 2)[1], [[1, 0, 0, 0], [0, 1, 1, 1]])
+
+
+@given(models(integers=True) | models())
+@EXAMPLES
+def test_sums_and_marginals_are_those_of_brute_force(model: Model) -> None:
+    sums = oracle.sum_product(*model)
+    for k in range(model.n):
+        cards, factors = model.truth(k)
+        expected = enumeration.log_partition(cards, factors)
+        assert sums.log_partition[k] == pytest.approx(expected, rel=ROUNDING, abs=ROUNDING)
+        for scope in [*(scope for scope, _ in factors), *((v,) for v in range(len(cards)))]:
+            truth = enumeration.marginal(cards, factors, scope)
+            np.testing.assert_allclose(sums.marginal(scope)[k], truth, atol=ROUNDING)
+
+
+def test_a_chain_gives_what_the_chain_oracles_give() -> None:
+    rng = np.random.default_rng(5)
+    layout = chains([6])
+    node, edge = rng.normal(size=(6, 3)), rng.normal(size=(3, 3)) * 50
+    tree = junction_tree(nx.path_graph(6), [3] * 6)
+    assert tree.reads_in_order
+    factors: list[oracle.Factor] = [((t,), node[None, t]) for t in range(6)]
+    factors += [((t - 1, t), edge[None]) for t in range(1, 6)]
+    scores, labels = chain.viterbi(layout, node, edge)
+    best, found = oracle.best(tree, factors, 1)
+    assert best[0] == pytest.approx(scores[0], rel=ROUNDING)
+    np.testing.assert_array_equal(found[0], labels)
+    sums, expected = oracle.sum_product(tree, factors, 1), log_domain(layout, node, edge)
+    assert sums.log_partition[0] == pytest.approx(expected.log_partition[0], rel=ROUNDING)
+    np.testing.assert_allclose(sum(sums.marginal((t - 1, t))[0] for t in range(1, 6)), expected.edge, atol=ROUNDING)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 1e-2, 1e-4])
+def test_sums_are_exact_at_every_temperature(temperature: float) -> None:
+    rng = np.random.default_rng(1)
+    scopes = [(0, 1), (1, 2), (2, 3), (3, 0), (3, 4)]
+    tree = junction_tree(graph_of(5, scopes), [2, 3, 2, 3, 2])
+    tables = [rng.normal(size=(1, *(tree.cards[v] for v in scope))) for scope in scopes]
+    for table in tables:
+        table[0, 1] = table[0, 0] + temperature * rng.normal(size=table.shape[-1])  # near ties at any temperature
+    model = Model(tree, [(scope, table / temperature) for scope, table in zip(scopes, tables)], 1)
+    sums = oracle.sum_product(*model)
+    cards, factors = model.truth(0)
+    assert sums.log_partition[0] == pytest.approx(enumeration.log_partition(cards, factors), rel=ROUNDING)
+    for scope in scopes:
+        np.testing.assert_allclose(sums.marginal(scope)[0], enumeration.marginal(cards, factors, scope), atol=ROUNDING)
+
+
+def test_samples_come_with_the_frequencies_of_the_gibbs_distribution() -> None:
+    rng = np.random.default_rng(2)
+    copies = 20_000
+    scopes = [(0, 1), (2, 0), (3,), (2,)]  # variable 3 hangs on nothing
+    tree = junction_tree(graph_of(4, scopes), [2] * 4)
+    factors: list[oracle.Factor] = [(scope, rng.normal(size=(1, *[2] * len(scope)))) for scope in scopes]
+    labels = oracle.sample(tree, factors, copies, rng)
+    cards, alone = Model(tree, factors, copies).truth(0)
+    expected = enumeration.posterior(cards, alone) * copies
+    observed = np.bincount(labels @ 2 ** np.arange(4), minlength=16)
+    assert expected.min() > 5
+    assert ((observed - expected) ** 2 / expected).sum() < chi2.ppf(1 - 1e-4, 15)
+
+
+def test_an_example_in_which_everything_is_forbidden_is_named() -> None:
+    tree = junction_tree(graph_of(1, []), [2])
+    table = np.array([[0.0, 0.0], [-np.inf, -np.inf]])
+    with pytest.raises(ValueError, match="forbid every labelling of example 1"):
+        oracle.sum_product(tree, [((0,), table)], 2)
+
+
+def test_no_oracle_changes_its_input() -> None:
+    tree = junction_tree(graph_of(2, [(0, 1)]), [2, 2])
+    table = np.ones((3, 2, 2))
+    factors: list[oracle.Factor] = [((0, 1), table), ((1, 0), table)]
+    oracle.best(tree, factors, 3)
+    oracle.sum_product(tree, factors, 3)
+    oracle.sample(tree, factors, 3, np.random.default_rng(0))
+    assert (table == 1.0).all()
