@@ -76,7 +76,7 @@ def spoilers(rng: np.random.Generator) -> Any:
         np.zeros((0, 3)), np.zeros((2, 2, 2, 2)), np.array([1j, 2]), np.array([None, object()]), np.array("text"),
         np.array(["2020-01-01"], dtype="M8[D]"), np.array([1, 2], dtype="m8[s]"), np.full((6, 3), np.nan),
         np.ma.array([1.0, 2.0], mask=[False, True]), np.ma.masked, np.array([(1, 2.0)], dtype="i4,f8"),
-        [2**70], np.broadcast_to(1.0, (10**12,)), nx.Graph, type, broken_sparse(rng), sp.csr_array((10**9, 10**9)),
+        [2**70], np.broadcast_to(1.0, (10**12,)), nx.Graph, type, broken_sparse(rng), sp.coo_array((10**9, 10**9)),
     ]  # fmt: skip
     return known[rng.integers(len(known))]
 

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from convexstruct.validation.arguments import refuse, sentence
+from convexstruct.validation.arguments import ENTRIES, refuse, sentence
 from convexstruct.validation.arrays import is_frozen, real, said
 
 #: Beyond so many entries a sparse matrix is not written out (8 GiB in double precision).
@@ -32,6 +32,8 @@ def sparse(name: str, value: Any, *shape: int | str, what: str = "numbers", why:
     wanted = f"a sparse matrix {said(tuple(shape))} of {what}" if shape else f"a sparse matrix of {what}"
     if not sp.issparse(value):
         refuse(name, value, wanted)
+    lengths = tuple(shape) or ("rows", "columns")
+    _fits(name, value, lengths, why)
     if isinstance(value, sp.csr_array) and _kept(value):
         read = value
     else:
@@ -40,15 +42,21 @@ def sparse(name: str, value: Any, *shape: int | str, what: str = "numbers", why:
         except Exception as error:  # any: arrays of the wrong kinds or lengths, keys that are no indices
             why = str(error) if type(error) is ValueError else "its arrays do not fit each other"
             raise sentence(f"{name} is no valid sparse matrix ({why}), wanted {wanted}") from None
-    lengths = tuple(shape) or ("rows", "columns")
-    if len(read.shape) != 2 or any(n < 1 if isinstance(w, str) else n != w for n, w in zip(read.shape, lengths)):
-        came, end = ("is empty, of", "at least one of each") if 0 in read.shape else ("has", why)
-        raise sentence(f"{name} {came} shape {tuple(read.shape)}, wanted {said(lengths)}{': ' if end else ''}{end}")
     if not np.isfinite(read.data).all():
         raise sentence(f"{name} contains NaN or infinity, wanted finite {what}")
     for array in (read.data, read.indices, read.indptr):
         array.setflags(write=False)
     return read
+
+
+def _fits(name: str, value: Any, wanted: tuple[int | str, ...], why: str) -> None:
+    """Refuse a shape before anything is copied: the index pointers of 10^9 rows are 8 GB though nothing be in them."""
+    shape = tuple(value.shape)
+    if len(shape) != 2 or any(n < 1 if isinstance(w, str) else n != w for n, w in zip(shape, wanted)):
+        came, end = ("is empty, of", "at least one of each") if 0 in shape else ("has", why)
+        raise sentence(f"{name} {came} shape {shape}, wanted {said(wanted)}{': ' if end else ''}{end}")
+    if max(shape) > ENTRIES:
+        raise sentence(f"{name} has shape {shape}, wanted at most {ENTRIES} rows and columns")
 
 
 def matrix(name: str, value: Any, *shape: int | str, what: str = "numbers", why: str = "") -> Any:

@@ -89,6 +89,8 @@ def test_shapes_are_those_that_were_wanted_and_what_is_too_large_is_not_written_
         matrix("X", sp.csr_array(DENSE), 2, 2)
     with pytest.raises(ValueError, match="at least one of each"):
         matrix("X", sp.csr_array((0, 3)))
+    with pytest.raises(ValueError, match="wanted at most 268435456 rows and columns"):
+        matrix("X", sp.coo_array((10**9, 10**9)))
     with pytest.raises(ValueError, match="wanted a sparse matrix"):
         sparse("X", DENSE)
     with pytest.raises(ValueError, match="wanted one that can be written out"):
