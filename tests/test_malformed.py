@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 import convexstruct as cs
 from benchmarks import malformed
+from convexstruct import graphs
 
 
 def test_two_thousand_malformed_inputs_end_in_one_sentence_each() -> None:
@@ -76,3 +77,12 @@ def test_what_is_written_to_the_data_afterwards_changes_nothing(name: str) -> No
         array[...] = 0 if array.dtype.kind in "iu" else 1e3
     after = cs.certify(problem, before.point, before.dual_point)
     assert (after.primal, after.lower_bound) == (before.primal, before.lower_bound)
+
+
+def test_huge_views_and_long_names_are_refused_in_a_short_sentence() -> None:
+    huge: Any = np.broadcast_to(1.0, (10**12,))
+    with pytest.raises(ValueError, match="hidden is an array of shape"):
+        cs.GenerativeMargin.network(graphs.chain_graph(3, 2), [[0, 1, 1]], huge, eta=1.0)
+    with pytest.raises(ValueError, match="wanted at least one variable, each once") as caught:
+        cs.MarginalProjection.graph(["x" * 10_000], [[1.0]])
+    assert len(str(caught.value)) <= 300

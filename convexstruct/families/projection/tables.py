@@ -43,7 +43,7 @@ from convexstruct.oracles.polytope.clique_tables import CliqueTables, Places, Ta
 from convexstruct.oracles.polytope.feasible_tables import feasible_tables
 from convexstruct.oracles.polytope.local_polytope import Weights, read_weights
 from convexstruct.rounding import Rounded
-from convexstruct.validation.arguments import described, mapping, sentence, sequence, whole
+from convexstruct.validation.arguments import cut, described, mapping, sentence, sequence, whole
 from convexstruct.validation.arrays import frozen, real
 
 Vector = NDArray[np.float64]
@@ -109,11 +109,11 @@ class MarginalProjection:
         cards: dict[Hashable, int] = {}
         for c, (clique, table) in enumerate(zip(named, tables)):
             if not clique or len(set(clique)) != len(clique):
-                raise ValueError(f"cliques[{c}] is {clique}, wanted at least one variable, each once")
+                raise sentence(f"cliques[{c}] is {cut(str(clique))}, wanted at least one variable, each once")
             shape = table.shape[1:] if batched else table.shape
             if len(shape) != len(clique) or 0 in table.shape or (batched and len(table) != n):
                 rows = f"({n}, " if batched else "("
-                wanted = f"{rows}one axis for each of {clique})"
+                wanted = f"{rows}one axis for each of {cut(str(clique))})"
                 raise ValueError(f"m[{c}] has shape {table.shape}, wanted {wanted}")
             for v, card in zip(clique, shape):
                 if cards.setdefault(v, card) != card:

@@ -17,7 +17,7 @@ from convexstruct.graphs import BayesianNetwork, Index, TableLayout, read_bayesi
 from convexstruct.junction_trees import JunctionTree, junction_tree
 from convexstruct.losses import cost_matrix
 from convexstruct.oracles.tree import junction_tree as oracle
-from convexstruct.validation.arguments import described, refuse, sentence
+from convexstruct.validation.arguments import ENTRIES, described, refuse, sentence
 from convexstruct.validation.arrays import wholes
 
 Vector = NDArray[np.float64]
@@ -337,7 +337,9 @@ def _read_hidden(
     """(the distinct hidden sets as ascending positions, the set of each example)."""
     if isinstance(hidden, str) or not isinstance(hidden, (Sequence, set, frozenset, np.ndarray)):
         refuse("hidden", hidden, "a list of nodes, or one list of nodes for each example")
-    if isinstance(hidden, np.ndarray) and (isinstance(hidden, np.ma.MaskedArray) or hidden.ndim == 0):
+    if isinstance(hidden, np.ndarray) and (
+        isinstance(hidden, np.ma.MaskedArray) or hidden.ndim == 0 or hidden.size > ENTRIES
+    ):
         refuse("hidden", hidden, "a list of nodes, or one list of nodes for each example")
     if len(hidden) == 0:
         raise ValueError("hidden is empty, wanted at least one node to predict")
