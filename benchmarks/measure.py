@@ -109,7 +109,8 @@ def report(line: Mapping[str, Any]) -> None:
 def watched(problem: Any, solver: Any, tol: float, limit: float) -> Iterator[dict[str, Any]]:
     """`convexstruct.solve` (``solver`` None: its own choice); tells at once of each gap reached, yields what held."""
     from convexstruct.core.certificates import relative_gap
-    from convexstruct.core.driver import Iterate, solve
+    from convexstruct.core.driver import solve
+    from convexstruct.core.iterate import Iterate
 
     left = list(GAPS)
 

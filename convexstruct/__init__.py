@@ -16,7 +16,7 @@ import importlib
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from convexstruct import datasets, solvers
+from convexstruct import datasets, families
 from convexstruct.core.certificates import Certificate, certify
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Solution, Status, Trace
@@ -28,7 +28,7 @@ from convexstruct.families.structured_svm import StructuredSVM
 from convexstruct.tolerances import HIGH, LOW, MID, Profile
 
 if TYPE_CHECKING:
-    from convexstruct import experiments, models, plots, verification
+    from convexstruct import experiments, models, plots, solvers, verification
     from convexstruct.verification import check, verify
 
 __all__ = [
@@ -59,7 +59,10 @@ __all__ = [
 ]
 
 #: Imported at first use: they bring CVXPY, matplotlib or much else with them.
-_LATER = ("experiments", "models", "plots", "verification")
+families.discover()
+
+#: Imported at first use.
+_LATER = ("experiments", "models", "plots", "solvers", "verification")
 
 
 def __getattr__(name: str) -> Any:

@@ -222,9 +222,9 @@ def _console() -> Console:
 
 
 def list_systems(given: argparse.Namespace) -> Result:
-    from convexstruct.verification.systems import SYSTEMS
+    from convexstruct.core.registry import systems
 
-    rows = [system.row() for system in SYSTEMS]
+    rows = [system.row() for system in systems()]
     heads = ["name", "family", "paper", "equations", "formulation", "solvers", "experiments"]
     short = [row | {"formulation": row["formulation"].replace(f"{row['family']}.", "")} for row in rows]
     shown = [[_joined(row[head]) for head in heads] for row in short]

@@ -22,20 +22,32 @@ the same ``reference`` and ``solve``.
 read back must certify the value claimed. Bounds come from `convexstruct.certify` alone.
 """
 
+import importlib
+import pkgutil
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
-from convexstruct.models import gaussian_process, generative_margin, projection, regularized_risk, structured_svm
 from convexstruct.models.formulation import Entry, Equation, Formulation, Recovered, Reference, Sizes, equation
+
+#: The families that have formulations: the folders here.
+FOLDERS = tuple(entry.name for entry in pkgutil.iter_modules(__path__) if entry.ispkg)
 
 #: Every formulation by "family.name".
 FORMULATIONS: Mapping[str, Entry] = MappingProxyType(
     {
         f"{entry.family}.{entry.name}": entry
-        for module in (generative_margin, structured_svm, regularized_risk, projection, gaussian_process)
-        for entry in module.ENTRIES
+        for folder in FOLDERS
+        for entry in importlib.import_module(f"{__name__}.{folder}").ENTRIES
     }
 )
+
+
+def __getattr__(name: str) -> Any:
+    if name in FOLDERS:
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"convexstruct.models has no {name!r}, wanted one of {', '.join([*FOLDERS, *__all__])}")
+
 
 __all__ = [
     "FORMULATIONS",
@@ -46,9 +58,4 @@ __all__ = [
     "Reference",
     "Sizes",
     "equation",
-    "gaussian_process",
-    "generative_margin",
-    "projection",
-    "regularized_risk",
-    "structured_svm",
 ]

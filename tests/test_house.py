@@ -8,14 +8,16 @@ import inspect
 import shutil
 import subprocess
 import tomllib
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 import convexstruct as cs
+from convexstruct.core import registry
+from convexstruct.core.registry import System
 from convexstruct.models import FORMULATIONS
-from convexstruct.verification import SYSTEMS
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "convexstruct"
@@ -23,59 +25,51 @@ PACKAGE = ROOT / "convexstruct"
 #: How long a file may be: what can be read in one sitting.
 LONGEST = 450
 
-#: Each part and the parts it may import from, itself included. What stands apart (tolerances, solution) serves all.
-APART = {"deadline", "files", "tolerances", "solution", "rounding", "validation", "arrays", "sparse_matrices"}
-GROUND = APART | {"graphs", "losses", "junction_trees"}
-ORACLES = GROUND | {"oracles"}
-FEATURES = ORACLES | {"features"}
-PROBLEMS = FEATURES | {"problems"}
-JUDGED = PROBLEMS | {"certificates"}
-SOLVED = JUDGED | {"solvers", "progress", "parallel"}
-DRAWN = APART | {"plots", "certificates"}
-MODELLED = JUDGED | {"models"}
-VERIFIED = SOLVED | MODELLED | {"datasets", "verification", "report"}
-SHOWN = VERIFIED | DRAWN | {"experiments"}
-MAY_IMPORT = {
-    "files": {"files"},
-    "tolerances": {"tolerances", "validation"},
-    "deadline": {"deadline"},
-    "rounding": {"rounding"},
-    "validation": {"validation"},
-    "arrays": {"arrays", "validation"},
-    "sparse_matrices": {"sparse_matrices", "arrays", "validation"},
-    "solution": APART | {"certificates", "plots"},  # for type checkers, and where a method asks for them
-    "graphs": GROUND,
-    "losses": GROUND,
-    "junction_trees": GROUND,
-    "oracles": ORACLES,
-    "features": FEATURES,
-    "problems": PROBLEMS,
-    "certificates": JUDGED,
-    "progress": APART | {"certificates", "progress"},
-    "parallel": JUDGED | {"parallel"},
-    "solvers": SOLVED,
-    "models": MODELLED,
-    "datasets": GROUND | {"datasets"},
-    "plots": DRAWN | {"verification"},  # for type checkers alone
-    "report": {"report", "plots", "files"},
-    "verification": VERIFIED,
-    "experiments": SHOWN,
-    "cli": SHOWN | {"report", "cli"},
-    "__init__": SHOWN,
-    "__main__": {"cli"},
-}
+#: The storeys of the house above the ground: a part imports its own storey and those below it. What has no storey here
+#: is the ground, which imports the ground alone.
+STOREYS: tuple[tuple[str, ...], ...] = (
+    ("oracles",),
+    ("features",),
+    ("inference",),
+    ("marginals",),
+    ("datasets",),
+    ("core", "plots"),
+    ("families", "models"),
+    ("solvers", "experiments"),
+    ("report", "verification"),
+    ("__init__", "cli", "__main__"),
+)
+HEIGHT = {part: level for level, parts in enumerate(STOREYS, start=1) for part in parts}
 
 
-def sources(*folders: Path) -> list[Path]:
-    """The Python files below ``folders``; convexstruct/models is a link and is listed as models/ alone."""
-    found = {file.resolve() for folder in folders for file in folder.rglob("*.py")}
-    return sorted(found | {file.resolve() for file in (ROOT / "models").glob("*.py")})
+def sources() -> dict[str, Path]:
+    """Every module of the package by its dotted name; convexstruct/models is a link and is listed as models/ alone."""
+    found = {}
+    for top, folder in (("convexstruct", PACKAGE), ("convexstruct.models", ROOT / "models")):
+        for file in sorted(folder.rglob("*.py")):
+            inside = file.relative_to(folder)
+            if top == "convexstruct" and inside.parts[0] == "models":
+                continue
+            found[".".join((top, *inside.with_suffix("").parts)).removesuffix(".__init__")] = file
+    return found
 
 
-def part(file: Path) -> str:
-    """ "problems" for convexstruct/problems/..., "cli" for convexstruct/cli.py, "models" for models/..."""
-    inside = file.relative_to(ROOT).parts
-    return inside[0] if inside[0] == "models" else inside[1].removesuffix(".py")
+MODULES = sources()
+FILES = [pytest.param(name, id=name) for name in MODULES]
+EVERY = [
+    pytest.param(file, id=file.relative_to(ROOT).as_posix())
+    for file in (
+        *MODULES.values(),
+        *sorted((ROOT / "tests").rglob("*.py")),
+        *sorted((ROOT / "benchmarks").glob("*.py")),
+    )
+]
+
+
+def part(module: str) -> str:
+    """ "families" for convexstruct.families.projection.box, "__init__" for the package itself."""
+    names = module.split(".")
+    return names[1] if len(names) > 1 else "__init__"
 
 
 @cache
@@ -90,33 +84,93 @@ def imports(file: Path) -> list[tuple[int, str]]:
     return found
 
 
-def ours(name: str) -> str | None:
-    """The part of convexstruct that "convexstruct.x.y" imports, None for other packages."""
-    first, _, rest = name.partition(".")
-    return rest.split(".")[0] if first == "convexstruct" else None
+@cache
+def asked(module: str) -> frozenset[str]:
+    """The modules of the package that ``module`` imports, anywhere in its file."""
+    found = set()
+    for _, name in imports(MODULES[module]):
+        while name and name not in MODULES:
+            name = name.rpartition(".")[0]
+        if name and name != module:
+            found.add(name)
+    return frozenset(found)
 
 
-NAMED = [pytest.param(file, id=file.relative_to(ROOT).as_posix()) for file in sources(PACKAGE)]
-EVERY = [pytest.param(file, id=file.relative_to(ROOT).as_posix()) for file in sources(PACKAGE, ROOT / "tests")]
+@pytest.mark.parametrize("module", FILES)
+def test_no_arrow_runs_up(module: str) -> None:
+    here = HEIGHT.get(part(module), 0)
+    up = [name for name in asked(module) if HEIGHT.get(part(name), 0) > here]
+    assert not up, f"{module} may not import {', '.join(sorted(up))}"
 
 
-@pytest.mark.parametrize("file", NAMED)
-def test_imports_run_one_way(file: Path) -> None:
-    wrong = {name for _, name in imports(file) if (asked := ours(name)) and asked not in MAY_IMPORT[part(file)]}
-    assert not wrong, f"{part(file)} may not import {', '.join(sorted(wrong))}"
+def circles() -> Iterator[list[str]]:
+    """The strongly connected components of more than one file (Tarjan)."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+
+    def visit(module: str) -> Iterator[list[str]]:
+        index[module] = low[module] = len(index)
+        stack.append(module)
+        for other in sorted(asked(module)):
+            if other not in index:
+                yield from visit(other)
+                low[module] = min(low[module], low[other])
+            elif other in stack:
+                low[module] = min(low[module], index[other])
+        if low[module] == index[module]:
+            circle = stack[stack.index(module) :]
+            del stack[stack.index(module) :]
+            if len(circle) > 1:
+                yield circle
+
+    for module in MODULES:
+        if module not in index:
+            yield from visit(module)
 
 
-def test_the_arrows_leave_models_and_solvers_apart_and_know_every_part() -> None:
-    assert "solvers" not in MAY_IMPORT["models"]
-    assert "models" not in MAY_IMPORT["solvers"]
-    assert not MAY_IMPORT["oracles"] & {"features", "problems", "certificates"}
-    assert set(MAY_IMPORT) == {part(file) for file in sources(PACKAGE)}
+def test_no_imports_run_in_a_circle() -> None:
+    assert list(circles()) == []
 
 
-@pytest.mark.parametrize("file", NAMED)
-def test_only_models_and_verification_import_cvxpy(file: Path) -> None:
-    packages = {name.split(".")[0] for _, name in imports(file)}
-    if part(file) not in ("models", "verification"):
+def family(module: str) -> str | None:
+    """The family in whose folder, or whose folder of models, ``module`` stands."""
+    names = module.split(".")
+    return names[2] if len(names) > 2 and names[1] in ("families", "models") else None
+
+
+@pytest.mark.parametrize("module", FILES)
+def test_no_familys_inside_is_imported_from_outside_it(module: str) -> None:
+    inside = [name for name in asked(module) if part(name) == "families" and len(name.split(".")) > 3]
+    strange = [name for name in inside if family(name) != family(module)]
+    assert not strange, f"{module} may ask for public names of a family alone, not for {', '.join(strange)}"
+
+
+@pytest.mark.parametrize("module", FILES)
+def test_models_and_solvers_do_not_know_each_other(module: str) -> None:
+    names = {name.split(".")[3] for name in asked(module) if part(name) == "families" and len(name.split(".")) > 3}
+    if part(module) == "models":
+        assert not names & {"solvers", "cases", "experiments"}
+    if part(module) == "families" and "experiments" not in module.split("."):
+        assert not [name for name in asked(module) if part(name) == "models"]
+
+
+@pytest.mark.parametrize("module", FILES)
+def test_inside_a_family_problems_know_no_solver_and_solvers_no_case(module: str) -> None:
+    names = module.split(".")
+    if part(module) != "families" or len(names) < 4:
+        return
+    beside = {name.split(".")[3] for name in asked(module) if len(name.split(".")) > 3 and part(name) == "families"}
+    if names[3] == "solvers":
+        assert not beside & {"cases", "planted", "experiments"}
+    elif names[3] not in ("cases", "planted", "experiments"):
+        assert not beside & {"solvers", "cases", "planted", "experiments"}
+
+
+@pytest.mark.parametrize("module", FILES)
+def test_only_models_and_verification_import_cvxpy(module: str) -> None:
+    packages = {name.split(".")[0] for _, name in imports(MODULES[module])}
+    if part(module) not in ("models", "verification"):
         assert not packages & {"cvxpy", "clarabel", "scs"}
 
 
@@ -136,15 +190,10 @@ def test_a_file_can_be_read_in_one_sitting(file: Path) -> None:
     assert file.stem not in {"utils", "helpers", "base", "common", "misc"}
 
 
-def test_the_packages_are_those_of_the_tree() -> None:
-    stated = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
-    found = {"convexstruct"} | {
-        f"convexstruct.{file.parent.relative_to(PACKAGE).as_posix().replace('/', '.')}"
-        for file in (*PACKAGE.glob("*/**/__init__.py"), PACKAGE / "models" / "__init__.py")
-    }
-    assert sorted(stated) == sorted(found)
-    loose = {file.parent for file in sources(PACKAGE)} - {ROOT / "models"}
-    assert all((folder / "__init__.py").exists() for folder in loose)
+def test_every_folder_of_the_tree_is_a_package_and_packages_are_found() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
+    assert settings["packages"]["find"] == {"include": ["convexstruct*"], "namespaces": False}
+    assert not [file for file in MODULES.values() if not (file.parent / "__init__.py").exists()]
 
 
 def test_the_formulations_are_reached_through_a_relative_link() -> None:
@@ -169,18 +218,20 @@ def test_every_public_name_says_what_it_is() -> None:
                 assert (inspect.getdoc(value) or "").strip(), f"{module.__name__}.{name} has no docstring"
 
 
-@pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)
-def test_what_a_system_names_is_there(system: object) -> None:
-    from convexstruct import solvers
-    from convexstruct.experiments import EXPERIMENTS
-    from convexstruct.verification.systems import System
-
-    assert isinstance(system, System)
+@pytest.mark.parametrize("system", registry.systems(), ids=lambda system: system.name)
+def test_what_a_system_names_is_there(system: System) -> None:
     assert {f"{system.family}.{name}" for name in system.formulation} <= set(FORMULATIONS)
-    assert set(system.solvers) <= set(solvers.__all__)
-    assert set(system.experiments) <= set(EXPERIMENTS)
-    for folder in ("problems", "models", "verification"):
-        assert (PACKAGE / folder / f"{system.family}.py").exists()
+    assert set(system.solvers) <= set(registry.solvers())
+    assert set(system.experiments) <= set(registry.experiments())
+
+
+@pytest.mark.parametrize("name", registry.families())
+def test_a_family_has_the_same_rooms_as_every_other(name: str) -> None:
+    folder = PACKAGE / "families" / name
+    assert {"__init__.py", "solvers", "cases.py", "optima.json"} <= {path.name for path in folder.iterdir()}
+    assert (ROOT / "models" / name / "__init__.py").exists()
+    assert (ROOT / "tests" / "families" / name).is_dir()
+    assert registry.families()[name].folder == folder
 
 
 def test_every_erratum_names_a_test_and_a_file_that_are_there() -> None:
@@ -195,13 +246,3 @@ def test_every_erratum_names_a_test_and_a_file_that_are_there() -> None:
             named, name = reference.strip("`").split("::")
             file = named or file
             assert f"\ndef {name}(" in (ROOT / file).read_text(encoding="utf-8"), f"{where}: no test {reference}"
-
-
-def test_the_oldest_versions_that_are_tested_are_those_that_are_declared() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    declared = {
-        *project["dependencies"],
-        *(one for extra in project["optional-dependencies"].values() for one in extra),
-    }
-    lines = (ROOT / ".ci" / "oldest.txt").read_text(encoding="utf-8").splitlines()
-    assert {line.replace("==", ">=") for line in lines if not line.startswith("#")} == declared

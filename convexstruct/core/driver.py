@@ -16,16 +16,18 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from convexstruct.core.certificates import Certificate, ExplainsRounding, Problem, certify, least_unit, relative_gap
 from convexstruct.core.families import check_family, check_problem
+from convexstruct.core.iterate import Iterate, Solver
 from convexstruct.core.progress import Progress, reporter
+from convexstruct.core.registry import choose
 from convexstruct.core.solution import Point, Solution, Status, Trace
 from convexstruct.deadline import DeadlinePassed, left, within, without
 from convexstruct.tolerances import HIGH, Profile, profile, upside_down
@@ -39,35 +41,6 @@ AHEAD = 1 - 1e-3
 SHARE, FIRST = 0.02, 5.0
 #: A chunk of memory in bytes, just below the largest that glibc takes as a hint (32 MiB).
 CHUNK = 31 * 2**20
-
-
-@dataclass(frozen=True, eq=False)
-class Iterate:
-    """What a solver yields each round.
-
-    point : the primal point reached (need not be the best so far; need not be feasible: certify repairs it).
-    dual_point : its dual witness, a function that makes it (called only if this iterate is kept), or None.
-    primal, lower_bound : the bounds the solver computed for them, inf and -inf where it has none.
-    oracle_calls : how often the oracle ran over the whole batch so far.
-    parts : seconds spent so far by subroutine, if the solver measures them.
-    done : the solver has nothing left to try; the driver stops after this iterate.
-    message : one sentence worth keeping, e.g. which branch the solver took.
-    """
-
-    point: Point
-    dual_point: Point | Callable[[], Point] | None
-    primal: float
-    lower_bound: float
-    oracle_calls: int = 0
-    parts: Mapping[str, float] = field(default_factory=dict)
-    done: bool = False
-    message: str = ""
-
-
-class Solver(Protocol):
-    """A frozen dataclass of options; its class name is the solver's name."""
-
-    def iterate(self, problem: Any, start: Solution | None = None) -> Iterator[Iterate]: ...
 
 
 def solve(
@@ -117,8 +90,6 @@ def solve(
     _check(problem, solver, start, callback, progress, executor)
     why = ""
     if solver is None:
-        from convexstruct.solvers import choose
-
         solver, why = choose(problem, wanted)
     whole = problem
     if executor is not None:

@@ -16,13 +16,14 @@ and under pytest, case by case:
     def test_my_solver(case):
         check(my_solver.solve, case)
 
-Another family brings ``verification/<family>.py`` with its ``CASES`` and a line in `SYSTEMS`; nothing else changes.
+Another family is a folder in ``families/`` that registers itself; nothing here changes.
 """
 
-from convexstruct.verification.cases import Case, Instance, cases_for, families
+from convexstruct.core.cases import Case, Instance
+from convexstruct.core.registry import System, systems
+from convexstruct.verification.cases import cases_for, families
 from convexstruct.verification.outcome import Fast, Outcome, Reference, Row
 from convexstruct.verification.runner import check, verify
-from convexstruct.verification.systems import SYSTEMS, System
 
 __all__ = [
     "SYSTEMS",
@@ -38,3 +39,6 @@ __all__ = [
     "families",
     "verify",
 ]
+
+#: The systems of every family.
+SYSTEMS: tuple[System, ...] = systems()

@@ -28,10 +28,11 @@ from typing import Any
 
 import numpy as np
 
+from convexstruct.core.cases import Case
 from convexstruct.core.certificates import Problem
 from convexstruct.core.solution import Solution
 from convexstruct.files import read_arrays
-from convexstruct.verification.cases import Case, select
+from convexstruct.verification.cases import select
 from convexstruct.verification.enclosure import LARGEST, Enclosure, Ended, Garbled, forked, fresh, nonce, requests, send
 from convexstruct.verification.fingerprint import fingerprint
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from convexstruct.verification.cases import Case
+from convexstruct.core.cases import Case
 from convexstruct.verification.outcome import Row
 
 #: Characters of the columns whose text is not known beforehand; a longer cell moves what follows it to the right.

@@ -18,15 +18,14 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from convexstruct.core import registry
+from convexstruct.core.cases import Case, Instance
 from convexstruct.core.certificates import Problem, least_unit, relative_gap
 from convexstruct.files import write_whole
 from convexstruct.tolerances import HIGH, ROUNDING
-from convexstruct.verification.cases import Case, Instance, cases_for
+from convexstruct.verification.cases import cases_for
 from convexstruct.verification.fingerprint import fingerprint
 from convexstruct.verification.outcome import Reference, finite
-
-PACKAGED = Path(__file__).parents[1] / "families"
-
 
 #: The solver that is asked where another one fails.
 OTHER_SOLVER = {"CLARABEL": "SCS", "SCS": "CLARABEL"}
@@ -155,6 +154,11 @@ def _how(found: Reference, failed: Sequence[Reference]) -> str:
     return f"{found.formulation} by {found.solver} says {found.status}, but its answer certifies the optimum"
 
 
+def packaged(family: str) -> Path:
+    """The file of stored optima in the family's folder."""
+    return registry.families()[family].folder / "optima.json"
+
+
 def cache() -> Path:
     """Where references go if the package cannot be written: ``CONVEXSTRUCT_CACHE``, else the user's cache."""
     named = os.environ.get("CONVEXSTRUCT_CACHE")
@@ -165,8 +169,8 @@ def cache() -> Path:
 def stored(case: Case, problem: Problem) -> Reference | None:
     """The stored reference of ``case``, or None if there is none for exactly this data; the cache comes first."""
     wanted = fingerprint(problem)
-    for folder in (cache(), PACKAGED):
-        entry = _read(folder / case.family / "optima.json").get(case.name)
+    for file in (cache() / f"{case.family}.json", packaged(case.family)):
+        entry = _read(file).get(case.name)
         if entry is not None and entry["fingerprint"] == wanted:
             numbers: dict[str, Any] = {k: math.nan if v is None else v for k, v in entry.items() if k != "fingerprint"}
             for key, unknown in (("lower_bound", -math.inf), ("upper_bound", math.inf)):
@@ -196,16 +200,17 @@ def refresh(family: str, step: Callable[[Case], None] | None = None, into: Path 
         del entry["trouble"]
         entries[case.name] = {"fingerprint": fingerprint(case.build()), **entry}
     text = json.dumps(finite(entries), indent=2, allow_nan=False) + "\n"
-    folders = [into] if into is not None else [PACKAGED, cache()]
-    for folder in folders:
+    name = f"{family}.json"
+    files = [into / name] if into is not None else [packaged(family), cache() / name]
+    for file in files:
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            write_whole(folder / family / "optima.json", text, "references")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(file, text, "references")
         except OSError as error:
             reason = error
             continue
-        return folder / family / "optima.json"
-    raise ValueError(f"references cannot be written to {' or '.join(map(str, folders))}: {reason.strerror}")
+        return file
+    raise ValueError(f"references cannot be written to {' or '.join(map(str, files))}: {reason.strerror}")
 
 
 def version(solver: str) -> str:

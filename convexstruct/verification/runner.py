@@ -8,15 +8,16 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
+from convexstruct.core.cases import Case
 from convexstruct.core.driver import solve
+from convexstruct.core.registry import systems
 from convexstruct.core.solution import Solution, Status
 from convexstruct.tolerances import MID, Profile, met, profile
-from convexstruct.verification.cases import Case, cases_for, families, select
+from convexstruct.verification.cases import cases_for, families, select
 from convexstruct.verification.isolation import FORKS, Entrant, SolverFunction
 from convexstruct.verification.judge import judge
 from convexstruct.verification.outcome import Fast, Outcome, Reference, Row, Verdict
 from convexstruct.verification.references import compute, refresh, stored
-from convexstruct.verification.systems import SYSTEMS
 
 #: Seconds a solver may take for one case unless told otherwise.
 LIMIT = 60.0
@@ -225,7 +226,7 @@ def _real_data(on: str | None) -> list[str]:
     """One sentence that names the data sets that the families in question would have used and that are not here."""
     from convexstruct.datasets.real.sources import available
 
-    used = {name for system in SYSTEMS if on in (None, system.family) for name in system.experiments}
+    used = {name for system in systems() if on in (None, system.family) for name in system.experiments}
     missing = [each.source.name for each in available() if each.state != "here" and used & set(each.source.experiments)]
     if not missing:
         return []

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from convexstruct.core import driver
-from convexstruct.core.driver import Iterate, solve
+from convexstruct.core.driver import solve
+from convexstruct.core.iterate import Iterate
 from convexstruct.core.solution import Point, Solution, Status, Trace
 from convexstruct.families.generative_margin import ProximalBundle, ProximalRSD
 from convexstruct.rounding import Rounded

@@ -11,7 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 from convexstruct import solvers
-from convexstruct.core.driver import Iterate, solve
+from convexstruct.core.driver import solve
+from convexstruct.core.iterate import Iterate
 from convexstruct.core.solution import Point, Solution
 from convexstruct.families.gaussian_process import GaussianProcessSequences
 from convexstruct.families.generative_margin import GenerativeMargin

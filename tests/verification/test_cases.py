@@ -5,7 +5,7 @@ import pkgutil
 
 import pytest
 
-from convexstruct import solvers
+from convexstruct.core import registry
 from convexstruct.experiments import EXPERIMENTS
 from convexstruct.models import FORMULATIONS
 from convexstruct.verification import SYSTEMS, Case, cases_for, families
@@ -14,8 +14,9 @@ from convexstruct.verification.cases import select
 #: The classes that solve: frozen dataclasses of options with a generator `iterate`.
 SOLVERS = {
     name
-    for entry in pkgutil.iter_modules(solvers.__path__)
-    for name, one in vars(importlib.import_module(f"convexstruct.solvers.{entry.name}")).items()
+    for family in registry.families().values()
+    for entry in pkgutil.iter_modules([str(family.folder / "solvers")])
+    for name, one in vars(importlib.import_module(f"{family.package}.solvers.{entry.name}")).items()
     if isinstance(one, type) and not getattr(one, "_is_protocol", False) and "iterate" in vars(one)
 }
 

@@ -23,7 +23,8 @@ def test_the_same_data_have_the_same_fingerprint() -> None:
 
 
 def test_every_case_and_every_seed_has_its_own() -> None:
-    cases = cases_for("generative_margin", quick=True)
+    # Cases that state the same instance by other formulations share its maker.
+    cases = {case.make: case for case in cases_for("generative_margin", quick=True)}.values()
     prints = [fingerprint(case.build(seed)) for case in cases for seed in (0, 1) if case.name != "hmm-ties"]
     assert len(set(prints)) == len(prints)
 
@@ -41,6 +42,7 @@ def test_any_changed_part_of_a_problem_is_noticed() -> None:
     assert isinstance(problem, GenerativeMargin)
     before = fingerprint(problem, exact=True)
     assert fingerprint(replace(problem, eta=problem.eta * 1.001), exact=True) != before
+    problem.features.weights.setflags(write=True)
     problem.features.weights[0] += 1e-12
     assert fingerprint(problem, exact=True) != before
 

@@ -14,7 +14,7 @@ from convexstruct.families.generative_margin.cases import ties
 from convexstruct.models import FORMULATIONS
 from convexstruct.tolerances import HIGH
 from convexstruct.verification import Case, cases_for, families, references
-from convexstruct.verification.references import PACKAGED, compute, others, refresh, stale, stored
+from convexstruct.verification.references import compute, others, packaged, refresh, stale, stored
 
 OPEN = cases_for("generative_margin", open_only=True)
 
@@ -78,8 +78,8 @@ def test_refresh_writes_the_whole_file_and_it_serves(monkeypatch: pytest.MonkeyP
     seen: list[str] = []
     path = refresh("generative_margin", lambda one: seen.append(one.name), into=tmp_path / "new")
     assert seen == ["hmm-ties"]
-    assert [p.name for p in path.parent.iterdir()] == ["optima.json"]
-    monkeypatch.setattr(references, "PACKAGED", path.parents[1])
+    assert [p.name for p in path.parent.iterdir()] == ["generative_margin.json"]
+    monkeypatch.setattr(references, "packaged", lambda family: path)
     reference = stored(case, case.build())
     assert reference is not None
     assert reference.value == pytest.approx(compute(case).value)
@@ -92,13 +92,13 @@ def test_refresh_falls_back_to_the_cache_and_the_cache_comes_first(
     small(monkeypatch, case)
     blocked = tmp_path / "file"
     blocked.write_text("a file, not a folder")
-    monkeypatch.setattr(references, "PACKAGED", blocked)
+    monkeypatch.setattr(references, "packaged", lambda family: blocked / "optima.json")
     path = refresh("generative_margin")
-    assert path.parents[1] == tmp_path / "cache" / "references"
+    assert path.parent == tmp_path / "cache" / "references"
     entries = json.loads(path.read_text())
     entries["hmm-ties"]["value"] = 1.0
     path.write_text(json.dumps(entries))
-    monkeypatch.setattr(references, "PACKAGED", PACKAGED)
+    monkeypatch.setattr(references, "packaged", packaged)
     found = stored(case, case.build())
     assert found is not None
     assert found.value == 1.0
@@ -188,10 +188,10 @@ def test_of_other_data_there_is_no_stored_optimum_and_no_reference(monkeypatch: 
 def test_a_stored_optimum_outside_its_bracket_is_no_reference_either(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    entries = json.loads((PACKAGED / "generative_margin" / "optima.json").read_text())
+    entries = json.loads(packaged("generative_margin").read_text())
     entries["hmm-ties"]["value"] += 1.0
-    (tmp_path / "generative_margin/optima.json").write_text(json.dumps(entries))
-    monkeypatch.setattr(references, "PACKAGED", tmp_path)
+    (tmp_path / "generative_margin.json").write_text(json.dumps(entries))
+    monkeypatch.setattr(references, "packaged", lambda family: tmp_path / f"{family}.json")
     lie(monkeypatch, lambda solver, count: True)
     assert compute(named("hmm-ties")).trouble.endswith("the stored optimum lies outside its bracket")
 
@@ -244,16 +244,16 @@ def test_the_next_formulations_have_the_same_optimum_and_begin_after_the_cases_o
 
 
 def test_a_damaged_file_is_as_good_as_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "generative_margin/optima.json").write_text("{ half")
-    monkeypatch.setattr(references, "PACKAGED", tmp_path)
+    (tmp_path / "generative_margin.json").write_text("{ half")
+    monkeypatch.setattr(references, "packaged", lambda family: tmp_path / f"{family}.json")
     assert len(stale(OPEN)) == len(OPEN)
 
 
 def test_a_missing_bound_is_infinite_never_zero(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    entries = json.loads((PACKAGED / "generative_margin" / "optima.json").read_text())
+    entries = json.loads(packaged("generative_margin").read_text())
     entries["hmm-ties"] |= {"lower_bound": None, "upper_bound": None}
-    (tmp_path / "generative_margin/optima.json").write_text(json.dumps(entries))
-    monkeypatch.setattr(references, "PACKAGED", tmp_path)
+    (tmp_path / "generative_margin.json").write_text(json.dumps(entries))
+    monkeypatch.setattr(references, "packaged", lambda family: tmp_path / f"{family}.json")
     case = next(case for case in OPEN if case.name == "hmm-ties")
     found = stored(case, case.build())
     assert found is not None

@@ -74,4 +74,5 @@ def case(certified: bool = True) -> Case:
     return Case(
         "toy-box", "discriminative training of a hidden Markov model", "(1)", "a linear function on a box",
         lambda seed: Instance(Box(COSTS.copy(), certified), OPTIMUM), "none", certified=certified,
+        family="generative_margin", paper="paper 0",
     )  # fmt: skip

@@ -21,13 +21,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from convexstruct.core.cases import Case, Instance
 from convexstruct.datasets.generated.ring import EASY, ring
 from convexstruct.families.gaussian_process.kernels import one_hot_windows
 from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
 from convexstruct.graphs import chains
 from convexstruct.oracles.chain.chain import sum_product
 from convexstruct.oracles.enumeration import labellings
-from convexstruct.verification.cases import Case, Instance
 
 GPS = "Gaussian process sequence labelling"
 

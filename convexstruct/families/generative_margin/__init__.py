@@ -1,13 +1,19 @@
 """Discriminative training of generative models: hidden Markov models and Bayesian networks (paper 0)."""
 
+from convexstruct.core.iterate import Solver
+from convexstruct.core.papers import PAPER_0
+from convexstruct.core.registry import Family, System, register
+from convexstruct.families.generative_margin.covariance import CountCovariance
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.families.generative_margin.solvers.bundle import ProximalBundle
 from convexstruct.families.generative_margin.solvers.entropic_proximal import EntropicProximal
 from convexstruct.families.generative_margin.solvers.maximum_likelihood import MaximumLikelihood
 from convexstruct.families.generative_margin.solvers.proximal_rsd import ProximalRSD
 from convexstruct.families.generative_margin.solvers.working_sets import CoordinateWorkingSets, OnlineWorkingSets
+from convexstruct.tolerances import Profile
 
 __all__ = [
+    "FAMILY",
     "CoordinateWorkingSets",
     "EntropicProximal",
     "GenerativeMargin",
@@ -16,3 +22,63 @@ __all__ = [
     "ProximalBundle",
     "ProximalRSD",
 ]
+
+#: Examples beyond which listing their labellings for a covariance costs more than a bundle's rounds.
+MANY = 2000
+
+
+def best(problem: GenerativeMargin, wanted: Profile) -> tuple[Solver, str]:
+    """The entropic method in the best metric there is; a bundle where examples are many and their labellings few."""
+    kind = CountCovariance(problem.features).kind
+    if kind == "recursion" or (kind == "listing" and problem.n_examples <= MANY):
+        return EntropicProximal(), "exact covariance: Newton's metric finishes every stage"
+    if kind == "listing":
+        return ProximalBundle(), "many examples with few labellings each: one oracle call a round is cheapest"
+    return EntropicProximal(newton=0), "no exact covariance: entropic stages in a diagonal metric"
+
+
+#: Every system of the family is stated in each of these.
+FORMULATIONS = (
+    "primal",
+    "n_slack",
+    "one_slack",
+    "dual_beta",
+    "dual",
+    "entropy_dual",
+    "proximal",
+    "proximal_dual",
+    "compact_dual",
+)
+
+FAMILY = register(
+    Family(
+        __name__,
+        title="Discriminative training of generative models",
+        problems=(GenerativeMargin,),
+        solvers=(
+            CoordinateWorkingSets,
+            EntropicProximal,
+            MaximumLikelihood,
+            OnlineWorkingSets,
+            ProximalBundle,
+            ProximalRSD,
+        ),
+        best=best,
+        systems=(
+            System(
+                name="discriminative training of a hidden Markov model",
+                paper=PAPER_0,
+                equations="(2)-(26)",
+                formulation=FORMULATIONS,
+                experiments=("tracking", "protein-hmm", "online-variant"),
+            ),
+            System(
+                name="discriminative training of a Bayesian network",
+                paper=PAPER_0,
+                equations="(2)-(26)",
+                formulation=FORMULATIONS,
+                experiments=("connect4",),
+            ),
+        ),
+    )
+)

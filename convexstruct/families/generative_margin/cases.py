@@ -20,9 +20,9 @@ import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
+from convexstruct.core.cases import Case, Instance
 from convexstruct.datasets.generated.ring import EASY, ring
 from convexstruct.families.generative_margin.problem import GenerativeMargin
-from convexstruct.verification.cases import Case, Instance
 
 HMM = "discriminative training of a hidden Markov model"
 NETWORK = "discriminative training of a Bayesian network"

@@ -16,11 +16,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from convexstruct.core.cases import Case, Instance
 from convexstruct.families.projection.box import BoxProjection
 from convexstruct.families.projection.solvers.block_ascent import BlockAscent
 from convexstruct.families.projection.solvers.breakpoint_search import BreakpointSearch
 from convexstruct.families.projection.tables import MarginalProjection
-from convexstruct.verification.cases import Case, Instance
 
 BOX = "projection onto a box cut by one equality"
 TABLES = "projection onto the local marginal polytope"

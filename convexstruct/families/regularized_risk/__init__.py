@@ -1,13 +1,18 @@
 """Regularised risk minimisation with piecewise linear losses (paper 2)."""
 
+from convexstruct.core.iterate import Solver
+from convexstruct.core.papers import PAPER_2
+from convexstruct.core.registry import Family, System, register
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.families.regularized_risk.solvers.bmrm import LsBMRM, QpBMRM
 from convexstruct.families.regularized_risk.solvers.dual_coordinate_descent import DualCoordinateDescent
 from convexstruct.families.regularized_risk.solvers.pegasos import Pegasos1, PegasosN
 from convexstruct.families.regularized_risk.solvers.pragam import Pragam, PragamB
 from convexstruct.families.regularized_risk.solvers.semismooth_newton import SemismoothNewton
+from convexstruct.tolerances import Profile
 
 __all__ = [
+    "FAMILY",
     "DualCoordinateDescent",
     "LsBMRM",
     "Pegasos1",
@@ -18,3 +23,60 @@ __all__ = [
     "RegularizedRisk",
     "SemismoothNewton",
 ]
+
+
+def best(problem: RegularizedRisk, wanted: Profile) -> tuple[Solver, str]:
+    """Semismooth Newton, whatever the loss."""
+    return SemismoothNewton(), "Newton steps on the few examples near their kinks"
+
+
+#: Every system of the family is stated in each of these.
+FORMULATIONS = (
+    "primal",
+    "adjoint",
+    "nesterov",
+    "nesterov_adjoint",
+    "svm",
+    "svm_dual",
+    "piecewise",
+    "piecewise_adjoint",
+    "bmrm",
+    "bmrm_dual",
+    "smoothed",
+    "smoothed_dual",
+)
+
+FAMILY = register(
+    Family(
+        __name__,
+        title="Regularised risk minimisation",
+        problems=(RegularizedRisk,),
+        solvers=(
+            DualCoordinateDescent,
+            LsBMRM,
+            Pegasos1,
+            PegasosN,
+            Pragam,
+            PragamB,
+            QpBMRM,
+            SemismoothNewton,
+        ),
+        best=best,
+        systems=(
+            System(
+                name="support vector machine",
+                paper=PAPER_2,
+                equations="(1)-(26)",
+                formulation=FORMULATIONS,
+                experiments=("svm-solvers",),
+            ),
+            System(
+                name="regularized risk with piecewise linear losses",
+                paper=PAPER_2,
+                equations="(1)-(19)",
+                formulation=FORMULATIONS,
+                experiments=("hadamard",),
+            ),
+        ),
+    )
+)

@@ -27,6 +27,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from convexstruct.core.cases import Case, Instance
 from convexstruct.datasets.generated.hadamard import hadamard
 from convexstruct.datasets.generated.margins import dense_margins, sparse_margins
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
@@ -34,7 +35,6 @@ from convexstruct.families.regularized_risk.solvers.bmrm import LsBMRM, QpBMRM
 from convexstruct.families.regularized_risk.solvers.dual_coordinate_descent import DualCoordinateDescent
 from convexstruct.families.regularized_risk.solvers.pegasos import PegasosN
 from convexstruct.families.regularized_risk.solvers.pragam import Pragam, PragamB
-from convexstruct.verification.cases import Case, Instance
 
 BINARY = "support vector machine"
 PIECES = "regularized risk with piecewise linear losses"

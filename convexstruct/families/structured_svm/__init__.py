@@ -1,5 +1,8 @@
 """Structural SVMs and max-margin Markov networks (papers 1, 3 and 4)."""
 
+from convexstruct.core.iterate import Solver
+from convexstruct.core.papers import PAPER_1, PAPER_3, PAPER_4
+from convexstruct.core.registry import Family, System, register
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.block_frank_wolfe import BlockFrankWolfe
 from convexstruct.families.structured_svm.solvers.dual_coordinate_ascent import DualCoordinateAscent
@@ -12,8 +15,10 @@ from convexstruct.families.structured_svm.solvers.perceptron import Perceptron
 from convexstruct.families.structured_svm.solvers.relaxed_margin import RelaxedMargin
 from convexstruct.families.structured_svm.solvers.subgradient import Subgradient
 from convexstruct.families.structured_svm.solvers.tempered_pools import TemperedPools
+from convexstruct.tolerances import Profile
 
 __all__ = [
+    "FAMILY",
     "BlockFrankWolfe",
     "DualCoordinateAscent",
     "ExcessiveGap",
@@ -27,3 +32,61 @@ __all__ = [
     "Subgradient",
     "TemperedPools",
 ]
+
+
+def best(problem: StructuredSVM, wanted: Profile) -> tuple[Solver, str]:
+    """Tempering and pools; over the local polytope weights and shares together."""
+    if problem.oracle.relaxed:
+        return RelaxedMargin(), "over the local polytope: weights and shares of the trees in one smooth problem"
+    return TemperedPools(), "smoothing to three digits, then exact pools of labellings"
+
+
+FAMILY = register(
+    Family(
+        __name__,
+        title="Structural SVMs and max-margin Markov networks",
+        problems=(StructuredSVM,),
+        solvers=(
+            BlockFrankWolfe,
+            DualCoordinateAscent,
+            ExcessiveGap,
+            ExponentiatedGradient,
+            Mira,
+            NSlack,
+            OneSlack,
+            Perceptron,
+            RelaxedMargin,
+            Subgradient,
+            TemperedPools,
+        ),
+        best=best,
+        systems=(
+            System(
+                name="structural support vector machine",
+                paper=PAPER_1,
+                equations="(P), (D), cutting planes",
+                formulation=("n_slack", "dual_alpha", "dual_kernel", "n_slack_cuts", "one_slack_cuts"),
+                experiments=("surrogates", "cutting-planes"),
+            ),
+            System(
+                name="max-margin Markov network",
+                paper=PAPER_3,
+                equations="(5), (8)",
+                formulation=("marginals", "matrix_form", "local_relaxation"),
+                experiments=("ocr", "scene", "snakes"),
+            ),
+            System(
+                name="hidden Markov support vector machine",
+                paper=PAPER_4,
+                equations="Simple-Max-Margin, Slack variables",
+                formulation=("hm_svm", "hard_margin", "hard_margin_cuts"),
+            ),
+            System(
+                name="associative Markov network",
+                paper="Taskar, Chatalbashev, Koller: Learning associative Markov networks; named in paper 4",
+                equations="(4)-(6)",
+                formulation=("associative",),
+            ),
+        ),
+    )
+)

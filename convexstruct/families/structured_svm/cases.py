@@ -20,11 +20,11 @@ import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
+from convexstruct.core.cases import Case, Instance
 from convexstruct.datasets.generated.structured import noisy_images, random_chains
 from convexstruct.datasets.labelled import LabelledGraphs
 from convexstruct.families.structured_svm.planted import plant, plant_slack
 from convexstruct.families.structured_svm.problem import StructuredSVM
-from convexstruct.verification.cases import Case, Instance
 
 SVM = "structural support vector machine"
 M3N = "max-margin Markov network"

@@ -37,9 +37,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from convexstruct.core.cases import Instance
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
-from convexstruct.verification.cases import Instance
 
 Vector = NDArray[np.float64]
 Labels = NDArray[np.int64]

@@ -3,11 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from convexstruct.core.cases import Instance
 from convexstruct.families.regularized_risk import cases
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.models import FORMULATIONS
 from convexstruct.tolerances import HIGH, ROUNDING
-from convexstruct.verification.cases import Instance
 from convexstruct.verification.fingerprint import fingerprint
 from tests.reference import optimum
 

@@ -6,13 +6,13 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from convexstruct.core.cases import Instance
 from convexstruct.families.structured_svm import cases
 from convexstruct.families.structured_svm.planted import plant, plant_slack
 from convexstruct.families.structured_svm.problem import StructuredSVM, choose_oracle
 from convexstruct.models import FORMULATIONS
 from convexstruct.models.structured_svm.enumerated import MarginRows
 from convexstruct.tolerances import HIGH, LOW, ROUNDING
-from convexstruct.verification.cases import Instance
 from convexstruct.verification.fingerprint import fingerprint
 from tests.reference import optimum
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from convexstruct import deadline
 from convexstruct.core.certificates import least_unit
-from convexstruct.core.driver import Iterate
+from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, or_none, positive, read_options, share
 from convexstruct.core.rounds import Clock, Patience
 from convexstruct.core.solution import Solution

@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 
 from convexstruct import deadline
 from convexstruct.core.certificates import magnitude
-from convexstruct.core.driver import Iterate
+from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, not_below, positive, read_options, share
 from convexstruct.core.quasi_newton import Pairs
 from convexstruct.core.solution import Point, Solution

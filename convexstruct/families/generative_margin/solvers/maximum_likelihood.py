@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from convexstruct.core.driver import Iterate
+from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import not_below, read_options
 from convexstruct.core.solution import Solution
 from convexstruct.families.generative_margin.problem import GenerativeMargin

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from convexstruct import deadline
 from convexstruct.core.certificates import least_unit, magnitude
-from convexstruct.core.driver import Iterate
+from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, positive, read_options
 from convexstruct.core.rounds import Clock, Patience
 from convexstruct.core.solution import Solution

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convexstruct import deadline
-from convexstruct.core.driver import Iterate
+from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, read_options
 from convexstruct.core.solution import Solution
 from convexstruct.families.projection.tables import MarginalProjection

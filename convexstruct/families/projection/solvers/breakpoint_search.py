@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from convexstruct.core.driver import Iterate
+from convexstruct.core.iterate import Iterate
 from convexstruct.core.solution import Solution
 from convexstruct.families.projection.box import BoxProjection
 from convexstruct.oracles.box.projection import Search, project_with_multiplier

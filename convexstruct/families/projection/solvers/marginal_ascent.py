@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from convexstruct import deadline
-from convexstruct.core.driver import Iterate
+from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, positive, read_options, share
 from convexstruct.core.solution import Solution
 from convexstruct.families.projection.tables import MarginalProjection

@@ -21,8 +21,8 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from convexstruct.core.certificates import certify
-from convexstruct.core.driver import Solver
 from convexstruct.core.experiment import Cell, Progress, Result, Steps
+from convexstruct.core.iterate import Solver
 from convexstruct.core.solution import Point, Solution, Status, Trace
 from convexstruct.datasets.generated.hadamard import hadamard
 from convexstruct.families.regularized_risk.problem import RegularizedRisk

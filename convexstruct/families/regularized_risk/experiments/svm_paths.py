@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from convexstruct.core.driver import Solver
+from convexstruct.core.iterate import Solver
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 
 Vector = NDArray[np.float64]

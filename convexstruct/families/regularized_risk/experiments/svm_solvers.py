@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from convexstruct.core.driver import Solver, solve
+from convexstruct.core.driver import solve
 from convexstruct.core.experiment import Cell, Progress, Result, Steps
+from convexstruct.core.iterate import Solver
 from convexstruct.core.solution import Solution
 from convexstruct.datasets.generated.margins import dense_margins, sparse_margins
 from convexstruct.datasets.real.a9a import a9a

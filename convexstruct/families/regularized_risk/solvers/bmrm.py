@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convexstruct.core.certificates import least_unit
-from convexstruct.core.driver import Iterate
+from convexstruct.core.iterate import Iterate
 from convexstruct.core.rounds import Clock, Patience
 from convexstruct.core.solution import Point, Solution
 from convexstruct.families.regularized_risk.problem import Plane, RegularizedRisk

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from convexstruct import deadline
 from convexstruct.core.certificates import least_unit
-from convexstruct.core.driver import Iterate
+from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import positive, read_options, share
 from convexstruct.core.rounds import Clock, Patience
 from convexstruct.core.solution import Point, Solution

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from convexstruct import deadline
 from convexstruct.core.certificates import magnitude
-from convexstruct.core.driver import Iterate
+from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, read_options, seed
 from convexstruct.core.solution import Solution
 from convexstruct.families.structured_svm.problem import StructuredSVM

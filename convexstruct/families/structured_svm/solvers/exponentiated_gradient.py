@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convexstruct import deadline
-from convexstruct.core.driver import Iterate
+from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, positive, read_options, seed
 from convexstruct.core.solution import Point, Solution
 from convexstruct.families.structured_svm.problem import StructuredSVM

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from convexstruct import deadline
 from convexstruct.core.certificates import magnitude
-from convexstruct.core.driver import Iterate
+from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, positive, read_options, seed, share
 from convexstruct.core.solution import Point, Solution
 from convexstruct.families.structured_svm.problem import StructuredSVM

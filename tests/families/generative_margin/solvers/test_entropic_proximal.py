@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from convexstruct import GenerativeMargin, certify
 from convexstruct.core.driver import solve
 from convexstruct.core.quasi_newton import Pairs
+from convexstruct.core.registry import choose
 from convexstruct.datasets.generated.networks import random_network
 from convexstruct.datasets.generated.ring import EASY, HARD, ring
 from convexstruct.families.generative_margin.covariance import CountCovariance
@@ -28,7 +29,6 @@ from convexstruct.families.generative_margin.solvers.entropic_stage import (
 )
 from convexstruct.marginals.enumeration import enumerate_counts
 from convexstruct.models.generative_margin.enumerated import primal
-from convexstruct.solvers import choose
 from convexstruct.tolerances import DERIVATIVE, HIGH, MID, ROUNDING
 from tests.models.generative_margin.instances import INSTANCES
 from tests.reference import optimum

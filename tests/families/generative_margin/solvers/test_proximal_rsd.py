@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from convexstruct.core.certificates import certify
-from convexstruct.core.driver import Solver, solve
+from convexstruct.core.driver import solve
+from convexstruct.core.iterate import Solver
 from convexstruct.core.solution import Status
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.families.generative_margin.solvers.proximal_dual import ProximalDual, proximal_theta

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from convexstruct.core.driver import Iterate, solve
+from convexstruct.core.driver import solve
+from convexstruct.core.iterate import Iterate
 from convexstruct.core.solution import Solution
 from convexstruct.datasets.generated.margins import dense_margins
 from convexstruct.families.regularized_risk.experiments.svm_paths import HeldOut, Limits, Path, follow, liblinear, rate

@@ -7,7 +7,8 @@ import pytest
 from numpy.typing import NDArray
 
 from convexstruct.core.certificates import certify
-from convexstruct.core.driver import Iterate, solve
+from convexstruct.core.driver import solve
+from convexstruct.core.iterate import Iterate
 from convexstruct.core.solution import Status
 from convexstruct.datasets.generated.hadamard import hadamard
 from convexstruct.families.regularized_risk.problem import RegularizedRisk

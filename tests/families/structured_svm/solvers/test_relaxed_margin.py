@@ -7,6 +7,7 @@ import pytest
 
 from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
+from convexstruct.core.registry import choose
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.relaxed_margin import RelaxedMargin
 from convexstruct.families.structured_svm.solvers.tempered_pools import TemperedPools
@@ -14,7 +15,6 @@ from convexstruct.inference.forests import forests
 from convexstruct.models.structured_svm.max_margin_markov import local_relaxation
 from convexstruct.oracles.loopy.linear_relaxation import linear_relaxation
 from convexstruct.oracles.loopy.pairwise import pairwise
-from convexstruct.solvers import choose
 from convexstruct.tolerances import HIGH, LOW, ROUNDING
 from tests.reference import optimum
 

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from convexstruct.core.driver import Iterate, solve
+from convexstruct.core.driver import solve
+from convexstruct.core.iterate import Iterate
+from convexstruct.core.registry import choose
 from convexstruct.core.solution import Status
 from convexstruct.datasets import random_chains, random_trees
 from convexstruct.families.structured_svm.problem import StructuredSVM
@@ -17,7 +19,6 @@ from convexstruct.families.structured_svm.solvers.components import by_component
 from convexstruct.families.structured_svm.solvers.tempered_pools import TemperedPools
 from convexstruct.models.structured_svm.enumerated import n_slack
 from convexstruct.models.structured_svm.max_margin_markov import marginals
-from convexstruct.solvers import choose
 from convexstruct.tolerances import HIGH, LOW, MID, ROUNDING
 from tests.reference import optimum
 

@@ -1,0 +1,170 @@
+"""What a family declares of itself, and all that have: the driver and the doors read it here and import no family.
+
+A family's folder ends its ``__init__`` with
+
+    FAMILY = register(Family(__name__, title=..., problems=(...), solvers=(...), best=..., systems=(...)))
+
+and nothing else anywhere lists it. Its cases (``cases.py``), stored optima (``optima.json``) and experiments
+(``experiments/``) are found by their place, and imported when they are first asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from convexstruct.core.cases import Case
+from convexstruct.core.experiment import Experiment
+from convexstruct.core.iterate import Solver
+from convexstruct.tolerances import Profile
+
+
+@dataclass(frozen=True)
+class System:
+    """One system of a paper.
+
+    name : as it is called in prose. paper, equations : where it stands. formulation : names of its formulations in
+    ``convexstruct.models.<family>``. experiments : names that ``convexstruct reproduce`` takes. solvers : class names;
+    none given means all of the family's. family : filled in by the `Family` that declares it.
+    """
+
+    name: str
+    paper: str
+    equations: str
+    formulation: tuple[str, ...]
+    experiments: tuple[str, ...] = ()
+    solvers: tuple[str, ...] = ()
+    family: str = ""
+
+    def row(self) -> dict[str, Any]:
+        """The system as JSON has it."""
+        return {
+            "name": self.name,
+            "family": self.family,
+            "paper": self.paper,
+            "equations": self.equations,
+            "formulation": ", ".join(f"{self.family}.{name}" for name in self.formulation),
+            "solvers": list(self.solvers),
+            "experiments": list(self.experiments),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """One family of problems: what is solved, by what, and where in the papers it stands.
+
+    package : the ``__name__`` of the family's folder; its last part is the family's name.
+    title : one line for a person. problems : the problem classes. solvers : the solver classes, each of which takes
+    problems of this family. best : (problem, accuracy) -> the best solver known for it, and one phrase that says why.
+    systems : what of the papers the family covers.
+    """
+
+    package: str
+    title: str
+    problems: tuple[type, ...]
+    solvers: tuple[type, ...]
+    best: Callable[[Any, Profile], tuple[Solver, str]]
+    systems: tuple[System, ...]
+
+    def __post_init__(self) -> None:
+        every = tuple(solver.__name__ for solver in self.solvers)
+        filled = (replace(one, family=self.name, solvers=one.solvers or every) for one in self.systems)
+        object.__setattr__(self, "systems", tuple(filled))
+
+    @property
+    def name(self) -> str:
+        return self.package.rpartition(".")[2]
+
+    @property
+    def folder(self) -> Path:
+        """Where the family's files are; its stored optima are ``optima.json`` there."""
+        file = importlib.import_module(self.package).__file__
+        assert file is not None, "a family is a folder with an __init__.py"
+        return Path(file).parent
+
+    @cached_property
+    def cases(self) -> tuple[Case, ...]:
+        """The cases of ``cases.py``; none where there is no such file."""
+        if not (self.folder / "cases.py").exists():
+            return ()
+        module = importlib.import_module(f"{self.package}.cases")
+        return tuple(replace(case, family=self.name, paper=self.system(case.system).paper) for case in module.CASES)
+
+    @cached_property
+    def experiments(self) -> dict[str, Experiment]:
+        """By name: every module in ``experiments/`` with NAME, PAPER, TITLE and ``run``."""
+        found = {}
+        for entry in pkgutil.iter_modules([str(self.folder / "experiments")]):
+            module = importlib.import_module(f"{self.package}.experiments.{entry.name}")
+            if hasattr(module, "NAME"):
+                found[module.NAME] = Experiment(module.NAME, self.name, module.PAPER, module.TITLE, module.run)
+        return found
+
+    def system(self, name: str) -> System:
+        """The system called ``name``.
+
+        Raises
+        ------
+        ValueError
+            If the family declares none of that name.
+        """
+        for system in self.systems:
+            if system.name == name:
+                return system
+        raise ValueError(f"family {self.name} declares no system {name!r}, wanted one of its systems")
+
+
+_FAMILIES: dict[str, Family] = {}
+
+
+def register(family: Family) -> Family:
+    """Take a family up in the registry; a second one of the same name replaces the first."""
+    _FAMILIES[family.name] = family
+    return family
+
+
+def families() -> Mapping[str, Family]:
+    """Every family that has declared itself, by name, in alphabetical order."""
+    return {name: _FAMILIES[name] for name in sorted(_FAMILIES)}
+
+
+def systems() -> tuple[System, ...]:
+    """The systems of all families."""
+    return tuple(system for family in families().values() for system in family.systems)
+
+
+def solvers() -> dict[str, type]:
+    """The solver classes of all families, by class name."""
+    return {solver.__name__: solver for family in families().values() for solver in family.solvers}
+
+
+def experiments() -> dict[str, Experiment]:
+    """The experiments of all families, by the name that ``convexstruct reproduce`` takes."""
+    return {name: one for family in families().values() for name, one in family.experiments.items()}
+
+
+def family_of(problem: Any) -> Family | None:
+    """The family that declares the class of ``problem``; None if none does."""
+    for family in _FAMILIES.values():
+        if isinstance(problem, family.problems):
+            return family
+    return None
+
+
+def choose(problem: Any, wanted: Profile) -> tuple[Solver, str]:
+    """The best solver known for ``problem`` at this accuracy, and one phrase that says why.
+
+    Raises
+    ------
+    ValueError
+        If none is known for the problem's family.
+    """
+    family = family_of(problem)
+    if family is None:
+        raise ValueError(f"no solver is known for the family {problem.family!r}; pass solver=")
+    return family.best(problem, wanted)
