@@ -15,17 +15,15 @@ from typing import Any
 
 import mpmath
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.rounding import Trial
+from convexstruct.arrays import Vector
 from convexstruct.datasets.generated.networks import random_network
 from convexstruct.families.generative_margin import GenerativeMargin, rounding
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.network import NetworkCounts
 from convexstruct.marginals.enumeration import enumerate_counts
 from convexstruct.rounding import Rounded
-
-Vector = NDArray[np.float64]
 
 #: Points, and dual points, of one instance.
 POINTS = 8

@@ -12,13 +12,11 @@ from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.rounding import Trial
+from convexstruct.arrays import Vector
 from convexstruct.core.driver import solve
 from convexstruct.families.projection import BoxProjection, MarginalProjection
-
-Vector = NDArray[np.float64]
 
 #: Points, and multipliers, that are tried on each instance.
 EACH = 6

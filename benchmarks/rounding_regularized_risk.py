@@ -16,12 +16,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from benchmarks.rounding import Trial
+from convexstruct.arrays import Vector
 from convexstruct.families.regularized_risk import RegularizedRisk
 
-Vector = NDArray[np.float64]
 Row = list[Fraction]
 
 #: Powers of ten that scales are drawn from.

@@ -23,10 +23,9 @@ import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from convexstruct.arrays import Index
 from convexstruct.validation.arguments import cut, described, refuse, sentence, sequence, sized, whole
 from convexstruct.validation.arrays import frozen, wholes
-
-Index = NDArray[np.intp]
 
 #: A graph of more nodes is not made.
 NODES = 2**22

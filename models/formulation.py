@@ -31,8 +31,9 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 
+from convexstruct.arrays import Point
 from convexstruct.core.certificates import Certificate, Problem, certify
-from convexstruct.core.solution import Point, Solution, Status, Trace
+from convexstruct.core.solution import Solution, Status, Trace
 from convexstruct.tolerances import HIGH, REFERENCE_ACCURACY, Profile, profile, upside_down
 
 #: What a solver is asked for unless told otherwise, in its own words.

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from convexstruct.arrays import Point
 from convexstruct.core.certificates import Problem
 from convexstruct.core.iterate import Solver
-from convexstruct.core.solution import Point
 from convexstruct.tolerances import HIGH
 
 

@@ -24,8 +24,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from convexstruct.arrays import Point
 from convexstruct.core.families import check_problem
-from convexstruct.core.solution import Point
 from convexstruct.rounding import Rounded, enclose
 from convexstruct.tolerances import FLOOR, ROUNDING, met
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from convexstruct.core.solution import Point, Solution
+from convexstruct.arrays import Point
+from convexstruct.core.solution import Solution
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,9 +15,8 @@ from collections.abc import Callable
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
-Vector = NDArray[np.float64]
+from convexstruct.arrays import Vector
 
 
 class Pairs:

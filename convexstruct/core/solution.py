@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from enum import Enum
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from convexstruct.arrays import Point
 from convexstruct.files import read_arrays, write_whole
 from convexstruct.tolerances import ROUNDING, upside_down
 
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
     from convexstruct.core.certificates import Certificate, Problem
 
-#: A point of a problem: arrays by the names the problem gives them, e.g. ``{"theta": ...}``.
-Point = Mapping[str, NDArray[Any]]
 
 #: The format of a saved solution.
 FORMAT = 1

@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Vector = NDArray[np.float64]
-Labels = NDArray[np.int64]
-Index = NDArray[np.intp]
+from convexstruct.arrays import Index, Labels, Vector
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,18 +16,15 @@ from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Index, Labels, Vector
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
-from convexstruct.graphs import Chains, Index, chains
+from convexstruct.graphs import Chains, chains
 from convexstruct.junction_trees import LIMIT, JunctionTree, junction_tree
 from convexstruct.oracles.chain import chain
 from convexstruct.oracles.tree import forest as levels
 from convexstruct.oracles.tree import junction_tree as jt
 from convexstruct.oracles.tree import second_best
-
-Vector = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 
 class Best(NamedTuple):

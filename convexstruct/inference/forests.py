@@ -15,13 +15,10 @@ from dataclasses import dataclass
 
 import networkx as nx
 import numpy as np
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Index, Vector
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
-from convexstruct.graphs import Index
 from convexstruct.inference.exact import ForestInference, forest_inference
-
-Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,17 +14,14 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Labels, Vector
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 from convexstruct.inference.exact import Best
 from convexstruct.oracles.loopy.alpha_expansion import alpha_expansion
 from convexstruct.oracles.loopy.linear_relaxation import linear_relaxation
 from convexstruct.oracles.loopy.minimum_cut import messages, minimum_cut
 from convexstruct.oracles.loopy.pairwise import Pairwise, pairwise
-
-Vector = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,15 +33,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from convexstruct import deadline
+from convexstruct.arrays import Index, Labels, Vector
 from convexstruct.core.certificates import Problem
 from convexstruct.features.counts import bounds
 from convexstruct.features.counts.counts import Counts, Expected
 from convexstruct.features.counts.part import part
-from convexstruct.graphs import Index, TableLayout
+from convexstruct.graphs import TableLayout
 from convexstruct.validation.arguments import refuse, whole
-
-Vector = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 logger = logging.getLogger(__name__)
 

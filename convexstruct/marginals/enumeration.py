@@ -7,13 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Index, Labels, Vector
 from convexstruct.features.counts.counts import Counts
-from convexstruct.graphs import Index
-
-Vector = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 #: At most this many assignments, over all examples, are written out unless the caller says otherwise.
 LIMIT = 300_000

@@ -6,15 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Index, Labels, Vector
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 from convexstruct.features.graphs.pairwise_loss import PairwiseLoss
-from convexstruct.graphs import Index
 from convexstruct.oracles.enumeration import labellings
-
-Vector = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 #: At most this many labellings, over all examples, are written out unless the caller says otherwise.
 LIMIT = 300_000

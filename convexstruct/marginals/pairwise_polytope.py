@@ -13,12 +13,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from convexstruct.arrays import Index, Vector
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
-from convexstruct.graphs import Index
 from convexstruct.inference.exact import Batch, tree_inference
 from convexstruct.marginals.decomposition import Columns
-
-Vector = NDArray[np.float64]
 
 #: A clique table of more entries than this is refused: every entry is a variable of a convex program.
 LIMIT = 20_000

@@ -10,14 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Index, Vector
 from convexstruct.features.counts.counts import Counts
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.network import Group, NetworkCounts
-from convexstruct.graphs import Index
-
-Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,11 +10,10 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-Scores = NDArray[np.float64]
-Labels = NDArray[np.int64]
-Factor = tuple[tuple[int, ...], Scores]
+from convexstruct.arrays import Labels, Tensor
+
+Factor = tuple[tuple[int, ...], Tensor]
 
 #: At most this many labellings are written out.
 LIMIT = 2_000_000
@@ -35,7 +34,7 @@ def labellings(cards: Sequence[int]) -> Labels:
     return np.asarray(axes[::-1].T, dtype=np.int64)
 
 
-def chain_factors(node: Scores, edge: Scores) -> tuple[list[int], list[Factor]]:
+def chain_factors(node: Tensor, edge: Tensor) -> tuple[list[int], list[Factor]]:
     """(cards, factors) of one chain with node scores (T, S) and edge scores (S, S)."""
     factors: list[Factor] = []
     for t, scores in enumerate(node):
@@ -45,7 +44,7 @@ def chain_factors(node: Scores, edge: Scores) -> tuple[list[int], list[Factor]]:
     return [node.shape[1]] * len(node), factors
 
 
-def scores(cards: Sequence[int], factors: Sequence[Factor]) -> Scores:
+def scores(cards: Sequence[int], factors: Sequence[Factor]) -> Tensor:
     """The score of each labelling, in the order of `labellings`."""
     labels = labellings(cards)
     total = np.zeros(len(labels))
@@ -79,14 +78,14 @@ def log_partition(cards: Sequence[int], factors: Sequence[Factor]) -> float:
     return top + math.log(float(np.exp(values - top).sum())) if math.isfinite(top) else -math.inf
 
 
-def posterior(cards: Sequence[int], factors: Sequence[Factor]) -> Scores:
+def posterior(cards: Sequence[int], factors: Sequence[Factor]) -> Tensor:
     """The probability of each labelling, proportional to e^score, in the order of `labellings`."""
     values = scores(cards, factors)
     weights = np.exp(values - values.max())
     return np.asarray(weights / weights.sum())
 
 
-def marginal(cards: Sequence[int], factors: Sequence[Factor], scope: Sequence[int]) -> Scores:
+def marginal(cards: Sequence[int], factors: Sequence[Factor], scope: Sequence[int]) -> Tensor:
     """The distribution of the variables in ``scope``, its axes in that order."""
     labels = labellings(cards)
     table = np.zeros([cards[v] for v in scope])

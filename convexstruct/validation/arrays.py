@@ -13,9 +13,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from convexstruct.arrays import Vector
 from convexstruct.validation.arguments import GREATEST, LISTS, cut, refuse, sentence
 
-Vector = NDArray[np.float64]
 Shape = tuple[int | str, ...]
 
 #: Lists nested deeper than this are no array (NumPy itself stops at 64 dimensions).

@@ -21,13 +21,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from convexstruct.arrays import Vector
 from convexstruct.core.families import one_family
 from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
 from convexstruct.marginals.enumeration import LIMIT
 from convexstruct.models.formulation import Entry, Formulation, Recovered, equation
 from convexstruct.oracles.enumeration import labellings
-
-Vector = NDArray[np.float64]
 
 PAPER = "paper 2, appendix E.2: Altun, Hofmann and Smola, Gaussian process sequence labelling"
 

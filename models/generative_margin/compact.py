@@ -12,8 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from convexstruct.arrays import Point
 from convexstruct.core.families import one_family
-from convexstruct.core.solution import Point
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.marginals.decomposition import mixture
 from convexstruct.marginals.polytope import local_polytope

@@ -30,15 +30,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from convexstruct.arrays import Point, Vector
 from convexstruct.core.certificates import certify, least_unit, relative_gap
 from convexstruct.core.families import one_family
-from convexstruct.core.solution import Point, Solution, Status, Trace
+from convexstruct.core.solution import Solution, Status, Trace
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.models.formulation import Formulation, Reference, beyond_rounding, equation
 from convexstruct.models.generative_margin.enumerated import SUB_DISTRIBUTION, block_sums, entry, sums_by
 from convexstruct.tolerances import HIGH, ROUNDING, Profile, profile
-
-Vector = NDArray[np.float64]
 
 #: The first floor of theta: e^-30 is far below what a probability of the optimum usually is.
 START_FLOOR = -30.0

@@ -26,15 +26,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from convexstruct.arrays import Point, Vector
 from convexstruct.core.families import one_family
-from convexstruct.core.solution import Point
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.graphs import TableLayout
 from convexstruct.marginals.enumeration import LIMIT, Enumerated, enumerate_counts
 from convexstruct.models.formulation import Entry, Formulation, Recovered, equation
 from convexstruct.tolerances import DUAL_ROUNDING, ROUNDING
-
-Vector = NDArray[np.float64]
 
 PAPER = "paper 0: Yu, Bertsekas and Rousu, An efficient discriminative training method for generative models"
 

@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 
 import cvxpy as cp
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import wrightomega
 
+from convexstruct.arrays import Point, Vector
 from convexstruct.core.families import one_family
-from convexstruct.core.solution import Point
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.marginals.enumeration import LIMIT
 from convexstruct.models.formulation import Formulation, Recovered, equation
@@ -33,8 +33,6 @@ from convexstruct.models.generative_margin.enumerated import (
     eta_parameter,
 )
 from convexstruct.tolerances import DUAL_ROUNDING
-
-Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

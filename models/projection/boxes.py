@@ -17,13 +17,10 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from convexstruct.core.families import one_family
 from convexstruct.families.projection.box import BoxProjection
 from convexstruct.models.formulation import Entry, Equation, Formulation, Recovered, equation
-
-Vector = NDArray[np.float64]
 
 PAPER = "paper 2: Lower Bounds for BMRM and Faster Rates for Training SVMs"
 

@@ -20,17 +20,14 @@ import cvxpy as cp
 import networkx as nx
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
+from convexstruct.arrays import Index
 from convexstruct.core.families import one_family
 from convexstruct.families.projection.tables import MarginalProjection
 from convexstruct.models.formulation import Entry, Formulation, Recovered, equation
 from convexstruct.models.projection.boxes import PAPER
 from convexstruct.oracles.polytope.clique_tables import CliqueTables
-
-Vector = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 #: Labellings of all components together beyond which `labellings` refuses.
 LIMIT = 20_000

@@ -20,15 +20,12 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Point, Vector
 from convexstruct.core.families import one_family
-from convexstruct.core.solution import Point
 from convexstruct.families.regularized_risk.problem import Plane, RegularizedRisk
 from convexstruct.models.formulation import Formulation, Recovered, equation
 from convexstruct.models.regularized_risk.risk import NORM, Parts, at_lam, entry, lam_parameter, point_of
-
-Vector = NDArray[np.float64]
 
 #: Combinations of pieces that are still written out.
 LIMIT = 5000

@@ -22,13 +22,11 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Vector
 from convexstruct.core.families import one_family
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.models.formulation import Entry, Equation, Formulation, Recovered, equation
-
-Vector = NDArray[np.float64]
 
 PAPER = "paper 2: Saha, Zhang and Vishwanathan, Lower bounds for BMRM and faster rates for training SVMs"
 

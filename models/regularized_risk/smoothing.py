@@ -22,10 +22,10 @@ from typing import Any, ClassVar
 
 import cvxpy as cp
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from convexstruct.arrays import Point, Vector
 from convexstruct.core.families import one_family
-from convexstruct.core.solution import Point
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.models.formulation import Formulation, Recovered, equation
 from convexstruct.models.regularized_risk.risk import (
@@ -39,8 +39,6 @@ from convexstruct.models.regularized_risk.risk import (
     lam_parameter,
     point_of,
 )
-
-Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,16 +14,13 @@ from typing import Any, ClassVar
 
 import cvxpy as cp
 import numpy as np
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Point, Vector
 from convexstruct.core.families import one_family
-from convexstruct.core.solution import Point
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.models.formulation import Formulation, Recovered, equation
 from convexstruct.models.regularized_risk.risk import Parts, entry, point_of
 from convexstruct.rounding import TINY, UNIT, Rounded
-
-Vector = NDArray[np.float64]
 
 OMEGA = r"\omega"
 

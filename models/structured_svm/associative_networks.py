@@ -18,16 +18,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from convexstruct.arrays import Point, Vector
 from convexstruct.core.families import one_family
-from convexstruct.core.solution import Point
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 from convexstruct.marginals.pairwise_polytope import is_forest
 from convexstruct.models.formulation import Formulation, Recovered, equation
 from convexstruct.models.structured_svm.enumerated import SIGN, at_parameters, entry, scale_parameters
 from convexstruct.models.structured_svm.max_margin_markov import needs_node_losses, relaxed
-
-Vector = NDArray[np.float64]
 
 PAPER = "paper 4: lecture 25, which names Taskar, Chatalbashev and Koller, Learning associative Markov networks"
 

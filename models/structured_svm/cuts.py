@@ -29,9 +29,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from convexstruct.arrays import Point, Vector
 from convexstruct.core.certificates import certify, least_unit, relative_gap
 from convexstruct.core.families import one_family
-from convexstruct.core.solution import Point, Solution, Status, Trace
+from convexstruct.core.solution import Solution, Status, Trace
 from convexstruct.families.structured_svm.problem import Evaluation, Scale, StructuredSVM
 from convexstruct.models.formulation import Formulation, Reference, beyond_rounding, equation
 from convexstruct.models.structured_svm.enumerated import (
@@ -45,7 +46,6 @@ from convexstruct.models.structured_svm.enumerated import (
 )
 from convexstruct.tolerances import HIGH, ROUNDING, Profile, profile
 
-Vector = NDArray[np.float64]
 Slack = Literal["n", "one", "none"]
 
 CUTS = {

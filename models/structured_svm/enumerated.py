@@ -25,19 +25,14 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Index, Labels, Point, Vector
 from convexstruct.core.families import one_family
-from convexstruct.core.solution import Point
 from convexstruct.families.structured_svm.problem import Scale, StructuredSVM
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 from convexstruct.marginals.pairwise_enumeration import LIMIT, EnumeratedPairwise, enumerate_pairwise
 from convexstruct.models.formulation import Entry, Equation, Formulation, Recovered, equation
 from convexstruct.tolerances import DUAL_ROUNDING
-
-Vector = NDArray[np.float64]
-Labels = NDArray[np.int64]
-Index = NDArray[np.intp]
 
 PAPER_1 = "paper 1: Sarawagi, Training algorithms for structured learning"
 PAPER_3 = "paper 3: Xu, Wilkinson, Southey, Schuurmans, Discriminative unsupervised learning of structured predictors"

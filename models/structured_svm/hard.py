@@ -11,6 +11,7 @@ from dataclasses import replace
 import cvxpy as cp
 import numpy as np
 
+from convexstruct.arrays import Vector
 from convexstruct.core.families import one_family
 from convexstruct.families.structured_svm.problem import Scale, StructuredSVM
 from convexstruct.marginals.pairwise_enumeration import LIMIT
@@ -19,7 +20,6 @@ from convexstruct.models.structured_svm.enumerated import (
     NO_SLACK_BELOW_0,
     PAPER_4,
     MarginRows,
-    Vector,
     at_parameters,
     entry,
     scale_parameters,

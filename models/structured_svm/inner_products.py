@@ -15,8 +15,8 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Vector
 from convexstruct.core.families import one_family
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.marginals.pairwise_enumeration import n_labellings
@@ -33,8 +33,6 @@ from convexstruct.models.structured_svm.enumerated import (
     shares,
 )
 from convexstruct.models.structured_svm.max_margin_markov import NodeAndEdgeMarginals
-
-Vector = NDArray[np.float64]
 
 #: `dual_kernel` holds a dense matrix with a row and a column a labelling; `matrix_form` one with those of a node.
 LIMIT = 1_500

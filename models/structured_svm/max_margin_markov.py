@@ -22,10 +22,9 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Point, Vector
 from convexstruct.core.families import one_family
-from convexstruct.core.solution import Point
 from convexstruct.families.structured_svm.problem import StructuredSVM, choose_oracle
 from convexstruct.marginals.decomposition import greedy_mixture
 from convexstruct.marginals.pairwise_polytope import adjoint_matrix, clique_polytope, is_forest
@@ -40,8 +39,6 @@ from convexstruct.models.structured_svm.enumerated import (
     link,
     scale_parameters,
 )
-
-Vector = NDArray[np.float64]
 
 #: LaTeX of (5).
 MAXIMUM = r"\max_{\mu, \nu, w}\quad C \sum_{i,k,u} \omega_i\, \mu_{ik}(u) E_{ik}(u) - \tfrac{\lambda}{2} \|w\|^2"

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from convexstruct.arrays import Point
 from convexstruct.core.certificates import Certificate, certify, least_unit, magnitude, relative_gap
-from convexstruct.core.solution import Point
 from convexstruct.families.generative_margin.cases import enumerated, hidden_masks
 from convexstruct.tolerances import FLOOR, HIGH
 from tests.verification.toy import BEST, COSTS, OPTIMUM, Box

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from convexstruct.arrays import Point
 from convexstruct.core import driver
 from convexstruct.core.driver import solve
 from convexstruct.core.iterate import Iterate
-from convexstruct.core.solution import Point, Solution, Status, Trace
+from convexstruct.core.solution import Solution, Status, Trace
 from convexstruct.families.generative_margin import ProximalBundle, ProximalRSD
 from convexstruct.rounding import Rounded
 from convexstruct.tolerances import HIGH, LOW

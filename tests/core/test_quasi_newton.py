@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Vector
 from convexstruct.core.quasi_newton import Pairs
 from convexstruct.tolerances import ROUNDING
-
-Vector = NDArray[np.float64]
 
 
 def pairs_of_a_quadratic(n: int, count: int, seed: int) -> tuple[Vector, list[tuple[Vector, Vector]]]:

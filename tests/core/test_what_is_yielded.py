@@ -11,9 +11,10 @@ import pytest
 from numpy.typing import NDArray
 
 from convexstruct import solvers
+from convexstruct.arrays import Point
 from convexstruct.core.driver import solve
 from convexstruct.core.iterate import Iterate
-from convexstruct.core.solution import Point, Solution
+from convexstruct.core.solution import Solution
 from convexstruct.families.gaussian_process import GaussianProcessSequences
 from convexstruct.families.generative_margin import GenerativeMargin
 from convexstruct.families.projection import BoxProjection, MarginalProjection

@@ -15,9 +15,10 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from convexstruct.arrays import Point
 from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
-from convexstruct.core.solution import Point, Status
+from convexstruct.core.solution import Status
 from convexstruct.datasets import HARD, ring
 from convexstruct.families.generative_margin import GenerativeMargin, ProximalRSD
 from convexstruct.families.structured_svm import StructuredSVM

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from convexstruct.arrays import Vector
 from convexstruct.datasets.generated.networks import random_network
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.network import NetworkCounts
@@ -15,7 +16,6 @@ from convexstruct.marginals.polytope import local_polytope
 from convexstruct.tolerances import DUAL_ROUNDING, HIGH, ROUNDING
 
 Features = HMMCounts | NetworkCounts
-Vector = NDArray[np.float64]
 
 
 def chains(seed: int, masked: bool) -> HMMCounts:

@@ -9,14 +9,13 @@ import scipy.optimize
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from convexstruct.arrays import Vector
 from convexstruct.features.graphs.pairwise import PairwiseFeatures, read_pairwise
 from convexstruct.features.graphs.pairwise_loss import read_loss
 from convexstruct.marginals.decomposition import greedy_mixture
 from convexstruct.marginals.pairwise_enumeration import enumerate_pairwise
 from convexstruct.marginals.pairwise_polytope import adjoint_matrix, clique_polytope, is_forest
 from convexstruct.tolerances import DUAL_ROUNDING, HIGH, ROUNDING
-
-Vector = NDArray[np.float64]
 
 GRAPHS: dict[str, list[nx.Graph]] = {
     "chains": [nx.path_graph(4), nx.path_graph(1), nx.path_graph(2)],

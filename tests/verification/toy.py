@@ -7,12 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from convexstruct.core.solution import Point
+from convexstruct.arrays import Point, Vector
 from convexstruct.verification import Case, Instance
-
-Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,9 +17,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from convexstruct.arrays import Vector
 from convexstruct.validation.arguments import number, whole
-
-Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,12 +6,9 @@ from dataclasses import dataclass
 
 import networkx as nx
 import numpy as np
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Labels, Vector
 from convexstruct.graphs import read_bayesian_network
-
-Vector = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,9 @@ nothing. All examples are drawn at once, level by level or node by node.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-Vector = NDArray[np.float64]
-Labels = NDArray[np.int64]
-Index = NDArray[np.intp]
+from convexstruct.arrays import Index, Labels, Vector
 
 
 def draw_forest(parent: Index, scores: Vector, table: Vector, noise: float, rng: np.random.Generator) -> Labels:

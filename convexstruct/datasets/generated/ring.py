@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-Labels = NDArray[np.int64]
+from convexstruct.arrays import Labels
 
 
 class Noise(NamedTuple):

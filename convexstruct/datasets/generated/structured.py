@@ -16,15 +16,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter
 
+from convexstruct.arrays import Index, Vector
 from convexstruct.datasets.generated.planted import draw_forest, draw_graphs
 from convexstruct.datasets.labelled import LabelledGraphs, chain_edges, grid_edges, starts
 from convexstruct.validation.arguments import number, whole
-
-Vector = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 #: A number, or the least and the most.
 Range = int | tuple[int, int]

@@ -11,13 +11,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Index, Labels
 from convexstruct.datasets.labelled import starts
 from convexstruct.datasets.real.sources import read
-
-Labels = NDArray[np.int64]
-Index = NDArray[np.intp]
 
 KINDS = ("ADJP", "ADVP", "CONJP", "INTJ", "LST", "NP", "PP", "PRT", "SBAR", "UCP", "VP")
 #: The 23 chunk tags; a label's number is its place here.

@@ -9,11 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Labels
 from convexstruct.datasets.real.sources import read
-
-Labels = NDArray[np.int64]
 
 #: A square's number is its place here; so is a value's.
 SQUARES = ("b", "o", "x")

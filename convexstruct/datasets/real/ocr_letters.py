@@ -13,11 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from convexstruct.arrays import Index, Labels
 from convexstruct.datasets.labelled import LabelledGraphs, chain_edges, starts
 from convexstruct.datasets.real.sources import read_arrays
-
-Labels = NDArray[np.int64]
-Index = NDArray[np.intp]
 
 #: A letter's number is its place here.
 LETTERS = "abcdefghijklmnopqrstuvwxyz"

@@ -15,12 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from convexstruct.arrays import Index, Labels, Vector
 from convexstruct.datasets.labelled import LabelledGraphs, grid_edges, places, starts
 from convexstruct.datasets.real.sources import read_arrays
-
-Vector = NDArray[np.float64]
-Labels = NDArray[np.int64]
-Index = NDArray[np.intp]
 
 #: What a colour says, and its red, green and blue; a colour's number is its place here.
 COLOURS = {

@@ -10,9 +10,8 @@ import re
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-Vector = NDArray[np.float64]
+from convexstruct.arrays import Vector
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _ROW = re.compile(rf"{_NUMBER}(?:\s+\d+:{_NUMBER})*\s*", re.ASCII)

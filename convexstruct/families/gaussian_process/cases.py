@@ -19,7 +19,6 @@ from itertools import permutations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from convexstruct.core.cases import Case, Instance
 from convexstruct.datasets.generated.ring import EASY, ring
@@ -31,8 +30,6 @@ from convexstruct.oracles.enumeration import labellings
 
 GPS = "Gaussian process sequence labelling"
 
-Vector = NDArray[np.float64]
-Labels = NDArray[np.int64]
 #: seed -> instance.
 Make = Callable[[int], Instance]
 

@@ -16,15 +16,14 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from convexstruct.arrays import Vector
 from convexstruct.features.counts.hmm_channels import window
 from convexstruct.features.graphs.gram import Factor, factor
 from convexstruct.tolerances import ROUNDING
 from convexstruct.validation.arguments import choice, mapping, number, refuse, sentence, sequence, whole
 from convexstruct.validation.arrays import real
-
-Vector = NDArray[np.float64]
 
 #: The kernels by name, and the parameters that each takes.
 PARAMETERS: Mapping[str, tuple[str, ...]] = {

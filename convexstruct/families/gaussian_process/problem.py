@@ -55,19 +55,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from convexstruct.core.solution import Point
+from convexstruct.arrays import Index, Labels, Point, Vector
 from convexstruct.families.gaussian_process.kernels import Gram, Kernel, read_inputs
-from convexstruct.graphs import Chains, Index, as_sequences, chains
+from convexstruct.graphs import Chains, as_sequences, chains
 from convexstruct.oracles.chain.chain import sum_product, viterbi
 from convexstruct.oracles.chain.enclosure import backward, markov
 from convexstruct.rounding import TINY, UNIT, Rounded, gamma, summed
 from convexstruct.validation.arguments import mapping, number, sized, whole
 from convexstruct.validation.arrays import real
-
-Vector = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

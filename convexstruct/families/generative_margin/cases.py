@@ -18,8 +18,8 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Labels, Vector
 from convexstruct.core.cases import Case, Instance
 from convexstruct.datasets.generated.ring import EASY, ring
 from convexstruct.families.generative_margin.problem import GenerativeMargin
@@ -27,8 +27,6 @@ from convexstruct.families.generative_margin.problem import GenerativeMargin
 HMM = "discriminative training of a hidden Markov model"
 NETWORK = "discriminative training of a Bayesian network"
 
-Vector = NDArray[np.float64]
-Labels = NDArray[np.int64]
 #: seed -> instance.
 Make = Callable[[int], Instance]
 

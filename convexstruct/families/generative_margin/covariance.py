@@ -10,14 +10,12 @@ from functools import cache
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Vector
 from convexstruct.features.counts.counts import Counts
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.part import part
 from convexstruct.marginals.enumeration import enumerate_counts, n_assignments
-
-Vector = NDArray[np.float64]
 
 #: Labellings of all examples together up to which they are listed.
 LISTED = 300_000

@@ -24,15 +24,12 @@ from functools import singledispatch
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Index, Vector
 from convexstruct.features.counts.counts import Counts
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.hmm_channels import ChannelCounts
-from convexstruct.graphs import Index
 from convexstruct.oracles.chain import chain
-
-Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -52,9 +52,9 @@ from typing import Any, ClassVar
 import networkx as nx
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from convexstruct.core.solution import Point
+from convexstruct.arrays import Labels, Point, Vector
 from convexstruct.families.generative_margin import rounding
 from convexstruct.features.counts.counts import Counts
 from convexstruct.features.counts.hmm import HMMCounts
@@ -64,9 +64,6 @@ from convexstruct.rounding import Rounded
 from convexstruct.tolerances import DUAL_ROUNDING, SUM_TO_ONE
 from convexstruct.validation.arguments import described, listed, mapping, number, sentence
 from convexstruct.validation.arrays import real, wholes
-
-Vector = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from convexstruct.arrays import Labels, Vector
 from convexstruct.features.counts import bounds
 from convexstruct.graphs import TableLayout
 from convexstruct.rounding import FUNCTION, TINY, UNIT, Rounded, gamma, total
@@ -37,8 +38,6 @@ from convexstruct.rounding import FUNCTION, TINY, UNIT, Rounded, gamma, total
 if TYPE_CHECKING:
     from convexstruct.families.generative_margin.problem import GenerativeMargin
 
-Vector = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 #: Numbers beyond this are not added up: sums of them may overflow.
 HUGE = 1e300

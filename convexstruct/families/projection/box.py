@@ -29,16 +29,14 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from convexstruct.core.solution import Point
+from convexstruct.arrays import Point, Vector
 from convexstruct.families.projection.rounding import Data, lower_bound, reachable, upper_bound
 from convexstruct.oracles.box.projection import SUMS, attainable
 from convexstruct.rounding import Rounded
 from convexstruct.validation.arguments import mapping, number
 from convexstruct.validation.arrays import real
-
-Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

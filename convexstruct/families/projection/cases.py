@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Vector
 from convexstruct.core.cases import Case, Instance
 from convexstruct.families.projection.box import BoxProjection
 from convexstruct.families.projection.solvers.block_ascent import BlockAscent
@@ -25,7 +25,6 @@ from convexstruct.families.projection.tables import MarginalProjection
 BOX = "projection onto a box cut by one equality"
 TABLES = "projection onto the local marginal polytope"
 
-Vector = NDArray[np.float64]
 #: seed -> instance.
 Make = Callable[[int], Instance]
 

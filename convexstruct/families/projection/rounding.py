@@ -18,12 +18,10 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Vector
 from convexstruct.oracles.box.projection import product_error
 from convexstruct.rounding import TINY, UNIT, Rounded, gamma, summed
-
-Vector = NDArray[np.float64]
 
 #: Entries of one block: a few arrays of so many numbers stay in cache.
 BLOCK = 1 << 14

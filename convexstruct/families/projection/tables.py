@@ -34,9 +34,9 @@ from math import prod
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from convexstruct.core.solution import Point
+from convexstruct.arrays import Point, Vector
 from convexstruct.families.projection.tables_rounding import lower_bound, upper_bound
 from convexstruct.graphs import chains
 from convexstruct.oracles.polytope.clique_tables import CliqueTables, Places, Tables, chain_tables, graph_tables
@@ -45,8 +45,6 @@ from convexstruct.oracles.polytope.local_polytope import Weights, read_weights
 from convexstruct.rounding import Rounded
 from convexstruct.validation.arguments import cut, described, mapping, sentence, sequence, whole
 from convexstruct.validation.arrays import frozen, real
-
-Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,14 +24,12 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Vector
 from convexstruct.oracles.polytope.clique_tables import CliqueTables, Port, Tables
 from convexstruct.oracles.polytope.local_polytope import Weights, evaluate, unknown
 from convexstruct.oracles.polytope.table_columns import Columns
 from convexstruct.rounding import TINY, UNIT, Rounded, gamma, summed
-
-Vector = NDArray[np.float64]
 
 
 def _flat(table: Vector) -> Vector:

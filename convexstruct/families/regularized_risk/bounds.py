@@ -34,14 +34,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Vector
 from convexstruct.rounding import TINY, UNIT, Rounded, gamma
 
 if TYPE_CHECKING:
     from convexstruct.families.regularized_risk.problem import RegularizedRisk
 
-Vector = NDArray[np.float64]
 
 #: Shares err by at most so many units relative, and by so many times the smallest number.
 SHARE = 8

@@ -27,6 +27,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from convexstruct.arrays import Vector
 from convexstruct.core.cases import Case, Instance
 from convexstruct.datasets.generated.hadamard import hadamard
 from convexstruct.datasets.generated.margins import dense_margins, sparse_margins
@@ -39,7 +40,6 @@ from convexstruct.families.regularized_risk.solvers.pragam import Pragam, Pragam
 BINARY = "support vector machine"
 PIECES = "regularized risk with piecewise linear losses"
 
-Vector = NDArray[np.float64]
 #: seed -> instance.
 Make = Callable[[int], Instance]
 

@@ -27,13 +27,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from convexstruct.arrays import Index, Vector
 from convexstruct.validation import arrays
 from convexstruct.validation.arguments import cut, described, flag, sentence, sized, whole
 from convexstruct.validation.arrays import raw, real, wholes
 from convexstruct.validation.sparse import dense, matrix
-
-Vector = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)

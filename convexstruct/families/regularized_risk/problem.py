@@ -43,16 +43,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from convexstruct.core.solution import Point
+from convexstruct.arrays import Index, Point, Vector
 from convexstruct.families.regularized_risk import bounds as regularized_risk_bounds
 from convexstruct.families.regularized_risk import losses as piecewise_loss
 from convexstruct.families.regularized_risk.losses import PiecewiseLoss, read_features, read_weights
 from convexstruct.rounding import Rounded
 from convexstruct.validation.arguments import flag, mapping, number, refuse
 from convexstruct.validation.arrays import real
-
-Vector = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 
 class Plane(NamedTuple):

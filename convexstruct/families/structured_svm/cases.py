@@ -18,8 +18,8 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Vector
 from convexstruct.core.cases import Case, Instance
 from convexstruct.datasets.generated.structured import noisy_images, random_chains
 from convexstruct.datasets.labelled import LabelledGraphs
@@ -31,7 +31,6 @@ M3N = "max-margin Markov network"
 HM_SVM = "hidden Markov support vector machine"
 AMN = "associative Markov network"
 
-Vector = NDArray[np.float64]
 #: seed -> instance.
 Make = Callable[[int], Instance]
 

@@ -28,9 +28,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from convexstruct.core.solution import Point
+from convexstruct.arrays import Labels, Point, Vector
 from convexstruct.families.structured_svm.rounding import BLOCK, GREATEST, compensated, square, times
 from convexstruct.families.structured_svm.witness import Witness, agreeing, consistent, read_witness
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
@@ -41,9 +40,6 @@ from convexstruct.rounding import TINY, UNIT, Rounded, gamma, total
 
 if TYPE_CHECKING:
     from convexstruct.families.structured_svm.problem import StructuredSVM
-
-Vector = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 
 class Aggregate(NamedTuple):

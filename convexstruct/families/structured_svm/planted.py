@@ -35,15 +35,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Flags, Labels, Vector
 from convexstruct.core.cases import Instance
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
-
-Vector = NDArray[np.float64]
-Labels = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 #: By how much a label leads where a tie is not wanted.
 LEAD = 0.5
@@ -104,7 +100,7 @@ def plant_slack(problem: StructuredSVM, rng: np.random.Generator) -> Instance:
 # -- parts -------------------------------------------------------------------------------------------------------------
 
 
-def _apart(features: PairwiseFeatures, rng: np.random.Generator) -> Mask:
+def _apart(features: PairwiseFeatures, rng: np.random.Generator) -> Flags:
     """Nodes of which no two are neighbours, about half of those that could be taken; (P,)."""
     neighbours: list[list[int]] = [[] for _ in range(features.n_nodes)]
     for u, v in features.edges.tolist():
@@ -116,7 +112,7 @@ def _apart(features: PairwiseFeatures, rng: np.random.Generator) -> Mask:
     return free
 
 
-def _draw(features: PairwiseFeatures, free: Mask, rng: np.random.Generator) -> tuple[Labels, Vector, Labels]:
+def _draw(features: PairwiseFeatures, free: Flags, rng: np.random.Generator) -> tuple[Labels, Vector, Labels]:
     """Labellings (m, P), their shares (m, N), and one wrong label a node (P,), which stands in all of them where the
     node is fixed. At a free node two labels alternate, of which one may be the true one."""
     size, n = features.n_labels, features.n_nodes
@@ -143,9 +139,9 @@ def _ranges(features: PairwiseFeatures, edge: Vector) -> Vector:
 
 
 def _costs(
-    problem: StructuredSVM, w: Vector, labels: Labels, shares: Vector, free: Mask, wrong: Labels,
+    problem: StructuredSVM, w: Vector, labels: Labels, shares: Vector, free: Flags, wrong: Labels,
     rng: np.random.Generator,
-) -> tuple[Vector, Mask]:  # fmt: skip
+) -> tuple[Vector, Flags]:  # fmt: skip
     """The costs (P, S), and at which free nodes some come out negative."""
     features = problem.features
     node, edge = problem.scores(w)

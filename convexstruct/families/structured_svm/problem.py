@@ -48,9 +48,9 @@ from typing import Any, ClassVar, Literal
 
 import networkx as nx
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from convexstruct.core.solution import Point
+from convexstruct.arrays import Labels, Point, Vector
 from convexstruct.families.structured_svm.dual import Aggregate, aggregate, dual
 from convexstruct.families.structured_svm.rounding import PrimalRounding, primal, weighed
 from convexstruct.families.structured_svm.witness import infeasibility, read_witness
@@ -65,8 +65,6 @@ from convexstruct.tolerances import DUAL_ROUNDING
 from convexstruct.validation.arguments import mapping, number, refuse, sequence
 from convexstruct.validation.arrays import raw, real
 
-Vector = NDArray[np.float64]
-Labels = NDArray[np.int64]
 Scaling = Literal["margin", "slack"]
 
 

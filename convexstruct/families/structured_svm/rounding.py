@@ -29,16 +29,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from convexstruct.core.solution import Point
+from convexstruct.arrays import Point, Vector
 from convexstruct.rounding import TINY, UNIT, Rounded, gamma, total
 
 if TYPE_CHECKING:
     from convexstruct.families.structured_svm.problem import StructuredSVM
     from convexstruct.features.graphs.pairwise import PairwiseFeatures
 
-Vector = NDArray[np.float64]
 
 #: Terms that are summed before a sum is compensated or handed to math.fsum.
 BLOCK = 256

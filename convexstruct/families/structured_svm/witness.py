@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from convexstruct.core.solution import Point
+from convexstruct.arrays import Labels, Point, Vector
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 from convexstruct.oracles.tree.forest import forest
 from convexstruct.validation.arguments import mapping
@@ -18,9 +18,6 @@ from convexstruct.validation.arrays import raw, real, wholes
 
 if TYPE_CHECKING:
     from convexstruct.families.structured_svm.problem import StructuredSVM
-
-Vector = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 
 class Witness(NamedTuple):

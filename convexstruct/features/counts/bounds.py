@@ -19,19 +19,15 @@ from dataclasses import dataclass
 from functools import singledispatch
 
 import numpy as np
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Index, Labels, Vector
 from convexstruct.features.counts.counts import Counts
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.hmm_channels import ChannelCounts
 from convexstruct.features.counts.network import Group, NetworkCounts, _entries
-from convexstruct.graphs import Index
 from convexstruct.oracles.chain import bounds as chain_bounds
 from convexstruct.oracles.tree import junction_tree as trees
 from convexstruct.rounding import TINY, UNIT, gamma
-
-Vector = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 #: What underflow may take from a probability, and from a sum of products: far more than it can.
 FAINT = 1e-100

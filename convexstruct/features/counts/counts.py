@@ -9,11 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from convexstruct.graphs import Index, TableLayout
+from convexstruct.arrays import Index, Labels, Vector
+from convexstruct.graphs import TableLayout
 from convexstruct.validation.arrays import real
-
-Vector = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

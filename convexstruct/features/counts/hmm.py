@@ -10,16 +10,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from convexstruct.arrays import Index, Labels, Vector
 from convexstruct.features.counts.counts import Expected, example_weights
-from convexstruct.graphs import Chains, Index, TableLayout, as_sequences, chains, hmm_tables
+from convexstruct.graphs import Chains, TableLayout, as_sequences, chains, hmm_tables
 from convexstruct.losses import cost_matrix
 from convexstruct.oracles.chain import chain
 from convexstruct.oracles.chain import regrets as chain_regrets
 from convexstruct.validation.arguments import sequence
 from convexstruct.validation.arrays import flags, is_list_of_tables, real
-
-Vector = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

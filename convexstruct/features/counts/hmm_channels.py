@@ -17,15 +17,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from convexstruct.arrays import Index, Labels, Vector
 from convexstruct.features.counts.counts import Expected
 from convexstruct.features.counts.hmm import HMMCounts
-from convexstruct.graphs import Chains, Index, TableLayout
+from convexstruct.graphs import Chains, TableLayout
 from convexstruct.oracles.chain import chain
 from convexstruct.validation.arguments import sequence, sized, whole
 from convexstruct.validation.arrays import wholes
-
-Vector = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

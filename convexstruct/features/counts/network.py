@@ -12,16 +12,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from convexstruct.arrays import Index, Labels, Vector
 from convexstruct.features.counts.counts import Expected, example_weights
-from convexstruct.graphs import BayesianNetwork, Index, TableLayout, read_bayesian_network
+from convexstruct.graphs import BayesianNetwork, TableLayout, read_bayesian_network
 from convexstruct.junction_trees import JunctionTree, junction_tree
 from convexstruct.losses import cost_matrix
 from convexstruct.oracles.tree import junction_tree as oracle
 from convexstruct.validation.arguments import ENTRIES, described, refuse, sentence
 from convexstruct.validation.arrays import wholes
-
-Vector = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 #: Clique tables of one block of examples are kept near this many numbers, so that they stay in the cache.
 BLOCK = 1 << 18

@@ -20,11 +20,9 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
+from convexstruct.arrays import Vector
 from convexstruct.tolerances import ROUNDING
 from convexstruct.validation.arrays import real
-
-Vector = NDArray[np.float64]
-
 
 #: A pivot below this many units of rounding for each row, relative to the row's own entry of the diagonal, is rounding.
 PIVOT = 4.0

@@ -18,12 +18,9 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from convexstruct.graphs import Index
+from convexstruct.arrays import Index, Labels, Vector
 from convexstruct.oracles.tree.loss_counter import MOST
 from convexstruct.rounding import UNIT
-
-Vector = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 #: A cost that lies this close to a whole multiple of a unit, relative to the cost, is one: what reading .1, .3 and .7
 #: in binary and two divisions come to.

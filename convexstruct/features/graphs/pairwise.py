@@ -27,13 +27,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from convexstruct.graphs import Index
+from convexstruct.arrays import Index, Labels, Vector
 from convexstruct.validation.arguments import choice, flag, refuse, sentence, sequence, sized, whole
 from convexstruct.validation.arrays import frozen, real, wholes
 from convexstruct.validation.sparse import matrix
 
-Vector = NDArray[np.float64]
-Labels = NDArray[np.int64]
 #: (P, F): an array, or a sparse matrix in CSR format.
 NodeFeatures = Any
 

@@ -7,17 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from convexstruct.arrays import Index, Labels, Vector
 from convexstruct.features.graphs.loss_steps import LossSteps, number_losses
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
-from convexstruct.graphs import Index
 from convexstruct.losses import cost_matrix
 from convexstruct.validation.arguments import refuse, sequence
 from convexstruct.validation.arrays import is_list_of_tables, real
-
-Vector = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

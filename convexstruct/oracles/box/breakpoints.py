@@ -13,9 +13,8 @@ Shapes: t (k,) breakpoints in any order, ties allowed; bend (k,) change of slope
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Vector = NDArray[np.float64]
+from convexstruct.arrays import Vector
 
 #: Breakpoints few enough that sorting them costs less than another median.
 FEW = 512

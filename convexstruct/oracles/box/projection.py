@@ -24,12 +24,11 @@ from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from convexstruct.arrays import Index, Vector
 from convexstruct.oracles.box.breakpoints import Sorted, root_by_medians, root_by_sorting
 
-Vector = NDArray[np.float64]
-Index = NDArray[np.intp]
 #: How the root of phi is found.
 Search = Literal["bracket", "medians", "sorting"]
 Root = Callable[[Vector, Vector, float, float, float], float]

@@ -16,13 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from convexstruct.arrays import Labels, Tensor
 from convexstruct.graphs import Chains
 from convexstruct.oracles.chain.regrets import LEAST, _regrets
 from convexstruct.oracles.chain.sums import BLOCK
 from convexstruct.rounding import UNIT, gamma
-
-Scores = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 #: The least weight that a declared kernel gives to what lies ahead of a label: keeps quotients far from underflow.
 FAINT = 1e-200
@@ -39,17 +37,17 @@ class Moments:
     """
 
     known: NDArray[np.bool_]
-    node: Scores
-    edge: Scores
+    node: Tensor
+    edge: Tensor
     relative: float
 
 
-def up(values: Scores) -> Scores:
+def up(values: Tensor) -> Tensor:
     """At least every number that rounds to ``values``."""
     return np.asarray(np.maximum(values * (1 + 4 * UNIT), values * (1 - 4 * UNIT)))
 
 
-def excess(chains: Chains, rise: Scores, edge: Scores, truth: Labels) -> tuple[Scores, Labels]:
+def excess(chains: Chains, rise: Tensor, edge: Tensor, truth: Labels) -> tuple[Tensor, Labels]:
     """An upper bound on max_s sum_t [rise_t(s_t) + edge(s_{t-1}, s_t) - edge(truth_{t-1}, truth_t)], and a labelling.
 
     Viterbi with every operation rounded upwards. Measured against the truth, scores that a labelling shares with it
@@ -82,7 +80,7 @@ def excess(chains: Chains, rise: Scores, edge: Scores, truth: Labels) -> tuple[S
     return message[:, chains.last].max(axis=0), labels
 
 
-def moments(chains: Chains, node: Scores, edge: Scores, truth: Labels, weights: Scores) -> Moments:
+def moments(chains: Chains, node: Tensor, edge: Tensor, truth: Labels, weights: Tensor) -> Moments:
     """Marginals of a Markov chain a chain, near the Gibbs distribution of the scores.
 
     R are exponentials of regrets (see `convexstruct.oracles.chain.regrets`), h what lies ahead, by a backward pass.
@@ -133,7 +131,7 @@ def _only(alive: NDArray[np.bool_], truth: Labels) -> NDArray[np.bool_]:
     return np.asarray((alive.sum(axis=0) == 1) & alive[truth, np.arange(len(truth))])
 
 
-def _backward(regret: list[Scores], steps: list[slice], n_labels: int) -> tuple[list[Scores], list[Scores]]:
+def _backward(regret: list[Tensor], steps: list[slice], n_labels: int) -> tuple[list[Tensor], list[Tensor]]:
     """What lies ahead of each label at each step, h (S, n), scaled freely; and sum_s R(s', s) h(s), (S, n)."""
     ahead, arriving = [np.zeros((n_labels, 0))] * len(steps), [np.zeros((n_labels, 0))] * len(steps)
     beta = np.ones((n_labels, steps[-1].stop - steps[-1].start))

@@ -13,16 +13,13 @@ Ties: among the best labellings the one that is smallest when read from its last
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Labels, Tensor
 from convexstruct.graphs import Chains
 from convexstruct.oracles.chain.log_sums import LogProduct, log_messages
 from convexstruct.oracles.chain.regrets import log_domain
 from convexstruct.oracles.chain.sums import BLOCK, ChainSums
 from convexstruct.tolerances import POSTERIOR
-
-Scores = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 #: Rows up to this length are searched column by column.
 SHORT = 64
@@ -33,7 +30,7 @@ SWEEPS = 8
 EVEN = 100.0
 
 
-def viterbi(chains: Chains, node: Scores, edge: Scores) -> tuple[Scores, Labels]:
+def viterbi(chains: Chains, node: Tensor, edge: Tensor) -> tuple[Tensor, Labels]:
     """The best labelling of each chain: max over labellings of the sum of node and edge scores.
 
     Forward max-messages, then the labels are read backwards, comparing once more only what leads to the label chosen.
@@ -59,7 +56,7 @@ def viterbi(chains: Chains, node: Scores, edge: Scores) -> tuple[Scores, Labels]
 
 
 def sum_product(
-    chains: Chains, node: Scores, edge: Scores, weights: Scores | None = None, squares: bool = False
+    chains: Chains, node: Tensor, edge: Tensor, weights: Tensor | None = None, squares: bool = False
 ) -> ChainSums:
     """Forward-backward: log partition functions, posteriors and expected pairs; their squares too, if asked for.
 
@@ -77,7 +74,7 @@ def sum_product(
     return log_domain(chains, node, edge, weights, squares)
 
 
-def _evened(chains: Chains, node: Scores, edge: Scores) -> tuple[Scores, Scores]:
+def _evened(chains: Chains, node: Tensor, edge: Tensor) -> tuple[Tensor, Tensor]:
     """The same scores of labellings from edge scores of a smaller range: edge - r - c', their parts moved to the nodes.
 
     What is alike in a row of ``edge`` belongs to the label before, what is alike in a column to the label after. Each
@@ -98,7 +95,7 @@ def _evened(chains: Chains, node: Scores, edge: Scores) -> tuple[Scores, Scores]
 
 
 def rescaled(
-    chains: Chains, node: Scores, edge: Scores, weights: Scores | None = None, squares: bool = False
+    chains: Chains, node: Tensor, edge: Tensor, weights: Tensor | None = None, squares: bool = False
 ) -> ChainSums | None:
     """Forward-backward with one matrix product a step and messages rescaled to sum to one.
 
@@ -160,7 +157,7 @@ def rescaled(
     return ChainSums(log_partition, posterior, pairs, squared)
 
 
-def _row_max(values: Scores) -> Scores:
+def _row_max(values: Tensor) -> Tensor:
     """The largest entry of each row; by columns, in blocks that stay in the cache, where rows are short."""
     if values.shape[1] > SHORT:
         return np.asarray(values.max(axis=1))
@@ -173,7 +170,7 @@ def _row_max(values: Scores) -> Scores:
     return top
 
 
-def _pairs(chains: Chains, alpha: Scores, message: Scores, weights: Scores | None) -> Scores:
+def _pairs(chains: Chains, alpha: Tensor, message: Tensor, weights: Tensor | None) -> Tensor:
     """sum over steps of alpha_{t-1} u_t', weighted by chain."""
     if weights is not None:
         alpha = alpha * weights[chains.chain][:, None]
@@ -188,7 +185,7 @@ def _pairs(chains: Chains, alpha: Scores, message: Scores, weights: Scores | Non
     return pairs
 
 
-def sample(chains: Chains, node: Scores, edge: Scores, rng: np.random.Generator) -> Labels:
+def sample(chains: Chains, node: Tensor, edge: Tensor, rng: np.random.Generator) -> Labels:
     """One labelling a chain, drawn with probability proportional to e^score; labels (P,), packed.
 
     Forward filtering in the log domain, then backward sampling by the Gumbel trick (exact at every temperature).

@@ -21,13 +21,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Tensor
 from convexstruct.graphs import Chains
 from convexstruct.oracles.chain.sums import BLOCK
 from convexstruct.rounding import FUNCTION, TINY, UNIT, gamma
-
-Scores = NDArray[np.float64]
 
 #: Logarithms of weights below this are those of weight 0: e^-700 is still a normal number.
 LEAST = -700.0
@@ -43,9 +41,9 @@ class Backward:
     positions of a chain is ln Z. errors (P,) : how far each may be off, in nats, the errors of ``ahead`` included.
     """
 
-    ahead: Scores
-    parts: Scores
-    errors: Scores
+    ahead: Tensor
+    parts: Tensor
+    errors: Tensor
 
 
 @dataclass(frozen=True)
@@ -56,15 +54,15 @@ class Markov:
     absolute : and beside it. entropy : the sum over the chains, in nats; entropy_error : how far it may be off.
     """
 
-    node: Scores
-    edge: Scores
+    node: Tensor
+    edge: Tensor
     relative: float
     absolute: float
     entropy: float
     entropy_error: float
 
 
-def backward(chains: Chains, node: Scores, edge: Scores) -> Backward:
+def backward(chains: Chains, node: Tensor, edge: Tensor) -> Backward:
     """The messages from each position's successors, and ln Z position by position."""
     s = len(edge)
     ahead = node.copy()
@@ -93,7 +91,7 @@ def backward(chains: Chains, node: Scores, edge: Scores) -> Backward:
     return Backward(ahead, parts, errors * (1.0 + 1e-6))
 
 
-def markov(chains: Chains, ahead: Scores, edge: Scores) -> Markov:
+def markov(chains: Chains, ahead: Tensor, edge: Tensor) -> Markov:
     """The chains that start and go on with probabilities proportional to e^ahead and e^(edge + ahead)."""
     s = len(edge)
     node, pairs = np.empty_like(ahead), np.zeros_like(edge)
@@ -127,7 +125,7 @@ def markov(chains: Chains, ahead: Scores, edge: Scores) -> Markov:
     )
 
 
-def _weights(scores: Scores) -> tuple[Scores, Scores, Scores, Scores]:
+def _weights(scores: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """(largest, sum of w, w, -ln w) along the last axis, w = e^(scores - largest), 0 where that is below e^`LEAST`.
 
     ``scores`` is overwritten.

@@ -7,13 +7,11 @@ The faster of the two ways to go where `convexstruct.oracles.chain.chain.rescale
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Tensor
 from convexstruct.graphs import Chains
 from convexstruct.oracles.chain.sums import BLOCK, NEGLIGIBLE, ChainSums
 from convexstruct.tolerances import POSTERIOR
-
-Scores = NDArray[np.float64]
 
 #: Share of the log messages that may be summed again.
 AGAIN = 0.05
@@ -26,7 +24,7 @@ REACH = 1300.0
 
 
 def log_messages(
-    chains: Chains, node: Scores, edge: Scores, weights: Scores | None = None, squares: bool = False
+    chains: Chains, node: Tensor, edge: Tensor, weights: Tensor | None = None, squares: bool = False
 ) -> ChainSums | None:
     """Forward-backward with log messages, each step a matrix product whose lost entries are summed again.
 
@@ -66,7 +64,7 @@ def log_messages(
     return ChainSums(log_partition, posterior, pairs, squared)
 
 
-def _log_pairs(before: Scores, after: Scores, edge: Scores, log_partition: Scores) -> Scores:
+def _log_pairs(before: Tensor, after: Tensor, edge: Tensor, log_partition: Tensor) -> Tensor:
     """sum over rows n of e^(before[n, i] + edge[i, j] + after[n, j] - log_partition[n]); no term exceeds a weight.
 
     A matrix product of e^before and e^after, each given half of its row's scale. What it loses does not count, and it
@@ -103,7 +101,7 @@ class LogProduct:
     term.
     """
 
-    def __init__(self, edge: Scores) -> None:
+    def __init__(self, edge: Tensor) -> None:
         top = edge.max(axis=0)
         self.edge, self._shift = edge, np.where(np.isfinite(top), top, 0.0)
         with np.errstate(under="ignore"):
@@ -111,7 +109,7 @@ class LogProduct:
             self._raised = np.exp(edge - self._shift + BAND)
 
     @np.errstate(divide="ignore", under="ignore")
-    def __call__(self, message: Scores) -> tuple[Scores, int]:
+    def __call__(self, message: Tensor) -> tuple[Tensor, int]:
         top = message.max(axis=1)
         shift = np.where(np.isfinite(top), top, 0.0)[:, None]
         message = message - shift
@@ -130,7 +128,7 @@ class LogProduct:
         product += self._shift
         return np.asarray(product), again
 
-    def _one_by_one(self, message: Scores, product: Scores) -> int:
+    def _one_by_one(self, message: Tensor, product: Tensor) -> int:
         """Sum again what both bands lost; ``message`` is raised by `BAND`."""
         row, column = np.nonzero(product < UNDERFLOW - BAND)
         size = BLOCK // len(self.edge) + 1

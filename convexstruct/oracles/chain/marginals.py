@@ -19,12 +19,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Tensor
 from convexstruct.graphs import Chains
 from convexstruct.rounding import gamma
-
-Scores = NDArray[np.float64]
 
 #: Edge scores may range over so many nats: then a label lost from alpha does not count (`chain.rescaled` says why).
 RANGE = 150.0
@@ -38,13 +36,13 @@ class Marginals(NamedTuple):
     """node (P, S): mu, packed. pairs: parts (S, S) whose sum is that of all pairs, weighted. relative, absolute: how
     far an entry may be from that of a distribution; of pairs times their weight."""
 
-    node: Scores
-    pairs: list[Scores]
+    node: Tensor
+    pairs: list[Tensor]
     relative: float
     absolute: float
 
 
-def marginals(chains: Chains, node: Scores, edge: Scores, weights: Scores) -> Marginals | None:
+def marginals(chains: Chains, node: Tensor, edge: Tensor, weights: Tensor) -> Marginals | None:
     """Close to the Gibbs marginals of node (P, S) and edge (S, S) scores, packed; weights (N,) in the caller's order
     weight the pairs. None where edges range too far, or no label of a position keeps a message."""
     if not np.ptp(edge) <= RANGE:
@@ -66,7 +64,7 @@ def marginals(chains: Chains, node: Scores, edge: Scores, weights: Scores) -> Ma
     mu = np.empty_like(alpha)
     mu[chains.last] = alpha[chains.last] / alpha[chains.last].sum(axis=1, keepdims=True)
     weight = weights[chains.order]
-    pairs: list[Scores] = []
+    pairs: list[Tensor] = []
     for t in range(chains.n_steps - 1, 0, -1):
         rows, n = chains.rows(t), int(chains.active[t])
         past = slice(int(chains.start[t - 1]), int(chains.start[t - 1]) + n)

@@ -7,19 +7,17 @@ tables and orders are those of `convexstruct.oracles.chain.chain`.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Tensor
 from convexstruct.graphs import Chains
 from convexstruct.oracles.chain.sums import BLOCK, NEGLIGIBLE, ChainSums
-
-Scores = NDArray[np.float64]
 
 #: Chains taken at a time at least, so that rows stay long.
 LEAST = 16
 
 
 def log_domain(
-    chains: Chains, node: Scores, edge: Scores, weights: Scores | None = None, squares: bool = False
+    chains: Chains, node: Tensor, edge: Tensor, weights: Tensor | None = None, squares: bool = False
 ) -> ChainSums:
     """Forward-backward in the log domain, measured against the best completion: exact at every temperature.
 
@@ -50,7 +48,7 @@ def log_domain(
     return ChainSums(log_partition, np.ascontiguousarray(posterior.T), pairs, squared)
 
 
-def kernels(chains: Chains, node: Scores, edge: Scores) -> tuple[Scores, list[Scores]]:
+def kernels(chains: Chains, node: Tensor, edge: Tensor) -> tuple[Tensor, list[Tensor]]:
     """The Gibbs distribution as a Markov chain run forwards: exact at every temperature.
 
     Returns the posterior of each label at each packed position (P, S), and for each step t >= 1 the probabilities
@@ -77,8 +75,8 @@ def kernels(chains: Chains, node: Scores, edge: Scores) -> tuple[Scores, list[Sc
     return posterior, forward
 
 
-def _regrets(node: Scores, edge: Scores, steps: list[slice]) -> tuple[Scores, list[Scores]]:
-    """Scores of the best labelling through each first label (S, n), and e^regret (S, S, n) of each later step."""
+def _regrets(node: Tensor, edge: Tensor, steps: list[slice]) -> tuple[Tensor, list[Tensor]]:
+    """Tensor of the best labelling through each first label (S, n), and e^regret (S, S, n) of each later step."""
     n_labels = edge.shape[0]
     regret = [np.zeros((n_labels, n_labels, 0))] * len(steps)
     future = np.zeros((n_labels, steps[-1].stop - steps[-1].start))
@@ -93,14 +91,14 @@ def _regrets(node: Scores, edge: Scores, steps: list[slice]) -> tuple[Scores, li
 
 
 def _sum_regrets(
-    top: Scores,
-    regret: list[Scores],
+    top: Tensor,
+    regret: list[Tensor],
     steps: list[slice],
-    share: Scores | None,
-    posterior: Scores,
-    pairs: Scores,
-    squared: Scores | None,
-) -> Scores:
+    share: Tensor | None,
+    posterior: Tensor,
+    pairs: Tensor,
+    squared: Tensor | None,
+) -> Tensor:
     """Log partition functions (n,) of a block; its columns of ``posterior`` are filled, its pairs (S, S) added."""
     best = top.max(axis=0)
     logs = best.copy()

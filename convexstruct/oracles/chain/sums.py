@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
-Scores = NDArray[np.float64]
+from convexstruct.arrays import Tensor
 
 #: Work of one block of chains is kept near this many numbers, so that it stays in the cache.
 BLOCK = 1 << 17
@@ -25,7 +22,7 @@ class ChainSums:
     edge_squared (S, S): the squares of the pairs' posteriors, summed alike; None unless asked for.
     """
 
-    log_partition: Scores
-    node: Scores
-    edge: Scores
-    edge_squared: Scores | None = None
+    log_partition: Tensor
+    node: Tensor
+    edge: Tensor
+    edge_squared: Tensor | None = None

@@ -23,9 +23,10 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from convexstruct.arrays import Labels, Tensor
 from convexstruct.oracles.loopy.linear_relaxation import linear_relaxation
 from convexstruct.oracles.loopy.minimum_cut import minimum_cut
-from convexstruct.oracles.loopy.pairwise import Labels, Pairwise, Scores
+from convexstruct.oracles.loopy.pairwise import Pairwise
 from convexstruct.tolerances import ROUNDING
 
 #: Sweeps over all labels at most.
@@ -40,11 +41,11 @@ class Expansion(NamedTuple):
     labelling need not be the best, even where score and bound happen to agree.
     """
 
-    scores: Scores
+    scores: Tensor
     labels: Labels
-    upper: Scores
+    upper: Tensor
     sweeps: int
-    messages: Scores | None = None
+    messages: Tensor | None = None
     exact: bool = False
 
 

@@ -21,7 +21,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from convexstruct.oracles.loopy.pairwise import Labels, Pairwise, Scores
+from convexstruct.arrays import Labels, Tensor
+from convexstruct.oracles.loopy.pairwise import Pairwise
 from convexstruct.tolerances import HIGH
 
 
@@ -36,14 +37,14 @@ class Relaxed(NamedTuple):
     messages (Q, 2, S): what proves the bound.
     """
 
-    upper: Scores
-    scores: Scores
+    upper: Tensor
+    scores: Tensor
     labels: Labels
-    node: Scores
-    edge: Scores
+    node: Tensor
+    edge: Tensor
     integral: NDArray[np.bool_]
     exact: NDArray[np.bool_]
-    messages: Scores
+    messages: Tensor
 
 
 def linear_relaxation(scores: Pairwise) -> Relaxed:
@@ -67,7 +68,7 @@ def linear_relaxation(scores: Pairwise) -> Relaxed:
     return rounded(scores, node, edge, multipliers)
 
 
-def rounded(scores: Pairwise, node: Scores, edge: Scores, messages: Scores) -> Relaxed:
+def rounded(scores: Pairwise, node: Tensor, edge: Tensor, messages: Tensor) -> Relaxed:
     """Read a labelling from marginals, a bound from messages, and compare them."""
     labels = node.argmax(axis=1).astype(np.int64)
     value = scores.score(labels)

@@ -36,7 +36,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
-from convexstruct.oracles.loopy.pairwise import Index, Labels, Pairwise, Scores
+from convexstruct.arrays import Index, Labels, Tensor
+from convexstruct.oracles.loopy.pairwise import Pairwise
 from convexstruct.tolerances import ROUNDING
 
 #: Capacities stay below 2^BITS: a residual capacity, the sum of two of them, must fit into 32 bits with its sign.
@@ -60,10 +61,10 @@ class Cut(NamedTuple):
     flow (Q,): the flow g from the first to the second end of each edge, which proves the bound.
     """
 
-    scores: Scores
+    scores: Tensor
     labels: Labels
-    upper: Scores
-    flow: Scores
+    upper: Tensor
+    flow: Tensor
 
 
 class _Ising(NamedTuple):
@@ -73,14 +74,14 @@ class _Ising(NamedTuple):
     it runs from v to u.
     """
 
-    a: Scores
+    a: Tensor
     u: Index
     v: Index
-    k: Scores
+    k: Tensor
     of: Index
-    share: Scores
+    share: Tensor
 
-    def rest(self, g: Scores) -> Scores:
+    def rest(self, g: Tensor) -> Tensor:
         """a less the net flow out of each node; shape (P,)."""
         out = np.bincount(self.u, weights=g, minlength=len(self.a))
         return np.asarray(self.a - out + np.bincount(self.v, weights=g, minlength=len(self.a)))
@@ -88,7 +89,7 @@ class _Ising(NamedTuple):
     def value(self, labels: Labels) -> float:
         return float(self.a @ labels + self.k @ np.abs(labels[self.u] - labels[self.v]))
 
-    def bound(self, rest: Scores) -> float:
+    def bound(self, rest: Tensor) -> float:
         return float(np.minimum(rest, 0.0).sum())
 
 
@@ -135,7 +136,7 @@ def minimum_cut(scores: Pairwise, tol: float = ROUNDING) -> Cut:
     return Cut(found, labels, np.maximum(scores.upper(messages(scores, flow)), found), flow)
 
 
-def messages(scores: Pairwise, flow: Scores) -> Scores:
+def messages(scores: Pairwise, flow: Tensor) -> Tensor:
     """The messages (Q, 2, 2) that a flow (Q,) stands for: they make of each edge k |y_u - y_v| - g (y_v - y_u)."""
     first, second, _ = _coefficients(scores)
     made = np.zeros((scores.n_edges, 2, 2))
@@ -144,7 +145,7 @@ def messages(scores: Pairwise, flow: Scores) -> Scores:
     return made
 
 
-def _coefficients(scores: Pairwise) -> tuple[Scores, Scores, Scores]:
+def _coefficients(scores: Pairwise) -> tuple[Tensor, Tensor, Tensor]:
     """Energy of each edge's table as first y_u + second y_v + k |y_u - y_v|; each (Q,)."""
     if scores.potts:
         return np.zeros(scores.n_edges), np.zeros(scores.n_edges), scores.edge
@@ -183,7 +184,7 @@ def _unit(largest: float) -> float:
     return float(2.0 ** (np.frexp(largest)[1] - BITS)) if largest > 0 else 1.0
 
 
-def _near_maximum(ising: _Ising, enough: float) -> Scores:
+def _near_maximum(ising: _Ising, enough: float) -> Tensor:
     """A flow near the maximum: accelerated projected gradient on |a - net flow|^2 / 2, as long as it pays.
 
     Steps are 1 / (degree of u + degree of v), an upper bound on the curvature edge by edge.
@@ -217,7 +218,7 @@ def _near_maximum(ising: _Ising, enough: float) -> Scores:
     return g
 
 
-def _more_flow(ising: _Ising, g: Scores, rest: Scores, most: float, unit: float, prune: bool) -> Scores:
+def _more_flow(ising: _Ising, g: Tensor, rest: Tensor, most: float, unit: float, prune: bool) -> Tensor:
     """``g`` and a maximum flow through what it leaves over, in whole units; no arc carries more than ``most``.
 
     ``prune`` leaves out nodes that no path from source to sink passes through: of a flow near the maximum little
@@ -235,7 +236,7 @@ def _more_flow(ising: _Ising, g: Scores, rest: Scores, most: float, unit: float,
     edges = np.flatnonzero((place[ising.u] >= 0) & (place[ising.v] >= 0))
     u, v, k, g_open, x = place[ising.u[edges]], place[ising.v[edges]], ising.k[edges], g[edges], rest[open_nodes]
 
-    def whole(capacity: Scores, rounding: np.ufunc = np.floor) -> NDArray[np.int32]:
+    def whole(capacity: Tensor, rounding: np.ufunc = np.floor) -> NDArray[np.int32]:
         return np.asarray(rounding(np.clip(capacity, 0.0, most) / unit), dtype=np.int32)
 
     source, sink = np.flatnonzero(x > 0), np.flatnonzero(x < 0)
@@ -252,7 +253,7 @@ def _more_flow(ising: _Ising, g: Scores, rest: Scores, most: float, unit: float,
     return np.clip(more, -ising.k, ising.k)
 
 
-def _reached(ising: _Ising, g: Scores, excess: Scores, unit: float, direction: int) -> NDArray[np.bool_]:
+def _reached(ising: _Ising, g: Tensor, excess: Tensor, unit: float, direction: int) -> NDArray[np.bool_]:
     """Nodes joined to those of ``excess`` >= unit by a path of arcs with at least ``unit`` left: from these nodes on if
     ``direction`` is 1, towards them if it is -1; shape (P,)."""
     n = len(excess)

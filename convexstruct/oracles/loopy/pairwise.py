@@ -19,11 +19,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Scores = NDArray[np.float64]
-Labels = NDArray[np.int64]
-Index = NDArray[np.intp]
+from convexstruct.arrays import Index, Labels, Tensor
 
 #: Up to this many labels, loops over pairs of labels are faster than arrays of small rows.
 FEW = 4
@@ -31,7 +29,7 @@ FEW = 4
 
 @dataclass(frozen=True, eq=False)
 class Pairwise:
-    """Scores of labellings of P nodes that take S labels each, joined by Q edges; made by `pairwise`.
+    """Tensor of labellings of P nodes that take S labels each, joined by Q edges; made by `pairwise`.
 
     Attributes
     ----------
@@ -43,9 +41,9 @@ class Pairwise:
     n_parts : N.
     """
 
-    node: Scores
+    node: Tensor
     edges: Index
-    edge: Scores
+    edge: Tensor
     part: Index
     n_parts: int
 
@@ -72,13 +70,13 @@ class Pairwise:
         return np.asarray(self.part[self.edges[:, 0]])
 
     @cached_property
-    def tables(self) -> Scores:
+    def tables(self) -> Tensor:
         """The table of each edge; shape (Q, S, S), a view where they share one."""
         if self.potts:
             return self.edge[:, None, None] * np.eye(self.n_labels)
         return np.broadcast_to(self.edge, (self.n_edges, self.n_labels, self.n_labels))
 
-    def at(self, u: Labels | int, v: Labels | int) -> Scores:
+    def at(self, u: Labels | int, v: Labels | int) -> Tensor:
         """The score of each edge where its first end is labelled ``u`` and its second ``v``; each (Q,) or one label."""
         if self.potts:
             return np.asarray(self.edge * np.equal(u, v))
@@ -86,17 +84,17 @@ class Pairwise:
             return np.broadcast_to(self.edge[u, v], (self.n_edges,))
         return np.asarray(self.edge[np.arange(self.n_edges), u, v])
 
-    def by_part(self, of_nodes: Scores, of_edges: Scores) -> Scores:
+    def by_part(self, of_nodes: Tensor, of_edges: Tensor) -> Tensor:
         """Sums over the nodes (P,) and edges (Q,) of each part; shape (N,)."""
         nodes = np.bincount(self.part, weights=of_nodes, minlength=self.n_parts)
         return np.asarray(nodes + np.bincount(self.edge_part, weights=of_edges, minlength=self.n_parts))
 
-    def score(self, labels: Labels) -> Scores:
+    def score(self, labels: Labels) -> Tensor:
         """The score of the labelling (P,), for each part; shape (N,)."""
         u, v = labels[self.edges[:, 0]], labels[self.edges[:, 1]]
         return self.by_part(self.node[np.arange(self.n_nodes), labels], self.at(u, v))
 
-    def upper(self, messages: Scores | None = None) -> Scores:
+    def upper(self, messages: Tensor | None = None) -> Tensor:
         """The bound above from ``messages`` (Q, 2, S), zero by default: valid up to the rounding of sums; shape (N,).
 
         messages[e, 0] is m_e,u and messages[e, 1] is m_e,v.
@@ -120,14 +118,14 @@ class Pairwise:
             of_edges = (self.tables - first[:, :, None] - second[:, None, :]).max(axis=(1, 2))
         return self.by_part(_greatest(moved), of_edges)
 
-    def moved(self, messages: Scores) -> Scores:
+    def moved(self, messages: Tensor) -> Tensor:
         """2 sum over edges of max_s |m_e,u(s)| + max_s |m_e,v(s)|: what the rounding of `upper` depends on, besides the
         tables; shape (N,)."""
         sizes = 2.0 * (_greatest(np.abs(messages[:, 0])) + _greatest(np.abs(messages[:, 1])))
         return np.asarray(np.bincount(self.edge_part, weights=sizes, minlength=self.n_parts), dtype=np.float64)
 
 
-def _greatest(table: Scores) -> Scores:
+def _greatest(table: Tensor) -> Tensor:
     """max over the columns; column by column where they are few, which is faster by far."""
     if table.shape[1] > FEW:
         return np.asarray(table.max(axis=1))
@@ -137,7 +135,7 @@ def _greatest(table: Scores) -> Scores:
     return best
 
 
-def _best_unequal(left: Scores, right: Scores) -> Scores:
+def _best_unequal(left: Tensor, right: Tensor) -> Tensor:
     """max over s != t of left[e, s] + right[e, t]; at least two labels."""
     rows = np.arange(len(left))
     s, t = left.argmax(axis=1), right.argmax(axis=1)

@@ -22,11 +22,10 @@ import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
+from convexstruct.arrays import Index, Vector
 from convexstruct.graphs import Chains
 
 Tables = list[NDArray[np.float64]]
-Vector = NDArray[np.float64]
-Index = NDArray[np.intp]
 #: A group and the axes of its tables at which agreements attach.
 Port = tuple[int, tuple[int, ...]]
 #: For each clique its group, and its row there in each component, (n,).

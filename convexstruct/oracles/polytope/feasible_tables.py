@@ -13,13 +13,11 @@ from math import prod
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import LinearOperator, cg
 
+from convexstruct.arrays import Vector
 from convexstruct.oracles.polytope.clique_tables import CliqueTables, Port, Tables
-
-Vector = NDArray[np.float64]
 
 #: Residual that conjugate gradients are asked for, relative; they run three times, each on what is left.
 RESIDUAL = 1e-13

@@ -30,11 +30,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from convexstruct.arrays import Vector
 from convexstruct.oracles.polytope.clique_tables import CliqueTables, Tables
 from convexstruct.oracles.polytope.feasible_tables import feasible_tables
 from convexstruct.oracles.polytope.table_columns import Columns
-
-Vector = NDArray[np.float64]
 
 #: Rounds between two choices of the metric.
 METRIC = 10

@@ -12,12 +12,9 @@ from math import prod
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Index, Vector
 from convexstruct.oracles.polytope.clique_tables import CliqueTables, Port, Side, Tables
-
-Vector = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 
 class End(NamedTuple):

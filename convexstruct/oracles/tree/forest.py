@@ -25,11 +25,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Scores = NDArray[np.float64]
-Labels = NDArray[np.int64]
-Index = NDArray[np.intp]
+from convexstruct.arrays import Index, Labels, Tensor
+
 #: Maximum or logsumexp over one axis.
-Reduce = Callable[..., Scores]
+Reduce = Callable[..., Tensor]
 
 
 class Level(NamedTuple):
@@ -71,7 +70,7 @@ class Forest:
 class Best(NamedTuple):
     """scores (n_trees,), labels (P,), and tied (n_trees,): trees that had a choice and cannot be read in order."""
 
-    scores: Scores
+    scores: Tensor
     labels: Labels
     tied: NDArray[np.bool_]
 
@@ -79,9 +78,9 @@ class Best(NamedTuple):
 class ForestSums(NamedTuple):
     """log_partition (n_trees,); posteriors node (P, S) and edge (Q, S, S)."""
 
-    log_partition: Scores
-    node: Scores
-    edge: Scores
+    log_partition: Tensor
+    node: Tensor
+    edge: Tensor
 
 
 def forest(n_nodes: int, edges: ArrayLike) -> Forest:
@@ -133,7 +132,7 @@ def forest(n_nodes: int, edges: ArrayLike) -> Forest:
     return Forest(n_nodes, len(pairs), order, last - tree, tuple(levels), np.array(in_order, dtype=bool)[::-1])
 
 
-def best(layout: Forest, node: Scores, edge: Scores) -> Best:
+def best(layout: Forest, node: Tensor, edge: Tensor) -> Best:
     """The greatest score of each tree and a labelling that attains it."""
     belief, tables = _upward(layout, node, edge, np.max)
     labels = np.empty(layout.n_nodes, dtype=np.int64)
@@ -149,7 +148,7 @@ def best(layout: Forest, node: Scores, edge: Scores) -> Best:
     return Best(scores, labels, choice & ~layout.in_order)
 
 
-def sum_product(layout: Forest, node: Scores, edge: Scores) -> ForestSums:
+def sum_product(layout: Forest, node: Tensor, edge: Tensor) -> ForestSums:
     """Log partition functions and posteriors.
 
     Roots and conditionals are scaled to sum to one, so that posteriors are those of some distribution to a relative
@@ -178,7 +177,7 @@ def sum_product(layout: Forest, node: Scores, edge: Scores) -> ForestSums:
     return ForestSums(log_partition, posterior, pairs)
 
 
-def sample(layout: Forest, node: Scores, edge: Scores, rng: np.random.Generator) -> Labels:
+def sample(layout: Forest, node: Tensor, edge: Tensor, rng: np.random.Generator) -> Labels:
     """A labelling (P,), each tree's with probability proportional to e^score: sums upwards, then each child given its
     parent, by the Gumbel trick."""
     belief, tables = _upward(layout, node, edge, _logsumexp)
@@ -191,11 +190,11 @@ def sample(layout: Forest, node: Scores, edge: Scores, rng: np.random.Generator)
     return labels
 
 
-def _upward(layout: Forest, node: Scores, edge: Scores, reduce: Reduce) -> tuple[Scores, list[Scores]]:
+def _upward(layout: Forest, node: Tensor, edge: Tensor, reduce: Reduce) -> tuple[Tensor, list[Tensor]]:
     """Each node's scores with all that hangs below it (P, S); each level's tables (n, label of parent, of child) with
     all that hangs below the child."""
     belief = node.astype(np.float64, copy=True)
-    tables: list[Scores] = []
+    tables: list[Tensor] = []
     for level in reversed(layout.levels):
         table = _oriented(edge, level) + belief[level.child][:, None, :]
         message = reduce(table, axis=2)
@@ -204,7 +203,7 @@ def _upward(layout: Forest, node: Scores, edge: Scores, reduce: Reduce) -> tuple
     return belief, tables[::-1]
 
 
-def _oriented(edge: Scores, level: Level) -> Scores:
+def _oriented(edge: Tensor, level: Level) -> Tensor:
     """The level's edge tables with the parent's label first: (n, S, S)."""
     if edge.ndim == 2:
         return np.where(level.forward[:, None, None], edge, edge.T)
@@ -213,14 +212,14 @@ def _oriented(edge: Scores, level: Level) -> Scores:
     return table
 
 
-def _logsumexp(table: Scores, axis: int) -> Scores:
+def _logsumexp(table: Tensor, axis: int) -> Tensor:
     top = table.max(axis=axis)
     safe = np.where(np.isfinite(top), top, 0.0)
     with np.errstate(divide="ignore", under="ignore"):
         return np.asarray(safe + np.log(np.exp(table - np.expand_dims(safe, axis)).sum(axis=axis)))
 
 
-def _conditional(table: Scores) -> Scores:
+def _conditional(table: Tensor) -> Tensor:
     """e^table, each row of the last axis scaled to sum to one (to zero where it is forbidden)."""
     top = table.max(axis=2, keepdims=True)
     with np.errstate(under="ignore"):

@@ -22,12 +22,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from convexstruct.arrays import Index, Labels, Tensor
 from convexstruct.junction_trees import JunctionTree
 
-Scores = NDArray[np.float64]
-Labels = NDArray[np.int64]
-Index = NDArray[np.intp]
-Factor = tuple[tuple[int, ...], Scores]
+Factor = tuple[tuple[int, ...], Tensor]
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,10 +37,10 @@ class TreeSums:
     """
 
     tree: JunctionTree
-    log_partition: Scores
-    cliques: tuple[Scores, ...]
+    log_partition: Tensor
+    cliques: tuple[Tensor, ...]
 
-    def marginal(self, scope: Sequence[int]) -> Scores:
+    def marginal(self, scope: Sequence[int]) -> Tensor:
         """The posterior of the variables in ``scope``, which one clique holds; (n, labels of scope[0], ...)."""
         clique = self.tree.clique_of(scope)
         axes = self.tree.cliques[clique]
@@ -52,7 +50,7 @@ class TreeSums:
         return np.asarray(np.moveaxis(summed, [1 + kept.index(v) for v in scope], range(1, 1 + len(kept))))
 
 
-def best(tree: JunctionTree, factors: Sequence[Factor], n: int) -> tuple[Scores, Labels]:
+def best(tree: JunctionTree, factors: Sequence[Factor], n: int) -> tuple[Tensor, Labels]:
     """The greatest score (n,) and a labelling that attains it (n, n_variables), of each of ``n`` examples."""
     tables, messages = upward(tree, factors, n, greatest)
     labels = np.empty((n, len(tree.cards)), dtype=np.int64)
@@ -92,7 +90,7 @@ def sum_product(tree: JunctionTree, factors: Sequence[Factor], n: int) -> TreeSu
     if not np.isfinite(log_partition).all():
         k = int(np.flatnonzero(~np.isfinite(log_partition))[0])
         raise ValueError(f"factors forbid every labelling of example {k}, wanted at least one of finite score")
-    posteriors: list[Scores] = []
+    posteriors: list[Tensor] = []
     for c, (table, message) in enumerate(zip(tables, messages)):
         conditional = np.exp(table - np.where(np.isfinite(message), message, 0.0)[:, :, None])
         total = conditional.sum(axis=2, keepdims=True)  # 1, but for the rounding of large scores
@@ -120,12 +118,12 @@ def sample(tree: JunctionTree, factors: Sequence[Factor], n: int, rng: np.random
     return labels
 
 
-def greatest(table: Scores) -> Scores:
+def greatest(table: Tensor) -> Tensor:
     """max over what a clique assigns."""
     return np.asarray(table.max(axis=2))
 
 
-def _logsumexp(table: Scores) -> Scores:
+def _logsumexp(table: Tensor) -> Tensor:
     top = table.max(axis=2)
     safe = np.where(np.isfinite(top), top, 0.0)
     with np.errstate(divide="ignore", under="ignore"):
@@ -133,15 +131,15 @@ def _logsumexp(table: Scores) -> Scores:
 
 
 def upward(
-    tree: JunctionTree, factors: Sequence[Factor], n: int, reduce: Callable[[Scores], Scores]
-) -> tuple[list[Scores], list[Scores]]:
+    tree: JunctionTree, factors: Sequence[Factor], n: int, reduce: Callable[[Tensor], Tensor]
+) -> tuple[list[Tensor], list[Tensor]]:
     """Each clique's table (n, separator, assigned) with all that hangs below it, and its message (n, separator)."""
     tables = [np.zeros((n, *(tree.cards[v] for v in clique))) for clique in tree.cliques]
     for scope, table in factors:
         c = tree.clique_of(scope)
         tables[c] += aligned(table, scope, tree.cliques[c])
-    messages: list[Scores] = [np.zeros((n, 1))] * tree.n_cliques
-    shaped: list[Scores] = list(tables)
+    messages: list[Tensor] = [np.zeros((n, 1))] * tree.n_cliques
+    shaped: list[Tensor] = list(tables)
     for c in range(tree.n_cliques - 1, -1, -1):
         shaped[c] = tables[c].reshape(n, *tree.shapes[c])
         messages[c] = reduce(shaped[c])
@@ -153,7 +151,7 @@ def upward(
     return shaped, messages
 
 
-def aligned(table: Scores, scope: tuple[int, ...], axes: tuple[int, ...]) -> Scores:
+def aligned(table: Tensor, scope: tuple[int, ...], axes: tuple[int, ...]) -> Tensor:
     """``table`` (n, scope ...) as it broadcasts against (n, axes ...)."""
     present = [v for v in axes if v in scope]
     moved = table.transpose(0, *(1 + scope.index(v) for v in present))
@@ -175,7 +173,7 @@ def split(at: NDArray[np.intp], scope: tuple[int, ...], cards: tuple[int, ...], 
         at, labels[:, v] = np.divmod(at, cards[v])
 
 
-def take(table: Scores, rows: Index) -> Scores:
+def take(table: Tensor, rows: Index) -> Tensor:
     """Some examples of a factor's table."""
     return table if len(table) == 1 else table[rows]
 

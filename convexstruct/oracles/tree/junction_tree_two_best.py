@@ -20,20 +20,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from convexstruct.arrays import Index, Labels, Tensor
 from convexstruct.junction_trees import JunctionTree
-from convexstruct.oracles.tree.junction_tree import (
-    Factor,
-    Index,
-    Labels,
-    Scores,
-    best,
-    greatest,
-    joint,
-    smallest,
-    split,
-    take,
-    upward,
-)
+from convexstruct.oracles.tree.junction_tree import Factor, best, greatest, joint, smallest, split, take, upward
 
 
 class TreeTwoBest(NamedTuple):
@@ -43,9 +32,9 @@ class TreeTwoBest(NamedTuple):
     best_labels, second_labels (n, n_variables): where second is -inf, second_labels repeats the best.
     """
 
-    best: Scores
+    best: Tensor
     best_labels: Labels
-    second: Scores
+    second: Tensor
     second_labels: Labels
 
 
@@ -56,9 +45,9 @@ class _Departures(NamedTuple):
     below : for each clique the pairs (child, score (n,)) of departing below that child alone for certain.
     """
 
-    score: Scores
-    own: list[Scores]
-    below: list[list[tuple[int, Scores]]]
+    score: Tensor
+    own: list[Tensor]
+    below: list[list[tuple[int, Tensor]]]
 
 
 def two_best(tree: JunctionTree, factors: Sequence[Factor], n: int) -> TreeTwoBest:
@@ -68,7 +57,7 @@ def two_best(tree: JunctionTree, factors: Sequence[Factor], n: int) -> TreeTwoBe
     return TreeTwoBest(scores, first, second, labels)
 
 
-def best_other(tree: JunctionTree, factors: Sequence[Factor], given: Labels) -> tuple[Scores, Labels]:
+def best_other(tree: JunctionTree, factors: Sequence[Factor], given: Labels) -> tuple[Tensor, Labels]:
     """The greatest score (n,) of a labelling other than ``given`` (n, n_variables), and one that attains it.
 
     ``given`` need not be the best. Where nothing else is allowed the score is -inf and ``given`` is returned.
@@ -92,15 +81,15 @@ def best_other(tree: JunctionTree, factors: Sequence[Factor], given: Labels) -> 
 
 
 def _departures(
-    tree: JunctionTree, factors: Sequence[Factor], given: Labels, tables: list[Scores], messages: list[Scores]
+    tree: JunctionTree, factors: Sequence[Factor], given: Labels, tables: list[Tensor], messages: list[Tensor]
 ) -> _Departures:
     """The recursion for D, upwards; numbers are added in the order in which `upward` adds them, to the last bit."""
     n = len(given)
     rows = np.arange(n)
     staying = [np.zeros(n) for _ in tables]  # f_c(y) + sum of M_j(y) over the children met so far
     leaving = [np.full(n, -np.inf) for _ in tables]  # the same with D_k in place of one of the M_k
-    below: list[list[tuple[int, Scores]]] = [[] for _ in tables]
-    own: list[Scores] = [np.zeros(0)] * len(tables)
+    below: list[list[tuple[int, Tensor]]] = [[] for _ in tables]
+    own: list[Tensor] = [np.zeros(0)] * len(tables)
     for scope, table in factors:
         staying[tree.clique_of(scope)] += table[(rows if len(table) > 1 else 0, *(given[:, v] for v in scope))]
     score = np.zeros(0)
@@ -121,7 +110,7 @@ def _departures(
 
 
 def _read(
-    tree: JunctionTree, given: Labels, tables: list[Scores], departures: _Departures
+    tree: JunctionTree, given: Labels, tables: list[Tensor], departures: _Departures
 ) -> tuple[Labels, NDArray[np.bool_]]:
     """A best labelling that departs from ``given``, downwards, and whether there may be another as good."""
     n = len(given)

@@ -26,15 +26,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from convexstruct.arrays import Index, Labels, Tensor
 from convexstruct.graphs import Chains
 from convexstruct.junction_trees import JunctionTree
 from convexstruct.oracles.tree import second_best
 from convexstruct.oracles.tree.junction_tree import Factor, aligned, joint, smallest, split, take
 from convexstruct.oracles.tree.junction_tree_two_best import best_other
-
-Scores = NDArray[np.float64]
-Labels = NDArray[np.int64]
-Index = NDArray[np.intp]
 
 #: More losses than this (0 .. L counts L + 1) are refused.
 MOST = 4096
@@ -54,7 +51,7 @@ class LossTable:
     reader : totals (N,) to labellings.
     """
 
-    scores: Scores
+    scores: Tensor
     reader: Callable[[Index], Labels]
 
     def labels(self, totals: ArrayLike) -> Labels:
@@ -76,7 +73,7 @@ class LossTable:
             raise ValueError(f"totals[{k}] is {given[k]}, but no labelling of number {k} has that loss")
         return self.reader(given.astype(np.intp))
 
-    def most_violated(self, truth: Scores, unit: float = 1.0) -> tuple[Scores, Index]:
+    def most_violated(self, truth: Tensor, unit: float = 1.0) -> tuple[Tensor, Index]:
         """max over l of unit l (1 + B_k(l) - truth_k), and the smallest l that attains it; both (N,).
 
         ``truth`` (N,): score of the true labelling. At loss 0 the value is 0.
@@ -88,7 +85,7 @@ class LossTable:
         return values[np.arange(len(at)), at], at
 
 
-def by_loss(chains: Chains, node: Scores, edge: Scores, steps: ArrayLike) -> LossTable:
+def by_loss(chains: Chains, node: Tensor, edge: Tensor, steps: ArrayLike) -> LossTable:
     """B_k(l) of chains that share one table of transitions.
 
     node (P, S), edge (S, S): scores, packed. steps (P, S): loss of each label in units, whole numbers >= 0, packed.
@@ -103,7 +100,7 @@ def by_loss(chains: Chains, node: Scores, edge: Scores, steps: ArrayLike) -> Los
     most = _bounded(greatest)
     blocks = list(_chain_blocks(chains, node.shape[1], greatest))
     scores = np.full((chains.n_chains, most + 1), -np.inf)
-    kept: list[list[Scores] | None] = []
+    kept: list[list[Tensor] | None] = []
     room = KEPT
     for low, high in blocks:
         messages = _forward(chains, node, edge, counts, low, high, most)
@@ -141,10 +138,10 @@ def _rows(chains: Chains, t: int, low: int, high: int) -> slice:
     return slice(begin + low, begin + min(high, int(chains.active[t])))
 
 
-def _forward(chains: Chains, node: Scores, edge: Scores, steps: Labels, low: int, high: int, most: int) -> list[Scores]:
+def _forward(chains: Chains, node: Tensor, edge: Tensor, steps: Labels, low: int, high: int, most: int) -> list[Tensor]:
     """For each step t the best scores (S, losses so far, chains still running) of what ends there in each label."""
     n_labels = node.shape[1]
-    messages: list[Scores] = []
+    messages: list[Tensor] = []
     arriving = np.zeros((n_labels, 1, high - low))
     for t in range(chains.n_steps):
         if int(chains.active[t]) <= low:
@@ -159,7 +156,7 @@ def _forward(chains: Chains, node: Scores, edge: Scores, steps: Labels, low: int
     return messages
 
 
-def _max_product(message: Scores, edge: Scores) -> Scores:
+def _max_product(message: Tensor, edge: Tensor) -> Tensor:
     """max over i of message[i] + edge[i, j], for each j; row by row, so that everything stays in the cache."""
     flat = np.ascontiguousarray(message).reshape(len(message), -1)
     best = np.add(flat[0], edge[0][:, None])
@@ -170,7 +167,7 @@ def _max_product(message: Scores, edge: Scores) -> Scores:
     return np.asarray(best.reshape(message.shape))
 
 
-def _shifted(scores: Scores, steps: Labels, most: int) -> Scores:
+def _shifted(scores: Tensor, steps: Labels, most: int) -> Tensor:
     """new[s, l + steps[s, k], k] = scores[s, l, k]; -inf elsewhere. No chain has a loss beyond ``most``."""
     n_labels, wide, n = scores.shape
     moved = np.full((n_labels, min(wide + int(steps.max()), most + 1), n), -np.inf)
@@ -181,7 +178,7 @@ def _shifted(scores: Scores, steps: Labels, most: int) -> Scores:
 
 
 def _backward(
-    chains: Chains, edge: Scores, steps: Labels, messages: list[Scores], low: int, totals: Index, labels: Labels
+    chains: Chains, edge: Tensor, steps: Labels, messages: list[Tensor], low: int, totals: Index, labels: Labels
 ) -> None:
     """Read the labelling of each chain of a block with its loss in ``totals`` (by falling length) into ``labels``."""
     left = totals.copy()
@@ -196,7 +193,7 @@ def _backward(
         left[:n] -= steps[np.arange(rows.start, rows.stop), current]
 
 
-def zero_one(chains: Chains, node: Scores, edge: Scores, truth: Labels) -> LossTable:
+def zero_one(chains: Chains, node: Tensor, edge: Tensor, truth: Labels) -> LossTable:
     """The same for the loss [y != truth], which is no sum over nodes: loss 0 is the truth, loss 1 the best other.
 
     truth (P,): packed. Ties as in `convexstruct.oracles.tree.second_best`.
@@ -270,9 +267,9 @@ class _Counted:
     """Each clique's factors (n, separator, assigned), table (losses, n, separator, assigned) with all that hangs below
     it and its own losses, and message (losses, n, separator); the greatest loss counted."""
 
-    factors: list[Scores]
-    tables: list[Scores]
-    messages: list[Scores]
+    factors: list[Tensor]
+    tables: list[Tensor]
+    messages: list[Tensor]
     most: int
 
 
@@ -285,8 +282,8 @@ def _count(tree: JunctionTree, factors: Sequence[Factor], steps: Labels, most: i
         tables[c] += aligned(table, scope, tree.cliques[c])
     own = [table.reshape(n, *shape) for table, shape in zip(tables, tree.shapes)]
     below = [table[None] for table in tables]
-    messages: list[Scores] = [np.zeros((1, n, 1))] * tree.n_cliques
-    shaped: list[Scores] = [np.zeros((1, n, 1, 1))] * tree.n_cliques
+    messages: list[Tensor] = [np.zeros((1, n, 1))] * tree.n_cliques
+    shaped: list[Tensor] = [np.zeros((1, n, 1, 1))] * tree.n_cliques
     for c in range(tree.n_cliques - 1, -1, -1):
         flat = below[c].reshape(len(below[c]), n, *tree.shapes[c])
         shaped[c] = _raised(flat, _own_steps(tree, c, steps), most)
@@ -308,7 +305,7 @@ def _own_steps(tree: JunctionTree, clique: int, steps: Labels) -> Labels:
     return total
 
 
-def _raised(scores: Scores, steps: Labels, most: int) -> Scores:
+def _raised(scores: Tensor, steps: Labels, most: int) -> Tensor:
     """new[l + steps[k, a], k, s, a] = scores[l, k, s, a]; -inf elsewhere. No example has a loss beyond ``most``."""
     wide = len(scores)
     moved = np.full((min(wide + int(steps.max()), most + 1), *scores.shape[1:]), -np.inf)
@@ -318,7 +315,7 @@ def _raised(scores: Scores, steps: Labels, most: int) -> Scores:
     return moved
 
 
-def _max_sum(left: Scores, right: Scores) -> Scores:
+def _max_sum(left: Tensor, right: Tensor) -> Tensor:
     """new[l] = max over i of left[l - i] + right[i]; the losses of two independent parts add."""
     if len(left) < len(right):
         left, right = right, left
@@ -376,7 +373,7 @@ def _read(tree: JunctionTree, factors: list[Factor], steps: Labels, counted: _Co
     return labels
 
 
-def _share(before: Scores, part: Scores, total: Index) -> tuple[Index, NDArray[np.bool_]]:
+def _share(before: Tensor, part: Tensor, total: Index) -> tuple[Index, NDArray[np.bool_]]:
     """How much of each loss ``total`` falls to ``part`` (losses, n) at the best, and whether another share does too."""
     share = np.arange(len(part))[:, None]
     rest = total - share

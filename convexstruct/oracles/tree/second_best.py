@@ -7,11 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from convexstruct.arrays import Labels, Tensor
 from convexstruct.graphs import Chains
 from convexstruct.oracles.chain.sums import BLOCK
-
-Scores = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 
 class TwoBest(NamedTuple):
@@ -21,13 +19,13 @@ class TwoBest(NamedTuple):
     best_labels, second_labels (P,): packed; where second is -inf, second_labels repeats the best.
     """
 
-    best: Scores
+    best: Tensor
     best_labels: Labels
-    second: Scores
+    second: Tensor
     second_labels: Labels
 
 
-def two_best(chains: Chains, node: Scores, edge: Scores) -> TwoBest:
+def two_best(chains: Chains, node: Tensor, edge: Tensor) -> TwoBest:
     """max and second largest, over labellings, of the sum of node (P, S) and edge (S, S) scores.
 
     Each label of each position keeps the two best ways to reach it. Ties are broken as in `convexstruct.oracles`: of
@@ -57,7 +55,7 @@ def two_best(chains: Chains, node: Scores, edge: Scores) -> TwoBest:
     final[: len(best)] = best
     ends = final.reshape(chains.n_chains, 2 * n_labels)
     rows = np.arange(chains.n_chains)
-    found: list[tuple[Scores, Labels]] = []
+    found: list[tuple[Tensor, Labels]] = []
     for _ in range(2):
         at = ends.argmax(axis=1)
         value = np.empty(chains.n_chains)

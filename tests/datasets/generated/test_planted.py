@@ -9,10 +9,10 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
+from convexstruct.arrays import Vector
 from convexstruct.datasets.generated.planted import draw_forest, draw_graphs
 from convexstruct.tolerances import ROUNDING
 
-Vector = NDArray[np.float64]
 COPIES = 20_000
 S = 3
 

@@ -13,11 +13,11 @@ import pytest
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from convexstruct.arrays import Vector
 from convexstruct.datasets.generated.structured import noisy_images, random_chains, random_graphs, random_trees
 from convexstruct.datasets.labelled import LabelledGraphs
 from convexstruct.tolerances import ROUNDING
 
-Vector = NDArray[np.float64]
 Make = Callable[..., LabelledGraphs]
 MAKERS: list[Make] = [random_chains, random_trees, random_graphs]
 

@@ -6,14 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
+from convexstruct.arrays import Vector
 from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
 from convexstruct.oracles.enumeration import labellings
-
-Vector = NDArray[np.float64]
 
 KERNELS = [("rbf", {"gamma": 0.4}), ("linear", {"offset": 0.3}), ("polynomial", {"gamma": 0.5, "offset": 1.0})]
 every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=[name for name, _ in KERNELS])

@@ -7,13 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Vector
 from convexstruct.datasets.generated.networks import random_network
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.graphs import chain_graph
-
-Vector = NDArray[np.float64]
 
 
 def random_c(problem: GenerativeMargin, rng: np.random.Generator) -> GenerativeMargin:

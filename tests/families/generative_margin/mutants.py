@@ -14,17 +14,15 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from convexstruct.arrays import Index, Labels, Vector
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Solution
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.features.counts.counts import Counts, Expected
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.part import part
-from convexstruct.graphs import Index, TableLayout
+from convexstruct.graphs import TableLayout
 from convexstruct.tolerances import HIGH, MID, Profile
-
-Vector = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Vector
 from convexstruct.datasets.generated.networks import random_network
 from convexstruct.families.generative_margin import covariance
 from convexstruct.families.generative_margin.covariance import CountCovariance
@@ -14,8 +14,6 @@ from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.network import NetworkCounts
 from convexstruct.marginals.enumeration import enumerate_counts
 from convexstruct.tolerances import ROUNDING, SINGLE
-
-Vector = NDArray[np.float64]
 
 
 def chain() -> HMMCounts:

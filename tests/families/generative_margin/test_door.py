@@ -9,16 +9,14 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Vector
 from convexstruct.core.certificates import certify
 from convexstruct.families.generative_margin.problem import GenerativeMargin, default_c
 from convexstruct.graphs import chain_graph, hmm_graph
 from convexstruct.marginals.enumeration import enumerate_counts
 from convexstruct.tolerances import ROUNDING
 from tests.families.generative_margin.instances import MAKERS, feasible, random_c, random_witness, small_hmm
-
-Vector = NDArray[np.float64]
 
 
 def test_a_point_is_read_from_an_array_or_by_the_names_of_the_tables() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Vector
 from convexstruct.datasets.generated.networks import random_network
 from convexstruct.families.generative_margin.covariance import CountCovariance
 from convexstruct.families.generative_margin.invariants import invariants, local_variance
@@ -16,7 +16,6 @@ from convexstruct.features.counts.network import NetworkCounts
 from convexstruct.marginals.enumeration import enumerate_counts
 from convexstruct.tolerances import ROUNDING, SINGLE
 
-Vector = NDArray[np.float64]
 LENGTHS = [3, 1, 2, 4]
 WEIGHTS = [1.0, 2.0, 0.5, 1.5]
 

@@ -7,17 +7,14 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
+from convexstruct.arrays import Vector
 from convexstruct.core.certificates import certify
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.marginals.enumeration import enumerate_counts
 from convexstruct.tolerances import DERIVATIVE, HIGH, ROUNDING
 from tests.families.generative_margin.instances import every_kind, feasible, one_variable, random_witness
-
-Vector = NDArray[np.float64]
-
 
 # -- primal ------------------------------------------------------------------------------------------------------------
 

@@ -9,16 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 import convexstruct as cs
 from benchmarks.rounding import GOAL, run
+from convexstruct.arrays import Vector
 from convexstruct.families.projection.box import BoxProjection
 from convexstruct.families.projection.tables import MarginalProjection
 from convexstruct.oracles.box.projection import project_with_multiplier
 from convexstruct.tolerances import HIGH, ROUNDING
-
-Vector = NDArray[np.float64]
 
 
 def box(seed: int, n: int = 6) -> BoxProjection:

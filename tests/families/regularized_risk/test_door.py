@@ -10,11 +10,11 @@ import pytest
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from convexstruct.arrays import Vector
 from convexstruct.core.certificates import certify
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.tolerances import ROUNDING
 
-Vector = NDArray[np.float64]
 X: Vector = np.random.default_rng(0).normal(size=(6, 3))
 Y = np.array([1, -1, 1, 1, -1, -1])
 CODES = np.array([0, 1, 2, 1, 0, 2])

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Vector
 from convexstruct.datasets.generated.hadamard import hadamard
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.tolerances import ROUNDING
-
-Vector = NDArray[np.float64]
 
 
 def binary(x: Vector, lam: float) -> RegularizedRisk:

@@ -9,14 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.linalg import hadamard
 
+from convexstruct.arrays import Vector
 from convexstruct.core.certificates import certify
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.tolerances import ROUNDING
-
-Vector = NDArray[np.float64]
 
 N, D, K = 9, 3, 4
 RNG = np.random.default_rng(0)

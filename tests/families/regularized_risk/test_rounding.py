@@ -8,16 +8,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from benchmarks.rounding_regularized_risk import Exact
+from convexstruct.arrays import Vector
 from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.regularized_risk import bounds as regularized_risk_bounds
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
-
-Vector = NDArray[np.float64]
 
 #: What an allowance may be on ordinary data, relative.
 WANTED = 1e-12

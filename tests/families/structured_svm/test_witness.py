@@ -10,15 +10,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Vector
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.witness import agreeing, consistent
 from convexstruct.marginals.pairwise_enumeration import EnumeratedPairwise, enumerate_pairwise
 from convexstruct.tolerances import DUAL_ROUNDING, ROUNDING
 from tests.models.structured_svm.instances import DECOMPOSABLE, INSTANCES, OTHER, svm
-
-Vector = NDArray[np.float64]
 
 EXAMPLES = settings(max_examples=60, deadline=None, derandomize=True)
 SEEDS = st.integers(0, 2**32 - 1)

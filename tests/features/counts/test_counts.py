@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.stats import chi2
 
+from convexstruct.arrays import Vector
 from convexstruct.datasets.generated.networks import random_network
 from convexstruct.features.counts import network as network_features
 from convexstruct.features.counts.counts import Counts
@@ -19,7 +19,6 @@ from convexstruct.graphs import grid_graph, hmm_graph
 from convexstruct.marginals.enumeration import enumerate_counts
 from convexstruct.tolerances import DERIVATIVE, ROUNDING, SINGLE
 
-Vector = NDArray[np.float64]
 WEIGHTS = [1.0, 2.0, 0.5, 3.0, 1.5]
 LENGTHS = [4, 1, 2, 3, 1]
 

@@ -8,13 +8,10 @@ import networkx as nx
 import numpy as np
 import scipy.sparse as sp
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Labels, Vector
 from convexstruct.features.graphs.pairwise import PairwiseFeatures, read_pairwise
 from convexstruct.oracles.enumeration import Factor
-
-Vector = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 KINDS = ("chain", "none", "path", "forest", "graph")
 

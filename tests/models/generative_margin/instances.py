@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Vector
 from convexstruct.datasets.generated.networks import random_network
 from convexstruct.families.generative_margin.problem import GenerativeMargin
-
-Vector = NDArray[np.float64]
 
 
 def hmm(

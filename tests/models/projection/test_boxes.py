@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 import convexstruct as cs
 from convexstruct.families.projection.box import BoxProjection
@@ -15,8 +14,6 @@ from convexstruct.oracles.box.projection import attainable
 from convexstruct.tolerances import HIGH, MID, ROUNDING
 from tests.oracles.polytope.instances import GRAPHS, enumerated, instance, matrix
 from tests.reference import optimum
-
-Vector = NDArray[np.float64]
 
 
 def build(name: str, problem: object) -> Formulation:

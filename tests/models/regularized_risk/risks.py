@@ -7,12 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Vector
 from convexstruct.datasets.generated.hadamard import hadamard
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
-
-Vector = NDArray[np.float64]
 
 SIGNS = np.array([1, -1, 1, 1, -1, -1])
 COST = np.array([[0.0, 1.0, 3.0], [2.0, 0.0, 1.0], [1.0, 0.5, 0.0]])

@@ -6,7 +6,6 @@ import itertools
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from convexstruct.core.certificates import certify
 from convexstruct.core.solution import Status
@@ -17,8 +16,6 @@ from convexstruct.models.regularized_risk.risk import primal
 from convexstruct.tolerances import HIGH, ROUNDING
 from tests.models.regularized_risk.risks import INSTANCES, hadamard_14
 from tests.reference import SOLVERS, optimum
-
-Vector = NDArray[np.float64]
 
 
 @pytest.mark.parametrize("name", ["binary", "multiclass, cost", "pieces", "pieces, floor"])

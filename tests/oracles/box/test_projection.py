@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Vector
 from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
@@ -26,8 +26,6 @@ from convexstruct.oracles.box.projection import (
 )
 from convexstruct.tolerances import ROUNDING
 from tests.oracles.polytope.instances import enumerated, instance
-
-Vector = NDArray[np.float64]
 
 
 def kkt(m: Vector, lower: Any, upper: Any, s: Any, z: float, d: Any) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
+from convexstruct.arrays import Tensor
 from convexstruct.graphs import Chains, chains
 from convexstruct.oracles import enumeration
 from convexstruct.oracles.chain import chain
@@ -21,14 +22,13 @@ from convexstruct.oracles.chain.sums import ChainSums
 from convexstruct.oracles.tree.second_best import two_best
 from convexstruct.tolerances import ROUNDING
 
-Scores = NDArray[np.float64]
 EXAMPLES = settings(max_examples=60, deadline=None, derandomize=True)
 
 
 class Batch(NamedTuple):
     layout: Chains
-    node: Scores
-    edge: Scores
+    node: Tensor
+    edge: Tensor
 
     def truth(self, k: int) -> tuple[list[int], list[enumeration.Factor]]:
         """Chain k as brute force takes it."""
@@ -117,7 +117,7 @@ def test_large_batches_are_cut_into_blocks_without_a_seam(monkeypatch: pytest.Mo
     np.testing.assert_array_equal(two_best(layout, node, edge).second_labels, second)
 
 
-def assert_sums(batch: Batch, sums: ChainSums, weights: Scores, scale: float = 1.0) -> None:
+def assert_sums(batch: Batch, sums: ChainSums, weights: Tensor, scale: float = 1.0) -> None:
     """log Z, posteriors and expected pairs are those of brute force; ``scale`` is the size of the scores."""
     n_labels = batch.edge.shape[0]
     close = ROUNDING * max(1.0, 1e-5 * scale)

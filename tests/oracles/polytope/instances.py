@@ -6,13 +6,11 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Vector
 from convexstruct.oracles.box.projection import attainable
 from convexstruct.oracles.polytope.clique_tables import CliqueTables, Tables
 from convexstruct.tolerances import ROUNDING
-
-Vector = NDArray[np.float64]
 
 #: Graphs by their cliques: a triangle, a junction tree with separators that overlap, one clique within another, a star,
 #: a loop of triples, axes in any order.

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from convexstruct.graphs import chains
 from convexstruct.oracles.polytope import clique_tables
@@ -16,8 +15,6 @@ from convexstruct.oracles.polytope.clique_tables import CliqueTables, Places, ch
 from convexstruct.oracles.polytope.feasible_tables import feasible_tables
 from convexstruct.tolerances import ROUNDING
 from tests.oracles.polytope.instances import GRAPHS, flat, matrix, noise
-
-Vector = NDArray[np.float64]
 
 
 def graph(name: str, n: int = 2) -> tuple[CliqueTables, Places]:

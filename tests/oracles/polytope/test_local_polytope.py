@@ -6,9 +6,9 @@ from itertools import product
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.optimize import linprog
 
+from convexstruct.arrays import Vector
 from convexstruct.graphs import chains
 from convexstruct.oracles.box.projection import project_simplex
 from convexstruct.oracles.polytope import clique_tables, local_polytope
@@ -23,8 +23,6 @@ from convexstruct.oracles.polytope.local_polytope import (
 )
 from convexstruct.tolerances import HIGH, ROUNDING
 from tests.oracles.polytope.instances import GRAPHS, flat, matrix, noise
-
-Vector = NDArray[np.float64]
 
 
 def greatest(structure: CliqueTables, direction: Tables, scale: Vector) -> float:

@@ -8,14 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from convexstruct.arrays import Tensor
 from convexstruct.datasets import random_trees
 from convexstruct.features.graphs.pairwise import read_pairwise
 from convexstruct.inference.exact import forest_inference, tree_inference
 from convexstruct.oracles import enumeration
 from convexstruct.oracles.tree import forest
 from convexstruct.tolerances import ROUNDING
-
-Scores = NDArray[np.float64]
 
 
 def random_forest(rng: np.random.Generator, n: int, joined: float = 0.8) -> NDArray[np.intp]:
@@ -26,19 +25,19 @@ def random_forest(rng: np.random.Generator, n: int, joined: float = 0.8) -> NDAr
     return np.array(turned, dtype=np.intp).reshape(-1, 2)
 
 
-def factors(node: Scores, edge: Scores, edges: NDArray[np.intp]) -> list[enumeration.Factor]:
+def factors(node: Tensor, edge: Tensor, edges: NDArray[np.intp]) -> list[enumeration.Factor]:
     of_nodes: list[enumeration.Factor] = [((v,), node[v]) for v in range(len(node))]
     return of_nodes + [
         ((int(u), int(v)), edge if edge.ndim == 2 else edge[k]) for k, (u, v) in enumerate(edges.tolist())
     ]
 
 
-def drawn(seed: int, shared: bool, ties: bool) -> tuple[NDArray[np.intp], Scores, Scores]:
+def drawn(seed: int, shared: bool, ties: bool) -> tuple[NDArray[np.intp], Tensor, Tensor]:
     rng = np.random.default_rng(seed)
     n, s = int(rng.integers(1, 6)), int(rng.integers(1, 4))
     edges = random_forest(rng, n)
 
-    def draw(*shape: int) -> Scores:
+    def draw(*shape: int) -> Tensor:
         return np.asarray(rng.integers(0, 2, shape) if ties else rng.normal(size=shape), dtype=np.float64)
 
     return edges, draw(n, s), draw(s, s) if shared else draw(len(edges), s, s)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from convexstruct.arrays import Labels
 from convexstruct.graphs import chains
 from convexstruct.junction_trees import junction_tree
 from convexstruct.oracles import enumeration
@@ -20,7 +21,6 @@ from tests.oracles.chain.test_chain import Batch, batches
 from tests.oracles.tree.test_junction_tree import Model, graph_of, models
 
 EXAMPLES = settings(max_examples=80, deadline=None, derandomize=True)
-Labels = NDArray[np.int64]
 SEEDS = st.integers(0, 2**32 - 1)
 
 

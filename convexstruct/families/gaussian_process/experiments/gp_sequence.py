@@ -21,6 +21,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from convexstruct.arrays import Labels, Vector
 from convexstruct.core.driver import solve
 from convexstruct.core.experiment import Cell, Progress, Result, Steps
 from convexstruct.core.solution import Solution
@@ -33,9 +34,6 @@ from convexstruct.families.gaussian_process.solvers.functional_gradient import F
 from convexstruct.families.generative_margin.experiments.protein_hmm import standard_error
 from convexstruct.plots import GREY, LOWER, UPPER
 from convexstruct.tolerances import HIGH, LOW
-
-Vector = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 NAME = "gp-sequence"
 PAPER = "paper 2, E.2 (32), the method, on N. Qian and T. Sejnowski's chains (1988)"

@@ -16,15 +16,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from convexstruct.arrays import Labels, Vector
 from convexstruct.core.certificates import relative_gap
 from convexstruct.graphs import Chains, chains
 from convexstruct.oracles.chain.chain import sum_product, viterbi
-
-Vector = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 #: Steps that L-BFGS remembers, and the most it may take.
 MEMORY = 60

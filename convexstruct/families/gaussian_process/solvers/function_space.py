@@ -13,13 +13,11 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Vector
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.solution import Solution
 from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
-
-Vector = NDArray[np.float64]
 
 #: Below this share of |P| a difference of two values is rounding.
 NOISE = 1e-13

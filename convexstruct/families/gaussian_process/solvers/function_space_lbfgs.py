@@ -16,16 +16,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from convexstruct import deadline
+from convexstruct.arrays import Vector
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, read_options
 from convexstruct.core.solution import Solution
 from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
 from convexstruct.families.gaussian_process.solvers.function_space import NOISE, FunctionSpace, Value
-
-Vector = NDArray[np.float64]
 
 #: Evaluations of one line search.
 TRIALS = 40

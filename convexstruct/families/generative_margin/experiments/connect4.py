@@ -14,8 +14,8 @@ from __future__ import annotations
 import networkx as nx
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Labels, Vector
 from convexstruct.core.driver import solve
 from convexstruct.core.experiment import Cell, Progress, Result, Steps
 from convexstruct.core.solution import Solution
@@ -25,9 +25,6 @@ from convexstruct.families.generative_margin.solvers.bundle import ProximalBundl
 from convexstruct.families.generative_margin.solvers.maximum_likelihood import maximum_likelihood
 from convexstruct.plots import bounds, new_axes
 from convexstruct.tolerances import LOW
-
-Vector = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 NAME = "connect4"
 PAPER = "paper 0, section 4, second experiment and Table 1 (C)"

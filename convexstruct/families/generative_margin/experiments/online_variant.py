@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 from scipy.optimize import linprog
 
+from convexstruct.arrays import Vector
 from convexstruct.core.certificates import relative_gap
 from convexstruct.core.driver import solve
 from convexstruct.core.experiment import Cell, Progress, Result, Steps
@@ -31,8 +31,6 @@ from convexstruct.families.generative_margin.solvers.working_sets import Coordin
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.plots import GREY, LOWER, UPPER
 from convexstruct.tolerances import HIGH, MID
-
-Vector = NDArray[np.float64]
 
 NAME = "online-variant"
 PAPER = "paper 0, section 3.1, the online learning variant"

@@ -23,6 +23,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from convexstruct.arrays import Vector
 from convexstruct.core.driver import solve
 from convexstruct.core.experiment import Cell, Progress, Result, Steps
 from convexstruct.core.solution import Solution
@@ -34,8 +35,6 @@ from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.hmm_channels import ChannelCounts, window
 from convexstruct.plots import GREY, LOWER, UPPER
 from convexstruct.tolerances import LOW
-
-Vector = NDArray[np.float64]
 
 NAME = "protein-hmm"
 PAPER = "paper 0, the method, on N. Qian and T. Sejnowski's chains (1988)"

@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from convexstruct import losses
+from convexstruct.arrays import Vector
 from convexstruct.core.driver import solve
 from convexstruct.core.experiment import Cell, Progress, Result, Steps
 from convexstruct.core.solution import Solution
@@ -30,8 +30,6 @@ from convexstruct.families.generative_margin.solvers.maximum_likelihood import m
 from convexstruct.families.generative_margin.solvers.proximal_rsd import ProximalRSD, Record
 from convexstruct.graphs import hmm_tables
 from convexstruct.tolerances import LOW
-
-Vector = NDArray[np.float64]
 
 NAME = "tracking"
 PAPER = "paper 0, section 4, Figure 1 and Table 1 (T)"

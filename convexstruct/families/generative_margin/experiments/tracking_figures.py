@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Vector
 from convexstruct.core.solution import Solution
 from convexstruct.families.generative_margin.solvers.proximal_rsd import Record
 from convexstruct.plots import GREY, LOWER, UPPER
-
-Vector = NDArray[np.float64]
 
 
 def bounds(runs: Mapping[str, tuple[Solution, Sequence[Record], float]]) -> Figure:

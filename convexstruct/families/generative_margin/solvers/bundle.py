@@ -19,9 +19,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from convexstruct import deadline
+from convexstruct.arrays import Vector
 from convexstruct.core.certificates import least_unit
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, or_none, positive, read_options, share
@@ -37,8 +37,6 @@ from convexstruct.families.generative_margin.solvers.inner_approximation import 
 )
 from convexstruct.families.generative_margin.solvers.proximal_dual import ProximalDual
 from convexstruct.families.generative_margin.solvers.warm_start import adopt, starting_theta
-
-Vector = NDArray[np.float64]
 
 #: A predicted decrease above this fraction of |P| is far from the optimum.
 FAR = 1e-2

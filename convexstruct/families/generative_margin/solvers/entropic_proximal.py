@@ -34,14 +34,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from convexstruct import deadline
+from convexstruct.arrays import Point, Vector
 from convexstruct.core.certificates import magnitude
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, not_below, positive, read_options, share
 from convexstruct.core.quasi_newton import Pairs
-from convexstruct.core.solution import Point, Solution
+from convexstruct.core.solution import Solution
 from convexstruct.families.generative_margin.covariance import CountCovariance
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.families.generative_margin.solvers.entropic_stage import (
@@ -56,8 +56,6 @@ from convexstruct.families.generative_margin.solvers.entropic_stage import (
 )
 from convexstruct.features.counts.bounds import shared_columns
 from convexstruct.features.counts.part import part
-
-Vector = NDArray[np.float64]
 
 #: Dimension beyond which no dense metric is formed, and beyond which none is estimated from some of the examples.
 DENSE = 2000

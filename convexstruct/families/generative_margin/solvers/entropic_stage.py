@@ -26,15 +26,13 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from convexstruct import deadline
+from convexstruct.arrays import Vector
 from convexstruct.core.quasi_newton import Pairs
 from convexstruct.families.generative_margin.invariants import LocalVariance, invariants, local_variance
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.features.counts.counts import Expected
-
-Vector = NDArray[np.float64]
 
 #: Halvings of one line search.
 HALVINGS = 20

@@ -17,16 +17,12 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from convexstruct.arrays import Index, Point, Vector
 from convexstruct.core.certificates import magnitude
-from convexstruct.core.solution import Point
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.families.generative_margin.solvers.proximal_dual import ProximalDual
 from convexstruct.families.generative_margin.solvers.simplicial_master import Master
-from convexstruct.graphs import Index
 from convexstruct.tolerances import DUAL_ROUNDING
-
-Vector = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 #: Weights by (source, subset of the examples).
 Mixture = dict[tuple[int, int], float]

@@ -13,12 +13,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import wrightomega
 
+from convexstruct.arrays import Vector
 from convexstruct.graphs import TableLayout
-
-Vector = NDArray[np.float64]
 
 #: e^theta is taken of theta clipped here: as lam -> 0 theta grows without bound, and its square must stay finite.
 CLIP = 300.0

@@ -21,9 +21,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from convexstruct import deadline
+from convexstruct.arrays import Vector
 from convexstruct.core.certificates import least_unit, magnitude
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, flag, function, or_none, positive, read_options
@@ -39,8 +39,6 @@ from convexstruct.families.generative_margin.solvers.inner_approximation import 
 )
 from convexstruct.families.generative_margin.solvers.proximal_dual import ProximalDual
 from convexstruct.families.generative_margin.solvers.warm_start import adopt, starting_theta
-
-Vector = NDArray[np.float64]
 
 #: A shift of theta below this is rounding: the point itself is the feasible point, and one oracle call serves both.
 SHIFT_ROUNDING = 1e-12

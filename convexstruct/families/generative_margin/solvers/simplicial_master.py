@@ -13,14 +13,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from convexstruct import deadline
+from convexstruct.arrays import Index, Vector
 from convexstruct.families.generative_margin.solvers.proximal_dual import DualPoint, ProximalDual
-from convexstruct.graphs import Index
-
-Vector = NDArray[np.float64]
 
 #: Coordinates within this of zero count as at their bound, where they want to fall.
 AT_BOUND = 1e-12

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Vector
 from convexstruct.core.solution import Solution
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.families.generative_margin.solvers.inner_approximation import (
@@ -14,8 +14,6 @@ from convexstruct.families.generative_margin.solvers.inner_approximation import 
     Mixture,
     Sources,
 )
-
-Vector = NDArray[np.float64]
 
 #: A start may hold -inf where a probability is zero; the proximal term needs a finite centre.
 FLOOR = -60.0

@@ -24,9 +24,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from convexstruct import deadline
+from convexstruct.arrays import Vector
 from convexstruct.core.certificates import least_unit, magnitude
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, positive, read_options
@@ -47,7 +47,6 @@ from convexstruct.features.counts.part import part
 from convexstruct.tolerances import HIGH
 from convexstruct.validation.arguments import sequence, whole
 
-Vector = NDArray[np.float64]
 #: Runs [low, high) of examples.
 Runs = Sequence[tuple[int, int]]
 

@@ -24,9 +24,9 @@ from dataclasses import dataclass
 from math import prod
 
 import numpy as np
-from numpy.typing import NDArray
 
 from convexstruct import deadline
+from convexstruct.arrays import Index, Vector
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, read_options
 from convexstruct.core.solution import Solution
@@ -34,9 +34,6 @@ from convexstruct.families.projection.tables import MarginalProjection
 from convexstruct.oracles.polytope.clique_tables import CliqueTables, Side
 from convexstruct.oracles.polytope.local_polytope import evaluate, simplex_thresholds, unknown
 from convexstruct.oracles.polytope.table_columns import Columns
-
-Vector = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 
 @dataclass(frozen=True)

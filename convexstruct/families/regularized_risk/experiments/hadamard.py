@@ -18,19 +18,17 @@ from itertools import islice
 
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Point, Vector
 from convexstruct.core.certificates import certify
 from convexstruct.core.experiment import Cell, Progress, Result, Steps
 from convexstruct.core.iterate import Solver
-from convexstruct.core.solution import Point, Solution, Status, Trace
+from convexstruct.core.solution import Solution, Status, Trace
 from convexstruct.datasets.generated.hadamard import hadamard
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.families.regularized_risk.solvers.bmrm import LsBMRM, QpBMRM
 from convexstruct.families.regularized_risk.solvers.pragam import Pragam, largest_distance
 from convexstruct.plots import GREY, LOWER, UPPER
-
-Vector = NDArray[np.float64]
 
 NAME = "hadamard"
 PAPER = "paper 2, section 3, theorems 6 and 7"

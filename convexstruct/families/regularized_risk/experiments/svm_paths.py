@@ -17,10 +17,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from convexstruct.arrays import Vector
 from convexstruct.core.iterate import Solver
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
-
-Vector = NDArray[np.float64]
 
 #: Iterations that are all evaluated, and the factor between those that are evaluated after them.
 ALL, FACTOR = 20, 1.05

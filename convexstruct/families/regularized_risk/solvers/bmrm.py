@@ -26,17 +26,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Point, Vector
 from convexstruct.core.certificates import least_unit
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.rounds import Clock, Patience
-from convexstruct.core.solution import Point, Solution
+from convexstruct.core.solution import Solution
 from convexstruct.families.regularized_risk.problem import Plane, RegularizedRisk
 from convexstruct.families.regularized_risk.solvers.cutting_planes import CuttingPlanes
 from convexstruct.families.regularized_risk.solvers.simplex_qp import maximise
-
-Vector = NDArray[np.float64]
 
 #: Rounds without improvement of either bound after which rounding is all that is left.
 PATIENCE = 50

@@ -13,10 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from convexstruct.arrays import Index, Vector
 from convexstruct.families.regularized_risk.problem import Plane, RegularizedRisk
-
-Vector = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,18 +22,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from convexstruct import deadline
+from convexstruct.arrays import Index, Vector
 from convexstruct.core.certificates import least_unit
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, flag, read_options, seed
 from convexstruct.core.rounds import Clock, Patience
 from convexstruct.core.solution import Solution
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
-
-Vector = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 #: Epochs without improvement after which rounding is all that is left.
 PATIENCE = 50

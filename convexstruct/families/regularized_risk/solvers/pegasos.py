@@ -24,12 +24,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from convexstruct import deadline
+from convexstruct.arrays import Vector
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, or_none, read_options, seed
 from convexstruct.core.solution import Solution
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
-
-Vector = NDArray[np.float64]
 
 
 def radius(problem: RegularizedRisk) -> float:

@@ -29,19 +29,17 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from convexstruct import deadline
+from convexstruct.arrays import Point, Vector
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import positive, read_options
 from convexstruct.core.rounds import Clock
-from convexstruct.core.solution import Point, Solution
+from convexstruct.core.solution import Solution
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.families.regularized_risk.solvers.risk_projection import onto_q
 from convexstruct.validation.arguments import refuse
-
-Vector = NDArray[np.float64]
 
 #: The first guess of L where it is estimated, as a fraction of |X|_F^2 / lam; what L falls by after each success.
 GUESS, EASE = 1e-3, 0.9

@@ -26,14 +26,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
 from convexstruct import deadline
+from convexstruct.arrays import Index, Vector
 from convexstruct.families.regularized_risk.solvers.smoothed_risk import Smoothed, SmoothedRisk
-
-Vector = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 #: Nanoseconds for a multiplication inside a matrix product, dense and sparse; for an entry of X in a product with a
 #: vector; for an entry of X copied into a smaller matrix.

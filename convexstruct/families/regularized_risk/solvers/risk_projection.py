@@ -10,15 +10,11 @@ fall below it (Michelot 1986), all groups at once. Boxes with an equality are `c
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from convexstruct import deadline
+from convexstruct.arrays import Flags, Index, Vector
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.oracles.box.projection import project_box_equality
-
-Vector = NDArray[np.float64]
-Index = NDArray[np.intp]
-Flags = NDArray[np.bool_]
 
 
 def onto_groups(

@@ -25,19 +25,17 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from convexstruct import deadline
+from convexstruct.arrays import Point, Vector
 from convexstruct.core.certificates import least_unit
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import positive, read_options, share
 from convexstruct.core.rounds import Clock, Patience
-from convexstruct.core.solution import Point, Solution
+from convexstruct.core.solution import Solution
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.families.regularized_risk.solvers.risk_newton import Effort, direction, offset_weights
 from convexstruct.families.regularized_risk.solvers.smoothed_risk import Smoothed, SmoothedRisk
-
-Vector = NDArray[np.float64]
 
 #: Groups are held once the others are fewer than this share of all.
 FEW = 0.3

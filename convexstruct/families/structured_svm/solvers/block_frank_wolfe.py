@@ -27,7 +27,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from convexstruct import deadline
 from convexstruct.core.iterate import Iterate
@@ -36,8 +35,6 @@ from convexstruct.core.solution import Solution
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.example_blocks import ExampleBlock, example_blocks
 from convexstruct.families.structured_svm.solvers.labelling_mixture import LabellingMixture
-
-Vector = NDArray[np.float64]
 
 #: At most so many numbers psi_i, over all examples: 4 GB.
 LIMIT = 5e8

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from convexstruct.core.solution import Point
+from convexstruct.arrays import Point
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.inference.exact import ForestInference, exact_inference
 

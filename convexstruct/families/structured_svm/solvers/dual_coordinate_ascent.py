@@ -24,6 +24,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from convexstruct import deadline
+from convexstruct.arrays import Vector
 from convexstruct.core.certificates import magnitude
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, read_options, seed
@@ -31,8 +32,6 @@ from convexstruct.core.solution import Solution
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.labelling_pools import LabellingPools
 from convexstruct.tolerances import HIGH
-
-Vector = NDArray[np.float64]
 
 #: Sweeps go on while the slopes over the pools leave more than this share of the gap.
 INNER = 0.3

@@ -10,15 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Index, Labels, Vector
 from convexstruct.core.solution import Solution
 from convexstruct.families.structured_svm.problem import Evaluation, StructuredSVM, choose_oracle
 from convexstruct.inference.loopy import LoopyInference
-
-Vector = NDArray[np.float64]
-Labels = NDArray[np.int64]
-Index = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,19 +23,17 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from convexstruct import deadline
+from convexstruct.arrays import Point, Vector
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import positive, read_options
 from convexstruct.core.rounds import Clock
-from convexstruct.core.solution import Point, Solution
+from convexstruct.core.solution import Solution
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.graphs import chains
 from convexstruct.oracles.polytope.clique_tables import Tables, chain_tables
 from convexstruct.oracles.polytope.local_polytope import project_chains
-
-Vector = NDArray[np.float64]
 
 #: The first guess of L, as a fraction of |features|_F^2 / lam; what L falls by after each success.
 GUESS, EASE = 1e-3, 0.9

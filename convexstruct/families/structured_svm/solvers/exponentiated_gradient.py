@@ -35,15 +35,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convexstruct import deadline
+from convexstruct.arrays import Point, Vector
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, positive, read_options, seed
-from convexstruct.core.solution import Point, Solution
+from convexstruct.core.solution import Solution
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.example_blocks import ExampleBlock, example_blocks
 from convexstruct.inference.exact import Sums
 from convexstruct.tolerances import ROUNDING
-
-Vector = NDArray[np.float64]
 
 #: Factor by which eta is tried longer after a step.
 LONGER = 2.0

@@ -13,10 +13,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from convexstruct.core.solution import Point
+from convexstruct.arrays import Labels, Point
 from convexstruct.families.structured_svm.problem import StructuredSVM
-
-Labels = NDArray[np.int64]
 
 #: A common factor below this is multiplied out.
 SMALL = 1e-100

@@ -7,12 +7,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from convexstruct import deadline
-from convexstruct.core.solution import Point
+from convexstruct.arrays import Labels, Point, Vector
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.pool_qp import PoolColumns
-
-Vector = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 #: Columns are held densely where more than this share of their entries is not zero.
 DENSE = 0.15

@@ -17,9 +17,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from convexstruct import deadline
+from convexstruct.arrays import Labels, Vector
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, flag, positive, read_options, seed
 from convexstruct.core.solution import Solution
@@ -28,9 +28,6 @@ from convexstruct.families.structured_svm.solvers.example_blocks import ExampleB
 from convexstruct.families.structured_svm.solvers.perceptron import NO_PROBLEM, Pass
 from convexstruct.families.structured_svm.solvers.pool_qp import PoolColumns, solve_pools
 from convexstruct.tolerances import HIGH
-
-Vector = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convexstruct import deadline
+from convexstruct.arrays import Labels, Vector
 from convexstruct.core.certificates import magnitude
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, or_none, positive, read_options
@@ -40,9 +41,6 @@ from convexstruct.families.structured_svm.solvers.labelling_pools import Labelli
 from convexstruct.families.structured_svm.solvers.pool_qp import solve_pools
 from convexstruct.tolerances import HIGH
 from convexstruct.validation.arguments import number
-
-Vector = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 #: The restricted problem is solved exactly where it is solved to this share of the gap HIGH asks for.
 EXACT = 1e-3

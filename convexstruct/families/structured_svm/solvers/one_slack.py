@@ -28,20 +28,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from convexstruct import deadline
+from convexstruct.arrays import Labels, Point, Vector
 from convexstruct.core.certificates import magnitude
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, positive, read_options
-from convexstruct.core.solution import Point, Solution
+from convexstruct.core.solution import Solution
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.example_blocks import starting_w
 from convexstruct.families.structured_svm.solvers.pool_qp import PoolColumns, solve_pools
 from convexstruct.tolerances import HIGH
-
-Vector = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 #: The restricted problem is solved to this share of what the gap HIGH asks for.
 INNER = 1e-3

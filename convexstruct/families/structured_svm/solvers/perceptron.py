@@ -24,16 +24,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from convexstruct import deadline
+from convexstruct.arrays import Vector
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, flag, read_options, seed
 from convexstruct.core.solution import Solution
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.example_blocks import example_blocks, starting_w
-
-Vector = NDArray[np.float64]
 
 #: What an online learner's message says of itself.
 NO_PROBLEM = "an online learner: it minimises no stated problem, and P is only valued at its w"

@@ -23,9 +23,7 @@ from numpy.typing import NDArray
 from scipy.linalg.blas import dsyrk
 
 from convexstruct import deadline
-
-Vector = NDArray[np.float64]
-Index = NDArray[np.intp]
+from convexstruct.arrays import Index, Vector
 
 #: Newton steps of one solve.
 STEPS = 80

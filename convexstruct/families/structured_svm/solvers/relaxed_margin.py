@@ -20,17 +20,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.optimize
-from numpy.typing import NDArray
 
 from convexstruct import deadline
+from convexstruct.arrays import Point, Vector
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, positive, read_options, share
-from convexstruct.core.solution import Point, Solution
+from convexstruct.core.solution import Solution
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.witness import agreeing
 from convexstruct.inference.forests import forests
-
-Vector = NDArray[np.float64]
 
 #: A stage that does not bring the gap down by this factor was not solved well enough: the next gets twice the steps, up
 #: to MORE times what the first had.

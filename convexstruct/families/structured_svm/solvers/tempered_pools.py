@@ -25,21 +25,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.optimize
-from numpy.typing import NDArray
 
 from convexstruct import deadline
+from convexstruct.arrays import Labels, Point, Vector
 from convexstruct.core.certificates import magnitude
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, positive, read_options, seed, share
-from convexstruct.core.solution import Point, Solution
+from convexstruct.core.solution import Solution
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.components import by_component, witness_of_whole
 from convexstruct.families.structured_svm.solvers.labelling_pools import LabellingPools
 from convexstruct.families.structured_svm.solvers.pool_qp import solve_pools
 from convexstruct.tolerances import HIGH
-
-Vector = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 #: The restricted problem is solved to this share of the gap that is left.
 INNER = 0.1

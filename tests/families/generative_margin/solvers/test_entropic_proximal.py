@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from convexstruct import GenerativeMargin, certify
+from convexstruct.arrays import Vector
 from convexstruct.core.driver import solve
 from convexstruct.core.quasi_newton import Pairs
 from convexstruct.core.registry import choose
@@ -32,8 +32,6 @@ from convexstruct.models.generative_margin.enumerated import primal
 from convexstruct.tolerances import DERIVATIVE, HIGH, MID, ROUNDING
 from tests.models.generative_margin.instances import INSTANCES
 from tests.reference import optimum
-
-Vector = NDArray[np.float64]
 
 
 def small_ring(seed: int, eta: float = 0.5, n: int = 5) -> GenerativeMargin:

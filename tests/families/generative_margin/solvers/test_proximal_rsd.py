@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from convexstruct.arrays import Vector
 from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
 from convexstruct.core.iterate import Solver
@@ -26,8 +26,6 @@ from convexstruct.models.generative_margin.enumerated import primal
 from convexstruct.tolerances import DERIVATIVE, HIGH, MID, ROUNDING
 from tests.models.generative_margin.instances import INSTANCES, hmm
 from tests.reference import optimum
-
-Vector = NDArray[np.float64]
 
 LAYOUT = TableLayout(("a", "b"), ((3,), (2, 2)))
 

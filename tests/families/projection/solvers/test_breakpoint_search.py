@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 import convexstruct as cs
 from convexstruct.families.projection.box import BoxProjection
@@ -14,7 +13,6 @@ from convexstruct.families.projection.solvers.breakpoint_search import Breakpoin
 from convexstruct.oracles.box.projection import Search
 from convexstruct.tolerances import HIGH, ROUNDING
 
-Vector = NDArray[np.float64]
 SEARCHES: tuple[Search, ...] = ("bracket", "medians", "sorting")
 
 

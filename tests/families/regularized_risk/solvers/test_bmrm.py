@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Vector
 from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
 from convexstruct.core.iterate import Iterate
@@ -18,7 +18,6 @@ from convexstruct.families.regularized_risk.solvers.semismooth_newton import Sem
 from convexstruct.tolerances import HIGH, LOW, MID, ROUNDING
 from tests.models.regularized_risk.risks import INSTANCES, KNOWN
 
-Vector = NDArray[np.float64]
 BOTH = pytest.mark.parametrize("solver", [QpBMRM(), LsBMRM()], ids=["qp", "ls"])
 
 

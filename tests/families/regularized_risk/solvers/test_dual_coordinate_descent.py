@@ -7,7 +7,6 @@ from itertools import islice
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
@@ -17,8 +16,6 @@ from convexstruct.families.regularized_risk.solvers.dual_coordinate_descent impo
 from convexstruct.families.regularized_risk.solvers.semismooth_newton import SemismoothNewton
 from convexstruct.tolerances import HIGH, ROUNDING
 from tests.models.regularized_risk.risks import INSTANCES, KNOWN
-
-Vector = NDArray[np.float64]
 
 
 def boxes() -> dict[str, RegularizedRisk]:

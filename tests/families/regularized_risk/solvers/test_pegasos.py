@@ -6,7 +6,6 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
@@ -17,7 +16,6 @@ from convexstruct.families.regularized_risk.solvers.semismooth_newton import Sem
 from convexstruct.tolerances import HIGH, ROUNDING
 from tests.models.regularized_risk.risks import INSTANCES
 
-Vector = NDArray[np.float64]
 FIXED = [name for name, make in INSTANCES.items() if not make().n_biases]
 
 

@@ -6,8 +6,8 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Vector
 from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
@@ -23,8 +23,6 @@ from convexstruct.families.regularized_risk.solvers.risk_projection import onto_
 from convexstruct.families.regularized_risk.solvers.semismooth_newton import SemismoothNewton
 from convexstruct.tolerances import HIGH, LOW, ROUNDING, SINGLE
 from tests.models.regularized_risk.risks import INSTANCES, KNOWN
-
-Vector = NDArray[np.float64]
 
 
 def pragam(problem: RegularizedRisk, lipschitz: float | str | None = "estimate") -> Pragam | PragamB:

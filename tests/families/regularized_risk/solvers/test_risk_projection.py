@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Vector
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.families.regularized_risk.solvers.risk_projection import onto_groups, onto_q
 from convexstruct.tolerances import ROUNDING
 
-Vector = NDArray[np.float64]
 SIZES = st.lists(st.integers(1, 6), min_size=1, max_size=6)
 
 

@@ -12,8 +12,8 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Vector
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
@@ -26,7 +26,6 @@ from convexstruct.tolerances import DERIVATIVE, HIGH, MID, ROUNDING
 from tests.models.regularized_risk.risks import INSTANCES, KNOWN
 from tests.reference import optimum
 
-Vector = NDArray[np.float64]
 TINY = 1e-10
 
 

@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Vector
 from convexstruct.families.regularized_risk.solvers.simplex_qp import maximise
 from convexstruct.tolerances import ROUNDING
-
-Vector = NDArray[np.float64]
 
 
 def value(gram: Vector, b: Vector, lam: float, beta: Vector) -> float:

@@ -10,8 +10,8 @@ import pytest
 import scipy.special
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Vector
 from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
@@ -24,8 +24,6 @@ from convexstruct.marginals.pairwise_enumeration import EnumeratedPairwise, enum
 from convexstruct.tolerances import HIGH, LOW, MID, ROUNDING
 from tests.families.structured_svm.solvers.references import holds, optimum, reference
 from tests.models.structured_svm.instances import DECOMPOSABLE, OTHER, svm
-
-Vector = NDArray[np.float64]
 
 
 @pytest.mark.parametrize("groups", [1, 3])

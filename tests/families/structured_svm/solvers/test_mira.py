@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Vector
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.structured_svm.solvers import mira
@@ -18,8 +18,6 @@ from convexstruct.families.structured_svm.solvers.mira import Mira
 from convexstruct.marginals.pairwise_enumeration import enumerate_pairwise
 from convexstruct.tolerances import HIGH, ROUNDING
 from tests.models.structured_svm.instances import INSTANCES, svm
-
-Vector = NDArray[np.float64]
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)

@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from convexstruct import deadline
+from convexstruct.arrays import Vector
 from convexstruct.families.structured_svm.solvers import pool_qp
 from convexstruct.families.structured_svm.solvers.pool_qp import PoolColumns, PoolSolution, solve_pools
 from convexstruct.tolerances import HIGH, ROUNDING
-
-Vector = NDArray[np.float64]
 
 
 class Pools(NamedTuple):

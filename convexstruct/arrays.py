@@ -1,0 +1,22 @@
+"""Names of arrays: what a signature says of them. The names tell people how many axes to expect; mypy knows the type.
+
+Vector : (n,) floats. Matrix : (n, m) floats. Tensor : floats with three axes or more, or as many as the caller's.
+Labels : whole numbers that name a value, 0 .. S - 1. Index : whole numbers that point into another array.
+Flags : truth values. Point : arrays by the names a problem gives them, e.g. ``{"theta": ...}``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+Tensor = NDArray[np.float64]
+Labels = NDArray[np.int64]
+Index = NDArray[np.intp]
+Flags = NDArray[np.bool_]
+Point = Mapping[str, NDArray[Any]]
