@@ -67,17 +67,19 @@ def test_a_formulation_says_which_family_it_is_for(name: str) -> None:
                 builder(problem)
 
 
-ARGUMENTS: list[dict[str, Any]] = [
-    *({"problem": value} for value in (None, 3, "p", Hostile(), cs.BoxProjection, {}, np.ones(2))),
-    *({"solver": value} for value in (solvers.SemismoothNewton, "Newton", 3, Hostile())),
-    *({"tol": value} for value in ("abc", np.nan, True, 0, 1, -1, None, [], np.ones(2), Hostile(), "nan", 10**400)),
-    *({"time_limit": value} for value in ("x", np.inf, np.nan, 0, -1, True, [], Hostile())),
-    *({"max_iterations": value} for value in (2.5, 2.0, 0, -1, True, "3", np.inf, [], Hostile())),
-    *({"start": value} for value in (3, "x", {}, np.ones(2), Hostile(), {"w": [1.0]})),
-    *({"progress": value} for value in (3, "x", [], Hostile(), print)),
-    *({"callback": value} for value in (3, "x", [], Hostile())),
-    *({"executor": value} for value in (3, "x", [], Hostile(), print)),
-]
+#: What `solve` is given, argument by argument, and refuses.
+REFUSED: dict[str, list[Any]] = {
+    "problem": [None, 3, "p", Hostile(), cs.BoxProjection, {}, np.ones(2)],
+    "solver": [solvers.SemismoothNewton, "Newton", 3, Hostile()],
+    "tol": ["abc", np.nan, True, 0, 1, -1, None, [], np.ones(2), Hostile(), "nan", 10**400],
+    "time_limit": ["x", np.inf, np.nan, 0, -1, True, [], Hostile()],
+    "max_iterations": [2.5, 2.0, 0, -1, True, "3", np.inf, [], Hostile()],
+    "start": [3, "x", {}, np.ones(2), Hostile(), {"w": [1.0]}],
+    "progress": [3, "x", [], Hostile(), print],
+    "callback": [3, "x", [], Hostile()],
+    "executor": [3, "x", [], Hostile(), print],
+}
+ARGUMENTS = [{name: value} for name, values in REFUSED.items() for value in values]
 
 
 @pytest.mark.parametrize("given", ARGUMENTS, ids=lambda given: next(iter(given)))

@@ -126,7 +126,7 @@ def test_numbers_of_other_types_are_taken_as_they_are() -> None:
 
 
 def test_the_sentences_say_which_what_and_what_was_wanted() -> None:
-    said = [
+    said: list[tuple[Callable[[], object], str]] = [
         (lambda: number("lam", -1, above=0), "lam is -1, wanted a positive number"),
         (lambda: number("shrink", 2, above=0, below=1), "shrink is 2, wanted a number above 0 and below 1"),
         (lambda: number("eta", np.inf), "eta is inf, wanted a finite number"),

@@ -20,8 +20,8 @@ NO_ARRAYS: list[Any] = [
     *NONSENSE, None, "abc", {"a": 1}, [1, "a"], [1, None], [True, 2], [[1, 2], [3]], [1j], LOOP, [Hostile()],
     [[1.0, Hostile()]], np.array([1j]), np.array(["a"]), np.array([None]), np.array(["2020"], dtype="M8[Y]"),
     np.array([1], dtype="m8[s]"), np.array([(1, 2.0)], dtype="i4,f8"), np.array([True]), [10**30],
-    np.ma.array([1.0, 2.0], mask=[0, 1]), [np.ma.masked, 1.0], [np.datetime64("2020")], [np.timedelta64(1, "s"), 1],
-    sp.csr_array((1, 3)), [sp.csr_array((1, 3))],
+    np.ma.array([1.0, 2.0], mask=[False, True]), [np.ma.masked, 1.0], [np.datetime64("2020")],
+    [np.timedelta64(1, "s"), 1], sp.csr_array((1, 3)), [sp.csr_array((1, 3))],
 ]  # fmt: skip
 
 
