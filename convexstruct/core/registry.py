@@ -10,18 +10,22 @@ and nothing else anywhere lists it. Its cases (``cases.py``), stored optima (``o
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from convexstruct.core.cases import Case
 from convexstruct.core.experiment import Experiment
-from convexstruct.core.iterate import Solver
+from convexstruct.core.iterate import Iterate, Solver
 from convexstruct.tolerances import Profile
+from convexstruct.validation.arguments import cut, described, sentence
+
+Builder = TypeVar("Builder", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -123,9 +127,56 @@ _FAMILIES: dict[str, Family] = {}
 
 
 def register(family: Family) -> Family:
-    """Take a family up in the registry; a second one of the same name replaces the first."""
+    """Take a family up in the registry; a second one of the same name replaces the first.
+
+    From then on the ``iterate`` of each of its solvers refuses problems that it is not for, whoever calls it.
+    """
     _FAMILIES[family.name] = family
+    for solver in family.solvers:
+        _guard(solver)
     return family
+
+
+def _guard(solver: Any) -> None:
+    """Put `check_family` before a solver's ``iterate``, once."""
+    iterate = solver.iterate
+    if getattr(iterate, "checks_family", False):
+        return
+
+    @functools.wraps(iterate)
+    def checked(self: Any, problem: Any, start: Any = None) -> Iterator[Iterate]:
+        check_family(type(self).__name__, iterate, problem)
+        found: Iterator[Iterate] = iterate(self, problem, start)
+        return found
+
+    checked.checks_family = True  # type: ignore[attr-defined]
+    solver.iterate = checked
+
+
+def check_family(who: str, function: Callable[..., Any], problem: Any) -> None:
+    """ValueError unless ``problem`` is of the class that ``function`` names in its annotation of ``problem``.
+
+    What names no class of a registered family is not checked: it is for any problem.
+    """
+    wanted = getattr(function, "__annotations__", {}).get("problem", "Any")
+    wanted = wanted if isinstance(wanted, str) else getattr(wanted, "__name__", "Any")
+    of = {each.__name__: family.name for family in _FAMILIES.values() for each in family.problems}
+    if wanted not in of or wanted in [each.__name__ for each in type(problem).__mro__]:
+        return
+    named = getattr(problem, "family", None) if not isinstance(problem, type) else None
+    came = f" of the family {cut(named, 40)}" if isinstance(named, str) else ""
+    raise sentence(f"problem is {described(problem)}{came}, wanted a {wanted}: {who} is for the family {of[wanted]}")
+
+
+def one_family(builder: Builder) -> Builder:
+    """A builder that refuses problems of another class than it names."""
+
+    @functools.wraps(builder)
+    def build(problem: Any, *args: Any, **options: Any) -> Any:
+        check_family(builder.__name__, builder, problem)
+        return builder(problem, *args, **options)
+
+    return cast(Builder, build)
 
 
 def families() -> Mapping[str, Family]:

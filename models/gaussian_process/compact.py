@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from convexstruct.core.families import one_family
+from convexstruct.core.registry import one_family
 from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
 from convexstruct.models.formulation import Equation, Formulation, equation
 from convexstruct.models.gaussian_process.enumerated import (

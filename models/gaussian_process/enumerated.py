@@ -22,7 +22,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from convexstruct.arrays import Vector
-from convexstruct.core.families import one_family
+from convexstruct.core.registry import one_family
 from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
 from convexstruct.marginals.enumeration import LIMIT
 from convexstruct.models.formulation import Entry, Formulation, Recovered, equation

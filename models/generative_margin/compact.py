@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from convexstruct.arrays import Point
-from convexstruct.core.families import one_family
+from convexstruct.core.registry import one_family
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.marginals.decomposition import mixture
 from convexstruct.marginals.polytope import local_polytope

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from convexstruct.arrays import Point, Vector
 from convexstruct.core.certificates import certify, least_unit, relative_gap
-from convexstruct.core.families import one_family
+from convexstruct.core.registry import one_family
 from convexstruct.core.solution import Solution, Status, Trace
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.models.formulation import Formulation, Reference, beyond_rounding, equation

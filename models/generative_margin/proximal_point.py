@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from scipy.special import wrightomega
 
 from convexstruct.arrays import Point, Vector
-from convexstruct.core.families import one_family
+from convexstruct.core.registry import one_family
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.marginals.enumeration import LIMIT
 from convexstruct.models.formulation import Formulation, Recovered, equation

@@ -18,7 +18,7 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-from convexstruct.core.families import one_family
+from convexstruct.core.registry import one_family
 from convexstruct.families.projection.box import BoxProjection
 from convexstruct.models.formulation import Entry, Equation, Formulation, Recovered, equation
 

@@ -23,7 +23,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from convexstruct.arrays import Index
-from convexstruct.core.families import one_family
+from convexstruct.core.registry import one_family
 from convexstruct.families.projection.tables import MarginalProjection
 from convexstruct.models.formulation import Entry, Formulation, Recovered, equation
 from convexstruct.models.projection.boxes import PAPER

@@ -22,7 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from convexstruct.arrays import Point, Vector
-from convexstruct.core.families import one_family
+from convexstruct.core.registry import one_family
 from convexstruct.families.regularized_risk.problem import Plane, RegularizedRisk
 from convexstruct.models.formulation import Formulation, Recovered, equation
 from convexstruct.models.regularized_risk.risk import NORM, Parts, at_lam, entry, lam_parameter, point_of

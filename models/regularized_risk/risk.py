@@ -24,7 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from convexstruct.arrays import Vector
-from convexstruct.core.families import one_family
+from convexstruct.core.registry import one_family
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.models.formulation import Entry, Equation, Formulation, Recovered, equation
 

@@ -16,7 +16,7 @@ import cvxpy as cp
 import numpy as np
 
 from convexstruct.arrays import Point, Vector
-from convexstruct.core.families import one_family
+from convexstruct.core.registry import one_family
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.models.formulation import Formulation, Recovered, equation
 from convexstruct.models.regularized_risk.risk import Parts, entry, point_of

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from convexstruct.arrays import Point, Vector
 from convexstruct.core.certificates import certify, least_unit, relative_gap
-from convexstruct.core.families import one_family
+from convexstruct.core.registry import one_family
 from convexstruct.core.solution import Solution, Status, Trace
 from convexstruct.families.structured_svm.problem import Evaluation, Scale, StructuredSVM
 from convexstruct.models.formulation import Formulation, Reference, beyond_rounding, equation

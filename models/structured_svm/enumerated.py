@@ -27,7 +27,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from convexstruct.arrays import Index, Labels, Point, Vector
-from convexstruct.core.families import one_family
+from convexstruct.core.registry import one_family
 from convexstruct.families.structured_svm.problem import Scale, StructuredSVM
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 from convexstruct.marginals.pairwise_enumeration import LIMIT, EnumeratedPairwise, enumerate_pairwise

@@ -12,7 +12,7 @@ import cvxpy as cp
 import numpy as np
 
 from convexstruct.arrays import Vector
-from convexstruct.core.families import one_family
+from convexstruct.core.registry import one_family
 from convexstruct.families.structured_svm.problem import Scale, StructuredSVM
 from convexstruct.marginals.pairwise_enumeration import LIMIT
 from convexstruct.models.formulation import Formulation, Recovered, equation

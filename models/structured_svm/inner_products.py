@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from convexstruct.arrays import Vector
-from convexstruct.core.families import one_family
+from convexstruct.core.registry import one_family
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.marginals.pairwise_enumeration import n_labellings
 from convexstruct.models.formulation import Formulation, Recovered, equation

@@ -24,7 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from convexstruct.arrays import Point, Vector
-from convexstruct.core.families import one_family
+from convexstruct.core.registry import one_family
 from convexstruct.families.structured_svm.problem import StructuredSVM, choose_oracle
 from convexstruct.marginals.decomposition import greedy_mixture
 from convexstruct.marginals.pairwise_polytope import adjoint_matrix, clique_polytope, is_forest

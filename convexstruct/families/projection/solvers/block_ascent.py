@@ -49,8 +49,6 @@ class BlockAscent:
         read_options(self, sweeps=at_least(1))
 
     def iterate(self, problem: MarginalProjection, start: Solution | None = None) -> Iterator[Iterate]:
-        if not isinstance(problem, MarginalProjection):
-            raise ValueError(f"problem is a {type(problem).__name__}, wanted a MarginalProjection")
         structure, weights = problem.structure, problem.weights
         known = None if start is None or start.dual_point is None else start.dual_point.get("xi")
         xi = np.zeros(structure.n_multipliers)

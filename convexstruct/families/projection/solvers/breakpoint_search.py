@@ -33,8 +33,6 @@ class BreakpointSearch:
         choice("search", self.search, ("bracket", "medians", "sorting"))
 
     def iterate(self, problem: BoxProjection, start: Solution | None = None) -> Iterator[Iterate]:
-        if not isinstance(problem, BoxProjection):
-            raise ValueError(f"problem is a {type(problem).__name__}, wanted a BoxProjection")
         a, rho = project_with_multiplier(
             problem.m, problem.lower, problem.upper, problem.s, problem.z, problem.d, self.search
         )

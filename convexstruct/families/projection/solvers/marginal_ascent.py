@@ -45,8 +45,6 @@ class MarginalAscent:
             raise ValueError(f"first is {self.first} and last {self.last}, wanted 0 < last <= first")
 
     def iterate(self, problem: MarginalProjection, start: Solution | None = None) -> Iterator[Iterate]:
-        if not isinstance(problem, MarginalProjection):
-            raise ValueError(f"problem is a {type(problem).__name__}, wanted a MarginalProjection")
         structure, weights, tables = problem.structure, problem.weights, problem.groups
         known = None if start is None or start.dual_point is None else start.dual_point.get("xi")
         xi = np.zeros(structure.n_multipliers)
