@@ -1,0 +1,221 @@
+"""What each mechanism of a solver brings: switch it off, solve again, compare CPU time and rounds.
+
+    python benchmarks/ablation.py [--only STUDY ...] [--mechanism NAME ...] [--repeats 1] [--seconds 20] [--json FILE]
+
+Each family has a file beside this one, `ablation_<family>.py`, with one list, ``STUDIES``. A `Study` names an instance
+and a solver; its mechanisms say how each is switched off: by other options of the solver, by other values of names in
+a module or class, or both. A study has several instances of one kind, from seeds of their own, for the path of one run
+is chance; their figures are added. Time is process CPU time, the best of the repeats, and counts only if the
+certificate meets the gap wanted. Ratios are to the solver as it is: 1.2 says that without the mechanism it takes 20%
+longer. A mechanism that moves neither time nor rounds nor oracle calls by `MATTERS` in any study shown is named at the
+end, and so is one without which every study is faster: it has to show its worth elsewhere, or go.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+if not __package__:  # run as a script: the checkout is not on the path, only this directory is
+    sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+#: A mechanism matters that changes the time or the number of rounds by this share.
+MATTERS = 0.1
+#: Runs of each variant; the fastest counts.
+REPEATS = 1
+#: Limit of one run in seconds of wall-clock time: what takes longer is reported as not solved.
+SECONDS = 20.0
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """One idea of a solver, and how to do without it.
+
+    name : in a few words. options : fields of the solver's dataclass that are replaced. patches : "module:name" or
+    "module:Class.name" to the value that stands in its place while the run lasts.
+    """
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    patches: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Study:
+    """A solver on some instances of one kind, to the relative gap ``tol``; each of ``builds`` makes a problem."""
+
+    name: str
+    builds: Sequence[Callable[[], Any]]
+    solver: Any
+    tol: float
+    mechanisms: Sequence[Mechanism]
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Of one variant, added over the instances: CPU seconds (inf where the gap was not met), rounds, calls of the
+    oracle; the largest certified gap, and the status of the instance that it belongs to."""
+
+    seconds: float
+    rounds: int
+    calls: int
+    gap: float
+    status: str
+
+
+def studies() -> list[Study]:
+    """Those of every file `ablation_<family>.py`, in alphabetical order of the files."""
+    names = sorted(file.stem for file in Path(__file__).parent.glob("ablation_*.py"))
+    return [study for name in names for study in importlib.import_module(f"benchmarks.{name}").STUDIES]
+
+
+@contextmanager
+def patched(patches: Mapping[str, Any]) -> Iterator[None]:
+    """Put other values in the place of names, and the old ones back; an unknown name is an AttributeError."""
+    before = []
+    try:
+        for path, value in patches.items():
+            module, name = path.split(":")
+            *owners, last = name.split(".")
+            owner: Any = importlib.import_module(module)
+            for each in owners:
+                owner = getattr(owner, each)
+            before.append((owner, last, getattr(owner, last)))
+            setattr(owner, last, value)
+        yield
+    finally:
+        for owner, last, value in reversed(before):
+            setattr(owner, last, value)
+
+
+def measure(study: Study, mechanism: Mechanism | None, repeats: int, limit: float) -> Figures:
+    """The study without ``mechanism`` (None: as it is): the best of ``repeats`` runs of each instance, added."""
+    each = [_measure(build, study, mechanism, repeats, limit) for build in study.builds]
+    worst = max(each, key=lambda figures: figures.gap)
+    return Figures(
+        sum(figures.seconds for figures in each),
+        sum(figures.rounds for figures in each),
+        sum(figures.calls for figures in each),
+        worst.gap,
+        worst.status,
+    )
+
+
+def _measure(
+    build: Callable[[], Any], study: Study, mechanism: Mechanism | None, repeats: int, limit: float
+) -> Figures:
+    import convexstruct as cs
+
+    runs = []
+    for _ in range(repeats):
+        problem = build()  # anew: what a run leaves cached on a problem would help the next
+        solver = study.solver if mechanism is None else replace(study.solver, **mechanism.options)
+        with patched({} if mechanism is None else mechanism.patches):
+            begin = time.process_time()
+            solution = cs.solve(problem, solver, study.tol, time_limit=limit)
+            seconds = time.process_time() - begin
+        calls = solution.trace.oracle_calls[-1] if solution.trace.oracle_calls else 0
+        met = solution.status.name == "OPTIMAL"
+        status = solution.status.name
+        runs.append(Figures(seconds if met else math.inf, solution.iterations, calls, solution.gap, status))
+        if not met:
+            break  # the same again would take the limit again
+    return min(runs, key=lambda figures: figures.seconds)
+
+
+def ratio(without: float, as_is: float) -> float:
+    return without / as_is if as_is else math.nan
+
+
+def moved(without: Figures, as_is: Figures) -> bool:
+    """Whether the mechanism changes time, rounds or calls by `MATTERS`, or whether the gap is met at all."""
+    names = ("seconds", "rounds", "calls")
+    return any(not 1 - MATTERS < ratio(getattr(without, name), getattr(as_is, name)) < 1 + MATTERS for name in names)
+
+
+def run(study: Study, only: Sequence[str] | None, repeats: int, limit: float) -> dict[str, Figures]:
+    """Print a row a variant as it is measured; figures by mechanism, "" is the solver as it is."""
+    print(f"\n{study.name}: {type(study.solver).__name__} to {study.tol:.0e}")
+    print(f"{'without':<44}{'CPU s':>8}{'ratio':>7}{'rounds':>8}{'ratio':>7}{'calls':>8}{'ratio':>7}{'gap':>9}  status")
+    _measure(study.builds[0], study, None, 1, limit)  # warm: imports and caches
+    found: dict[str, Figures] = {}
+    for mechanism in (None, *(each for each in study.mechanisms if not only or each.name in only)):
+        figures = measure(study, mechanism, repeats, limit)
+        name = "" if mechanism is None else mechanism.name
+        found[name] = figures
+        first = found[""]
+        print(
+            f"{name or 'nothing (as it is)':<44}{figures.seconds:>8.2f}{ratio(figures.seconds, first.seconds):>7.2f}"
+            f"{figures.rounds:>8}{ratio(figures.rounds, first.rounds):>7.2f}"
+            f"{figures.calls:>8}{ratio(figures.calls, first.calls):>7.2f}{figures.gap:>9.1e}  {figures.status}",
+            flush=True,
+        )
+    return found
+
+
+def verdicts(found: Mapping[str, Mapping[str, Figures]]) -> tuple[list[str], list[str]]:
+    """The mechanisms that move nothing in any study, and those without which every study takes less time and calls."""
+    pairs: dict[str, list[tuple[Figures, Figures]]] = {}
+    for figures in found.values():
+        for name, without in figures.items():
+            if name:
+                pairs.setdefault(name, []).append((without, figures[""]))
+    idle = [name for name, each in pairs.items() if not any(moved(*pair) for pair in each)]
+    harmful = [
+        name
+        for name, each in pairs.items()
+        if name not in idle and all(a.seconds < b.seconds and a.calls < b.calls for a, b in each)
+    ]
+    return idle, harmful
+
+
+def main(arguments: Sequence[str] | None = None, known: Sequence[Study] | None = None) -> int:
+    known = studies() if known is None else known
+    names = [study.name for study in known]
+    parser = argparse.ArgumentParser(description="Each mechanism of a solver switched off.")
+    parser.add_argument("--only", nargs="+", choices=names, metavar="STUDY", help=f"some of: {', '.join(names)}")
+    parser.add_argument("--mechanism", nargs="+", metavar="NAME", help="some mechanisms, by their names in the table")
+    parser.add_argument("--repeats", type=int, default=REPEATS, help=f"runs of each; default {REPEATS}")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help=f"limit of one run; default {SECONDS:g}")
+    parser.add_argument("--json", type=Path, help="write all figures to this file")
+    chosen = parser.parse_args(arguments)
+    if chosen.repeats < 1 or not chosen.seconds > 0:
+        parser.error("--repeats and --seconds are wanted above 0")
+    every = {mechanism.name for study in known for mechanism in study.mechanisms}
+    for name in chosen.mechanism or ():
+        if name not in every:
+            parser.error(f"no mechanism is called {name!r}, wanted some of: {', '.join(sorted(every))}")
+    found = {
+        study.name: run(study, chosen.mechanism, chosen.repeats, chosen.seconds)
+        for study in known
+        if not chosen.only or study.name in chosen.only
+    }
+    idle, harmful = verdicts(found)
+    print(f"\nmoves nothing by {MATTERS:.0%} here: {', '.join(idle) or 'none'}")
+    print(f"every study is faster without: {', '.join(harmful) or 'none'}")
+    if chosen.json:
+        rows = [
+            {"study": study, "without": name, **{key: _finite(value) for key, value in vars(each).items()}}
+            for study, figures in found.items()
+            for name, each in figures.items()
+        ]
+        chosen.json.write_text(json.dumps(rows, indent=1, allow_nan=False) + "\n")
+    return 0
+
+
+def _finite(value: Any) -> Any:
+    """JSON knows neither inf nor NaN: they are null."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

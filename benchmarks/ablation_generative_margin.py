@@ -1,0 +1,91 @@
+"""Each mechanism of `EntropicProximal`, switched off on the ring instances of `benchmarks/generative_margin.py`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from benchmarks.ablation import Mechanism, Study
+from convexstruct.core.quasi_newton import Pairs
+from convexstruct.datasets.generated.ring import EASY, HARD, Noise, ring
+from convexstruct.families.generative_margin import EntropicProximal, GenerativeMargin
+from convexstruct.families.generative_margin.invariants import LocalVariance, local_variance
+from convexstruct.families.generative_margin.solvers.entropic_proximal import _Run
+
+METHOD = "convexstruct.families.generative_margin.solvers.entropic_proximal"
+STAGE = "convexstruct.families.generative_margin.solvers.entropic_stage"
+#: More than any step, count or ratio: a limit of this size is none.
+NEVER = 10**9
+
+
+def _rings(
+    sequences: int, length: int, noise: Noise, eta: float = 0.1, instances: int = 3
+) -> list[Callable[[], GenerativeMargin]]:
+    """Rings of 10 states, from the seeds 1, 2, ..."""
+    return [functools.partial(_ring, sequences, length, noise, eta, seed) for seed in range(1, instances + 1)]
+
+
+def _ring(sequences: int, length: int, noise: Noise, eta: float, seed: int) -> GenerativeMargin:
+    data = ring(sequences, length, 10, noise, seed=seed)
+    sizes = data.n_states, data.n_symbols
+    return GenerativeMargin.hmm(data.symbols, data.states, *sizes, eta=eta, loss="ring")
+
+
+def _no_invariants(features: Any, theta: Any, loss_weight: float) -> LocalVariance | None:
+    local = local_variance(features, theta, loss_weight)
+    return None if local is None else LocalVariance(local.counts, local.blocks, np.zeros(0))
+
+
+def _always_new(self: Any, stage: Any, value: Any, dense: bool, known: Any, _metric: Any = _Run._metric) -> Any:
+    return _metric(self, stage, value, dense, None)
+
+
+def _forget(self: Pairs, factor: float) -> None:
+    self.clear()
+
+
+MECHANISMS = (
+    Mechanism("L-BFGS (one pair kept)", {"memory": 1}),
+    Mechanism("pairs kept from stage to stage", patches={"convexstruct.core.quasi_newton:Pairs.scale": _forget}),
+    Mechanism("Newton's metric", {"newton": 0.0}),
+    Mechanism("one covariance for many stages", patches={f"{METHOD}:_Run._metric": _always_new}),
+    Mechanism("ridge on an old covariance (RIDGE)", patches={f"{METHOD}:RIDGE": 0.0}),
+    Mechanism("invariants in the diagonal metric", patches={f"{STAGE}:local_variance": _no_invariants}),
+    Mechanism("local variance in the diagonal metric", patches={f"{STAGE}:local_variance": lambda *_: None}),
+    Mechanism("diagonal metric kept for steps (AGE)", patches={f"{STAGE}:AGE": 1}),
+    Mechanism("floor of the diagonal's counts (LEAST)", patches={f"{STAGE}:LEAST": 1e-9}),
+    Mechanism("rough first stages", patches={f"{METHOD}:ROUGH": NEVER, f"{METHOD}:FIRST": NEVER}),
+    Mechanism("slack in v (epsilon)", patches={f"{METHOD}:_Run._epsilon": lambda self, state: 0.0}),
+    Mechanism("stage gap by the certified one (BEHIND)", patches={f"{METHOD}:BEHIND": 0.0}),
+    Mechanism("iterative scaling of the bound (SWEEPS)", patches={f"{METHOD}:SWEEPS": 0}),
+    Mechanism("witness that mixes stages (ATOMS)", patches={f"{METHOD}:ATOMS": 1}),
+    Mechanism("balanced columns", patches={f"{METHOD}:_Run._balanced": lambda self, mu: mu}),
+    Mechanism("longest move of a step (LONGEST)", patches={f"{STAGE}:LONGEST": NEVER}),
+    Mechanism("curvature where P is flat (FLAT)", patches={f"{STAGE}:FLAT": 0.0}),
+)
+#: Of use only where there are many examples, or no covariance.
+MANY = (
+    Mechanism("pilot run", {"pilot": 0}),
+    Mechanism("covariance of a sample (MOST)", patches={f"{METHOD}:MOST": NEVER}),
+    Mechanism("Newton's metric", {"newton": 0.0}),
+)
+ALONE = (
+    Mechanism("shrink and inner of ALONE", patches={f"{METHOD}:ALONE": (1.0, 0.0)}),
+    Mechanism("invariants in the diagonal metric", patches={f"{STAGE}:local_variance": _no_invariants}),
+    Mechanism("local variance in the diagonal metric", patches={f"{STAGE}:local_variance": lambda *_: None}),
+    Mechanism("diagonal metric kept for steps (AGE)", patches={f"{STAGE}:AGE": 1}),
+    Mechanism("rough first stages", patches={f"{METHOD}:ROUGH": NEVER, f"{METHOD}:FIRST": NEVER}),
+    Mechanism("L-BFGS (one pair kept)", {"memory": 1}),
+    Mechanism("pairs kept from stage to stage", patches={"convexstruct.core.quasi_newton:Pairs.scale": _forget}),
+)
+
+STUDIES = [
+    Study("ring-easy", _rings(100, 50, EASY), EntropicProximal(), 1e-6, MECHANISMS),
+    Study("ring-hard", _rings(100, 50, HARD), EntropicProximal(), 1e-6, MECHANISMS),
+    Study("ring-hard-eta-1", _rings(100, 50, HARD, 1.0), EntropicProximal(), 1e-4, MECHANISMS),
+    Study("ring-many", _rings(3000, 25, HARD, instances=1), EntropicProximal(), 1e-3, MANY),
+    Study("ring-diagonal", _rings(100, 50, HARD), EntropicProximal(newton=0), 1e-3, ALONE),
+]
