@@ -15,13 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import ArrayLike
 
-from convexstruct.arrays import Vector
+from convexstruct.arrays import Matrix, Vector
 from convexstruct.features.counts.hmm_channels import window
-from convexstruct.features.graphs.gram import Factor, factor
-from convexstruct.tolerances import ROUNDING
+from convexstruct.features.graphs.gram import Factor, check_semidefinite, factor, symmetric
 from convexstruct.validation.arguments import choice, mapping, number, refuse, sentence, sequence, whole
 from convexstruct.validation.arrays import real
 
@@ -103,7 +101,8 @@ class Gram:
         if matrix.shape[0] != matrix.shape[1]:
             raise sentence(f"gram has shape {matrix.shape}, wanted a square matrix")
         if self.kernel is None:
-            matrix = _positive_semidefinite(matrix)
+            matrix = symmetric("gram", matrix)
+            check_semidefinite("gram", matrix)
         object.__setattr__(self, "matrix", matrix)
 
     @classmethod
@@ -123,36 +122,48 @@ class Gram:
         `convexstruct.features.graphs.gram.factor`."""
         return factor(self.matrix)
 
-    def against(self, inputs: list[Vector]) -> Vector:
-        """k of new inputs against those of the matrix, (n, D): computed, or where there is no kernel, handed in.
+    def against(self, inputs: list[Matrix], name: str = "inputs") -> Matrix:
+        """k of new inputs against those of the matrix, (n, D): computed where the kernel is known, else handed in.
+
+        inputs : tables (length, d), or where there is no kernel (length, D), the kernel values themselves.
+        name : what the sentence about bad input calls them.
 
         Raises
         ------
         ValueError
             If the inputs have not as many columns as those of the matrix (without a kernel: as the matrix).
         """
-        known = self.size if self.kernel is None or self.inputs is None else self.inputs.shape[1]
         rows = np.concatenate(inputs)
-        if rows.shape[1] != known:
-            wanted = "k against each input of the gram matrix" if self.kernel is None else "as many as in training"
-            raise ValueError(f"inputs have {rows.shape[1]} columns, wanted {known}: {wanted}")
-        return rows if self.kernel is None or self.inputs is None else self.kernel(rows, self.inputs)
+        if self.kernel is None or self.inputs is None:
+            if rows.shape[1] != self.size:
+                raise ValueError(
+                    f"{name} have {rows.shape[1]} columns, wanted {self.size}: the kernel is not known, the problem "
+                    "came from a bare Gram matrix; give k of each new position against each input of that matrix"
+                )
+            return rows
+        if rows.shape[1] != self.inputs.shape[1]:
+            raise ValueError(
+                f"{name} have {rows.shape[1]} columns, wanted {self.inputs.shape[1]}: as many as in training"
+            )
+        return self.kernel(rows, self.inputs)
 
 
-def read_inputs(inputs: Any) -> list[Vector]:
+def read_inputs(inputs: Any, name: str = "inputs") -> list[Matrix]:
     """A list of inputs as float arrays (length, d); a flat sequence is one feature a position.
+
+    name : what the sentences about bad input call the list.
 
     Raises
     ------
     ValueError
         If there is no sequence, one is empty, is no table of finite numbers, or has another number of columns.
     """
-    given = sequence("inputs", inputs, "a list of at least one sequence", least=1)
-    read = (real(f"inputs[{i}]", each, ("positions",), ("positions", "features")) for i, each in enumerate(given))
+    given = sequence(name, inputs, "a list of at least one sequence", least=1)
+    read = (real(f"{name}[{i}]", each, ("positions",), ("positions", "features")) for i, each in enumerate(given))
     arrays = [array[:, None] if array.ndim == 1 else array for array in read]
     for i, array in enumerate(arrays):
         if array.shape[1] != arrays[0].shape[1]:
-            raise sentence(f"inputs[{i}] has {array.shape[1]} columns, inputs[0] has {arrays[0].shape[1]}")
+            raise sentence(f"{name}[{i}] has {array.shape[1]} columns, {name}[0] has {arrays[0].shape[1]}")
     return arrays
 
 
@@ -164,27 +175,6 @@ def one_hot_windows(sequences: Sequence[ArrayLike], n_symbols: int, radius: int)
     """
     seen = window(sequences, n_symbols, radius)
     return [(one[:, :, None] == np.arange(n_symbols + 1)).reshape(len(one), -1).astype(np.float64) for one in seen]
-
-
-def _positive_semidefinite(matrix: Vector) -> Vector:
-    """The matrix made exactly symmetric, or one sentence that says why it is no Gram matrix."""
-    scale = float(np.abs(matrix).sum(axis=1).max())
-    apart = float(np.abs(matrix - matrix.T).max())
-    if apart > ROUNDING * scale:
-        raise ValueError(f"gram is not symmetric, entries differ by {apart:.3g}, wanted a symmetric matrix")
-    matrix = 0.5 * (matrix + matrix.T)
-    if scale == 0.0:
-        return matrix
-    shifted = matrix.copy()
-    shifted[np.diag_indices_from(shifted)] += ROUNDING * scale
-    try:
-        scipy.linalg.cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
-    except scipy.linalg.LinAlgError:
-        smallest = float(scipy.linalg.eigvalsh(matrix, subset_by_index=[0, 0])[0])
-        raise ValueError(
-            f"gram has the eigenvalue {smallest:.6g}, wanted a positive semidefinite matrix (up to rounding)"
-        ) from None
-    return matrix
 
 
 def _pair(kernel: Any) -> tuple[Any, Mapping[str, Any]]:

@@ -20,7 +20,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
-from convexstruct.arrays import Vector
+from convexstruct.arrays import Matrix, Vector
 from convexstruct.tolerances import ROUNDING
 from convexstruct.validation.arrays import real
 
@@ -69,6 +69,42 @@ def factor(matrix: Vector) -> Factor:
     return Factor(np.ascontiguousarray(np.ldexp(rows, half[:, None])), np.asarray(order[:rank] - 1, np.intp), dropped)
 
 
+def symmetric(name: str, matrix: Matrix) -> Matrix:
+    """The square ``matrix`` made exactly symmetric.
+
+    Raises
+    ------
+    ValueError
+        If two entries that should be equal differ by more than rounding of the largest row sum; ``name`` says whose.
+    """
+    apart = float(np.abs(matrix - matrix.T).max())
+    if apart > ROUNDING * _row_sum(matrix):
+        raise ValueError(f"{name} is not symmetric, entries differ by {apart:.3g}, wanted a symmetric matrix")
+    return np.asarray(0.5 * (matrix + matrix.T))
+
+
+def check_semidefinite(name: str, matrix: Matrix) -> None:
+    """ValueError, with the smallest eigenvalue, unless all eigenvalues of a symmetric matrix are above -1e-9
+    (`ROUNDING`) of its largest row sum: by one Cholesky factorisation of the matrix moved up by as much."""
+    scale = _row_sum(matrix)
+    if scale == 0.0:
+        return
+    shifted = matrix.copy()
+    shifted[np.diag_indices_from(shifted)] += ROUNDING * scale
+    try:
+        scipy.linalg.cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
+    except scipy.linalg.LinAlgError:
+        smallest = float(scipy.linalg.eigvalsh(matrix, subset_by_index=[0, 0])[0])
+        raise ValueError(
+            f"{name} has the eigenvalue {smallest:.6g}, wanted a positive semidefinite matrix (up to rounding)"
+        ) from None
+
+
+def _row_sum(matrix: Matrix) -> float:
+    """The largest sum of absolute values in a row: no eigenvalue is larger."""
+    return float(np.abs(matrix).sum(axis=1).max())
+
+
 @dataclass(frozen=True, eq=False)
 class GramFeatures:
     """features (P, r) with features features' = K, and what maps new inputs to the same space, (P, r).
@@ -103,17 +139,12 @@ def gram_features(kernel: Any, n: int) -> GramFeatures:
         of inputs whose products no features have).
     """
     matrix = real("kernel", kernel, (n, n), why="one row and column a node")
-    size = float(np.abs(matrix).max())
-    if np.abs(matrix - matrix.T).max() > ROUNDING * max(size, 1e-300):
-        raise ValueError("kernel is not symmetric, wanted K[p, q] = K[q, p]")
-    matrix = 0.5 * (matrix + matrix.T)
-    if not size:
+    if not matrix.any():
         raise ValueError("kernel is zero, wanted at least one positive eigenvalue")
+    matrix = symmetric("kernel", matrix)
     found = factor(matrix)
     if not found.dropped <= ROUNDING * n:
-        smallest = float(scipy.linalg.eigvalsh(matrix, subset_by_index=[0, 0])[0])
-        if smallest < -ROUNDING * n * size:
-            raise ValueError(f"kernel has the eigenvalue {smallest:g}, wanted a positive semidefinite matrix")
+        check_semidefinite("kernel", matrix)
         rest = np.abs(matrix - found.rows @ found.rows.T)
         scale = np.sqrt(np.maximum(np.diagonal(matrix), np.finfo(float).tiny))
         p, q = np.unravel_index(int(np.argmax(rest / scale / scale[:, None])), rest.shape)
