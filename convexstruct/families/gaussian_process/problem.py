@@ -57,7 +57,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from convexstruct.arrays import Index, Labels, Point, Vector
+from convexstruct.arrays import Index, Labels, Matrix, Point, Vector
 from convexstruct.families.gaussian_process.kernels import Gram, Kernel, read_inputs
 from convexstruct.graphs import Chains, as_sequences, chains
 from convexstruct.oracles.chain.chain import sum_product, viterbi
@@ -71,13 +71,17 @@ from convexstruct.validation.arrays import real
 class Evaluation:
     """P at u and what it was made of.
 
-    value : P(u). scores (n,) : t = K u. mean (n,) : m(u) = sum_i E z_y. gradient (n,) : lam u - (z - m), that of P in
-    the inner product u'Kv; the gradient in u is K times it. gap : P(u) - D(m(u)).
+    value : P(u). scores (n,) : t = K u. mean (n,) : m(u) = sum_i E z_y.
+    kernel_gradient (n,) : g = lam u - (z - m), the gradient of P in the inner product u'Kv: P changes by g'K e where u
+        changes by a small e. The solvers step along this one.
+    gradient (n,) : K g, the gradient of P in the Euclidean inner product, dP / du entry by entry.
+    gap : P(u) - D(m(u)) = g'K g / (2 lam).
     """
 
     value: float
     scores: Vector
     mean: Vector
+    kernel_gradient: Vector
     gradient: Vector
     gap: float
 
@@ -250,13 +254,17 @@ class GaussianProcessSequences:
     # -- primal --------------------------------------------------------------------------------------------------------
 
     def evaluate(self, u: Vector) -> Evaluation:
-        """P(u), its gradient and its certified gap: two products with the Gram matrix and one forward-backward."""
+        """P(u), both of its gradients (in u'Kv and in u'v, see `Evaluation`) and its gap, in floating point alone.
+
+        Two products with the Gram matrix and one forward-backward. `certify` proves the gap.
+        """
         scores = self.multiply(u)
         log_partition, mean = self.log_partition(scores)
         value = float(0.5 * self.lam * (u @ scores) - self.truth @ scores + log_partition)
-        gradient = self.lam * u - (self.truth - mean)
-        gap = float(gradient @ self.multiply(gradient)) / (2.0 * self.lam)
-        return Evaluation(value, scores, mean, gradient, max(gap, 0.0))
+        kernel_gradient = self.lam * u - (self.truth - mean)
+        gradient = self.multiply(kernel_gradient)
+        gap = float(kernel_gradient @ gradient) / (2.0 * self.lam)
+        return Evaluation(value, scores, mean, kernel_gradient, gradient, max(gap, 0.0))
 
     def as_point(self, value: Any) -> Point:
         """Read u: an array (n,), or a mapping with "u", or with "label" (D, S) and "transition" (S, S)."""
@@ -375,38 +383,42 @@ class GaussianProcessSequences:
 
     # -- what is learnt ------------------------------------------------------------------------------------------------
 
-    def predict(self, u: Vector, inputs: Sequence[ArrayLike] | None = None) -> list[Labels]:
-        """The best labelling of each sequence under the scores that u gives, argmax_y <z_y, t>.
+    def predict(self, point: Any, examples: Sequence[ArrayLike] | None = None) -> list[Labels]:
+        """The best labelling of each sequence under the scores that u gives, argmax_y <z_y, t>; (length,) each.
 
-        ``inputs`` are new sequences: rows of features if the kernel is known, else rows of k against the D inputs;
-        default: the sequences of the problem.
+        Parameters
+        ----------
+        point : u, as `as_point` reads it.
+        examples : new sequences without labels, a table (length, columns) each; by default those of the problem.
+            Columns are features where the problem knows its kernel (`read`). A problem made of a bare Gram matrix
+            (`from_gram`) cannot evaluate k: then they are k of the new position against each of the D inputs.
 
         Raises
         ------
         ValueError
-            If ``inputs`` are no tables of finite numbers with the right number of columns.
+            If ``point`` has the wrong shape, or ``examples`` are no tables of finite numbers with the right columns.
         """
-        laid, node, edge = self._scores(u, inputs)
+        laid, node, edge = self._scores(point, examples)
         return [np.asarray(part) for part in laid.split(viterbi(laid, node, edge)[1][laid.flat])]
 
-    def posteriors(self, u: Vector, inputs: Sequence[ArrayLike] | None = None) -> list[Vector]:
+    def posteriors(self, point: Any, examples: Sequence[ArrayLike] | None = None) -> list[Matrix]:
         """The probability of each label at each position (length, S) under e^<z_y, t>; arguments as in `predict`.
 
         The most probable label of each position makes the fewest mistakes to be expected; the best labelling of the
         whole sequence is another one, and may make more.
         """
-        laid, node, edge = self._scores(u, inputs)
+        laid, node, edge = self._scores(point, examples)
         return [np.asarray(part) for part in laid.split(sum_product(laid, node, edge).node[laid.flat])]
 
-    def _scores(self, u: Vector, inputs: Sequence[ArrayLike] | None) -> tuple[Chains, Vector, Vector]:
-        """Sequences laid out, with their node and edge scores."""
-        label, transition = self.split(self.as_point(u)["u"])
+    def _scores(self, point: Any, examples: Sequence[ArrayLike] | None) -> tuple[Chains, Matrix, Matrix]:
+        """Sequences laid out, with their node scores (P, S), packed, and edge scores (S, S)."""
+        label, transition = self.split(self.as_point(point)["u"])
         edge = self.eta * transition
-        if inputs is None:
+        if examples is None:
             return self.chains, (self.gram.matrix @ label)[self.packed_places], edge
-        tables = read_inputs(inputs)
+        tables = read_inputs(examples, "examples")
         laid = chains([len(table) for table in tables])
-        return laid, (self.gram.against(tables) @ label)[laid.packed], edge
+        return laid, (self.gram.against(tables, "examples") @ label)[laid.packed], edge
 
 
 def _read_labels(labels: Sequence[ArrayLike], n_labels: int) -> tuple[Labels, Index]:

@@ -35,7 +35,7 @@ from convexstruct.arrays import Point, Vector
 from convexstruct.families.projection.rounding import Data, lower_bound, reachable, upper_bound
 from convexstruct.oracles.box.projection import SUMS, attainable
 from convexstruct.rounding import Rounded
-from convexstruct.validation.arguments import mapping, number
+from convexstruct.validation.arguments import mapping, number, sentence
 from convexstruct.validation.arrays import real
 
 
@@ -211,3 +211,13 @@ class BoxProjection:
     def _read_dual(self, dual_point: Point) -> float:
         rho = mapping("dual_point", dual_point, {"rho"})["rho"]
         return float(real("dual_point['rho']", rho, (), (1,), finite=False, keep=False).reshape(()))
+
+    def predict(self, point: Any, examples: Any = None) -> list[Vector]:
+        """Refused: a projection learns nothing from examples; its answer is the point itself.
+
+        Raises
+        ------
+        ValueError
+            Always; every other family predicts the labels of examples here.
+        """
+        raise sentence("a BoxProjection has no prediction: it learns nothing from examples, its answer is the point")

@@ -279,6 +279,18 @@ class MarginalProjection:
         xi = mapping("dual_point", dual_point, {"xi"})["xi"]
         return real("dual_point['xi']", xi, (self.structure.n_multipliers,), finite=False, keep=False)
 
+    def predict(self, point: Any, examples: Any = None) -> list[Vector]:
+        """Refused: a projection learns nothing from examples; its answer is the point itself.
+
+        Raises
+        ------
+        ValueError
+            Always; every other family predicts the labels of examples here.
+        """
+        raise sentence(
+            "a MarginalProjection has no prediction: it learns nothing from examples, its answer is the point"
+        )
+
 
 def _hashable(value: Any) -> bool:
     try:

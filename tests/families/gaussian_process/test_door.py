@@ -112,8 +112,9 @@ def test_a_point_of_the_wrong_shape_or_name_is_refused() -> None:
 def test_new_inputs_must_have_the_columns_of_the_old_ones() -> None:
     problem = small(2)
     u = np.zeros(problem.dimension)
-    with pytest.raises(ValueError, match="inputs have 3 columns, wanted 2: as many as in training"):
+    with pytest.raises(ValueError, match="examples have 3 columns, wanted 2: as many as in training"):
         problem.predict(u, [np.zeros((2, 3))])
     bare = GaussianProcessSequences.from_gram(np.eye(3), LABELS, 2)
-    with pytest.raises(ValueError, match="inputs have 2 columns, wanted 3: k against each input of the gram matrix"):
+    wanted = "examples have 2 columns, wanted 3: the kernel is not known, .* give k of each new position against each"
+    with pytest.raises(ValueError, match=wanted):
         bare.predict(np.zeros(bare.dimension), [np.zeros((2, 2))])

@@ -309,3 +309,11 @@ def test_a_sum_that_is_z_only_up_to_rounding_is_paid_for() -> None:
     assert abs(off) < 2e6
     assert problem.primal({"a": a}).upper >= optimum
     assert problem.dual({"rho": np.array(float(off))}).lower <= optimum
+
+
+def test_a_projection_predicts_nothing_and_says_so() -> None:
+    box = BoxProjection.simplex([0.3, 0.9])
+    tables = MarginalProjection.graph([("a",)], [np.array([0.5, 1.0])])
+    for problem, point in ((box, np.zeros(2)), (tables, np.zeros(2))):
+        with pytest.raises(ValueError, match="has no prediction: it learns nothing from examples"):
+            problem.predict(point)

@@ -43,7 +43,7 @@ def test_a_step_is_one_of_exponentiated_gradient_on_the_dual() -> None:
     naive = written_out(problem)
     first, second = (iterate.point["u"] for _, iterate in zip(range(2), FunctionalGradient().iterate(problem)))
     here, there = ([softmax(scores) for scores in naive.scores(spread(problem, u))] for u in (first, second))
-    gradient = problem.evaluate(first).gradient
+    gradient = problem.evaluate(first).kernel_gradient
     moved = np.flatnonzero(gradient)
     step = problem.lam * float(np.median((first - second)[moved] / gradient[moved]))  # u fell by a g, step = a lam
     assert 0 < step <= 1
