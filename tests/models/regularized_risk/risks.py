@@ -88,6 +88,7 @@ INSTANCES: dict[str, Callable[[], RegularizedRisk]] = {
     "binary, ties": lambda: RegularizedRisk.binary(np.ones((6, 2)), SIGNS, 0.2, bias=True),
     "one class": lambda: RegularizedRisk.binary(features(), np.ones(6), 0.1),
     "one example": lambda: RegularizedRisk.multiclass(features(1), [1], 0.3, n_classes=3),
+    "two classes": lambda: RegularizedRisk.multiclass(features(), SIGNS, 0.1, weights=omega()),
     "multiclass, cost": lambda: RegularizedRisk.multiclass(features(), [0, 1, 2, 1, 0, 2], 0.1, COST, weights=omega()),
     "multilabel": lambda: RegularizedRisk.multilabel(
         features(), np.array([[1, 0, 0], [0, 1, 1], [1, 0, 1], [0, 0, 0], [1, 1, 0], [0, 0, 1]]), 0.1

@@ -212,7 +212,7 @@ def _grouped(risk: SmoothedRisk, point: Smoothed, free: Index, tau: float) -> Ve
         picked = sp.csr_array((risk.factor[free], rows, np.arange(m + 1)), shape=(m, n))
     group = risk.group[free]
     count = np.bincount(group, minlength=len(risk.first)).astype(np.float64)
-    tight = np.ones(len(count), dtype=bool) if point.tight is None else point.tight
+    tight = np.zeros(len(count), dtype=bool) if point.tight is None else point.tight
     sums = sp.csr_array((np.ones(m), (group, np.arange(m))), shape=(len(count), m)) @ picked
     each = np.where(tight, risk.share_each / (tau * np.maximum(count, 1.0)), 0.0)
     weighted = sp.csr_array(picked.multiply((risk.share[free] / tau)[:, None]))

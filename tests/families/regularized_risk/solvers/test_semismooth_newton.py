@@ -56,6 +56,8 @@ def random_problem(kind: str, n: int, d: int, lam: float, scale: float, seed: in
         return RegularizedRisk.binary(X, np.where(codes, 1, -1), lam, bias=seed % 3 == 0, weights=weights)
     if kind == "multiclass":
         return RegularizedRisk.multiclass(X, codes, lam, n_classes=4, weights=weights)
+    if kind == "two classes":  # a box, though each piece takes two scores
+        return RegularizedRisk.multiclass(X, codes > 0, lam, weights=weights)
     if kind == "multilabel":
         return RegularizedRisk.multilabel(sp.csr_array(X), np.eye(3)[codes] + np.eye(3)[(codes + seed) % 3] > 0, lam)
     if kind == "ordinal":
@@ -63,7 +65,7 @@ def random_problem(kind: str, n: int, d: int, lam: float, scale: float, seed: in
     return RegularizedRisk.pieces(X, np.round(rng.normal(size=n), 1), lam, np.arange(n) // 2, floor=seed % 2 == 0)
 
 
-KINDS = ("sparse", "binary", "multiclass", "multilabel", "ordinal", "pieces")
+KINDS = ("sparse", "binary", "two classes", "multiclass", "multilabel", "ordinal", "pieces")
 
 
 @settings(max_examples=80, deadline=None)
@@ -401,3 +403,18 @@ def test_a_separable_set_is_optimal_to_its_own_size_however_small_that_is(C: flo
     assert 0 <= found.primal - found.lower_bound <= HIGH.gap * max(found.primal, HIGH.floor)
     assert C * found.primal == pytest.approx(1e3 * looser.primal, rel=MID.gap)
     assert (RegularizedRisk.binary(X, y, 1 / (200 * C), bias=bias).predict(found.point) == y).all()
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("C", [1e6, 1e8])
+def test_two_separable_classes_take_few_rounds_as_a_multiclass_problem_too(seed: int, C: float) -> None:
+    """It is the binary problem at w_1 = -w_0 = w/2, so that its optimum is half as large."""
+    rng = np.random.default_rng(seed)
+    n, d = [(40, 3), (200, 10), (100, 5), (60, 2)][seed]
+    X = rng.normal(size=(n, d))
+    y = X @ rng.normal(size=d) > 0
+    found = solve(RegularizedRisk.multiclass(X, y, 1 / (C * n)), SemismoothNewton(), HIGH)
+    binary = solve(RegularizedRisk.binary(X, y, 1 / (C * n)), SemismoothNewton(), HIGH)
+    assert found.status is Status.OPTIMAL
+    assert found.primal == pytest.approx(0.5 * binary.primal, rel=2 * HIGH.gap)
+    assert found.iterations <= 60
