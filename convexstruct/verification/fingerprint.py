@@ -16,8 +16,7 @@ def fingerprint(value: Any, *, exact: bool = False) -> str:
     """A hash of all data reachable from ``value``: dataclass fields, mappings, sequences, arrays, graphs.
 
     Numbers are rounded to nine digits first, so that another machine's last bit does not count; ``exact`` takes every
-    bit. What a dataclass derives from its fields (caches, ``init=False``) is not data; of a field whose metadata name
-    attributes as "data", only these are.
+    bit. What a dataclass derives from its fields (caches, ``init=False``) is not data.
 
     Raises
     ------
@@ -57,10 +56,7 @@ def _feed(digest: Any, value: Any, exact: bool) -> None:
         for entry in fields(value):
             if entry.init:
                 digest.update(entry.name.encode())
-                part = getattr(value, entry.name)
-                if "data" in entry.metadata:  # a machine: only what it says of itself is data, not how it is built
-                    part = [getattr(part, name) for name in entry.metadata["data"]]
-                _feed(digest, part, exact)
+                _feed(digest, getattr(value, entry.name), exact)
     elif isinstance(value, Mapping):
         for key, part in value.items():
             digest.update(repr(key).encode())

@@ -25,7 +25,7 @@ import scipy.sparse as sp
 
 from convexstruct.arrays import Point, Vector
 from convexstruct.core.registry import one_family
-from convexstruct.families.structured_svm.problem import StructuredSVM, choose_oracle
+from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.marginals.decomposition import greedy_mixture
 from convexstruct.marginals.pairwise_polytope import adjoint_matrix, clique_polytope, is_forest
 from convexstruct.models.formulation import Equation, Formulation, Recovered, equation
@@ -275,7 +275,7 @@ def local_relaxation(problem: StructuredSVM) -> Formulation:
 
 def relaxed(problem: StructuredSVM) -> StructuredSVM:
     """The problem with inference over the local polytope: P_L in place of P."""
-    return replace(problem, oracle=choose_oracle(problem.features, "relaxed"))
+    return replace(problem, inference="relaxed")
 
 
 ENTRIES = (

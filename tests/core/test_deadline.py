@@ -61,7 +61,8 @@ def svm() -> StructuredSVM:
     rng = np.random.default_rng(0)
     labels = [rng.integers(0, 3, 5) for _ in range(60)]
     problem = StructuredSVM.read([rng.normal(size=(5, 4)) for _ in labels], labels, 3, C=10.0)
-    return replace(problem, oracle=Sleeping(problem.oracle, ("sums", "sample")))
+    vars(problem)["oracle"] = Sleeping(problem.oracle, ("sums", "sample"))  # where the cached property is looked up
+    return problem
 
 
 def hmm() -> GenerativeMargin:

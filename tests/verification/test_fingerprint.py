@@ -11,8 +11,6 @@ from convexstruct.families.generative_margin import GenerativeMargin
 from convexstruct.families.generative_margin.cases import weights
 from convexstruct.families.structured_svm import StructuredSVM
 from convexstruct.families.structured_svm.cases import words
-from convexstruct.families.structured_svm.problem import choose_oracle
-from convexstruct.inference.exact import chain_inference, tree_inference
 from convexstruct.verification import cases_for
 from convexstruct.verification.fingerprint import fingerprint
 
@@ -76,11 +74,11 @@ def test_what_is_no_data_is_refused() -> None:
         fingerprint({"f": test_what_is_no_data_is_refused})
 
 
-def test_how_an_oracle_is_built_is_no_data_but_what_it_maximises_over_is() -> None:
+def test_an_oracle_that_was_built_is_no_data_but_the_word_for_it_is() -> None:
     problem = words(0).problem
     assert isinstance(problem, StructuredSVM)
-    by_chains, by_trees = (
-        fingerprint(replace(problem, oracle=make(problem.features))) for make in (chain_inference, tree_inference)
-    )
-    assert by_chains == by_trees
-    assert fingerprint(replace(problem, oracle=choose_oracle(problem.features, "relaxed"))) != by_chains
+    fresh = fingerprint(replace(problem))
+    assert problem.oracle.exact
+    assert "oracle" in vars(problem)
+    assert fingerprint(problem) == fresh
+    assert fingerprint(replace(problem, inference="relaxed")) != fresh

@@ -62,7 +62,7 @@ from convexstruct.inference.exact import Best, Inference, exact_inference
 from convexstruct.inference.forests import Forests, forests
 from convexstruct.rounding import Rounded
 from convexstruct.tolerances import DUAL_ROUNDING
-from convexstruct.validation.arguments import mapping, number, refuse, sequence
+from convexstruct.validation.arguments import mapping, number, refuse, sequence, sized
 from convexstruct.validation.arrays import raw, real
 
 Scaling = Literal["margin", "slack"]
@@ -130,7 +130,7 @@ class StructuredSVM:
     scale : lam and C.
     weights : (N,) omega_i > 0.
     scaling : "margin" or "slack".
-    oracle : the inference over labellings.
+    inference : the oracle over labellings, by the word that `choose_oracle` knows it by.
     kernel : where the features come from a Gram matrix: what prediction elsewhere needs.
     """
 
@@ -139,7 +139,7 @@ class StructuredSVM:
     scale: Scale
     weights: Vector
     scaling: Scaling = "margin"
-    oracle: Inference = field(repr=False, kw_only=True, metadata={"data": ("exact", "relaxed")})
+    inference: str = "exact"
     kernel: GramFeatures | None = field(default=None, repr=False, kw_only=True)
     family: ClassVar[str] = "structured_svm"
 
@@ -195,13 +195,14 @@ class StructuredSVM:
         scale = Scale.read(features.n_examples, C=C, C_mean=C_mean, lam=lam, beta=beta)
         omega = example_weights(weights, features.n_examples)
         read = read_loss(loss, features)
-        if scaling == "slack" and not read.zero_one:
-            read.numbered  # noqa: B018  one decoding for each value of the loss: too many are refused at the door
-        oracle = choose_oracle(features, inference)
-        if not oracle.summable and (read.zero_one or scaling == "slack"):
+        if scaling == "slack" and not read.zero_one:  # one decoding for each value of the loss
+            n_values = read.numbered.values.shape[1]
+            sized("the number of values of loss", n_values, n_values * features.n_examples)
+        problem = cls(features, read, scale, omega, scaling, inference, kernel=mapped)
+        if not problem.oracle.summable and (read.zero_one or scaling == "slack"):
             what = "the zero-one loss" if read.zero_one else "slack scaling"
             raise ValueError(f"inference is {inference!r}, which cannot serve {what}, wanted 'exact'")
-        return cls(features, read, scale, omega, scaling, oracle=oracle, kernel=mapped)
+        return problem
 
     # -- sizes ---------------------------------------------------------------------------------------------------------
 
@@ -213,6 +214,11 @@ class StructuredSVM:
             f"{features.n_labels} labels, w in R^{self.dimension}, {loss} losses, {self.scaling} scaling, "
             f"lam {self.scale.lam:g}, C {self.scale.C:g}, {kind} inference)"
         )
+
+    @cached_property
+    def oracle(self) -> Inference:
+        """The oracle over labellings that `inference` names, for these examples."""
+        return choose_oracle(self.features, self.inference)
 
     @property
     def dimension(self) -> int:
@@ -403,9 +409,7 @@ class StructuredSVM:
             alike = (other.n_edge_features, other.associative) == (own.n_edge_features, own.associative)
             if other.n_edges and not alike:
                 raise ValueError(f"features has {_edges_of(other)}, wanted {_edges_of(own)} as in training")
-            from convexstruct.inference.loopy import LoopyInference
-
-            oracle = choose_oracle(other, self.oracle.name if isinstance(self.oracle, LoopyInference) else "exact")
+            oracle = choose_oracle(other, self.inference)
         if other.dimension < self.dimension:  # no edges there: what w says of edges is not asked
             weights = weights[: other.dimension]
         return oracle.best(other.node_scores(weights), other.edge_scores(weights)).labels

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from convexstruct.core.solution import Status
-from convexstruct.families.structured_svm.problem import Scaling, StructuredSVM, choose_oracle
+from convexstruct.families.structured_svm.problem import Scaling, StructuredSVM
 from convexstruct.models.structured_svm.cuts import (
     ConstraintGeneration,
     Slack,
@@ -193,7 +193,7 @@ def test_inseparable_data_end_the_run_infeasible_and_it_says_so(scaling: Scaling
 
 def test_with_a_relaxed_oracle_the_bounds_hold_and_need_not_meet() -> None:
     exact = frustrated()
-    relaxed = replace(exact, oracle=choose_oracle(exact.features, "relaxed"))
+    relaxed = replace(exact, inference="relaxed")
     run = n_slack_cuts(relaxed)
     solution = run.run(HIGH)
     assert solution.status is Status.STALLED

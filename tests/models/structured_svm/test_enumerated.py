@@ -263,9 +263,7 @@ def test_c_and_lam_are_swept_without_compiling_again_and_certified_at_their_valu
 
 
 def svm_at(problem: StructuredSVM, lam: float, C: float = 1.0) -> StructuredSVM:
-    return StructuredSVM(
-        problem.features, problem.loss, Scale(lam, C), problem.weights, problem.scaling, oracle=problem.oracle
-    )
+    return replace(problem, scale=Scale(lam, C))
 
 
 @pytest.mark.parametrize("name", ONE_PROGRAM)

@@ -13,7 +13,7 @@ import numpy as np
 
 from convexstruct.arrays import Point
 from convexstruct.families.structured_svm.problem import StructuredSVM
-from convexstruct.inference.exact import ForestInference, exact_inference
+from convexstruct.inference.exact import ForestInference
 
 
 def by_component(problem: StructuredSVM) -> StructuredSVM | None:
@@ -32,7 +32,7 @@ def by_component(problem: StructuredSVM) -> StructuredSVM | None:
         return None
     loss = replace(problem.loss, example=parts.example, n_examples=parts.n_examples)
     weights = problem.weights[features.example[layout.roots]]
-    return replace(problem, features=parts, loss=loss, weights=weights, oracle=exact_inference(parts))
+    return replace(problem, features=parts, loss=loss, weights=weights)
 
 
 def witness_of_whole(problem: StructuredSVM, parts: StructuredSVM, witness: Point) -> Point:

@@ -13,8 +13,7 @@ import scipy.sparse as sp
 
 from convexstruct.arrays import Index, Labels, Vector
 from convexstruct.core.solution import Solution
-from convexstruct.families.structured_svm.problem import Evaluation, StructuredSVM, choose_oracle
-from convexstruct.inference.loopy import LoopyInference
+from convexstruct.families.structured_svm.problem import Evaluation, StructuredSVM
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,10 +81,9 @@ def _block(problem: StructuredSVM, examples: Index) -> ExampleBlock:
     features = problem.features.some(examples)
     start = problem.features.node_start
     nodes = np.concatenate([np.arange(start[i], start[i + 1]) for i in examples]).astype(np.intp)
-    name = problem.oracle.name if isinstance(problem.oracle, LoopyInference) else "exact"
     part = StructuredSVM(
         features, problem.loss.some(features, nodes), problem.scale, problem.weights[examples], problem.scaling,
-        oracle=choose_oracle(features, name),
+        problem.inference,
     )  # fmt: skip
     return ExampleBlock(problem, part, examples, nodes)
 
