@@ -30,8 +30,9 @@ from typing import Any
 
 import cvxpy as cp
 import numpy as np
+import scipy.sparse as sp
 
-from convexstruct.arrays import Point
+from convexstruct.arrays import Index, Point
 from convexstruct.core.certificates import Certificate, Problem, certify
 from convexstruct.core.solution import Solution, Status, Trace
 from convexstruct.tolerances import HIGH, REFERENCE_ACCURACY, Profile, profile, upside_down
@@ -378,6 +379,12 @@ def _own_value(problem: Any) -> float:
     """The optimum as the solver reports it; CVXPY's ``problem.value`` re-evaluates, and rel_entr at -1e-9 is inf."""
     value = problem.solution.opt_val if problem.solution is not None else None
     return math.nan if value is None else float(value)
+
+
+def sums_by(group: Index, n_groups: int) -> sp.csr_array:
+    """The sparse (n_groups, n) matrix that sums entries by group."""
+    n = len(group)
+    return sp.csr_array(sp.coo_array((np.ones(n), (group, np.arange(n))), shape=(n_groups, n)))
 
 
 def _rows(constraint: Any) -> int:

@@ -159,7 +159,7 @@ def solve(
         trace.append(0, time.perf_counter() - begin, 0, certificate.primal, certificate.lower_bound)
     if status in (Status.OPTIMAL, Status.STALLED):
         claimed = (keeper.lower_bound, keeper.primal) if status is Status.OPTIMAL else None
-        status, said = _judged(problem, point, dual_point, certificate, wanted, claimed)
+        status, said = judged(problem, point, dual_point, certificate, wanted, claimed)
         message = "; ".join(part for part in (said, message) if part)
     return Solution(point, dual_point, certificate, status, trace, name, message)
 
@@ -212,7 +212,7 @@ class _Earlier:
         self.spent, self.longest = self.spent + taken, max(self.longest, taken)
 
 
-def _judged(
+def judged(
     problem: Problem,
     point: Point,
     dual_point: Point | None,

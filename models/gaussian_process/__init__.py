@@ -1,6 +1,6 @@
 """Gaussian process sequence labelling in CVXPY: every formulation by name in `ENTRIES`."""
 
-from convexstruct.models.formulation import Entry
+from convexstruct.models.formulation import Entry, sums_by
 from convexstruct.models.gaussian_process import compact, enumerated
 from convexstruct.models.gaussian_process.compact import Steps, compact_dual, compact_primal
 from convexstruct.models.gaussian_process.enumerated import (
@@ -9,7 +9,6 @@ from convexstruct.models.gaussian_process.enumerated import (
     dual,
     entry,
     primal,
-    sums_by,
     write_out,
 )
 

@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 
 from convexstruct.core.registry import one_family
 from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
-from convexstruct.models.formulation import Equation, Formulation, equation
+from convexstruct.models.formulation import Equation, Formulation, equation, sums_by
 from convexstruct.models.gaussian_process.enumerated import (
     FUNCTION,
     QUADRATIC,
     SUBSTITUTED,
     FunctionValues,
     entry,
-    sums_by,
 )
 
 

@@ -19,13 +19,12 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from convexstruct.arrays import Vector
 from convexstruct.core.registry import one_family
 from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
 from convexstruct.marginals.enumeration import LIMIT
-from convexstruct.models.formulation import Entry, Formulation, Recovered, equation
+from convexstruct.models.formulation import Entry, Formulation, Recovered, equation, sums_by
 from convexstruct.oracles.enumeration import labellings
 
 PAPER = "paper 2, appendix E.2: Altun, Hofmann and Smola, Gaussian process sequence labelling"
@@ -71,12 +70,6 @@ def write_out(problem: GaussianProcessSequences, limit: int = LIMIT) -> Labellin
     sizes = np.array([s ** int(length) for length in problem.lengths])
     of = np.repeat(np.arange(len(sizes)), sizes)
     return Labellings(sp.csr_array(counts), sums_by(of, len(sizes)))
-
-
-def sums_by(group: NDArray[Any], n_groups: int) -> sp.csr_array:
-    """The sparse (n_groups, n) matrix that sums entries by group."""
-    n = len(group)
-    return sp.csr_array(sp.coo_array((np.ones(n), (group, np.arange(n))), shape=(n_groups, n)))
 
 
 class FunctionValues:

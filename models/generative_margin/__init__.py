@@ -1,6 +1,6 @@
 """Discriminative training of generative models in CVXPY: every formulation by name in `ENTRIES`."""
 
-from convexstruct.models.formulation import Entry
+from convexstruct.models.formulation import Entry, sums_by
 from convexstruct.models.generative_margin import compact, cuts, enumerated, proximal_point
 from convexstruct.models.generative_margin.compact import compact_dual
 from convexstruct.models.generative_margin.cuts import ConstraintGeneration, Round, n_slack, one_slack, valid_floor
@@ -16,7 +16,6 @@ from convexstruct.models.generative_margin.enumerated import (
     entry,
     eta_parameter,
     primal,
-    sums_by,
     within_domain,
 )
 from convexstruct.models.generative_margin.proximal_point import ProximalMargin, proximal, proximal_dual

@@ -24,14 +24,13 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from convexstruct.arrays import Point, Vector
 from convexstruct.core.registry import one_family
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.graphs import TableLayout
 from convexstruct.marginals.enumeration import LIMIT, Enumerated, enumerate_counts
-from convexstruct.models.formulation import Entry, Formulation, Recovered, equation
+from convexstruct.models.formulation import Entry, Formulation, Recovered, equation, sums_by
 from convexstruct.tolerances import DUAL_ROUNDING, ROUNDING
 
 PAPER = "paper 0: Yu, Bertsekas and Rousu, An efficient discriminative training method for generative models"
@@ -105,12 +104,6 @@ def within_domain(a: sp.csr_array, beta: Vector, c: Vector, rounds: int = 50) ->
         np.minimum.at(scale, row_of, factor[up.indices])
         beta *= scale
     return beta
-
-
-def sums_by(group: NDArray[Any], n_groups: int) -> sp.csr_array:
-    """The sparse (n_groups, n) matrix that sums entries by group."""
-    n = len(group)
-    return sp.csr_array(sp.coo_array((np.ones(n), (group, np.arange(n))), shape=(n_groups, n)))
 
 
 def block_sums(layout: TableLayout) -> sp.csr_array:

@@ -1,6 +1,6 @@
 """Structural SVMs and max-margin Markov networks in CVXPY: every formulation by name in `ENTRIES`."""
 
-from convexstruct.models.formulation import Entry
+from convexstruct.models.formulation import Entry, sums_by
 from convexstruct.models.structured_svm import (
     associative_networks,
     cuts,
@@ -29,7 +29,6 @@ from convexstruct.models.structured_svm.enumerated import (
     scale_parameters,
     shares,
     sign,
-    sums_by,
 )
 from convexstruct.models.structured_svm.hard import hard_margin, hm_svm, stretch
 from convexstruct.models.structured_svm.inner_products import dual_kernel, gram, matrix_form

@@ -19,22 +19,21 @@ the bounds hold, and need not meet.
 
 from __future__ import annotations
 
-import math
-import time
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from convexstruct.arrays import Point, Vector
-from convexstruct.core.certificates import certify, least_unit, relative_gap
+from convexstruct.arrays import Index, Labels, Vector
 from convexstruct.core.registry import one_family
-from convexstruct.core.solution import Solution, Status, Trace
-from convexstruct.families.structured_svm.problem import Evaluation, Scale, StructuredSVM
-from convexstruct.models.formulation import Formulation, Reference, beyond_rounding, equation
+from convexstruct.families.structured_svm.problem import Scale, StructuredSVM
+from convexstruct.models import constraint_generation
+from convexstruct.models.constraint_generation import Round as Round
+from convexstruct.models.constraint_generation import Slack as Slack
+from convexstruct.models.formulation import Formulation, equation
 from convexstruct.models.structured_svm.enumerated import (
     NO_SLACK_BELOW_0,
     PAPER_1,
@@ -42,11 +41,7 @@ from convexstruct.models.structured_svm.enumerated import (
     entry,
     scale_parameters,
     sign,
-    sums_by,
 )
-from convexstruct.tolerances import HIGH, ROUNDING, Profile, profile
-
-Slack = Literal["n", "one", "none"]
 
 CUTS = {
     "n": r"w'a_i(y) \ge E_i(y) - \xi_i, \quad y \in \mathcal{W}_i,\ \forall i",
@@ -56,77 +51,50 @@ CUTS = {
 NAMES = {"n": "n_slack_cuts", "one": "one_slack_cuts", "none": "hard_margin_cuts"}
 
 
-@dataclass(frozen=True)
-class Round:
-    """What one step did.
+class ConstraintGeneration(constraint_generation.ConstraintGeneration[StructuredSVM]):
+    """A structural SVM by constraint generation; `convexstruct.models.constraint_generation` says what is the same for
+    all families.
 
-    number : of the round, from 1. added : constraints added. violation : the largest by which a constraint is violated
-    at the master's (w, xi). primal, lower_bound : the best valid bounds so far. master : the value the solver claims
-    for the master, its own word. status : the master's CVXPY status. seconds : since the start.
-    """
-
-    number: int
-    added: int
-    violation: float
-    primal: float
-    lower_bound: float
-    master: float
-    status: str
-    seconds: float
-
-
-@dataclass(eq=False, repr=False)
-class ConstraintGeneration:
-    """A structural SVM by constraint generation, to be stepped through in a notebook.
-
-    Attributes
-    ----------
     problem : the problem; its scaling and its oracle decide what is added.
     slack : "n", "one" or "none".
-    solver, options : what solves the masters, and its options.
-    master : the last master solved, a `Formulation`; None before the first step.
-    rounds : what the steps did.
-    w : the best point so far (0 before the first step). done : nothing is left to add, or the master has no solution.
-    labels : one labelling of all examples a round. in_master (rounds, N) : whose constraint went into the master.
+    w : the best point so far (0 before the first step).
     """
 
-    problem: StructuredSVM
-    slack: Slack = "n"
-    solver: str = "CLARABEL"
-    options: dict[str, Any] = field(default_factory=dict)
-    master: Formulation | None = field(default=None, init=False)
-    rounds: list[Round] = field(default_factory=list, init=False)
-    labels: list[NDArray[np.int64]] = field(default_factory=list, init=False)
-    in_master: list[NDArray[np.bool_]] = field(default_factory=list, init=False)
-    w: Vector = field(init=False)
-    done: bool = field(default=False, init=False)
-    _rows: list[tuple[sp.csr_array, Vector, NDArray[np.intp]]] = field(default_factory=list, init=False)
-    _primal: float = field(default=np.inf, init=False)
-    _lower: float = field(default=0.0, init=False)
-    _alpha: Vector = field(init=False)
-    _seconds: float = field(default=0.0, init=False)
+    def __init__(
+        self,
+        problem: StructuredSVM,
+        slack: Slack = "n",
+        solver: str = "CLARABEL",
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(problem, slack, solver, options)
+        self._lower = 0.0  # D at alpha = 0
 
-    def __post_init__(self) -> None:
-        self.w = np.zeros(self.problem.dimension)
-        self._alpha = np.zeros((0, self.problem.n_examples))
+    @property
+    def w(self) -> Vector:
+        return np.asarray(self.point["w"])
 
     @property
     def name(self) -> str:
         return NAMES[self.slack]
 
-    def __repr__(self) -> str:
-        added = sum(step.added for step in self.rounds)
-        bounds = f"{self._lower:.8g} <= optimum <= {self._primal:.8g}"
-        return f"ConstraintGeneration({self.name}: {len(self.rounds)} rounds, {added} constraints, {bounds})"
+    @property
+    def weights(self) -> Vector:
+        return self.problem.weights
 
-    # -- the master ------------------------------------------------------------------------------------------------
+    @property
+    def starts(self) -> Index:
+        return self.problem.features.node_start
+
+    def limit(self, problem: StructuredSVM) -> float:
+        return problem.scale.C
 
     def formulation(self) -> Formulation:
         r"""The master with the constraints found so far:
 
         min lam/2 |w|^2 + C sum_i omega_i xi_i  (one slack: C xi; none: nothing)  s.t. the cuts, xi >= 0, w_edge >= 0.
         """
-        problem = self.problem
+        problem, rows = self.problem, self.found()
         w = cp.Variable(problem.dimension, name="w")
         lam, C = scale_parameters(problem)
         cost, parts, variables, shown = lam / 2 * cp.sum_squares(w), {}, {"w": w}, ""
@@ -136,13 +104,11 @@ class ConstraintGeneration:
             cost += C * (cp.sum(xi) if self.slack == "one" else problem.weights @ xi)
             shown = r" + C\, \xi" if self.slack == "one" else r" + C \sum_i \omega_i \xi_i"
             variables["xi"] = xi
-            if self._rows:
-                of_cuts = sums_by(np.concatenate([rows[2] for rows in self._rows]), xi.size).T @ xi
+            if rows is not None:
+                of_cuts = self.slack_of(rows) @ xi
             parts["xi"] = equation(xi >= 0, NO_SLACK_BELOW_0)
-        if self._rows:
-            a = sp.csr_array(sp.vstack([rows[0] for rows in self._rows], format="csr"))
-            loss = np.concatenate([rows[1] for rows in self._rows])
-            parts = {"margin": equation(a @ w >= loss - of_cuts, CUTS[self.slack]), **parts}
+        if rows is not None:
+            parts = {"margin": equation(rows.a @ w >= rows.b - of_cuts, CUTS[self.slack]), **parts}
         return Formulation(
             name=f"{self.name} master",
             objective=cp.Minimize(cost),
@@ -154,177 +120,46 @@ class ConstraintGeneration:
             source=f"paper 1, cutting-plane algorithm, {problem.scaling} scaling",
         )
 
-    # -- one round -------------------------------------------------------------------------------------------------
-
-    def step(self) -> Round:
-        """Solve the master, bound the optimum, add what is violated. If the solver returns no point (without slack:
-        inseparable data make the master infeasible), `done` is set: the round says its status, and the bounds stay."""
-        begin = time.perf_counter()
-        self.master = self.formulation()
-        said = self.master.reference(self.solver, **self.options)
-        violation, added = math.inf, 0
-        if math.isfinite(said.value):
-            self._raise_lower_bound()
-            w = self.problem.project(np.asarray(self.master.variables["w"].value, dtype=np.float64))
-            found = self.problem.most_violated(w)
-            self._lower_upper_bound(w, found)
-            violation, added = self._separate(found)
-            self.done = added == 0
-        else:
-            self.done = True
-        self._seconds += time.perf_counter() - begin
-        now = Round(
-            len(self.rounds) + 1, added, violation, self._primal, self._lower, said.value, said.status, self._seconds
-        )
-        self.rounds.append(now)
-        return now
-
-    def _separate(self, found: Evaluation) -> tuple[float, int]:
-        """Add the most violated constraint of each example (or of all together), if it is new; the labellings there
-        already are never added twice, so a master solved inaccurately cannot make the loop run for ever."""
-        problem, features = self.problem, self.problem.features
-        assert self.master is not None
-        each = found.violation
-        slack = self.master.variables.get("xi")
-        xi = np.zeros(problem.n_examples) if slack is None else np.asarray(slack.value)
-        known = np.zeros(problem.n_examples, dtype=bool)
-        first = features.node_start[:-1]
-        for row, kept in zip(self.labels, self.in_master):
-            known |= kept & np.logical_and.reduceat(row == found.labels, first)
-        if self.slack == "one":
-            known[:] = any((row == found.labels).all() for row in self.labels)
-            violations = np.full(problem.n_examples, problem.weights @ each - xi[0])
-        else:
-            violations = each - xi
-        new = (violations > ROUNDING * max(1.0, float(each.max()))) & ~known
-        if new.any():
-            a, loss = self._rows_of(found.labels)
-            self.labels.append(found.labels)
-            self.in_master.append(new)
-            if self.slack == "one":
-                row = sp.csr_array((problem.weights @ a)[None, :])
-                self._rows.append((row, np.array([problem.weights @ loss]), np.zeros(1, dtype=np.intp)))
-            else:
-                at = np.flatnonzero(new)
-                self._rows.append((a[at], loss[at], at))
-        return float(violations.max()), (int(new.any()) if self.slack == "one" else int(new.sum()))
-
-    def _rows_of(self, labels: NDArray[np.int64]) -> tuple[sp.csr_array, Vector]:
-        """a (N, d) and E (N,) of one labelling of all examples."""
+    def rows_of(self, labels: Labels) -> tuple[sp.csr_array, Vector]:
         features, loss = self.problem.features, self.problem.loss.of(labels)
         difference = sp.csr_array(features.joint_each(features.truth) - features.joint_each(labels))
         if self.problem.scaling == "slack":
             difference = sp.csr_array(difference.multiply(loss[:, None]))
         return difference, loss
 
-    # -- bounds ----------------------------------------------------------------------------------------------------
-
-    def _lower_upper_bound(self, w: Vector, found: Evaluation) -> None:
+    def bound_above(self) -> tuple[Labels, Vector]:
+        """P at the master's w; without slack lam/2 |w|^2 at w scaled up until every margin holds, if that can be."""
+        assert self.master is not None
+        w = self.problem.project(np.asarray(self.master.variables["w"].value, dtype=np.float64))
+        found = self.problem.most_violated(w)
         value = found.value
         if self.slack == "none":
             factor = stretch(self.problem, found.hinge)
             w = w if factor is None else factor * w
             value = np.inf if factor is None else 0.5 * self.problem.lam * float(w @ w)
-        if value < self._primal or not math.isfinite(self._primal):
-            self._primal, self.w = value, w
+        self.improve(value, {"w": w})
+        return found.labels, found.violation
 
-    def _raise_lower_bound(self) -> None:
-        """D at the master's multipliers, cleared of rounding."""
-        assert self.master is not None
-        if not self._rows:
+    def bound_below(self) -> None:
+        """D at the best multiple of the master's multipliers."""
+        problem, rows = self.problem, self.found()
+        if rows is None:
             return
-        problem = self.problem
-        alpha = np.maximum(np.asarray(self.master.dual_values["margin"], dtype=np.float64), 0.0)
-        a = sp.csr_array(sp.vstack([rows[0] for rows in self._rows], format="csr"))
-        loss = np.concatenate([rows[1] for rows in self._rows])
-        of = np.concatenate([rows[2] for rows in self._rows])
-        if self.slack != "none":
-            most = problem.ceiling if self.slack == "n" else np.full(1, problem.scale.C)
-            alpha = alpha / np.maximum(np.bincount(of, weights=alpha, minlength=len(most)) / most, 1.0)[of]
-        else:
-            psi = problem.project(np.asarray(a.T @ alpha))
+        alpha = self.multipliers_of(rows, "margin")
+        if self.slack == "none":
+            psi = problem.project(np.asarray(rows.a.T @ alpha))
             square = float(psi @ psi) / problem.lam
-            alpha = alpha * (max(0.0, float(loss @ alpha)) / square if square > 0 else 1.0)
-        value = problem.best_on_ray(np.asarray(a.T @ alpha), float(loss @ alpha))
-        if value > self._lower:
-            self._lower = value
-            self._alpha = np.zeros((len(self.labels), problem.n_examples))
-            if self.slack == "one":
-                self._alpha[:] = alpha[:, None] * problem.weights
-            else:
-                self._alpha[np.asarray(self.in_master)] = alpha
+            alpha = alpha * (max(0.0, float(rows.b @ alpha)) / square if square > 0 else 1.0)
+        value = problem.best_on_ray(np.asarray(rows.a.T @ alpha), float(rows.b @ alpha))
+        self.raise_bound(value, self.by_example(alpha))
 
     def certified(self) -> StructuredSVM:
         """The problem whose optimum the run finds. Without slack, that of a C so large that the best multipliers found
         fit: it has the hard margin's optimum once they are optimal."""
         if self.slack != "none":
             return self.problem
-        most = float(np.max(self._alpha.sum(axis=0) / self.problem.weights))
+        most = float(np.max(self._multipliers.sum(axis=0) / self.weights))
         return replace(self.problem, scale=Scale(self.problem.lam, max(self.problem.scale.C, most)))
-
-    def witness(self) -> Point:
-        """The best alpha found, as a mixture of labellings."""
-        problem = self.certified()
-        shape = (len(self._alpha), problem.features.n_nodes)
-        labels = np.array(self.labels[: len(self._alpha)], dtype=np.int64).reshape(shape)
-        shares = self._alpha / problem.ceiling
-        return {"labels": labels, "label_shares": shares / np.maximum(shares.sum(axis=0), 1.0)}
-
-    # -- to the end ------------------------------------------------------------------------------------------------
-
-    def run(
-        self, tol: str | float | Profile = HIGH, time_limit: float | None = None, max_rounds: int | None = None
-    ) -> Solution:
-        """Step until the valid bounds meet within ``tol``, nothing is left to add, or a limit; then certify.
-
-        Calling it again goes on from where it stopped.
-        """
-        wanted = profile(tol)
-        least = least_unit(self.problem, wanted.floor)
-        trace = Trace(least=least)
-        for old in self.rounds:
-            trace.append(old.number, old.seconds, old.number, old.primal, old.lower_bound)
-        status = Status.STALLED
-        begin, taken = time.perf_counter(), 0
-        while not self.done:
-            now = self.step()
-            taken += 1
-            trace.append(now.number, now.seconds, now.number, now.primal, now.lower_bound)
-            if relative_gap(now.primal, now.lower_bound, least) <= wanted.gap:
-                break
-            if max_rounds is not None and taken >= max_rounds:
-                status = Status.ITERATION_LIMIT
-                break
-            if time_limit is not None and time.perf_counter() - begin >= time_limit:
-                status = Status.TIME_LIMIT
-                break
-        witness = self.witness()
-        certificate = certify(self.certified(), {"w": self.w}, witness, wanted.floor)
-        met = self.done or relative_gap(self._primal, self._lower, least) <= wanted.gap
-        last = self.rounds[-1]
-        if last.status == "infeasible":
-            status = Status.INFEASIBLE
-        elif met and wanted.met_by(certificate.gap):
-            status = Status.OPTIMAL
-        message = f"{last.number} rounds, {sum(r.added for r in self.rounds)} constraints; "
-        message += f"the last master's value by {self.solver} is {last.master:.10g} ({last.status})"
-        name = f"{self.name}, {self.solver}"
-        return Solution({"w": self.w}, witness, certificate, status, trace, name, message)
-
-    def solve(self, solver: str | None = None, tol: str | float | Profile = HIGH, **options: Any) -> Solution:
-        """`run`, with the signature of `Formulation.solve`."""
-        self.solver = solver or self.solver
-        self.options = {**self.options, **options}
-        return self.run(tol)
-
-    def reference(self, solver: str | None = None, **options: Any) -> Reference:
-        """Run to the end; the value is the last master's, the bracket the run's, by which it is judged."""
-        solution = self.solve(solver, HIGH, **options)
-        last = self.rounds[-1]
-        return Reference(
-            self.name, self.solver, last.status, last.master, solution.seconds, solution.lower_bound, solution.primal,
-            beyond_rounding(solution.certificate), certified=True,
-        )  # fmt: skip
 
 
 def stretch(problem: StructuredSVM, hinge: Vector) -> float | None:

@@ -31,7 +31,7 @@ from convexstruct.core.registry import one_family
 from convexstruct.families.structured_svm.problem import Scale, StructuredSVM
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 from convexstruct.marginals.pairwise_enumeration import LIMIT, EnumeratedPairwise, enumerate_pairwise
-from convexstruct.models.formulation import Entry, Equation, Formulation, Recovered, equation
+from convexstruct.models.formulation import Entry, Equation, Formulation, Recovered, equation, sums_by
 from convexstruct.tolerances import DUAL_ROUNDING
 
 PAPER_1 = "paper 1: Sarawagi, Training algorithms for structured learning"
@@ -98,12 +98,6 @@ def as_labellings(features: PairwiseFeatures, labels: list[Labels], example: Ind
     for row, of, one in zip(rank, example, labels):
         rows[row, features.node_start[of] : features.node_start[of + 1]] = one
     return {"labels": rows, "label_shares": shares}
-
-
-def sums_by(group: Any, n_groups: int) -> sp.csr_array:
-    """The sparse (n_groups, n) matrix that sums entries by group."""
-    n = len(group)
-    return sp.csr_array(sp.coo_array((np.ones(n), (group, np.arange(n))), shape=(n_groups, n)))
 
 
 def scale_parameters(problem: StructuredSVM) -> tuple[Any, Any]:

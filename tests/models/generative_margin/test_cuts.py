@@ -10,7 +10,7 @@ from convexstruct.datasets.generated.ring import ring
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.models.generative_margin import cuts as generative_margin_cuts
 from convexstruct.models.generative_margin.compact import compact_dual
-from convexstruct.models.generative_margin.cuts import ConstraintGeneration, n_slack, one_slack, valid_floor
+from convexstruct.models.generative_margin.cuts import ConstraintGeneration, Round, n_slack, one_slack, valid_floor
 from convexstruct.models.generative_margin.enumerated import primal
 from convexstruct.tolerances import HIGH, LOW, MID, ROUNDING
 from tests.models.generative_margin.instances import INSTANCES, hmm
@@ -133,11 +133,39 @@ def test_a_box_that_is_too_small_is_widened_until_the_bounds_meet(monkeypatch: p
     bounds_hold(run, 0.5 * (solved.primal + solved.lower_bound) + HIGH.gap)
 
 
+def test_an_interrupted_run_returns_what_it_has_and_an_interrupted_reference_is_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run, step = n_slack(hmm(0)), ConstraintGeneration.step
+
+    def interrupted(self: ConstraintGeneration) -> Round:
+        if len(self.rounds) == 2:
+            raise KeyboardInterrupt
+        return step(self)
+
+    monkeypatch.setattr(ConstraintGeneration, "step", interrupted)
+    solution = run.run(HIGH)
+    assert solution.status is Status.INTERRUPTED
+    assert solution.iterations == 2
+    assert np.isfinite([solution.primal, solution.lower_bound]).all()
+    with pytest.raises(KeyboardInterrupt):
+        run.reference()
+
+
+def test_limits_are_read_as_the_driver_reads_them() -> None:
+    run = n_slack(hmm(0))
+    with pytest.raises(ValueError, match="max_rounds"):
+        run.run(max_rounds=0)
+    with pytest.raises(ValueError, match="time_limit"):
+        run.run(time_limit=-1.0)
+    assert run.rounds == []
+
+
 def test_a_master_that_fails_ends_the_run_with_the_bounds_so_far() -> None:
     run = n_slack(hmm(0))
     before = run.step()
     run.options = {"max_iter": 1}
     solution = run.run(HIGH)
     assert solution.status is not Status.OPTIMAL
-    assert solution.primal <= before.primal
+    assert solution.primal <= before.primal * (1 + ROUNDING)  # the certificate adds its allowance for rounding
     assert not run.reference().accurate

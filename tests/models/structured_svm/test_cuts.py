@@ -138,7 +138,7 @@ def test_a_master_that_fails_ends_the_run_with_the_bounds_so_far() -> None:
     run.options = {"max_iter": 1}
     solution = run.run(HIGH)
     assert solution.status is not Status.OPTIMAL
-    assert solution.primal <= before.primal
+    assert solution.primal <= before.primal * (1 + ROUNDING)  # the certificate adds its allowance for rounding
     assert not run.reference().accurate
 
 
