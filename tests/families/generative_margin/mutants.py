@@ -1,7 +1,7 @@
 """Solvers that are wrong on purpose, each by one plausible slip: verification must name every one of them.
 
 A check that lets a mutant pass is no check. Each mutant is our own solver with one thing changed, either in what it
-believes the problem to be (`Altered` counts, another eta) or in what it hands back. `HONEST` is the solver unchanged.
+believes the problem to be (`Opposite` counts, another eta) or in what it hands back. `HONEST` is the solver unchanged.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from convexstruct.arrays import Index, Labels, Vector
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Solution
 from convexstruct.families.generative_margin.problem import GenerativeMargin
+from convexstruct.features.counts import bounds
 from convexstruct.features.counts.counts import Counts, Expected
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.part import part
@@ -26,13 +27,10 @@ from convexstruct.tolerances import HIGH, MID, Profile
 
 
 @dataclass(frozen=True, eq=False)
-class Altered:
-    """Counts that lie: of the opposite ``sign``, without the loss, or without the examples' weights."""
+class Opposite:
+    """Counts of the opposite sign: -counts_k(s) stands for counts_k(s) everywhere."""
 
     true: Counts
-    sign: float = 1.0
-    with_loss: float = 1.0
-    with_weights: bool = True
 
     @property
     def tables(self) -> TableLayout:
@@ -48,7 +46,7 @@ class Altered:
 
     @property
     def weights(self) -> Vector:
-        return self.true.weights if self.with_weights else np.ones(self.n_examples)
+        return self.true.weights
 
     @property
     def truth(self) -> Labels:
@@ -68,32 +66,42 @@ class Altered:
 
     @property
     def max_loss(self) -> Vector:
-        return self.with_loss * self.true.max_loss
+        return self.true.max_loss
 
     def best(self, theta: Vector, loss_weight: float = 1.0) -> tuple[Vector, Labels]:
-        return self.true.best(self.sign * theta, self.with_loss * loss_weight)
+        return self.true.best(-theta, loss_weight)
 
     def expected(self, theta: Vector, loss_weight: float = 1.0) -> Expected:
-        sums = self.true.expected(self.sign * theta, self.with_loss * loss_weight)
-        return Expected(sums.log_partition, self.sign * sums.counts, self.with_loss * sums.loss)
+        sums = self.true.expected(-theta, loss_weight)
+        return Expected(sums.log_partition, -sums.counts, sums.loss)
 
     def sample(self, theta: Vector, loss_weight: float, rng: np.random.Generator) -> Labels:
-        return self.true.sample(self.sign * theta, self.with_loss * loss_weight, rng)
+        return self.true.sample(-theta, loss_weight, rng)
 
     def counts(self, labels: Labels, share: Vector | None = None) -> Vector:
-        each = np.ones(self.n_examples) if share is None else share
-        return self.sign * self.true.counts(labels, each * self.weights / self.true.weights)
+        return -self.true.counts(labels, share)
 
     def counts_each(self, labels: Labels) -> sp.csr_array:
-        return sp.csr_array(self.sign * self.true.counts_each(labels))
+        return -self.true.counts_each(labels)
 
     def loss(self, labels: Labels) -> Vector:
-        return self.with_loss * self.true.loss(labels)
+        return self.true.loss(labels)
 
 
 @part.register
-def _(features: Altered, low: int, high: int) -> Counts:
-    return replace(features, true=part(features.true, low, high))
+def _(features: Opposite, low: int, high: int) -> Counts:
+    return Opposite(part(features.true, low, high))
+
+
+@bounds.excess.register
+def _(features: Opposite, theta: Vector) -> tuple[Vector, Labels]:
+    return bounds.excess(features.true, -theta)
+
+
+@bounds.moments.register
+def _(features: Opposite, theta: Vector, loss_weight: float) -> bounds.Moments:
+    found = bounds.moments(features.true, -theta, loss_weight)
+    return replace(found, rise=-found.rise)
 
 
 @dataclass(frozen=True)
@@ -113,15 +121,19 @@ def honest(problem: GenerativeMargin, tol: Profile = MID) -> Solution:
 
 
 def wrong_sign(problem: GenerativeMargin) -> Any:
-    return honest(replace(problem, features=Altered(problem.features, sign=-1.0))).point
+    return honest(replace(problem, features=Opposite(problem.features))).point
 
 
 def no_loss(problem: GenerativeMargin) -> Any:
-    return honest(replace(problem, features=Altered(problem.features, with_loss=0.0))).point
+    features = problem.features
+    assert isinstance(features, HMMCounts)
+    return honest(replace(problem, features=replace(features, loss_table=0.0 * features.loss_table))).point
 
 
 def no_weights(problem: GenerativeMargin) -> Any:
-    return honest(replace(problem, features=Altered(problem.features, with_weights=False))).point
+    features = problem.features
+    assert isinstance(features, HMMCounts)
+    return honest(replace(problem, features=replace(features, weights=np.ones(features.n_examples)))).point
 
 
 def no_mask(problem: GenerativeMargin) -> Any:
@@ -184,7 +196,8 @@ def one_block_late(problem: GenerativeMargin) -> Any:
 
 
 def changed_input(problem: GenerativeMargin) -> Any:
-    """Writes to c in place."""
+    """Writes to c in place; the array is read-only, which does not stop one who means to."""
+    problem.c.setflags(write=True)
     problem.c[:] = problem.c * 0.999
     return honest(problem).point
 
