@@ -38,6 +38,7 @@ from convexstruct.core.certificates import Problem
 from convexstruct.features.counts import bounds
 from convexstruct.features.counts.counts import Counts, Expected
 from convexstruct.features.counts.part import part
+from convexstruct.features.counts.unlabelled import unlabelled
 from convexstruct.graphs import TableLayout
 from convexstruct.validation.arguments import refuse, whole
 
@@ -247,6 +248,11 @@ def _call(features: Counts, method: str, arguments: tuple[Any, ...]) -> Any:
 @part.register
 def _(features: ShardedCounts, low: int, high: int) -> Counts:
     return part(features.whole, low, high)
+
+
+@unlabelled.register
+def _(features: ShardedCounts, examples: Any) -> Counts:
+    return unlabelled(features.whole, examples)
 
 
 @bounds.excess.register

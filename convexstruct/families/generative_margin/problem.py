@@ -59,6 +59,7 @@ from convexstruct.families.generative_margin import rounding
 from convexstruct.features.counts.counts import Counts
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.network import NetworkCounts
+from convexstruct.features.counts.unlabelled import unlabelled
 from convexstruct.graphs import TableLayout
 from convexstruct.rounding import Rounded
 from convexstruct.tolerances import DUAL_ROUNDING, SUM_TO_ONE
@@ -356,15 +357,30 @@ class GenerativeMargin:
         fixed = ~self.features.free
         if m and (labels[:, fixed] != self.features.truth[fixed]).any():
             raise ValueError("dual_point['labels'] differs from the truth where that is observed")
-        if m and (labels != self.features.truth)[:, ~self.features.free].any():
-            raise ValueError("dual_point['labels'] changes a variable that is observed")
         return labels, label_shares, gibbs, gibbs_loss, gibbs_shares
 
     # -- prediction ----------------------------------------------------------------------------------------------------
 
-    def predict(self, theta: ArrayLike | Point) -> Labels:
-        """MAP of the hidden variables given the rest, for the problem's own examples; labels (P,), flat."""
-        return self.features.best(self.as_point(theta)["theta"], 0.0)[1]
+    def predict(self, point: ArrayLike | Point, examples: Any = None) -> list[Labels]:
+        """The most probable hidden values of each example given the rest: argmax_s theta'counts_k(s).
+
+        point : theta (d,), or a mapping as in `as_point`.
+        examples : None, the problem's own; or new ones without labels. Hidden Markov model: K integer sequences of
+            symbols (T_k,). With channels: K integer tables (T_k, C). Bayesian network: integers (K, n_nodes), the
+            columns as in training, -1 for each value that is to be predicted.
+
+        Returns one array an example: the states (T_k,) of a chain, observed ones among them where the problem's own
+        are asked; the values of a network's hidden nodes, in the order of the graph's nodes.
+
+        Raises
+        ------
+        ValueError
+            If theta or an example does not fit the problem, or an example has nothing to predict.
+        """
+        theta = self.as_point(point)["theta"]
+        features = self.features if examples is None else unlabelled(self.features, examples)
+        labels = features.best(theta, 0.0)[1]
+        return np.split(labels, np.flatnonzero(np.diff(features.example)) + 1)
 
 
 def default_c(c: ArrayLike | Mapping[Any, ArrayLike] | None, tables: TableLayout) -> Vector:

@@ -107,26 +107,8 @@ class NetworkCounts:
         network = read_bayesian_network(graph)
         values = _read_assignments(assignments, network)
         sets, set_of = _read_hidden(hidden, network, len(values))
-        sizes = np.array([len(one) for one in sets], dtype=np.intp)[set_of]
-        first = np.cumsum(sizes) - sizes
-        node = np.concatenate([np.array(sets[i], dtype=np.intp) for i in set_of])
-        moral = nx.relabel_nodes(nx.moral_graph(graph), {name: i for i, name in enumerate(network.nodes)})
-        groups = []
-        by_set = np.argsort(set_of, kind="stable")
-        ends = np.searchsorted(set_of[by_set], np.arange(len(sets) + 1))
-        for i, one in enumerate(sets):
-            examples = by_set[ends[i] : ends[i + 1]]
-            places = first[examples][:, None] + np.arange(len(one))
-            tree = junction_tree(
-                nx.relabel_nodes(moral.subgraph(one), {v: j for j, v in enumerate(one)}),
-                [network.cards[v] for v in one],
-            )
-            groups.append(Group(examples, one, places, tree, _hidden_factors(network, values[examples], one)))
-        return cls(
-            network, values, np.repeat(np.arange(len(values)), sizes), node,
-            _read_costs(loss, network, sorted({v for one in sets for v in one})), tuple(groups),
-            example_weights(weights, len(values)),
-        )  # fmt: skip
+        costs = _read_costs(loss, network, sorted({v for one in sets for v in one}))
+        return lay_out(network, values, sets, set_of, costs, example_weights(weights, len(values)))
 
     @property
     def tables(self) -> TableLayout:
@@ -262,6 +244,39 @@ class NetworkCounts:
         if loss_weight:
             factors += [((j,), loss_weight * self._loss_table(group, rows, j)) for j in range(len(group.hidden))]
         return factors
+
+
+def lay_out(
+    network: BayesianNetwork,
+    values: Labels,
+    sets: list[tuple[int, ...]],
+    set_of: Index,
+    costs: Mapping[int, Vector],
+    weights: Vector,
+) -> NetworkCounts:
+    """The feature map of assignments that were read, grouped by hidden set: a junction tree for each.
+
+    values (K, n_nodes). sets : the distinct hidden sets, ascending positions of nodes. set_of (K,) : that of each
+    example. costs, weights : as in `NetworkCounts`.
+    """
+    sizes = np.array([len(one) for one in sets], dtype=np.intp)[set_of]
+    first = np.cumsum(sizes) - sizes
+    node = np.concatenate([np.array(sets[i], dtype=np.intp) for i in set_of])
+    graph = nx.DiGraph()
+    graph.add_nodes_from(range(len(network.nodes)))
+    graph.add_edges_from((u, v) for v, parents in enumerate(network.parents) for u in parents)
+    moral = nx.moral_graph(graph)
+    groups = []
+    by_set = np.argsort(set_of, kind="stable")
+    ends = np.searchsorted(set_of[by_set], np.arange(len(sets) + 1))
+    for i, one in enumerate(sets):
+        examples = by_set[ends[i] : ends[i + 1]]
+        places = first[examples][:, None] + np.arange(len(one))
+        inside = nx.relabel_nodes(moral.subgraph(one), {v: j for j, v in enumerate(one)})
+        tree = junction_tree(inside, [network.cards[v] for v in one])
+        groups.append(Group(examples, one, places, tree, _hidden_factors(network, values[examples], one)))
+    example = np.repeat(np.arange(len(values)), sizes)
+    return NetworkCounts(network, values, example, node, costs, tuple(groups), weights)
 
 
 def deduplicate(assignments: ArrayLike, weights: ArrayLike | None = None) -> tuple[Labels, Vector]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import pairwise, product
 from typing import Any
 
 import networkx as nx
@@ -13,10 +14,19 @@ import pytest
 from convexstruct.arrays import Vector
 from convexstruct.core.certificates import certify
 from convexstruct.families.generative_margin.problem import GenerativeMargin, default_c
+from convexstruct.features.counts.hmm_channels import ChannelCounts
+from convexstruct.features.counts.network import NetworkCounts, table_entries
 from convexstruct.graphs import chain_graph, hmm_graph
 from convexstruct.marginals.enumeration import enumerate_counts
 from convexstruct.tolerances import ROUNDING
-from tests.families.generative_margin.instances import MAKERS, feasible, random_c, random_witness, small_hmm
+from tests.families.generative_margin.instances import (
+    MAKERS,
+    feasible,
+    random_c,
+    random_witness,
+    small_hmm,
+    small_network,
+)
 
 
 def test_a_point_is_read_from_an_array_or_by_the_names_of_the_tables() -> None:
@@ -45,7 +55,77 @@ def test_prediction_is_the_best_labelling_without_the_loss() -> None:
         for k in range(problem.n_examples):
             rows = np.flatnonzero(table.example == k)
             row = table.labels[rows[scores[rows].argmax()]]
-            np.testing.assert_array_equal(predicted[problem.features.example == k], row[row >= 0])
+            np.testing.assert_array_equal(predicted[k], row[row >= 0])
+        assert len(predicted) == problem.n_examples
+
+
+def test_new_symbols_are_labelled_as_if_they_had_been_the_problem_s_own() -> None:
+    problem, rng = small_hmm(3), np.random.default_rng(4)
+    theta = feasible(problem, rng)
+    new = [rng.integers(3, size=t) for t in (2, 4, 1)]
+    for symbols, found in zip(new, problem.predict(theta, new)):
+        tables = problem.layout.tables(theta)
+
+        def score(states: tuple[int, ...], seen: Any = symbols, parts: Any = tables) -> float:
+            moves = sum(parts["transition"][pair] for pair in pairwise(states))
+            return float(parts["initial"][states[0]] + moves + parts["emission"][list(states), seen].sum())
+
+        assert tuple(found) == max(product(range(2), repeat=len(symbols)), key=score)
+
+
+def test_new_symbols_of_several_channels_are_labelled_by_all_of_them() -> None:
+    rng = np.random.default_rng(5)
+    old = [rng.integers(3, size=(t, 2)) for t in (3, 2)]
+    features = ChannelCounts.read(old, [rng.integers(2, size=len(each)) for each in old], 2, 3)
+    problem = GenerativeMargin(features, default_c(None, features.tables), 0.5)
+    theta = feasible(problem, rng)
+    new = [rng.integers(3, size=(t, 2)) for t in (4, 1)]
+    parts = problem.layout.tables(theta)
+    for symbols, found in zip(new, problem.predict(theta, new)):
+        scores = {}
+        for states in product(range(2), repeat=len(symbols)):
+            seen = sum(parts[f"emission {o}"][list(states), symbols[:, o]].sum() for o in range(2))
+            moves = sum(parts["transition"][pair] for pair in pairwise(states))
+            scores[states] = float(parts["initial"][states[0]] + moves + seen)
+        assert tuple(found) == max(scores, key=lambda states: scores[states])
+    with pytest.raises(ValueError, match=r"examples\[1\] has shape \(1, 3\), wanted \(length, 2\)"):
+        problem.predict(theta, [new[0], np.zeros((1, 3), dtype=int)])
+
+
+def test_missing_values_of_new_assignments_are_filled_by_the_most_probable() -> None:
+    problem, rng = small_network(3), np.random.default_rng(6)
+    features = problem.features
+    assert isinstance(features, NetworkCounts)
+    cards = features.network.cards
+    theta = feasible(problem, rng)
+    rows = np.array([[int(rng.integers(n)) for n in cards] for _ in range(6)])
+    hide = rng.random(rows.shape) < 0.4
+    hide[:, 0] |= ~hide.any(axis=1)
+    found = problem.predict(theta, np.where(hide, -1, rows))
+    for row, hidden, labels in zip(rows, hide, found):
+        places = np.flatnonzero(hidden)
+        scores = {}
+        for values in product(*(range(cards[v]) for v in places)):
+            full = row.copy()
+            full[places] = values
+            scores[values] = float(theta[table_entries(features.network, full[None])].sum())
+        assert tuple(labels) == max(scores, key=lambda values: scores[values])
+
+
+def test_new_examples_that_do_not_fit_are_refused_in_one_sentence() -> None:
+    chain, net = small_hmm(0), small_network(0)
+    for problem, examples, message in (
+        (chain, [[0, 3]], r"examples\[0\]"),
+        (chain, [], r"examples"),
+        (chain, [[]], r"examples\[0\]"),
+        (chain, 7, r"examples is 7"),
+        (net, np.zeros((2, 4), dtype=int), r"examples has shape \(2, 4\), wanted"),
+        (net, [[0] * 5], r"examples\[0\] has no value missing, wanted at least one -1"),
+        (net, [[-1, 0, 0, 0, 9]], r"examples\[0\] gives node .* the value 9, wanted a whole number from 0 to"),
+        (net, [[-2, 0, 0, 0, 0]], r"examples"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            problem.predict(problem.uniform(), examples)
 
 
 def test_a_hidden_markov_model_is_the_same_problem_as_its_network() -> None:

@@ -193,7 +193,7 @@ def discriminative(chains: Proteins, radius: int, choice: Choice) -> Solution:
 def right(chains: Proteins, radius: int, theta: Vector) -> NDArray[np.bool_]:
     """Whether each residue is predicted rightly, chain after chain."""
     wanted = problem(chains, radius)
-    return np.asarray(wanted.predict(theta) == wanted.features.truth)
+    return np.asarray(np.concatenate(wanted.predict(theta)) == wanted.features.truth)
 
 
 def deal(n_chains: int, folds: int, seed: int) -> list[NDArray[np.int64]]:

@@ -200,7 +200,7 @@ def _first(data: Ring, n: int) -> Ring:
 def score(data: Ring, n_train: int, theta: Vector) -> Score:
     """Losses of the MAP state sequences after the first ``n_train``, and how much of the dynamics the model uses."""
     test = problem(replace(data, symbols=data.symbols[n_train:], states=data.states[n_train:]), "ring", 1.0)
-    found = test.predict(theta).reshape(test.n_examples, LENGTH)
+    found = np.stack(test.predict(theta))
     true, symbols = np.stack(data.states[n_train:]), np.stack(data.symbols[n_train:])
     transition = transition_of(theta)
     surprise = -np.log(np.where(transition > 0, transition, 1.0))
