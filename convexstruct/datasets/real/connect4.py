@@ -11,11 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from convexstruct.arrays import Labels
+from convexstruct.datasets.real.connect4_codes import SQUARES, VALUES
 from convexstruct.datasets.real.sources import read
 
-#: A square's number is its place here; so is a value's.
-SQUARES = ("b", "o", "x")
-VALUES = ("draw", "loss", "win")
 #: Columns a .. g, each from the bottom up.
 NAMES = tuple(f"{column}{row}" for column in "abcdefg" for row in range(1, 7))
 
@@ -66,12 +64,3 @@ def connect4() -> Positions:
         If the set is not here (see `convexstruct.datasets.real.sources`).
     """
     return parse(read("connect4").decode("ascii"))
-
-
-def from_codes(text: str) -> str:
-    """UCI's text from pmlb's: a heading, then the same rows as tab-separated places in `SQUARES`, `VALUES`."""
-    lines = []
-    for line in text.splitlines()[1:]:
-        codes = [int(code) for code in line.split("\t")]
-        lines.append(",".join([*(SQUARES[code] for code in codes[:-1]), VALUES[codes[-1]]]))
-    return "\n".join(lines) + "\n"

@@ -19,6 +19,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from convexstruct.datasets.real.connect4_codes import from_codes
 from convexstruct.files import read_arrays as arrays_of
 from convexstruct.files import sha256, unpack, write_whole
 
@@ -352,8 +353,6 @@ def _stored(wanted: Source, file: File, came: bytes) -> bytes:
     """A published copy in the form in which it is kept."""
     text = came
     if wanted.name == "connect4":
-        from convexstruct.datasets.real.connect4 import from_codes
-
         text = from_codes(b"".join(unpack(io.BytesIO(came), LARGEST)).decode("ascii")).encode("ascii")
     if _sum(text) != file.content:
         raise ValueError(f"{file.address} does not hold the text with the SHA-256 {file.content}")

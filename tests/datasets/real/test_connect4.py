@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from convexstruct.datasets import connect4
-from convexstruct.datasets.real.connect4 import NAMES, from_codes, parse
+from convexstruct.datasets.real.connect4 import NAMES, parse
+from convexstruct.datasets.real.connect4_codes import from_codes
 from convexstruct.datasets.real.sources import VARIABLE, available
 
 BLANK = ",".join(["b"] * 40)

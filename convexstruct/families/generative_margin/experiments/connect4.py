@@ -19,7 +19,8 @@ from convexstruct.arrays import Labels, Vector
 from convexstruct.core.driver import solve
 from convexstruct.core.experiment import Cell, Progress, Result, Steps
 from convexstruct.core.solution import Solution
-from convexstruct.datasets.real.connect4 import NAMES, SQUARES, VALUES, Positions, connect4
+from convexstruct.datasets.real.connect4 import NAMES, Positions, connect4
+from convexstruct.datasets.real.connect4_codes import SQUARES, VALUES
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.families.generative_margin.solvers.bundle import ProximalBundle
 from convexstruct.families.generative_margin.solvers.maximum_likelihood import maximum_likelihood
