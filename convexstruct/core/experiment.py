@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -96,6 +97,17 @@ class Progress:
     @property
     def seconds(self) -> float:
         return time.perf_counter() - self._begin
+
+
+def standard_error(lengths: Sequence[int], values: NDArray[Any]) -> float:
+    """Of the mean of ``values`` where whole sequences are drawn: sqrt(K / (K - 1) sum_k e_k^2) / n, with e_k the sum
+    over sequence k of the values less their mean.
+
+    lengths (K,) : values in each sequence, at least two sequences. values (n,) : one sequence after the other.
+    """
+    k = len(lengths)
+    away = np.bincount(np.repeat(np.arange(k), lengths), weights=values - np.mean(values))
+    return float(np.sqrt(k / (k - 1) * (away @ away)) / len(values))
 
 
 def _plain(cell: Any) -> Cell:

@@ -36,8 +36,13 @@ class Proteins:
         return len(self.residues)
 
     @property
+    def lengths(self) -> list[int]:
+        """Residues of each chain."""
+        return [len(chain) for chain in self.residues]
+
+    @property
     def n_residues(self) -> int:
-        return int(sum(len(chain) for chain in self.residues))
+        return sum(self.lengths)
 
 
 def parse(text: str) -> Proteins:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from convexstruct.arrays import Labels, Vector
 from convexstruct.core.driver import solve
-from convexstruct.core.experiment import Cell, Progress, Result, Steps
+from convexstruct.core.experiment import Cell, Progress, Result, Steps, standard_error
 from convexstruct.core.solution import Solution
 from convexstruct.datasets.real.protein import AMINO_ACIDS, STRUCTURES, Proteins, protein
 from convexstruct.families.gaussian_process.experiments.gp_sequence_crf import LinearCRF
@@ -31,7 +31,6 @@ from convexstruct.families.gaussian_process.kernels import Kernel, one_hot_windo
 from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
 from convexstruct.families.gaussian_process.solvers.function_space_lbfgs import FunctionSpaceLBFGS
 from convexstruct.families.gaussian_process.solvers.functional_gradient import FunctionalGradient
-from convexstruct.families.generative_margin.experiments.protein_hmm import standard_error
 from convexstruct.plots import GREY, LOWER, UPPER
 from convexstruct.tolerances import HIGH, LOW
 
@@ -254,7 +253,7 @@ def _accuracy(
     """Train, test, se and best labelling, as `COLUMNS` has them."""
     hits = np.concatenate(most_probable(on_test)) == np.concatenate(test.structures)
     of_train = share(train, most_probable(on_train))
-    return [of_train, float(hits.mean()), standard_error(test, hits), share(test, best)]
+    return [of_train, float(hits.mean()), standard_error(test.lengths, hits), share(test, best)]
 
 
 def _row(
@@ -281,7 +280,7 @@ def _majority(train: Proteins, test: Proteins) -> list[Cell]:
     hits = np.concatenate(test.structures) == most
     of_train = float(np.mean(np.concatenate(train.structures) == most))
     known = float(hits.mean())
-    return ["always the commonest", *[None] * 7, of_train, known, standard_error(test, hits), known, None, None]
+    return ["always the commonest", *[None] * 7, of_train, known, standard_error(test.lengths, hits), known, None, None]
 
 
 def picture(fast: Solution, plain: Solution) -> Figure:

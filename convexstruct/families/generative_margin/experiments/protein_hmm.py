@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -25,7 +24,7 @@ from numpy.typing import NDArray
 
 from convexstruct.arrays import Vector
 from convexstruct.core.driver import solve
-from convexstruct.core.experiment import Cell, Progress, Result, Steps
+from convexstruct.core.experiment import Cell, Progress, Result, Steps, standard_error
 from convexstruct.core.solution import Solution
 from convexstruct.datasets.real.protein import AMINO_ACIDS, STRUCTURES, Proteins, protein
 from convexstruct.families.generative_margin.problem import GenerativeMargin, default_c
@@ -93,7 +92,7 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
             None,
             None,
             float(majority.mean()),
-            standard_error(test, majority),
+            standard_error(test.lengths, majority),
             0.0,
             0.0,
             1.0,
@@ -124,7 +123,7 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
         fitted[variant, "DT"] = theta = solution.point["theta"]
         rows.append(_row(variant, "DT", train, test, radius, theta, best, validated[variant][best], solution))
     compared = {
-        f"{v}, DT against {name}": (float(np.mean(away)), standard_error(test, away))
+        f"{v}, DT against {name}": (float(np.mean(away)), standard_error(test.lengths, away))
         for (v, name), theta in fitted.items()
         if name != "DT"
         for away in [right(test, RADIUS[v], fitted[v, "DT"]) * 1.0 - right(test, RADIUS[v], theta)]
@@ -202,15 +201,6 @@ def deal(n_chains: int, folds: int, seed: int) -> list[NDArray[np.int64]]:
     return [np.sort(order[fold::folds]) for fold in range(folds)]
 
 
-def standard_error(chains: Proteins, values: NDArray[Any]) -> float:
-    """Of the mean of ``values`` over residues, chains being drawn: sqrt(K / (K - 1) sum_k e_k^2) / n, with e_k the sum
-    over chain k of the values less their mean."""
-    chain = np.repeat(np.arange(chains.n_chains), [len(r) for r in chains.residues])
-    away = np.bincount(chain, weights=values - np.mean(values))
-    k = chains.n_chains
-    return float(np.sqrt(k / (k - 1) * (away @ away)) / chains.n_residues)
-
-
 def _some(chains: Proteins, which: Sequence[int] | NDArray[np.int64]) -> Proteins:
     return Proteins([chains.residues[i] for i in which], [chains.structures[i] for i in which])
 
@@ -231,8 +221,8 @@ def _row(
     by_structure = [float(hits[truth == STRUCTURES.index(letter)].mean()) for letter in "he_"]
     return [
         variant, model, choice.c if choice else None, choice.eta if choice else None, len(theta), validated,
-        float(right(train, radius, theta).mean()), float(hits.mean()), standard_error(test, hits), *by_structure,
-        solution.gap if solution else None, solution.seconds if solution else None,
+        float(right(train, radius, theta).mean()), float(hits.mean()), standard_error(test.lengths, hits),
+        *by_structure, solution.gap if solution else None, solution.seconds if solution else None,
     ]  # fmt: skip
 
 
