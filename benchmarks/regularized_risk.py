@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
+from benchmarks import liblinear
 from benchmarks.measure import (
     GAPS,
     LEFT_OUT,
@@ -71,10 +72,6 @@ LIMITS = {FAST: 20.0, LIBLINEAR: 30.0, OWN: 30.0, CLARABEL: 120.0}
 PEER_LIMIT = 10.0
 BUDGET = 690.0
 QUICK_LIMIT, QUICK_BUDGET = 4.0, 55.0
-#: Iterations that liblinear is allowed, one run each, until it comes no nearer or its time is over.
-LADDER = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000)
-#: Its own tolerance, and iterations enough for it.
-OWN_TOL, OWN_MOST = 1e-3, 100_000
 #: liblinear's time to 1e-3 over ours to 1e-6; Clarabel's over ours to 1e-6.
 LIBLINEAR_RATIO, CLARABEL_RATIO = 4.0, 25.0
 #: On sparse sets: ours to 1e-3 over liblinear's to 1e-3, and seconds to 1e-6.
@@ -161,8 +158,8 @@ def measure(workload: Workload, solver: str, limit: float) -> Iterator[dict[str,
     if solver in (LIBLINEAR, OWN):
         X, y = workload.rows()
         yield {"before": memory(), "build_seconds": time.perf_counter() - begin}
-        ladder = LADDER if solver == LIBLINEAR else (OWN_MOST,)
-        yield from _liblinear(X, y, workload.C, limit, ladder, 1e-12 if solver == LIBLINEAR else OWN_TOL)
+        ladder = liblinear.LADDER if solver == LIBLINEAR else (liblinear.OWN_MOST,)
+        yield from liblinear.runs(X, y, workload.C, limit, ladder, 1e-12 if solver == LIBLINEAR else liblinear.OWN_TOL)
     else:
         problem = workload.build()
         yield {"before": memory(), "build_seconds": time.perf_counter() - begin}
@@ -178,7 +175,7 @@ def warm_up(solver: str) -> None:
     """Import what the solver needs, and have it solve something small."""
     small = replace(DENSE, n=1000, d=100)
     if solver in (LIBLINEAR, OWN):
-        for _ in _liblinear(*small.rows(), 1.0, 1.0, (1, 2), 1e-3):
+        for _ in liblinear.runs(*small.rows(), 1.0, 1.0, (1, 2), 1e-3):
             pass
     else:
         run = _clarabel if solver == CLARABEL else functools.partial(_quietly, solver)
@@ -226,54 +223,7 @@ def _clarabel(problem: RegularizedRisk, tol: float, limit: float) -> Iterator[di
     yield {"gap": solution.gap, "status": solution.status.name, "seconds": seconds, "rounds": 1}
 
 
-def _liblinear(X: Any, y: Any, C: float, limit: float, ladder: Sequence[int], tol: float) -> Iterator[dict[str, Any]]:
-    """One run after the other; "reached" by the lower bound in CONVEXSTRUCT_OPTIMUM."""
-    import warnings
-
-    import numpy as np
-    import scipy.sparse as sp
-    from sklearn.svm import LinearSVC
-
-    from convexstruct.core.certificates import relative_gap
-    from convexstruct.families.regularized_risk import RegularizedRisk
-
-    problem = RegularizedRisk.binary(X, y, 1.0 / (C * X.shape[0]))
-    bound = float(os.environ.get("CONVEXSTRUCT_OPTIMUM", "nan"))
-    if sp.issparse(X):  # scikit-learn takes indices of 32 bits only
-        X = sp.csr_array((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
-    reached: dict[float, float] = {}
-    best, seconds, spent = math.inf, math.nan, 0.0
-    for most in ladder:
-        machine_ = LinearSVC(loss="hinge", C=C, fit_intercept=False, tol=tol, max_iter=most, random_state=0)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that it has not converged is what is measured
-            begin = time.perf_counter()
-            machine_.fit(X, y)
-            seconds = time.perf_counter() - begin
-        spent += seconds
-        value = problem.value(machine_.coef_[0])
-        best = min(best, value)
-        for gap in GAPS:
-            if relative_gap(value, bound) <= gap:
-                reached[gap] = min(reached.get(gap, math.inf), seconds)
-        yield {"seconds": seconds, "rounds": most, "value": best, "gap": relative_gap(best, bound)}
-        if spent > limit or int(machine_.n_iter_) < most:
-            break
-    for gap, first in reached.items():
-        yield {"reached": [gap, first]}
-    yield {"status": "STOPPED"}
-
-
 # -- in the parent -----------------------------------------------------------------------------------------------------
-
-
-def liblinear_is_here(console: Console) -> bool:
-    from importlib.util import find_spec
-
-    here = find_spec("sklearn") is not None
-    if not here:
-        console.print("scikit-learn is not installed: liblinear is left out")
-    return here
 
 
 def against_liblinear(session: Session, section: str, workload: Workload, *peers: str) -> tuple[Run, ...]:
@@ -444,7 +394,7 @@ def main(arguments: Sequence[str] | None = None, launcher: Launcher = START) -> 
         small = (replace(work, n=min(work.n, 1000), d=min(work.d, 50)) for work in kept if work.data != "a9a")
         return list(dict.fromkeys(small))[:1]
 
-    if {"liblinear", "sparse"} & set(wanted) and liblinear_is_here(console):
+    if {"liblinear", "sparse"} & set(wanted) and liblinear.is_here(console):
         if "liblinear" in wanted:
             works = fitting(AGAINST_LIBLINEAR)
             works += [] if chosen.quick else at_validated(fitting(AT_DEFAULT))
