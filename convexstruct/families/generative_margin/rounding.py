@@ -25,24 +25,61 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from convexstruct.arrays import Labels, Vector
 from convexstruct.features.counts import bounds
+from convexstruct.features.counts.counts import Counts
 from convexstruct.graphs import TableLayout
 from convexstruct.rounding import FUNCTION, TINY, UNIT, Rounded, gamma, total
-
-if TYPE_CHECKING:
-    from convexstruct.families.generative_margin.problem import GenerativeMargin
-
 
 #: Numbers beyond this are not added up: sums of them may overflow.
 HUGE = 1e300
 #: Clears the lower 27 of the 53 digits of a double.
 HALF = np.int64(-(1 << 27))
+
+
+class Evaluated(Protocol):
+    """P at a theta: its value."""
+
+    @property
+    def value(self) -> float: ...
+
+
+class Margin(Protocol):
+    """What is asked of problem (P) here; `GenerativeMargin` says what each is."""
+
+    @property
+    def features(self) -> Counts: ...
+
+    @property
+    def c(self) -> Vector: ...
+
+    @property
+    def eta(self) -> float: ...
+
+    @property
+    def layout(self) -> TableLayout: ...
+
+    @property
+    def dimension(self) -> int: ...
+
+    @property
+    def n_examples(self) -> int: ...
+
+    @property
+    def truth_each(self) -> sp.csr_array: ...
+
+    @property
+    def truth_counts(self) -> Vector: ...
+
+    def evaluate(self, theta: Vector) -> Evaluated: ...
+
+    def best_on_segment(self, mu: Vector, omega: float) -> tuple[float, float]: ...
 
 
 # -- feasibility -------------------------------------------------------------------------------------------------------
@@ -66,7 +103,7 @@ def shift(layout: TableLayout, theta: Vector) -> Vector:
 # -- primal ------------------------------------------------------------------------------------------------------------
 
 
-def primal(problem: GenerativeMargin, theta: Vector) -> Rounded:
+def primal(problem: Margin, theta: Vector) -> Rounded:
     """P(theta), and how far the exact number may lie from it; inf where it is undefined.
 
     Where theta passes for feasible the upper end also bounds P at a point that is feasible beyond doubt.
@@ -93,7 +130,7 @@ def primal(problem: GenerativeMargin, theta: Vector) -> Rounded:
     return found if math.isfinite(value) else Rounded(math.inf)
 
 
-def _gain(problem: GenerativeMargin, labels: Labels, theta: Vector) -> tuple[Vector, Vector]:
+def _gain(problem: Margin, labels: Labels, theta: Vector) -> tuple[Vector, Vector]:
     """a_k(s)'theta + b_k(s) of a labelling s, and its error; (K,) each."""
     features = problem.features
     difference = features.counts_each(labels) - problem.truth_each
@@ -107,7 +144,7 @@ def _gain(problem: GenerativeMargin, labels: Labels, theta: Vector) -> tuple[Vec
     return gain, error + each * loss + 2 * UNIT * np.abs(gain)
 
 
-def _of_the_shift(problem: GenerativeMargin, theta: Vector) -> float:
+def _of_the_shift(problem: Margin, theta: Vector) -> float:
     """What making theta feasible beyond doubt may add to P, where it is feasible but for rounding; else 0."""
     found, margin = level(problem.layout, theta)
     delta = float(np.max(np.where(found + margin > 0, found + margin, 0.0)))
@@ -131,7 +168,7 @@ class Member:
 
 
 def member(
-    problem: GenerativeMargin,
+    problem: Margin,
     labels: Labels,
     label_shares: Vector,
     gibbs: Vector,
@@ -171,7 +208,7 @@ def member(
         return Member(mu, mu_error, omega, (eta * loss_error + 2 * UNIT * omega) * wide + 4 * TINY)
 
 
-def _balanced(problem: GenerativeMargin, rise: Vector, rise_error: Vector) -> tuple[Vector, Vector, float]:
+def _balanced(problem: Margin, rise: Vector, rise_error: Vector) -> tuple[Vector, Vector, float]:
     """The same for a member in which columns of counts that must not change at all do not; and the share given up.
 
     Where c = 0 in a whole column of entries whose counts add up to a constant (every state that may emit a symbol which
@@ -208,7 +245,7 @@ def _balanced(problem: GenerativeMargin, rise: Vector, rise_error: Vector) -> tu
     return rise, rise_error, short
 
 
-def _of_labels(problem: GenerativeMargin, labels: Labels, weight: Vector) -> tuple[Vector, Vector, float, float]:
+def _of_labels(problem: Margin, labels: Labels, weight: Vector) -> tuple[Vector, Vector, float, float]:
     """sum of p (counts - counts(s*)), its error, and the loss with its error; ``weight`` (m, K) are p."""
     features, d = problem.features, problem.dimension
     index, terms = [np.zeros(0, dtype=np.intp)], [np.zeros(0)]
@@ -264,7 +301,7 @@ def signed_sums(index: NDArray[np.intp], values: Vector, size: int) -> tuple[Vec
     return found, error + UNIT * np.abs(found)
 
 
-def segment(problem: GenerativeMargin, found: Member) -> tuple[float, Rounded]:
+def segment(problem: Margin, found: Member) -> tuple[float, Rounded]:
     """(t, D) at the best t (mu, omega), 0 <= t <= 1, for which v = c - t mu >= 0 is certain.
 
     0 is a member of script-D itself, so t = 0 bounds the optimum where nothing else does.

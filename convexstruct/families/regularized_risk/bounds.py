@@ -30,17 +30,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 
-from convexstruct.arrays import Vector
+from convexstruct.arrays import Index, Vector
+from convexstruct.families.regularized_risk.losses import PiecewiseLoss
 from convexstruct.rounding import TINY, UNIT, Rounded, gamma
-
-if TYPE_CHECKING:
-    from convexstruct.families.regularized_risk.problem import RegularizedRisk
-
 
 #: Shares err by at most so many units relative, and by so many times the smallest number.
 SHARE = 8
@@ -56,13 +53,43 @@ LARGE = 1e4
 LONG = 64
 
 
+class Risk(Protocol):
+    """What is asked of a regularized risk here; `RegularizedRisk` says what each is."""
+
+    @property
+    def X(self) -> Any: ...
+
+    @property
+    def loss(self) -> PiecewiseLoss: ...
+
+    @property
+    def lam(self) -> float: ...
+
+    @property
+    def shares(self) -> Vector: ...
+
+    @property
+    def n_biases(self) -> int: ...
+
+    @property
+    def is_box(self) -> bool: ...
+
+    @property
+    def group(self) -> Index: ...
+
+    @property
+    def single(self) -> tuple[Vector, Index | None] | None: ...
+
+    def losses(self, values: Vector) -> Vector: ...
+
+
 def shares(weights: Vector) -> Vector:
     """omega_i / sum omega, each right to `SHARE` units, whatever the scale of the weights; (n,)."""
     scaled = np.ldexp(weights, -int(np.frexp(weights.max())[1]))  # exact, or below the smallest normal number
     return np.asarray(scaled / math.fsum(scaled.tolist()))
 
 
-def member(problem: RegularizedRisk, alpha: Vector) -> Vector:
+def member(problem: Risk, alpha: Vector) -> Vector:
     """A member of Q near ``alpha`` up to rounding, by cutting off and scaling alone; finite for every finite alpha."""
     loss, share = problem.loss, problem.shares
     clean = np.maximum(alpha, 0.0)
@@ -88,7 +115,7 @@ def member(problem: RegularizedRisk, alpha: Vector) -> Vector:
     return np.asarray(clean)
 
 
-def upper(problem: RegularizedRisk, w: Vector, b: Vector | None) -> Rounded:
+def upper(problem: Risk, w: Vector, b: Vector | None) -> Rounded:
     """J(w, b), finite or inf, and how far the exact J may lie from it."""
     with np.errstate(all="ignore"):
         loss = problem.loss
@@ -125,7 +152,7 @@ def upper(problem: RegularizedRisk, w: Vector, b: Vector | None) -> Rounded:
         )
 
 
-def lower(problem: RegularizedRisk, alpha: Vector) -> Rounded:
+def lower(problem: Risk, alpha: Vector) -> Rounded:
     """D at a member of Q next to ``alpha``, finite or -inf, and how far below it the exact D there may lie."""
     with np.errstate(all="ignore"):
         loss, lam = problem.loss, problem.lam
@@ -147,7 +174,7 @@ def lower(problem: RegularizedRisk, alpha: Vector) -> Rounded:
         )  # fmt: skip
 
 
-def reason(problem: RegularizedRisk) -> str:
+def reason(problem: Risk) -> str:
     """One sentence on what makes the sums of ``problem`` cancel: a feature far too large, or a small lam."""
     X = problem.X
     entries = np.abs(X.data if sp.issparse(X) else X.ravel())
@@ -165,7 +192,7 @@ def reason(problem: RegularizedRisk) -> str:
     return f"lam = {lam:.1e}, C = 1 / (lam n) = {1.0 / n / lam:.1e}, lets large terms cancel: take a larger lam"
 
 
-def _enclosed(problem: RegularizedRisk, alpha: Vector) -> tuple[Vector, float, float]:
+def _enclosed(problem: Risk, alpha: Vector) -> tuple[Vector, float, float]:
     """(alpha, eta, delta): alpha brought as near to Q as floats go, and the factors that bring it into Q exactly."""
     loss = problem.loss
     least = problem.shares * (1 - SHARE * UNIT) - SHARE * TINY
@@ -205,7 +232,7 @@ def _widened(factor: float) -> float:
     return math.inf if math.isnan(factor) else factor + 4 * UNIT if factor else 0.0
 
 
-def _sums(problem: RegularizedRisk, alpha: Vector) -> tuple[Vector, float]:
+def _sums(problem: Risk, alpha: Vector) -> tuple[Vector, float]:
     """The sum of alpha >= 0 over each group, and its relative error; (G,)."""
     if problem.is_box:
         return alpha, 0.0
@@ -237,7 +264,7 @@ def gammas(n: Any) -> Vector:
 # -- products with X and M, in blocks ----------------------------------------------------------------------------------
 
 
-def _pieces(problem: RegularizedRisk, scores: Vector, positive: bool = False) -> Vector:
+def _pieces(problem: Risk, scores: Vector, positive: bool = False) -> Vector:
     """M vec S, or |M| vec S; (m,)."""
     if problem.single is None:
         combine = problem.loss.combine
@@ -274,7 +301,7 @@ def _scores(X: Any, w: Vector) -> tuple[Vector, Vector, Vector, Vector]:
     return scores, size, np.full(n, float(min(width, d) + -(-d // width))), np.full(n, 2 * d * TINY)
 
 
-def _transposed(problem: RegularizedRisk, alpha: Vector) -> tuple[Vector, Vector, int, float]:
+def _transposed(problem: Risk, alpha: Vector) -> tuple[Vector, Vector, int, float]:
     """A' alpha and |A|' alpha (alpha >= 0), (d, K) both, the depth, and what may be lost to underflow."""
     X, combine, k = problem.X, problem.loss.combine, problem.loss.n_outputs
     if problem.single is not None and problem.single[1] is None:

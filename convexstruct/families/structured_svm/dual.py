@@ -24,22 +24,38 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 
 from convexstruct.arrays import Labels, Point, Vector
-from convexstruct.families.structured_svm.rounding import BLOCK, GREATEST, compensated, square, times
-from convexstruct.families.structured_svm.witness import Witness, agreeing, consistent, read_witness
+from convexstruct.families.structured_svm.rounding import (
+    BLOCK,
+    GREATEST,
+    PrimalRounding,
+    compensated,
+    square,
+    times,
+)
+from convexstruct.families.structured_svm.witness import Posed, Witness, agreeing, consistent, read_witness
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
-from convexstruct.inference.exact import ChainInference, ForestInference, TreeInference, forest_inference
+from convexstruct.inference.exact import ChainInference, ForestInference, Inference, TreeInference, forest_inference
 from convexstruct.oracles.chain.marginals import marginals
 from convexstruct.oracles.tree import forest as levels
 from convexstruct.rounding import TINY, UNIT, Rounded, gamma, total
 
-if TYPE_CHECKING:
-    from convexstruct.families.structured_svm.problem import StructuredSVM
+
+class Margin(Posed, Protocol):
+    """What is asked of a structural SVM for its dual; `StructuredSVM` says what each is."""
+
+    @property
+    def oracle(self) -> Inference: ...
+
+    @property
+    def rounding(self) -> PrimalRounding: ...
+
+    def project(self, w: Vector) -> Vector: ...
 
 
 class Aggregate(NamedTuple):
@@ -79,13 +95,13 @@ class _Sums:
     wholes: list[Vector] = field(default_factory=list)
 
 
-def aggregate(problem: StructuredSVM, dual_point: Point) -> Aggregate:
+def aggregate(problem: Margin, dual_point: Point) -> Aggregate:
     """(Psi, E) of a witness, its shares cleared of rounding."""
     found = enclosed(problem, read_witness(problem, dual_point))
     return Aggregate(found.psi, float(found.loss))
 
 
-def enclosed(problem: StructuredSVM, witness: Witness) -> Enclosed:
+def enclosed(problem: Margin, witness: Witness) -> Enclosed:
     """(Psi, E) of a witness with their errors."""
     features, ceiling = problem.features, problem.ceiling
     n_examples, size = problem.n_examples, features.n_labels
@@ -120,7 +136,7 @@ def enclosed(problem: StructuredSVM, witness: Witness) -> Enclosed:
 # -- what each kind adds -----------------------------------------------------------------------------------------------
 
 
-def _add_labelling(problem: StructuredSVM, mixed: _Sums, labels: Labels, share: Vector) -> None:
+def _add_labelling(problem: Margin, mixed: _Sums, labels: Labels, share: Vector) -> None:
     features = problem.features
     lost = problem.loss.of(labels)
     weight = share * lost if problem.scaling == "slack" else share
@@ -141,7 +157,7 @@ def _add_labelling(problem: StructuredSVM, mixed: _Sums, labels: Labels, share: 
         table += np.bincount(cell, weights=of_edges[wrong], minlength=table.size).reshape(table.shape)
 
 
-def _add_gibbs(problem: StructuredSVM, mixed: _Sums, node: Vector, edge: Vector, share: Vector) -> None:
+def _add_gibbs(problem: Margin, mixed: _Sums, node: Vector, edge: Vector, share: Vector) -> None:
     features, oracle = problem.features, problem.oracle
     if not float(np.abs(node).sum() + features.n_edges * np.abs(edge).max(initial=0.0)) < GREATEST:
         mixed.node[:] = np.nan  # sums of such scores may overflow
@@ -170,7 +186,7 @@ def _add_gibbs(problem: StructuredSVM, mixed: _Sums, node: Vector, edge: Vector,
     _add_tables(problem, mixed, tables.node, tables.edge, share, gamma(2 * steps))
 
 
-def _add_marginals(problem: StructuredSVM, mixed: _Sums, witness: Witness, share: Vector) -> None:
+def _add_marginals(problem: Margin, mixed: _Sums, witness: Witness, share: Vector) -> None:
     features, size = problem.features, problem.features.n_labels
     if max(float(witness.node_marginals.max()), float(witness.edge_marginals.max(initial=0.0))) > 1e100:
         mixed.node[:] = np.nan  # sums of such numbers may overflow; no distribution has them
@@ -188,9 +204,7 @@ def _add_marginals(problem: StructuredSVM, mixed: _Sums, witness: Witness, share
     _add_tables(problem, mixed, node, edge, share, gamma(size + 8))
 
 
-def _add_tables(
-    problem: StructuredSVM, mixed: _Sums, node: Vector, edge: Vector, share: Vector, relative: float
-) -> None:
+def _add_tables(problem: Margin, mixed: _Sums, node: Vector, edge: Vector, share: Vector, relative: float) -> None:
     """Marginals of every node and every edge, each right to ``relative``."""
     features = problem.features
     mixed.node += node * share[features.example][:, None]
@@ -205,7 +219,7 @@ def _add_tables(
         mixed.edge += weighted
 
 
-def _add_pairs(problem: StructuredSVM, mixed: _Sums, pairs: list[Vector] | Vector, share: Vector) -> None:
+def _add_pairs(problem: Margin, mixed: _Sums, pairs: list[Vector] | Vector, share: Vector) -> None:
     """Parts (S, S) of the sum of all edges' marginals, against the truth's whole weight."""
     features = problem.features
     if not features.n_edges:
@@ -220,7 +234,7 @@ def _add_pairs(problem: StructuredSVM, mixed: _Sums, pairs: list[Vector] | Vecto
 # -- Psi and E ---------------------------------------------------------------------------------------------------------
 
 
-def _joint(problem: StructuredSVM, mixed: _Sums) -> tuple[Vector, Vector]:
+def _joint(problem: Margin, mixed: _Sums) -> tuple[Vector, Vector]:
     """Psi and the bound on its error, entrywise; both (d,)."""
     features, plain = problem.features, problem.rounding.plain
     relative, absolute = mixed.relative + gamma(BLOCK + 8), mixed.absolute
@@ -281,7 +295,7 @@ def _edges(
     return table.ravel(), error.ravel()
 
 
-def _loss(problem: StructuredSVM, mixed: _Sums) -> Rounded:
+def _loss(problem: Margin, mixed: _Sums) -> Rounded:
     """E and its allowance."""
     costs = problem.loss.costs
     if problem.scaling == "slack" or problem.loss.zero_one:
@@ -299,7 +313,7 @@ def _loss(problem: StructuredSVM, mixed: _Sums) -> Rounded:
 # -- the bound ---------------------------------------------------------------------------------------------------------
 
 
-def dual(problem: StructuredSVM, witness: Witness) -> Rounded:
+def dual(problem: Margin, witness: Witness) -> Rounded:
     """max over 0 <= t <= 1 - eta of D(t Psi, t E), and its allowance; never below 0, which alpha = 0 proves."""
     with np.errstate(all="ignore"):
         psi, error, loss, excess = enclosed(problem, witness)

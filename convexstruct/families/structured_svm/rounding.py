@@ -25,18 +25,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 import scipy.sparse as sp
 
 from convexstruct.arrays import Point, Vector
+from convexstruct.families.structured_svm.witness import Posed
+from convexstruct.features.graphs.pairwise import PairwiseFeatures
+from convexstruct.inference.forests import Forests
 from convexstruct.rounding import TINY, UNIT, Rounded, gamma, total
-
-if TYPE_CHECKING:
-    from convexstruct.families.structured_svm.problem import StructuredSVM
-    from convexstruct.features.graphs.pairwise import PairwiseFeatures
-
 
 #: Terms that are summed before a sum is compensated or handed to math.fsum.
 BLOCK = 256
@@ -133,7 +131,7 @@ class PrimalRounding:
     loss: float
 
     @classmethod
-    def of(cls, problem: StructuredSVM) -> PrimalRounding:
+    def of(cls, problem: Posed) -> PrimalRounding:
         features, loss = problem.features, problem.loss
         plain = Magnitudes.of(features)
         slack = problem.scaling == "slack" and not loss.zero_one
@@ -169,13 +167,13 @@ def _product(left: Vector, right: Vector) -> float:
     return float(left[some] @ right[some])
 
 
-def widest(problem: StructuredSVM, w: Vector) -> tuple[Vector, Vector]:
+def widest(problem: Posed, w: Vector) -> tuple[Vector, Vector]:
     """W (F,) and V (E,): the largest |weight| of each feature over all labels."""
     node, edge = problem.features.split(w)
     return np.abs(node).max(axis=0), np.abs(edge).max(axis=tuple(range(1, edge.ndim)), initial=0.0)
 
 
-def weighed(problem: StructuredSVM, w: Vector, hinge: Vector) -> Rounded:
+def weighed(problem: Posed, w: Vector, hinge: Vector) -> Rounded:
     """lam/2 |w|^2 + sum_i C omega_i hinge_i, the hinges taken as exact."""
     norm, terms = square(w), problem.ceiling * hinge
     quadratic = 0.5 * problem.lam * float(norm)
@@ -189,7 +187,33 @@ def weighed(problem: StructuredSVM, w: Vector, hinge: Vector) -> Rounded:
     )
 
 
-def primal(problem: StructuredSVM, point: Point) -> Rounded:
+class Violated(Protocol):
+    """The most violated labellings at a w. hinge, moved : as in the problem's `Evaluation`."""
+
+    @property
+    def hinge(self) -> Vector: ...
+
+    @property
+    def moved(self) -> Vector | None: ...
+
+
+class Margin(Posed, Protocol):
+    """What is asked of a structural SVM for P(w); `StructuredSVM` says what each is."""
+
+    @property
+    def rounding(self) -> PrimalRounding: ...
+
+    @property
+    def forests(self) -> Forests: ...
+
+    def scores(self, w: Vector) -> tuple[Vector, Vector]: ...
+
+    def truth_scores(self, node: Vector, edge: Vector) -> Vector: ...
+
+    def most_violated(self, w: Vector) -> Violated: ...
+
+
+def primal(problem: Margin, point: Point) -> Rounded:
     """P(w) and its allowance; (inf) where scores might overflow."""
     w = point["w"]
     if not (w.any() or problem.loss.most.any()):

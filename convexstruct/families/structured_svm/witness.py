@@ -5,19 +5,43 @@ How they are summed up, and how far the sums may be off, is in `dual`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from convexstruct.arrays import Labels, Point, Vector
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
+from convexstruct.features.graphs.pairwise_loss import PairwiseLoss
 from convexstruct.oracles.tree.forest import forest
 from convexstruct.validation.arguments import mapping
 from convexstruct.validation.arrays import raw, real, wholes
 
-if TYPE_CHECKING:
-    from convexstruct.families.structured_svm.problem import StructuredSVM
+
+class Posed(Protocol):
+    """The data of a structural SVM, which its witnesses, its dual and its rounding all ask for; `StructuredSVM` says
+    what each is."""
+
+    @property
+    def features(self) -> PairwiseFeatures: ...
+
+    @property
+    def loss(self) -> PairwiseLoss: ...
+
+    @property
+    def scaling(self) -> str: ...
+
+    @property
+    def n_examples(self) -> int: ...
+
+    @property
+    def dimension(self) -> int: ...
+
+    @property
+    def lam(self) -> float: ...
+
+    @property
+    def ceiling(self) -> Vector: ...
 
 
 class Witness(NamedTuple):
@@ -33,7 +57,7 @@ class Witness(NamedTuple):
     marginal_shares: Vector
 
 
-def read_witness(problem: StructuredSVM, dual_point: Point) -> Witness:
+def read_witness(problem: Posed, dual_point: Point) -> Witness:
     """The arrays of a dual point, with their shapes checked.
 
     Raises
@@ -73,7 +97,7 @@ def read_witness(problem: StructuredSVM, dual_point: Point) -> Witness:
     return Witness(**arrays)  # type: ignore[arg-type]
 
 
-def infeasibility(problem: StructuredSVM, dual_point: Point) -> float:
+def infeasibility(problem: Posed, dual_point: Point) -> float:
     """How far the shares are from distributions; inf if something is not finite."""
     witness = read_witness(problem, dual_point)
     if not all(np.isfinite(array).all() for array in witness):
