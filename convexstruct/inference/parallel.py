@@ -34,7 +34,6 @@ from numpy.typing import NDArray
 
 from convexstruct import deadline
 from convexstruct.arrays import Index, Labels, Vector
-from convexstruct.core.certificates import Problem
 from convexstruct.features.counts import bounds
 from convexstruct.features.counts.counts import Counts, Expected
 from convexstruct.features.counts.part import part
@@ -56,7 +55,14 @@ class Shardable(Protocol):
     def features(self) -> Counts: ...
 
 
-Shared = TypeVar("Shared", bound=Problem)
+class Named(Protocol):
+    """A problem, of which an error says the family."""
+
+    @property
+    def family(self) -> str: ...
+
+
+Shared = TypeVar("Shared", bound=Named)
 
 
 def sharded(problem: Shared, executor: Executor, n_shards: int | None = None) -> Shared:
