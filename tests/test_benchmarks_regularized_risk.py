@@ -35,7 +35,7 @@ def test_every_solver_reaches_the_gap_of_a_small_workload(solver: str) -> None:
 def test_a_solver_that_stays_rough_is_stopped_and_says_how_far_it_came(solver: str) -> None:
     run = run_here(SMALL, solver, 0.3)
     assert 0 < run.gap < 1
-    assert run.seconds >= 0.3 or run.gap <= SMALL.tol
+    assert run.status == "TIME_LIMIT" or run.gap <= SMALL.tol
 
 
 @pytest.mark.parametrize("loss", ["bias", "multiclass", "multilabel", "ordinal"])
@@ -50,7 +50,7 @@ def test_liblinear_is_timed_against_the_bound_that_was_certified(monkeypatch: py
     monkeypatch.setenv("CONVEXSTRUCT_OPTIMUM", repr(fast.value))
     peer = run_here(SMALL, LIBLINEAR)
     assert peer.value >= fast.value - 1e-9
-    assert peer.gap == pytest.approx(peer.value - fast.value, abs=1e-9)  # the objective is below 1
+    assert peer.gap == pytest.approx((peer.value - fast.value) / peer.value, abs=1e-9)
     assert {1e-2, 1e-3} <= set(peer.reached)
     assert peer.reached[1e-2] <= peer.reached[1e-3]
     monkeypatch.setenv("CONVEXSTRUCT_OPTIMUM", repr(fast.value - 0.5))

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from convexstruct import deadline
+from convexstruct.arrays import Vector
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.gaussian_process import FunctionSpaceLBFGS, GaussianProcessSequences
@@ -30,6 +31,7 @@ from convexstruct.families.structured_svm import (
 )
 from convexstruct.families.structured_svm.solvers import pool_qp
 from convexstruct.families.structured_svm.solvers.example_blocks import ExampleBlock
+from convexstruct.features.counts import bounds
 
 #: Seconds that a call of the oracle takes, the limit, and by what it may be exceeded: some calls, and a certificate.
 CALL, LIMIT, MORE = 0.02, 0.3, 0.4
@@ -55,6 +57,16 @@ class Sleeping:
     def __getattr__(self, name: str) -> Any:
         found = getattr(self.inner, name)
         return slowly(found) if name in self.names else found
+
+
+@bounds.excess.register
+def _(features: Sleeping, theta: Vector) -> Any:
+    return bounds.excess(features.inner, theta)
+
+
+@bounds.moments.register
+def _(features: Sleeping, theta: Vector, loss_weight: float) -> bounds.Moments:
+    return bounds.moments(features.inner, theta, loss_weight)
 
 
 def svm() -> StructuredSVM:
