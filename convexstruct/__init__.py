@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 from convexstruct import datasets, families
 from convexstruct.core.certificates import Certificate, certify
 from convexstruct.core.driver import solve
-from convexstruct.core.solution import Solution, Status, Trace
+from convexstruct.core.solution import Solution, Status
+from convexstruct.core.trace import Trace
 from convexstruct.families.gaussian_process import GaussianProcessSequences
 from convexstruct.families.generative_margin import GenerativeMargin
 from convexstruct.families.projection import BoxProjection, MarginalProjection

@@ -9,7 +9,7 @@ import base64
 import io
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -17,11 +17,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullLocator
 
 from convexstruct.core.certificates import relative_gap
-from convexstruct.core.solution import Solution, Trace
+from convexstruct.core.trace import Trace
 from convexstruct.tolerances import PROFILES, upside_down
-
-if TYPE_CHECKING:
-    from convexstruct.verification.outcome import Row
 
 UPPER, LOWER, GREY = "#b3452c", "#2c6fb3", "#777777"
 #: What the lines of a run are called: a solver's figures on the way are not certified.
@@ -31,6 +28,74 @@ VERDICT_COLOURS = {"verified": "#2e7d4f", "failed": "#b3261e", "unverified": "#b
 Against = Literal["seconds", "iteration"]
 
 
+class Solved(Protocol):
+    """What a picture shows of a solve: `convexstruct.core.solution.Solution` has it."""
+
+    @property
+    def trace(self) -> Trace: ...
+
+    @property
+    def solver(self) -> str: ...
+
+    @property
+    def primal(self) -> float: ...
+
+    @property
+    def lower_bound(self) -> float: ...
+
+    @property
+    def gap(self) -> float: ...
+
+
+class Optimum(Protocol):
+    """The optimum of a case by its reference. version : of the solver, "" unless the optimum was read from a file."""
+
+    @property
+    def value(self) -> float: ...
+
+    @property
+    def seconds(self) -> float: ...
+
+    @property
+    def version(self) -> str: ...
+
+
+class Reached(Protocol):
+    """What the solver on trial reached."""
+
+    @property
+    def primal(self) -> float: ...
+
+    @property
+    def lower_bound(self) -> float: ...
+
+    @property
+    def gap(self) -> float: ...
+
+    @property
+    def seconds(self) -> float: ...
+
+
+class Compared(Protocol):
+    """What a picture shows of one case: `convexstruct.verification.outcome.Row` has it. verdict : "verified", "failed"
+    or "unverified"."""
+
+    @property
+    def case(self) -> str: ...
+
+    @property
+    def verdict(self) -> str: ...
+
+    @property
+    def reference(self) -> Optimum: ...
+
+    @property
+    def fast(self) -> Reached: ...
+
+    @property
+    def trace(self) -> Trace | None: ...
+
+
 def new_axes(width: float = 6.4, height: float = 3.6) -> Axes:
     """Axes on a figure of their own."""
     figure = Figure(figsize=(width, height), layout="constrained")
@@ -38,7 +103,7 @@ def new_axes(width: float = 6.4, height: float = 3.6) -> Axes:
 
 
 def bounds(
-    solution: Solution | Trace,
+    solution: Solved | Trace,
     axes: Axes | None = None,
     against: Against = "seconds",
     certified: tuple[float, float] | None = None,
@@ -50,9 +115,10 @@ def bounds(
     solution : a `Solution` or its `Trace`. axes : where to draw. against : "seconds" or "iteration".
     certified : (lower bound, primal) of a certificate; that of ``solution`` unless given, none for a trace.
     """
-    trace = solution.trace if isinstance(solution, Solution) else solution
-    if certified is None and isinstance(solution, Solution):
-        certified = (solution.lower_bound, solution.primal)
+    solved = None if isinstance(solution, Trace) else solution
+    trace = solution if isinstance(solution, Trace) else solution.trace
+    if certified is None and solved is not None:
+        certified = (solved.lower_bound, solved.primal)
     axes = axes if axes is not None else new_axes()
     x = np.asarray(getattr(trace, against), dtype=float)
     upper = np.asarray(trace.primal, dtype=float)
@@ -70,7 +136,7 @@ def bounds(
     _zoom(axes, upper, lower)
     axes.set_xlabel("seconds" if against == "seconds" else "iteration")
     axes.set_ylabel("objective")
-    name = solution.solver.split(" (")[0] if isinstance(solution, Solution) else ""
+    name = "" if solved is None else solved.solver.split(" (")[0]
     ends = _said(trace, certified)
     axes.set_title(f"{name}: {ends}" if name else ends, fontsize="medium")
     axes.legend(frameon=False, fontsize="small")
@@ -105,7 +171,7 @@ def _zoom(axes: Axes, upper: np.ndarray[Any, Any], lower: np.ndarray[Any, Any]) 
     axes.set_ylim(end - 1.3 * reach, end + 1.3 * reach)
 
 
-def gap(traces: Mapping[str, Solution | Trace], axes: Axes | None = None, against: Against = "seconds") -> Axes:
+def gap(traces: Mapping[str, Solved | Trace], axes: Axes | None = None, against: Against = "seconds") -> Axes:
     """The relative gap of several runs by the solvers' own bounds, on a logarithmic scale, with the profiles as lines.
 
     Where a `Solution` is given, the certified gap is one mark at the end of its line; bounds that are upside down have
@@ -115,13 +181,14 @@ def gap(traces: Mapping[str, Solution | Trace], axes: Axes | None = None, agains
     seen: list[float] = []
     marked = False
     for name, solution in traces.items():
-        trace = solution.trace if isinstance(solution, Solution) else solution
+        trace = solution if isinstance(solution, Trace) else solution.trace
         shown = np.array([_drawn(reached) for reached in trace.gaps()])
         (line,) = axes.plot(
             getattr(trace, against), shown, label=name, lw=1.5, marker="o" if len(shown) < 12 else None, ms=3
         )
         seen.extend(shown[np.isfinite(shown)].tolist())
-        if isinstance(solution, Solution) and len(trace) and math.isfinite(end := _drawn(solution.gap)):
+        end = math.nan if isinstance(solution, Trace) else _drawn(solution.gap)
+        if len(trace) and math.isfinite(end):
             axes.plot(getattr(trace, against)[-1], end, "D", color=line.get_color(), mec="black", ms=5, zorder=4)
             seen.append(end)
             marked = True
@@ -156,7 +223,7 @@ def _profile_lines(axes: Axes, low: float, high: float, vertical: bool) -> None:
                           va="bottom", fontsize="x-small", color=GREY)  # fmt: skip
 
 
-def compare(rows: Sequence[Row]) -> Figure:
+def compare(rows: Sequence[Compared]) -> Figure:
     """Each case of a verification: its certified gap, and seconds of reference over seconds of the fast path."""
     figure = Figure(figsize=(9.0, 1.1 + 0.27 * max(len(rows), 3)), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
@@ -195,7 +262,7 @@ def compare(rows: Sequence[Row]) -> Figure:
     return figure
 
 
-def traces(rows: Sequence[Row]) -> Figure | None:
+def traces(rows: Sequence[Compared]) -> Figure | None:
     """The solvers' own bounds against time and the certificate, one small picture a case; None without a trace."""
     shown = [row for row in rows if row.trace is not None and len(row.trace)]
     if not shown:

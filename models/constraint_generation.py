@@ -30,7 +30,8 @@ import scipy.sparse as sp
 from convexstruct.arrays import Flags, Index, Labels, Matrix, Point, Vector
 from convexstruct.core.certificates import Problem, certify, least_unit, relative_gap
 from convexstruct.core.driver import AHEAD, judged
-from convexstruct.core.solution import Solution, Status, Trace
+from convexstruct.core.solution import Solution, Status
+from convexstruct.core.trace import Trace
 from convexstruct.deadline import DeadlinePassed, within
 from convexstruct.models.formulation import Formulation, Reference, beyond_rounding, sums_by
 from convexstruct.tolerances import HIGH, ROUNDING, Profile, profile

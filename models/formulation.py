@@ -34,7 +34,8 @@ import scipy.sparse as sp
 
 from convexstruct.arrays import Index, Point
 from convexstruct.core.certificates import Certificate, Problem, certify
-from convexstruct.core.solution import Solution, Status, Trace
+from convexstruct.core.solution import Solution, Status
+from convexstruct.core.trace import Trace
 from convexstruct.tolerances import HIGH, REFERENCE_ACCURACY, Profile, profile, upside_down
 
 #: What a solver is asked for unless told otherwise, in its own words.

@@ -10,7 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from convexstruct import plots
-from convexstruct.core.solution import Solution, Status, Trace
+from convexstruct.core.solution import Solution, Status
+from convexstruct.core.trace import Trace
 from convexstruct.verification.outcome import Fast, Reference, Row, Verdict
 from tests.core.test_solution import solution
 

@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 from convexstruct.core.certificates import Certificate, certify
-from convexstruct.core.solution import Solution, Status, Trace
+from convexstruct.core.solution import Solution, Status
+from convexstruct.core.trace import Trace
 from tests.verification.toy import BEST, COSTS, OPTIMUM, Box
 
 WITNESS = {"q": np.maximum(COSTS, 0.0)}

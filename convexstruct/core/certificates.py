@@ -25,9 +25,12 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from convexstruct.arrays import Point
-from convexstruct.core.families import check_problem
 from convexstruct.rounding import Rounded, enclose
 from convexstruct.tolerances import FLOOR, ROUNDING, met
+from convexstruct.validation.arguments import refuse
+
+#: The methods by which what calls itself a problem is known for one.
+METHODS = ("as_point", "primal", "dual", "repair", "residuals", "dual_residuals")
 
 
 class Problem(Protocol):
@@ -63,6 +66,17 @@ class Problem(Protocol):
         ...
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]: ...
+
+
+def check_problem(problem: Any) -> None:
+    """ValueError unless ``problem`` is one: an instance that answers what is asked of problems."""
+    wanted = "a problem, such as GenerativeMargin, StructuredSVM, RegularizedRisk"
+    try:
+        known = isinstance(problem.family, str) and all(callable(getattr(problem, name)) for name in METHODS)
+    except Exception:  # any: what is asked may be foreign code
+        refuse("problem", problem, wanted)
+    if not known or isinstance(problem, type):
+        refuse("problem", problem, wanted)
 
 
 @runtime_checkable

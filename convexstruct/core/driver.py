@@ -24,12 +24,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from convexstruct.arrays import Point
-from convexstruct.core.certificates import Certificate, ExplainsRounding, Problem, certify, least_unit, relative_gap
-from convexstruct.core.families import check_problem
+from convexstruct.core.certificates import (
+    Certificate,
+    ExplainsRounding,
+    Problem,
+    certify,
+    check_problem,
+    least_unit,
+    relative_gap,
+)
 from convexstruct.core.iterate import Iterate, Solver
 from convexstruct.core.progress import Progress, reporter
 from convexstruct.core.registry import check_family, choose
-from convexstruct.core.solution import Solution, Status, Trace
+from convexstruct.core.solution import Solution, Status
+from convexstruct.core.trace import Trace
 from convexstruct.deadline import DeadlinePassed, left, within, without
 from convexstruct.tolerances import HIGH, Profile, profile, upside_down
 from convexstruct.validation.arguments import number, refuse, sentence, whole

@@ -1,12 +1,11 @@
-"""What comes back from a solve: Status, Trace, Solution; and how it is kept without pickle."""
+"""What comes back from a solve: Status and Solution; and how it is kept without pickle."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
-from collections.abc import Iterator
-from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convexstruct.arrays import Point
+from convexstruct.core.certificates import Certificate, Problem, certify, relative_gap
+from convexstruct.core.trace import Trace
 from convexstruct.files import read_arrays, write_whole
 from convexstruct.tolerances import ROUNDING, upside_down
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from convexstruct.core.certificates import Certificate, Problem
 
 
 #: The format of a saved solution.
@@ -54,51 +53,6 @@ class Status(Enum):
 
 #: How a solve may end without a point.
 POINTLESS = (Status.UNBOUNDED, Status.INFEASIBLE, Status.FAILED, Status.UNCERTIFIED)
-
-
-@dataclass
-class Trace:
-    """One row an iteration: what the solver believed. Only a certificate proves bounds, at the end of the run.
-
-    ``primal`` and ``lower_bound`` are the best so far by the solver's own figures, ``seconds`` since the start, and
-    ``parts`` the seconds by name of subroutine, where the solver reports them (cumulative). ``least`` is what gaps are
-    measured against at least, absolute (`convexstruct.core.certificates.least_unit`).
-    """
-
-    iteration: list[int] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)
-    oracle_calls: list[int] = field(default_factory=list)
-    primal: list[float] = field(default_factory=list)
-    lower_bound: list[float] = field(default_factory=list)
-    parts: dict[str, float] = field(default_factory=dict)
-    least: float = 0.0
-
-    def append(self, iteration: int, seconds: float, oracle_calls: int, primal: float, lower_bound: float) -> None:
-        self.iteration.append(iteration)
-        self.seconds.append(seconds)
-        self.oracle_calls.append(oracle_calls)
-        self.primal.append(primal)
-        self.lower_bound.append(lower_bound)
-
-    def __len__(self) -> int:
-        return len(self.iteration)
-
-    def __iter__(self) -> Iterator[tuple[int, float, int, float, float]]:
-        return iter(zip(self.iteration, self.seconds, self.oracle_calls, self.primal, self.lower_bound))
-
-    def first_within(self, gap: float) -> tuple[int, float] | None:
-        """(iteration, seconds) at which the solver's own bounds first came within the relative ``gap``; None if never,
-        or if they were upside down when they did."""
-        for (iteration, seconds, *_), reached in zip(self, self.gaps()):
-            if reached <= gap:
-                return None if upside_down(reached) else (iteration, seconds)
-        return None
-
-    def gaps(self) -> list[float]:
-        """The relative gap of each row, by the solver's own figures."""
-        from convexstruct.core.certificates import relative_gap
-
-        return [relative_gap(primal, lower, self.least) for _, _, _, primal, lower in self]
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,8 +181,6 @@ class Solution:
 
 def _read(arrays: dict[str, NDArray[Any]]) -> Solution:
     """The solution in an archive; ValueError, as the rest of a sentence that begins with "it", if it is none."""
-    from convexstruct.core.certificates import Certificate, relative_gap
-
     text = arrays.pop("head", None)
     if text is None or text.dtype.kind != "U" or text.shape != ():
         raise ValueError("has no head")
@@ -279,8 +231,6 @@ def _read(arrays: dict[str, NDArray[Any]]) -> Solution:
 
 def _certified(found: Solution, problem: Problem) -> Solution:
     """The same points with the certificate that the problem gives them, and a status that it bears out."""
-    from convexstruct.core.certificates import Certificate, certify
-
     if not found.point:
         return replace(found, certificate=Certificate(math.inf, -math.inf, math.inf, math.inf), stored=False)
     certificate = certify(problem, found.point, found.dual_point)

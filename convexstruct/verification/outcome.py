@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from convexstruct.core.solution import Trace
+from convexstruct.core.trace import Trace
 
 Verdict = Literal["verified", "failed", "unverified"]
 

@@ -16,7 +16,8 @@ from convexstruct.arrays import Point
 from convexstruct.core import driver
 from convexstruct.core.driver import solve
 from convexstruct.core.iterate import Iterate
-from convexstruct.core.solution import Solution, Status, Trace
+from convexstruct.core.solution import Solution, Status
+from convexstruct.core.trace import Trace
 from convexstruct.families.generative_margin import ProximalBundle, ProximalRSD
 from convexstruct.rounding import Rounded
 from convexstruct.tolerances import HIGH, LOW

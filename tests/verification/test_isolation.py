@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from convexstruct.core.certificates import certify
-from convexstruct.core.solution import Solution, Status, Trace
+from convexstruct.core.solution import Solution, Status
+from convexstruct.core.trace import Trace
 from convexstruct.verification import cases_for, isolation
 from convexstruct.verification.isolation import Answer, Entrant, load, split
 from tests.verification.toy import BEST, COSTS, OPTIMUM, Box, case

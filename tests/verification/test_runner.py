@@ -13,7 +13,8 @@ import pytest
 import convexstruct as cs
 from convexstruct.cli import verification_page
 from convexstruct.core.certificates import certify
-from convexstruct.core.solution import Solution, Status, Trace
+from convexstruct.core.solution import Solution, Status
+from convexstruct.core.trace import Trace
 from convexstruct.tolerances import HIGH, LOW, MID
 from convexstruct.verification import Case, Outcome, cases_for, families, runner
 from convexstruct.verification.outcome import Fast, Reference, Row, strict_json

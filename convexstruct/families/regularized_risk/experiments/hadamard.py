@@ -23,7 +23,8 @@ from convexstruct.arrays import Point, Vector
 from convexstruct.core.certificates import certify
 from convexstruct.core.experiment import Cell, Progress, Result, Steps
 from convexstruct.core.iterate import Solver
-from convexstruct.core.solution import Solution, Status, Trace
+from convexstruct.core.solution import Solution, Status
+from convexstruct.core.trace import Trace
 from convexstruct.datasets.generated.hadamard import hadamard
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.families.regularized_risk.solvers.bmrm import LsBMRM, QpBMRM

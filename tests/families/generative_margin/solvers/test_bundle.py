@@ -9,7 +9,8 @@ import pytest
 
 from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
-from convexstruct.core.solution import Solution, Status, Trace
+from convexstruct.core.solution import Solution, Status
+from convexstruct.core.trace import Trace
 from convexstruct.datasets.generated.ring import EASY, ring
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.families.generative_margin.solvers.bundle import ProximalBundle
