@@ -167,7 +167,7 @@ def solve(
         trace.append(0, time.perf_counter() - begin, 0, certificate.primal, certificate.lower_bound)
     if status in (Status.OPTIMAL, Status.STALLED):
         claimed = (keeper.lower_bound, keeper.primal) if status is Status.OPTIMAL else None
-        status, said = judged(problem, point, dual_point, certificate, wanted, claimed)
+        status, said = judged(problem, point, dual_point, certificate, wanted, claimed, keeper.last)
         message = "; ".join(part for part in (said, message) if part)
     return Solution(point, dual_point, certificate, status, trace, name, message)
 
@@ -227,9 +227,13 @@ def judged(
     certificate: Certificate,
     wanted: Profile,
     claimed: tuple[float, float] | None,
+    last: Point | Callable[[], Point] | None = None,
 ) -> tuple[Status, str]:
-    """What the certificate says of a run that ended by itself, and why; ``claimed`` is the solver's own bracket, if by
-    that it was within the tolerance."""
+    """What the certificate says of a run that ended by itself, and why.
+
+    claimed : the solver's own bracket, if by that it was within the tolerance. last : the dual point of the last
+    iterate: ``dual_point`` may be that of the start, whose bound is poor but has no rounding.
+    """
     if wanted.met_by(certificate.gap, certificate.infeasibility):
         return Status.OPTIMAL, ""
     if certificate.infeasibility > wanted.feasibility:
@@ -239,13 +243,25 @@ def judged(
     if upside_down(certificate.gap):
         found = f"lower bound {certificate.lower_bound:.10g} above the primal value {certificate.primal:.10g}"
         return Status.INACCURATE, f"the certificate is upside down, so it proves nothing: {found}"
-    if certificate.rounding > wanted.gap:
+    said = _lost(certificate, wanted)
+    if not said and claimed is None and last is not None and isinstance(problem, ExplainsRounding):
+        said = _lost(certify(problem, point, last() if callable(last) else last, wanted.floor), wanted)
+    if said:
         reason = problem.rounding_reason(point, dual_point) if isinstance(problem, ExplainsRounding) else ""
-        said = f"rounding may amount to {certificate.rounding:.1e} (relative), the gap wanted is {wanted.gap:.0e}"
         return Status.ROUNDING, f"{said}; {reason}" if reason else said
     if claimed is None:
         return Status.STALLED, ""
     return Status.INACCURATE, f"claimed {claimed[0]:.10g} <= optimum <= {claimed[1]:.10g}"
+
+
+def _lost(certificate: Certificate, wanted: Profile) -> str:
+    """What says that rounding, or a sum that overflows, is more than the gap wanted; "" if neither is."""
+    if certificate.rounding > wanted.gap:
+        return f"rounding may amount to {certificate.rounding:.1e} (relative), the gap wanted is {wanted.gap:.0e}"
+    off = certificate.dual_residuals.values()
+    if off and math.isfinite(max(off)) and certificate.lower_bound == -math.inf:
+        return "the sums of the lower bound overflow"
+    return ""
 
 
 def _limits(max_iterations: Any, time_limit: Any) -> tuple[int | None, float | None]:
@@ -286,11 +302,13 @@ def _check_start(problem: Problem, start: Any) -> None:
 
 
 class _Keeper:
-    """The best primal point and the best dual point met so far; they need not come from one iterate."""
+    """The best primal point and the best dual point met so far, which need not come from one iterate; and the last
+    dual point."""
 
     def __init__(self) -> None:
         self.point: Point | None = None
         self.dual_point: Point | Callable[[], Point] | None = None
+        self.last: Point | Callable[[], Point] | None = None
         self.primal = math.inf
         self.lower_bound = -math.inf
 
@@ -299,6 +317,7 @@ class _Keeper:
         finite = not any(np.isnan(value).any() for value in iterate.point.values())
         if not finite or math.isnan(iterate.primal) or math.isnan(iterate.lower_bound):
             return False
+        self.last = iterate.dual_point
         if self.point is None or iterate.primal < self.primal:
             self.point, self.primal = iterate.point, iterate.primal
         if iterate.dual_point is not None and (self.dual_point is None or iterate.lower_bound > self.lower_bound):

@@ -20,8 +20,9 @@ rounding alone limits the accuracy.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -59,6 +60,10 @@ LATE, STRETCH, RISE = 1e-3, 1e-3, 1e-2
 EPS = float(np.finfo(float).eps)
 #: The least unit that a loss may have.
 LEAST = float(np.finfo(float).tiny) / EPS
+#: The largest feature and sqrt(lam) may lie between 1 / REACH and REACH; beyond, the problem is solved in other units.
+REACH = 2.0**100
+#: The least lam that is solved with: 1 / lam^2 and what is made of it stay finite.
+LEAST_LAM = 2.0**-400
 #: Free offsets are in balance up to this share of all of alpha: rounding.
 ROUNDED = 32 * EPS
 
@@ -84,12 +89,13 @@ class SemismoothNewton:
     def iterate(self, problem: RegularizedRisk, start: Solution | None = None) -> Iterator[Iterate]:
         clock = Clock("gradient", "direction", "line search", "holding")
         effort, patience = Effort(), Patience(PATIENCE, least_unit(problem))
+        given, (problem, unit) = problem, _in_range(problem)
         whole = SmoothedRisk.whole(problem)
-        w, b, a = _start(problem, whole, start)
+        w, b, a = _start(problem, whole, start, unit)
         v = whole.offset + whole.lift(b) + (whole.forward(w) if w.any() else 0.0)
         total = whole.adjoint(whole.share * a) if a.any() else np.zeros_like(w)
         best, lower, calls = whole.primal(w, b, v), _dual(whole, a, total)[0], 2
-        yield Iterate(_point(problem, w, b), _witness(whole, a), best, lower, calls, clock.parts)
+        yield Iterate(_point(given, w / unit, b), _witness(whole, a), best, lower, calls, clock.parts)
         scale = max(abs(best), float(np.abs(whole.offset).max()), LEAST)
         tau = max(FIRST * (best - lower), EPS * scale)
         if whole.dimension >= len(whole.first):
@@ -107,7 +113,15 @@ class SemismoothNewton:
             *longer, primal = _stretched(whole, w, b, v, primal, min(best, primal) - lower, patience.least)
             best = min(best, primal)
             done = patience.ended(best, lower)
-            yield Iterate(_point(problem, *longer), _witness(whole, shown), primal, value, calls, clock.parts, done)
+            yield Iterate(
+                _point(given, longer[0] / unit, longer[1]),
+                _witness(whole, shown),
+                primal,
+                value,
+                calls,
+                clock.parts,
+                done,
+            )
             if self._ready(whole, now, tau, best - lower):
                 a, tau = now.a, tau * self.shrink
                 with clock("holding"):
@@ -258,14 +272,32 @@ def _stretched(
     return (longer, moved, value) if value - primal <= RISE * gap else (w, b, primal)
 
 
-def _start(problem: RegularizedRisk, whole: SmoothedRisk, start: Solution | None) -> tuple[Vector, Vector, Vector]:
+def _in_range(problem: RegularizedRisk) -> tuple[RegularizedRisk, float]:
+    """The problem in X / unit, w unit and lam / unit^2, in which squares neither overflow nor vanish; and the unit.
+
+    The unit is a power of two, so that X / unit is exact; it is 1, and ``problem`` comes back as it is, unless features
+    or sqrt(lam) are beyond `REACH`. A lam still below `LEAST_LAM` is raised to it: at scores near 1 its term in J is
+    far below one rounding of a loss.
+    """
+    X = problem.X.data if sp.issparse(problem.X) else problem.X
+    size = max(float(X.max(initial=0.0)), -float(X.min(initial=0.0)), math.sqrt(problem.lam))
+    unit = 1.0 if 1 / REACH <= size <= REACH else 2.0 ** math.frexp(size)[1] if size < 2.0**1023 else 2.0**1023
+    lam = max(problem.lam / unit / unit, LEAST_LAM)
+    return (
+        (problem, 1.0) if unit == 1.0 and lam == problem.lam else (replace(problem, X=problem.X / unit, lam=lam), unit)
+    )
+
+
+def _start(
+    problem: RegularizedRisk, whole: SmoothedRisk, start: Solution | None, unit: float
+) -> tuple[Vector, Vector, Vector]:
     """(w, b, a) to begin with: those of ``start``, or zero, the best offsets for that, and spread multipliers."""
     w, alpha = np.zeros(problem.dimension), np.zeros(problem.n_pieces)
     b = problem.best_bias(w)
     if start is not None:
         point = problem.as_point(start.point)
         if all(np.isfinite(value).all() for value in point.values()):
-            w, b = point["w"].ravel(), point.get("b", b)
+            w, b = point["w"].ravel() * unit, point.get("b", b)
         if start.dual_point is not None and np.isfinite(problem.dual(start.dual_point)):
             alpha = np.asarray(start.dual_point["alpha"], dtype=np.float64)
     return w, b, problem.feasible(alpha) / whole.share
