@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 from convexstruct.files import check_writable, write_whole
 from convexstruct.report import PROSE, Page, Table, is_number, release
 from convexstruct.tolerances import MID, profile
+from convexstruct.validation.arguments import SENTENCE, choice, cut, seed, sentence
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -43,7 +44,7 @@ class _Parser(argparse.ArgumentParser):
     """Says what is wrong in one sentence."""
 
     def error(self, message: str) -> NoReturn:
-        raise ValueError(message)
+        raise sentence(message)
 
     def _print_message(self, message: str, file: Any = None) -> None:
         """Help and version; argparse itself keeps silent where they cannot be written."""
@@ -105,8 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         given = parser().parse_args(arguments)
         if given.report is not None:
             check_writable(given.report, "report")
-        if given.seed < 0:
-            raise ValueError(f"--seed is {given.seed}, wanted a whole number of at least 0")
+        seed("--seed", given.seed)
         if given.tol is not None:
             profile(given.tol)
             if given.command != "verify":
@@ -181,8 +181,8 @@ def _sentence(error: Exception) -> str:
     """What is wrong, in one line and without the number of the system's error."""
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename} " if error.filename is not None else ""
-        return f"{where}cannot be read or written: {error.strerror}"
-    return " ".join(str(error).split())
+        return cut(f"{where}cannot be read or written: {error.strerror}", SENTENCE)
+    return cut(" ".join(str(error).split()), SENTENCE)
 
 
 def _print(result: Result, as_json: bool) -> None:
@@ -352,8 +352,7 @@ def verification_page(outcome: Outcome, pictures: bool) -> Page:
 def reproduce(given: argparse.Namespace) -> Result:
     from convexstruct.experiments import EXPERIMENTS
 
-    if given.name not in EXPERIMENTS:
-        raise ValueError(f"experiment {given.name!r} is unknown, wanted one of {', '.join(EXPERIMENTS)}")
+    choice("experiment", given.name, EXPERIMENTS)
     experiment = EXPERIMENTS[given.name]
     with Steps(given.command) as steps:
         found = experiment.run(quick=given.quick, seed=given.seed, progress=steps)

@@ -22,7 +22,7 @@ import math
 import re
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -37,6 +37,7 @@ from convexstruct.core.certificates import Certificate, Problem, certify
 from convexstruct.core.solution import Solution, Status
 from convexstruct.core.trace import Trace
 from convexstruct.tolerances import HIGH, REFERENCE_ACCURACY, Profile, profile, upside_down
+from convexstruct.validation.arguments import choice, number, refuse, sentence, text_of
 
 #: What a solver is asked for unless told otherwise, in its own words.
 SOLVER_OPTIONS: Mapping[str, Mapping[str, Any]] = {
@@ -144,7 +145,7 @@ class Recovered:
 
 def equation(constraints: Any, latex: str) -> Equation:
     """One constraint, or several, as an `Equation`."""
-    several = tuple(constraints) if isinstance(constraints, Sequence) else (constraints,)
+    several = tuple(constraints) if isinstance(constraints, (list, tuple)) else (constraints,)
     return Equation(several, latex)
 
 
@@ -225,8 +226,7 @@ class Formulation:
             If there is no equation of that number.
         """
         for label in labels:
-            if label not in self.parts:
-                raise ValueError(f"{self.name} has no equation ({label}), it has ({'), ('.join(self.parts)})")
+            choice("equation", label, self.parts, f"of {self.name}")
         kept = {label: part for label, part in self.parts.items() if label not in labels}
         return replace(self, name=f"{self.name} without ({'), ('.join(labels)})", parts=kept, recover=None)
 
@@ -238,25 +238,35 @@ class Formulation:
         ValueError
             If the name is taken, or what came is not a constraint.
         """
-        if name in self.parts:
-            raise ValueError(f"{self.name} already has an equation ({name}), wanted another name")
+        if text_of("name", name) in self.parts:
+            raise sentence(f"{self.name} already has an equation ({name}), wanted another name")
+        _text(latex)
         part = equation(constraint, "")
         for one in part.constraints:
             if not isinstance(one, cp.constraints.constraint.Constraint):
-                raise ValueError(f"constraint is a {type(one).__name__}, wanted a CVXPY constraint")
+                refuse("constraint", one, "a CVXPY constraint")
+        if not part.constraints:
+            refuse("constraint", constraint, "a CVXPY constraint, or a list of them")
         shown = latex if latex is not None else r",\ ".join(_plain(str(c)) for c in part.constraints)
         parts = {**self.parts, name: Equation(part.constraints, shown)}
         return replace(self, name=f"{self.name} with ({name})", parts=parts, recover=None)
 
     def minimizing(self, expression: Any, latex: str | None = None) -> Formulation:
-        """A copy that minimises ``expression`` under the same constraints."""
-        return self._with_objective(cp.Minimize(expression), r"\min", expression, latex)
+        """A copy that minimises ``expression``, one number, under the same constraints."""
+        return self._with_objective(cp.Minimize, r"\min", expression, latex)
 
     def maximizing(self, expression: Any, latex: str | None = None) -> Formulation:
-        """A copy that maximises ``expression`` under the same constraints."""
-        return self._with_objective(cp.Maximize(expression), r"\max", expression, latex)
+        """A copy that maximises ``expression``, one number, under the same constraints."""
+        return self._with_objective(cp.Maximize, r"\max", expression, latex)
 
-    def _with_objective(self, objective: Any, sense: str, expression: Any, latex: str | None) -> Formulation:
+    def _with_objective(self, kind: Any, sense: str, expression: Any, latex: str | None) -> Formulation:
+        """Raises ValueError unless ``expression`` is one of CVXPY's, of one real number."""
+        if not isinstance(expression, cp.Expression):
+            expression = number("expression", expression)
+        elif expression.size != 1 or expression.is_complex():
+            raise sentence(f"expression has shape {expression.shape}, wanted one real number")
+        _text(latex)
+        objective = kind(expression)
         shown = rf"{sense}\quad {latex if latex is not None else _plain(str(expression))}"
         name = f"{self.name} with another objective"
         return replace(self, name=name, objective=objective, objective_latex=shown, objective_label="", recover=None)
@@ -310,8 +320,7 @@ class Formulation:
         self, solver: str, options: Mapping[str, Any], wanted: Profile = HIGH
     ) -> tuple[Reference, Recovered | None, Certificate | None]:
         """What the solver says, its answer read back, and what that certifies; None where nothing can be read."""
-        if solver not in cp.installed_solvers():
-            raise ValueError(f"solver {solver!r} is not installed, wanted one of {', '.join(cp.installed_solvers())}")
+        choice("solver", solver, cp.installed_solvers(), "that is installed")
         settings = {**SOLVER_OPTIONS.get(solver, {}), **options}
         begin = time.perf_counter()
         with warnings.catch_warnings():
@@ -366,6 +375,12 @@ class Formulation:
         return (
             f"Formulation({self.name}: equations {labels}; {self.problem.size_metrics.num_scalar_variables} variables)"
         )
+
+
+def _text(latex: Any) -> None:
+    """ValueError unless ``latex`` is a text or None."""
+    if latex is not None:
+        text_of("latex", latex)
 
 
 _NO_SOLUTION = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -10,6 +11,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from convexstruct.validation.arguments import choice, flag, function
+from convexstruct.validation.arguments import seed as read_seed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -57,8 +61,8 @@ class Result:
         }
 
     def column(self, name: str) -> list[Cell]:
-        """The cells under one heading."""
-        at = list(self.columns).index(name)
+        """The cells under one heading; ValueError names the headings if there is none of that name."""
+        at = list(self.columns).index(choice("name", name, self.columns))
         return [row[at] for row in self.rows]
 
 
@@ -77,6 +81,22 @@ class Experiment:
     paper: str
     title: str
     run: Run
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "run", _read(self.run))
+
+
+def _read(run: Run) -> Run:
+    """``run`` with its arguments read; ValueError says which makes no sense."""
+
+    @functools.wraps(run)
+    def checked(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Result:
+        quick, seed = flag("quick", quick), read_seed("seed", seed)
+        if progress is not None:
+            function("progress", progress, "(done, total, name)")
+        return run(quick=quick, seed=seed, progress=progress)
+
+    return checked
 
 
 class Progress:

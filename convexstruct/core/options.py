@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from convexstruct.validation.arguments import flag, number, refuse, seed, whole
+from convexstruct.validation.arguments import flag, function, number, seed, whole
 
 Reader = Callable[[str, Any], Any]
 
@@ -45,13 +45,6 @@ def share(name: str, value: Any) -> float:
 def or_none(read: Reader) -> Reader:
     """None, or what ``read`` reads."""
     return lambda name, value: None if value is None else read(name, value)
-
-
-def function(name: str, value: Any) -> Any:
-    """Anything that can be called."""
-    if not callable(value):
-        refuse(name, value, "a function")
-    return value
 
 
 __all__ = ["at_least", "flag", "function", "not_below", "or_none", "positive", "read_options", "seed", "share"]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -21,9 +22,10 @@ from typing import Any, TypeVar, cast
 
 from convexstruct.core.cases import Case
 from convexstruct.core.experiment import Experiment
+from convexstruct.core.families import check_problem
 from convexstruct.core.iterate import Iterate, Solver
-from convexstruct.tolerances import Profile
-from convexstruct.validation.arguments import cut, described, sentence
+from convexstruct.tolerances import Profile, profile
+from convexstruct.validation.arguments import choice, cut, described, refuse, sentence, whole
 
 Builder = TypeVar("Builder", bound=Callable[..., Any])
 
@@ -117,10 +119,8 @@ class Family:
         ValueError
             If the family declares none of that name.
         """
-        for system in self.systems:
-            if system.name == name:
-                return system
-        raise ValueError(f"family {self.name} declares no system {name!r}, wanted one of its systems")
+        known = {system.name: system for system in self.systems}
+        return known[choice("name", name, known, f"of the family {self.name}")]
 
 
 _FAMILIES: dict[str, Family] = {}
@@ -131,6 +131,8 @@ def register(family: Family) -> Family:
 
     From then on the ``iterate`` of each of its solvers refuses problems that it is not for, whoever calls it.
     """
+    if not isinstance(family, Family):
+        refuse("family", family, "a Family")
     _FAMILIES[family.name] = family
     for solver in family.solvers:
         _guard(solver)
@@ -169,11 +171,15 @@ def check_family(who: str, function: Callable[..., Any], problem: Any) -> None:
 
 
 def one_family(builder: Builder) -> Builder:
-    """A builder that refuses problems of another class than it names."""
+    """A builder that refuses problems of another class than it names, and a ``limit`` that is no whole number."""
+    signature = inspect.signature(builder)
 
     @functools.wraps(builder)
     def build(problem: Any, *args: Any, **options: Any) -> Any:
         check_family(builder.__name__, builder, problem)
+        given = signature.bind(problem, *args, **options).arguments
+        if "limit" in given:
+            whole("limit", given["limit"], least=1)
         return builder(problem, *args, **options)
 
     return cast(Builder, build)
@@ -215,7 +221,8 @@ def choose(problem: Any, wanted: Profile) -> tuple[Solver, str]:
     ValueError
         If none is known for the problem's family.
     """
+    check_problem(problem)
     family = family_of(problem)
     if family is None:
-        raise ValueError(f"no solver is known for the family {problem.family!r}; pass solver=")
-    return family.best(problem, wanted)
+        raise sentence(f"no solver is known for the family {described(problem.family)}; pass solver=")
+    return family.best(problem, profile(wanted))

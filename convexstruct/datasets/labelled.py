@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Index, Labels, Vector
+from convexstruct.validation.arguments import sentence, sized
+from convexstruct.validation.arrays import chosen, wholes
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +66,14 @@ class LabelledGraphs:
         return None if self.edge_features is None else np.split(self.edge_features, self.edge_start[1:-1])
 
     def some(self, examples: ArrayLike) -> LabelledGraphs:
-        """Some of the examples, in the order given (an example may come several times)."""
-        wanted = np.asarray(examples, dtype=np.intp).reshape(-1)
+        """Some of the examples, in the order given (an example may come several times), or those of a mask (N,).
+
+        Raises
+        ------
+        ValueError
+            If ``examples`` are no numbers from 0 to N - 1, and no mask.
+        """
+        wanted = chosen("examples", examples, self.n_examples).astype(np.intp)
         node, node_start = _ranges(self.node_start, wanted)
         edge, edge_start = _ranges(self.edge_start, wanted)
         shift = np.repeat(node_start[:-1] - self.node_start[wanted], np.diff(edge_start))
@@ -94,6 +102,10 @@ def starts(sizes: ArrayLike) -> Index:
 
 def chain_edges(node_start: Index) -> Index:
     """Edges (t, t + 1) of chains whose nodes stand in order; (Q, 2) flat nodes."""
+    node_start = wholes("node_start", node_start, ("n",), least=0, what="flat nodes").astype(np.intp)
+    if node_start[0] != 0 or len(node_start) < 2 or (np.diff(node_start) < 1).any():
+        raise sentence("node_start does not rise from 0, wanted the node at which each example begins, and P last")
+    sized("node_start", int(node_start[-1]), int(node_start[-1]))
     first = np.ones(int(node_start[-1]), dtype=bool)
     first[node_start[1:] - 1] = False  # the last node of each chain begins no edge
     at = np.flatnonzero(first)
@@ -108,7 +120,7 @@ def grid_edges(shapes: ArrayLike) -> tuple[Index, Index]:
     edges (Q, 2), grid after grid, in each first the horizontal ones (left, right), then the vertical ones
     (upper, lower); direction (Q,): 0 for horizontal, 1 for vertical.
     """
-    height, width = np.asarray(shapes, dtype=np.intp).reshape(-1, 2).T
+    height, width = _sides(shapes).T
     grid, row, column = places(shapes)
     right = np.flatnonzero(column < width[grid] - 1)
     down = np.flatnonzero(row < height[grid] - 1)
@@ -119,9 +131,17 @@ def grid_edges(shapes: ArrayLike) -> tuple[Index, Index]:
     return np.column_stack((heads, tails))[order].astype(np.intp), direction[order].astype(np.intp)
 
 
+def _sides(shapes: ArrayLike) -> Index:
+    """Heights and widths (N, 2) of grids, read."""
+    sides = wholes("shapes", shapes, ("n", 2), (2,), least=1, what="heights and widths").reshape(-1, 2)
+    cells = int(sides.astype(object).prod(axis=1).sum())
+    sized("shapes", cells, cells)
+    return sides.astype(np.intp)
+
+
 def places(shapes: ArrayLike) -> tuple[Index, Index, Index]:
     """Grid, row and column of each node of grids of ``shapes`` (N, 2), whose nodes stand row by row; each (P,)."""
-    sizes = np.asarray(shapes, dtype=np.intp).reshape(-1, 2)
+    sizes = _sides(shapes)
     cells = sizes.prod(axis=1)
     grid = np.repeat(np.arange(len(sizes)), cells)
     inside = np.arange(len(grid)) - starts(cells)[grid]

@@ -11,6 +11,7 @@ complex numbers, dates, masked arrays or Python objects; a whole number is never
 
 from __future__ import annotations
 
+import difflib
 import math
 import operator
 from collections import deque
@@ -29,6 +30,8 @@ ENTRIES = 2**28
 
 #: Lists of so many entries are shown whole.
 FEW = 4
+#: Characters that the known names may take in a sentence; of longer lists it shows the nearest.
+NAMES = 150
 
 LISTS = (list, tuple, deque, range)
 
@@ -157,8 +160,33 @@ def choice(name: str, value: Any, known: Collection[str], otherwise: str = "") -
     """One of the names ``known``; ``otherwise`` ends the sentence ("or a cost matrix")."""
     if not isinstance(value, str) or value not in set(known):
         end = f" {otherwise}" if otherwise else ""
-        refuse(name, value, f"{'one of ' if len(known) > 1 else ''}{', '.join(known)}{end}")
+        refuse(name, value, f"{among(value, known)}{end}")
     return str(value)
+
+
+def among(value: Any, known: Collection[str]) -> str:
+    """ "one of a, b, c"; where these are too many for a sentence, the names nearest to ``value`` and how many more."""
+    every = [str(each) for each in known]
+    shown = ", ".join(every)
+    if len(every) <= 1 or len(shown) <= NAMES:
+        return f"one of {shown}" if len(every) > 1 else cut(shown, NAMES)
+    near = difflib.get_close_matches(value[:SHOWN], every, n=FEW, cutoff=0.0) if isinstance(value, str) else []
+    first = [cut(each, NAMES // FEW) for each in near or every[:FEW]]
+    return f"one of {len(every)} names, {'the nearest' if near else 'among them'} {', '.join(first)}"
+
+
+def text_of(name: str, value: Any) -> str:
+    """A string."""
+    if not isinstance(value, str):
+        refuse(name, value, "a text")
+    return str(value)
+
+
+def function(name: str, value: Any, of: str = "") -> Any:
+    """Anything that can be called; ``of`` says with what."""
+    if not callable(value):
+        refuse(name, value, f"a function{f' of {of}' if of else ''}")
+    return value
 
 
 def _scalar(value: Any, kinds: str) -> Any:

@@ -212,6 +212,22 @@ def flags(name: str, value: Any, *shapes: Shape, why: str = "") -> NDArray[np.bo
     return array
 
 
+def chosen(name: str, value: Any, n: int) -> NDArray[np.int64]:
+    """Which of ``n`` things: their numbers, from 0, in any order; or a mask, True for those that are wanted.
+
+    Raises
+    ------
+    ValueError
+        If it is neither, or a number is not one of 0 .. n - 1.
+    """
+    read = raw(name, value, "whole numbers, or a mask of True and False")
+    if read.dtype.kind == "b":
+        return np.flatnonzero(flags(name, value, (n,), why="one True or False each"))
+    if read.size == 0 and read.ndim == 1:
+        return np.zeros(0, dtype=np.int64)
+    return wholes(name, value, ("n",), least=0, most=n - 1, kinds="iu")
+
+
 def labels(name: str, value: Any, n: int) -> NDArray[Any]:
     """One label an example, numbers or strings or booleans, all of one kind; our own.
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 from convexstruct.core import registry
 from convexstruct.core.cases import Case
+from convexstruct.validation.arguments import among, choice, flag, refuse
 
 
 def families() -> tuple[str, ...]:
@@ -13,7 +12,6 @@ def families() -> tuple[str, ...]:
     return tuple(registry.families())
 
 
-@cache
 def cases_for(family: str, *, quick: bool = False, open_only: bool = False) -> tuple[Case, ...]:
     """The cases of one family: parametrise your own tests with them.
 
@@ -26,8 +24,8 @@ def cases_for(family: str, *, quick: bool = False, open_only: bool = False) -> t
     ValueError
         If there is no such family; the known ones are named.
     """
-    if family not in families():
-        raise ValueError(f"family {family!r} is unknown, wanted one of {', '.join(families())}")
+    choice("family", family, families())
+    quick, open_only = flag("quick", quick), flag("open_only", open_only)
     known = registry.families()[family].cases
     return tuple(case for case in known if (case.quick or not quick) and (case.open or not open_only))
 
@@ -40,6 +38,8 @@ def select(on: str | None, *, quick: bool = False, open_only: bool = False) -> t
     ValueError
         If ``on`` is neither; the known names are given. If nothing is left to run.
     """
+    if on is not None and not isinstance(on, str):
+        refuse("on", on, f"a family, the name of a case, or None; {among(on, families())}")
     every = tuple(case for family in families() for case in cases_for(family))
     if on is None:
         chosen = every
@@ -48,8 +48,7 @@ def select(on: str | None, *, quick: bool = False, open_only: bool = False) -> t
     else:
         chosen = tuple(case for case in every if case.name == on)
         if not chosen:
-            names = ", ".join(case.name for case in every)
-            raise ValueError(f"{on!r} is no family ({', '.join(families())}) and no case ({names})")
+            refuse("on", on, f"a family ({', '.join(families())}) or a case: {among(on, [c.name for c in every])}")
         if open_only and not chosen[0].open:
             raise ValueError(f"case {on!r} is too large for a solver check")
         return chosen

@@ -6,13 +6,15 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from convexstruct.core.cases import Case
 from convexstruct.core.driver import solve
 from convexstruct.core.registry import systems
 from convexstruct.core.solution import Solution, Status
 from convexstruct.tolerances import MID, Profile, met, profile
+from convexstruct.validation.arguments import flag, function, number, refuse
+from convexstruct.validation.arguments import seed as read_seed
 from convexstruct.verification.cases import cases_for, families, select
 from convexstruct.verification.isolation import FORKS, Entrant, SolverFunction
 from convexstruct.verification.judge import judge
@@ -66,10 +68,13 @@ def verify(
         If an argument makes no sense, or a solver's file does not load.
     """
     wanted = profile(tol)
-    if not limit > 0 or not math.isfinite(limit):
-        raise ValueError(f"limit is {limit}, wanted a positive number of seconds")
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise ValueError(f"seed is {seed!r}, wanted a whole number of at least 0")
+    limit, seed = number("limit", limit, above=0), read_seed("seed", seed)
+    quick, refresh_references = flag("quick", quick), flag("refresh_references", refresh_references)
+    for name, told, of in (("progress", progress, "(done, total, name)"), ("decided", decided, "a row")):
+        if told is not None:
+            function(name, told, of)
+    if solver is not None:
+        _check_solver(solver)
     cases = select(on, quick=quick, open_only=solver is not None)
     if solver is not None and len({case.family for case in cases}) > 1:
         raise ValueError(f"on is missing, wanted the family your solver is for: one of {', '.join(families())}")
@@ -197,12 +202,24 @@ def check(solver: SolverFunction | str, case: Case, tol: str | float | Profile =
     ------
     AssertionError
         If the case is not verified: the message says in one sentence what is wrong.
+    ValueError
+        If an argument makes no sense, or a solver's file does not load.
     """
+    if not isinstance(case, Case):
+        refuse("case", case, "a case, such as cases_for(family) has")
+    _check_solver(solver)
+    wanted, limit = profile(tol), number("limit", limit, above=0)
     with Entrant(solver) as entrant:
-        row = own(entrant, case, profile(tol), limit=limit)
+        row = own(entrant, case, wanted, limit=limit)
     if row.verdict != "verified":
         raise AssertionError(f"{entrant.name} on {case.name}: {row.note}")
     return row
+
+
+def _check_solver(solver: Any) -> None:
+    """ValueError unless it is a function of a problem, or FILE.py:NAME."""
+    if isinstance(solver, type) or not (isinstance(solver, str) or callable(solver)):
+        refuse("solver", solver, "a function of one problem, or FILE.py:NAME")
 
 
 def _row(

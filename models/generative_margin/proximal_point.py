@@ -33,6 +33,7 @@ from convexstruct.models.generative_margin.enumerated import (
     eta_parameter,
 )
 from convexstruct.tolerances import DUAL_ROUNDING
+from convexstruct.validation.arguments import number
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,13 +117,12 @@ class ProximalMargin:
 
 def _parameters(problem: GenerativeMargin, gamma: float, centre: ArrayLike | None) -> tuple[Any, Any]:
     """gamma and theta^n as CVXPY parameters; the centre is by default uniform."""
-    if not np.isfinite(gamma) or gamma <= 0:
-        raise ValueError(f"gamma is {gamma!r}, wanted a positive number")
+    gamma = number("gamma", gamma, above=0)
     start = problem.uniform() if centre is None else problem.as_point(centre)["theta"]
     if not np.isfinite(start).all():
         raise ValueError("centre contains NaN or infinity, wanted a finite theta")
     return (
-        cp.Parameter(pos=True, name="gamma", value=float(gamma)),
+        cp.Parameter(pos=True, name="gamma", value=gamma),
         cp.Parameter(problem.dimension, name="centre", value=start),
     )
 

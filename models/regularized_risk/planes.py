@@ -26,6 +26,8 @@ from convexstruct.core.registry import one_family
 from convexstruct.families.regularized_risk.problem import Plane, RegularizedRisk
 from convexstruct.models.formulation import Formulation, Recovered, equation
 from convexstruct.models.regularized_risk.risk import NORM, Parts, at_lam, entry, lam_parameter, point_of
+from convexstruct.validation.arguments import number, refuse, sequence
+from convexstruct.validation.arrays import real
 
 #: Combinations of pieces that are still written out.
 LIMIT = 5000
@@ -164,10 +166,15 @@ def subproblem(problem: RegularizedRisk, planes: Sequence[Plane] | None) -> Regu
     ValueError
         If there is no plane.
     """
-    known = [problem.subgradient(np.zeros(problem.shape))] if planes is None else list(planes)
+    wanted = "planes as problem.subgradient(w) gives them"
+    known = [problem.subgradient(np.zeros(problem.shape))] if planes is None else sequence("planes", planes, wanted)
     if not known:
         raise ValueError("planes is empty, wanted at least one: problem.subgradient(w) gives the one at w")
-    return RegularizedRisk.pieces(np.stack([p.a.ravel() for p in known]), [p.b for p in known], problem.lam)
+    for plane in known:
+        if not isinstance(plane, Plane):
+            refuse("planes", planes, wanted)
+    slopes = [real("planes", p.a, problem.shape, (problem.dimension,), why="one slope a weight").ravel() for p in known]
+    return RegularizedRisk.pieces(np.stack(slopes), [number("planes", p.b) for p in known], problem.lam)
 
 
 def mixture(planes: Sequence[Plane], beta: Any) -> Point:

@@ -39,6 +39,8 @@ from convexstruct.models.regularized_risk.risk import (
     lam_parameter,
     point_of,
 )
+from convexstruct.validation.arguments import number
+from convexstruct.validation.arrays import real
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,12 +103,12 @@ class SmoothedProblem:
 
 def _parameters(problem: RegularizedRisk, mu: float, centre: ArrayLike | None) -> tuple[Any, Vector]:
     """mu as a CVXPY parameter, and alpha_0: by default what the problem makes of 0 (0, or evenly spread)."""
-    if isinstance(mu, bool) or not np.isfinite(mu) or mu <= 0:
-        raise ValueError(f"mu is {mu!r}, wanted a positive number")
-    start = problem.feasible(np.zeros(problem.n_pieces)) if centre is None else np.asarray(centre, dtype=np.float64)
-    if start.shape != (problem.n_pieces,) or not np.isfinite(start).all():
-        raise ValueError(f"centre has shape {start.shape}, wanted ({problem.n_pieces},) finite numbers in Q2")
-    return cp.Parameter(pos=True, name="mu", value=float(mu)), start
+    mu = number("mu", mu, above=0)
+    if centre is None:
+        start = problem.feasible(np.zeros(problem.n_pieces))
+    else:
+        start = real("centre", centre, (problem.n_pieces,), why="a point of Q2")
+    return cp.Parameter(pos=True, name="mu", value=mu), start
 
 
 def _instance(problem: RegularizedRisk, formulation: Formulation, centre: Vector) -> SmoothedProblem:

@@ -193,10 +193,16 @@ def test_the_value_survives_a_variable_that_rounding_makes_negative() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda f: f.without("7"), r"has no equation \(7\), it has \(2\), \(3\)"),
+        (lambda f: f.without("7"), "equation is '7', wanted one of 2, 3 of"),
         (lambda f: f.adding("2", f.variables["t"] >= 1), r"already has an equation \(2\)"),
-        (lambda f: f.reference("CLARA"), "solver 'CLARA' is not installed, wanted one of .*CLARABEL"),
-        (lambda f: f.adding("new", 3), "constraint is a int, wanted a CVXPY constraint"),
+        (lambda f: f.reference("CLARA"), "solver is 'CLARA', wanted one of .*CLARABEL.* that is installed"),
+        (lambda f: f.adding("new", 3), "constraint is 3, wanted a CVXPY constraint"),
+        (lambda f: f.adding("new", []), "constraint is an empty list, wanted a CVXPY constraint"),
+        (lambda f: f.adding(["new"], f.variables["t"] >= 1), "name is .*, wanted a text"),
+        (lambda f: f.adding("new", f.variables["t"] >= 1, 3), "latex is 3, wanted a text"),
+        (lambda f: f.minimizing("t"), "expression is 't', wanted a finite number"),
+        (lambda f: f.maximizing(np.ones(2)), "expression is an array of shape"),
+        (lambda f: f.minimizing(cp.Variable(2)), r"expression has shape \(2,\), wanted one real number"),
     ],
 )
 def test_a_change_that_makes_no_sense_is_refused(change, message: str) -> None:  # type: ignore[no-untyped-def]  # lambdas

@@ -81,7 +81,7 @@ def test_a_family_a_case_or_everything_can_be_selected() -> None:
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
-    with pytest.raises(ValueError, match=rf"no family \({', '.join(families())}\) and no case \(.*hmm-ties"):
+    with pytest.raises(ValueError, match=rf"wanted a family \({', '.join(families())}\) or a case: .*hmm-ties"):
         select("hmm")
     with pytest.raises(ValueError, match=f"wanted one of {', '.join(families())}"):
         cases_for("hmm")

@@ -13,11 +13,11 @@ below every J(w_t), t < d: with it the gap is 1/(2 lam t), the rate unchanged.
 
 from __future__ import annotations
 
-import operator
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
+
+from convexstruct.validation.arguments import refuse, sized, whole
 
 
 def hadamard(d: int) -> NDArray[np.float64]:
@@ -30,10 +30,8 @@ def hadamard(d: int) -> NDArray[np.float64]:
     ValueError
         If d is not a power of two.
     """
-    try:
-        size = operator.index(d)
-    except TypeError:
-        raise ValueError(f"d is {d!r}, wanted a power of two") from None
-    if isinstance(d, bool) or size < 1 or size & (size - 1):
-        raise ValueError(f"d is {d!r}, wanted a power of two: Hadamard matrices of this kind have no other size")
+    size = whole("d", d, least=1)
+    if size & (size - 1):
+        refuse("d", d, "a power of two: Hadamard matrices of this kind have no other size")
+    sized("d", size, size * size)
     return np.asarray(linalg.hadamard(size, dtype=np.float64) / np.sqrt(size))

@@ -18,7 +18,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from convexstruct.arrays import Vector
-from convexstruct.validation.arguments import number, whole
+from convexstruct.validation.arguments import number, sized, whole
+from convexstruct.validation.arguments import seed as read_seed
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,8 +44,10 @@ def dense_margins(n: int, d: int, *, flips: float = 0.1, positives: float = 0.5,
     ValueError
         If n or d is below 1, or a share is outside its range: flips in [0, 1/2), positives in (0, 1).
     """
-    _check(n, d, flips, positives)
-    rng = np.random.default_rng(seed)
+    n, d = whole("n", n, least=1), whole("d", d, least=1)
+    _shares(flips, positives)
+    sized("n", n, n * d)
+    rng = np.random.default_rng(read_seed("seed", seed))
     spread = (1.0 + np.arange(d)) ** -0.5
     x = rng.normal(size=(n, d)) * (spread / np.sqrt(spread @ spread))
     return _labelled(x, flips, positives, rng)
@@ -60,10 +63,11 @@ def sparse_margins(
     ValueError
         If n, d or words is below 1, or a share is outside its range: flips in [0, 1/2), positives in (0, 1).
     """
-    _check(n, d, flips, positives)
-    if words < 1:
-        raise ValueError(f"words is {words!r}, wanted at least 1")
-    rng = np.random.default_rng(seed)
+    n, d, words = whole("n", n, least=1), whole("d", d, least=1), whole("words", words, least=1)
+    _shares(flips, positives)
+    sized("n", n, n * words)
+    sized("d", d, d)
+    rng = np.random.default_rng(read_seed("seed", seed))
     popular = 1.0 / (10.0 + np.arange(d))
     drawn = rng.choice(d, size=n * words, p=popular / popular.sum())
     row = np.repeat(np.arange(n), words)
@@ -86,8 +90,6 @@ def _labelled(x: Vector | sp.csr_array, flips: float, positives: float, rng: np.
     return BinarySet(x, labels, w, bias)
 
 
-def _check(n: int, d: int, flips: float, positives: float) -> None:
-    for name, count in (("n", n), ("d", d)):
-        whole(name, count, least=1)
+def _shares(flips: float, positives: float) -> None:
     number("flips", flips, least=0, below=0.5)
     number("positives", positives, above=0, below=1)

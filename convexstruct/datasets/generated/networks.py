@@ -9,6 +9,12 @@ import numpy as np
 
 from convexstruct.arrays import Labels, Vector
 from convexstruct.graphs import read_bayesian_network
+from convexstruct.validation.arguments import number, refuse, sentence, sequence, sized, whole
+from convexstruct.validation.arguments import seed as read_seed
+from convexstruct.validation.arrays import real
+
+#: What the numbers of states are.
+TWO_STATES = "the least number of states and the most"
 
 
 @dataclass(frozen=True)
@@ -37,11 +43,23 @@ def random_network(
     Each node has up to ``max_parents`` parents among those before it, and between states[0] and states[1] states; each
     conditional distribution is drawn from the Dirichlet distribution of parameter ``concentration`` (small: nearly
     deterministic).
+
+    Raises
+    ------
+    ValueError
+        If a number is out of its range.
     """
-    rng = np.random.default_rng(seed)
+    n_nodes, n_samples = whole("n_nodes", n_nodes, least=1), whole("n_samples", n_samples, least=1)
+    sized("n_samples", n_samples, n_nodes * n_samples)
+    least, most = (whole("states", each, least=1) for each in sequence("states", states, TWO_STATES, length=2))
+    if most < least:
+        refuse("states", states, TWO_STATES)
+    max_parents = whole("max_parents", max_parents, least=0)
+    number("concentration", concentration, above=0)
+    rng = np.random.default_rng(read_seed("seed", seed))
     graph = nx.DiGraph()
     for v in range(n_nodes):
-        graph.add_node(v, states=int(rng.integers(states[0], states[1] + 1)))
+        graph.add_node(v, states=int(rng.integers(least, most + 1)))
         count = int(rng.integers(min(v, max_parents) + 1))
         graph.add_edges_from((int(u), v) for u in rng.choice(v, size=count, replace=False))
     theta = random_theta(graph, concentration, rng)
@@ -50,6 +68,7 @@ def random_network(
 
 def random_theta(graph: nx.DiGraph, concentration: float, rng: np.random.Generator) -> Vector:
     """Log conditional probabilities (d,) of ``graph``, each distribution drawn from a symmetric Dirichlet."""
+    number("concentration", concentration, above=0)
     tables = read_bayesian_network(graph).tables
     drawn = np.maximum(rng.gamma(concentration, size=tables.dimension), np.finfo(float).tiny)
     return np.log(drawn) - np.log(tables.block_sum(drawn))[tables.block_of]
@@ -61,6 +80,10 @@ def sample_network(graph: nx.DiGraph, theta: Vector, n_samples: int, rng: np.ran
     A block of theta whose probabilities do not sum to one is scaled to do so.
     """
     network = read_bayesian_network(graph)
+    n_samples = sized("n_samples", whole("n_samples", n_samples, least=1), n_samples * len(network.nodes))
+    theta = real("theta", theta, (network.tables.dimension,), finite=False)
+    if not (theta < np.inf).all():
+        raise sentence("theta contains NaN or infinity, wanted logarithms of probabilities: numbers, or -infinity")
     tables = network.tables.tables(theta)
     assignments = np.zeros((n_samples, len(network.nodes)), dtype=np.int64)
     position = {node: i for i, node in enumerate(network.nodes)}

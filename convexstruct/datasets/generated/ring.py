@@ -19,6 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convexstruct.arrays import Labels
+from convexstruct.validation.arguments import number, sequence, sized, whole
+from convexstruct.validation.arguments import seed as read_seed
+
+#: What noise is.
+WHAT_NOISE = "the probabilities of a random transition and of a random symbol"
 
 
 class Noise(NamedTuple):
@@ -57,7 +62,20 @@ def ring(
     seed: int = 0,
     n_symbols: int | None = None,
 ) -> Ring:
-    """Sample ``n_sequences`` sequences of ``length`` steps. ``n_symbols`` is 7 of 10 states unless said otherwise."""
+    """Sample ``n_sequences`` sequences of ``length`` steps. ``n_symbols`` is 7 of 10 states unless said otherwise.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of its range: sizes of at least 1, probabilities of random steps from 0 to 1.
+    """
+    n_sequences, length = whole("n_sequences", n_sequences, least=1), whole("length", length, least=1)
+    n_states = whole("n_states", n_states, least=1)
+    if n_symbols is not None:
+        n_symbols = whole("n_symbols", n_symbols, least=1)
+    sized("n_states", n_states, n_states * max(n_states, n_symbols or 0))
+    sized("n_sequences", n_sequences, n_sequences * length * max(n_states, n_symbols or 0))
+    noise = Noise(*(number("noise", p, least=0, most=1) for p in sequence("noise", noise, WHAT_NOISE, length=2)))
     symbols_count = max(1, (7 * n_states) // 10) if n_symbols is None else n_symbols
     initial = np.full(n_states, 1.0 / n_states)
     transition = np.full((n_states, n_states), noise.transition / n_states)
@@ -66,7 +84,7 @@ def ring(
     own = np.arange(min(symbols_count, n_states))
     emission[own] = noise.emission / symbols_count
     emission[own, own] += 1.0 - noise.emission
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(read_seed("seed", seed))
     states = np.empty((n_sequences, length), dtype=np.int64)
     states[:, 0] = _draw(np.broadcast_to(initial, (n_sequences, n_states)), rng)
     for t in range(1, length):

@@ -21,7 +21,8 @@ from scipy.ndimage import gaussian_filter
 from convexstruct.arrays import Index, Vector
 from convexstruct.datasets.generated.planted import draw_forest, draw_graphs
 from convexstruct.datasets.labelled import LabelledGraphs, chain_edges, grid_edges, starts
-from convexstruct.validation.arguments import number, whole
+from convexstruct.validation.arguments import number, sized, whole
+from convexstruct.validation.arguments import seed as read_seed
 
 #: A number, or the least and the most.
 Range = int | tuple[int, int]
@@ -54,7 +55,7 @@ def random_chains(
     ValueError
         If a number is out of its range.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(read_seed("seed", seed))
     sizes = _sizes("length", length, _whole("n_chains", n_chains), rng)
     start = starts(sizes)
     parent = np.arange(start[-1]) - 1
@@ -78,7 +79,7 @@ def random_trees(
 
     Parameters and errors are those of `random_chains`.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(read_seed("seed", seed))
     sizes = _sizes("n_nodes", n_nodes, _whole("n_trees", n_trees), rng)
     start = starts(sizes)
     parent = _parents(start, rng)
@@ -105,9 +106,10 @@ def random_graphs(
     planted distribution and not exact. With noise 0 changing the label of one node gains nothing, while changing
     several may. The other parameters and the errors are those of `random_chains`.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(read_seed("seed", seed))
     sizes = _sizes("n_nodes", n_nodes, _whole("n_graphs", n_graphs), rng)
     more, rounds = _whole("extra", extra, 0), _whole("sweeps", sweeps)
+    sized("n_nodes", int(sizes.max()), int(sizes.max()) ** 2)
     start = starts(sizes)
     parent = _parents(start, rng)
     edges = _tree_edges(parent)
@@ -162,7 +164,7 @@ def noisy_images(
     """
     count = _whole("n_images", n_images)
     spread, blur = _number("noise", noise), _number("smoothness", smoothness)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(read_seed("seed", seed))
     shapes = np.column_stack((_sizes("height", height, count, rng), _sizes("width", width, count, rng)))
     fields = [gaussian_filter(rng.normal(size=shape), blur) for shape in shapes.tolist()]
     labels = np.concatenate([(field > np.median(field)).ravel() for field in fields]).astype(np.int64)
@@ -228,9 +230,11 @@ def _planted(
     size, width = _whole("n_labels", n_labels), _whole("n_features", n_features)
     of_nodes, of_edges = _number("signal", signal), _number("coupling", coupling)
     _number("noise", noise)
+    sized("n_labels", size, size * max(size, width, n_nodes))
     features: Any
     if active is None:
         ones = width
+        sized("n_features", width, width * n_nodes)
         features = rng.normal(size=(n_nodes, width))
     else:
         ones = _whole("active", active)
@@ -250,6 +254,7 @@ def _sizes(name: str, given: Range, count: int, rng: np.random.Generator) -> Ind
     least, most = _whole(name, low), _whole(name, high)
     if most < least:
         raise ValueError(f"{name} is {given!r}, wanted the least before the most")
+    sized(name, most, sized("the number of examples", count, count) * most)
     return rng.integers(least, most + 1, size=count).astype(np.intp)
 
 

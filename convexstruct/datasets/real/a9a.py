@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from convexstruct.datasets.real import svmlight
 from convexstruct.datasets.real.sources import read
+from convexstruct.validation.arguments import choice, text_of
 
 #: Columns of the table.
 N_FEATURES = 123
@@ -39,6 +40,7 @@ def parse(text: str) -> Incomes:
     ValueError
         If the text is not svmlight's, a label is neither +1 nor -1, or an entry is not 1.
     """
+    text = text_of("text", text)
     features, labels = svmlight.parse(text, N_FEATURES)
     if not np.isin(labels, (-1.0, 1.0)).all():
         raise ValueError(f"a9a's labels must be +1 or -1, got {labels[~np.isin(labels, (-1.0, 1.0))][0]:g}")
@@ -56,6 +58,5 @@ def a9a(part: str = "train") -> Incomes:
         If ``part`` is neither "train" nor "test", or the set is not here (see `convexstruct.datasets.real.sources`).
     """
     parts = ("train", "test")
-    if part not in parts:
-        raise ValueError(f"part must be 'train' or 'test', got {part!r}")
+    choice("part", part, parts)
     return parse(read("a9a", parts.index(part)).decode("ascii"))

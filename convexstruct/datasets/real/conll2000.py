@@ -15,6 +15,7 @@ import numpy as np
 from convexstruct.arrays import Index, Labels
 from convexstruct.datasets.labelled import starts
 from convexstruct.datasets.real.sources import read
+from convexstruct.validation.arguments import choice, text_of, whole
 
 KINDS = ("ADJP", "ADVP", "CONJP", "INTJ", "LST", "NP", "PP", "PRT", "SBAR", "UCP", "VP")
 #: The 23 chunk tags; a label's number is its place here.
@@ -51,6 +52,7 @@ class Sentences:
 
     def sentence(self, i: int) -> list[Token]:
         """The tokens of sentence i."""
+        i = whole("i", i, least=0, most=self.n_sentences - 1)
         return self.tokens[self.sentence_start[i] : self.sentence_start[i + 1]]
 
 
@@ -62,6 +64,7 @@ def parse(text: str) -> Sentences:
     ValueError
         If there is no sentence, or a line is not a word, a tag and one of `CHUNKS`.
     """
+    text = text_of("text", text)
     tokens: list[Token] = []
     lengths = [0]
     known = set(CHUNKS)
@@ -91,6 +94,5 @@ def conll2000(part: str = "train") -> Sentences:
         If ``part`` is neither "train" nor "test", or the set is not here (see `convexstruct.datasets.real.sources`).
     """
     parts = ("train", "test")
-    if part not in parts:
-        raise ValueError(f"part must be 'train' or 'test', got {part!r}")
+    choice("part", part, parts)
     return parse(read("conll2000", parts.index(part)).decode("ascii"))

@@ -13,6 +13,7 @@ import numpy as np
 from convexstruct.arrays import Labels
 from convexstruct.datasets.real.connect4_codes import SQUARES, VALUES
 from convexstruct.datasets.real.sources import read
+from convexstruct.validation.arguments import text_of
 
 #: Columns a .. g, each from the bottom up.
 NAMES = tuple(f"{column}{row}" for column in "abcdefg" for row in range(1, 7))
@@ -37,6 +38,7 @@ def parse(text: str) -> Positions:
     ValueError
         If there is no position, or a line is not 42 squares and a value.
     """
+    text = text_of("text", text)
     square = {name: i for i, name in enumerate(SQUARES)}
     value = {name: i for i, name in enumerate(VALUES)}
     rows = []

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from convexstruct.arrays import Index, Labels
 from convexstruct.datasets.labelled import LabelledGraphs, chain_edges, starts
 from convexstruct.datasets.real.sources import read_arrays
+from convexstruct.validation.arrays import chosen, wholes
 
 #: A letter's number is its place here.
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -48,8 +49,8 @@ class Words:
         return [letters[a:b] for a, b in zip(self.word_start[:-1], self.word_start[1:])]
 
     def some(self, words: ArrayLike) -> Words:
-        """Some of the words: their numbers, or a mask (W,)."""
-        wanted = np.arange(self.n_words)[np.asarray(words)]
+        """Some of the words: their numbers, or a mask (W,); ValueError if they are neither."""
+        wanted = chosen("words", words, self.n_words)
         sizes = np.diff(self.word_start)[wanted]
         start = starts(sizes)
         letters = np.arange(start[-1]) + np.repeat(self.word_start[wanted] - start[:-1], sizes)
@@ -98,7 +99,8 @@ def ocr_letters(folds: Sequence[int] | None = None) -> Words:
     ValueError
         If a fold is not 0 .. 9, or the set is not here (see `convexstruct.datasets.real.sources`).
     """
-    if folds is not None and (len(folds) == 0 or not set(folds) <= set(range(N_FOLDS))):
-        raise ValueError(f"folds must be some of 0 .. 9, got {list(folds)}")
+    if folds is None:
+        return from_arrays(read_arrays("ocr_letters"))
+    kept = wholes("folds", folds, ("folds",), least=0, most=N_FOLDS - 1, what="folds")
     words = from_arrays(read_arrays("ocr_letters"))
-    return words if folds is None else words.some(np.isin(words.fold, list(folds)))
+    return words.some(np.isin(words.fold, kept))

@@ -12,6 +12,7 @@ import numpy as np
 
 from convexstruct.arrays import Labels
 from convexstruct.datasets.real.sources import read
+from convexstruct.validation.arguments import choice, text_of
 
 #: The 20 amino acids by their letters; a residue's number is its place here.
 AMINO_ACIDS = "ACDEFGHIKLMNPQRSTVWY"
@@ -53,6 +54,7 @@ def parse(text: str) -> Proteins:
     ValueError
         If there is no chain, or a line is neither a comment, nor closes a chain, nor is a known residue and label.
     """
+    text = text_of("text", text)
     residues: list[Labels] = []
     structures: list[Labels] = []
     chain: list[tuple[int, int]] = []
@@ -93,6 +95,5 @@ def protein(part: str = "train") -> Proteins:
         If ``part`` is neither "train" nor "test", or the set is not here (see `convexstruct.datasets.real.sources`).
     """
     parts = ("train", "test")
-    if part not in parts:
-        raise ValueError(f"part must be 'train' or 'test', got {part!r}")
+    choice("part", part, parts)
     return parse(read("protein", parts.index(part)).decode("ascii"))

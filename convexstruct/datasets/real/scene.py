@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convexstruct.datasets.real.sources import read_arrays
+from convexstruct.validation.arguments import choice
 
 #: The labels, in the order of the columns (that of the file which Mulan distributes).
 SCENES = ("beach", "sunset", "fall foliage", "field", "mountain", "urban")
@@ -58,6 +59,5 @@ def scene(part: str = "train") -> Scenes:
     ValueError
         If ``part`` is neither "train" nor "test", or the set is not here (see `convexstruct.datasets.real.sources`).
     """
-    if part not in ("train", "test"):
-        raise ValueError(f"part must be 'train' or 'test', got {part!r}")
+    choice("part", part, ("train", "test"))
     return from_arrays(read_arrays("scene"), part)

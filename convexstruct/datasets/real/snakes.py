@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from convexstruct.arrays import Index, Labels, Vector
 from convexstruct.datasets.labelled import LabelledGraphs, grid_edges, places, starts
 from convexstruct.datasets.real.sources import read_arrays
+from convexstruct.validation.arguments import choice, whole
 
 #: What a colour says, and its red, green and blue; a colour's number is its place here.
 COLOURS = {
@@ -60,6 +61,7 @@ class Snakes:
 
     def picture(self, i: int) -> tuple[NDArray[np.uint8], Labels]:
         """Image i as it is drawn: pixels (h, w, 3) and labels (h, w)."""
+        i = whole("i", i, least=0, most=self.n_images - 1)
         cells = slice(self.node_start[i], self.node_start[i + 1])
         height, width = (int(side) for side in self.shapes[i])
         return self.pixels[cells].reshape(height, width, 3), self.labels[cells].reshape(height, width)
@@ -95,8 +97,7 @@ class Snakes:
         ValueError
             If ``edges`` is none of these.
         """
-        if edges not in EDGES:
-            raise ValueError(f"edges must be one of {', '.join(EDGES)}, got {edges!r}")
+        choice("edges", edges, EDGES)
         features = self.neighbourhoods()
         pairs, direction = grid_edges(self.shapes)
         if edges == "directions":
@@ -145,6 +146,5 @@ def snakes(part: str = "train") -> Snakes:
     ValueError
         If ``part`` is neither "train" nor "test", or the set is not here (see `convexstruct.datasets.real.sources`).
     """
-    if part not in ("train", "test"):
-        raise ValueError(f"part must be 'train' or 'test', got {part!r}")
+    choice("part", part, ("train", "test"))
     return from_arrays(read_arrays("snakes"), part)

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from convexstruct.datasets.real.connect4_codes import from_codes
 from convexstruct.files import read_arrays as arrays_of
 from convexstruct.files import sha256, unpack, write_whole
+from convexstruct.validation.arguments import choice, whole
 
 #: Bytes that a file of a set may take, and the text inside it: ten times the largest of today.
 LARGEST = 1 << 26
@@ -214,9 +215,7 @@ def data_root() -> Path:
 
 def source(name: str) -> Source:
     """The set called ``name``; ValueError names the known ones."""
-    if name not in SOURCES:
-        raise ValueError(f"data set must be one of {', '.join(SOURCES)}, got {name!r}")
-    return SOURCES[name]
+    return SOURCES[choice("data set", name, SOURCES)]
 
 
 def available() -> list[Presence]:
@@ -260,7 +259,7 @@ def read(name: str, part: int = 0) -> bytes:
         If the set is unknown, not here (the sentence says where it comes from) or not what it should be.
     """
     wanted = source(name)
-    file = wanted.files[part]
+    file = wanted.files[whole("part", part, least=0, most=len(wanted.files) - 1)]
     path = data_root() / file.path
     if not path.is_file():
         raise ValueError(_missing(wanted, file))

@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from convexstruct.arrays import Vector
+from convexstruct.validation.arguments import text_of, whole
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _ROW = re.compile(rf"{_NUMBER}(?:\s+\d+:{_NUMBER})*\s*", re.ASCII)
@@ -35,8 +36,7 @@ def parse(text: str, n_features: int) -> tuple[sp.csr_array, Vector]:
         If F is below 1, there is no row, or a line is not a label and pairs ``index:value`` of finite numbers whose
         indices rise from 1 to at most F.
     """
-    if n_features < 1:
-        raise ValueError(f"n_features must be at least 1, got {n_features}")
+    text, n_features = text_of("text", text), whole("n_features", n_features, least=1)
     rows, numbers, counts = [], [], []
     for number, line in enumerate(text.splitlines(), start=1):
         row = line.partition("#")[0].strip()

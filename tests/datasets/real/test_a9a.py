@@ -31,7 +31,7 @@ def test_labels_and_entries_other_than_those_of_the_set_are_refused() -> None:
 
 
 def test_an_unknown_part_is_refused() -> None:
-    with pytest.raises(ValueError, match="'train' or 'test'"):
+    with pytest.raises(ValueError, match="part is 'validation', wanted one of train, test"):
         a9a("validation")
 
 

@@ -55,7 +55,7 @@ def test_a_text_without_a_token_is_refused(text: str) -> None:
 
 
 def test_an_unknown_part_is_refused() -> None:
-    with pytest.raises(ValueError, match="'train' or 'test'"):
+    with pytest.raises(ValueError, match="part is 'validation', wanted one of train, test"):
         conll2000("validation")
 
 

@@ -49,7 +49,7 @@ def test_a_missing_array_is_named() -> None:
 
 
 def test_an_unknown_part_is_refused() -> None:
-    with pytest.raises(ValueError, match="'train' or 'test'"):
+    with pytest.raises(ValueError, match="part is 'validation', wanted one of train, test"):
         scene("validation")
 
 

@@ -71,9 +71,9 @@ def test_edge_features_say_direction_and_what_both_ends_look_like() -> None:
 
 
 def test_unknown_edges_and_parts_are_refused() -> None:
-    with pytest.raises(ValueError, match="one of directions, colours, neighbourhoods, got 'diagonal'"):
+    with pytest.raises(ValueError, match="edges is 'diagonal', wanted one of directions, colours, neighbourhoods"):
         from_arrays(tiny(), "train").graphs("diagonal")
-    with pytest.raises(ValueError, match="'train' or 'test'"):
+    with pytest.raises(ValueError, match="part is 'validation', wanted one of train, test"):
         snakes("validation")
     with pytest.raises(ValueError, match="lack the array 'X_test'"):
         from_arrays(tiny(), "test")

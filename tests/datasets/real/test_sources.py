@@ -137,7 +137,7 @@ def test_an_archive_of_arrays_that_unpacks_to_too_much_is_refused(root: Path, mo
 
 
 def test_an_unknown_set_is_named() -> None:
-    with pytest.raises(ValueError, match=r"must be one of protein.*got 'iris'"):
+    with pytest.raises(ValueError, match=r"data set is 'iris', wanted one of protein"):
         sources.source("iris")
 
 

@@ -54,5 +54,5 @@ def test_an_index_or_number_out_of_range_is_named(line: str) -> None:
 
 
 def test_a_width_below_one_is_refused() -> None:
-    with pytest.raises(ValueError, match="n_features must be at least 1"):
+    with pytest.raises(ValueError, match="n_features is 0, wanted a whole number of at least 1"):
         parse("1 1:1", 0)
