@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from convexstruct.core.cases import Case
+from convexstruct.core.certificates import check_problem
 from convexstruct.core.experiment import Experiment
-from convexstruct.core.families import check_problem
 from convexstruct.core.iterate import Iterate, Solver
 from convexstruct.tolerances import Profile, profile
 from convexstruct.validation.arguments import choice, cut, described, refuse, sentence, whole
