@@ -12,6 +12,7 @@ theorems: the restricted problem is solved exactly after each labelling, and no 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -133,8 +134,9 @@ def count(problem: StructuredSVM, eps: float) -> Counts:
 
 
 def added(solution: Solution) -> int:
-    """Constraints added: both solvers say so, first thing in their message."""
-    return int(solution.message.split()[0])
+    """Constraints added: both solvers say so in their message, after what the driver may have to say of rounding."""
+    (number,) = re.findall(r"(\d+) (?:labellings added|cuts from)", solution.message)
+    return int(number)
 
 
 def _growth(table: list[dict[str, Any]], scaling: Scaling, examples: int) -> str:
