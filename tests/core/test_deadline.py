@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from convexstruct import deadline
-from convexstruct.arrays import Vector
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.gaussian_process import FunctionSpaceLBFGS, GaussianProcessSequences
@@ -34,7 +33,6 @@ from convexstruct.families.structured_svm import (
 )
 from convexstruct.families.structured_svm.solvers import pool_qp
 from convexstruct.families.structured_svm.solvers.example_blocks import ExampleBlock
-from convexstruct.features.counts import bounds
 
 #: Seconds that a call of the oracle takes, the limit, and by what it may be exceeded: some calls, and a certificate.
 CALL, LIMIT, MORE = 0.05, 0.3, 0.4
@@ -73,16 +71,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     found = Clock()
     monkeypatch.setattr(time, "perf_counter", found)
     return found
-
-
-@bounds.excess.register
-def _(features: Sleeping, theta: Vector) -> Any:
-    return bounds.excess(features.inner, theta)
-
-
-@bounds.moments.register
-def _(features: Sleeping, theta: Vector, loss_weight: float) -> bounds.Moments:
-    return bounds.moments(features.inner, theta, loss_weight)
 
 
 def svm() -> StructuredSVM:
