@@ -29,7 +29,8 @@ import scipy.sparse as sp
 
 from convexstruct.arrays import Index, Labels, Vector
 from convexstruct.core.registry import one_family
-from convexstruct.families.structured_svm.problem import Scale, StructuredSVM
+from convexstruct.families.structured_svm.problem import StructuredSVM
+from convexstruct.families.structured_svm.scale import Scale
 from convexstruct.models import constraint_generation
 from convexstruct.models.constraint_generation import Round as Round
 from convexstruct.models.constraint_generation import Slack as Slack

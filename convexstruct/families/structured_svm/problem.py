@@ -52,7 +52,9 @@ from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Labels, Point, Vector
 from convexstruct.families.structured_svm.dual import Aggregate, aggregate, dual
+from convexstruct.families.structured_svm.prediction import decode, of_one_kind, read_others
 from convexstruct.families.structured_svm.rounding import PrimalRounding, primal, weighed
+from convexstruct.families.structured_svm.scale import Scale
 from convexstruct.families.structured_svm.witness import infeasibility, read_witness
 from convexstruct.features.counts.counts import example_weights
 from convexstruct.features.graphs.gram import GramFeatures, gram_features
@@ -62,45 +64,10 @@ from convexstruct.inference.exact import Best, Inference, exact_inference
 from convexstruct.inference.forests import Forests, forests
 from convexstruct.rounding import Rounded
 from convexstruct.tolerances import DUAL_ROUNDING
-from convexstruct.validation.arguments import mapping, number, refuse, sequence, sized
+from convexstruct.validation.arguments import mapping, refuse, sequence, sized
 from convexstruct.validation.arrays import raw, real
 
 Scaling = Literal["margin", "slack"]
-
-
-@dataclass(frozen=True)
-class Scale:
-    """P(w) = lam/2 |w|^2 + C sum_i omega_i H_i(w)."""
-
-    lam: float
-    C: float
-
-    @classmethod
-    def read(cls, n_examples: int, **given: float | None) -> Scale:
-        """Exactly one of
-
-            C       1/2 |w|^2 + C sum_i H_i                 (lam = 1)
-            C_mean  1/2 |w|^2 + (C_mean / N) sum_i H_i      (paper 1)
-            lam     lam/2 |w|^2 + (1/N) sum_i H_i           (paper 2)
-            beta    beta/2 |w|^2 + sum_i H_i                (paper 3)
-
-        Raises
-        ------
-        ValueError
-            If not exactly one is given, or it is not positive and finite.
-        """
-        named = {name: value for name, value in given.items() if value is not None}
-        if len(named) != 1:
-            came = ", ".join(named) or "none"
-            raise ValueError(f"the scale needs exactly one of C, C_mean, lam, beta, got {came}")
-        ((name, value),) = named.items()
-        given_one = number(name, value, above=0)
-        return {
-            "C": cls(1.0, given_one),
-            "C_mean": cls(1.0, given_one / n_examples),
-            "lam": cls(given_one, 1.0 / n_examples),
-            "beta": cls(given_one, 1.0),
-        }[name]
 
 
 @dataclass(frozen=True)
@@ -386,38 +353,33 @@ class StructuredSVM:
 
     # -- prediction ----------------------------------------------------------------------------------------------------
 
-    def predict(self, w: ArrayLike | Point, features: PairwiseFeatures | None = None) -> Labels:
-        """argmax_y <w, f(x_i, y)>, flat (P,): of the problem's own examples, or of others with the same features, by
-        the inference of training.
+    def predict(self, point: Any, examples: Any = None) -> list[Labels]:
+        """argmax_y <w, f(x_i, y)>, one array (n_i,) an example, by the inference of training.
+
+        Parameters
+        ----------
+        point : w, as `as_point` reads it.
+        examples : new examples without labels; the problem's own by default. A list of tables of node features
+            (n_i, F), one an example, where the examples of training are chains or have no edges; else a mapping of
+            "node_features", "edges" and "edge_features", as `read_pairwise` takes them. Where the problem came with a
+            kernel, node features are the kernel's values (n_i, P) with the P nodes of training. `PairwiseFeatures`
+            are taken as they are.
 
         Raises
         ------
         ValueError
-            If the others have other labels or features, or do not suit the inference.
+            If the examples cannot be read, have other labels or features, or do not suit the inference.
         """
-        weights = self.as_point(w)["w"]
-        other = self.features if features is None else features
-        if features is None:
-            oracle = self.oracle
-        else:
-            if other.n_labels != self.features.n_labels or other.n_node_features != self.features.n_node_features:
-                raise ValueError(
-                    f"features has {other.n_labels} labels and {other.n_node_features} node features, wanted "
-                    f"{self.features.n_labels} and {self.features.n_node_features} as in training"
-                )
-            own = self.features
-            alike = (other.n_edge_features, other.associative) == (own.n_edge_features, own.associative)
-            if other.n_edges and not alike:
-                raise ValueError(f"features has {_edges_of(other)}, wanted {_edges_of(own)} as in training")
-            oracle = choose_oracle(other, self.inference)
-        if other.dimension < self.dimension:  # no edges there: what w says of edges is not asked
-            weights = weights[: other.dimension]
-        return oracle.best(other.node_scores(weights), other.edge_scores(weights)).labels
+        w, features = self.as_point(point)["w"], self.features
+        if examples is None:
+            return features.split_labels(self.decode(w))
+        other = read_others(examples, features, self.kernel)
+        of_one_kind(other, features)
+        return other.split_labels(decode(other, choose_oracle(other, self.inference), w))
 
-
-def _edges_of(features: PairwiseFeatures) -> str:
-    kind = "associative " if features.associative else ""
-    return f"{features.n_edge_features} {kind}edge features" if features.n_edges else "no edges"
+    def decode(self, w: Vector) -> Labels:
+        """argmax_y <w, f(x_i, y)> of the problem's own examples, one after the other; flat (P,)."""
+        return decode(self.features, self.oracle, w)
 
 
 def choose_oracle(features: PairwiseFeatures, inference: str) -> Inference:

@@ -232,6 +232,10 @@ class PairwiseFeatures:
 
     # -- the same data with other labels or fewer examples -------------------------------------------------------------
 
+    def split_labels(self, labels: Labels) -> list[Labels]:
+        """A labelling (P,) of all examples, one array (n_i,) an example."""
+        return np.split(labels, self.node_start[1:-1])
+
     def graph(self, i: int) -> nx.Graph:
         """Example i as a networkx graph on the nodes 0 .. n - 1."""
         low, high = int(self.node_start[i]), int(self.node_start[i + 1])
@@ -302,6 +306,41 @@ def read_pairwise(
                 "edge round"
             )
     return PairwiseFeatures(nodes, truth, size, start, flat_edges, features, associative)
+
+
+def read_examples(
+    node_features: Any,
+    edges: Sequence[ArrayLike] | Sequence[nx.Graph] | str | None = None,
+    edge_features: Sequence[ArrayLike] | None = None,
+    *,
+    like: PairwiseFeatures,
+) -> PairwiseFeatures:
+    """Read examples that have no labels, to be labelled; the truth is 0 everywhere and means nothing.
+
+    Parameters
+    ----------
+    node_features : a list of arrays or sparse matrices (n_i, F), one an example.
+    edges, edge_features : as `read_pairwise` takes them. By default chains where those of ``like`` are, none where
+        ``like`` has none.
+    like : the examples of training: their labels, and whether the network is associative.
+
+    Raises
+    ------
+    ValueError
+        If edges are not given and ``like`` has other graphs than chains, or as `read_pairwise` says.
+    """
+    wanted = "a list of one table of at least one node for each of at least one example"
+    tables = sequence("node_features", node_features, wanted, least=1)
+    lengths = []
+    for i, table in enumerate(tables):
+        rows = matrix(f"node_features[{i}]", table, "nodes", like.n_node_features, why="the features of training")
+        lengths.append(rows.shape[0])
+    if edges is None:
+        if like.n_edges and not like.is_chain:
+            raise ValueError("edges is None, wanted a list of one graph for each example, as in training")
+        edges = "chain" if like.n_edges else "none"
+    truth = [np.zeros(length, dtype=np.int64) for length in lengths]
+    return read_pairwise(tables, truth, like.n_labels, edges, edge_features, like.associative)
 
 
 def _labels(labels: Sequence[ArrayLike], n_labels: int | None) -> tuple[Labels, Index, int]:

@@ -15,7 +15,8 @@ import scipy.sparse as sp
 
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Solution
-from convexstruct.families.structured_svm.problem import Scale, StructuredSVM
+from convexstruct.families.structured_svm.problem import StructuredSVM
+from convexstruct.families.structured_svm.scale import Scale
 from convexstruct.tolerances import MID, Profile
 from tests.families.generative_margin.mutants import ABOVE, TOO_GOOD, Mutant
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cache
+from itertools import product
 from typing import Any
 
 import networkx as nx
@@ -14,7 +15,8 @@ from hypothesis import strategies as st
 
 from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
-from convexstruct.families.structured_svm.problem import Scale, StructuredSVM, choose_oracle
+from convexstruct.families.structured_svm.problem import StructuredSVM, choose_oracle
+from convexstruct.families.structured_svm.scale import Scale
 from convexstruct.features.graphs.pairwise import read_pairwise
 from convexstruct.inference.exact import Best, Inference
 from convexstruct.marginals.pairwise_enumeration import EnumeratedPairwise, enumerate_pairwise
@@ -188,7 +190,7 @@ def test_a_prediction_is_the_labelling_of_the_greatest_score(name: str) -> None:
     problem, every = written_out(name)
     w = np.random.default_rng(2).normal(size=problem.dimension)
     score = every.joint @ w
-    for i, y in enumerate(np.split(problem.predict(w), problem.features.node_start[1:-1])):
+    for i, y in enumerate(problem.predict(w)):
         rows = np.flatnonzero(every.example == i)
         np.testing.assert_array_equal(every.labels[rows[score[rows].argmax()]], y)
 
@@ -196,11 +198,66 @@ def test_a_prediction_is_the_labelling_of_the_greatest_score(name: str) -> None:
 def test_others_are_labelled_by_the_same_weights() -> None:
     problem = svm(0)
     w = np.random.default_rng(3).normal(size=problem.dimension)
-    own = np.split(problem.predict(w), problem.features.node_start[1:-1])
+    own = problem.predict(w)
     others = problem.features.some([3, 0, 3])
-    np.testing.assert_array_equal(problem.predict({"w": w}, others), np.concatenate([own[3], own[0], own[3]]))
+    for found, i in zip(problem.predict({"w": w}, others), (3, 0, 3), strict=True):
+        np.testing.assert_array_equal(found, own[i])
     alone = problem.features.some([0])  # one node, no edge: what w says of edges is not asked
-    np.testing.assert_array_equal(problem.predict(w, alone), own[0])
+    np.testing.assert_array_equal(problem.predict(w, alone)[0], own[0])
+
+
+@pytest.mark.parametrize("associative", [False, True])
+@pytest.mark.parametrize("kind", ["a list", "graphs", "edge features", "no edges"])
+def test_examples_without_labels_get_the_labelling_of_the_greatest_score(kind: str, associative: bool) -> None:
+    """Against the scores of all labellings, summed node by node and edge by edge."""
+    rng = np.random.default_rng(5)
+    with_features = kind == "edge features"
+    graphs = "none" if kind == "no edges" else "chain"
+    problem = svm(1, graphs=graphs, n_edge_features=2 * with_features, associative=associative)
+    w = rng.normal(size=problem.dimension)
+    w[problem.features.nonnegative] = np.abs(w[problem.features.nonnegative])
+    sizes = (3, 1, 4)
+    nodes = [rng.normal(size=(n, 2)) for n in sizes]
+    edges = [np.array([(v, v + 1) for v in range(n - 1)]).reshape(-1, 2) for n in sizes]
+    if kind == "graphs":
+        edges[2] = np.array([(0, 3), (0, 1), (1, 2), (3, 2)])
+    z = [np.abs(rng.normal(size=(len(pairs), 2))) if with_features else np.ones((len(pairs), 1)) for pairs in edges]
+    examples: Any = nodes
+    if kind == "graphs":
+        examples = {"node_features": nodes, "edges": edges}
+    elif with_features:
+        examples = {"node_features": nodes, "edge_features": z}
+    of_nodes, of_edges = problem.features.split(w)
+    found = problem.predict(w, examples)
+    assert [len(y) for y in found] == list(sizes)
+    for x, pairs, values, y in zip(nodes, edges, z, found, strict=True):
+        scores = {}
+        for labels in product(range(3), repeat=len(x)):
+            score = sum(float(of_nodes[label] @ row) for label, row in zip(labels, x))
+            for (u, v), value in zip(pairs.tolist() if kind != "no edges" else [], values):
+                if not associative:
+                    score += float(value @ of_edges[:, labels[u], labels[v]])
+                elif labels[u] == labels[v]:
+                    score += float(value @ of_edges[:, labels[u]])
+            scores[labels] = score
+        assert tuple(y.tolist()) == max(scores, key=lambda labels: scores[labels])
+
+
+def test_examples_that_cannot_be_read_are_refused() -> None:
+    problem, x = svm(0), np.ones((3, 2))
+    w = np.ones(problem.dimension)
+    trees = svm(0, graphs=(nx.star_graph(3),))
+    for message, came in {
+        "examples is an array of shape \\(3, 2\\) of float64, wanted a list of one table": x,
+        "node_features is empty, wanted a list of one table of at least one node": [],
+        "node_features\\[0\\] has shape \\(3, 1\\), wanted \\(nodes, 2\\)": [x[:, :1]],
+        "examples has the keys \\['edges'\\], wanted node_features": {"edges": "chain"},
+        "edges\\[0\\]\\[0, 1\\] is 3, wanted a whole number from 0 to 2": {"node_features": [x], "edges": [[(0, 3)]]},
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            problem.predict(w, came)
+    with pytest.raises(ValueError, match="edges is None, wanted a list of one graph for each example"):
+        trees.predict(np.ones(trees.dimension), [x])
 
 
 def test_others_are_labelled_by_the_inference_of_training() -> None:
@@ -210,7 +267,7 @@ def test_others_are_labelled_by_the_inference_of_training() -> None:
     small = svm(0, graphs=(nx.cycle_graph(4),), n_labels=2, associative=True, inference="minimum_cut")
     wide = read_pairwise(rng.normal(size=(900, 2)), [np.zeros(900, dtype=int)], 2, [grid], associative=True)
     w = np.concatenate((rng.normal(size=4), [0.5, 0.5]))
-    labels = small.predict(w, wide)
+    (labels,) = small.predict(w, wide)
     greatest = choose_oracle(wide, "minimum_cut").best(wide.node_scores(w), wide.edge_scores(w)).scores
     assert float(wide.joint(labels) @ w) == pytest.approx(greatest[0], rel=ROUNDING * 10)
 
@@ -219,17 +276,17 @@ def test_others_of_another_kind_are_refused() -> None:
     problem, x = svm(0), np.ones((3, 2))
     w = np.ones(problem.dimension)
     for message, others in {
-        "features has 2 labels and 2 node features, wanted 3 and 2": read_pairwise(x, [[0, 1, 0]]),
-        "features has 3 labels and 1 node features, wanted 3 and 2": read_pairwise(x[:, :1], [[0, 1, 2]]),
-        "features has 2 edge features, wanted 1 edge features": read_pairwise(
+        "examples have 2 labels and 2 node features, wanted 3 and 2": read_pairwise(x, [[0, 1, 0]]),
+        "examples have 3 labels and 1 node features, wanted 3 and 2": read_pairwise(x[:, :1], [[0, 1, 2]]),
+        "examples have 2 edge features, wanted 1 edge features": read_pairwise(
             x, [[0, 1, 2]], edge_features=[np.ones((2, 2))]
         ),
-        "features has 1 associative edge features, wanted 1 edge": read_pairwise(x, [[0, 1, 2]], associative=True),
+        "examples have 1 associative edge features, wanted 1 edge": read_pairwise(x, [[0, 1, 2]], associative=True),
     }.items():
         with pytest.raises(ValueError, match=message):
             problem.predict(w, others)
     without = svm(6, lengths=(1, 1), graphs="none")
-    with pytest.raises(ValueError, match="features has 1 edge features, wanted no edges as in training"):
+    with pytest.raises(ValueError, match="examples have 1 edge features, wanted no edges as in training"):
         without.predict(np.ones(without.dimension), read_pairwise(x, [[0, 1, 2]]))
 
 
@@ -242,10 +299,13 @@ def test_new_inputs_of_a_kernel_are_labelled_through_their_products_with_the_tra
     assert problem.kernel is not None
     new = rng.normal(size=(4, 2))
     w = rng.normal(size=problem.dimension)
-    mapped = read_pairwise(problem.kernel.map(new @ x.T), [[0] * 4], 2)
     back = np.linalg.lstsq(x, problem.features.node_features)[0]  # the linear map between the two feature spaces
     same = np.concatenate(((w[:4].reshape(2, 2) @ back.T).ravel(), w[4:]))
-    np.testing.assert_array_equal(problem.predict(w, mapped), linear.predict(same, read_pairwise(new, [[0] * 4], 2)))
+    values = new @ x.T
+    found, expected = problem.predict(w, [values[:1], values[1:]]), linear.predict(same, [new[:1], new[1:]])
+    assert [y.tolist() for y in found] == [y.tolist() for y in expected]
+    with pytest.raises(ValueError, match=r"kernel has shape \(4, 2\), wanted \(n, 6\)"):
+        problem.predict(w, [new])
 
 
 def test_a_problem_keeps_its_inference_as_a_word_and_a_copy_builds_its_own_oracle() -> None:

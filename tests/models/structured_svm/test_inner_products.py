@@ -53,8 +53,8 @@ def test_small_inputs_count_beside_large_ones(large: float) -> None:
 def test_a_kernel_of_more_features_than_nodes_predicts_the_training_labels_as_the_primal_does() -> None:
     problem = svm(12, lengths=(2, 3, 1), n_labels=2, as_kernel=True, C=50.0)
     from_gram, from_features = dual_kernel(problem).solve(), n_slack(problem).solve()
-    np.testing.assert_array_equal(problem.predict(from_gram.point), problem.predict(from_features.point))
-    np.testing.assert_array_equal(problem.predict(from_gram.point), problem.features.truth)
+    np.testing.assert_array_equal(problem.decode(from_gram.point["w"]), problem.decode(from_features.point["w"]))
+    np.testing.assert_array_equal(problem.decode(from_gram.point["w"]), problem.features.truth)
 
 
 def test_sparse_features_have_the_same_gram_matrix() -> None:

@@ -29,7 +29,6 @@ from convexstruct.core.solution import Solution
 from convexstruct.datasets.real.ocr_letters import LETTERS, N_FOLDS, Words, ocr_letters
 from convexstruct.families.structured_svm.problem import Scaling, StructuredSVM
 from convexstruct.families.structured_svm.solvers.one_slack import OneSlack
-from convexstruct.features.graphs.pairwise import PairwiseFeatures, read_pairwise
 from convexstruct.plots import LOWER, UPPER
 from convexstruct.tolerances import LOW
 
@@ -178,12 +177,6 @@ def problem(method: Method, words: Words, c: float) -> StructuredSVM:
     )
 
 
-def features(method: Method, words: Words) -> PairwiseFeatures:
-    """The same features of other words."""
-    g = words.chains()
-    return read_pairwise(g.node_features, g.labels_each, g.n_labels, method.edges)
-
-
 def fit(method: Method, train: Words, test: Words, c: float, rounds: int = SLACK_ROUNDS) -> Trained:
     """Train on some words and test on others; ``rounds`` limits slack scaling alone."""
     begin = time.process_time()
@@ -193,7 +186,10 @@ def fit(method: Method, train: Words, test: Words, c: float, rounds: int = SLACK
     else:
         solution = solve(posed, tol=LOW, max_iterations=ROUNDS)
     seconds = time.process_time() - begin
-    wrong = posed.predict(solution.point, features(method, test)) != test.labels
+    seen = test.chains()
+    pixels = np.split(seen.node_features, seen.node_start[1:-1])
+    guessed = posed.predict(solution.point, {"node_features": pixels, "edges": method.edges})
+    wrong = np.concatenate(guessed) != test.labels
     of_words = np.logical_or.reduceat(wrong, test.word_start[:-1])
     return Trained(float(wrong.mean()), float(of_words.mean()), solution, seconds)
 

@@ -195,7 +195,7 @@ def predict(found: Trained, scenes: Scenes) -> Labels:
     """The labels of each image; (n, k)."""
     own = found.problem.features
     first = own.edges[own.edge_example == 0]
-    return found.problem.predict(found.solution.point, features(scenes, first)).reshape(scenes.labels.shape)
+    return np.stack(found.problem.predict(found.solution.point, features(scenes, first)))
 
 
 def coupling(found: Trained, pairs: Index) -> Vector:

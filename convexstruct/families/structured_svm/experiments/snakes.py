@@ -194,7 +194,7 @@ def decode(name: str, found: Trained, images: Snakes) -> Decoded:
     other = features(name, images)
     w = found.solution.point["w"]
     if name != "grid":
-        return Decoded(found.problem.predict(w, other), np.ones(images.n_images, dtype=bool))
+        return Decoded(np.concatenate(found.problem.predict(w, other)), np.ones(images.n_images, dtype=bool))
     labels, exact = [], []
     for i in range(images.n_images):
         image = other.some([i])

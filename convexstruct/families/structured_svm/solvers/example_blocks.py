@@ -36,7 +36,7 @@ class ExampleBlock:
 
     def predict(self, w: Vector) -> Labels:
         """argmax_y <w, f(x_i, y)>; shape (p,)."""
-        return self.part.predict(self._own(w))
+        return self.part.decode(self._own(w))
 
     def columns(self, labels: Labels) -> tuple[sp.csr_array, Vector]:
         """e_i(y) df_i(y), sparse (n, d), and E_i(y), (n,), of a labelling (p,) of the block."""

@@ -139,7 +139,7 @@ class Group:
         problem, part = block.whole, block.part
         self._truth = self._wide(part.features.joint(part.features.truth, block.ceiling))
         self._take(self._sums(theta, loss))
-        met = np.sqrt((block.differences(part.predict(-theta[: part.dimension])).power(2)).sum(axis=1))
+        met = np.sqrt((block.differences(part.decode(-theta[: part.dimension])).power(2)).sum(axis=1))
         radius = max(float(np.max(met)), float(np.linalg.norm(self.psi)) / float(block.ceiling.sum()), 1e-12)
         self.eta = problem.lam / (radius**2 * float(block.ceiling.sum()))
 

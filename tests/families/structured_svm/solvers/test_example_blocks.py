@@ -26,7 +26,7 @@ def test_a_block_says_of_its_examples_what_the_whole_says(name: str, size: int |
     problem = INSTANCES[name]()
     rng = np.random.default_rng(0)
     w = problem.project(rng.normal(size=problem.dimension))
-    whole, best = problem.most_violated(w), problem.predict(w)
+    whole, best = problem.most_violated(w), problem.decode(w)
     blocks = example_blocks(problem, size, rng)
     assert sorted(np.concatenate([block.examples for block in blocks])) == list(range(problem.n_examples))
     assert sorted(np.concatenate([block.nodes for block in blocks])) == list(range(problem.features.n_nodes))

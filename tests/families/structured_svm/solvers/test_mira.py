@@ -87,7 +87,7 @@ def test_it_learns_what_can_be_separated_and_then_stops() -> None:
     for options in ({}, {"k": 2}, {"augmented": True}):
         *_, last = Mira(C=10.0, passes=200, **options).walk(problem, np.zeros(problem.dimension))
         assert last.mistakes == 0
-        np.testing.assert_array_equal(problem.predict(last.w), problem.features.truth)
+        np.testing.assert_array_equal(problem.decode(last.w), problem.features.truth)
 
 
 def test_a_step_never_moves_where_no_margin_is_missing() -> None:
