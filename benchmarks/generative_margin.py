@@ -9,7 +9,6 @@ printed either way. One run each: seeds are fixed and nothing is repeated until 
 
 from __future__ import annotations
 
-import argparse
 import functools
 import math
 import sys
@@ -31,18 +30,17 @@ from benchmarks.measure import (
     Session,
     cell,
     child,
+    draw_growth,
     finite,
+    growth_rows,
     judged,
     launch,
-    machine,
     memory,
-    new_console,
-    new_parser,
     new_table,
-    read,
+    opened,
+    options,
     run_goals,
     shown,
-    slope,
     watched,
 )
 
@@ -241,75 +239,29 @@ def run_growth(session: Session, growth: Mapping[str, Sequence[int]], console: C
             if workload not in seen:
                 seen[workload] = session("growth", workload, FAST)
         found[what] = [seen[grown(what, size)] for size in sizes]
-        for size, run in zip(sizes, found[what]):
-            table.add_row(what, str(size), *(shown(run, gap) for gap in GAPS[:3]), cell(run.peak, ".0f"))
-        powers = [f"{slope(sizes, [run.to(gap) for run in found[what]]):.2f}" for gap in GAPS[:3]]
-        table.add_row("  fitted power", "", *powers, "")
-        table.add_section()
+        growth_rows(table, what, sizes, found[what], GAPS[:3])
     console.print(table)
     if plot:
-        draw(found, plot)
-
-
-def draw(found: Mapping[str, Sequence[Run]], path: Path) -> None:
-    """Three panels, log-log: seconds to 1e-3 and 1e-4 against what grows, with the fitted powers."""
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
-
-    figure = Figure(figsize=(10.5, 3.6), layout="constrained")
-    for axes, (what, runs) in zip(figure.subplots(1, len(found), sharey=True, squeeze=False)[0], found.items()):
-        sizes = [getattr(run.workload, what) for run in runs]
-        axes.set(xscale="log", yscale="log", xlabel=what, title="")
-        for gap, colour in ((1e-3, "#2c6fb3"), (1e-4, "#b3452c")):
-            seconds = [run.to(gap) for run in runs]
-            power = slope(sizes, seconds)
-            label = f"to {gap:.0e}" + (f": power {power:.2f}" if math.isfinite(power) else "")
-            axes.plot(sizes, [finite(value) or math.nan for value in seconds], "o-", color=colour, ms=4, label=label)
-        late = [(size, run.seconds) for size, run in zip(sizes, runs) if not math.isfinite(run.to(1e-4))]
-        if late:
-            axes.plot(*zip(*late), "x", color="#777777", label="stopped before 1e-04")
-        axes.set_xticks(sizes, [str(size) for size in sizes])
-        axes.xaxis.set_minor_locator(NullLocator())
-        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.yaxis.set_minor_formatter(NullFormatter())
-        axes.grid(color="#dddddd", lw=0.6)
-        axes.legend(frameon=False, fontsize="small")
-    figure.axes[0].set_ylabel("seconds to a certified gap")
-    figure.suptitle("HARD ring, eta 0.1; the others stay at 100 sequences, 10 states, length 50", fontsize="medium")
-    figure.savefig(path, dpi=140)
+        draw_growth(
+            found, (1e-3, 1e-4), "HARD ring, eta 0.1; the others stay at 100 sequences, 10 states, length 50", plot
+        )
 
 
 def main(arguments: Sequence[str] | None = None, launcher: Launcher = START) -> int:
     workloads = {goal.workload.name: goal.workload for goal in GOALS}
-    chosen = read_arguments(arguments, [*workloads, *SECTIONS])
+    said = "Speed and memory of the generative_margin solvers, as ratios."
+    chosen = options(said, [*workloads, *SECTIONS], BUDGET, QUICK_BUDGET, arguments, plot=True)
     wanted = chosen.only or [*(QUICK_WORKLOADS if chosen.quick else workloads), *SECTIONS]
-
-    def limit(solver: str) -> float:
-        return float(chosen.seconds or (QUICK_LIMIT if chosen.quick else LIMITS[solver]))
-
-    session = Session(limit, chosen.budget, launcher)
-    console = new_console()
-    about = machine(console, "cvxpy", "clarabel")
-    if some := [workload for name, workload in workloads.items() if name in wanted]:
-        run_goals(session, GOALS, some, FAST, (PAPER, BUNDLE), console)
-    if "ratio" in wanted:
-        run_ratio(session, console)
-    if "growth" in wanted:
-        run_growth(session, QUICK_GROWTH if chosen.quick else GROWTH, console, chosen.plot)
-    if "compact" in wanted:
-        run_compact(session, QUICK_LADDER if chosen.quick else LADDER, console)
-    session.finish(console, about, chosen.json)
+    with opened(chosen, launcher, LIMITS, QUICK_LIMIT, ("cvxpy", "clarabel")) as (session, console):
+        if some := [workload for name, workload in workloads.items() if name in wanted]:
+            run_goals(session, GOALS, some, FAST, (PAPER, BUNDLE), console)
+        if "ratio" in wanted:
+            run_ratio(session, console)
+        if "growth" in wanted:
+            run_growth(session, QUICK_GROWTH if chosen.quick else GROWTH, console, chosen.plot)
+        if "compact" in wanted:
+            run_compact(session, QUICK_LADDER if chosen.quick else LADDER, console)
     return 0
-
-
-def read_arguments(arguments: Sequence[str] | None, names: Sequence[str]) -> argparse.Namespace:
-    parser = new_parser("Speed and memory of the generative_margin solvers, as ratios.", names, BUDGET, QUICK_BUDGET)
-    parser.add_argument("--plot", type=Path, help="draw the growth to this file, a PNG")
-    chosen = read(parser, arguments)
-    if chosen.plot and chosen.only and "growth" not in chosen.only:
-        parser.error("--plot draws the growth, which --only leaves out")
-    return chosen
 
 
 if __name__ == "__main__":

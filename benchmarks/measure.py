@@ -23,6 +23,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -319,8 +320,15 @@ def new_console() -> Console:
     return Console(width=None if sys.stdout.isatty() else 170)
 
 
-def new_parser(description: str, names: Sequence[str], budget: float, quick_budget: float) -> argparse.ArgumentParser:
-    """The options every workload takes; `read` reads them."""
+def options(
+    description: str,
+    names: Sequence[str],
+    budget: float,
+    quick_budget: float,
+    arguments: Sequence[str] | None,
+    plot: bool = False,
+) -> argparse.Namespace:
+    """The options of a workload, read and checked; ``budget`` is filled in. plot : whether it can draw its growth."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--quick", action="store_true", help="small sizes and limits, within a minute")
     parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help=f"some of: {', '.join(names)}")
@@ -328,12 +336,8 @@ def new_parser(description: str, names: Sequence[str], budget: float, quick_budg
     said = f"limit for everything (default {budget:g} s, {quick_budget:g} s with --quick)"
     parser.add_argument("--budget", type=float, help=said)
     parser.add_argument("--json", type=Path, help="write all runs to this file")
-    parser.set_defaults(default_budget=budget, quick_budget=quick_budget)
-    return parser
-
-
-def read(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The options given, checked; ``budget`` is filled in."""
+    if plot:
+        parser.add_argument("--plot", type=Path, help="draw the growth to this file, a PNG")
     chosen = parser.parse_args(arguments)
     for name in ("seconds", "budget"):
         value = getattr(chosen, name)
@@ -342,5 +346,81 @@ def read(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> ar
     for name, path in vars(chosen).items():  # said now, not after twelve minutes
         if isinstance(path, Path) and (path.is_dir() or not path.absolute().parent.is_dir()):
             parser.error(f"--{name} is {path}, wanted a file in a directory that exists")
-    chosen.budget = chosen.budget or (chosen.quick_budget if chosen.quick else chosen.default_budget)
+    if plot and chosen.plot and chosen.only and "growth" not in chosen.only:
+        parser.error("--plot draws the growth, which --only leaves out")
+    chosen.budget = chosen.budget or (quick_budget if chosen.quick else budget)
     return chosen
+
+
+@contextmanager
+def opened(
+    chosen: argparse.Namespace,
+    launcher: Launcher,
+    limits: Mapping[str, float],
+    quick_limit: float,
+    packages: Sequence[str] = (),
+    otherwise: float = 60.0,
+) -> Iterator[tuple[Session, Console]]:
+    """The session of a workload's run and its console: the machine is told first, the goals are counted at the end.
+
+    chosen : from `options`. limits : seconds for each solver; ``otherwise`` for those not named, ``quick_limit`` with
+    --quick. packages : whose versions are told.
+    """
+
+    def limit(solver: str) -> float:
+        return float(chosen.seconds or (quick_limit if chosen.quick else limits.get(solver, otherwise)))
+
+    session = Session(limit, chosen.budget, launcher)
+    console = new_console()
+    about = machine(console, *packages)
+    yield session, console
+    session.finish(console, about, chosen.json)
+
+
+def is_here(source: str, console: Console, left_out: str) -> bool:
+    """Whether the data set ``source`` is on this machine; if not, the console is told what is ``left_out``."""
+    from convexstruct.datasets import available
+
+    here = any(presence.source.name == source and presence.state == "here" for presence in available())
+    if not here:
+        console.print(f"{source} is not on this machine (CONVEXSTRUCT_DATA): {left_out} is left out")
+    return here
+
+
+def growth_rows(table: Table, what: str, sizes: Sequence[float], runs: Sequence[Run], gaps: Sequence[float]) -> None:
+    """A row for each size of ``what``: seconds to each gap, peak memory; then the fitted powers."""
+    for size, run in zip(sizes, runs):
+        table.add_row(what, f"{size:g}", *(shown(run, gap) for gap in gaps), cell(run.peak, ".0f"))
+    powers = [cell(slope(sizes, [run.to(gap) for run in runs]), ".2f") for gap in gaps]
+    table.add_row("  fitted power", "", *powers, "")
+    table.add_section()
+
+
+def draw_growth(found: Mapping[str, Sequence[Run]], gaps: tuple[float, float], title: str, path: Path) -> None:
+    """A panel for each size that grows, log-log: seconds to two gaps, with the fitted powers; a cross where a run was
+    stopped before the smaller gap."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+
+    figure = Figure(figsize=(3.3 * len(found), 3.6), layout="constrained")
+    for axes, (what, runs) in zip(figure.subplots(1, len(found), sharey=True, squeeze=False)[0], found.items()):
+        sizes = [getattr(run.workload, what) for run in runs]
+        axes.set(xscale="log", yscale="log", xlabel=what)
+        for gap, colour in zip(gaps, ("#2c6fb3", "#b3452c")):
+            seconds = [run.to(gap) for run in runs]
+            power = slope(sizes, seconds)
+            label = f"to {gap:.0e}" + (f": power {power:.2f}" if math.isfinite(power) else "")
+            axes.plot(sizes, [finite(value) or math.nan for value in seconds], "o-", color=colour, ms=4, label=label)
+        late = [(size, run.seconds) for size, run in zip(sizes, runs) if not math.isfinite(run.to(gaps[-1]))]
+        if late:
+            axes.plot(*zip(*late), "x", color="#777777", label=f"stopped before {gaps[-1]:.0e}")
+        axes.set_xticks(sizes, [str(size) for size in sizes])
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        axes.grid(color="#dddddd", lw=0.6)
+        axes.legend(frameon=False, fontsize="small")
+    figure.axes[0].set_ylabel("seconds to a certified gap")
+    figure.suptitle(title, fontsize="medium")
+    figure.savefig(path, dpi=140)

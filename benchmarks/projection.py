@@ -10,7 +10,6 @@ before. Tables are timed to certified gaps, as all other workloads are.
 
 from __future__ import annotations
 
-import argparse
 import functools
 import math
 import sys
@@ -32,14 +31,13 @@ from benchmarks.measure import (
     cell,
     child,
     finite,
+    growth_rows,
     judged,
     launch,
-    machine,
     memory,
-    new_console,
-    new_parser,
     new_table,
-    read,
+    opened,
+    options,
     shown,
     slope,
     watched,
@@ -264,11 +262,7 @@ def run_table_growth(session: Session, start: Workload, growth: Mapping[str, Seq
     for what, sizes in growth.items():
         grown: list[dict[str, Any]] = [{what: size} for size in sizes]
         runs = [session("table-growth", replace(start, **one), ASCENT) for one in grown]
-        for size, run in zip(sizes, runs):
-            table.add_row(what, str(size), shown(run, 1e-3), shown(run, 1e-6), cell(run.peak, ".0f"))
-        powers = [cell(slope(sizes, [run.to(gap) for run in runs]), ".2f") for gap in (1e-3, 1e-6)]
-        table.add_row("  fitted power", "", *powers, "")
-        table.add_section()
+        growth_rows(table, what, sizes, runs, (1e-3, 1e-6))
     console.print(table)
 
 
@@ -291,32 +285,22 @@ def draw(found: Mapping[str, Sequence[Run]], path: Path) -> None:
 
 
 def main(arguments: Sequence[str] | None = None, launcher: Launcher = START) -> int:
-    chosen = read_arguments(arguments)
+    chosen = options(
+        "Speed and memory of projections, as ratios.", SECTIONS, BUDGET, QUICK_BUDGET, arguments, plot=True
+    )
     wanted = chosen.only or SECTIONS
-
-    def limit(solver: str) -> float:
-        return float(chosen.seconds or (QUICK_LIMIT if chosen.quick else LIMITS.get(solver, LIMIT)))
-
-    session = Session(limit, chosen.budget, launcher)
-    console = new_console()
-    about = machine(console, "cvxpy", "clarabel")
-    if "boxes" in wanted:
-        run_boxes(session, SMALL_BOXES if chosen.quick else BOXES, console)
-    if "growth" in wanted:
-        run_growth(session, SMALL_GROWTH if chosen.quick else GROWTH, console, chosen.plot)
-    if "tables" in wanted:
-        run_tables(session, replace(LETTERS, n=20) if chosen.quick else LETTERS, console)
-    if "table-growth" in wanted:
-        start = Workload("chains", 20, labels=5) if chosen.quick else Workload("chains", 300, labels=10)
-        run_table_growth(session, start, SMALL_TABLES if chosen.quick else TABLE_GROWTH, console)
-    session.finish(console, about, chosen.json)
+    about = ("cvxpy", "clarabel")
+    with opened(chosen, launcher, LIMITS, QUICK_LIMIT, about, LIMIT) as (session, console):
+        if "boxes" in wanted:
+            run_boxes(session, SMALL_BOXES if chosen.quick else BOXES, console)
+        if "growth" in wanted:
+            run_growth(session, SMALL_GROWTH if chosen.quick else GROWTH, console, chosen.plot)
+        if "tables" in wanted:
+            run_tables(session, replace(LETTERS, n=20) if chosen.quick else LETTERS, console)
+        if "table-growth" in wanted:
+            start = Workload("chains", 20, labels=5) if chosen.quick else Workload("chains", 300, labels=10)
+            run_table_growth(session, start, SMALL_TABLES if chosen.quick else TABLE_GROWTH, console)
     return 0
-
-
-def read_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = new_parser("Speed and memory of projections, as ratios.", SECTIONS, BUDGET, QUICK_BUDGET)
-    parser.add_argument("--plot", type=Path, help="draw the growth to this file, a PNG")
-    return read(parser, arguments)
 
 
 if __name__ == "__main__":

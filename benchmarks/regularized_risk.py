@@ -14,7 +14,6 @@ validation rows, so each set is also solved at that.
 
 from __future__ import annotations
 
-import argparse
 import functools
 import math
 import os
@@ -38,16 +37,15 @@ from benchmarks.measure import (
     cell,
     child,
     finite,
+    growth_rows,
+    is_here,
     judged,
     launch,
-    machine,
     memory,
-    new_console,
-    new_parser,
     new_table,
-    read,
+    opened,
+    options,
     shown,
-    slope,
     watched,
 )
 
@@ -352,70 +350,45 @@ def run_losses(session: Session, workloads: Sequence[Workload], console: Console
 
 def run_growth(session: Session, growth: Mapping[str, Sequence[Workload]], console: Console) -> None:
     """The fast default where one size grows and the others stay."""
-    table = new_table("Growth of the fast default", "what grows", "to", "1e-03", "1e-06", "peak MiB", "before")
+    table = new_table("Growth of the fast default", "what grows", "to", "1e-03", "1e-06", "peak MiB")
     for what, workloads in growth.items():
         runs = [session("growth", workload, FAST) for workload in workloads]
-        sizes = [float(getattr(workload, SIZES[what])) for workload in workloads]
-        for size, run in zip(sizes, runs):
-            tail = [cell(run.peak, ".0f"), cell(run.before, ".0f")]
-            table.add_row(what, f"{size:g}", run.trouble or shown(run, 1e-3), shown(run, 1e-6), *tail)
-        powers = [f"{slope(sizes, [run.to(gap) for run in runs]):.2f}" for gap in (1e-3, 1e-6)]
-        table.add_row("  fitted power", "", *powers, "", "")
-        table.add_section()
+        growth_rows(table, what, [float(getattr(work, SIZES[what])) for work in workloads], runs, (1e-3, 1e-6))
     console.print(table)
 
 
-def a9a_is_here(console: Console) -> bool:
-    from convexstruct.datasets import available
-
-    here = any(presence.source.name == "a9a" and presence.state == "here" for presence in available())
-    if not here:
-        console.print("a9a is not on this machine (CONVEXSTRUCT_DATA): it is left out")
-    return here
-
-
 def main(arguments: Sequence[str] | None = None, launcher: Launcher = START) -> int:
-    chosen = read_arguments(arguments)
-    wanted = chosen.only or SECTIONS
-
-    def limit(solver: str) -> float:
-        return float(chosen.seconds or (QUICK_LIMIT if chosen.quick else LIMITS.get(solver, PEER_LIMIT)))
-
-    session = Session(limit, chosen.budget, launcher)
-    console = new_console()
-    about = machine(console, "cvxpy", "clarabel")
-    real = a9a_is_here(console)
-
-    def fitting(workloads: Sequence[Workload]) -> list[Workload]:
-        """Those whose data are here; small ones with --quick."""
-        kept = [work for work in workloads if real or work.data != "a9a"]
-        if not chosen.quick:
-            return kept
-        small = (replace(work, n=min(work.n, 1000), d=min(work.d, 50)) for work in kept if work.data != "a9a")
-        return list(dict.fromkeys(small))[:1]
-
-    if {"liblinear", "sparse"} & set(wanted) and liblinear.is_here(console):
-        if "liblinear" in wanted:
-            works = fitting(AGAINST_LIBLINEAR)
-            works += [] if chosen.quick else at_validated(fitting(AT_DEFAULT))
-            run_liblinear(session, works, console)
-        if "sparse" in wanted:
-            run_sparse(session, fitting([replace(SPARSE, C=C) for C in STRENGTHS]), console)
-    if "clarabel" in wanted:
-        run_clarabel(session, fitting(AT_DEFAULT), console)
-    if "peers" in wanted:
-        run_peers(session, fitting([DENSE])[0], console)
-    if "losses" in wanted:
-        run_losses(session, fitting(LOSSES), console)
-    if "growth" in wanted:
-        run_growth(session, {what: fitting(works) for what, works in GROWTH.items()}, console)
-    session.finish(console, about, chosen.json)
-    return 0
-
-
-def read_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     said = "Speed and memory of the regularized_risk solvers, as ratios."
-    return read(new_parser(said, SECTIONS, BUDGET, QUICK_BUDGET), arguments)
+    chosen = options(said, SECTIONS, BUDGET, QUICK_BUDGET, arguments)
+    wanted = chosen.only or SECTIONS
+    about = ("cvxpy", "clarabel")
+    with opened(chosen, launcher, LIMITS, QUICK_LIMIT, about, PEER_LIMIT) as (session, console):
+        real = is_here("a9a", console, "it")
+
+        def fitting(workloads: Sequence[Workload]) -> list[Workload]:
+            """Those whose data are here; small ones with --quick."""
+            kept = [work for work in workloads if real or work.data != "a9a"]
+            if not chosen.quick:
+                return kept
+            small = (replace(work, n=min(work.n, 1000), d=min(work.d, 50)) for work in kept if work.data != "a9a")
+            return list(dict.fromkeys(small))[:1]
+
+        if {"liblinear", "sparse"} & set(wanted) and liblinear.is_here(console):
+            if "liblinear" in wanted:
+                works = fitting(AGAINST_LIBLINEAR)
+                works += [] if chosen.quick else at_validated(fitting(AT_DEFAULT))
+                run_liblinear(session, works, console)
+            if "sparse" in wanted:
+                run_sparse(session, fitting([replace(SPARSE, C=C) for C in STRENGTHS]), console)
+        if "clarabel" in wanted:
+            run_clarabel(session, fitting(AT_DEFAULT), console)
+        if "peers" in wanted:
+            run_peers(session, fitting([DENSE])[0], console)
+        if "losses" in wanted:
+            run_losses(session, fitting(LOSSES), console)
+        if "growth" in wanted:
+            run_growth(session, {what: fitting(works) for what, works in GROWTH.items()}, console)
+    return 0
 
 
 if __name__ == "__main__":

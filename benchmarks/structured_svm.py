@@ -10,7 +10,6 @@ given the objective it ended with, and the fast default the time at which it was
 
 from __future__ import annotations
 
-import argparse
 import functools
 import math
 import os
@@ -32,18 +31,18 @@ from benchmarks.measure import (
     Session,
     cell,
     child,
+    draw_growth,
     finite,
+    growth_rows,
+    is_here,
     judged,
     launch,
-    machine,
     memory,
-    new_console,
-    new_parser,
     new_table,
-    read,
+    opened,
+    options,
     report,
     shown,
-    slope,
     watched,
 )
 
@@ -283,82 +282,38 @@ def run_growth(session: Session, growth: Mapping[str, Sequence[int]], console: C
     found: dict[str, list[Run]] = {}
     for what, sizes in growth.items():
         found[what] = [session("growth", grown(what, size), FAST) for size in sizes]
-        for size, run in zip(sizes, found[what]):
-            table.add_row(what, str(size), shown(run, 1e-3), shown(run, 1e-6), cell(run.peak, ".0f"))
-        powers = [f"{slope(sizes, [run.to(gap) for run in found[what]]):.2f}" for gap in (1e-3, 1e-6)]
-        table.add_row("  fitted power", "", *powers, "")
-        table.add_section()
+        growth_rows(table, what, sizes, found[what], (1e-3, 1e-6))
     console.print(table)
     if plot:
-        draw(found, plot)
-
-
-def draw(found: Mapping[str, Sequence[Run]], path: Path) -> None:
-    """A panel for each size, log-log: seconds to 1e-3 and 1e-6, with the fitted powers."""
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
-
-    figure = Figure(figsize=(12, 3.4), layout="constrained")
-    for axes, (what, runs) in zip(figure.subplots(1, len(found), sharey=True, squeeze=False)[0], found.items()):
-        sizes = [getattr(run.workload, what) for run in runs]
-        axes.set(xscale="log", yscale="log", xlabel=what)
-        for gap, colour in ((1e-3, "#2c6fb3"), (1e-6, "#b3452c")):
-            seconds = [run.to(gap) for run in runs]
-            power = slope(sizes, seconds)
-            label = f"to {gap:.0e}" + (f": power {power:.2f}" if math.isfinite(power) else "")
-            axes.plot(sizes, [finite(value) or math.nan for value in seconds], "o-", color=colour, ms=4, label=label)
-        axes.set_xticks(sizes, [str(size) for size in sizes])
-        axes.xaxis.set_minor_locator(NullLocator())
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.yaxis.set_minor_formatter(NullFormatter())
-        axes.grid(color="#dddddd", lw=0.6)
-        axes.legend(frameon=False, fontsize="small")
-    figure.axes[0].set_ylabel("seconds to a certified gap")
-    figure.suptitle("Chains; the others stay at 200 chains, length 20, 8 labels, 30 features", fontsize="medium")
-    figure.savefig(path, dpi=140)
+        title = "Chains; the others stay at 200 chains, length 20, 8 labels, 30 features"
+        draw_growth(found, (1e-3, 1e-6), title, plot)
 
 
 def main(arguments: Sequence[str] | None = None, launcher: Launcher = START) -> int:
-    chosen = read_arguments(arguments)
+    said = "Speed and memory of the structured_svm solvers, as ratios."
+    chosen = options(said, SECTIONS, BUDGET, QUICK_BUDGET, arguments, plot=True)
     wanted = chosen.only or SECTIONS
+    about = ("cvxpy", "clarabel")
+    with opened(chosen, launcher, LIMITS, QUICK_LIMIT, about, LIMITS[FAST]) as (session, console):
+        if "clarabel" in wanted:
+            run_clarabel(session, replace(WHOLE, chains=20) if chosen.quick else WHOLE, console)
+        if "dlib" in wanted:
+            run_dlib(session, replace(AGAINST_DLIB, chains=50) if chosen.quick else AGAINST_DLIB, console)
+        if "large" in wanted:
+            large = (
+                []
+                if chosen.quick
+                else [work for work in LARGE if not work.ocr or is_here("ocr_letters", console, "ocr-whole")]
+            )
+            run_large(session, large, console)
+        if "growth" in wanted:
+            run_growth(session, QUICK_GROWTH if chosen.quick else GROWTH, console, chosen.plot)
+        if "cuts" in wanted:
+            from benchmarks.structured_svm_cuts import QUICK, WORKLOADS, run_cuts
 
-    def limit(solver: str) -> float:
-        return float(chosen.seconds or (QUICK_LIMIT if chosen.quick else LIMITS.get(solver, LIMITS[FAST])))
-
-    session = Session(limit, chosen.budget, launcher)
-    console = new_console()
-    about = machine(console, "cvxpy", "clarabel")
-    if "clarabel" in wanted:
-        run_clarabel(session, replace(WHOLE, chains=20) if chosen.quick else WHOLE, console)
-    if "dlib" in wanted:
-        run_dlib(session, replace(AGAINST_DLIB, chains=50) if chosen.quick else AGAINST_DLIB, console)
-    if "large" in wanted:
-        large = [] if chosen.quick else [work for work in LARGE if not work.ocr or _letters_are_here(console)]
-        run_large(session, large, console)
-    if "growth" in wanted:
-        run_growth(session, QUICK_GROWTH if chosen.quick else GROWTH, console, chosen.plot)
-    if "cuts" in wanted:
-        from benchmarks.structured_svm_cuts import QUICK, WORKLOADS, run_cuts
-
-        some = [workload for workload in WORKLOADS if not chosen.quick or workload.name in QUICK]
-        run_cuts(session, some, console)
-    session.finish(console, about, chosen.json)
+            some = [workload for workload in WORKLOADS if not chosen.quick or workload.name in QUICK]
+            run_cuts(session, some, console)
     return 0
-
-
-def _letters_are_here(console: Console) -> bool:
-    from convexstruct.datasets import available
-
-    here = any(presence.source.name == "ocr_letters" and presence.state == "here" for presence in available())
-    if not here:
-        console.print("the letters are not on this machine (CONVEXSTRUCT_DATA): ocr-whole is left out")
-    return here
-
-
-def read_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = new_parser("Speed and memory of the structured_svm solvers, as ratios.", SECTIONS, BUDGET, QUICK_BUDGET)
-    parser.add_argument("--plot", type=Path, help="draw the growth to this file, a PNG")
-    return read(parser, arguments)
 
 
 if __name__ == "__main__":

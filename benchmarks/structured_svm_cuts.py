@@ -10,7 +10,6 @@ alike. The labelling of each solver is scored from the tables, and its gap is ag
 
 from __future__ import annotations
 
-import argparse
 import functools
 import importlib
 import math
@@ -35,12 +34,10 @@ from benchmarks.measure import (
     finite,
     judged,
     launch,
-    machine,
     memory,
-    new_console,
-    new_parser,
     new_table,
-    read,
+    opened,
+    options,
 )
 
 # NumPy and the package are imported where they are needed: see `benchmarks.measure`.
@@ -231,22 +228,11 @@ def _verdict(session: Session, workload: CutWorkload, runs: dict[str, Run]) -> s
 
 def main(arguments: Sequence[str] | None = None, launcher: Launcher = START) -> int:
     named = {workload.name: workload for workload in WORKLOADS}
-    chosen = read_arguments(arguments, list(named))
-
-    def limit(solver: str) -> float:
-        return float(chosen.seconds or (QUICK_LIMIT if chosen.quick else LIMITS[solver]))
-
-    session = Session(limit, chosen.budget, launcher)
-    console = new_console()
-    about = machine(console)
-    run_cuts(session, [named[name] for name in chosen.only or (QUICK if chosen.quick else named)], console, launcher)
-    session.finish(console, about, chosen.json)
+    chosen = options("Minimum cuts of binary grids, as ratios.", list(named), BUDGET, QUICK_BUDGET, arguments)
+    wanted = [named[name] for name in chosen.only or (QUICK if chosen.quick else named)]
+    with opened(chosen, launcher, LIMITS, QUICK_LIMIT) as (session, console):
+        run_cuts(session, wanted, console, launcher)
     return 0
-
-
-def read_arguments(arguments: Sequence[str] | None, names: Sequence[str]) -> argparse.Namespace:
-    parser = new_parser("Minimum cuts of binary grids, as ratios.", names, BUDGET, QUICK_BUDGET)
-    return read(parser, arguments)
 
 
 if __name__ == "__main__":
