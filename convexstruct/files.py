@@ -15,6 +15,7 @@ import math
 import os
 import secrets
 import stat
+import sys
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -28,6 +29,17 @@ from numpy.typing import NDArray
 CHUNK = 1 << 18
 #: Kinds of entries that an archive of arrays may hold: booleans, integers, floats, text. Objects would need pickle.
 KINDS = "biufU"
+
+
+def user_cache() -> Path:
+    """The folder "convexstruct" in the place that the system has for caches; ``XDG_CACHE_HOME`` on Linux."""
+    if sys.platform == "win32":
+        cache = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+    elif sys.platform == "darwin":
+        cache = Path.home() / "Library" / "Caches"
+    else:
+        cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "convexstruct"
 
 
 def regular(path: str | os.PathLike[str], what: str) -> Path:

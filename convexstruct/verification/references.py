@@ -13,7 +13,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from typing import Any
 from convexstruct.core import registry
 from convexstruct.core.cases import Case, Instance
 from convexstruct.core.certificates import Problem, least_unit, relative_gap
-from convexstruct.files import write_whole
+from convexstruct.files import user_cache, write_whole
 from convexstruct.tolerances import HIGH, ROUNDING
 from convexstruct.verification.cases import cases_for
 from convexstruct.verification.fingerprint import fingerprint
@@ -162,8 +162,7 @@ def packaged(family: str) -> Path:
 def cache() -> Path:
     """Where references go if the package cannot be written: ``CONVEXSTRUCT_CACHE``, else the user's cache."""
     named = os.environ.get("CONVEXSTRUCT_CACHE")
-    base = Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "convexstruct"
-    return base / "references"
+    return (Path(named) if named else user_cache()) / "references"
 
 
 def stored(case: Case, problem: Problem) -> Reference | None:
@@ -230,8 +229,3 @@ def _read(path: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return entries
-
-
-def stale(cases: Iterable[Case]) -> list[str]:
-    """The names of those cases whose stored reference is missing or belongs to other data."""
-    return [case.name for case in cases if stored(case, case.build()) is None]

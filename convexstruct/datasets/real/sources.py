@@ -11,7 +11,6 @@ import gzip
 import hashlib
 import io
 import os
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 
 from convexstruct.datasets.real.connect4_codes import from_codes
 from convexstruct.files import read_arrays as arrays_of
-from convexstruct.files import sha256, unpack, write_whole
+from convexstruct.files import sha256, unpack, user_cache, write_whole
 from convexstruct.validation.arguments import choice, whole
 
 #: Bytes that a file of a set may take, and the text inside it: ten times the largest of today.
@@ -202,15 +201,7 @@ SOURCES: dict[str, Source] = {
 def data_root() -> Path:
     """The folder of the sets: ``CONVEXSTRUCT_DATA`` if set, else "convexstruct" in the user's cache."""
     named = os.environ.get(VARIABLE)
-    if named:
-        return Path(named).expanduser()
-    if sys.platform == "win32":
-        cache = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
-    elif sys.platform == "darwin":
-        cache = Path.home() / "Library" / "Caches"
-    else:
-        cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "convexstruct"
+    return Path(named).expanduser() if named else user_cache()
 
 
 def source(name: str) -> Source:
