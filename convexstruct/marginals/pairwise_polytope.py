@@ -13,10 +13,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from convexstruct.arrays import Index, Vector
+from convexstruct.arrays import Index
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 from convexstruct.inference.exact import Batch, tree_inference
 from convexstruct.marginals.decomposition import Columns
+from convexstruct.marginals.triplets import Triplets
 
 #: A clique table of more entries than this is refused: every entry is a variable of a convex program.
 LIMIT = 20_000
@@ -73,7 +74,7 @@ def clique_polytope(features: PairwiseFeatures, limit: int = LIMIT) -> CliquePol
     n = int(entries.sum())
     step = np.empty(n, dtype=np.intp)
     position, label = np.empty((2, n, wide), dtype=np.int64)
-    totals, agreement, node, edge = _Triplets(), _Triplets(), _Triplets(), _Triplets()
+    totals, agreement, node, edge = Triplets(), Triplets(), Triplets(), Triplets()
     for batch in batches:
         tables = _Tables(batch, start[batch.examples], size)
         tree = batch.tree
@@ -147,20 +148,3 @@ class _Tables:
         for v in scope:
             at = at * self.size + self.labels[clique][v]
         return at
-
-
-class _Triplets:
-    """Entries of a sparse matrix, gathered piece by piece."""
-
-    def __init__(self) -> None:
-        self.parts: list[tuple[Vector, Index, Index]] = []
-
-    def add(self, rows: Index, columns: Index, value: float) -> None:
-        rows, columns = np.broadcast_arrays(rows, columns)
-        self.parts.append((np.full(rows.size, value), rows.ravel(), columns.ravel()))
-
-    def matrix(self, shape: tuple[int, int]) -> sp.csr_array:
-        if not self.parts:
-            return sp.csr_array(shape, dtype=np.float64)
-        values, rows, columns = (np.concatenate(part) for part in zip(*self.parts))
-        return sp.csr_array(sp.coo_array((values, (rows, columns)), shape=shape))

@@ -15,6 +15,7 @@ from convexstruct.arrays import Index, Vector
 from convexstruct.features.counts.counts import Counts
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.network import Group, NetworkCounts
+from convexstruct.marginals.triplets import Triplets
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +142,7 @@ def network_polytope(features: NetworkCounts) -> LocalPolytope:
     start = np.cumsum(variables) - variables
     row_start = n_examples + np.cumsum(agreements) - agreements
     n, m = int(variables.sum()), n_examples + int(agreements.sum())
-    equality, counts = _Triplets(), _Triplets()
+    equality, counts = Triplets(), Triplets()
     loss = np.zeros(n)
     for group in features.groups:
         examples = group.examples
@@ -193,18 +194,3 @@ def _clique_labels(group: Group) -> tuple[Index, list[dict[int, Index]]]:
         grid = np.indices([group.tree.cards[v] for v in clique]).reshape(len(clique), size)
         labels.append({v: grid[axis].astype(np.intp) for axis, v in enumerate(clique)})
     return np.concatenate(([0], np.cumsum(sizes))).astype(np.intp), labels
-
-
-class _Triplets:
-    """Entries of a sparse matrix, gathered piece by piece."""
-
-    def __init__(self) -> None:
-        self.parts: list[tuple[Vector, Index, Index]] = []
-
-    def add(self, rows: Index, columns: Index, values: Vector | float) -> None:
-        rows, columns = np.broadcast_arrays(rows, columns)
-        self.parts.append((np.broadcast_to(values, rows.shape).ravel(), rows.ravel(), columns.ravel()))
-
-    def matrix(self, shape: tuple[int, int]) -> sp.csr_array:
-        values, rows, columns = (np.concatenate(part) for part in zip(*self.parts))
-        return sp.csr_array(sp.coo_array((values, (rows, columns)), shape=shape))
