@@ -197,8 +197,7 @@ def _print(result: Result, as_json: bool) -> None:
     from rich.text import Text
 
     console, page = _console(), result.shown or result.page
-    for whole in page.tables:
-        table = whole.fitting(console.width)
+    for table in page.tables:
         grid = Grid(title=table.title or None, title_justify="left", box=None, pad_edge=False, header_style="bold")
         for position, head in enumerate(table.heads):
             numbers = bool(table.rows) and all(is_number(row[position]) for row in table.rows)

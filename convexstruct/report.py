@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
@@ -33,32 +33,11 @@ img { max-width: 100%; display: block; } figure { margin: 1rem 0; } figcaption {
 
 @dataclass(frozen=True)
 class Table:
-    """A titled table of text; columns that read as numbers are set to the right.
-
-    spare : headings of columns to give up, in this order, where there is little room.
-    """
+    """A titled table of text; columns that read as numbers are set to the right."""
 
     title: str
     heads: Sequence[str]
     rows: Sequence[Sequence[str]]
-    spare: Sequence[str] = ()
-
-    def fitting(self, width: int) -> Table:
-        """The table within so many characters a line, as far as giving up its spare columns allows."""
-        table = self
-        for head in self.spare:
-            if table.width <= width:
-                break
-            kept = [at for at, name in enumerate(table.heads) if name != head]
-            rows = [[row[at] for at in kept] for row in table.rows]
-            table = replace(table, heads=[table.heads[at] for at in kept], rows=rows)
-        return table
-
-    @property
-    def width(self) -> int:
-        """Characters a line; prose may be folded at forty."""
-        columns = zip(self.heads, *self.rows)
-        return sum(min(max(map(len, column)), PROSE) + 2 for column in columns) - 2
 
 
 @dataclass(frozen=True)

@@ -32,16 +32,6 @@ def test_text_is_escaped_and_numbers_and_verdicts_are_marked() -> None:
     assert "<th class=number>gap</th>" in text
 
 
-def test_a_table_gives_up_its_spare_columns_until_it_fits() -> None:
-    table = Table("", ["case", "by", "note"], [["a" * 10, "b" * 10, "c" * 90]], spare=("note", "by"))
-    assert table.width == 10 + 2 + 10 + 2 + 40
-    assert table.fitting(64) is table
-    assert list(table.fitting(63).heads) == ["case", "by"]
-    assert table.fitting(21).rows == [["a" * 10]]
-    assert list(table.fitting(1).heads) == ["case"]
-    assert Table("", ["x"], []).width == 1
-
-
 def test_the_page_says_when_and_with_what() -> None:
     text = page().html()
     for part in ("convexstruct ", "cvxpy ", "Python 3", "UTC", "A report", "a note", "A picture"):
