@@ -21,12 +21,12 @@ from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.datasets import HARD, ring
 from convexstruct.families.generative_margin import GenerativeMargin, ProximalRSD
-from convexstruct.families.structured_svm import StructuredSVM
+from convexstruct.families.regularized_risk import RegularizedRisk
 from convexstruct.features.counts.counts import Counts
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.network import NetworkCounts
 from convexstruct.features.counts.part import part
-from convexstruct.inference import parallel
+from convexstruct.inference import shards
 from convexstruct.inference.parallel import ShardedCounts, shard, sharded
 from convexstruct.tolerances import ROUNDING
 
@@ -89,8 +89,8 @@ MAPS = {"chains": chains_of_unequal_lengths, "network": network_with_many_hidden
 def test_shards_give_the_values_of_the_whole(features: Callable[[], Counts], n_shards: int) -> None:
     whole = features()
     cut = shard(whole, Inline(), n_shards)
-    assert 1 <= len(cut.shards) <= n_shards
-    assert sum(s.n_examples for s in cut.shards) == whole.n_examples
+    assert 1 <= len(cut.shards.parts) <= n_shards
+    assert sum(s.n_examples for s in cut.shards.parts) == whole.n_examples
     theta = np.random.default_rng(7).normal(size=whole.tables.dimension) * 3
     for loss_weight in (0.0, 1.0, 2.5):
         serial, labels = whole.best(theta, loss_weight)
@@ -128,13 +128,13 @@ def test_a_shard_is_sent_once() -> None:
     theta = np.zeros(cut.tables.dimension)
     for _ in range(4):
         cut.best(theta)
-    assert len(cut.shards) == 3
+    assert len(cut.shards.parts) == 3
     assert executor.sent == 3
     assert executor.tasks == 3 * 4 + 3
 
 
 def test_a_worker_that_has_dropped_a_shard_is_sent_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "KEPT", 2)
+    monkeypatch.setattr(shards, "KEPT", 2)
     whole = chains_of_unequal_lengths()
     cut = shard(whole, Inline(), 3)
     theta = np.linspace(0, 5, cut.tables.dimension)
@@ -151,7 +151,7 @@ def test_a_lost_task_is_done_again_with_a_warning(executor: Inline, caplog: pyte
     whole = chains_of_unequal_lengths()
     cut = shard(whole, executor, 3)
     theta = np.linspace(-1, 1, whole.tables.dimension)
-    with caplog.at_level(logging.WARNING, logger="convexstruct.inference.parallel"):
+    with caplog.at_level(logging.WARNING, logger="convexstruct.inference.shards"):
         for _ in range(4):
             assert np.array_equal(cut.best(theta)[1], whole.best(theta)[1])
             assert np.allclose(cut.expected(theta).counts, whole.expected(theta).counts, rtol=ROUNDING)
@@ -189,7 +189,7 @@ def test_workers_that_die_in_the_middle_are_survived(caplog: pytest.LogCaptureFi
             if len(trace) == 5:
                 executor.submit(os._exit, 1)
 
-        with caplog.at_level(logging.WARNING, logger="convexstruct.inference.parallel"):
+        with caplog.at_level(logging.WARNING, logger="convexstruct.inference.shards"):
             solution = solve(problem, ProximalRSD(), tol=1e-4, max_iterations=40, executor=executor, callback=kill)
     assert "done here" in caplog.text or "done in this process" in caplog.text
     assert solution.lower_bound == pytest.approx(serial.lower_bound, rel=ROUNDING)
@@ -231,8 +231,8 @@ def test_what_cannot_be_cut_is_refused_in_one_sentence() -> None:
 
 
 def test_families_whose_features_cannot_be_cut_say_so_in_one_sentence() -> None:
-    problem = StructuredSVM.read([np.eye(2)], [[0, 1]], 2, C=1.0)
-    with pytest.raises(ValueError, match="executor is of no use for the family 'structured_svm', wanted None"):
+    problem = RegularizedRisk.binary([[1.0], [2.0]], [-1, 1], 0.1)
+    with pytest.raises(ValueError, match="executor is of no use for the family 'regularized_risk', wanted None"):
         solve(problem, executor=Inline())
 
 
@@ -240,7 +240,7 @@ def test_a_broken_executor_is_told_once_and_used_no_more(caplog: pytest.LogCaptu
     whole, executor = chains_of_unequal_lengths(), Inline(broken_from=5)
     cut = shard(whole, executor, 3)
     theta = np.linspace(-1, 1, whole.tables.dimension)
-    with caplog.at_level(logging.WARNING, logger="convexstruct.inference.parallel"):
+    with caplog.at_level(logging.WARNING, logger="convexstruct.inference.shards"):
         for _ in range(100):
             assert np.array_equal(cut.best(theta)[1], whole.best(theta)[1])
     assert len(caplog.records) == 1

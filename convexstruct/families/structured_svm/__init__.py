@@ -3,6 +3,7 @@
 from convexstruct.core.iterate import Solver
 from convexstruct.core.papers import PAPER_1, PAPER_3, PAPER_4
 from convexstruct.core.registry import Family, System, register
+from convexstruct.families.structured_svm import sharded as sharded  # registers how the problem is cut
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.block_frank_wolfe import BlockFrankWolfe
 from convexstruct.families.structured_svm.solvers.dual_coordinate_ascent import DualCoordinateAscent

@@ -1,0 +1,148 @@
+"""Parts of a batch on any ``concurrent.futures.Executor``: one map over the parts, each worked on where it is kept.
+
+A part goes to a worker once. A task carries the part's key only; a worker that does not hold that part says so, is
+sent it, and keeps it. So nothing has to be set up in a worker before, and one that was replaced is served like a new
+one. A task that fails because its worker died is done again in this process, with a warning in the log; an error in the
+work itself is met again here and raised. An executor that broke or was shut down is given up: one warning, and all that
+follows is done here. So is one with a worker that did not answer by the deadline (`convexstruct.deadline`).
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import threading
+import uuid
+from collections import OrderedDict
+from collections.abc import Sequence
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+
+from convexstruct import deadline
+from convexstruct.arrays import Index
+from convexstruct.validation.arguments import whole
+
+logger = logging.getLogger(__name__)
+
+#: Parts a worker keeps; beyond that the one not used for longest is dropped, and sent again if it is asked for.
+KEPT = 64
+
+
+def cuts(sizes: Index, n_shards: int | None) -> list[int]:
+    """Where examples of such ``sizes`` (N,) are cut into about equal shards: 0, .., N, rising; none is empty.
+
+    n_shards : how many (default: one a processor of this machine), at most one an example.
+    """
+    if n_shards is None:
+        n_shards = os.cpu_count() or 1
+    n_shards = whole("n_shards", n_shards, least=1)
+    first = np.concatenate(([0], np.cumsum(sizes)))
+    wanted = np.linspace(0, first[-1], min(n_shards, len(sizes)) + 1)[1:-1]
+    found: list[int] = np.unique(np.concatenate(([0], np.searchsorted(first, wanted), [len(sizes)]))).tolist()
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Shards:
+    """Parts of a batch, and the executor that works on them.
+
+    parts : anything with methods, one a shard; pickled where the executor's workers have a memory of their own.
+    executor : where they are worked on; it stays the caller's, who also shuts it down.
+    """
+
+    parts: tuple[Any, ...]
+    executor: Executor
+    _key: str = field(default_factory=lambda: uuid.uuid4().hex, init=False)
+    _given_up: list[str] = field(default_factory=list, init=False)  # why the executor is used no more; empty: it is
+
+    def map(self, method: str, *arguments: Any) -> list[Any]:
+        """``method(*arguments)`` of every part, in order; ``method`` may be dotted, as in "oracle.best"."""
+        return self.map_each(method, [arguments] * len(self.parts))
+
+    def map_each(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """``method(*arguments[i])`` of part i, for every part, in order.
+
+        Raises
+        ------
+        DeadlinePassed
+            If a worker brings nothing until the deadline.
+        """
+        deadline.check()
+        if isinstance(self.executor, ThreadPoolExecutor):  # one memory: nothing is sent, nothing kept
+            waiting = [self._submit(_call, part, method, given) for part, given in zip(self.parts, arguments)]
+            return [self._result(f, i, method, arguments[i]) for i, f in enumerate(waiting)]
+        waiting = [self._submit(_work, (self._key, i), None, method, given) for i, given in enumerate(arguments)]
+        answers = [self._result(f, i, method, arguments[i]) for i, f in enumerate(waiting)]
+        unknown = [i for i, answer in enumerate(answers) if isinstance(answer, _Unknown)]
+        again = [self._submit(_work, (self._key, i), self.parts[i], method, arguments[i]) for i in unknown]
+        for i, future in zip(unknown, again):
+            answers[i] = self._result(future, i, method, arguments[i])
+        return answers
+
+    def _submit(self, *task: Any) -> Future[Any] | None:
+        """The task's future, or None where the executor takes none any more."""
+        if self._given_up:
+            return None
+        try:
+            return self.executor.submit(*task)
+        except (BrokenExecutor, RuntimeError) as error:  # RuntimeError: it was shut down
+            self._give_up(f"takes no more work ({error!r})")
+            return None
+
+    def _result(self, future: Future[Any] | None, shard: int, method: str, arguments: tuple[Any, ...]) -> Any:
+        """What the future brings, or what this process computes where it brings nothing.
+
+        Raises
+        ------
+        DeadlinePassed
+            If the future brings nothing until the deadline.
+        """
+        if future is not None and not (self._given_up and not future.done()):
+            left = deadline.left()
+            try:
+                return future.result(None if math.isinf(left) else left)
+            except BrokenExecutor as error:
+                self._give_up(f"broke ({error!r})")
+            except Exception as error:  # any: what fails there is done here, and fails here too if it must
+                if not future.done():
+                    self._given_up.append("a worker did not answer by the deadline")
+                    raise deadline.DeadlinePassed from None
+                logger.warning("shard %d: %s failed in a worker (%r); it is done here", shard, method, error)
+        return _call(self.parts[shard], method, arguments)
+
+    def _give_up(self, why: str) -> None:
+        """Use the executor no more, and say so once."""
+        if not self._given_up:
+            self._given_up.append(why)
+            logger.warning("the executor %s: what follows is done in this process", why)
+
+
+@dataclass(frozen=True)
+class _Unknown:
+    """A worker's answer when it does not hold the part it was asked about."""
+
+
+_held: OrderedDict[tuple[str, int], Any] = OrderedDict()
+_lock = threading.Lock()  # a worker may run several threads, as Dask's do
+
+
+def _work(key: tuple[str, int], sent: Any, method: str, arguments: tuple[Any, ...]) -> Any:
+    """In a worker: ``method(*arguments)`` of the part called ``key``, kept here or sent along."""
+    with _lock:
+        held = _held.get(key, sent)
+        if held is None:
+            return _Unknown()
+        _held[key] = held
+        _held.move_to_end(key)
+        while len(_held) > KEPT:
+            _held.popitem(last=False)
+    return _call(held, method, arguments)
+
+
+def _call(part: Any, method: str, arguments: tuple[Any, ...]) -> Any:
+    return attrgetter(method)(part)(*arguments)

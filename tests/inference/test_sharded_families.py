@@ -1,0 +1,223 @@
+"""Every family with examples in shards: serial sums, overlapping brackets on every executor, and a killed worker."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from convexstruct.core.driver import solve
+from convexstruct.core.registry import families
+from convexstruct.core.solution import Status
+from convexstruct.datasets import HARD, ring
+from convexstruct.families.gaussian_process import GaussianProcessSequences
+from convexstruct.families.generative_margin import GenerativeMargin
+from convexstruct.families.structured_svm import StructuredSVM
+from convexstruct.inference.parallel import sharded
+from convexstruct.inference.shards import Shards, cuts
+from tests.inference.test_parallel import Inline
+
+#: By how much a sum over shards may differ from the serial one, relative.
+SUMS = 1e-12
+
+
+def chains(**more: Any) -> StructuredSVM:
+    rng = np.random.default_rng(1)
+    lengths = [4, 1, 6, 2, 3, 1, 5]
+    labels = [rng.integers(0, 3, n) for n in lengths]
+    return StructuredSVM.read([rng.normal(size=(n, 4)) for n in lengths], labels, 3, **({"C_mean": 2.0} | more))
+
+
+def graphs(shape: Callable[[int], nx.Graph], edge_features: bool, n_labels: int = 3, **more: Any) -> StructuredSVM:
+    rng = np.random.default_rng(2)
+    lengths = [4, 3, 1, 5, 3]
+    drawn = [shape(n) for n in lengths]
+    given = [np.array(graph.edges, dtype=np.int64).reshape(-1, 2) for graph in drawn]
+    labels = [rng.integers(0, n_labels, n) for n in lengths]
+    of_edges = [rng.uniform(0.1, 1, (len(edges), 2)) for edges in given] if edge_features else None
+    x = [rng.normal(size=(n, 3)) for n in lengths]
+    return StructuredSVM.read(x, labels, n_labels, edges=given, edge_features=of_edges, **({"C": 1.0} | more))
+
+
+SVMS: dict[str, Callable[[], StructuredSVM]] = {
+    "chains": chains,
+    "weighted chains": lambda: chains(weights=np.linspace(0.5, 2, 7)),
+    "slack scaling": lambda: chains(scaling="slack"),
+    "zero-one loss": lambda: chains(loss="zero_one"),
+    "trees": lambda: graphs(lambda n: nx.star_graph(n - 1), False),
+    "trees with edge features": lambda: graphs(lambda n: nx.star_graph(n - 1), True),
+    "cycles": lambda: graphs(lambda n: nx.cycle_graph(n) if n > 2 else nx.path_graph(n), True),
+    "cuts": lambda: graphs(nx.complete_graph, False, 2, associative=True, inference="minimum_cut"),
+    "relaxed": lambda: graphs(nx.complete_graph, False, inference="relaxed"),
+}
+
+
+def alike(found: Any, serial: Any) -> None:
+    """Equal to `SUMS` relative to the largest entry."""
+    found, serial = np.asarray(found), np.asarray(serial)
+    assert found.shape == serial.shape
+    assert np.abs(found - serial).max(initial=0.0) <= SUMS * np.abs(serial).max(initial=0.0)
+
+
+@pytest.mark.parametrize("n_shards", [1, 2, 50])
+@pytest.mark.parametrize("made", SVMS.values(), ids=SVMS)
+def test_shards_of_a_structural_svm_give_the_serial_oracle(made: Callable[[], StructuredSVM], n_shards: int) -> None:
+    problem = made()
+    cut = sharded(problem, Inline(), n_shards)
+    for scale in (0.1, 3.0):
+        w = problem.project(scale * np.random.default_rng(3).normal(size=problem.dimension))
+        node, edge = problem.scores(w)
+        serial = problem.most_violated(w)
+        for found in (cut.most_violated(w), cut.violated(node, edge, w)):
+            alike(found.value, serial.value)
+            alike(found.hinge, serial.hinge)
+            alike(found.violation, serial.violation)
+            assert (found.moved is None) is (serial.moved is None)
+        here, there = cut.oracle.best(node, edge), problem.oracle.best(node, edge)
+        alike(here.upper, there.upper)
+        alike(problem.score(node, edge, here.labels), here.scores)
+        alike(cut.primal({"w": w}), problem.primal({"w": w}))
+        if not problem.oracle.summable:
+            continue
+        for one, other in zip(cut.oracle.two_best(node, edge), problem.oracle.two_best(node, edge)):
+            assert np.array_equal(np.isfinite(one.scores), np.isfinite(other.scores))
+            alike(one.scores[np.isfinite(one.scores)], other.scores[np.isfinite(other.scores)])
+        for share in (None, np.linspace(0, 1, problem.n_examples)):
+            for part, whole in zip(cut.oracle.sums(node, edge, share), problem.oracle.sums(node, edge, share)):
+                alike(part, whole)
+        drawn = [each.oracle.sample(node, edge, np.random.default_rng(4)) for each in (cut, problem)]
+        assert np.array_equal(*drawn)
+
+
+def sequences(same_inputs: bool = False) -> GaussianProcessSequences:
+    rng = np.random.default_rng(5)
+    lengths = [3, 1, 7, 2, 4]
+    inputs = [rng.integers(0, 3, (n, 1)) if same_inputs else rng.normal(size=(n, 2)) for n in lengths]
+    return GaussianProcessSequences.read(inputs, [rng.integers(0, 3, n) for n in lengths], 3)
+
+
+@pytest.mark.parametrize("n_shards", [1, 2, 50])
+@pytest.mark.parametrize("same_inputs", [False, True])
+def test_shards_of_sequences_give_the_serial_log_partition_and_mean(same_inputs: bool, n_shards: int) -> None:
+    problem = sequences(same_inputs)
+    cut = sharded(problem, Inline(), n_shards)
+    for scale in (0.0, 1.0, 20.0):
+        u = scale * np.random.default_rng(6).normal(size=problem.dimension)
+        found, serial = cut.log_partition(problem.multiply(u)), problem.log_partition(problem.multiply(u))
+        alike(found[0], serial[0])
+        alike(found[1], serial[1])
+        assert cut.dual({"u": u}) == problem.dual({"u": u})
+
+
+def hidden() -> GenerativeMargin:
+    data = ring(12, 8, 5, HARD, seed=2)
+    return GenerativeMargin.hmm(data.symbols, data.states, 5, data.n_symbols, eta=0.2, loss="ring")
+
+
+PROBLEMS: dict[str, Callable[[], Any]] = {
+    "generative_margin": hidden, "structured_svm": chains, "gaussian_process": sequences,
+}  # fmt: skip
+
+
+def test_every_family_with_examples_is_here_and_the_others_say_so() -> None:
+    assert set(families()) - set(PROBLEMS) == {"projection", "regularized_risk"}
+
+
+@pytest.fixture(scope="module", params=["threads", "fork", "spawn", "forkserver"])
+def executor(request: pytest.FixtureRequest) -> Iterator[Executor]:
+    if request.param == "threads":
+        with ThreadPoolExecutor(2) as threads:
+            yield threads
+    else:
+        with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context(request.param)) as processes:
+            yield processes
+
+
+def bracket_of(problem: Any, where: Executor) -> None:
+    """The brackets with and without ``where`` are certified and overlap."""
+    serial, found = solve(problem, tol=1e-5), solve(problem, tol=1e-5, executor=where)
+    assert found.status is serial.status is Status.OPTIMAL
+    assert found.lower_bound <= serial.primal
+    assert serial.lower_bound <= found.primal
+
+
+@pytest.mark.parametrize("made", PROBLEMS.values(), ids=PROBLEMS)
+def test_brackets_overlap_on_every_executor(made: Callable[[], Any], executor: Executor) -> None:
+    bracket_of(made(), executor)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Counts its own work in a file; the first to do the work of ``deadly`` outside ``home`` dies of it."""
+
+    number: int
+    deadly: bool
+    home: int
+    folder: Path
+
+    def work(self, x: float) -> float:
+        with (self.folder / f"done-{self.number}").open("a") as file:
+            file.write("x")
+        died = self.folder / "died"
+        if self.deadly and os.getpid() != self.home and not died.exists():
+            died.touch()
+            os._exit(1)
+        return x * self.number
+
+    def done(self) -> int:
+        return len((self.folder / f"done-{self.number}").read_text())
+
+
+def killed(where: Executor, folder: Path) -> list[Part]:
+    """The parts after a round in which a worker died; the round's answers are right."""
+    parts = [Part(i, i == 3, os.getpid(), folder) for i in range(6)]
+    shards = Shards(tuple(parts), where)
+    for _ in range(3):
+        assert shards.map("work", 2.0) == [2.0 * i for i in range(6)]
+    assert (folder / "died").exists()
+    return parts
+
+
+def test_a_worker_killed_in_mid_round_costs_what_was_not_done(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with (
+        ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as processes,
+        caplog.at_level(logging.WARNING, logger="convexstruct.inference.shards"),
+    ):
+        parts = killed(processes, tmp_path)
+    assert parts[3].done() == 3 + 1  # three rounds, and once where it was lost
+    assert all(part.done() <= 3 + 1 for part in parts)
+    assert "done in this process" in caplog.text or "done here" in caplog.text
+
+
+@pytest.mark.slow
+def test_a_dask_cluster_serves_and_a_worker_killed_there_costs_its_shard(tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        where = client.get_executor()
+        for made in PROBLEMS.values():
+            bracket_of(made(), where)
+        parts = killed(where, tmp_path)
+        assert parts[3].done() <= 3 + 1
+        assert max(part.done() for part in parts) <= 3 + 1
+
+
+@pytest.mark.parametrize("sizes", [[1], [5, 1, 1, 1], [1, 1, 1, 9], [2] * 7])
+def test_shards_are_never_empty_and_hold_every_example(sizes: list[int]) -> None:
+    for n_shards in (1, 2, 3, 100):
+        at = cuts(np.array(sizes), n_shards)
+        assert at[0] == 0
+        assert at[-1] == len(sizes)
+        assert len(at) - 1 <= min(n_shards, len(sizes))
+        assert (np.diff(at) > 0).all()
