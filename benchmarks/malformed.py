@@ -2,11 +2,12 @@
 
     python benchmarks/malformed.py [--n 50000] [--seed 0]
 
-Each trial takes a door with sound arguments, and spoils one of them with a value drawn from `spoilers` (or changes an
-entry of the argument). Counted for each door: other exceptions than ValueError (`types`), sentences of more than 300
-characters or more than one line (`long`), warnings, processes that died (`crashes`), and silent nonsense: an answer
-where no answer was due (a spoiler that is never a value of that argument was taken). Batches run in processes of their
-own, so that one that dies is counted.
+Each trial takes a door of `benchmarks.malformed_doors` with sound arguments, and spoils one of them with a value drawn
+from `spoilers` (or changes an entry of the argument). Counted for each door: other exceptions than ValueError
+(`types`), sentences of more than 300 characters or more than one line (`long`), warnings, processes that died
+(`crashes`), and silent nonsense: an answer where none was due. A spoiler may be sound after all, such as an empty list
+of edges; `excused` reads each by its own looks. Batches run in processes of their own, so that one that dies is
+counted.
 """
 
 from __future__ import annotations
@@ -14,22 +15,23 @@ from __future__ import annotations
 import argparse
 import copy
 import json
+import math
 import subprocess
 import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import networkx as nx
 import numpy as np
 import scipy.sparse as sp
 
-import convexstruct as cs
-from convexstruct import graphs, losses, solvers
-from convexstruct.families.gaussian_process.kernels import Gram, Kernel
-from convexstruct.features.counts.hmm_channels import ChannelCounts, window
-from convexstruct.features.counts.network import deduplicate
+if not __package__:  # run as a script: the checkout is not on the path, only this directory is
+    sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.malformed_doors import doors
 
 #: Trials in one process.
 BATCH = 2500
@@ -94,112 +96,61 @@ def spoilt(value: Any, rng: np.random.Generator) -> Any:
     return spoilers(rng)
 
 
-def doors() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
-    """Each door with arguments that are sound."""
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(6, 3)), np.array([0, 1, 2, 0, 1, 2])
-    graph = graphs.chain_graph(3, 2)
-    hmm = {"symbols": [[0, 1], [2]], "states": [[0, 1], [1]], "n_states": 2, "n_symbols": 3}
-    svm = {"node_features": [X[:2], X[2:]], "labels": [[0, 1], [1, 0, 1, 0]], "n_labels": 2, "C": 1.0}
-    chains = {"lengths": [2, 3], "edge": rng.normal(size=(3, 2, 2)), "node": rng.normal(size=(5, 2)), "n_labels": 2}
-    svm |= {"edges": [[[0, 1]], [[0, 1], [1, 2]]], "loss": [[0.0, 1.0], [1.0, 0.0]], "weights": [1.0, 2.0]}
-    risk = {"X": X, "lam": 0.1, "weights": np.ones(6)}
-    found: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
-        "GenerativeMargin.hmm": (cs.GenerativeMargin.hmm, {**hmm, "eta": 0.5, "weights": [1.0, 1.0]}),
-        "GenerativeMargin.network": (
-            cs.GenerativeMargin.network,
-            {"graph": graph, "assignments": [[0, 1, 1], [1, 0, 0]], "hidden": [0, 2], "eta": 0.5},
-        ),
-        "StructuredSVM.read": (cs.StructuredSVM.read, svm),
-        "RegularizedRisk.binary": (cs.RegularizedRisk.binary, {**risk, "y": y % 2, "bias": True}),
-        "RegularizedRisk.multiclass": (cs.RegularizedRisk.multiclass, {**risk, "y": y, "n_classes": 3}),
-        "RegularizedRisk.multilabel": (cs.RegularizedRisk.multilabel, {**risk, "Y": np.eye(3)[y]}),
-        "RegularizedRisk.ordinal": (cs.RegularizedRisk.ordinal, {**risk, "y": y, "thresholds": [0.0, 1.0]}),
-        "RegularizedRisk.pieces": (
-            cs.RegularizedRisk.pieces,
-            {"A": X, "b": np.zeros(6), "lam": 0.1, "example": [0, 0, 1, 1, 2, 2], "floor": True},
-        ),
-        "BoxProjection": (
-            cs.BoxProjection,
-            {"m": X[0], "lower": 0.0, "upper": 1.0, "s": np.ones(3), "z": 1.0, "d": 1.0},
-        ),
-        "BoxProjection.simplex": (cs.BoxProjection.simplex, {"m": X[0], "z": 1.0, "d": 1.0}),
-        "MarginalProjection.graph": (
-            cs.MarginalProjection.graph,
-            {"cliques": [["a", "b"], ["b"]], "m": [np.ones((2, 2)), np.ones(2)], "d": 1.0, "scale": 1.0},
-        ),
-        "MarginalProjection.chains": (cs.MarginalProjection.chains, chains),
-        "GaussianProcessSequences.read": (
-            cs.GaussianProcessSequences.read,
-            {"inputs": [X[:2], X[2:]], "labels": [[0, 1], [1, 0, 1, 0]], "n_labels": 2, "kernel": "rbf", "lam": 1.0},
-        ),
-        "GaussianProcessSequences.from_gram": (
-            cs.GaussianProcessSequences.from_gram,
-            {"gram": np.eye(6), "labels": [[0, 1], [1, 0, 1, 0]], "n_labels": 2, "eta": 1.0},
-        ),
-        "Gram": (Gram, {"matrix": np.eye(3)}),
-        "Kernel": (Kernel, {"name": "rbf", "gamma": 1.0, "offset": 0.0, "degree": 2}),
-        "ChannelCounts.read": (ChannelCounts.read, {**hmm, "symbols": [np.zeros((2, 2), int), np.zeros((1, 2), int)]}),
-        "window": (window, {"sequences": [[0, 1], [1]], "n_symbols": 2, "radius": 1}),
-        "deduplicate": (deduplicate, {"assignments": [[0, 1], [0, 1]], "weights": [1.0, 1.0]}),
-        "chain_graph": (graphs.chain_graph, {"length": 3, "states": 2}),
-        "tree_graph": (graphs.tree_graph, {"parents": [-1, 0], "states": 2}),
-        "grid_graph": (graphs.grid_graph, {"rows": 2, "columns": 2, "states": 2}),
-        "hmm_graph": (graphs.hmm_graph, {"n_states": 2, "n_symbols": 2, "length": 2}),
-        "chains": (graphs.chains, {"lengths": [1, 2]}),
-        "read_bayesian_network": (graphs.read_bayesian_network, {"graph": graph}),
-        "cost_matrix": (losses.cost_matrix, {"cost": [[0.0, 1.0], [1.0, 0.0]], "n_labels": 2}),
-        "losses.ring": (losses.ring, {"n_labels": 3}),
-    }
-    problems = {
-        "generative_margin": cs.GenerativeMargin.hmm(**hmm, eta=0.5),  # type: ignore[arg-type]
-        "structured_svm": cs.StructuredSVM.read(**svm),  # type: ignore[arg-type]
-        "regularized_risk": cs.RegularizedRisk.binary(X, y % 2, 0.1, bias=True),
-        "box": cs.BoxProjection.simplex(X[0]),
-        "tables": cs.MarginalProjection.chains(**chains),  # type: ignore[arg-type]
-        "gaussian_process": cs.GaussianProcessSequences.from_gram(np.eye(6), [[0, 1], [1, 0, 1, 0]], 2),
-    }
-    for name, problem in problems.items():
-        first = cs.solve(problem, tol="LOW")  # type: ignore[arg-type]
-        sound = {"problem": problem, "point": first.point, "dual_point": first.dual_point}
-        found[f"certify {name}"] = (cs.certify, sound)
-        for key, value in first.point.items():
-            found[f"point {name} {key}"] = (_at(problem, first.point, key), {key: value})
-        for key, value in (first.dual_point or {}).items():
-            found[f"dual {name} {key}"] = (_dual_at(problem, first.dual_point, key), {key: value})
-        limits = {"tol": "LOW", "max_iterations": 3, "time_limit": 5.0, "start": first, "progress": False}
-        more = {"solver": None, "callback": lambda *_: None, "executor": None}
-        found[f"solve {name}"] = (cs.solve, {"problem": problem, **limits, **more})
-    for name in solvers.__all__:
-        solver = getattr(solvers, name)
-        options = getattr(solver, "__dataclass_fields__", None)
-        if options and hasattr(solver, "iterate"):
-            found[f"solvers.{name}"] = (solver, {key: field.default for key, field in options.items()})
-    return found
+#: Arguments that take functions: what a function does is its own affair.
+FUNCTIONS = ("callback", "record", "progress", "decided", "solver")
 
 
-def _at(problem: Any, point: Any, key: str) -> Callable[..., Any]:
-    return lambda **given: problem.as_point({**point, key: given[key]})
+#: What may be the name of a variable, besides strings and whole numbers: all that can be hashed.
+NAMES = (bytes, object, Hostile, Endless, type, type(Ellipsis), type(NotImplemented), type(lambda: 0), complex, tuple)
 
 
-def _dual_at(problem: Any, dual_point: Any, key: str) -> Callable[..., Any]:
-    return lambda **given: problem.dual_residuals({**dual_point, key: given[key]})
+def shape_of(value: Any) -> tuple[int, ...] | None:
+    """The shape of real numbers by an independent reading (int and float in lists, or in an array); None if it is
+    anything else, or ragged."""
+    if type(value) is np.ndarray:
+        return value.shape if value.dtype.kind in "iuf" else None
+    if isinstance(value, (list, tuple)):
+        shapes = {shape_of(each) for each in value}
+        inner = next(iter(shapes)) if len(shapes) == 1 else None
+        return (0,) if not len(value) else None if inner is None else (len(value), *inner)
+    if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
+        return ()
+    return None
 
 
-#: What is sound after all: an empty mapping as dual point, functions as callbacks, non-finite points, and so on.
-def excused(door: str, name: str, value: Any) -> bool:
-    """Whether ``value`` may be an answer's argument at this door after all."""
-    if door.startswith(("point", "dual")) or name in (
-        "point",
-        "dual_point",
-        "lower",
-        "edges",
-        "y",
-        "cliques",
-        "states",
-    ):
-        return True  # non-finite entries certify nothing, and names of labels and variables are free
-    return name in ("hidden", "progress", "assignments") and not isinstance(value, (Hostile, Endless))
+def empty(value: Any) -> bool:
+    """Whether it is a list, or an array, of nothing."""
+    return (
+        len(value) == 0 if isinstance(value, (list, tuple)) else type(value) is np.ndarray and value.shape[:1] == (0,)
+    )
+
+
+def excused(door: str, name: str, value: Any, sound: Any) -> bool:
+    """Whether ``value`` may be an answer's argument at this door after all, by its own looks and those of ``sound``."""
+    if door.startswith(("point", "dual")):
+        # what is not finite is a point too: it certifies nothing
+        shape = shape_of(value)
+        return shape is not None and math.prod(shape) == np.size(sound)
+    if name == "latex" or (name == "name" and door in ("Profile", "Formulation.adding")):
+        return isinstance(value, str)
+    if door in ("plots.traces", "LabelledGraphs.some"):
+        return empty(value)  # pictures of no rows, none of the examples
+    if door in ("plots.gap", "certify generative_margin", "certify structured_svm"):
+        return type(value) is dict and not value  # pictures of no runs; a witness that is the truth alone
+    if name == "hidden":
+        return type(value) is set and value <= {0, 1, 2}  # nodes of the graph
+    if name == "edges":
+        return any(map(empty, value)) if type(value) is list and len(value) == 2 else False  # examples without edges
+    return name == "cliques" and renamed(value, sound)
+
+
+def renamed(value: Any, sound: Any) -> bool:
+    """Whether the cliques have as many variables as the sound ones, each called by a name that can be hashed."""
+    if type(value) is not list or [type(each) for each in value] != [list] * len(sound):
+        return False
+    names = [each for clique in value for each in clique]
+    alike = [len(clique) for clique in value] == [len(clique) for clique in sound]
+    return alike and all(isinstance(each, (str, int)) or type(each) in NAMES for each in names)
 
 
 def run(n: int, seed: int, found: dict[str, Any] | None = None) -> dict[str, dict[str, Any]]:
@@ -213,11 +164,11 @@ def run(n: int, seed: int, found: dict[str, Any] | None = None) -> dict[str, dic
         call, sound = found[name]
         argument = sorted(sound)[rng.integers(len(sound))]
         value = spoilt(sound[argument], rng)
-        if argument in ("callback", "record") and callable(value):
-            continue  # a function: what it does is its own affair
+        if (argument in FUNCTIONS and callable(value)) or (argument == "path" and isinstance(value, (str, bytes))):
+            continue  # a function, or a place for a file
         row = table[name]
         row["trials"] += 1
-        for kind, text in trial(call, {**sound, argument: value}, excused(name, argument, value)):
+        for kind, text in trial(call, {**sound, argument: value}, excused(name, argument, value, sound[argument])):
             row["count"][kind] += 1
             row["examples"].setdefault(kind, f"{argument}={type(value).__name__}: {text}"[:400])
     return table

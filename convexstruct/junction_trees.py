@@ -10,6 +10,9 @@ from functools import cached_property
 
 import networkx as nx
 
+from convexstruct.validation.arguments import described, refuse, sentence, whole
+from convexstruct.validation.arrays import wholes
+
 #: A clique table of more entries than this is refused.
 LIMIT = 1_000_000
 
@@ -109,16 +112,23 @@ def junction_tree(
     Raises
     ------
     ValueError
-        If the largest clique table would have more than ``limit`` entries.
+        If the graph is directed or not on the nodes 0 .. n - 1, ``cards`` are no n whole numbers of at least 1, or the
+        largest clique table would have more than ``limit`` entries.
     """
+    if not isinstance(graph, nx.Graph) or graph.is_directed() or graph.is_multigraph():
+        refuse("graph", graph, "an undirected graph")
+    cards = wholes("cards", cards, ("n",), least=1, what="numbers of labels", kinds="iu").tolist()
+    whole("limit", limit, least=1)
+    if set(graph) != set(range(len(cards))):
+        raise sentence(f"graph has other nodes than 0 .. {len(cards) - 1}, wanted one node for each of cards")
     chordal, _ = nx.complete_to_chordal_graph(graph)
     cliques = sorted(tuple(sorted(clique, reverse=True)) for clique in nx.chordal_graph_cliques(chordal))
     largest = max(cliques, key=lambda clique: math.prod(cards[v] for v in clique))
     entries = math.prod(cards[v] for v in largest)
     if entries > limit:
-        raise ValueError(
-            f"{what} clique of {len(largest)} variables (tree width {max(map(len, cliques)) - 1}) and {entries} joint "
-            f"labels, wanted at most {limit}: {advice}"
+        raise sentence(
+            f"{what} clique of {len(largest)} variables (tree width {max(map(len, cliques)) - 1}) and "
+            f"{described(entries)} joint labels, wanted at most {limit}: {advice}"
         )
     tree = _clique_tree(cliques)
     position: dict[int, int] = {}

@@ -19,6 +19,7 @@ from matplotlib.ticker import MaxNLocator, NullLocator
 from convexstruct.core.certificates import relative_gap
 from convexstruct.core.trace import Trace
 from convexstruct.tolerances import PROFILES, upside_down
+from convexstruct.validation.arguments import choice, described, number, refuse, sequence
 
 UPPER, LOWER, GREY = "#b3452c", "#2c6fb3", "#777777"
 #: What the lines of a run are called: a solver's figures on the way are not certified.
@@ -102,6 +103,37 @@ def new_axes(width: float = 6.4, height: float = 3.6) -> Axes:
     return figure.subplots()
 
 
+def _drawn_on(axes: Any) -> Axes:
+    """``axes``, or new ones; ValueError if they are no axes of matplotlib's."""
+    if axes is not None and not isinstance(axes, Axes):
+        refuse("axes", axes, "axes of matplotlib")
+    return axes if axes is not None else new_axes()
+
+
+def _against(against: Any) -> Against:
+    return "seconds" if choice("against", against, ("seconds", "iteration")) == "seconds" else "iteration"
+
+
+def _trace(name: str, solution: Any) -> Trace:
+    """The trace that is to be drawn; ValueError if what came is neither a trace nor has one."""
+    trace = solution if isinstance(solution, Trace) else vars(solution).get("trace") if _has_vars(solution) else None
+    if not isinstance(trace, Trace):
+        refuse(name, solution, "a Solution or its Trace")
+    return trace
+
+
+def _has_vars(value: Any) -> bool:
+    return not isinstance(value, type) and isinstance(getattr(value, "__dict__", None), dict)
+
+
+def _rows(rows: Any, least: int = 0) -> list[Compared]:
+    found = sequence("rows", rows, "rows of a verification", least=least)
+    for row in found:
+        if not (_has_vars(row) and {"case", "verdict", "reference", "fast", "trace"} <= set(vars(row))):
+            refuse("rows", row, "rows of a verification")
+    return found
+
+
 def bounds(
     solution: Solved | Trace,
     axes: Axes | None = None,
@@ -115,11 +147,14 @@ def bounds(
     solution : a `Solution` or its `Trace`. axes : where to draw. against : "seconds" or "iteration".
     certified : (lower bound, primal) of a certificate; that of ``solution`` unless given, none for a trace.
     """
+    trace = _trace("solution", solution)
     solved = None if isinstance(solution, Trace) else solution
-    trace = solution if isinstance(solution, Trace) else solution.trace
+    axes, against = _drawn_on(axes), _against(against)
+    if certified is not None:
+        low, high = sequence("certified", certified, "(lower bound, primal)", length=2)
+        certified = number("certified", low, infinite=True), number("certified", high, infinite=True)
     if certified is None and solved is not None:
         certified = (solved.lower_bound, solved.primal)
-    axes = axes if axes is not None else new_axes()
     x = np.asarray(getattr(trace, against), dtype=float)
     upper = np.asarray(trace.primal, dtype=float)
     lower = np.asarray(trace.lower_bound, dtype=float)
@@ -177,11 +212,13 @@ def gap(traces: Mapping[str, Solved | Trace], axes: Axes | None = None, against:
     Where a `Solution` is given, the certified gap is one mark at the end of its line; bounds that are upside down have
     no gap, and are left out.
     """
-    axes = axes if axes is not None else new_axes()
+    axes, against = _drawn_on(axes), _against(against)
+    if not isinstance(traces, Mapping):
+        refuse("traces", traces, "a mapping of names to solutions or traces")
     seen: list[float] = []
     marked = False
     for name, solution in traces.items():
-        trace = solution if isinstance(solution, Trace) else solution.trace
+        trace = _trace(f"traces[{described(name)}]", solution)
         shown = np.array([_drawn(reached) for reached in trace.gaps()])
         (line,) = axes.plot(
             getattr(trace, against), shown, label=name, lw=1.5, marker="o" if len(shown) < 12 else None, ms=3
@@ -225,6 +262,7 @@ def _profile_lines(axes: Axes, low: float, high: float, vertical: bool) -> None:
 
 def compare(rows: Sequence[Compared]) -> Figure:
     """Each case of a verification: its certified gap, and seconds of reference over seconds of the fast path."""
+    rows = _rows(rows, least=1)
     figure = Figure(figsize=(9.0, 1.1 + 0.27 * max(len(rows), 3)), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
     place = np.arange(len(rows))
@@ -264,7 +302,7 @@ def compare(rows: Sequence[Compared]) -> Figure:
 
 def traces(rows: Sequence[Compared]) -> Figure | None:
     """The solvers' own bounds against time and the certificate, one small picture a case; None without a trace."""
-    shown = [row for row in rows if row.trace is not None and len(row.trace)]
+    shown = [row for row in _rows(rows) if row.trace is not None and len(row.trace)]
     if not shown:
         return None
     columns = min(3, len(shown))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from convexstruct.validation.arguments import number, refuse
+from convexstruct.validation.arguments import number, refuse, text_of
 
 #: A gap is measured against this share of the objective at the trivial point at least (w = 0, uniform distributions,
 #: u = 0: `convexstruct.core.certificates.Problem.trivial_value`). An optimum below it is nearly 0 beside that
@@ -33,6 +33,11 @@ class Profile:
     gap: float
     feasibility: float
     floor: float = FLOOR
+
+    def __post_init__(self) -> None:
+        text_of("name", self.name)
+        for field in ("gap", "feasibility", "floor"):
+            object.__setattr__(self, field, number(field, getattr(self, field), least=0))
 
     def met_by(self, gap: float, infeasibility: float = 0.0) -> bool:
         """Whether a gap and an infeasibility are within the profile; never where the bracket is upside down."""

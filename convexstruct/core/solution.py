@@ -18,6 +18,7 @@ from convexstruct.core.certificates import Certificate, Problem, certify, relati
 from convexstruct.core.trace import Trace
 from convexstruct.files import read_arrays, write_whole
 from convexstruct.tolerances import ROUNDING, upside_down
+from convexstruct.validation.arguments import path_of, whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -115,6 +116,7 @@ class Solution:
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the solution to one ``.npz`` file, whole or not at all; no pickle."""
+        path = path_of("path", path)
         arrays: dict[str, NDArray[Any]] = {f"point/{k}": np.asarray(v) for k, v in self.point.items()}
         if self.dual_point is not None:
             arrays |= {f"dual_point/{k}": np.asarray(v) for k, v in self.dual_point.items()}
@@ -157,7 +159,7 @@ class Solution:
         FileNotFoundError
             If there is no such file.
         """
-        named = os.fspath(path)
+        named, largest = path_of("path", path), whole("largest", largest, least=1)
         if not Path(path).is_file() and Path(path).exists():
             raise ValueError(f"path: {named} is not a saved solution: it is no regular file")
         try:

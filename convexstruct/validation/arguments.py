@@ -14,6 +14,7 @@ from __future__ import annotations
 import difflib
 import math
 import operator
+import os
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NoReturn
@@ -180,6 +181,23 @@ def text_of(name: str, value: Any) -> str:
     if not isinstance(value, str):
         refuse(name, value, "a text")
     return str(value)
+
+
+def path_of(name: str, value: Any) -> str:
+    """The name of a file: a string, or an object that says one (``os.PathLike``).
+
+    Raises
+    ------
+    ValueError
+        If it is neither, is empty, or holds a null character.
+    """
+    try:
+        found = os.fspath(value)
+    except Exception:  # any: foreign code behind __fspath__
+        refuse(name, value, "the path of a file")
+    if not isinstance(found, str) or not found or "\0" in found:
+        refuse(name, value, "the path of a file")
+    return found
 
 
 def function(name: str, value: Any, of: str = "") -> Any:

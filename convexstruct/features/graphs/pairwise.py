@@ -388,7 +388,7 @@ def _edges(given: Any, lengths: Index, start: Index) -> tuple[Index, Index]:
                 raise ValueError(f"edges[{i}] must be an undirected networkx.Graph on the nodes 0 to {lengths[i] - 1}")
             part = list(part.edges)
         pairs = wholes(f"edges[{i}]", part, what="pairs of nodes", least=0, most=int(lengths[i]) - 1)
-        pairs = pairs.reshape(-1, 2) if pairs.size == 0 else pairs
+        pairs = pairs.reshape(0, 2) if pairs.shape == (0,) else pairs
         if pairs.ndim != 2 or pairs.shape[1] != 2:
             raise sentence(f"edges[{i}] has shape {pairs.shape}, wanted (edges, 2): the two nodes of each edge")
         if (pairs[:, 0] == pairs[:, 1]).any():

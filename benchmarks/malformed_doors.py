@@ -1,0 +1,248 @@
+"""The doors of the package, each with arguments that are sound: what `benchmarks.malformed` knocks at."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+
+import convexstruct as cs
+from convexstruct import datasets, graphs, losses, plots, solvers, verification
+from convexstruct.core import registry
+from convexstruct.datasets.generated.networks import random_network
+from convexstruct.datasets.real import sources, svmlight
+from convexstruct.families.gaussian_process.kernels import Gram, Kernel
+from convexstruct.features.counts.hmm_channels import ChannelCounts, window
+from convexstruct.features.counts.network import deduplicate
+from convexstruct.junction_trees import junction_tree
+from convexstruct.models import FORMULATIONS
+from convexstruct.tolerances import profile
+
+Doors = dict[str, tuple[Callable[..., Any], dict[str, Any]]]
+
+
+def doors() -> Doors:
+    """Each door with arguments that are sound: those of the problems, and those of everything else."""
+    problems = sound_problems()
+    found = {**constructors(), **of_problems(problems), **of_data(), **of_verification()}
+    return {**found, **of_formulations(problems), **of_solutions(problems)}
+
+
+def arguments() -> tuple[Any, Any, dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """X (6, 3), y (6,), and what makes a hidden Markov model, an SVM and tables on chains."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(6, 3)), np.array([0, 1, 2, 0, 1, 2])
+    hmm = {"symbols": [[0, 1], [2]], "states": [[0, 1], [1]], "n_states": 2, "n_symbols": 3}
+    svm = {"node_features": [X[:2], X[2:]], "labels": [[0, 1], [1, 0, 1, 0]], "n_labels": 2, "C": 1.0}
+    chains = {"lengths": [2, 3], "edge": rng.normal(size=(3, 2, 2)), "node": rng.normal(size=(5, 2)), "n_labels": 2}
+    svm |= {"edges": [[[0, 1]], [[0, 1], [1, 2]]], "loss": [[0.0, 1.0], [1.0, 0.0]], "weights": [1.0, 2.0]}
+    return X, y, hmm, svm, chains
+
+
+def constructors() -> Doors:
+    """The doors by which problems, graphs, features and losses come in."""
+    X, y, hmm, svm, chains = arguments()
+    graph = graphs.chain_graph(3, 2)
+    risk = {"X": X, "lam": 0.1, "weights": np.ones(6)}
+    return {
+        "GenerativeMargin.hmm": (cs.GenerativeMargin.hmm, {**hmm, "eta": 0.5, "weights": [1.0, 1.0]}),
+        "GenerativeMargin.network": (
+            cs.GenerativeMargin.network,
+            {"graph": graph, "assignments": [[0, 1, 1], [1, 0, 0]], "hidden": [0, 2], "eta": 0.5},
+        ),
+        "StructuredSVM.read": (cs.StructuredSVM.read, svm),
+        "RegularizedRisk.binary": (cs.RegularizedRisk.binary, {**risk, "y": y % 2, "bias": True}),
+        "RegularizedRisk.multiclass": (cs.RegularizedRisk.multiclass, {**risk, "y": y, "n_classes": 3}),
+        "RegularizedRisk.multilabel": (cs.RegularizedRisk.multilabel, {**risk, "Y": np.eye(3)[y]}),
+        "RegularizedRisk.ordinal": (cs.RegularizedRisk.ordinal, {**risk, "y": y, "thresholds": [0.0, 1.0]}),
+        "RegularizedRisk.pieces": (
+            cs.RegularizedRisk.pieces,
+            {"A": X, "b": np.zeros(6), "lam": 0.1, "example": [0, 0, 1, 1, 2, 2], "floor": True},
+        ),
+        "BoxProjection": (
+            cs.BoxProjection,
+            {"m": X[0], "lower": 0.0, "upper": 1.0, "s": np.ones(3), "z": 1.0, "d": 1.0},
+        ),
+        "BoxProjection.simplex": (cs.BoxProjection.simplex, {"m": X[0], "z": 1.0, "d": 1.0}),
+        "MarginalProjection.graph": (
+            cs.MarginalProjection.graph,
+            {"cliques": [["a", "b"], ["b"]], "m": [np.ones((2, 2)), np.ones(2)], "d": 1.0, "scale": 1.0},
+        ),
+        "MarginalProjection.chains": (cs.MarginalProjection.chains, chains),
+        "GaussianProcessSequences.read": (
+            cs.GaussianProcessSequences.read,
+            {"inputs": [X[:2], X[2:]], "labels": [[0, 1], [1, 0, 1, 0]], "n_labels": 2, "kernel": "rbf", "lam": 1.0},
+        ),
+        "GaussianProcessSequences.from_gram": (
+            cs.GaussianProcessSequences.from_gram,
+            {"gram": np.eye(6), "labels": [[0, 1], [1, 0, 1, 0]], "n_labels": 2, "eta": 1.0},
+        ),
+        "Gram": (Gram, {"matrix": np.eye(3)}),
+        "Kernel": (Kernel, {"name": "rbf", "gamma": 1.0, "offset": 0.0, "degree": 2}),
+        "ChannelCounts.read": (ChannelCounts.read, {**hmm, "symbols": [np.zeros((2, 2), int), np.zeros((1, 2), int)]}),
+        "window": (window, {"sequences": [[0, 1], [1]], "n_symbols": 2, "radius": 1}),
+        "deduplicate": (deduplicate, {"assignments": [[0, 1], [0, 1]], "weights": [1.0, 1.0]}),
+        "chain_graph": (graphs.chain_graph, {"length": 3, "states": 2}),
+        "tree_graph": (graphs.tree_graph, {"parents": [-1, 0], "states": 2}),
+        "grid_graph": (graphs.grid_graph, {"rows": 2, "columns": 2, "states": 2}),
+        "hmm_graph": (graphs.hmm_graph, {"n_states": 2, "n_symbols": 2, "length": 2}),
+        "chains": (graphs.chains, {"lengths": [1, 2]}),
+        "read_bayesian_network": (graphs.read_bayesian_network, {"graph": graph}),
+        "cost_matrix": (losses.cost_matrix, {"cost": [[0.0, 1.0], [1.0, 0.0]], "n_labels": 2}),
+        "losses.ring": (losses.ring, {"n_labels": 3}),
+        "junction_tree": (junction_tree, {"graph": nx.path_graph(3), "cards": [2, 3, 2], "limit": 100}),
+    }
+
+
+def sound_problems() -> dict[str, Any]:
+    """A problem of each kind."""
+    X, y, hmm, svm, chains = arguments()
+    return {
+        "generative_margin": cs.GenerativeMargin.hmm(**hmm, eta=0.5),
+        "structured_svm": cs.StructuredSVM.read(**svm),
+        "regularized_risk": cs.RegularizedRisk.binary(X, y % 2, 0.1, bias=True),
+        "box": cs.BoxProjection.simplex(X[0]),
+        "tables": cs.MarginalProjection.chains(**chains),
+        "gaussian_process": cs.GaussianProcessSequences.from_gram(np.eye(6), [[0, 1], [1, 0, 1, 0]], 2),
+    }
+
+
+def of_problems(problems: dict[str, Any]) -> Doors:
+    """`solve`, `certify`, the readers of points and dual points, and the options of solvers."""
+    found: Doors = {}
+    for name, problem in problems.items():
+        first = cs.solve(problem, tol="LOW")
+        sound = {"problem": problem, "point": first.point, "dual_point": first.dual_point}
+        found[f"certify {name}"] = (cs.certify, sound)
+        for key, value in first.point.items():
+            found[f"point {name} {key}"] = (_at(problem, first.point, key), {key: value})
+        for key, value in (first.dual_point or {}).items():
+            found[f"dual {name} {key}"] = (_dual_at(problem, first.dual_point, key), {key: value})
+        limits = {"tol": "LOW", "max_iterations": 3, "time_limit": 5.0, "start": first, "progress": False}
+        more = {"solver": None, "callback": lambda *_: None, "executor": None}
+        found[f"solve {name}"] = (cs.solve, {"problem": problem, **limits, **more})
+    for name in solvers.__all__:
+        solver = getattr(solvers, name)
+        options = getattr(solver, "__dataclass_fields__", None)
+        if options and hasattr(solver, "iterate"):
+            found[f"solvers.{name}"] = (solver, {key: field.default for key, field in options.items()})
+    return found
+
+
+def _at(problem: Any, point: Any, key: str) -> Callable[..., Any]:
+    return lambda **given: problem.as_point({**point, key: given[key]})
+
+
+def _dual_at(problem: Any, dual_point: Any, key: str) -> Callable[..., Any]:
+    return lambda **given: problem.dual_residuals({**dual_point, key: given[key]})
+
+
+def of_data() -> Doors:
+    """Generators, loaders and file readers."""
+    images = {"n_images": 2, "height": 3, "width": (2, 3), "noise": 0.5, "smoothness": 1.0, "seed": 0}
+    drawn = {"n_nodes": 3, "n_labels": 2, "n_features": 3, "active": 1, "noise": 0.5, "seed": 0}
+    margins = {"n": 5, "d": 3, "flips": 0.1, "positives": 0.5, "seed": 0}
+    chains = datasets.random_chains(3, 2, 2, 2)
+    found: Doors = {
+        "ring": (datasets.ring, {"n_sequences": 2, "length": 3, "n_states": 3, "noise": (0.3, 0.3), "seed": 0}),
+        "hadamard": (datasets.hadamard, {"d": 4}),
+        "dense_margins": (datasets.dense_margins, margins),
+        "sparse_margins": (datasets.sparse_margins, {**margins, "words": 2}),
+        "random_chains": (datasets.random_chains, {"n_chains": 2, **_renamed(drawn, "n_nodes", "length")}),
+        "random_trees": (datasets.random_trees, {"n_trees": 2, **drawn}),
+        "random_graphs": (datasets.random_graphs, {"n_graphs": 2, **drawn, "extra": 1, "sweeps": 2}),
+        "noisy_images": (datasets.noisy_images, images),
+        "random_network": (
+            random_network,
+            {"n_nodes": 3, "n_samples": 2, "states": (2, 3), "max_parents": 1, "concentration": 1.0, "seed": 0},
+        ),
+        "LabelledGraphs.some": (chains.some, {"examples": [0, 2]}),
+        "chain_edges": (datasets.chain_edges, {"node_start": [0, 2, 5]}),
+        "grid_edges": (datasets.grid_edges, {"shapes": [[2, 3], [1, 1]]}),
+        "svmlight.parse": (svmlight.parse, {"text": "1 1:1", "n_features": 2}),
+        "ocr_letters": (datasets.ocr_letters, {"folds": [0, 1]}),
+        "sources.read": (sources.read, {"name": "a9a", "part": 0}),
+        "fetch": (datasets.fetch, {"name": "a9a"}),
+    }
+    for loader in (datasets.a9a, datasets.conll2000, datasets.protein, datasets.scene, datasets.snakes):
+        found[loader.__name__] = (loader, {"part": "train"})
+    return found
+
+
+def _renamed(given: dict[str, Any], old: str, new: str) -> dict[str, Any]:
+    return {new if name == old else name: value for name, value in given.items()}
+
+
+def of_verification() -> Doors:
+    """`verify`, `check`, lists of cases, experiments, profiles."""
+    case = verification.cases_for("projection")[0]
+    run = {"tol": "MID", "quick": True, "seed": 0, "limit": 5.0, "refresh_references": False, "progress": _told}
+    return {
+        "verify": (cs.verify, {"solver": _told, "on": case.name, **run, "decided": _told}),
+        "check": (cs.check, {"solver": _told, "case": case, "tol": "MID", "limit": 5.0}),
+        "cases_for": (verification.cases_for, {"family": "projection", "quick": True, "open_only": True}),
+        "experiment": (cs.experiments.EXPERIMENTS["hadamard"].run, {"quick": True, "seed": 0, "progress": _told}),
+        "profile": (profile, {"name": "HIGH"}),
+        "Profile": (cs.Profile, {"name": "mine", "gap": 1e-3, "feasibility": 1e-3, "floor": 1e-8}),
+    }
+
+
+def _told(*_: Any) -> None:
+    """A function: it is told something, and forgets it."""
+
+
+def of_formulations(problems: dict[str, Any]) -> Doors:
+    """Builders with their options, and what a formulation does."""
+    box = FORMULATIONS["projection.box"].builder(problems["box"])
+    label = next(iter(box.parts))
+    margin, risk = problems["generative_margin"], problems["regularized_risk"]
+    proximal = {"problem": margin, "gamma": 1.0, "centre": margin.uniform(), "limit": 100}
+    planes = [risk.subgradient(np.zeros(3))]
+    found: Doors = {
+        "proximal": (FORMULATIONS["generative_margin.proximal"].builder, proximal),
+        "proximal_dual": (FORMULATIONS["generative_margin.proximal_dual"].builder, proximal),
+        "bmrm": (FORMULATIONS["regularized_risk.bmrm"].builder, {"problem": risk, "planes": planes}),
+        "Formulation.without": (lambda label: box.without(label), {"label": label}),
+        "Formulation.adding": (
+            box.adding,
+            {"name": "new", "constraint": box.variables["a"] >= 0, "latex": "a"},
+        ),
+        "Formulation.minimizing": (box.minimizing, {"expression": 3.0, "latex": "3"}),
+        "Formulation.maximizing": (box.maximizing, {"expression": 3.0, "latex": "3"}),
+        "Formulation.reference": (box.reference, {"solver": "CLARABEL"}),
+        "Formulation.solve": (box.solve, {"solver": "CLARABEL", "tol": "HIGH"}),
+    }
+    smoothing = {"problem": risk, "mu": 1.0, "centre": np.zeros(risk.n_pieces)}
+    for name in ("smoothed", "smoothed_dual"):
+        found[name] = (FORMULATIONS[f"regularized_risk.{name}"].builder, smoothing)
+    for name, entry in FORMULATIONS.items():
+        if entry.enumerated and name.split(".")[1] not in ("proximal", "proximal_dual"):
+            problem = next(each for key, each in problems.items() if each.family == entry.family and key != "box")
+            if "limit" in getattr(entry.builder, "__wrapped__", entry.builder).__annotations__:
+                found[f"builder {name}"] = (entry.builder, {"problem": problem, "limit": 10_000})
+    return found
+
+
+def of_solutions(problems: dict[str, Any]) -> Doors:
+    """Solutions as files and as pictures; solvers asked without the driver."""
+    solution = cs.solve(problems["box"])
+    path = Path(tempfile.mkdtemp()) / "solution.npz"
+    solution.save(path)
+    drawn = {"solution": solution, "axes": plots.new_axes(), "against": "seconds", "certified": (0.0, 1.0)}
+    row = verification.verify(on=verification.cases_for("projection")[0].name).rows[0]
+    found: Doors = {
+        "Solution.save": (solution.save, {"path": path}),
+        "Solution.load": (cs.Solution.load, {"path": path, "problem": problems["box"], "largest": 10_000}),
+        "plots.bounds": (plots.bounds, drawn),
+        "plots.gap": (plots.gap, {"traces": {"a": solution}, "axes": plots.new_axes(), "against": "seconds"}),
+        "plots.compare": (plots.compare, {"rows": [row]}),
+        "plots.traces": (plots.traces, {"rows": [row]}),
+        "choose": (registry.choose, {"problem": problems["box"], "wanted": cs.HIGH}),
+    }
+    for name, solver in registry.solvers().items():
+        found[f"{name}.iterate"] = (solver().iterate, {"problem": None})
+    return found
