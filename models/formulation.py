@@ -34,6 +34,7 @@ import scipy.sparse as sp
 
 from convexstruct.arrays import Index, Point
 from convexstruct.core.certificates import Certificate, Problem, certify
+from convexstruct.core.options import or_none
 from convexstruct.core.solution import Solution, Status
 from convexstruct.core.trace import Trace
 from convexstruct.tolerances import HIGH, REFERENCE_ACCURACY, Profile, profile, upside_down
@@ -240,7 +241,7 @@ class Formulation:
         """
         if text_of("name", name) in self.parts:
             raise sentence(f"{self.name} already has an equation ({name}), wanted another name")
-        _text(latex)
+        or_none(text_of)("latex", latex)
         part = equation(constraint, "")
         for one in part.constraints:
             if not isinstance(one, cp.constraints.constraint.Constraint):
@@ -261,11 +262,10 @@ class Formulation:
 
     def _with_objective(self, kind: Any, sense: str, expression: Any, latex: str | None) -> Formulation:
         """Raises ValueError unless ``expression`` is one of CVXPY's, of one real number."""
-        if not isinstance(expression, cp.Expression):
-            expression = number("expression", expression)
-        elif expression.size != 1 or expression.is_complex():
+        expression = expression if isinstance(expression, cp.Expression) else number("expression", expression)
+        if isinstance(expression, cp.Expression) and (expression.size != 1 or expression.is_complex()):
             raise sentence(f"expression has shape {expression.shape}, wanted one real number")
-        _text(latex)
+        or_none(text_of)("latex", latex)
         objective = kind(expression)
         shown = rf"{sense}\quad {latex if latex is not None else _plain(str(expression))}"
         name = f"{self.name} with another objective"
@@ -375,12 +375,6 @@ class Formulation:
         return (
             f"Formulation({self.name}: equations {labels}; {self.problem.size_metrics.num_scalar_variables} variables)"
         )
-
-
-def _text(latex: Any) -> None:
-    """ValueError unless ``latex`` is a text or None."""
-    if latex is not None:
-        text_of("latex", latex)
 
 
 _NO_SOLUTION = {
