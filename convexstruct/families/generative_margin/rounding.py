@@ -138,7 +138,7 @@ def _gain(problem: Margin, labels: Labels, theta: Vector) -> tuple[Vector, Vecto
     loss = features.loss(labels)
     hidden = np.bincount(features.example, minlength=problem.n_examples)
     row = np.repeat(np.arange(problem.n_examples), np.diff(difference.indptr))
-    found, error = signed_sums(*times(row, difference.data, theta[difference.indices]), problem.n_examples)
+    found, error = bounds.signed_sums(*times(row, difference.data, theta[difference.indices]), problem.n_examples)
     gain = found + loss
     each = np.array([gamma(int(n)) for n in hidden + 4])
     return gain, error + each * loss + 2 * UNIT * np.abs(gain)
@@ -221,20 +221,24 @@ def _balanced(problem: Margin, rise: Vector, rise_error: Vector) -> tuple[Vector
     rise, rise_error = rise.copy(), rise_error.copy()
     moved, cleared = np.zeros_like(rise), []
     amount = 0.0
-    for column in bounds.shared_columns(features):
-        if (c[column] > 0).any():
-            continue
+    columns = [column for column in bounds.shared_columns(features) if not c[column].any()]
+    ruled_out = np.zeros(len(c), dtype=bool)
+    for column in columns:
+        ruled_out[column] = True
+    for column in columns:
         much = np.maximum(rise + rise_error, 0.0)[column]
         little = np.maximum(rise_error - rise, 0.0)[column]
         if not much.any():
             continue
+        tight = ruled_out | ((c == 0) & (rise + rise_error > -8.0 * float(much.sum())))
         for i, j in zip(*np.nonzero((much[:, None] > 0) & (little > 0) & ~np.eye(len(column), dtype=bool))):
-            ways = bounds.gained(features, int(column[i]), int(column[j]))
-            tight = (c == 0) & (rise + rise_error > -8.0 * float(much.sum()))
-            good = ways[~tight[ways].any(axis=1)]
-            if not len(good):
+            for ways in bounds.gained(features, int(column[i]), int(column[j])):
+                good = ways[~tight[ways].any(axis=1)]
+                if len(good):
+                    np.add.at(moved, good[0], 2.0 * min(much[i], little[j]))
+                    break
+            else:
                 return rise, rise_error, 0.0
-            moved[good[0]] += 2.0 * min(much[i], little[j])
         amount += float(much.sum())
         cleared.append(column)
     short = 2.0 * amount / float(features.weights.min())
@@ -264,7 +268,7 @@ def _of_labels(problem: Margin, labels: Labels, weight: Vector) -> tuple[Vector,
         lost = total(p * features.loss(row))
         loss += float(lost)
         loss_error += lost.allowance + longest * float(lost) + 2 * UNIT * loss + TINY * len(p)
-    found, error = signed_sums(np.concatenate(index), np.concatenate(terms), d)
+    found, error = bounds.signed_sums(np.concatenate(index), np.concatenate(terms), d)
     return found, error, loss, loss_error
 
 
@@ -273,32 +277,6 @@ def times(index: NDArray[Any], counts: Vector, values: Vector) -> tuple[NDArray[
     upper = (values.view(np.int64) & HALF).view(np.float64)
     where = index.astype(np.intp)
     return np.concatenate((where, where)), np.concatenate((counts * upper, counts * (values - upper)))
-
-
-def signed_sums(index: NDArray[np.intp], values: Vector, size: int) -> tuple[Vector, Vector]:
-    """Sums of ``values`` by ``index``, and their errors: 0 where the sum is 0 exactly.
-
-    Split at powers of two: the upper parts add up without error; what is left after some splits is nothing, or too
-    small to matter (Rump, Ogita and Oishi, Accurate floating-point summation, part I).
-    """
-    parts = []
-    rest = values.copy()
-    error = np.zeros(size)
-    for _ in range(4):
-        most = float(np.abs(rest).max(initial=0.0))
-        if most == 0.0:
-            break
-        fence = float(2.0 ** (np.ceil(np.log2(rest.size + 2.0)) + np.ceil(np.log2(most)) + 1.0))
-        high = (rest + fence) - fence
-        parts.append(np.bincount(index, weights=high, minlength=size))
-        rest = rest - high
-    if rest.any():
-        parts.append(np.bincount(index, weights=rest, minlength=size))
-        error += gamma(rest.size) * np.bincount(index, weights=np.abs(rest), minlength=size)
-    if not parts:
-        return np.zeros(size), error
-    found = np.array([math.fsum(column) for column in np.array(parts).T.tolist()])
-    return found, error + UNIT * np.abs(found)
 
 
 def segment(problem: Margin, found: Member) -> tuple[float, Rounded]:

@@ -15,6 +15,8 @@ within some UNIT a step (see `convexstruct.oracles.chain.bounds`).
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
 
@@ -64,37 +66,94 @@ def moments(features: Counts, theta: Vector, loss_weight: float) -> Moments:
 
 
 @singledispatch
-def shared_columns(features: Counts) -> Index:
-    """Groups of entries (groups, entries of one) whose counts add up to the same number in every labelling."""
-    return np.zeros((0, 0), dtype=np.intp)
+def shared_columns(features: Counts) -> Sequence[Index]:
+    """Sets of entries, at least two in each, whose counts add up to the same number in every labelling."""
+    return ()
 
 
 @singledispatch
-def gained(features: Counts, old: int, new: int) -> Index:
-    """What a labelling uses once more than the truth, apart from entry ``new``, if it replaces one true use of entry
-    ``old`` of the same shared column by that; (ways, entries)."""
-    return np.zeros((0, 0), dtype=np.intp)
+def gained(features: Counts, old: int, new: int) -> Iterator[Index]:
+    """Ways to use entry ``new`` once in the place of entry ``old`` of the same shared column, starting from the truth.
+
+    Yields (ways, entries): for each labelling that does so what it uses once more than the truth, ``new`` apart.
+    """
+    return iter(())
 
 
 @shared_columns.register
-def _(features: HMMCounts) -> Index:
+def _(features: HMMCounts) -> Sequence[Index]:
     """How often each symbol is emitted, by whatever state."""
-    s, m = features.n_states, features.n_symbols
-    return np.asarray(s + s * s + np.arange(s) * m + np.arange(m)[:, None], dtype=np.intp)
+    return _emission_columns(features.n_states, features.n_symbols, 1)
+
+
+@shared_columns.register
+def _(features: ChannelCounts) -> Sequence[Index]:
+    return _emission_columns(features.states.n_states, features.n_symbols, features.n_channels)
+
+
+def _emission_columns(s: int, m: int, channels: int) -> list[Index]:
+    if s < 2:
+        return []
+    table = (s + s * s + np.arange(channels * s * m)).reshape(channels, s, m)
+    return list(table.transpose(0, 2, 1).reshape(-1, s).astype(np.intp))
 
 
 @gained.register
-def _(features: HMMCounts, old: int, new: int) -> Index:
-    s, m, chains = features.n_states, features.n_symbols, features.chains
-    state, symbol = divmod(old - s - s * s, m)
-    other = (new - s - s * s) // m
-    free = (features.states == state) & (features.symbols == symbol)
-    free[features.observed] = False
-    into = np.full(features.n_hidden, other)  # the initial entry, where no state comes before
-    into[chains.later] = s + features.states[chains.previous] * s + other
+def _(features: HMMCounts, old: int, new: int) -> Iterator[Index]:
+    return _other_state(features, features.symbols[:, None], features.n_symbols, old, new)
+
+
+@gained.register
+def _(features: ChannelCounts, old: int, new: int) -> Iterator[Index]:
+    return _other_state(features.states, features.symbols, features.n_symbols, old, new)
+
+
+def _other_state(inner: HMMCounts, symbols: Labels, m: int, old: int, new: int) -> Iterator[Index]:
+    """One position in another state; ``symbols`` (P, C): what each channel shows at each packed position."""
+    s, chains, true = inner.n_states, inner.chains, inner.states
+    first = s + s * s
+    channel, place = divmod(old - first, s * m)
+    state, symbol = divmod(place, m)
+    other = (new - first - channel * s * m) // m
+    free = (true == state) & (symbols[:, channel] == symbol)
+    free[inner.observed] = False
+    into = np.full(inner.n_hidden, other)  # the initial entry, where no state comes before
+    into[chains.later] = s + true[chains.previous] * s + other
     out = into.copy()
-    out[chains.previous] = s + other * s + features.states[chains.later]
-    return np.asarray(np.stack((into[free], out[free]), axis=1), dtype=np.intp)
+    out[chains.previous] = s + other * s + true[chains.later]
+    emitted = [first + (o * s + other) * m + symbols[:, o] for o in range(symbols.shape[1]) if o != channel]
+    yield np.asarray(np.stack((into, out, *emitted), axis=1)[free], dtype=np.intp)
+
+
+@shared_columns.register
+def _(features: NetworkCounts) -> Sequence[Index]:
+    """Entries of a table of which each example uses one, or none, whatever its labelling; as finely as can be said."""
+    return features.alternatives
+
+
+@gained.register
+def _(features: NetworkCounts, old: int, new: int) -> Iterator[Index]:
+    """The hidden variables of one factor take the values that ``new`` stands for."""
+    for group in features.groups:
+        true = _true(features, group, slice(None))
+        for factor in group.factors:
+            inner = factor.inner.ravel()
+            for base in np.intersect1d(np.intersect1d(old - inner, new - inner), factor.base):
+                before, after = (
+                    np.unravel_index(int(np.flatnonzero(inner == entry - base)[0]), factor.inner.shape)
+                    for entry in (old, new)
+                )
+                scope = list(factor.scope)
+                rows = (factor.base == base) & (true[:, scope] == np.array(before)).all(axis=1)
+                labels = true[rows].copy()
+                labels[:, scope] = after
+                changed = {v for v, a, b in zip(scope, before, after) if a != b}
+                used = [
+                    each.base[rows] + each.inner[tuple(labels[:, v] for v in each.scope)]
+                    for each in group.factors
+                    if each is not factor and changed & set(each.scope)
+                ]
+                yield np.stack(used, axis=1) if used else np.zeros((int(rows.sum()), 0), dtype=np.intp)
 
 
 # -- sums --------------------------------------------------------------------------------------------------------------
@@ -126,6 +185,32 @@ class Sums:
         )
         self.total += found
         self.error += (relative + 2 * UNIT) * found + 2 * UNIT * self.total + gamma(n) * n * UNIT * fence + self._faint
+
+
+def signed_sums(index: Index, values: Vector, size: int) -> tuple[Vector, Vector]:
+    """Sums of ``values`` by ``index``, and their errors: 0 where the sum is 0 exactly.
+
+    Split at powers of two: the upper parts add up without error; what is left after some splits is nothing, or too
+    small to matter (Rump, Ogita and Oishi, Accurate floating-point summation, part I).
+    """
+    parts = []
+    rest = values.copy()
+    error = np.zeros(size)
+    for _ in range(4):
+        most = float(np.abs(rest).max(initial=0.0))
+        if most == 0.0:
+            break
+        fence = float(2.0 ** (np.ceil(np.log2(rest.size + 2.0)) + np.ceil(np.log2(most)) + 1.0))
+        high = (rest + fence) - fence
+        parts.append(np.bincount(index, weights=high, minlength=size))
+        rest = rest - high
+    if rest.any():
+        parts.append(np.bincount(index, weights=rest, minlength=size))
+        error += gamma(rest.size) * np.bincount(index, weights=np.abs(rest), minlength=size)
+    if not parts:
+        return np.zeros(size), error
+    found = np.array([math.fsum(column) for column in np.array(parts).T.tolist()])
+    return found, error + UNIT * np.abs(found)
 
 
 def _sums(d: int, features: HMMCounts | NetworkCounts, costs: float) -> tuple[Sums, Sums, Sums]:
@@ -196,7 +281,7 @@ def _chain_moments(inner: HMMCounts, scores: tuple[Vector, Vector], symbols: Lab
     """``symbols`` (P, C): what each channel shows at each packed position."""
     chains, s, true = inner.chains, inner.n_states, inner.states
     m = (d - s - s * s) // (s * symbols.shape[1])
-    found = chain_bounds.moments(chains, *scores, true, inner.weights)
+    found = chain_bounds.moments(chains, *scores, inner.weights)
     known = found.known
     weight = inner.weights[chains.chain]
     plus, minus, loss = _sums(d, inner, float(inner.loss_table.max()))
@@ -217,7 +302,25 @@ def _chain_moments(inner: HMMCounts, scores: tuple[Vector, Vector], symbols: Lab
     minus.add(s + true[before] * s + true[after], weight[before], 0.0)
     lost = (node * inner.loss_table[inner.loss_row[free]]).ravel()
     loss.add(np.zeros(lost.size, dtype=np.intp), lost, relative + UNIT)
-    return _difference(plus, minus, loss)
+    # where one label only is possible and it is not the true one, its uses and the truth's cancel without any error
+    labels = found.label
+    other = np.flatnonzero(known & (labels != true))
+    begin = other[other < chains.n_chains]
+    ends = ~steps
+    before, after = chains.previous[ends], chains.later[ends]
+    moved = (labels[before] != true[before]) | (labels[after] != true[after])
+    before, after = before[moved], after[moved]
+    emission = s + s * s + np.arange(symbols.shape[1])[:, None] * s * m + symbols[other].T  # of state 0
+    new = [labels[begin], s + labels[before] * s + labels[after], (emission + labels[other] * m).ravel()]
+    old = [true[begin], s + true[before] * s + true[after], (emission + true[other] * m).ravel()]
+    each = np.concatenate([weight[begin], weight[before], np.tile(weight[other], symbols.shape[1])])
+    exact, error = signed_sums(np.concatenate((*new, *old)).astype(np.intp), np.concatenate((each, -each)), d)
+    lost = weight[other] * inner.loss_table[inner.loss_row[other], labels[other]]
+    loss.add(np.zeros(lost.size, dtype=np.intp), lost, UNIT)
+    rest = _difference(plus, minus, loss)
+    rise = rest.rise + exact
+    error = rest.rise_error + error + np.where((rest.rise != 0) & (exact != 0), UNIT * np.abs(rise), 0.0)
+    return Moments(rise, error, rest.loss, rest.loss_error)
 
 
 # -- networks ----------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import networkx as nx
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse.csgraph import connected_components
 
 from convexstruct.arrays import Index, Labels, Vector
 from convexstruct.features.counts.counts import Expected, example_weights
@@ -205,6 +206,26 @@ class NetworkCounts:
     def _columns(self, labels: Labels) -> Labels:
         """The entry of theta that each node uses; shape (K, n_nodes)."""
         return table_entries(self.network, self.complete(labels))
+
+    @cached_property
+    def alternatives(self) -> tuple[Index, ...]:
+        """Sets of two or more entries of theta whose counts add up to the same number in every labelling.
+
+        Each hidden factor of an example uses one of some entries, whatever the labels; such sets that overlap are put
+        together, until those that remain are apart.
+        """
+        pairs = [np.zeros((0, 2), dtype=np.intp)]
+        for group in self.groups:
+            for factor in group.factors:
+                entries = np.unique(factor.base)[:, None] + factor.inner.ravel()
+                pairs.append(np.stack((np.repeat(entries[:, 0], entries.shape[1]), entries.ravel()), axis=1))
+        both = np.concatenate(pairs)
+        d = self.tables.dimension
+        graph = sp.csr_array(sp.coo_array((np.ones(len(both)), (both[:, 0], both[:, 1])), shape=(d, d)))
+        n, of = connected_components(graph, directed=False)
+        by_set = np.argsort(of, kind="stable").astype(np.intp)
+        cuts = np.searchsorted(of[by_set], np.arange(1, n))
+        return tuple(each for each in np.split(by_set, cuts) if len(each) > 1)
 
     @cached_property
     def observed(self) -> tuple[Index, Index]:

@@ -30,13 +30,14 @@ FAINT = 1e-200
 class Moments:
     """Marginals of a distribution over labellings that this object declares.
 
-    known (P,): where the declared chain can only hold the true label. node (P, S): probability of each label at each
-    packed position; exact where known. edge (S, S): expected pairs, summed over steps and chains with their weights,
-    steps whose both ends are known left out. relative: no exact number differs from the one here by more than this
-    share of it (and 1e-100).
+    known (P,): where the declared chain can hold one label only. label (P,): that label (elsewhere without meaning).
+    node (P, S): probability of each label at each packed position; exact where known. edge (S, S): expected pairs,
+    summed over steps and chains with their weights, steps whose both ends are known left out. relative: no exact number
+    differs from the one here by more than this share of it (and 1e-100).
     """
 
     known: NDArray[np.bool_]
+    label: Labels
     node: Tensor
     edge: Tensor
     relative: float
@@ -80,14 +81,14 @@ def excess(chains: Chains, rise: Tensor, edge: Tensor, truth: Labels) -> tuple[T
     return message[:, chains.last].max(axis=0), labels
 
 
-def moments(chains: Chains, node: Tensor, edge: Tensor, truth: Labels, weights: Tensor) -> Moments:
+def moments(chains: Chains, node: Tensor, edge: Tensor, weights: Tensor) -> Moments:
     """Marginals of a Markov chain a chain, near the Gibbs distribution of the scores.
 
     R are exponentials of regrets (see `convexstruct.oracles.chain.regrets`), h what lies ahead, by a backward pass.
 
-    truth (P,), packed. weights (N,), caller's order.
+    weights (N,), caller's order.
     """
-    known = np.zeros(chains.n_positions, dtype=bool)
+    known, label = np.zeros(chains.n_positions, dtype=bool), np.zeros(chains.n_positions, dtype=np.int64)
     n_labels = len(edge)
     size = max(LEAST, BLOCK // edge.size)
     by_label = np.ascontiguousarray(node.T)
@@ -106,13 +107,13 @@ def moments(chains: Chains, node: Tensor, edge: Tensor, truth: Labels, weights: 
         alpha /= alpha.sum(axis=0)
         posterior[:, steps[0]] = alpha
         alive = alpha > 0  # whether the declared chain can be there at all
-        known[steps[0]] = _only(alive, truth[steps[0]])
+        known[steps[0]], label[steps[0]] = alive.sum(axis=0) == 1, alive.argmax(axis=0)
         share = weights[chains.order[low:high]]
         for t in range(1, len(steps)):
             n = steps[t].stop - steps[t].start
             left = np.divide(alpha[:, :n], arriving[t], out=np.zeros((n_labels, n)), where=arriving[t] > 0)
             alive = (alive[:, None, :n] & (regret[t] > 0)).any(axis=0)
-            known[steps[t]] = _only(alive, truth[steps[t]])
+            known[steps[t]], label[steps[t]] = alive.sum(axis=0) == 1, alive.argmax(axis=0)
             flow = regret[t]  # of probability, from label to label: (S, S, n)
             flow *= ahead[t]
             flow *= left[:, None, :]
@@ -121,14 +122,9 @@ def moments(chains: Chains, node: Tensor, edge: Tensor, truth: Labels, weights: 
             both = known[steps[t - 1]][:n] & known[steps[t]]
             pairs += flow @ np.where(both, 0.0, share[:n])
     found = np.ascontiguousarray(posterior.T)
-    found[known] = truth[known, None] == np.arange(n_labels)
+    found[known] = label[known, None] == np.arange(n_labels)
     operations = (2 * n_labels + 4) * chains.n_steps + min(size, chains.n_chains) + len(blocks) + n_labels + 10
-    return Moments(known, found, pairs, gamma(operations))
-
-
-def _only(alive: NDArray[np.bool_], truth: Labels) -> NDArray[np.bool_]:
-    """Which columns of ``alive`` (S, n) hold the true label alone."""
-    return np.asarray((alive.sum(axis=0) == 1) & alive[truth, np.arange(len(truth))])
+    return Moments(known, label, found, pairs, gamma(operations))
 
 
 def _backward(regret: list[Tensor], steps: list[slice], n_labels: int) -> tuple[list[Tensor], list[Tensor]]:

@@ -90,6 +90,9 @@ SWEEPS = 8
 ATOMS = 8
 #: Expected counts that must equal the truth's may differ by this much, in uses, before they are taken for equal.
 BALANCE = 1e-6
+#: A parameter that no labelling may use is so many times as bad as the best and the worst labelling are apart: its
+#: probability is 0 then, in floating point and as it is declared to the certificate.
+NEVER = 1e3
 #: Missing mass, in nats, to start from.
 DELTA = 0.05
 #: A start may hold -inf where a probability is zero.
@@ -366,7 +369,7 @@ class _Run:
             safe_mu, safe_omega = np.zeros(self.problem.dimension), 0.0
         else:
             safe_mu, safe_omega = self._safe
-        theta, loss, mu, omega = self._scaled(self._balanced(mu), omega)
+        theta, loss, mu, omega = self._scaled(mu, omega)
         t, bound = self.problem.best_on_segment(mu, omega, (safe_mu, safe_omega))
         if bound > self._bound:
             before = self._atoms if len(self._atoms) < ATOMS else []
@@ -384,10 +387,19 @@ class _Run:
         problem, features = self.problem, self.problem.features
         theta, loss = self.state.measure.theta, self.state.measure.loss
         ceiling = problem.c + problem.eta * problem.truth_counts
+        unused = ceiling == 0  # c and the truth are 0: v >= 0 asks for labellings that never use it
+        if (mu[unused] > 0).any():
+            theta = theta.copy()
+            longest = int(np.bincount(features.example).max())
+            theta[unused] = -NEVER * (1.0 + longest * float(np.abs(theta).max()))
+            expected = features.expected(theta, loss)
+            self.calls += 1
+            mu, omega = problem.eta * (expected.counts - problem.truth_counts), problem.eta * expected.loss
+        mu = self._balanced(mu)
         for _ in range(SWEEPS):
             deadline.check()
             count = mu + problem.eta * problem.truth_counts
-            excess = (mu > problem.c) & (count > 0)
+            excess = (mu > problem.c) & (count > 0) & ~unused
             if not excess.any():
                 break
             theta = theta.copy()

@@ -1,0 +1,170 @@
+"""Where c is 0 in a whole column of entries that every labelling uses equally often, mu must be 0 there exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from benchmarks.rounding_generative_margin import listed
+from convexstruct.arrays import Vector
+from convexstruct.core.driver import solve
+from convexstruct.core.iterate import Solver
+from convexstruct.core.solution import Status
+from convexstruct.datasets.generated.networks import random_network
+from convexstruct.families.generative_margin import EntropicProximal, ProximalBundle, ProximalRSD
+from convexstruct.families.generative_margin.problem import GenerativeMargin
+from convexstruct.features.counts import bounds
+from convexstruct.features.counts.counts import Counts
+from convexstruct.features.counts.hmm import HMMCounts
+from convexstruct.features.counts.hmm_channels import ChannelCounts
+from convexstruct.marginals.enumeration import enumerate_counts
+from convexstruct.tolerances import MID
+from tests.families.generative_margin.instances import MAKERS, small_hmm, small_network
+
+
+def posed(features: Counts, c: Vector, eta: float) -> GenerativeMargin:
+    """With the blocks of c scaled to distributions."""
+    return GenerativeMargin(features, c / features.tables.block_sum(c)[features.tables.block_of], eta)
+
+
+def chain(seed: int) -> GenerativeMargin:
+    """Symbol 0 is seen, in two states at least, but c says that no state emits it."""
+    rng = np.random.default_rng([10, seed])
+    lengths = rng.integers(2, 5, size=4)
+    symbols, states = ([rng.integers(k, size=t) for t in lengths] for k in (3, 2))
+    symbols[0][:2], states[0][:2] = 0, [0, 1]
+    features = HMMCounts.read(symbols, states, 2, 3)
+    eta = float(rng.choice([0.1, 0.5, 2.0]))
+    c = rng.exponential(size=features.tables.dimension) + 0.05
+    c[[6, 9]] = 0.0
+    return posed(features, c, eta)
+
+
+def channels(seed: int) -> GenerativeMargin:
+    """The first of two channels shows symbol 0, but c says that no state emits it there."""
+    rng = np.random.default_rng([11, seed])
+    lengths = rng.integers(2, 5, size=4)
+    symbols, states = [rng.integers(3, size=(t, 2)) for t in lengths], [rng.integers(2, size=t) for t in lengths]
+    symbols[0][:2, 0], states[0][:2] = 0, [0, 1]
+    features = ChannelCounts.read(symbols, states, 2, 3)
+    c = rng.exponential(size=features.tables.dimension) + 0.05
+    c[[6, 9]] = 0.0
+    return posed(features, c, float(rng.choice([0.1, 0.5, 2.0])))
+
+
+def network(seed: int) -> GenerativeMargin:
+    """Two nodes of five are hidden; a value that the data show of another node is ruled out whatever they are."""
+    rng = np.random.default_rng([12, seed])
+    while True:
+        net = random_network(5, 12, states=(2, 3), seed=int(rng.integers(1 << 30)))
+        hidden = rng.choice(5, size=2, replace=False).tolist()
+        problem = GenerativeMargin.network(net.graph, net.assignments, hidden, eta=float(rng.choice([0.1, 0.5, 2.0])))
+        layout, c = problem.layout, rng.exponential(size=problem.dimension) + 0.05
+        columns = []
+        for column in bounds.shared_columns(problem.features):
+            c_of = c.copy()
+            c_of[column] = 0.0
+            if problem.truth_counts[column].any() and (layout.block_sum(c_of) > 0).all():
+                columns.append(column)
+        if columns:
+            c[columns[int(rng.integers(len(columns)))]] = 0.0
+            return posed(problem.features, c, problem.eta)
+
+
+KINDS: list[Callable[[int], GenerativeMargin]] = [chain, channels, network]
+every_kind = pytest.mark.parametrize("make", KINDS, ids=["chain", "channels", "network"])
+
+
+@every_kind
+@pytest.mark.parametrize("seed", range(6))
+def test_columns_that_c_rules_out_are_certified_all_the_same(
+    make: Callable[[int], GenerativeMargin], seed: int
+) -> None:
+    problem = make(seed)
+    solution = solve(problem, tol="MID")
+    assert solution.certificate.gap <= MID.gap, solution.message
+    # a witness is balanced by labellings that differ little from the truth: true against every exact value of P
+    one, rng = listed(problem, True, ""), np.random.default_rng(seed)
+    theta = problem.repair(solution.point)["theta"]
+    for scale in (0.0, 1e-6, 1e-3, 1.0):
+        there = problem.shift(theta + scale * rng.normal(size=problem.dimension))
+        assert one.primal(there) >= solution.lower_bound
+
+
+@pytest.mark.parametrize("make", [*MAKERS, channels, network])
+@pytest.mark.parametrize("seed", range(3))
+def test_shared_columns_have_one_sum_in_every_labelling_of_an_example(
+    make: Callable[[int], GenerativeMargin], seed: int
+) -> None:
+    features = make(seed).features
+    table = enumerate_counts(features)
+    counts = table.counts.toarray()
+    for column in bounds.shared_columns(features):
+        sums = counts[:, column].sum(axis=1)
+        assert len(column) > 1
+        assert len(set(zip(table.example.tolist(), sums.tolist()))) == features.n_examples
+
+
+@pytest.mark.parametrize("make", [small_hmm, small_network, channels, network])
+def test_each_way_to_use_another_entry_is_a_labelling_that_there_is(make: Callable[[int], GenerativeMargin]) -> None:
+    features = make(1).features
+    table = enumerate_counts(features)
+    counts = table.counts.toarray().astype(int)
+    rises = counts - counts[table.truth][table.example]
+    found = 0
+    for column in bounds.shared_columns(features):
+        for old, new in ((a, b) for a in column for b in column if a != b):
+            true = {tuple(np.maximum(rise, 0)) for rise in rises if rise[new] >= 1 and rise[old] <= -1}
+            for ways in bounds.gained(features, int(old), int(new)):
+                for way in ways:
+                    used = np.bincount(np.append(way, new), minlength=len(rises[0]))
+                    assert any((np.array(rise) <= used).all() for rise in true)
+                    found += 1
+    assert found
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_distribution_on_one_labelling_other_than_the_truth_has_exact_moments(seed: int) -> None:
+    # at scores of 1e6 all else has probability 0; where labels and truth use an entry as often, mu is 0 without error
+    rng = np.random.default_rng([13, seed])
+    lengths, weights = [4, 2, 3], [0.1, 1.0, 3.0]
+    states = [rng.integers(2, size=t) for t in lengths]
+    one, two = [rng.integers(2, size=t) for t in lengths], [rng.integers(2, size=(t, 2)) for t in lengths]
+    for features in (
+        HMMCounts.read(one, states, 2, 2, weights=weights),
+        ChannelCounts.read(two, states, 2, 2, weights=weights),
+    ):
+        theta = 1e6 * rng.normal(size=features.tables.dimension)
+        labels = features.best(theta, 0.0)[1]
+        found = bounds.moments(features, theta, 0.0)
+        each = features.counts_each(labels) - features.counts_each(features.truth)
+        exact = [
+            sum((Fraction(w) * int(n) for w, n in zip(weights, column)), Fraction(0)) for column in each.todense().T
+        ]
+        assert (labels != features.truth).any()
+        for rise, error, truth in zip(found.rise, found.rise_error, exact):
+            assert abs(Fraction(float(rise)) - truth) <= Fraction(float(error)) <= 1e-14
+            assert truth != 0 or error == 0
+        assert found.loss == pytest.approx(float(features.weights @ features.loss(labels)), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "solver", [EntropicProximal(), ProximalBundle(), ProximalRSD()], ids=lambda s: type(s).__name__
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_solver_that_large_scores_mislead_ends_with_an_honest_status(solver: Solver, seed: int) -> None:
+    problem = chain(seed)
+    start = solve(problem, EntropicProximal(), tol="LOW", max_iterations=1)
+    theta = start.point["theta"].copy()
+    theta[[6, 9]] = -1e16  # a large score that every labelling shares hides the loss from a plain Viterbi
+    found = solve(problem, solver, tol="MID", start=replace(start, point={"theta": theta}), max_iterations=40)
+    one = listed(problem, True, "")
+    feasible = problem.repair(found.point)["theta"]
+    assert one.feasible(feasible)
+    assert one.primal(feasible) <= found.certificate.primal
+    assert found.lower_bound <= one.primal(feasible)
+    assert (found.status is Status.OPTIMAL) == (found.certificate.gap <= MID.gap)
