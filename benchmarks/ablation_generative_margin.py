@@ -61,7 +61,6 @@ MECHANISMS = (
     Mechanism("slack in v (epsilon)", patches={f"{METHOD}:_Run._epsilon": lambda self, state: 0.0}),
     Mechanism("stage gap by the certified one (BEHIND)", patches={f"{METHOD}:BEHIND": 0.0}),
     Mechanism("iterative scaling of the bound (SWEEPS)", patches={f"{METHOD}:SWEEPS": 0}),
-    Mechanism("witness that mixes stages (ATOMS)", patches={f"{METHOD}:ATOMS": 1}),
     Mechanism("balanced columns", patches={f"{METHOD}:_Run._balanced": lambda self, mu: mu}),
     Mechanism("longest move of a step (LONGEST)", patches={f"{STAGE}:LONGEST": NEVER}),
     Mechanism("curvature where P is flat (FLAT)", patches={f"{STAGE}:FLAT": 0.0}),

@@ -86,8 +86,6 @@ LAG = 3.0
 PATIENCE = 12
 #: Sweeps of iterative scaling for one bound.
 SWEEPS = 8
-#: Gibbs distributions that one witness mixes at most.
-ATOMS = 8
 #: Expected counts that must equal the truth's may differ by this much, in uses, before they are taken for equal.
 BALANCE = 1e-6
 #: A parameter that no labelling may use is so many times as bad as the best and the worst labelling are apart: its
@@ -214,8 +212,7 @@ class _Run:
         self.upper = self.best = np.inf
         self.smoothing = np.inf  # what smoothing cost at the end of the last stage, relative
         self.finished = False
-        self._safe: tuple[Vector, float] = (np.zeros(problem.dimension), 0.0)
-        self._atoms: list[tuple[Vector, float, float]] = []
+        self._witness: tuple[Vector, float, float] | None = None  # (Theta, B, its share in every example)
         self._bound = -np.inf
         self._history: list[tuple[float, float]] = []
         self._gap = np.inf
@@ -364,19 +361,11 @@ class _Run:
         self.smoothing = self._gap / magnitude(self.problem, f)
 
     def improve(self, mu: Vector, omega: float) -> None:
-        """Take (mu, omega) of the present measure into the witness where that raises the lower bound."""
-        if len(self._atoms) >= ATOMS:
-            safe_mu, safe_omega = np.zeros(self.problem.dimension), 0.0
-        else:
-            safe_mu, safe_omega = self._safe
+        """Keep a measure near the present one, whose moments are (mu, omega), as the witness if it raises the bound."""
         theta, loss, mu, omega = self._scaled(mu, omega)
-        t, bound = self.problem.best_on_segment(mu, omega, (safe_mu, safe_omega))
+        share, bound = self.problem.best_on_segment(mu, omega)
         if bound > self._bound:
-            before = self._atoms if len(self._atoms) < ATOMS else []
-            kept = [(theta, loss, share * (1.0 - t)) for theta, loss, share in before if share * (1.0 - t) > 1e-12]
-            self._atoms = [*kept, (theta, loss, t)]
-            self._safe = (safe_mu + t * (mu - safe_mu), safe_omega + t * (omega - safe_omega))
-            self._bound = bound
+            self._witness, self._bound = (theta, loss, share), bound
 
     def _scaled(self, mu: Vector, omega: float) -> tuple[Vector, float, Vector, float]:
         """A Gibbs measure near the present one with v >= 0, by iterative scaling; it, and its (mu, omega).
@@ -434,17 +423,16 @@ class _Run:
     def shown(self, theta: Vector, calls: float) -> Iterate:
         return Iterate(
             point={"theta": theta},
-            dual_point=self.witness() if self._atoms else None,
+            dual_point=self.witness(),
             primal=self.upper,
             lower_bound=self._bound,
             oracle_calls=round(calls + self.calls),
             done=self.finished,
         )
 
-    def witness(self) -> Point:
-        shares = np.array([share for _, _, share in self._atoms])
-        return {
-            "gibbs": np.array([theta for theta, _, _ in self._atoms]).reshape(len(shares), self.problem.dimension),
-            "gibbs_loss": np.array([loss for _, loss, _ in self._atoms]),
-            "gibbs_shares": np.repeat(shares[:, None], self.problem.n_examples, axis=1),
-        }
+    def witness(self) -> Point | None:
+        if self._witness is None:
+            return None
+        theta, loss, share = self._witness
+        shares = np.full((1, self.problem.n_examples), share)
+        return {"gibbs": theta[None], "gibbs_loss": np.array([loss]), "gibbs_shares": shares}
