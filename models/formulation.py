@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import html
 import math
-import re
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -37,6 +36,7 @@ from convexstruct.core.certificates import Certificate, Problem, certify
 from convexstruct.core.options import or_none
 from convexstruct.core.solution import Solution, Status
 from convexstruct.core.trace import Trace
+from convexstruct.models.latex_text import plain, tag
 from convexstruct.tolerances import HIGH, REFERENCE_ACCURACY, Profile, profile, upside_down
 from convexstruct.validation.arguments import choice, number, refuse, sentence, text_of
 
@@ -248,7 +248,7 @@ class Formulation:
                 refuse("constraint", one, "a CVXPY constraint")
         if not part.constraints:
             refuse("constraint", constraint, "a CVXPY constraint, or a list of them")
-        shown = latex if latex is not None else r",\ ".join(_plain(str(c)) for c in part.constraints)
+        shown = latex if latex is not None else r",\ ".join(plain(str(c)) for c in part.constraints)
         parts = {**self.parts, name: Equation(part.constraints, shown)}
         return replace(self, name=f"{self.name} with ({name})", parts=parts, recover=None)
 
@@ -267,7 +267,7 @@ class Formulation:
             raise sentence(f"expression has shape {expression.shape}, wanted one real number")
         or_none(text_of)("latex", latex)
         objective = kind(expression)
-        shown = rf"{sense}\quad {latex if latex is not None else _plain(str(expression))}"
+        shown = rf"{sense}\quad {latex if latex is not None else plain(str(expression))}"
         name = f"{self.name} with another objective"
         return replace(self, name=name, objective=objective, objective_latex=shown, objective_label="", recover=None)
 
@@ -351,10 +351,10 @@ class Formulation:
 
     def latex(self) -> str:
         """The program as one LaTeX ``align*`` environment, each line with its equation number."""
-        lines = [self.objective_latex.replace(r"\quad", r"\quad &", 1) + _tag(self.objective_label)]
+        lines = [self.objective_latex.replace(r"\quad", r"\quad &", 1) + tag(self.objective_label)]
         for position, (label, part) in enumerate(self.parts.items()):
             lead = r"\text{subject to}\quad &" if position == 0 else "&"
-            lines.append(f"{lead} {part.latex}{_tag(label)}")
+            lines.append(f"{lead} {part.latex}{tag(label)}")
         return "\\begin{align*}\n" + " \\\\\n".join(lines) + "\n\\end{align*}"
 
     def _repr_latex_(self) -> str:
@@ -400,32 +400,6 @@ def sums_by(group: Index, n_groups: int) -> sp.csr_array:
 def _rows(constraint: Any) -> int:
     """Scalar rows of a constraint: the size of what is constrained, all arguments of a cone together."""
     return int(constraint.size) if isinstance(constraint.size, (int, np.integer)) else int(sum(constraint.size))
-
-
-def _tag(label: str) -> str:
-    return rf" \tag{{{_escaped(label)}}}" if label else ""
-
-
-def _plain(text: str) -> str:
-    """CVXPY's own text, as LaTeX on one line; of a long array of numbers the first and the last."""
-    short = _LONG_ARRAY.sub(_ends, text)
-    return rf"\texttt{{{_escaped(' '.join(short.split()))}}}"
-
-
-#: A printed array of numbers, too long to show.
-_LONG_ARRAY = re.compile(r"\[(?=[^\]]*\d)[-+.\deE\s\[\]]{25,}\]")
-
-
-def _ends(array: re.Match[str]) -> str:
-    numbers = re.findall(r"[-+.\deE]+", array.group())
-    return f"[{numbers[0]} ... {numbers[-1]}]"
-
-
-def _escaped(text: str) -> str:
-    """Text as LaTeX's text mode takes it."""
-    special = {"\\": r"\textbackslash ", "_": r"\_", "&": r"\&", "%": r"\%", "#": r"\#", "{": r"\{", "}": r"\}"}
-    special |= {"^": r"\^{}", "~": r"\~{}", "$": r"\$"}
-    return "".join(special.get(character, character) for character in text)
 
 
 @dataclass(frozen=True)
