@@ -30,6 +30,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from convexstruct.arrays import Labels, Point, Vector
+from convexstruct.families.structured_svm.kernel_rounding import of_lower_bound
 from convexstruct.families.structured_svm.rounding import (
     BLOCK,
     GREATEST,
@@ -67,12 +68,14 @@ class Aggregate(NamedTuple):
 
 class Enclosed(NamedTuple):
     """Psi (d,) and E, entrywise bounds on how far they are from those of an alpha whose shares sum to 1 + excess at
-    most. Not finite where a number on the way was not."""
+    most. Not finite where a number on the way was not. spread : sum_p sqrt(K_pp) |d_p| where features come from a
+    kernel (`kernel_rounding`), else 0."""
 
     psi: Vector
     psi_error: Vector
     loss: Rounded
     excess: float
+    spread: float = 0.0
 
 
 @dataclass
@@ -129,8 +132,9 @@ def enclosed(problem: Margin, witness: Witness) -> Enclosed:
     mixed.absolute += TINY * (rows + 4)
     smallest = float(ceiling.min())
     excess = gamma(rows + 16) + (rows * TINY / smallest if smallest > 0 else math.inf)
-    psi, error = _joint(problem, mixed)
-    return Enclosed(psi, error, _loss(problem, mixed), excess)
+    away = _differences(problem.features, mixed.node)
+    psi, error = _joint(problem, mixed, away)
+    return Enclosed(psi, error, _loss(problem, mixed), excess, _spread(problem, mixed, away))
 
 
 # -- what each kind adds -----------------------------------------------------------------------------------------------
@@ -234,15 +238,29 @@ def _add_pairs(problem: Margin, mixed: _Sums, pairs: list[Vector] | Vector, shar
 # -- Psi and E ---------------------------------------------------------------------------------------------------------
 
 
-def _joint(problem: Margin, mixed: _Sums) -> tuple[Vector, Vector]:
-    """Psi and the bound on its error, entrywise; both (d,)."""
-    features, plain = problem.features, problem.rounding.plain
-    relative, absolute = mixed.relative + gamma(BLOCK + 8), mixed.absolute
+def _differences(features: PairwiseFeatures, node: Vector) -> Vector:
+    """d (P, S): minus mu, but at the truth, where it is the sum of the others."""
     every = np.arange(features.n_nodes)
-    away = -mixed.node
+    away = -node
     away[every, features.truth] = 0.0
     away[every, features.truth] = -away.sum(axis=1)
-    used = np.flatnonzero(away[every, features.truth])
+    return away
+
+
+def _spread(problem: Margin, mixed: _Sums, away: Vector) -> float:
+    """An upper bound on sum_p sqrt(K_pp) |d_p|; 0 without a kernel."""
+    if problem.kernel is None:
+        return 0.0
+    n, size = away.shape
+    norms = np.sqrt((away * away).sum(axis=1)) + 2.0 * size * (mixed.absolute + math.sqrt(TINY))
+    return float(problem.kernel.sizes @ norms) * (1.0 + mixed.relative + gamma(n + 4 * size + 8))
+
+
+def _joint(problem: Margin, mixed: _Sums, away: Vector) -> tuple[Vector, Vector]:
+    """Psi and the bound on its error, entrywise; both (d,); from the differences d (P, S) of the nodes."""
+    features, plain = problem.features, problem.rounding.plain
+    relative, absolute = mixed.relative + gamma(BLOCK + 8), mixed.absolute
+    used = np.flatnonzero(away[np.arange(features.n_nodes), features.truth])
     x, d = features.node_features[used], away[used]
     if sp.issparse(x):
         first = np.asarray(x.T @ d)
@@ -316,7 +334,7 @@ def _loss(problem: Margin, mixed: _Sums) -> Rounded:
 def dual(problem: Margin, witness: Witness) -> Rounded:
     """max over 0 <= t <= 1 - eta of D(t Psi, t E), and its allowance; never below 0, which alpha = 0 proves."""
     with np.errstate(all="ignore"):
-        psi, error, loss, excess = enclosed(problem, witness)
+        psi, error, loss, excess, spread = enclosed(problem, witness)
         if not (np.isfinite(psi).all() and math.isfinite(loss)):
             return Rounded(-math.inf)
         kept = problem.project(psi)
@@ -335,6 +353,7 @@ def dual(problem: Margin, witness: Witness) -> Rounded:
             t * loss.allowance,
             away_by * (1.0 + 8 * UNIT),
             8 * UNIT * (abs(t * float(loss)) + bent),
+            0.0 if problem.kernel is None else of_lower_bound(problem.kernel, problem.lam, t, spread),
             8 * TINY,
         ).allowance
         return Rounded(value, min(allowance, abs(value))) if value > 0 else Rounded(0.0)

@@ -41,6 +41,7 @@ truth; and a few units of P and E.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -53,7 +54,7 @@ from numpy.typing import ArrayLike
 from convexstruct.arrays import Labels, Point, Vector
 from convexstruct.families.structured_svm.dual import Aggregate, aggregate, dual
 from convexstruct.families.structured_svm.prediction import decode, of_one_kind, read_others
-from convexstruct.families.structured_svm.rounding import PrimalRounding, primal, weighed
+from convexstruct.families.structured_svm.rounding import PrimalRounding, primal, reason, weighed
 from convexstruct.families.structured_svm.scale import Scale
 from convexstruct.families.structured_svm.witness import infeasibility, read_witness
 from convexstruct.features.counts.counts import example_weights
@@ -318,9 +319,12 @@ class StructuredSVM:
         return {**point, "w": self.project(point["w"])}
 
     def residuals(self, point: Point) -> Mapping[str, float]:
-        """How far weights that must be >= 0 lie below."""
-        low = float(np.min(point["w"], where=self.features.nonnegative, initial=0.0))
-        return {"w_edge below 0": -low} if self.features.associative else {}
+        """How far weights that must be >= 0 lie below, relative to the largest of them where that is above 1."""
+        if not self.features.associative:
+            return {}
+        edge = point["w"][self.features.nonnegative]
+        low, size = float(edge.min(initial=0.0)), float(np.abs(edge).max(initial=1.0))
+        return {"w_edge below 0": -low / size if math.isfinite(size) else -low}
 
     # -- dual ----------------------------------------------------------------------------------------------------------
 
@@ -346,6 +350,10 @@ class StructuredSVM:
         if infeasibility(self, dual_point) > DUAL_ROUNDING:
             return Rounded(-np.inf)
         return dual(self, read_witness(self, dual_point))
+
+    def rounding_reason(self, point: Point, dual_point: Point | None) -> str:
+        """What of the data makes the allowances large: a feature of another size than the rest, or a large C."""
+        return reason(self.features, self.lam, self.scale.C, self.kernel)
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
         """How far the shares are from distributions."""

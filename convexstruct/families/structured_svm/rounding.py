@@ -31,7 +31,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from convexstruct.arrays import Point, Vector
+from convexstruct.families.structured_svm.kernel_rounding import of_upper_bound
 from convexstruct.families.structured_svm.witness import Posed
+from convexstruct.features.graphs.gram import GramFeatures
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 from convexstruct.inference.forests import Forests
 from convexstruct.rounding import TINY, UNIT, Rounded, gamma, total
@@ -40,6 +42,9 @@ from convexstruct.rounding import TINY, UNIT, Rounded, gamma, total
 BLOCK = 256
 #: Scores beyond this might overflow on the way: the primal value is infinite then.
 GREATEST = 1e300
+#: A feature that is so many times as large as half of all entries is named as the cause of large allowances: squares of
+#: such a ratio leave fewer than six of the 16 digits, which the profile HIGH needs.
+UNEVEN = 1e5
 
 
 def times(*factors: float) -> float:
@@ -240,4 +245,27 @@ def primal(problem: Margin, point: Point) -> Rounded:
             return Rounded(math.inf)
         # a C omega_i among the smallest numbers is wrong by TINY
         subnormal = TINY * times(own.loss or 1.0, 4.0 * (size + len(hinge)))
-        return Rounded.of(float(value), value.allowance, own.of_hinges(reach, moved), subnormal)
+        of_kernel = 0.0 if problem.kernel is None else of_upper_bound(problem, problem.kernel, problem.lam, w)
+        return Rounded.of(float(value), value.allowance, own.of_hinges(reach, moved), subnormal, of_kernel)
+
+
+def reason(features: PairwiseFeatures, lam: float, C: float, kernel: GramFeatures | None = None) -> str:
+    """One sentence on what makes the sums of a problem cancel, and what to do about it."""
+    x, advice = features.node_features, "scale the features to sizes near 1"
+    columns = abs(x).max(axis=0).toarray().ravel() if sp.issparse(x) else np.abs(x).max(axis=0)
+    entries, named = np.abs(x.data if sp.issparse(x) else x).ravel(), "node feature {}"
+    if kernel is not None:  # the columns of its factor mean nothing to the caller
+        columns = entries = kernel.sizes
+        named, advice = "the square root of kernel[{0}, {0}]", "scale the kernel's rows to diagonals near 1"
+    tables = [(named, columns, entries)]
+    if features.edge_features is not None and features.n_edges:
+        sizes = np.abs(features.edge_features)
+        tables.append(("edge feature {}", sizes.max(axis=0), sizes.ravel()))
+    for said, widths, values in tables:
+        values = values[values > 0]
+        if not len(values):
+            continue
+        at, half = int(widths.argmax()), float(np.median(values))
+        if widths[at] / half > UNEVEN or widths[at] > UNEVEN:
+            return f"{said.format(at)} reaches {widths[at]:.1e}, half of all entries are at most {half:.1e}: {advice}"
+    return f"C / lam = {C / lam:.1e} lets large terms cancel: take a smaller C, or a larger lam"

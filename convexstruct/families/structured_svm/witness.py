@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convexstruct.arrays import Labels, Point, Vector
+from convexstruct.features.graphs.gram import GramFeatures
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 from convexstruct.features.graphs.pairwise_loss import PairwiseLoss
 from convexstruct.oracles.tree.forest import forest
@@ -42,6 +43,9 @@ class Posed(Protocol):
 
     @property
     def ceiling(self) -> Vector: ...
+
+    @property
+    def kernel(self) -> GramFeatures | None: ...
 
 
 class Witness(NamedTuple):

@@ -13,6 +13,7 @@ solution of k(x, pivots) = Phi_pivots phi(x), a triangular system.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,7 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from convexstruct.arrays import Matrix, Vector
+from convexstruct.rounding import gamma
 from convexstruct.tolerances import ROUNDING
 from convexstruct.validation.arrays import real
 
@@ -33,7 +35,7 @@ class Factor:
     """L (n, r) with L L' = K up to rounding, r the rank.
 
     rows : L. pivots : (r,) rows of L that are a lower triangular matrix, with a positive diagonal.
-    dropped : the largest |K - L L'|_pq / sqrt(K_pp K_qq).
+    dropped : a bound on |K - L L'|_pq / sqrt(K_pp K_qq).
     """
 
     rows: Vector
@@ -65,7 +67,8 @@ def factor(matrix: Vector) -> Factor:
     rows[order - 1] = np.tril(low)[:, :rank]
     apart = np.abs(scaled - rows @ rows.T)
     size = np.sqrt(np.maximum(np.diagonal(scaled), np.finfo(float).tiny))
-    dropped = float((apart / size / size[:, None]).max(initial=0.0))
+    dropped = float((apart / size / size[:, None]).max(initial=0.0)) + gamma(rank + 8)  # L L' was rounded itself
+    dropped = math.ldexp(1.0, math.frexp(dropped)[1])  # up to a power of two: the same on machines that round otherwise
     return Factor(np.ascontiguousarray(np.ldexp(rows, half[:, None])), np.asarray(order[:rank] - 1, np.intp), dropped)
 
 
@@ -109,13 +112,14 @@ def _row_sum(matrix: Matrix) -> float:
 class GramFeatures:
     """features (P, r) with features features' = K, and what maps new inputs to the same space, (P, r).
 
-    dropped : the largest |K - features features'|_pq / sqrt(K_pp K_qq): how far the problem in these features is from
-        that of the kernel that came.
+    sizes : (P,) sqrt(K_pp). dropped : a bound on |K - features features'|_pq / (sizes_p sizes_q): how far the problem
+        in these features is from that of the kernel that came.
     """
 
     features: Vector
     inverse: Vector
-    dropped: float = 0.0
+    sizes: Vector
+    dropped: float
 
     def map(self, kernel: ArrayLike) -> Vector:
         """Features (n, r) of new inputs from their kernel values (n, P) with the training inputs.
@@ -152,4 +156,4 @@ def gram_features(kernel: Any, n: int) -> GramFeatures:
             f"kernel[{p}, {q}] is {matrix[p, q]:g}, which no features have beside the rest of its rows: wanted a "
             "positive semidefinite matrix"
         )
-    return GramFeatures(found.rows, found.inverse, found.dropped)
+    return GramFeatures(found.rows, found.inverse, np.sqrt(np.diagonal(matrix)), found.dropped)

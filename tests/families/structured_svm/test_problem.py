@@ -182,6 +182,18 @@ def test_where_signs_count_negative_entries_of_psi_cost_nothing() -> None:
     assert free.dual_value(-np.ones(free.dimension), 1.0) == pytest.approx(1.0 - 0.5 * free.dimension)
 
 
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e6])
+def test_how_far_edge_weights_lie_below_0_is_relative_where_they_are_large(size: float) -> None:
+    problem = svm(0, associative=True)
+    w = np.zeros(problem.dimension)
+    assert problem.residuals({"w": w}) == {"w_edge below 0": 0.0}
+    at = np.flatnonzero(problem.features.nonnegative)
+    w[at[:2]] = (size, -1e-4 * size)
+    assert problem.residuals({"w": w})["w_edge below 0"] == pytest.approx(1e-4 * min(size, 1.0))
+    w[at[0]] = np.inf
+    assert problem.residuals({"w": w})["w_edge below 0"] > 0
+
+
 # -- prediction --------------------------------------------------------------------------------------------------------
 
 

@@ -48,6 +48,27 @@ def test_the_features_of_claim_8_bound_nothing_wrong() -> None:
             assert solution.lower_bound <= least
 
 
+def test_what_makes_rounding_large_is_named() -> None:
+    """The feature of claim 8, one in a sparse table, an edge feature, an entry of a kernel, and a large C."""
+    rng = np.random.default_rng(3)
+    labels = [[0, 1, 0], [1, 1, 0]]
+    ordinary = [rng.normal(size=(3, 2)) for _ in labels]
+    large = [np.column_stack((part, np.full(3, 1.7e18))) for part in ordinary]
+    solution = solve(StructuredSVM.read(large, labels, 2, C=1.0), max_iterations=30)
+    assert solution.status is Status.ROUNDING
+    assert "node feature 2 reaches 1.7e+18" in solution.message
+    edges = [np.array([[1.0, 3.0], [1.0, 4e9]])] * 2
+    K = np.diag([1.0, 4e12, 1.0, 1.0, 1.0, 1.0])
+    sparse = [sp.csr_array(part) for part in large]
+    for problem, named in {
+        StructuredSVM.read(sparse, labels, 2, C=1.0): "node feature 2 reaches 1.7e+18",
+        StructuredSVM.read(ordinary, labels, 2, C=1.0, edge_features=edges): "edge feature 1 reaches 4.0e+09",
+        StructuredSVM.read(None, labels, 2, kernel=K, C=1.0): "the square root of kernel[1, 1] reaches 2.0e+06",
+        StructuredSVM.read(ordinary, labels, 2, C=1e20): "C / lam = 1.0e+20 lets large terms cancel",
+    }.items():
+        assert problem.rounding_reason({}, None).startswith(named)
+
+
 def test_shares_that_sum_beyond_one_by_rounding_prove_no_more() -> None:
     """The bound is that of shares which sum to 1 exactly: scaling down by a unit or two is part of it."""
     problem = svm(0)
