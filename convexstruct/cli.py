@@ -87,8 +87,8 @@ def parser() -> argparse.ArgumentParser:
 
 @dataclass(frozen=True)
 class Result:
-    """What a command has to say. code : exit status. json : the object. page : tables, notes and pictures; shown : what
-    of it is printed at the end, where the rest was printed before."""
+    """The result of a command. code : exit status. json : the object for ``--json``. page : tables, notes and pictures.
+    shown : the part of the page to print at the end, where the rest has been printed already; None for all of it."""
 
     code: int
     json: dict[str, Any]
@@ -158,7 +158,7 @@ def _unprinted(error: OSError) -> int:
 
 
 def _mute(stream: TextIO) -> None:
-    """The reader has seen enough, or the disk is full: keep Python from saying so again at exit."""
+    """Standard output is closed or its disk is full: keep Python from reporting the same error again at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)

@@ -1,4 +1,4 @@
-"""A point and a dual point in, bounds out: computed from the problem alone, by no solver.
+"""Bounds on the optimum from a point and a dual point, computed from the problem alone and not by a solver.
 
 `certify` is the only judge in the project. It asks the problem for four things and trusts nothing else:
 
@@ -41,8 +41,8 @@ class Problem(Protocol):
 
     @property
     def trivial_value(self) -> float:
-        """The objective's size at the trivial point, positive: what a difference is small or large beside where the
-        optimum itself is 0 or nearly so (`relative_gap`)."""
+        """The size of the objective at the trivial point, positive. Where the optimum is 0 or nearly so, gaps are
+        measured relative to a small share of this value (`relative_gap`)."""
         ...
 
     def trivial(self) -> tuple[Point, Point]:

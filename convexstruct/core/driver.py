@@ -9,7 +9,7 @@ trace, interruption and non-finite values, keeps the best of what was yielded, a
 bounds: what a solver believes is used to stop, never to report.
 
 A time limit acts inside a round too: the driver sets a deadline (`convexstruct.deadline`), and a solver's inner loops
-ask for it. What a run cut short has no last certificate for is covered by one made on the way.
+check it. If the last certificate is interrupted, the run returns the latest intermediate certificate.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from convexstruct.deadline import DeadlinePassed, left, within, without
 from convexstruct.tolerances import HIGH, Profile, profile, upside_down
 from convexstruct.validation.arguments import number, refuse, sentence, whole
 
-#: The solver's own gap must be below this share of the one wanted, so that the certificate, whose sums are rounded
-#: another way, is within it too.
+#: A run ends when the solver's own gap is below this share of the gap wanted. The certificate sums in another order and
+#: rounds differently; the margin lets its gap be small enough too.
 AHEAD = 1 - 1e-3
-#: Certificates on the way may take this share of the time, and the first is made after so many seconds: where the last
-#: is interrupted, they are what there is.
+#: Intermediate certificates, returned where the last one is interrupted: the share of the time that they may take, and
+#: the seconds before the first.
 SHARE, FIRST = 0.02, 5.0
 #: A chunk of memory in bytes, just below the largest that glibc takes as a hint (32 MiB).
 CHUNK = 31 * 2**20

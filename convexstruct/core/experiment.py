@@ -1,4 +1,4 @@
-"""What an experiment is, and what it comes back with."""
+"""Experiments, each a table or figure of a paper: their interface, and the result that they return."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the driver and a solver say to each other: `Iterate`, yielded each round, and the protocol `Solver`."""
+"""The interface between the driver and a solver: `Iterate`, yielded each round, and the protocol `Solver`."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class Pairs:
         self._low = self._high = 0
 
     def scale(self, factor: float) -> None:
-        """Multiply the Hessian that the pairs speak of."""
+        """Multiply the Hessian by a positive number: every gradient change y is multiplied by it."""
         used = slice(self._low, self._high)
         self._bend[used] *= factor
         self._product[used, used] *= factor

@@ -1,4 +1,4 @@
-"""What a family declares of itself, and all that have: the driver and the doors read it here and import no family.
+"""The registry of families: what each family declares, for the driver and the command line, which import no family.
 
 A family's folder ends its ``__init__`` with
 
@@ -127,7 +127,7 @@ _FAMILIES: dict[str, Family] = {}
 
 
 def register(family: Family) -> Family:
-    """Take a family up in the registry; a second one of the same name replaces the first.
+    """Add a family to the registry; a second one of the same name replaces the first.
 
     From then on the ``iterate`` of each of its solvers refuses problems that it is not for, whoever calls it.
     """

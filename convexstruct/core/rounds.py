@@ -1,4 +1,4 @@
-"""What methods that go by rounds share: seconds by name of subroutine, when to give up."""
+"""Bookkeeping for solvers that work in rounds: seconds spent in each subroutine, and when progress has ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""A graph with cycles as forests: the maximum over the local polytope as a minimum over how nodes are shared out.
+r"""The maximum over the local polytope of a graph with cycles, by splitting the graph's scores among forests.
 
 Every edge of a graph belongs to one forest, every node to each forest that has an edge at it (and to the first if there
 is none). If node scores are shared out, sum_f node_f,v = node_v, then
@@ -52,7 +52,7 @@ class Forests:
         return shifts - means[self.nodes]
 
     def shared(self, node: Vector, shifts: Vector) -> Vector:
-        """Node scores (P, S) shared out: in equal parts, and ``shifts`` less their mean; (sum P_f, S)."""
+        """Node scores (P, S) split among the copies of each node: equal parts plus centred ``shifts``; (sum P_f, S)."""
         return (node / self.copies[:, None])[self.nodes] + self.centred(shifts)
 
     def gather(self, values: Vector) -> Vector:

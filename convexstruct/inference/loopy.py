@@ -26,7 +26,7 @@ from convexstruct.oracles.loopy.pairwise import Pairwise, pairwise
 
 @dataclass(frozen=True, eq=False)
 class LoopyInference:
-    """One maximisation over all examples; sums, second bests and losses by value are not to be had.
+    """One maximisation over all examples; it refuses sums, second best labellings and best labellings by loss.
 
     name : as ``inference=`` calls it, a key of `MAXIMISE`. exact, relaxed : see `Inference`.
     """

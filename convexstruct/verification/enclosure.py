@@ -4,9 +4,10 @@ Three processes take part: we, who ask and wait, never beyond a deadline; the *w
 session of its own; and between them the *warden* (see `convexstruct.verification.warden`), which sees to it that
 nothing of the worker survives. Where there is neither fork nor process group (Windows) the worker alone is ended.
 
-A message on the pipe is a frame: a mark, the nonce of the request, a length, the content. The foreign code may write to
-the pipe as well, and so may what it left behind: what is no frame ends the worker, a frame with another nonce is an
-answer to an earlier request and is passed over, and a length beyond a cap is refused before anything is read.
+A message on the pipe is a frame: a mark, the nonce of the request, a length, the content. The foreign code and the
+processes that it started can write to the pipe as well. So bytes that are not a frame end the worker, a frame with
+another nonce is taken for the answer to an earlier request and skipped, and a frame whose length is above the limit is
+refused before its content is read.
 """
 
 from __future__ import annotations
@@ -198,7 +199,7 @@ def requests(pipe: socket.socket) -> Iterable[tuple[bytes, bytes]]:
 
 
 def nonce() -> bytes:
-    """16 bytes that nobody guesses."""
+    """16 random bytes that foreign code cannot guess."""
     return secrets.token_bytes(16)
 
 
@@ -213,7 +214,7 @@ def _signal(number: int) -> str:
 
 
 def forked(work: Work) -> Enclosure:
-    """``work(pipe)`` in a fork of this process; it may be any function, also one that no name reaches."""
+    """Run ``work(pipe)`` in a fork of this process; ``work`` may be any function, also a lambda or a closure."""
     pipe, theirs = socket.socketpair()
     line, wardens = socket.socketpair()
     for stream in (sys.stdout, sys.stderr):

@@ -1,4 +1,4 @@
-"""Anyone's solver in a process of its own, so that a hang can be ended and a crash survived.
+"""Runs a user's solver in a process of its own, so that a hang can be ended and a crash survived.
 
 The worker makes the problem, calls the solver, looks whether its input is still the same, and sends plain arrays back:
 a head in JSON and arrays in ``.npy`` form, read without pickle. What the solver prints goes to standard error. With the
@@ -101,7 +101,7 @@ class Entrant:
         self._stop()
 
     def answer(self, case: Case, seed: int, limit: float) -> Answer:
-        """Let it solve ``case``; never raises for what the solver does."""
+        """The solver's answer to ``case``; an error in the solver is part of the answer and raises nothing here."""
         if not isinstance(self.solver, str) and not FORKS:
             return _unpack(_call(self.solver, case, seed, alone=False))
         try:

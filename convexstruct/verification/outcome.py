@@ -20,10 +20,10 @@ Verdict = Literal["verified", "failed", "unverified"]
 class Reference:
     """The optimum a formulation gives, and a bracket around it.
 
-    formulation, solver : who said it. status : in that solver's words, which decide nothing where there is a bracket.
+    formulation, solver : their names. status : of the solver; ignored where there is a bracket.
     value : its optimum. seconds : building, compiling and solving. lower_bound, upper_bound : proven bracket of the
     optimum, -inf and inf where there is none. version : of the solver, where the reference was stored.
-    note : how it came about, where it is not the case's own formulation by a solver that says "optimal".
+    note : how it was obtained, unless it is the case's own formulation by a solver that reports "optimal".
     trouble : why it is no reference, in one sentence; "" if it is one.
     """
 

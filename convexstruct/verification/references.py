@@ -1,4 +1,4 @@
-"""Reference optima: what a formulation of ``convexstruct.models`` says, and the same as stored files.
+"""Reference optima, computed from the formulations of ``convexstruct.models`` or read from stored files.
 
 Stored references serve anyone's own solver: value, certified bracket, solver and version, and the fingerprint of the
 problem's data, so that a changed generator is noticed. One file a family, ``families/<family>/optima.json``. `refresh`

@@ -26,7 +26,7 @@ LIMIT = 60.0
 
 
 class Steps(Protocol):
-    """What is told how far a run has come."""
+    """The interface of progress reports."""
 
     def __call__(self, done: int, total: int, name: str) -> None: ...
 

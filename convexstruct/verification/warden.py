@@ -1,4 +1,4 @@
-"""The warden: a process between us and a worker that runs foreign code, which lets nothing of the worker survive.
+"""The warden: a process between ours and a worker with foreign code, which ends every process the worker started.
 
 It runs no foreign code. When the worker ends, when our end of its line closes (because we ask for it, or because we are
 gone, whatever ended us), it ends the worker and all that the worker started, and then itself. On Linux it adopts

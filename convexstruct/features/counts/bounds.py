@@ -7,10 +7,10 @@ each kind of feature map (a new kind registers its own):
     moments(features, theta, B)    sum_k w_k E[counts_k - counts_k(s*)] and sum_k w_k E loss_k under some distribution q
                                    of labellings near e^score, with how far they may lie from the exact ones of q
 
-Both measure labellings against the truth, term by term: what they share cancels exactly, and large theta there
-absorbs nothing. q need not be the Gibbs distribution of the scores: any distribution is a member of script-D (paper 0,
-(9)), and one that is declared by numbers as they are held has moments that a sum over positive numbers gives to
-within some UNIT a step (see `convexstruct.oracles.chain.bounds`).
+Both compare labellings with the truth term by term, so that scores which both share cancel exactly and do not absorb
+small differences, however large they are. q need not be the Gibbs distribution of the scores: by (9) of paper 0 every
+distribution gives a member of script-D. q is defined by the floating-point numbers that are stored, so its moments are
+sums of positive numbers, with a relative error of a few units of rounding a step (`convexstruct.oracles.chain.bounds`).
 """
 
 from __future__ import annotations

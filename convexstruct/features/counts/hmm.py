@@ -177,7 +177,8 @@ class HMMCounts:
 
         With f_t the counts of step t and U_t(s) = E[sum over later steps of f | s_t = s], computed backwards through
         U_{t-1}(s') = sum_s P(s | s') [f_t(s', s) + U_t(s)], the second moment is
-        sum_t E[f_t f_t' + f_t U_t' + U_t f_t']. Single precision: it serves as a metric, and its cost is felt.
+        sum_t E[f_t f_t' + f_t U_t' + U_t f_t']. Computed in single precision: a metric needs no more digits, and its
+        O(P S^2 d) operations take a large part of a solver's round.
         """
         posterior, forward = chain_regrets.kernels(self.chains, *self.scores(theta, loss_weight))
         d, s, m = self.tables.dimension, self.n_states, self.n_symbols

@@ -1,8 +1,8 @@
 r"""Features from a Gram matrix: K = Phi Phi', so that every method that wants features serves a kernel too.
 
-Phi is a Cholesky factor with pivots, of K scaled to a diagonal of about 1 (by powers of two, which is exact). So what a
-small entry of the diagonal says is kept beside a large one: the factor ends where the rest of K is rounding of its own
-rows and columns,
+Phi is a Cholesky factor with pivots, of K scaled to a diagonal of about 1 (by powers of two, which is exact). So inputs
+with a small norm are represented as accurately as those with a large one. The factorisation stops when the remainder of
+K is no larger than the rounding of its own rows and columns,
 
     |K - Phi Phi'|_pq <= dropped sqrt(K_pp K_qq),     dropped about n times the unit of rounding,
 

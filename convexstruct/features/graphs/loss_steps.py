@@ -22,8 +22,8 @@ from convexstruct.arrays import Index, Labels, Vector
 from convexstruct.oracles.tree.loss_counter import MOST
 from convexstruct.rounding import UNIT
 
-#: A cost that lies this close to a whole multiple of a unit, relative to the cost, is one: what reading .1, .3 and .7
-#: in binary and two divisions come to.
+#: A cost this close to a whole multiple of a unit, relative to the cost, counts as that multiple: the error of .1, .3
+#: and .7 as binary numbers, and of two divisions.
 SAME = 8 * UNIT
 #: Splits at so many of the widest gaps between costs are tried.
 SPLITS = 12

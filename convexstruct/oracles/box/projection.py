@@ -7,13 +7,13 @@ The solution is a_i(rho) = clip(m_i - rho w_i, l_i, u_i), w_i = s_i / d_i^2, wit
     phi(rho) = sum_i s_i a_i(rho) - z,
 
 which falls and is piecewise linear with at most 2n breakpoints, (m_i - u_i) / w_i and (m_i - l_i) / w_i. Appendix B
-finds the root by medians of breakpoints, in linear time (`convexstruct.oracles.box.breakpoints`). The "bracket" (ours,
-the
-default) leaves few variables to search. The roots of two problems made of a sample bracket the root; one pass over all
-variables values phi at both ends and finds those with a breakpoint between. Newton's steps on these alone finish, or
-the medians of their breakpoints where a few steps do not. Where the bracket misses, and wider ones beside it too, the
-breakpoints beyond are searched: linear in any case. Passes go by blocks that stay in cache and samples by cache lines,
-because at a million variables memory, not arithmetic, is the cost.
+finds the root by medians of breakpoints, in linear time (`convexstruct.oracles.box.breakpoints`). The default search,
+"bracket", is ours. It estimates an interval for the root from a sample of the variables, evaluates phi at both ends of
+the interval in one pass over all variables, and collects the variables that have a breakpoint inside. On these few it
+finds the root by Newton's method, or by medians if Newton's method has not ended after a few steps. If the interval
+does not contain the root, the next interval on the root's side is wider; after a few of them the search by medians
+takes over, so that the time is linear in every case. A pass works on blocks that fit into the cache, and a sample
+takes whole cache lines, because with a million variables reading memory takes longer than arithmetic.
 
 Shapes: m (n,); lower, upper, s, d (n,) or one number for all; bounds may be infinite, s may be 0 or negative, d > 0.
 """
@@ -41,17 +41,17 @@ SMALL, SORTED = 4096, 1 << 17
 SAMPLE, LINE = 1.0, 8
 #: Half the width of the bracket, in standard errors of the sample.
 WIDTH = 2.5
-#: How many brackets are tried, each beside the last and so many times as wide, while more than one variable in FEW may
-#: move beyond.
+#: Where a bracket does not contain the root, the next one begins at its end and is wider by a factor: how many are
+#: tried, the factor, and FEW: no more are tried once at most one variable in FEW has a breakpoint beyond the bracket.
 TRIALS, WIDER, FEW = 3, 30.0, 8
 #: How far z may be outside what can be reached before it counts as more than rounding, relative.
 SUMS = 1e-12
-#: What <s, a> = z is corrected to, relative to its terms, whose size is that of a sample.
+#: The equality <s, a> = z is corrected until it holds to this accuracy, relative to its terms as a sample sizes them.
 ROUNDED = 64 * float(np.finfo(float).eps)
 #: Newton's steps inside the bracket before medians are taken.
 STEPS = 12
-#: By how much <s, a> may miss z at a root, relative to its terms, before it is taken for none, and how often the root
-#: is looked for again nearer to it: each time it comes nearer by at least the digits of a double less those of n.
+#: If <s, a> differs from z by more than this, relative to its terms, the root is too inaccurate and is computed again
+#: from where it is; and how often at most. Each time it gains at least the digits of a double less those of n.
 FAR = 1e-6
 AGAIN = 4
 #: Splits a double into halves of 26 digits each, whose products are exact.
@@ -169,7 +169,8 @@ class _Box(NamedTuple):
             yield start, self.part(slice(start, start + BLOCK))
 
     def sample(self) -> _Box:
-        """A few neighbours out of every so many variables, drawn as no period meets them; all where they are few."""
+        """Groups of neighbouring variables at irregular distances, so that periodic data do not bias the sample; all
+        variables where they are few."""
         n = len(self.m)
         if n <= SMALL:
             return self
@@ -189,7 +190,7 @@ class _Box(NamedTuple):
         return self.clipped(self.unclipped(rho, self.w, out), out)
 
     def clipped(self, a: Vector, out: Vector) -> Vector:
-        """a inside the bounds, written to ``out``: two operations for arrays, one for numbers are the faster ones."""
+        """a clipped to the bounds, written to ``out``; for bounds that are arrays two operations beat np.clip."""
         if isinstance(self.lower, float) or isinstance(self.upper, float):
             return np.asarray(np.clip(a, self.lower, self.upper, out=out))
         return np.minimum(np.maximum(a, self.lower, out=out), self.upper, out=out)
@@ -240,8 +241,8 @@ class _Box(NamedTuple):
     def closer(self, a: Vector, rho: float, off: float, z: float, root: Root) -> tuple[Vector, float]:
         """(a, rho) where rho, as a double, is too coarse for <s, a(rho)> = z: then m is far beyond z in size.
 
-        With m - rho w in place of m, computed in twice the digits, the multiplier that is left is small, and phi is
-        followed from 0 on: what lies far off is never summed.
+        m is replaced by m - rho w, computed with twice the digits. The multiplier of the new problem is small, and the
+        search for it starts at 0, so that no breakpoint far from the root enters a sum.
         """
         box, found, base = self, (off, a, rho), rho
         for _ in range(AGAIN):
@@ -273,7 +274,7 @@ class _Box(NamedTuple):
         return root(t, bend, 0.0, value, slope)
 
     def likely(self, z: float) -> tuple[float, float]:
-        """Two numbers that probably have between them the root of the problem that this one is a sample of."""
+        """An interval (left, right) that probably contains the root of the problem of which this is a sample."""
         t, bend, slope = self.breakpoints(-np.inf, np.inf)
         left = float(t.min()) if len(t) else 0.0
         phi = Sorted(t, bend, left, self.total(left), slope)
@@ -390,7 +391,7 @@ class _Box(NamedTuple):
         """a(rho) and rho, both corrected until <s, a> = z up to rounding, if three rounds get there; and by how much it
         was missed at first, relative to its terms.
 
-        The correction goes to the free entries of a itself: rho may be too large a number to take it.
+        The correction is added to the free entries of a, because a large rho cannot change by as little as is needed.
         """
         a = np.empty(len(self.m))
         cuts = [a[start : start + len(block.m)] for start, block in self.blocks()]

@@ -1,10 +1,10 @@
 r"""Chains with a proof: a bound on the best score that rounding cannot undercut, and marginals of a distribution.
 
-Neither trusts a sum. `excess` rounds every operation upwards. `moments` does not bound how far its marginals are from
-those of the Gibbs distribution, which exponentials of large scores would make hopeless: it *declares* a Markov chain by
-the numbers it computes, K(s' -> s) = R(s', s) h(s) / sum_s R(s', s) h(s) with R, h >= 0 as they are held, and whatever
-they are, that is a distribution over labellings. What remains is the rounding of one forward pass over positive
-numbers, in which nothing cancels: a relative error of some UNIT a step, whatever the scale of the scores.
+`excess` rounds every operation upwards. `moments` does not bound the distance of its marginals from those of the Gibbs
+distribution, because with large scores the exponentials lose too many digits for that. Instead it defines a Markov
+chain by the numbers that it computed, K(s' -> s) = R(s', s) h(s) / sum_s R(s', s) h(s) with R, h >= 0. Whatever
+rounding did to R and h, this is a distribution over labellings. Its marginals come from one forward pass over positive
+numbers, in which nothing cancels: their relative error is a few units of rounding a step at any scale of the scores.
 
 Score tables and orders are those of `convexstruct.oracles.chain.chain`.
 """

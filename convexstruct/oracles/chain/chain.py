@@ -23,7 +23,8 @@ from convexstruct.tolerances import POSTERIOR
 
 #: Rows up to this length are searched column by column.
 SHORT = 64
-#: What a label may gain, in nats, from where rescaled messages lose it: it is lost below e^-708 (see `rescaled`).
+#: Rescaled messages drop a label whose entry is below e^-708. The result counts as exact if a dropped label can gain at
+#: most so many nats later (see `rescaled`).
 GAIN = 660.0
 #: Sweeps that make the edge scores more even, and the range up to which none is needed.
 SWEEPS = 8
@@ -77,8 +78,8 @@ def sum_product(
 def _evened(chains: Chains, node: Tensor, edge: Tensor) -> tuple[Tensor, Tensor]:
     """The same scores of labellings from edge scores of a smaller range: edge - r - c', their parts moved to the nodes.
 
-    What is alike in a row of ``edge`` belongs to the label before, what is alike in a column to the label after. Each
-    sweep centres all rows, then all columns.
+    A constant in a row of ``edge`` is moved to the node score of the label before, a constant in a column to that of
+    the label after. Each sweep centres all rows, then all columns.
     """
     even = edge
     for _ in range(SWEEPS if np.ptp(edge) > EVEN else 0):

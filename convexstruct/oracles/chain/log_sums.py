@@ -1,6 +1,6 @@
 """Forward-backward with log messages, each step a matrix product: exact at every temperature.
 
-The faster of the two ways to go where `convexstruct.oracles.chain.chain.rescaled` would lose what counts; the other is
+Used where `convexstruct.oracles.chain.chain.rescaled` would lose labels that count. It is faster than the alternative,
 `convexstruct.oracles.chain.regrets`. Score tables and orders are those of `convexstruct.oracles.chain.chain`.
 """
 
@@ -67,9 +67,9 @@ def log_messages(
 def _log_pairs(before: Tensor, after: Tensor, edge: Tensor, log_partition: Tensor) -> Tensor:
     """sum over rows n of e^(before[n, i] + edge[i, j] + after[n, j] - log_partition[n]); no term exceeds a weight.
 
-    A matrix product of e^before and e^after, each given half of its row's scale. What it loses does not count, and it
-    overflows only where the entry of ``edge`` is far below the largest: those entries have a product of their own, of
-    the rows of which a term can count there. Rows whose scale is beyond `REACH` are summed term by term.
+    Computed as a matrix product of e^before and e^after, each given half of its row's scale. Terms that underflow are
+    too small to matter. A product overflows only where the entry of ``edge`` is far below the largest; such entries
+    are computed apart, from the rows that can contribute. Rows whose scale is beyond `REACH` are summed term by term.
     """
     left, right, top = before.max(axis=1), after.max(axis=1), float(edge.max())
     rise = left + right + top - log_partition
@@ -96,9 +96,9 @@ def _log_pairs(before: Tensor, after: Tensor, edge: Tensor, log_partition: Tenso
 class LogProduct:
     """ln sum_i e^(message[n, i] + edge[i, j]) for each row n and column j, and how many were lost and summed again.
 
-    What the matrix product loses, a second one finds, its terms raised by e^`BAND`, in parts that cannot underflow:
-    large messages with raised edges, and small messages, raised, with edges. What is lost there too is summed term by
-    term.
+    Entries that underflow in the matrix product are computed by a second one with its terms multiplied by e^`BAND`:
+    large messages times multiplied edge weights, plus multiplied small messages times edge weights. Entries that
+    underflow there too are summed term by term.
     """
 
     def __init__(self, edge: Tensor) -> None:

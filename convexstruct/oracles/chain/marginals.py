@@ -24,7 +24,7 @@ from convexstruct.arrays import Tensor
 from convexstruct.graphs import Chains
 from convexstruct.rounding import gamma
 
-#: Edge scores may range over so many nats: then a label lost from alpha does not count (`chain.rescaled` says why).
+#: The widest range of edge scores, in nats, for which a label dropped from alpha cannot matter (see `chain.rescaled`).
 RANGE = 150.0
 #: Messages below the first, and marginals below the second, are 0.
 FLUSHED, LOST = 1e-100, 1e-60

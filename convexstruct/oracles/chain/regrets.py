@@ -1,7 +1,7 @@
-"""Chains measured against their best completion: sums in which nothing can overflow, and what is far from best is zero.
+"""Sums over labellings with scores measured against the best completion: nothing overflows, what is negligible is 0.
 
-Where pairs are forbidden, or too much would be lost otherwise; and the Gibbs distribution as a Markov chain. Score
-tables and orders are those of `convexstruct.oracles.chain.chain`.
+Used where pairs are forbidden or the faster recursions would lose too much, and for the Gibbs distribution as a Markov
+chain. Score tables and orders are those of `convexstruct.oracles.chain.chain`.
 """
 
 from __future__ import annotations

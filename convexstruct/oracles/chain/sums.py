@@ -8,7 +8,7 @@ from convexstruct.arrays import Tensor
 
 #: Work of one block of chains is kept near this many numbers, so that it stays in the cache.
 BLOCK = 1 << 17
-#: A regret beyond this many nats counts for nothing in double precision.
+#: A labelling whose score is this many nats below the best adds nothing to a sum in double precision.
 NEGLIGIBLE = 60.0
 
 

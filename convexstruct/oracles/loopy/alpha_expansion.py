@@ -10,7 +10,7 @@ which holds for Potts weights >= 0 and wherever minus the score is a metric. The
 any such move; it need not be the best. With energies -node + const >= 0 and Potts weights its energy is at most twice
 the least. Every result says so (``exact`` is False) and carries a bound above the greatest score:
 
-    "tables"        sum of the greatest entries of all tables; costs nothing and is seldom close
+    "tables"        sum of the greatest entries of all tables; one pass over the tables, seldom close
     "relaxation"    the optimum over the local polytope (`convexstruct.oracles.loopy.linear_relaxation`)
 
 Parts are independent: each accepts a move only if its own score rises.

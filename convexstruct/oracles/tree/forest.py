@@ -11,9 +11,9 @@ they look. Sums: messages towards the root are logarithms; away from it, P(child
 scale of the scores.
 
 Ties: among the best labellings the one that is smallest when read from its last node to its first. Read from the root,
-the smallest label first, yields that where every node has a greater number than all that hang below it; elsewhere
-`Best.tied` says which trees had a choice, and who needs the rule asks `convexstruct.oracles.tree.junction_tree` for
-them.
+the smallest label first, yields that labelling if every node has a greater number than its descendants. For other trees
+`Best.tied` says which had several best labellings; a caller that needs the rule solves those again with
+`convexstruct.oracles.tree.junction_tree`.
 """
 
 from __future__ import annotations

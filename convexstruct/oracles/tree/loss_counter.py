@@ -8,10 +8,10 @@ with other node scores can do:
 
     max over y of E_k(y) (1 + score_k(y) - truth_k) = max over l of unit l (1 + B_k(l) - truth_k)
 
-The recursions are those of max-messages with one more index, the loss so far. On a chain a step adds one maximisation
-over the previous label for each loss so far, and the label's own loss shifts the result. On a junction tree losses of
-several subtrees add, so messages are combined by max-convolution. Work grows with the number of losses, on trees that
-branch with its square.
+The messages have one more index than max-messages, the loss so far. On a chain, a step maximises over the previous
+label for each loss so far and then shifts the result by the label's own loss. On a junction tree the losses of several
+subtrees add up, so their messages are combined by max-convolution. The work is proportional to the number of losses L,
+and to its square on trees that branch.
 
 Score tables are those of `convexstruct.oracles.chain.chain` and `convexstruct.oracles.tree.junction_tree`. Ties: among
 the best
