@@ -2,19 +2,19 @@ r"""Newton's direction for a smoothed risk (`solvers.smoothed_risk`), by the che
 
     (lam I + sum_g (p_g / tau) A_g' P_g A_g) s_w + H_wb s_b = - F_w,        H_wb' s_w + H_bb s_b = - F_b
 
-* **factor**: the matrix itself, by Cholesky: few features, or few outputs and features;
-* **dual factor**: lam I + B B' over the free rows B, by Woodbury's formula: fewer free pieces than features;
-* **conjugate gradients**, preconditioned by the diagonal where the features are sparse: many of both. The residual
-  falls to a tenth only, for the next direction corrects the rest, and further where steps have become short: an inexact
-  direction turns pieces on and off that an exact one would leave alone.
+* **matrix**: factored by Cholesky, where features times outputs are few;
+* **dual matrix**: lam I + B B' over the free rows B, by Woodbury's formula, where free pieces are fewer still;
+* **conjugate gradients**, preconditioned by the diagonal where the features are sparse, where there are many of both.
+  The residual falls to a tenth only, for the next direction corrects the rest. Where steps have become short it falls
+  further: an inexact direction turns pieces on and off that an exact one would leave alone.
 
-Where few rows of few features are left, and no free offsets, both matrices are made of a dense copy in single
-precision, at half the cost or less. Rounding then turns the direction a little, no more than conjugate gradients do,
-and neither the gradient nor a bound knows of it; where the matrix is too large beside lam, or steps come to nothing, it
-is double again. (With offsets nothing was gained: what the elimination leaves of H_bb is small beside its rounding.)
+`direction` counts the work of each and takes the least. Where X is small, each group is one piece and there are no free
+offsets, both matrices are made in single precision, of a dense copy of X, in half the time. Rounding turns such a
+direction a little, as stopping conjugate gradients early does; the gradient and both bounds are of double precision.
+It is not used where the matrix is too large beside lam, and not after a step that came to nothing.
 
-Which one is decided by counting operations, each weighed by the nanoseconds it took on one core; only the ratios count.
-Free offsets b are eliminated last (their block is diagonal), with a small ridge where no piece moves.
+Where rounding leaves a direction along which F does not fall, conjugate gradients replace it. Free offsets b are
+eliminated last (their block is diagonal), with a small ridge where no piece moves.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ from convexstruct import deadline
 from convexstruct.arrays import Index, Vector
 from convexstruct.families.regularized_risk.solvers.smoothed_risk import Smoothed, SmoothedRisk
 
-#: Nanoseconds for a multiplication inside a matrix product, dense and sparse; for an entry of X in a product with a
-#: vector; for an entry of X copied into a smaller matrix.
-PRODUCT, SPARSE_PRODUCT = 0.05, 1.8
-ENTRY, SPARSE_ENTRY = 0.1, 0.5
-COPIED, SPARSE_COPIED = 0.5, 2.0
-#: The same for products and copies in single precision, dense.
-COARSE_PRODUCT, COARSE_COPIED = 0.025, 0.3
-#: Up to this trace, over lam, the matrix is factored in single precision; after a step shorter than this part of
-#: Newton's, which rounding may have turned, up to so much less.
-ROUGHEST, USELESS, FINER = 1e7, 1e-5, 0.1
+#: Work is counted in multiplications of a dense matrix with a vector (0.1 ns on one core). In a product of two dense
+#: matrices a multiplication is less, for blocks stay in cache; of a sparse matrix with a vector more, for its entry is
+#: looked up; of two sparse ones still more, for its result is too.
+DENSE_PRODUCT, SPARSE_ENTRY, SPARSE_PRODUCT = 0.25, 5.0, 18.0
+#: What a step of conjugate gradients does besides its two products, mostly calls of NumPy: 10 microseconds.
+STEP = 1e5
+#: The dual matrix is taken only below this share of the other's work: Woodbury's formula subtracts vectors that nearly
+#: agree where the matrix is large beside lam, and what is left of the direction is rounding.
+DUAL = 0.25
+#: A step below this part of Newton's comes to nothing: the matrices after it are factored in double precision.
+USELESS = 1e-5
+#: A matrix is factored in single precision up to this trace over lam: beyond, its rounding of 6e-8 is more than lam.
+ROUGHEST = 1e7
 #: What no weight in single precision exceeds: its square is still a number there.
 LARGE = 1e18
-#: Nanoseconds for starting one step of conjugate gradients, and for a piece of several scores in it.
-STEP, PIECE = 10_000.0, 50.0
-#: Conjugate gradients end when the residual has fallen by this factor at first, by this at most, by this at least, or
-#: after so many steps.
-FIRST_FALL, FALL, LEAST_FALL, STEPS = 0.3, 0.1, 1e-3, 250
-#: After a step shorter than this part of Newton's the residual has to fall by so much more; after a longer one by less.
-SHORT, TIGHTER, LOOSER = 0.01, 0.1, 3.0
+#: Conjugate gradients end when the residual has fallen by FALL, or after STEPS steps. After a step below SHORT of
+#: Newton's the residual has to fall by TIGHTER more than before, at most by LEAST_FALL.
+FALL, STEPS = 0.1, 250
+SHORT, TIGHTER, LEAST_FALL = 0.01, 0.1, 1e-3
 #: Features times outputs beyond which the matrix is not formed, and free pieces beyond which the dual one is not.
 LARGEST = 3000
 #: Ridge on the free offsets, relative to the weight of their pieces: where some piece moves, and where none does.
@@ -59,72 +59,71 @@ RIDGE, IDLE_RIDGE = 1e-9, 1e-4
 
 @dataclass
 class Effort:
-    """How hard directions try: steps that the last conjugate gradients took, a guess at the next; total steps; the
-    factor by which the residual falls; the largest matrix that is factored in single precision."""
+    """How hard directions try, which the steps taken teach.
+
+    expected : conjugate gradient steps that the next direction is thought to take. steps : those taken so far.
+    fall : the factor by which the residual falls. roughest : the largest trace, over lam, of a matrix that is factored
+    in single precision.
+    """
 
     expected: float = 5.0
     steps: int = 0
-    fall: float = FIRST_FALL
+    fall: float = FALL
     roughest: float = ROUGHEST
 
     def learn(self, t: float) -> None:
         """A line search has ended at ``t`` times the direction."""
         before = self.fall
-        self.roughest = max(FINER * self.roughest, 1.0) if t < USELESS else min(LOOSER * self.roughest, ROUGHEST)
-        self.fall = max(TIGHTER * before, LEAST_FALL) if t < SHORT else min(LOOSER * before, FALL)
+        if t < USELESS:
+            self.roughest = 0.0
+        self.fall = max(TIGHTER * before, LEAST_FALL) if t < SHORT else FALL
         self.expected *= math.log(self.fall) / math.log(before)
 
 
 def direction(risk: SmoothedRisk, point: Smoothed, tau: float, effort: Effort) -> tuple[Vector, Vector]:
-    """(s_w, s_b) at ``point``."""
+    """(s_w, s_b) at ``point``: by a matrix where that is less work, else by conjugate gradients."""
     free = np.flatnonzero(point.free)
-    dimension, m = risk.dimension, len(free)
-    coarse = risk.box and risk.combine is None and risk.n_biases == 0 and risk.is_little
-    coarse = coarse and 0 < min(m, dimension) <= LARGEST
-    sparse = sp.issparse(risk.X)
-    per = risk.X.nnz / risk.X.shape[0] if sparse else float(risk.X.shape[1])
-    product = SPARSE_PRODUCT * per * per if sparse else 0.5 * PRODUCT * per * per
-    copied = (SPARSE_COPIED if sparse else COPIED) * per * m
-    entry = SPARSE_ENTRY if sparse else ENTRY
-    k = risk.n_outputs
-    if k == 1:
-        factor = m * product + copied + PRODUCT * dimension**3 / 3
-        dual = np.inf
-        if risk.box and m < dimension:
-            # sparse rows meet in as many columns as they share
-            met = m * m * per * (per / dimension * SPARSE_PRODUCT if sparse else 0.5 * PRODUCT)
-            dual = met + copied + PRODUCT * m**3 / 3 + 4.0 * m * m
-    else:
-        count = np.bincount(risk.group[free]) if m else np.zeros(1)
-        outputs = np.minimum(count[count > 0] + 1.0, k)  # that a group's free pieces touch
-        pairs = float(outputs @ (outputs + 1.0)) / 2.0
-        factor = pairs * (product + (SPARSE_COPIED if sparse else COPIED) * per) + PRODUCT * dimension**3 / 3
-        dual = np.inf
-    masked = risk.combine is not None or not risk.box or 2 * m > risk.X.shape[0]
-    touched = risk.X.shape[0] if masked else m
-    pieces = PIECE * len(risk.share) if risk.combine is not None else 0.0
-    step = STEP + 2 * entry * per * k * touched + pieces + 10.0 * dimension
-    iterative = (0.0 if masked else copied) + 1.3 * effort.expected * step
-    if dimension > LARGEST:
-        factor = np.inf
-    if m > LARGEST:
-        dual = np.inf
-    inner, outer = min(dimension, m), max(dimension, m)
-    single = COARSE_PRODUCT * inner * inner * (outer + inner / 3) + COARSE_COPIED * m * dimension
-    if iterative <= (single if coarse else min(factor, dual)):
-        return _conjugate_gradients(risk, point, tau, None if masked else free, effort)
-    if coarse:
-        rough = _coarse(risk, free, tau, effort.roughest)
+    masked = risk.combine is not None or not risk.box or 2 * len(free) > risk.X.shape[0]
+    coarse = risk.box and risk.combine is None and risk.n_biases == 0 and risk.is_little and len(free) > 0
+    matrix, primal = _matrix_work(risk, free, coarse)
+    if matrix < effort.expected * _step_work(risk, len(free), masked):
+        rough = _coarse(risk, free, tau, effort.roughest) if coarse else None
         if rough is not None:
             return rough(-point.slope_w), np.zeros(0)
-    if coarse and iterative <= min(factor, dual):
-        return _conjugate_gradients(risk, point, tau, None if masked else free, effort)
-    effort.expected *= 0.9  # so that it is tried again when the free set has shrunk
-    solve, mixed = _factored(risk, point, free, tau, factor <= dual)
-    s_w, s_b = _with_offsets(risk, point, free, tau, solve, mixed)
-    if float(point.slope_w @ s_w) + float(point.slope_b @ s_b) < 0:
-        return s_w, s_b
-    return _conjugate_gradients(risk, point, tau, None if masked else free, effort)  # rounding left no descent
+        effort.expected *= 0.9  # so that conjugate gradients are tried again when fewer pieces are free
+        solve, mixed = _factored(risk, point, free, tau, primal)
+        s_w, s_b = _with_offsets(risk, point, free, tau, solve, mixed)
+        if float(point.slope_w @ s_w) + float(point.slope_b @ s_b) < 0:
+            return s_w, s_b  # else rounding has left no descent
+    return _conjugate_gradients(risk, point, tau, None if masked else free, effort)
+
+
+def _matrix_work(risk: SmoothedRisk, free: Index, coarse: bool) -> tuple[float, bool]:
+    """Work to make and to factor the matrix or the dual one, inf where both are too large; and whether it is the matrix
+    itself. ``coarse`` : of a dense copy of X."""
+    m, dimension, k = len(free), risk.dimension, risk.n_outputs
+    sparse = sp.issparse(risk.X) and not coarse
+    per = float(risk.X.shape[1]) if not sparse else risk.X.nnz / risk.X.shape[0]
+    product = SPARSE_PRODUCT if sparse else DENSE_PRODUCT
+    pairs = float(m)
+    if k > 1 and m:  # outputs that meet in a group: those of its free pieces, and of the label
+        count = np.bincount(risk.group[free])
+        outputs = np.minimum(count[count > 0] + 1.0, k)
+        pairs = float(outputs @ (outputs + 1.0)) / 2.0
+    matrix = dual = np.inf
+    if dimension <= LARGEST:
+        matrix = product * pairs * per * per + DENSE_PRODUCT * dimension**3 / 3
+    if k == 1 and risk.box and m <= LARGEST:  # sparse rows meet in as many columns as they share
+        dual = product * m * m * per * (per / dimension if sparse else 1.0) + DENSE_PRODUCT * m**3 / 3
+    primal = matrix <= dual / DUAL
+    return matrix if primal else dual, primal
+
+
+def _step_work(risk: SmoothedRisk, m: int, masked: bool) -> float:
+    """Work of one step of conjugate gradients: two products with the rows of X that take part."""
+    rows, columns = risk.X.shape
+    per = SPARSE_ENTRY * risk.X.nnz / rows if sp.issparse(risk.X) else columns
+    return 2.0 * float(per) * risk.n_outputs * (rows if masked else m) + STEP
 
 
 def _rows(risk: SmoothedRisk, pieces: Index) -> tuple[Any, Vector]:
@@ -248,7 +247,7 @@ def _cholesky(square: Vector, ridge: float) -> Callable[[Vector], Vector]:
     square[np.arange(n), np.arange(n)] += ridge
     lower, info = lapack.dpotrf(square, lower=1)
     more = 1e-14 * scale
-    while info > 0:  # rounding has made it indefinite
+    while info > 0 and more < np.inf:  # rounding has made it indefinite
         square[np.arange(n), np.arange(n)] += more
         lower, info = lapack.dpotrf(square, lower=1)
         more *= 100.0

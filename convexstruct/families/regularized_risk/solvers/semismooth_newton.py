@@ -38,24 +38,19 @@ from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.families.regularized_risk.solvers.risk_newton import Effort, direction, offset_weights
 from convexstruct.families.regularized_risk.solvers.smoothed_risk import Smoothed, SmoothedRisk
 
-#: Groups are held once the others are fewer than this share of all.
-FEW = 0.3
-#: The gap of what moves falls by this factor before all groups are looked at again.
-FALL = 0.2
-#: Newton steps on held groups after which all are looked at again whatever the gap.
-LONGEST = 60
-#: A line search ends when the slope has fallen by this factor (at its first guess, by this one), or after so many
-#: trials.
-FLAT, LOOSE, TRIALS = 0.1, 0.3, 30
+#: The gap of the groups that are not held falls by this factor before all groups are looked at again, or so many
+#: Newton steps are taken on them.
+HELD_FALL, HELD_STEPS = 0.2, 60
+#: A line search ends when the slope has fallen by this factor (at its first guess by FIRST_SLOPE_FALL: most searches
+#: then take one evaluation), or after so many evaluations.
+SLOPE_FALL, FIRST_SLOPE_FALL, SEARCH_TRIALS = 0.1, 0.3, 30
 #: Rounds over all groups without improvement after which rounding is all that is left.
-PATIENCE = 100
-#: tau starts at this share of the gap of the start.
-FIRST = 0.3
-#: tau starts this many times as wide as one example could lift its loss, where features outnumber groups.
-WIDER = 10.0
-#: Below this relative gap the point is stretched, by this share of the relative gap, if J rises by at most this share
-#: of the gap.
-LATE, STRETCH, RISE = 1e-3, 1e-3, 1e-2
+IDLE_ROUNDS = 100
+#: Where features outnumber groups, tau starts this many times as wide as one example could lift its own loss.
+LIFTS = 10.0
+#: Below the relative gap STRETCH_FROM the point is made longer by the share STRETCH of the relative gap, if J rises by
+#: at most the share STRETCH_RISE of the gap.
+STRETCH_FROM, STRETCH, STRETCH_RISE = 1e-3, 1e-3, 1e-2
 #: Rounding of one operation.
 EPS = float(np.finfo(float).eps)
 #: The least unit that a loss may have.
@@ -77,18 +72,22 @@ class SemismoothNewton:
     shrink : the factor of tau at each proximal step, below 1.
     inexact : a proximal step ends when |grad F|^2 / (2 lam) is below this fraction of the gap; below 1.
     zone : groups further than ``zone`` tau from their nearest kink may be held.
+    moving : they are held once the others are fewer than this share of all groups; below 1.
+    first : tau starts at this share of the gap of the start; below 1.
     """
 
     shrink: float = 0.5
     inexact: float = 0.5
     zone: float = 2.0
+    moving: float = 0.3
+    first: float = 0.3
 
     def __post_init__(self) -> None:
-        read_options(self, shrink=share, inexact=share, zone=positive)
+        read_options(self, shrink=share, inexact=share, zone=positive, moving=share, first=share)
 
     def iterate(self, problem: RegularizedRisk, start: Solution | None = None) -> Iterator[Iterate]:
         clock = Clock("gradient", "direction", "line search", "holding")
-        effort, patience = Effort(), Patience(PATIENCE, least_unit(problem))
+        effort, patience = Effort(), Patience(IDLE_ROUNDS, least_unit(problem))
         given, (problem, unit) = problem, _in_range(problem)
         whole = SmoothedRisk.whole(problem)
         w, b, a = _start(problem, whole, start, unit)
@@ -97,9 +96,9 @@ class SemismoothNewton:
         best, lower, calls = whole.primal(w, b, v), _dual(whole, a, total)[0], 2
         yield Iterate(_point(given, w / unit, b), _witness(whole, a), best, lower, calls, clock.parts)
         scale = max(abs(best), float(np.abs(whole.offset).max()), LEAST)
-        tau = max(FIRST * (best - lower), EPS * scale)
+        tau = max(self.first * (best - lower), EPS * scale)
         if whole.dimension >= len(whole.first):
-            tau *= max(1.0, WIDER * _lift_of_one(problem))
+            tau *= max(1.0, LIFTS * _lift_of_one(problem))
         if whole.n_biases:
             shift = whole.best_lift(a + v / tau, tau)
             b, v = b + shift, v + whole.lift(shift)
@@ -126,7 +125,7 @@ class SemismoothNewton:
                 a, tau = now.a, tau * self.shrink
                 with clock("holding"):
                     moving = ~whole.settled(v, a, self.zone * tau)
-                    few = 0 < np.count_nonzero(moving) < FEW * len(moving)
+                    few = 0 < np.count_nonzero(moving) < self.moving * len(moving)
                 if few:
                     with clock("holding"):
                         part, pieces = whole.restrict(moving, a, total)
@@ -158,7 +157,7 @@ class SemismoothNewton:
     ) -> tuple[Vector, Vector, Vector, float]:
         """The same steps on ``part``, until the gap of what moves has fallen far below ``gap``; (w, b, a, tau)."""
         reached, best, lower = gap, np.inf, -np.inf
-        for _ in range(LONGEST):
+        for _ in range(HELD_STEPS):
             deadline.check()
             with clock("gradient"):
                 now, total = part.at(w, a + v / tau)
@@ -166,7 +165,7 @@ class SemismoothNewton:
                 with clock("gradient"):
                     best, lower = min(best, part.primal(w, b, v)), max(lower, _dual(part, now.a, total)[0])
                 reached = min(reached, best - lower)
-                if reached <= FALL * gap:
+                if reached <= HELD_FALL * gap:
                     break
                 if self._ready(part, now, tau, reached):
                     a, tau = now.a, tau * self.shrink
@@ -236,10 +235,10 @@ def search(slope: Callable[[float], float], first: float, t: float = 1.0) -> flo
         return 0.0
     low, high, wider = 0.0, np.inf, 2.0
     at_low, weight_low, weight_high = first, first, np.inf
-    for trial in range(TRIALS):
+    for trial in range(SEARCH_TRIALS):
         deadline.check()
         here = slope(t)
-        near = abs(here) <= (LOOSE if trial == 0 else FLAT) * -first
+        near = abs(here) <= (FIRST_SLOPE_FALL if trial == 0 else SLOPE_FALL) * -first
         if near and (here <= 0 or 2.0 * (t - low) * here <= -low * at_low):
             return t
         if here <= 0:
@@ -264,12 +263,12 @@ def _stretched(
     how many: where the losses are far larger than J (separable examples, a small lam) that is more than the gap wanted.
     A w that is longer by a share of the gap has them beyond the kink for certain.
     """
-    if not 0 < gap <= LATE * max(abs(primal), least):
+    if not 0 < gap <= STRETCH_FROM * max(abs(primal), least):
         return w, b, primal
     by = STRETCH * min(gap / abs(primal), 1.0) if primal else STRETCH
     longer, moved = w + by * w, b + by * b
     value = risk.primal(longer, moved, v + by * (v - risk.offset))
-    return (longer, moved, value) if value - primal <= RISE * gap else (w, b, primal)
+    return (longer, moved, value) if value - primal <= STRETCH_RISE * gap else (w, b, primal)
 
 
 def _in_range(problem: RegularizedRisk) -> tuple[RegularizedRisk, float]:
