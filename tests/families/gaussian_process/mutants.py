@@ -111,7 +111,8 @@ def empty_witness(problem: GaussianProcessSequences) -> Any:
 
 
 def changed_input(problem: GaussianProcessSequences) -> Any:
-    """Writes to the labels in place."""
+    """Writes to the labels in place; the array is read-only, which does not stop one who means to."""
+    problem.labels.setflags(write=True)
     problem.labels[0] = (problem.labels[0] + 1) % problem.n_labels
     return honest(problem).point
 

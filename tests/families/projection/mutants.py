@@ -162,7 +162,8 @@ def loosened_bound(problem: Projection) -> Any:
 
 
 def changed_input(problem: Projection) -> Any:
-    """Writes to m in place."""
+    """Writes to m in place; the array is read-only, which does not stop one who means to."""
+    problem.m.setflags(write=True)
     problem.m[:] = problem.m * 0.999
     return honest(problem).point
 

@@ -141,7 +141,8 @@ def stops_early(problem: RegularizedRisk) -> Any:
 
 
 def changed_input(problem: RegularizedRisk) -> Any:
-    """Writes to the features in place."""
+    """Writes to the features in place; the array is read-only, which does not stop one who means to."""
+    problem.X.setflags(write=True)
     problem.X[:] = problem.X * 0.999
     return honest(problem).point
 

@@ -184,9 +184,10 @@ def stops_early(problem: StructuredSVM) -> Any:
 
 
 def changed_input(problem: StructuredSVM) -> Any:
-    """Writes to the features in place."""
+    """Writes to the features in place; the array is read-only, which does not stop one who means to."""
     x = problem.features.node_features
     x = x.data if sp.issparse(x) else x
+    x.setflags(write=True)
     x[:] = x * 0.999
     return honest(problem).point
 
