@@ -407,10 +407,31 @@ class RegularizedRisk:
 
     # -- prediction ----------------------------------------------------------------------------------------------------
 
-    def predict(self, point: Any, X: Any = None) -> NDArray[Any]:
-        """Labels for the rows of ``X`` (default: the problem's own), as they came; for multilabel and pieces the
-        scores, to be ranked."""
+    def predict(self, point: Any, examples: Any = None) -> NDArray[Any]:
+        """The label of each example; an array, one entry (or row) an example.
+
+        Other families return a list of arrays, for their examples have labels of many parts. Here an example is a row
+        and has one label, so that the array is the list: it is indexed and iterated over as one.
+
+        Parameters
+        ----------
+        point : (w, b), as `as_point` reads it.
+        examples : rows of features without labels, dense or sparse, (n', d); by default the problem's own X.
+
+        Returns
+        -------
+        The labels (n',), as they came with the problem. Of multilabel the scores (n', labels) and of pieces the scores
+        (n',), to be ranked.
+
+        Raises
+        ------
+        ValueError
+            If ``point`` has the wrong shape, or ``examples`` are no table of finite numbers with d columns.
+        """
         read = self.as_point(point)
+        X = self.X if examples is None else read_features("examples", examples)
+        if X.shape[1] != self.X.shape[1]:
+            raise ValueError(f"examples has {X.shape[1]} features, wanted {self.X.shape[1]}")
         scores = self.scores(read["w"], X)
         kind, classes = self.loss.kind, self.loss.classes
         if kind == "binary":

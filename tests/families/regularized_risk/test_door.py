@@ -217,6 +217,22 @@ def test_predictions_are_the_rules_written_out() -> None:
     np.testing.assert_allclose(ranked.predict(w, other), other @ w.T)
 
 
+def test_examples_to_predict_are_read_as_features_are() -> None:
+    problem = RR.binary(X, Y, 0.1)
+    w = np.array([1.0, -1.0, 0.5])
+    for given in (X[:2], X[:2].tolist(), sp.coo_matrix(X[:2]), np.asfortranarray(X[:2])):
+        np.testing.assert_array_equal(problem.predict(w, examples=given), problem.predict(w)[:2])
+    assert [label.tolist() for label in problem.predict(w)] == np.where(X @ w > 0, 1, -1).tolist()
+    for bad, message in (
+        (X[:, :2], "examples has 2 features, wanted 3"),
+        (np.full((2, 3), np.nan), "examples"),
+        (X[0], "examples"),
+        ("rows", "examples"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            problem.predict(w, bad)
+
+
 def test_free_thresholds_come_out_in_order() -> None:
     """Chu and Keerthi 2005, theorem 1: no constraint says so."""
     rng = np.random.default_rng(4)
