@@ -10,7 +10,6 @@ Scores come as ``node`` (P, S) and ``edge``: (S, S) where all edges share one ta
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Protocol
@@ -25,6 +24,7 @@ from convexstruct.oracles.chain import chain
 from convexstruct.oracles.tree import forest as levels
 from convexstruct.oracles.tree import junction_tree as jt
 from convexstruct.oracles.tree import second_best
+from convexstruct.oracles.tree.loss_counter import LossTable, by_loss, by_loss_on_tree
 
 
 class Best(NamedTuple):
@@ -79,20 +79,12 @@ class Inference(Protocol):
         ...
 
     def by_loss(self, node: Vector, edge: Vector, steps: Labels) -> LossTable:
-        """For each total of ``steps`` (P, S) the best labelling with exactly that total."""
+        """For each total of ``steps`` (P, S) the best labelling with exactly that total; ``labels`` are flat."""
         ...
 
     def sums(self, node: Vector, edge: Vector, share: Vector | None = None) -> Sums: ...
 
     def sample(self, node: Vector, edge: Vector, rng: np.random.Generator) -> Labels: ...
-
-
-class LossTable(NamedTuple):
-    """scores (N, L + 1): the best score of each example among labellings whose steps sum to 0 .. L, -inf if there is
-    none. read: given one total for each example (N,), the flat labelling (P,)."""
-
-    scores: Vector
-    read: Callable[[Index], Labels]
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,10 +107,8 @@ class ChainInference:
         return first, Best(two.second, two.second_labels[self.layout.flat], two.second)
 
     def by_loss(self, node: Vector, edge: Vector, steps: Labels) -> LossTable:
-        from convexstruct.oracles.tree import loss_counter
-
         packed, flat = self.layout.packed, self.layout.flat
-        table = loss_counter.by_loss(self.layout, node[packed], edge, steps[packed])
+        table = by_loss(self.layout, node[packed], edge, steps[packed])
         return LossTable(table.scores, lambda totals: table.labels(totals)[flat])
 
     def sums(self, node: Vector, edge: Vector, share: Vector | None = None) -> Sums:
@@ -203,12 +193,10 @@ class TreeInference:
         return Sums(log_partition, posterior, pairs)
 
     def by_loss(self, node: Vector, edge: Vector, steps: Labels) -> LossTable:
-        from convexstruct.oracles.tree import loss_counter
-
         tables = []
         for batch in self.batches:
             n = len(batch.examples)
-            tables.append(loss_counter.by_loss_on_tree(batch.tree, batch.factors(node, edge), n, steps[batch.nodes]))
+            tables.append(by_loss_on_tree(batch.tree, batch.factors(node, edge), n, steps[batch.nodes]))
         most = max(table.scores.shape[1] for table in tables)
         scores = np.full((self.n_examples, most), -np.inf)
         for batch, table in zip(self.batches, tables):

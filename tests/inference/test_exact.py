@@ -125,7 +125,7 @@ def test_the_best_labelling_of_each_loss_is_that_of_all_with_it(
                 best = scores[loss == total].max(initial=-np.inf)
                 assert value == pytest.approx(best, rel=ROUNDING, abs=ROUNDING) if np.isfinite(best) else value == best
             totals[i] = rng.choice(np.flatnonzero(np.isfinite(table.scores[i])))
-        read = table.read(totals)
+        read = table.labels(totals)
         for i, y in enumerate(parts(features, read)):
             truth, first = truth_of(features, node, edge, i), int(features.node_start[i])
             assert steps[first + np.arange(len(y)), y].sum() == totals[i]

@@ -271,7 +271,7 @@ class StructuredSVM:
             values[np.isnan(values)] = -np.inf
             at = values.argmax(axis=1)
             slack = hinge = values[np.arange(len(at)), at]
-            labels = table.read(np.where(slack > 0, at, 0))
+            labels = table.labels(np.where(slack > 0, at, 0))
         stays = slack <= 0
         if stays.any():
             labels = np.where(stays[self.features.example], self.features.truth, labels)

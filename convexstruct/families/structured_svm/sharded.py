@@ -20,9 +20,10 @@ from convexstruct.arrays import Index, Labels, Point, Vector
 from convexstruct.families.structured_svm.dual import Aggregate
 from convexstruct.families.structured_svm.problem import Evaluation, StructuredSVM
 from convexstruct.families.structured_svm.rounding import weighed
-from convexstruct.inference.exact import Best, Inference, LossTable, Sums
+from convexstruct.inference.exact import Best, Inference, Sums
 from convexstruct.inference.parallel import in_shards
 from convexstruct.inference.shards import Shards, cuts
+from convexstruct.oracles.tree.loss_counter import LossTable
 from convexstruct.rounding import Rounded
 
 

@@ -29,9 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 from convexstruct.arrays import Index, Labels, Tensor
 from convexstruct.graphs import Chains
 from convexstruct.junction_trees import JunctionTree
-from convexstruct.oracles.tree import second_best
 from convexstruct.oracles.tree.junction_tree import Factor, aligned, joint, smallest, split, take
-from convexstruct.oracles.tree.junction_tree_two_best import best_other
 
 #: More losses than this (0 .. L counts L + 1) are refused.
 MOST = 4096
@@ -48,14 +46,15 @@ class LossTable:
     """The best score for each loss, and the labellings that attain them.
 
     scores (N, L + 1): B_k(l) for each chain (caller's order) or example; -inf where no labelling has that loss.
-    reader : totals (N,) to labellings.
+    reader : totals (N,) to labellings, in the layout of whoever made the table.
     """
 
     scores: Tensor
     reader: Callable[[Index], Labels]
 
     def labels(self, totals: ArrayLike) -> Labels:
-        """The best labelling with loss totals[k], for each k: (P,) packed for chains, (n, n_variables) for trees.
+        """The best labelling with loss totals[k], for each k: (P,) packed for chains, (n, n_variables) for trees, flat
+        (P,) from the oracles of `convexstruct.inference.exact`.
 
         Raises
         ------
@@ -72,17 +71,6 @@ class LossTable:
             k = int(np.argmin(has))
             raise ValueError(f"totals[{k}] is {given[k]}, but no labelling of number {k} has that loss")
         return self.reader(given.astype(np.intp))
-
-    def most_violated(self, truth: Tensor, unit: float = 1.0) -> tuple[Tensor, Index]:
-        """max over l of unit l (1 + B_k(l) - truth_k), and the smallest l that attains it; both (N,).
-
-        ``truth`` (N,): score of the true labelling. At loss 0 the value is 0.
-        """
-        losses = np.arange(self.scores.shape[1])
-        values = unit * losses[1:] * (1.0 + self.scores[:, 1:] - truth[:, None])
-        values = np.concatenate((np.zeros((len(truth), 1)), values), axis=1)
-        at = values.argmax(axis=1)
-        return values[np.arange(len(at)), at], at
 
 
 def by_loss(chains: Chains, node: Tensor, edge: Tensor, steps: ArrayLike) -> LossTable:
@@ -193,33 +181,7 @@ def _backward(
         left[:n] -= steps[np.arange(rows.start, rows.stop), current]
 
 
-def zero_one(chains: Chains, node: Tensor, edge: Tensor, truth: Labels) -> LossTable:
-    """The same for the loss [y != truth], which is no sum over nodes: loss 0 is the truth, loss 1 the best other.
-
-    truth (P,): packed. Ties as in `convexstruct.oracles.tree.second_best`.
-    """
-    two = second_best.two_best(chains, node, edge)
-    wrong = np.bincount(chains.chain, weights=two.best_labels != truth, minlength=chains.n_chains) > 0
-    each = node[np.arange(len(truth)), truth]
-    each[chains.later] += edge[truth[chains.previous], truth[chains.later]]
-    own = np.bincount(chains.chain, weights=each, minlength=chains.n_chains)
-    others = np.where(wrong[chains.chain], two.best_labels, two.second_labels)
-    scores = np.column_stack((own, np.where(wrong, two.best, two.second)))
-    return LossTable(scores, lambda totals: np.where(totals[chains.chain] == 0, truth, others))
-
-
 # -- junction trees ----------------------------------------------------------------------------------------------------
-
-
-def zero_one_on_tree(tree: JunctionTree, factors: Sequence[Factor], truth: Labels) -> LossTable:
-    """`zero_one` on a junction tree; truth (n, n_variables)."""
-    rows = np.arange(len(truth))
-    own = np.zeros(len(truth))
-    for scope, table in factors:
-        own += table[(rows if len(table) > 1 else 0, *(truth[:, v] for v in scope))]
-    score, others = best_other(tree, factors, truth)
-    scores = np.column_stack((own, score))
-    return LossTable(scores, lambda totals: np.where((totals == 0)[:, None], truth, others))
 
 
 def by_loss_on_tree(tree: JunctionTree, factors: Sequence[Factor], n: int, steps: ArrayLike) -> LossTable:

@@ -15,7 +15,7 @@ from convexstruct.junction_trees import junction_tree
 from convexstruct.oracles import enumeration
 from convexstruct.oracles.tree import loss_counter
 from convexstruct.oracles.tree.junction_tree import Factor
-from convexstruct.oracles.tree.loss_counter import LossTable, by_loss, by_loss_on_tree, zero_one, zero_one_on_tree
+from convexstruct.oracles.tree.loss_counter import LossTable, by_loss, by_loss_on_tree
 from convexstruct.tolerances import ROUNDING
 from tests.oracles.chain.test_chain import Batch, batches
 from tests.oracles.tree.test_junction_tree import Model, graph_of, models
@@ -80,6 +80,16 @@ def test_on_junction_trees_each_loss_has_its_best_labelling(model: Model, seed: 
         assert_is_the_truth(table, k, *model.truth(k), steps[k], labels)
 
 
+def most_violated(
+    table: LossTable, truth: NDArray[np.float64], unit: float = 1.0
+) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+    """max over l of unit l (1 + B_k(l) - truth_k), 0 at l = 0, and the smallest l that attains it."""
+    values = unit * np.arange(table.scores.shape[1]) * (1.0 + table.scores - truth[:, None])
+    values[:, 0] = 0.0
+    at = values.argmax(axis=1)
+    return values[np.arange(len(at)), at], at
+
+
 @given(batches(), SEEDS)
 @EXAMPLES
 def test_slack_scaled_separation_is_the_greatest_over_all_labellings(batch: Batch, seed: int) -> None:
@@ -89,7 +99,7 @@ def test_slack_scaled_separation_is_the_greatest_over_all_labellings(batch: Batc
     steps[:, 0] = 0
     unit = 0.25
     table = by_loss(*batch, steps)
-    values, totals = table.most_violated(table.scores[:, 0], unit)
+    values, totals = most_violated(table, table.scores[:, 0], unit)
     labels = table.labels(totals)
     for k in range(batch.layout.n_chains):
         cards, factors = batch.truth(k)
@@ -106,45 +116,10 @@ def test_margin_scaling_would_choose_another_labelling() -> None:
     layout = chains([3])
     node = np.array([[0.0, -0.4], [0.0, -0.4], [0.0, -0.4]])
     steps = np.array([[0, 1]] * 3)
-    values, totals = by_loss(layout, node, np.zeros((2, 2)), steps).most_violated(np.zeros(1))
+    values, totals = most_violated(by_loss(layout, node, np.zeros((2, 2)), steps), np.zeros(1))
     # 1 * 0.6, 2 * 0.2, 3 * -0.2 under slack scaling; 0.6, 1.2, 1.8 under margin scaling
     assert values[0] == pytest.approx(0.6)
     assert totals[0] == 1
-
-
-@given(batches(integers=True) | batches(), SEEDS)
-@EXAMPLES
-def test_the_zero_one_loss_on_chains_takes_the_best_labelling_but_the_truth(batch: Batch, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    truth = rng.integers(0, batch.node.shape[1], size=batch.layout.n_positions)
-    table = zero_one(*batch, truth)
-    ones = (
-        table.labels(np.where(np.isneginf(table.scores[:, 1]), 0, 1)) if np.isfinite(table.scores[:, 0]).all() else None
-    )
-    for k in range(batch.layout.n_chains):
-        cards, factors = batch.truth(k)
-        everything, scores = enumeration.labellings(cards), enumeration.scores(cards, factors)
-        own = (everything == batch.of(k, truth)).all(axis=1)
-        others = np.where(own, -np.inf, scores)
-        assert table.scores[k] == pytest.approx([scores[own][0], others.max()], rel=ROUNDING, abs=ROUNDING)
-        if ones is not None and np.isfinite(others.max()):
-            np.testing.assert_array_equal(batch.of(k, ones), everything[others.argmax()])
-
-
-@given(models(integers=True) | models(), SEEDS)
-@EXAMPLES
-def test_the_zero_one_loss_on_trees_takes_the_best_labelling_but_the_truth(model: Model, seed: int) -> None:
-    cards = np.array(model.tree.cards)
-    truth = np.random.default_rng(seed).integers(0, cards, size=(model.n, len(cards)))
-    table = zero_one_on_tree(model.tree, model.factors, truth)
-    for k in range(model.n):
-        everything, scores = enumeration.labellings(cards.tolist()), enumeration.scores(*model.truth(k))
-        own = (everything == truth[k]).all(axis=1)
-        others = np.where(own, -np.inf, scores)
-        assert table.scores[k] == pytest.approx([scores[own][0], others.max()], rel=ROUNDING, abs=ROUNDING)
-    if np.isfinite(table.scores).all():
-        np.testing.assert_array_equal(table.labels(np.zeros(model.n, dtype=int)), truth)
-        assert (table.labels(np.ones(model.n, dtype=int)) != truth).any(axis=1).all()
 
 
 @given(SEEDS)
