@@ -21,7 +21,7 @@ _end: ContextVar[float] = ContextVar("deadline", default=math.inf)
 
 
 class DeadlinePassed(Exception):
-    """The time is over; raised by `check` alone and caught by the driver alone."""
+    """The time is over; raised by `check` alone. The driver catches it, and nobody else does without raising it again."""
 
 
 @contextmanager

@@ -107,6 +107,20 @@ def test_a_long_round_of_an_svm_solver_ends_at_the_limit(
     assert np.isfinite(solution.primal)
 
 
+@pytest.mark.parametrize("average", [False, True])
+@pytest.mark.parametrize("kind", [Perceptron, Mira])
+def test_an_online_learner_that_is_cut_returns_what_it_has_learnt(
+    kind: Any, average: bool, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = svm()
+    clock.slow_down(monkeypatch, ExampleBlock, "predict")
+    solution, _ = clock.timed(problem, kind(average=average))  # fewer calls than there are examples
+    assert solution.status is Status.TIME_LIMIT
+    assert solution.iterations == 1
+    assert solution.point["w"].any()
+    assert "updates in 1 passes" in solution.message
+
+
 @pytest.mark.parametrize(
     "solver", [EntropicProximal(newton=0), ProximalBundle(), ProximalRSD()], ids=lambda solver: type(solver).__name__
 )

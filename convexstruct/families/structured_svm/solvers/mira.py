@@ -25,7 +25,7 @@ from convexstruct.core.options import at_least, flag, positive, read_options, se
 from convexstruct.core.solution import Solution
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.example_blocks import ExampleBlock, example_blocks, starting_w
-from convexstruct.families.structured_svm.solvers.perceptron import NO_PROBLEM, Pass
+from convexstruct.families.structured_svm.solvers.perceptron import Pass, valued
 from convexstruct.families.structured_svm.solvers.pool_qp import PoolColumns, solve_pools
 from convexstruct.tolerances import HIGH
 
@@ -55,19 +55,15 @@ class Mira:
             raise ValueError(f"k is {self.k!r}, wanted 1 or, without augmented, 2: the oracles know the two best")
 
     def iterate(self, problem: StructuredSVM, start: Solution | None = None) -> Iterator[Iterate]:
-        """One iterate, after the last pass, without a dual point. To step through the passes use `walk`.
+        """One iterate, after the last pass or where the time limit cut it, without a dual point. To step through the
+        passes use `walk`.
 
         Raises
         ------
         ValueError
             If an option makes no sense, or k is 2 with ``augmented`` or with an oracle of one best labelling only.
         """
-        walked = list(self.walk(problem, starting_w(problem, start)))
-        last = walked[-1]
-        w = problem.project(last.mean if self.average else last.w)
-        message = f"{sum(each.mistakes for each in walked)} updates in {len(walked)} passes; {NO_PROBLEM}"
-        calls = len(walked) + 1
-        yield Iterate({"w": w}, None, problem.primal({"w": w}), -np.inf, calls, done=True, message=message)
+        yield from valued(problem, self.walk(problem, starting_w(problem, start)), self.average)
 
     def walk(self, problem: StructuredSVM, w: Vector) -> Iterator[Pass]:
         """The passes one by one, from ``w`` (d,); ``mistakes`` counts the examples that moved w."""
@@ -76,15 +72,20 @@ class Mira:
         mean, visits = np.zeros_like(w), 0
         for _ in range(self.passes):
             moved = 0
-            for at in rng.permutation(len(blocks)):
-                deadline.check()
-                block = blocks[at]
-                by = step(block, self._best(block, w), w, self.C)
-                if by is not None:
-                    moved += 1
-                    w = problem.project(w + by)
-                visits += 1
-                mean = mean + (w - mean) / visits
+            try:
+                for at in rng.permutation(len(blocks)):
+                    deadline.check()
+                    block = blocks[at]
+                    by = step(block, self._best(block, w), w, self.C)
+                    if by is not None:
+                        moved += 1
+                        w = problem.project(w + by)
+                    visits += 1
+                    mean = mean + (w - mean) / visits
+            except deadline.DeadlinePassed:
+                if visits:
+                    yield Pass(w, mean, moved)
+                raise
             yield Pass(w, mean, moved)
             if not moved:
                 return

@@ -20,7 +20,7 @@ Averaged: the mean of w over all visits, which generalises better than the last 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -51,6 +51,28 @@ class Pass(NamedTuple):
     mistakes: int
 
 
+def valued(problem: StructuredSVM, walk: Iterator[Pass], average: bool) -> Iterator[Iterate]:
+    """The one iterate of an online learner: w of the last pass, or the mean, valued at P.
+
+    Where the time limit cuts the passes it is what they reached, not valued any more; then the limit is raised again.
+    """
+    walked: list[Pass] = []
+    try:
+        walked.extend(walk)
+    except deadline.DeadlinePassed:
+        if walked:
+            yield _iterate(problem, walked, average)
+        raise
+    last = _iterate(problem, walked, average)
+    yield replace(last, primal=problem.primal(last.point), done=True, oracle_calls=last.oracle_calls + 1)
+
+
+def _iterate(problem: StructuredSVM, walked: list[Pass], average: bool) -> Iterate:
+    w = problem.project(walked[-1].mean if average else walked[-1].w)
+    message = f"{sum(each.mistakes for each in walked)} updates in {len(walked)} passes; {NO_PROBLEM}"
+    return Iterate({"w": w}, None, np.inf, -np.inf, len(walked), message=message)
+
+
 @dataclass(frozen=True)
 class Perceptron:
     """Options.
@@ -70,19 +92,15 @@ class Perceptron:
         read_options(self, passes=at_least(1), average=flag, block=at_least(1), seed=seed)
 
     def iterate(self, problem: StructuredSVM, start: Solution | None = None) -> Iterator[Iterate]:
-        """One iterate, after the last pass, without a dual point. To step through the passes use `walk`.
+        """One iterate, after the last pass or where the time limit cut it, without a dual point. To step through the
+        passes use `walk`.
 
         Raises
         ------
         ValueError
             If passes or block is no whole number of at least 1.
         """
-        walked = list(self.walk(problem, starting_w(problem, start)))
-        last = walked[-1]
-        w = problem.project(last.mean if self.average else last.w)
-        message = f"{sum(each.mistakes for each in walked)} updates in {len(walked)} passes; {NO_PROBLEM}"
-        calls = len(walked) + 1
-        yield Iterate({"w": w}, None, problem.primal({"w": w}), -np.inf, calls, done=True, message=message)
+        yield from valued(problem, self.walk(problem, starting_w(problem, start)), self.average)
 
     def walk(self, problem: StructuredSVM, w: Vector) -> Iterator[Pass]:
         """The passes one by one, from ``w`` (d,)."""
@@ -91,16 +109,21 @@ class Perceptron:
         mean, visits = np.zeros_like(w), 0
         for _ in range(self.passes):
             mistakes = 0
-            for at in rng.permutation(len(blocks)):
-                deadline.check()
-                block = blocks[at]
-                labels = block.predict(w)
-                wrong = block.part.loss.example[labels != block.part.features.truth]
-                if len(wrong):
-                    mistakes += len(np.unique(wrong))
-                    w = problem.project(w + np.asarray(block.differences(labels).sum(axis=0)).ravel())
-                visits += len(block.examples)
-                mean = mean + len(block.examples) / visits * (w - mean)
+            try:
+                for at in rng.permutation(len(blocks)):
+                    deadline.check()
+                    block = blocks[at]
+                    labels = block.predict(w)
+                    wrong = block.part.loss.example[labels != block.part.features.truth]
+                    if len(wrong):
+                        mistakes += len(np.unique(wrong))
+                        w = problem.project(w + np.asarray(block.differences(labels).sum(axis=0)).ravel())
+                    visits += len(block.examples)
+                    mean = mean + len(block.examples) / visits * (w - mean)
+            except deadline.DeadlinePassed:
+                if visits:
+                    yield Pass(w, mean, mistakes)
+                raise
             yield Pass(w, mean, mistakes)
             if not mistakes:
                 return
