@@ -94,8 +94,8 @@ def test_shards_of_a_structural_svm_give_the_serial_oracle(made: Callable[[], St
         for share in (None, np.linspace(0, 1, problem.n_examples)):
             for part, whole in zip(cut.oracle.sums(node, edge, share), problem.oracle.sums(node, edge, share)):
                 alike(part, whole)
-        drawn = [each.oracle.sample(node, edge, np.random.default_rng(4)) for each in (cut, problem)]
-        assert np.array_equal(*drawn)
+        drawn, wanted = (each.oracle.sample(node, edge, np.random.default_rng(4)) for each in (cut, problem))
+        assert np.array_equal(drawn, wanted)
 
 
 def sequences(same_inputs: bool = False) -> GaussianProcessSequences:
