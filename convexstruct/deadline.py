@@ -21,7 +21,7 @@ _end: ContextVar[float] = ContextVar("deadline", default=math.inf)
 
 
 class DeadlinePassed(Exception):
-    """The time is over; raised by `check` alone. The driver catches it, and nobody else does without raising it again."""
+    """The time is over; raised by `check` alone. The driver catches it; who else does raises it again."""
 
 
 @contextmanager

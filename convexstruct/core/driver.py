@@ -48,6 +48,8 @@ AHEAD = 1 - 1e-3
 #: Intermediate certificates, returned where the last one is interrupted: the share of the time that they may take, and
 #: the seconds before the first.
 SHARE, FIRST = 0.02, 5.0
+#: The last certificate ends within so many seconds of the time limit, or within this share of it if that is more.
+GRACE, GRACE_SHARE = 2.0, 0.1
 #: A chunk of memory in bytes, just below the largest that glibc takes as a hint (32 MiB).
 CHUNK = 31 * 2**20
 
@@ -77,7 +79,8 @@ def solve(
     tol : a profile (LOW 1e-3, MID 1e-4, HIGH 1e-6), its name, or a relative gap.
     start : an earlier solution to go on from.
     max_iterations, time_limit : limits in rounds and in seconds; none by default. The time limit acts inside rounds
-        too; only the last certificate is made after it.
+        too; the last certificate is made after it, within 2 s or a tenth of the limit. Where that is too short for it,
+        the points certified last on the way are returned, or else the best point without a lower bound.
     callback : called with (iterate, trace) each round; a true answer stops the run.
     progress : True for a bar on standard error, or an object with ``update``; default none.
     executor : any ``concurrent.futures.Executor``; solvers that map over shards of examples use it.
@@ -139,7 +142,7 @@ def solve(
                 if max_iterations is not None and iteration >= max_iterations:
                     status = Status.ITERATION_LIMIT
                     break
-                if time_limit is not None and seconds >= time_limit:
+                if time_limit is not None and seconds >= time_limit - earlier.room(time_limit):
                     status = Status.TIME_LIMIT
                     break
                 earlier.look(keeper, seconds)
@@ -156,7 +159,13 @@ def solve(
         message = f"stopped before its first iterate: this is {'the trivial point' if start is None else 'the start'}"
     try:
         room = None if time_limit is None else max(time_limit - (time.perf_counter() - begin), 0.0)
-        found = _last(problem, whole, keeper, wanted, room)
+        found = _last(problem, whole, keeper, wanted, room, _grace(time_limit))
+        if found is None:
+            status = Status.TIME_LIMIT
+            found, message = earlier.found, "the last certificate took too long: these points were certified before it"
+        if found is None:
+            found = _Found(keeper.point, None, certify(whole, keeper.point, None, wanted.floor))
+            message = "no time was left to certify a lower bound: raise time_limit"
     except KeyboardInterrupt:
         found = earlier.found or _Found(keeper.point, None, Certificate(math.inf, -math.inf, math.inf, math.inf))
         status = Status.INTERRUPTED
@@ -186,17 +195,27 @@ def _certified(problem: Problem, keeper: _Keeper, wanted: Profile) -> _Found:
     return _Found(keeper.point, dual_point, certify(problem, keeper.point, dual_point, wanted.floor))
 
 
-def _last(problem: Problem, whole: Problem, keeper: _Keeper, wanted: Profile, room: float | None) -> _Found:
+def _grace(time_limit: float | None) -> float:
+    """Seconds by which the last certificate may exceed the limit."""
+    return math.inf if time_limit is None else max(GRACE, GRACE_SHARE * time_limit)
+
+
+def _last(
+    problem: Problem, whole: Problem, keeper: _Keeper, wanted: Profile, room: float | None, grace: float
+) -> _Found | None:
     """The last certificate: by the executor for as long as the time limit leaves room, else, and where a worker does
-    not answer in time, in this process."""
+    not answer in time, in this process; None if it is not done ``grace`` seconds after ``room``, both in seconds."""
     if problem is not whole and room != 0:
         try:
             with within(room):
                 return _certified(problem, keeper, wanted)
         except DeadlinePassed:
             pass
-    with without():
-        return _certified(whole, keeper, wanted)
+    try:
+        with without(), within(None if room is None else room + grace):
+            return _certified(whole, keeper, wanted)
+    except DeadlinePassed:
+        return None
 
 
 @dataclass
@@ -208,6 +227,10 @@ class _Earlier:
     found: _Found | None = None
     spent: float = 0.0
     longest: float = 0.0
+
+    def room(self, time_limit: float) -> float:
+        """Seconds before the limit at which a run should end, so that a certificate as long as the longest fits in."""
+        return max(self.longest - _grace(time_limit), 0.0)
 
     def look(self, keeper: _Keeper, seconds: float) -> None:
         """Certify what is kept, if the run is long enough and the time limit far enough away for that."""

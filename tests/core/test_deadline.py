@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from convexstruct import deadline
+from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.gaussian_process import FunctionSpaceLBFGS, GaussianProcessSequences
@@ -30,6 +31,7 @@ from convexstruct.families.structured_svm import (
     StructuredSVM,
     Subgradient,
     TemperedPools,
+    dual,
 )
 from convexstruct.families.structured_svm.solvers import pool_qp
 from convexstruct.families.structured_svm.solvers.example_blocks import ExampleBlock
@@ -105,6 +107,19 @@ def test_a_long_round_of_an_svm_solver_ends_at_the_limit(
     assert solution.status is Status.TIME_LIMIT
     assert seconds <= LIMIT + MORE
     assert np.isfinite(solution.primal)
+
+
+def test_a_last_certificate_that_takes_too_long_is_left(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = svm()
+    clock.slow_down(monkeypatch, StructuredSVM, "violated")
+    monkeypatch.setattr(dual, "_add_gibbs", clock.slowly(dual._add_gibbs))  # 60 measures: 3 s
+    solution, seconds = clock.timed(problem, ExponentiatedGradient(groups=60))
+    assert seconds <= LIMIT + 2.0 + MORE
+    assert solution.status is Status.TIME_LIMIT
+    assert np.isfinite(solution.primal)
+    assert solution.lower_bound == -np.inf
+    assert "raise time_limit" in solution.message
+    assert np.isfinite(certify(problem, solution.point).primal)
 
 
 @pytest.mark.parametrize("average", [False, True])

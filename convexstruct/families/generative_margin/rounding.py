@@ -31,6 +31,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from convexstruct import deadline
 from convexstruct.arrays import Labels, Vector
 from convexstruct.features.counts import bounds
 from convexstruct.features.counts.counts import Counts
@@ -189,6 +190,7 @@ def member(
         p[p < 1.0 / HUGE] = 0.0  # where a product may be rounded up by more than its share
         rise, rise_error, loss, loss_error = _of_labels(problem, labels, p)
         for theta, b, share in zip(gibbs, gibbs_loss, gibbs_shares):
+            deadline.check()
             if not share.any():
                 continue
             if np.ptp(share) > 0:
@@ -257,6 +259,7 @@ def _of_labels(problem: Margin, labels: Labels, weight: Vector) -> tuple[Vector,
     hidden = np.bincount(features.example, minlength=problem.n_examples)
     longest = gamma(int(hidden.max()) + 4)
     for row, p in zip(labels, weight):
+        deadline.check()
         if not p.any():
             continue
         row = row.astype(np.int64)  # labels may come in one byte each; indices computed from them need more

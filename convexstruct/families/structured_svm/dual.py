@@ -29,6 +29,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import scipy.sparse as sp
 
+from convexstruct import deadline
 from convexstruct.arrays import Labels, Point, Vector
 from convexstruct.families.structured_svm.kernel_rounding import of_lower_bound
 from convexstruct.families.structured_svm.rounding import (
@@ -119,9 +120,11 @@ def enclosed(problem: Margin, witness: Witness) -> Enclosed:
         np.zeros((blocks if features.shared else 0, size, size)), np.zeros(n_examples),
     )  # fmt: skip
     for row, share in zip(witness.labels, parts[0] * clear):
+        deadline.check()
         if share.any():
             _add_labelling(problem, mixed, row.astype(np.int64), share)
     for theta, b, share in zip(witness.gibbs, witness.gibbs_loss, parts[1] * clear):
+        deadline.check()
         if share.any():
             node = features.node_scores(theta) + b * problem.loss.costs
             _add_gibbs(problem, mixed, node, features.edge_scores(theta), share)
