@@ -57,9 +57,9 @@ MECHANISMS = (
     Mechanism("local variance in the diagonal metric", patches={f"{STAGE}:local_variance": lambda *_: None}),
     Mechanism("diagonal metric kept for steps (AGE)", patches={f"{STAGE}:AGE": 1}),
     Mechanism("floor of the diagonal's counts (LEAST)", patches={f"{STAGE}:LEAST": 1e-9}),
-    Mechanism("rough first stages", patches={f"{METHOD}:ROUGH": NEVER, f"{METHOD}:FIRST": NEVER}),
+    Mechanism("rough first stages", patches={f"{METHOD}:ROUGH": NEVER, f"{METHOD}:ROUGH_DIAGONAL": NEVER}),
     Mechanism("slack in v (epsilon)", patches={f"{METHOD}:_Run._epsilon": lambda self, state: 0.0}),
-    Mechanism("stage gap by the certified one (BEHIND)", patches={f"{METHOD}:BEHIND": 0.0}),
+    Mechanism("stage gap by the certified one (OF_CERTIFIED)", patches={f"{METHOD}:OF_CERTIFIED": 0.0}),
     Mechanism("iterative scaling of the bound (SWEEPS)", patches={f"{METHOD}:SWEEPS": 0}),
     Mechanism("balanced columns", patches={f"{METHOD}:_Run._balanced": lambda self, mu: mu}),
     Mechanism("longest move of a step (LONGEST)", patches={f"{STAGE}:LONGEST": NEVER}),
@@ -68,15 +68,15 @@ MECHANISMS = (
 #: Of use only where there are many examples, or no covariance.
 MANY = (
     Mechanism("pilot run", {"pilot": 0}),
-    Mechanism("covariance of a sample (MOST)", patches={f"{METHOD}:MOST": NEVER}),
+    Mechanism("covariance of a sample (SAMPLE_COST)", patches={f"{METHOD}:SAMPLE_COST": NEVER}),
     Mechanism("Newton's metric", {"newton": 0.0}),
 )
 ALONE = (
-    Mechanism("shrink and inner of ALONE", patches={f"{METHOD}:ALONE": (1.0, 0.0)}),
+    Mechanism("shrink and inner of DIAGONAL_ONLY", patches={f"{METHOD}:DIAGONAL_ONLY": (1.0, 0.0)}),
     Mechanism("invariants in the diagonal metric", patches={f"{STAGE}:local_variance": _no_invariants}),
     Mechanism("local variance in the diagonal metric", patches={f"{STAGE}:local_variance": lambda *_: None}),
     Mechanism("diagonal metric kept for steps (AGE)", patches={f"{STAGE}:AGE": 1}),
-    Mechanism("rough first stages", patches={f"{METHOD}:ROUGH": NEVER, f"{METHOD}:FIRST": NEVER}),
+    Mechanism("rough first stages", patches={f"{METHOD}:ROUGH": NEVER, f"{METHOD}:ROUGH_DIAGONAL": NEVER}),
     Mechanism("L-BFGS (one pair kept)", {"memory": 1}),
     Mechanism("pairs kept from stage to stage", patches={"convexstruct.core.quasi_newton:Pairs.scale": _forget}),
 )

@@ -29,7 +29,7 @@ class CountCovariance:
     """sum_k w_k Cov counts_k for one feature map; call it with (theta, loss_weight)."""
 
     def __init__(self, features: Counts, seed: int = 0) -> None:
-        self.features = features = part(features, 0, features.n_examples)  # shards are of no use here
+        self.features = features = part(features, 0, features.n_examples)  # in one piece: it is not computed by shards
         self._rng = np.random.default_rng(seed)
         chain = isinstance(features, HMMCounts)
         listed = not chain and n_assignments(features) <= LISTED

@@ -57,43 +57,47 @@ from convexstruct.families.generative_margin.solvers.entropic_stage import (
 from convexstruct.features.counts.bounds import shared_columns
 from convexstruct.features.counts.part import part
 
-#: Dimension beyond which no dense metric is formed, and beyond which none is estimated from some of the examples.
-DENSE = 2000
-WHOLE = 1000
-#: Relative cost of smoothing above which a stage is rough, where a covariance mends it later, and elsewhere (the first
-#: stage alone); and the multiple of the promised decrease by which it ends.
+#: Parameters beyond which no dense metric is formed (its Cholesky factor would cost more than the steps it saves), and
+#: beyond which none is estimated from a sample of the examples.
+LARGEST_DENSE = 2000
+LARGEST_SAMPLED = 1000
+#: A stage is rough while smoothing costs more than this share of the objective: where a covariance mends later what a
+#: rough stage leaves, and where none does (there in the first stage alone, where the cost is not known yet: inf).
 ROUGH = 1e-2
-FIRST = 1e9
-EARLY = 100.0
+ROUGH_DIAGONAL = 1e9
+#: A rough stage ends when this many times the decrease that its step promised is below the gap asked of it.
+ROUGH_DECREASE = 100.0
 #: (shrink, inner) where no covariance is formed: a stage costs many steps at any temperature, so few and loose ones.
-ALONE = (0.5, 0.6)
-#: What the covariance of a sample of many examples may cost, in evaluations.
-MOST = 2.5
-#: Longest wait for a covariance, in steps.
-LONG = 100
-#: Counts added to the diagonal of a covariance from an earlier stage, and of a sampled one, relative.
+DIAGONAL_ONLY = (0.5, 0.6)
+#: With many examples a covariance is made from a sample that costs this many evaluations of F at most.
+SAMPLE_COST = 2.5
+#: Steps in one metric after which a covariance is formed at the latest, whatever it costs.
+LONGEST_WAIT = 100
+#: Added to the diagonal of the covariance, as a share of the counts: where it comes from an earlier stage, and where it
+#: is estimated from samples.
 RIDGE = 1e-3
 SAMPLED = 0.05
-#: Steps in one metric that is no more than an estimate: its pairs have to be given time.
+#: Steps in a metric that is only an estimate before it is formed anew: L-BFGS needs time to collect its pairs.
 REFRESH = 40
-#: Relative cost of smoothing at which the pilot run ends.
+#: The pilot run ends when smoothing costs less than this share of the objective.
 PILOT = 1e-2
-#: Share of the certified gap that a stage may cost where the bound lags behind the smoothing,
-#: and the multiple of the smoothing's cost that this may be.
-BEHIND = 0.1
-LAG = 3.0
-#: Stages without progress after which the method has nothing left to try.
+#: Where the lower bound has fallen behind the smoothing, a stage's gap may be this share of the certified gap, and at
+#: most so many times the cost of smoothing.
+OF_CERTIFIED = 0.1
+OF_SMOOTHING = 3.0
+#: Stages over which the certified gap must fall by a twentieth; otherwise the method has nothing left to try.
 PATIENCE = 12
 #: Sweeps of iterative scaling for one bound.
 SWEEPS = 8
-#: Expected counts that must equal the truth's may differ by this much, in uses, before they are taken for equal.
+#: Expected counts of a column that c rules out may differ from the truth's by this much in all, in uses weighted by
+#: the examples' weights, and still be taken for equal: the certificate corrects that much.
 BALANCE = 1e-6
-#: A parameter that no labelling may use is so many times as bad as the best and the worst labelling are apart: its
+#: A parameter that no labelling may use gets a score so many times as far below the others as they are apart: its
 #: probability is 0 then, in floating point and as it is declared to the certificate.
 NEVER = 1e3
-#: Missing mass, in nats, to start from.
+#: Missing mass delta of each block at the start, in nats.
 DELTA = 0.05
-#: A start may hold -inf where a probability is zero.
+#: theta, in nats, that stands for -inf in a start (a probability of 0).
 FLOOR = -60.0
 
 
@@ -103,10 +107,10 @@ class EntropicProximal:
 
     temperature : tau of the first stage, as a share of what one variable can lose (their mean, or one nat if that is
         more).
-    shrink : factor of tau from stage to stage, in (0, 1); at most `ALONE` where no covariance is formed.
+    shrink : factor of tau from stage to stage, in (0, 1); at most `DIAGONAL_ONLY` where no covariance is formed.
     memory : pairs kept by L-BFGS.
-    inner : the duality gap of a stage is brought below this share of what smoothing costs; at least that of `ALONE`
-        where no covariance is formed.
+    inner : the duality gap of a stage is brought below this share of what smoothing costs; at least that of
+        `DIAGONAL_ONLY` where no covariance is formed.
     newton : operations that one covariance may cost; examples are left out to meet it. 0: diagonal metrics only.
     patience : steps in one metric at least before the covariance is formed (again) within a stage; more where it costs
         more.
@@ -220,7 +224,7 @@ class _Run:
         self._covariance = self._choose_covariance()
         self.shrink, self.inner = options.shrink, options.inner
         if self._covariance is None:
-            self.shrink, self.inner = min(self.shrink, ALONE[0]), max(self.inner, ALONE[1])
+            self.shrink, self.inner = min(self.shrink, DIAGONAL_ONLY[0]), max(self.inner, DIAGONAL_ONLY[1])
         self._known: Vector | None = None  # the last covariance computed
         self._pairs = Pairs(options.memory, problem.dimension + len(problem.layout.block_sizes))
         self._pairs_tau = state.tau
@@ -234,17 +238,17 @@ class _Run:
     def _choose_covariance(self) -> tuple[CountCovariance, float, float] | None:
         """(covariance, its share of the examples' weight, its cost in evaluations), or None if it would not pay."""
         problem, d = self.problem, self.problem.dimension
-        if self.options.newton <= 0 or d > DENSE:
+        if self.options.newton <= 0 or d > LARGEST_DENSE:
             return None
         whole = CountCovariance(problem.features)
         each = d**1.5 / 200.0  # measured on chains: one example's covariance against one example's forward-backward
         share = self.options.newton / whole.operations
         examples = int(share * problem.n_examples)
         if self.options.pilot and problem.n_examples >= 4 * self.options.pilot:  # a sample is near enough, and cheaper
-            examples = min(examples, max(self.options.pilot, int(problem.n_examples * MOST / each)))
+            examples = min(examples, max(self.options.pilot, int(problem.n_examples * SAMPLE_COST / each)))
         if examples >= problem.n_examples:
             return whole, 1.0, each
-        if d > WHOLE:
+        if d > LARGEST_SAMPLED:
             return None
         few = part(problem.features, 0, max(examples, 1))
         portion = float(few.weights.sum() / problem.features.weights.sum())
@@ -259,13 +263,13 @@ class _Run:
         value = stage.at(state.x)
         dense = self._dense
         # without a dense metric to make up for it later, a stage that ends early sends the next astray
-        rough = self.rough and self.smoothing > (ROUGH if self._covariance is not None else FIRST)
+        rough = self.rough and self.smoothing > (ROUGH if self._covariance is not None else ROUGH_DIAGONAL)
         self._pairs.scale(self._pairs_tau / state.tau)  # the Hessian goes with 1 / tau
         self._pairs_tau = state.tau
         descent = Descent(stage, value, self._metric(stage, value, dense, self._known), self._pairs)
         since = 0
         cost = 0.0 if self._covariance is None else self._covariance[2]
-        patience = max(options.patience, min(round(0.6 * cost), LONG))
+        patience = max(options.patience, min(round(0.6 * cost), LONGEST_WAIT))
         for steps in range(1, options.max_steps + 1):
             deadline.check()
             descent.step()
@@ -273,7 +277,7 @@ class _Run:
             value = descent.value
             if descent.exhausted or stage_gap(problem, value) <= self._wanted(value):
                 break
-            if rough and EARLY * descent.slope <= self.inner * min(self._gap, 0.02 * abs(value.f)):
+            if rough and ROUGH_DECREASE * descent.slope <= self.inner * min(self._gap, 0.02 * abs(value.f)):
                 break
             if self._covariance is not None and not dense and not rough and steps >= patience:
                 dense, since = True, patience
@@ -327,7 +331,7 @@ class _Run:
     def _wanted(self, value: Value) -> float:
         """The stage's own gap at which it ends: a share of what smoothing costs, by the last stage's figure."""
         certified = self.best - self._bound if np.isfinite(self._bound) else 0.0
-        cost = max(self._gap, min(BEHIND * certified, LAG * self._gap))
+        cost = max(self._gap, min(OF_CERTIFIED * certified, OF_SMOOTHING * self._gap))
         return self.inner * min(cost, 0.02 * abs(value.f))
 
     def _epsilon(self, state: _State) -> float:
@@ -343,7 +347,7 @@ class _Run:
         """What the next stage's own gap may be, from what smoothing cost in the last."""
         if np.isfinite(self._gap):
             certified = self.best - self._bound if np.isfinite(self._bound) else 0.0
-            cost = max(self.shrink * self._gap, BEHIND * certified)
+            cost = max(self.shrink * self._gap, OF_CERTIFIED * certified)
             return self.inner * min(cost, 0.01 * abs(self.best))
         return self.inner * 0.005 * self.problem.evaluate(self.problem.uniform()).value
 

@@ -34,18 +34,20 @@ from convexstruct.families.generative_margin.invariants import LocalVariance, in
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.features.counts.counts import Expected
 
-#: Halvings of one line search.
+#: Trials of one line search: a step is halved at least, so after 20 it is a millionth of the first.
 HALVINGS = 20
-#: The longest move of any phi in one step, and the share of delta that one step leaves at least.
+#: The longest move of any phi in one step, in nats: further, the quadratic model says nothing.
 LONGEST = 10.0
+#: The share of each delta that one step leaves at least: the barrier is infinite at delta = 0.
 TOWARD = 0.05
-#: Curvature added along each phi, in units of c.
+#: Curvature added along each phi, in units of c: where a block has missing mass, F may not depend on phi at all.
 FLAT = 1e-6
-#: Share of the expected counts in the diagonal metric where no variance is known, and at least elsewhere,
-#: and the share of its block's mean below which no count is taken there.
+#: Diagonal metric: the variance of a count is taken for this share of the count where it is not known, and for no less
+#: elsewhere.
 SPREAD = 0.1
+#: Diagonal metric: a count is taken for no less than this share of the mean of its block.
 LEAST = 0.1
-#: Steps for which one diagonal metric serves.
+#: Steps for which one diagonal metric serves: changing it more often spoils what the pairs of L-BFGS have learnt.
 AGE = 20
 
 
@@ -227,7 +229,7 @@ class NewtonMetric:
         return np.asarray(scipy.linalg.cho_solve(self._factor, gradient, check_finite=False))
 
     def moved(self, value: Value) -> NewtonMetric:
-        """The same: what it costs is felt."""
+        """The same metric: a new one costs as much as many evaluations of F, so the method decides when."""
         return self
 
 
