@@ -17,7 +17,7 @@ sum is the least sum of conjugates. (This form is ours.)
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import cvxpy as cp
@@ -26,6 +26,7 @@ from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Point, Vector
 from convexstruct.core.registry import one_family
+from convexstruct.families.regularized_risk import bounds
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.models.formulation import Formulation, Recovered, equation
 from convexstruct.models.regularized_risk.risk import (
@@ -39,6 +40,7 @@ from convexstruct.models.regularized_risk.risk import (
     lam_parameter,
     point_of,
 )
+from convexstruct.rounding import TINY, UNIT, Rounded, dot
 from convexstruct.validation.arguments import number
 from convexstruct.validation.arrays import real
 
@@ -68,12 +70,24 @@ class SmoothedProblem:
             raise ValueError(f"rho has shape {rho.shape}, wanted ({self.problem.n_pieces},)")
         return {**self.problem.as_point({key: part for key, part in value.items() if key != "rho"}), "rho": rho}
 
-    def primal(self, point: Point) -> float:
-        problem, rho = self.problem, point["rho"]
-        values = problem.values(point["w"], point.get("b")) - self.mu * rho
-        moved = self.mu * float(self.centre @ rho + 0.5 * rho @ rho)
-        norm = 0.5 * problem.lam * float(np.vdot(point["w"], point["w"]))
-        return norm + moved + float(problem.shares @ problem.losses(values))
+    def primal(self, point: Point) -> Rounded:
+        """J at offsets c - mu rho, and the terms in rho; the offsets are rounded twice, which moves no loss by more."""
+        problem, mu, rho = self.problem, self.mu, point["rho"]
+        moved = mu * rho
+        offset = problem.loss.offset - moved
+        shifted = replace(problem, loss=replace(problem.loss, offset=offset))
+        risk = bounds.upper(shifted, point["w"], point.get("b"))
+        rounded = float((np.abs(offset) + np.abs(moved)).max(initial=0.0)) * UNIT + TINY
+        linear, square = dot(self.centre, rho), dot(rho, rho)
+        terms = mu * (linear + 0.5 * square)
+        return Rounded.of(
+            risk + terms,
+            risk.allowance,
+            2.0 * float(problem.shares.sum()) * rounded,
+            mu * (linear.allowance + 0.5 * square.allowance),
+            2 * UNIT * mu * (abs(linear) + square) + UNIT * abs(risk + terms),
+            4 * TINY * (1.0 + mu),
+        )
 
     @property
     def trivial_value(self) -> float:
@@ -89,13 +103,26 @@ class SmoothedProblem:
     def residuals(self, point: Point) -> Mapping[str, float]:
         return {}
 
-    def dual(self, dual_point: Point) -> float:
-        """D_mu at the member of Q2 that the problem makes of the witness: a valid lower bound."""
+    def dual(self, dual_point: Point) -> Rounded:
+        """D_mu at a member of Q2 next to what the problem makes of the witness, as `bounds.lower` has it."""
         if "alpha not finite" in self.problem.dual_residuals(dual_point):
-            return -np.inf
-        alpha = self.problem.feasible(np.asarray(dual_point["alpha"], dtype=np.float64))
+            return Rounded(-np.inf)
+        given = np.asarray(dual_point["alpha"], dtype=np.float64)
+        risk = bounds.lower(self.problem, given)
+        if not np.isfinite(risk):
+            return Rounded(-np.inf)
+        alpha, eta, delta = bounds.enclosed(self.problem, bounds.member(self.problem, given))
         away = alpha - self.centre
-        return self.problem.dual_value(alpha) - 0.5 * self.mu * float(away @ away)
+        errors = (eta + delta + eta * delta) * alpha + UNIT * np.abs(away)  # of that member, and of the difference
+        square = dot(away, away)
+        value = risk - 0.5 * self.mu * square
+        return Rounded.of(
+            value,
+            risk.allowance,
+            0.5 * self.mu * (square.allowance + float((errors * (2.0 * np.abs(away) + errors)).sum())),
+            2 * UNIT * self.mu * square + UNIT * abs(value),
+            4 * TINY * (1.0 + self.mu),
+        )
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
         return self.problem.dual_residuals(dual_point)

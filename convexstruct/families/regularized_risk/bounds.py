@@ -156,7 +156,7 @@ def lower(problem: Risk, alpha: Vector) -> Rounded:
     """D at a member of Q next to ``alpha``, finite or -inf, and how far below it the exact D there may lie."""
     with np.errstate(all="ignore"):
         loss, lam = problem.loss, problem.lam
-        alpha, eta, delta = _enclosed(problem, member(problem, alpha))
+        alpha, eta, delta = enclosed(problem, member(problem, alpha))
         gains = loss.offset * alpha
         gain = float(np.abs(gains).sum())
         linear = summed(gains, UNIT * gain + len(gains) * TINY)
@@ -192,7 +192,7 @@ def reason(problem: Risk) -> str:
     return f"lam = {lam:.1e}, C = 1 / (lam n) = {1.0 / n / lam:.1e}, lets large terms cancel: take a larger lam"
 
 
-def _enclosed(problem: Risk, alpha: Vector) -> tuple[Vector, float, float]:
+def enclosed(problem: Risk, alpha: Vector) -> tuple[Vector, float, float]:
     """(alpha, eta, delta): alpha brought as near to Q as floats go, and the factors that bring it into Q exactly."""
     loss = problem.loss
     least = problem.shares * (1 - SHARE * UNIT) - SHARE * TINY

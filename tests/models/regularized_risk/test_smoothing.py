@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -107,3 +109,31 @@ def test_a_centre_or_a_point_of_the_wrong_shape_is_named() -> None:
     with pytest.raises(ValueError, match="rho has shape"):
         instance.as_point({"w": np.zeros(3), "rho": np.zeros(2)})
     assert instance.dual({"alpha": np.full(6, np.nan)}) == -np.inf
+
+
+@pytest.mark.parametrize("size", [1.0, 1e6, 1e12])
+@pytest.mark.parametrize("seed", range(10))
+def test_both_values_carry_the_rounding_of_their_sums(size: float, seed: int) -> None:
+    """Against fractions: four examples, so that a share of 1/4 and with it Q2 are exact in floats."""
+    rng = np.random.default_rng(seed)
+    X, y, mu, lam = rng.normal(loc=(0.0, size), size=(4, 2)), np.array([1, -1, -1, 1]), 0.3, 0.7
+    centre, alpha = rng.integers(0, 9, size=(2, 4)) / 32
+    instance = SmoothedProblem(RegularizedRisk.binary(X, y, lam), mu, centre)
+    w, rho = rng.normal(size=2), rng.normal(size=4)
+    rows = [[Fraction(float(x)) for x in -row * sign] for row, sign in zip(X, y)]
+    exact_w, exact_rho = [Fraction(float(x)) for x in w], [Fraction(float(x)) for x in rho]
+    rate, weight = Fraction(mu), Fraction(lam)
+    middle, share = [Fraction(float(x)) for x in centre], [Fraction(float(x)) for x in alpha]
+    value = weight / 2 * sum(x * x for x in exact_w)
+    for row, r, c in zip(rows, exact_rho, middle):
+        value += rate * (c * r + r * r / 2)
+        value += max(1 + sum(a * b for a, b in zip(row, exact_w)) - rate * r, Fraction(0)) / 4
+    total = [sum(a * row[j] for a, row in zip(share, rows)) for j in range(2)]
+    bound = sum(share) - sum(t * t for t in total) / (2 * weight)
+    bound -= rate / 2 * sum(((a - c) ** 2 for a, c in zip(share, middle)), Fraction(0))
+    for found, exact in (
+        (instance.primal({"w": w, "rho": rho}), value),
+        (instance.dual({"alpha": alpha}), bound),
+    ):
+        assert Fraction(found.lower) <= exact <= Fraction(found.upper)
+        assert size > 1.0 or found.allowance <= 1e-13 * max(abs(found), 1.0)
