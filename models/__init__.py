@@ -1,9 +1,8 @@
 r"""The formulations in CVXPY, one folder a family; this is where the sign conventions stand, once.
 
 **Sections.** A family ``X`` has its problem in ``convexstruct.families.X`` and its formulations in
-``convexstruct.models.X``. `FORMULATIONS` lists them all, by
-"family.name". A builder takes the problem and returns a `Formulation`; constraint generation returns an object with
-the same ``reference`` and ``solve``.
+``convexstruct.models.X``. `FORMULATIONS` lists them all, by "family.name". A builder takes the problem and returns a
+`Formulation`; constraint generation returns an object with the same ``reference`` and ``solve``.
 
 **Sign conventions**, in every formulation:
 

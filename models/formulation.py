@@ -40,7 +40,7 @@ from convexstruct.models.latex_text import plain, tag
 from convexstruct.tolerances import HIGH, REFERENCE_ACCURACY, Profile, profile, upside_down
 from convexstruct.validation.arguments import choice, number, refuse, sentence, text_of
 
-#: What a solver is asked for unless told otherwise, in its own words.
+#: Default options of CVXPY's solvers, by the names that each solver gives them.
 SOLVER_OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "SCS": {"eps_abs": REFERENCE_ACCURACY, "eps_rel": REFERENCE_ACCURACY, "max_iters": 200_000},
 }

@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from convexstruct.arrays import Index, Labels, Vector
+from convexstruct.arrays import Index, Labels, Matrix, Tensor, Vector
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 from convexstruct.graphs import Chains, chains
 from convexstruct.junction_trees import LIMIT, JunctionTree, junction_tree
@@ -50,8 +50,8 @@ class Sums(NamedTuple):
     """
 
     log_partition: Vector
-    node: Vector
-    edge: Vector
+    node: Matrix
+    edge: Tensor
 
 
 class Inference(Protocol):
@@ -72,19 +72,19 @@ class Inference(Protocol):
         """Whether there are sums, samples, second bests and best labellings by loss."""
         ...
 
-    def best(self, node: Vector, edge: Vector) -> Best: ...
+    def best(self, node: Matrix, edge: Tensor) -> Best: ...
 
-    def two_best(self, node: Vector, edge: Vector) -> tuple[Best, Best]:
+    def two_best(self, node: Matrix, edge: Tensor) -> tuple[Best, Best]:
         """The best labelling and the best of the others (score -inf where there is none)."""
         ...
 
-    def by_loss(self, node: Vector, edge: Vector, steps: Labels) -> LossTable:
+    def by_loss(self, node: Matrix, edge: Tensor, steps: Labels) -> LossTable:
         """For each total of ``steps`` (P, S) the best labelling with exactly that total; ``labels`` are flat."""
         ...
 
-    def sums(self, node: Vector, edge: Vector, share: Vector | None = None) -> Sums: ...
+    def sums(self, node: Matrix, edge: Tensor, share: Vector | None = None) -> Sums: ...
 
-    def sample(self, node: Vector, edge: Vector, rng: np.random.Generator) -> Labels: ...
+    def sample(self, node: Matrix, edge: Tensor, rng: np.random.Generator) -> Labels: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,26 +97,26 @@ class ChainInference:
     relaxed: bool = False
     summable: bool = True
 
-    def best(self, node: Vector, edge: Vector) -> Best:
+    def best(self, node: Matrix, edge: Tensor) -> Best:
         scores, labels = chain.viterbi(self.layout, node[self.layout.packed], edge)
         return Best(scores, labels[self.layout.flat], scores)
 
-    def two_best(self, node: Vector, edge: Vector) -> tuple[Best, Best]:
+    def two_best(self, node: Matrix, edge: Tensor) -> tuple[Best, Best]:
         two = second_best.two_best(self.layout, node[self.layout.packed], edge)
         first = Best(two.best, two.best_labels[self.layout.flat], two.best)
         return first, Best(two.second, two.second_labels[self.layout.flat], two.second)
 
-    def by_loss(self, node: Vector, edge: Vector, steps: Labels) -> LossTable:
+    def by_loss(self, node: Matrix, edge: Tensor, steps: Labels) -> LossTable:
         packed, flat = self.layout.packed, self.layout.flat
         table = by_loss(self.layout, node[packed], edge, steps[packed])
         return LossTable(table.scores, lambda totals: table.labels(totals)[flat])
 
-    def sums(self, node: Vector, edge: Vector, share: Vector | None = None) -> Sums:
+    def sums(self, node: Matrix, edge: Tensor, share: Vector | None = None) -> Sums:
         sums = chain.sum_product(self.layout, node[self.layout.packed], edge, share)
         posterior = sums.node if share is None else sums.node * share[self.layout.chain][:, None]
         return Sums(sums.log_partition, posterior[self.layout.flat], sums.edge)
 
-    def sample(self, node: Vector, edge: Vector, rng: np.random.Generator) -> Labels:
+    def sample(self, node: Matrix, edge: Tensor, rng: np.random.Generator) -> Labels:
         return chain.sample(self.layout, node[self.layout.packed], edge, rng)[self.layout.flat]
 
 
@@ -134,7 +134,7 @@ class Batch:
     ends: Index
     tree: JunctionTree
 
-    def factors(self, node: Vector, edge: Vector) -> list[jt.Factor]:
+    def factors(self, node: Matrix, edge: Tensor) -> list[jt.Factor]:
         of_nodes: list[jt.Factor] = [((v,), node[self.nodes[:, v]]) for v in range(self.nodes.shape[1])]
         shared = edge.ndim == 2
         of_edges: list[jt.Factor] = [
@@ -155,14 +155,14 @@ class TreeInference:
     relaxed: bool = False
     summable: bool = True
 
-    def best(self, node: Vector, edge: Vector) -> Best:
+    def best(self, node: Matrix, edge: Tensor) -> Best:
         scores, labels = np.empty(self.n_examples), np.empty(self.n_nodes, dtype=np.int64)
         for batch in self.batches:
             value, found = jt.best(batch.tree, batch.factors(node, edge), len(batch.examples))
             scores[batch.examples], labels[batch.nodes] = value, found
         return Best(scores, labels, scores)
 
-    def two_best(self, node: Vector, edge: Vector) -> tuple[Best, Best]:
+    def two_best(self, node: Matrix, edge: Tensor) -> tuple[Best, Best]:
         from convexstruct.oracles.tree.junction_tree_two_best import two_best
 
         scores = np.empty((2, self.n_examples))
@@ -173,7 +173,7 @@ class TreeInference:
             labels[0][batch.nodes], labels[1][batch.nodes] = two.best_labels, two.second_labels
         return Best(scores[0], labels[0], scores[0]), Best(scores[1], labels[1], scores[1])
 
-    def sums(self, node: Vector, edge: Vector, share: Vector | None = None) -> Sums:
+    def sums(self, node: Matrix, edge: Tensor, share: Vector | None = None) -> Sums:
         n_labels = node.shape[1]
         log_partition = np.empty(self.n_examples)
         posterior = np.empty_like(node)
@@ -192,7 +192,7 @@ class TreeInference:
                     pairs[batch.edges[:, e]] = marginal * weight[:, None, None]
         return Sums(log_partition, posterior, pairs)
 
-    def by_loss(self, node: Vector, edge: Vector, steps: Labels) -> LossTable:
+    def by_loss(self, node: Matrix, edge: Tensor, steps: Labels) -> LossTable:
         tables = []
         for batch in self.batches:
             n = len(batch.examples)
@@ -210,7 +210,7 @@ class TreeInference:
 
         return LossTable(scores, read)
 
-    def sample(self, node: Vector, edge: Vector, rng: np.random.Generator) -> Labels:
+    def sample(self, node: Matrix, edge: Tensor, rng: np.random.Generator) -> Labels:
         labels = np.empty(self.n_nodes, dtype=np.int64)
         for batch in self.batches:
             labels[batch.nodes] = jt.sample(batch.tree, batch.factors(node, edge), len(batch.examples), rng)
@@ -248,7 +248,7 @@ class ForestInference:
         total = np.bincount(self._example, weights=values, minlength=self.features.n_examples)
         return np.asarray(total, dtype=np.float64)
 
-    def best(self, node: Vector, edge: Vector) -> Best:
+    def best(self, node: Matrix, edge: Tensor) -> Best:
         found = levels.best(self.layout, node, edge)
         scores, labels = self._by_example(found.scores), found.labels
         if found.tied.any():
@@ -257,13 +257,13 @@ class ForestInference:
             labels = np.where(tied[self.features.example], self._trees.best(node, edge).labels, labels)
         return Best(scores, labels, scores)
 
-    def two_best(self, node: Vector, edge: Vector) -> tuple[Best, Best]:
+    def two_best(self, node: Matrix, edge: Tensor) -> tuple[Best, Best]:
         return self._trees.two_best(node, edge)
 
-    def by_loss(self, node: Vector, edge: Vector, steps: Labels) -> LossTable:
+    def by_loss(self, node: Matrix, edge: Tensor, steps: Labels) -> LossTable:
         return self._trees.by_loss(node, edge, steps)
 
-    def sums(self, node: Vector, edge: Vector, share: Vector | None = None) -> Sums:
+    def sums(self, node: Matrix, edge: Tensor, share: Vector | None = None) -> Sums:
         sums = levels.sum_product(self.layout, node, edge)
         posterior, pairs = sums.node, sums.edge
         if share is not None:
@@ -271,7 +271,7 @@ class ForestInference:
             pairs *= share[self.features.edge_example][:, None, None]
         return Sums(self._by_example(sums.log_partition), posterior, pairs.sum(axis=0) if edge.ndim == 2 else pairs)
 
-    def sample(self, node: Vector, edge: Vector, rng: np.random.Generator) -> Labels:
+    def sample(self, node: Matrix, edge: Tensor, rng: np.random.Generator) -> Labels:
         return levels.sample(self.layout, node, edge, rng)
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import networkx as nx
 import numpy as np
 
-from convexstruct.arrays import Index, Vector
+from convexstruct.arrays import Index, Matrix, Tensor, Vector
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 from convexstruct.inference.exact import ForestInference, forest_inference
 
@@ -46,23 +46,23 @@ class Forests:
     n_nodes: int
     n_examples: int
 
-    def centred(self, shifts: Vector) -> Vector:
+    def centred(self, shifts: Matrix) -> Matrix:
         """Shares (sum P_f, S) that sum to 0 at every node: ``shifts`` less their mean there. Symmetric as a matrix."""
         means = self.gather(shifts) / self.copies[:, None]
         return shifts - means[self.nodes]
 
-    def shared(self, node: Vector, shifts: Vector) -> Vector:
+    def shared(self, node: Matrix, shifts: Matrix) -> Matrix:
         """Node scores (P, S) split among the copies of each node: equal parts plus centred ``shifts``; (sum P_f, S)."""
         return (node / self.copies[:, None])[self.nodes] + self.centred(shifts)
 
-    def gather(self, values: Vector) -> Vector:
+    def gather(self, values: Matrix) -> Matrix:
         """Sums over the copies of each node; (P, S)."""
         total = np.empty((self.n_nodes, values.shape[1]))
         for s in range(values.shape[1]):
             total[:, s] = np.bincount(self.nodes, weights=values[:, s], minlength=self.n_nodes)
         return total
 
-    def upper(self, node: Vector, edge: Vector, shifts: Vector) -> Vector:
+    def upper(self, node: Matrix, edge: Tensor, shifts: Matrix) -> Vector:
         """sum_f max score_f of each example: a bound on the maximum over its local polytope; (N,)."""
         shares = self.shared(node, shifts)
         total = np.zeros(self.n_examples)
@@ -72,7 +72,7 @@ class Forests:
             total += np.bincount(forest.example, weights=found.scores, minlength=self.n_examples)
         return total
 
-    def moved(self, shifts: Vector) -> Vector:
+    def moved(self, shifts: Matrix) -> Vector:
         """4 sum over the copies of an example's nodes of max_s |shifts|: what the rounding of `upper` depends on,
         besides the scores; (N,)."""
         example = np.zeros(self.n_nodes, dtype=np.intp)

@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from convexstruct.arrays import Labels, Vector
+from convexstruct.arrays import Labels, Matrix, Tensor, Vector
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 from convexstruct.inference.exact import Best
 from convexstruct.oracles.loopy.alpha_expansion import alpha_expansion
@@ -37,23 +37,23 @@ class LoopyInference:
     relaxed: bool = False
     summable: bool = False
 
-    def tables(self, node: Vector, edge: Vector) -> Pairwise:
+    def tables(self, node: Matrix, edge: Tensor) -> Pairwise:
         """The scores as the oracles of loopy graphs take them, one part an example."""
         return pairwise(node, self.features.edges, edge, self.features.example)
 
-    def best(self, node: Vector, edge: Vector) -> Best:
+    def best(self, node: Matrix, edge: Tensor) -> Best:
         return MAXIMISE[self.name](self.tables(node, edge))
 
-    def two_best(self, node: Vector, edge: Vector) -> NoReturn:
+    def two_best(self, node: Matrix, edge: Tensor) -> NoReturn:
         self._refuse("second best labellings")
 
-    def by_loss(self, node: Vector, edge: Vector, steps: Labels) -> NoReturn:
+    def by_loss(self, node: Matrix, edge: Tensor, steps: Labels) -> NoReturn:
         self._refuse("best labellings by their loss")
 
-    def sums(self, node: Vector, edge: Vector, share: Vector | None = None) -> NoReturn:
+    def sums(self, node: Matrix, edge: Tensor, share: Vector | None = None) -> NoReturn:
         self._refuse("sums over labellings")
 
-    def sample(self, node: Vector, edge: Vector, rng: np.random.Generator) -> NoReturn:
+    def sample(self, node: Matrix, edge: Tensor, rng: np.random.Generator) -> NoReturn:
         self._refuse("samples of labellings")
 
     def _refuse(self, what: str) -> NoReturn:

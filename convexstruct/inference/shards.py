@@ -1,10 +1,11 @@
 """Parts of a batch on any ``concurrent.futures.Executor``: one map over the parts, each worked on where it is kept.
 
-A part goes to a worker once. A task carries the part's key only; a worker that does not hold that part says so, is
-sent it, and keeps it. So nothing has to be set up in a worker before, and one that was replaced is served like a new
-one. A task that fails because its worker died is done again in this process, with a warning in the log; an error in the
-work itself is met again here and raised. An executor that broke or was shut down is given up: one warning, and all that
-follows is done here. So is one with a worker that did not answer by the deadline (`convexstruct.deadline`).
+A part is sent to each worker once. A task carries only the key of its part; a worker that does not hold the part
+answers so, receives it, and keeps it. So a worker needs no preparation, and one that replaces a dead worker is served
+like any other. If a task fails, this process computes its result: where the worker died, with a warning in the log;
+where the work itself is at fault, the same error is raised here. An executor that broke, was shut down, or has a worker
+that did not answer by the deadline (`convexstruct.deadline`) is used no more: one warning is logged, and this process
+does the rest of the work.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from convexstruct.validation.arguments import whole
 
 logger = logging.getLogger(__name__)
 
-#: Parts a worker keeps; beyond that the one not used for longest is dropped, and sent again if it is asked for.
+#: The number of parts that a worker keeps; with more, it drops the least recently used, which is sent again if needed.
 KEPT = 64
 
 

@@ -3,7 +3,7 @@ r"""Gaussian process sequence labelling, (32) of paper 2, in CVXPY: all labellin
     primal        (32) over u, one exponential a labelling
     dual          its Fenchel dual over distributions of labellings: ours
 
-The forms of polynomial size, over messages and over edge marginals, are in `gaussian_process_compact`.
+The forms of polynomial size, over messages and over edge marginals, are in `compact`.
 
 Symbols: D distinct inputs, S labels, n = D S + S^2; u (n,) and t = K u (n,); z (n,) counts of the true labellings; R
 labellings in all, row r of z_y (R, n) belonging to sequence i(r). K = R R' is taken apart once, by a Cholesky factor

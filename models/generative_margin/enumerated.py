@@ -5,8 +5,8 @@ r"""Discriminative training of generative models (paper 0) in CVXPY: all assignm
     dual          (D)   (8)-(9) over (mu, omega, lambda)
     entropy_dual        lambda eliminated: ours
 
-Constraint generation is in `generative_margin_cuts`, the proximal pair (P_n), (D_n) in `generative_margin_proximal`,
-the compact dual over marginals, which enumerates nothing, in `generative_margin_compact`.
+Constraint generation is in `cuts`, the proximal pair (P_n), (D_n) in `proximal_point`, and the compact dual over
+marginals, which enumerates nothing, in `compact`.
 
 Enumerated forms are for a few thousand assignments. Beyond about 10,000 Clarabel may stop with "solver_error" (seen at
 15,600 and 22,600): no reference then. SCS solves those, slowly; so do the compact dual and constraint generation.

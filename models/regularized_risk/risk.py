@@ -5,8 +5,8 @@ r"""Regularized risk minimisation (paper 2) in CVXPY: the problem, its adjoint, 
     nesterov          (17)       f(w) + g*(A w), the maximum of the pieces as a function
     nesterov_adjoint  (18)       -g(alpha) - f*(-A' alpha)
 
-The textbook pair with C is in `regularized_risk_svm`; every combination of pieces as one plane, (9)-(12), and the
-subproblem (3) of bundle methods in `regularized_risk_planes`; the smoothed risk J_mu in `regularized_risk_smoothed`.
+The textbook pair with C is in `support_vectors`; every combination of pieces as one plane, (9)-(12), and the
+subproblem (3) of bundle methods in `planes`; the smoothed risk J_mu in `smoothing`.
 All losses of the problem are taken: binary with and without bias, multiclass, multilabel, ordinal, one's own pieces.
 
 Symbols: A (m, d) the pieces' rows, c (m,) their offsets, sigma_g the share of group g in the risk (1/n without

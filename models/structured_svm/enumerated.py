@@ -3,9 +3,9 @@ r"""Structural SVMs (papers 1, 3 and 4) in CVXPY: every labelling written out.
     n_slack      (P)  margin or slack scaling, a slack xi_i for each example
     dual_alpha   (D)  over alpha_i(y)
 
-Further files: `structured_svm_hard` (hard margin, HM-SVM), `structured_svm_cuts` (constraint generation, n-slack and
-one-slack), `structured_svm_marginals` (M3N over marginals, exact on forests and junction trees, and the relaxation on
-loopy graphs), `structured_svm_gram` (kernels, and Theorem 1 of paper 3), `structured_svm_associative`.
+Further files: `hard` (hard margin, HM-SVM), `cuts` (constraint generation, n-slack and one-slack),
+`max_margin_markov` (M3N over marginals, exact on forests and junction trees, and the relaxation on loopy graphs),
+`inner_products` (kernels, and Theorem 1 of paper 3), `associative_networks`.
 
 Symbols, in all of them: w (d,) weights; N examples of weight omega_i; R labellings in all, row r of a (R, d) and E (R,)
 belonging to example i(r), where

@@ -33,8 +33,8 @@ Psi and E by itself; the shares of one example sum to at most 1 (what is missing
                     the problem is the relaxed one (inference="relaxed") any point of the local polytope will do: edges
                     are scaled until they agree with their nodes
 
-**Rounding.** Both values carry an allowance for the rounding of their own sums (`.structured_svm_rounding` and
-`.structured_svm_dual` derive it), in short: of P, 2 sum_i C omega_i gamma(n_i) [sum_v |x_v|'W + (edges) + max E_i] with
+**Rounding.** Both values carry an allowance for the rounding of their own sums (`.rounding` and `.dual`
+derive it), in short: of P, 2 sum_i C omega_i gamma(n_i) [sum_v |x_v|'W + (edges) + max E_i] with
 W_f = max_s |w_node[s, f]|; of D, (2 Psi_+'e + |e|^2) / (2 lam) with e = gamma(n) |X|'|d|, d the differences to the
 truth; and a few units of P and E.
 """

@@ -38,7 +38,7 @@ class Factor:
     dropped : a bound on |K - L L'|_pq / sqrt(K_pp K_qq).
     """
 
-    rows: Vector
+    rows: Matrix
     pivots: NDArray[np.intp]
     dropped: float
 
@@ -55,7 +55,7 @@ class Factor:
         return self.solve(np.eye(len(self.pivots)))
 
 
-def factor(matrix: Vector) -> Factor:
+def factor(matrix: Matrix) -> Factor:
     """The Cholesky factor, with pivots, of a symmetric positive semidefinite matrix."""
     n = len(matrix)
     diagonal = np.diagonal(matrix)
@@ -116,7 +116,7 @@ class GramFeatures:
         in these features is from that of the kernel that came.
     """
 
-    features: Vector
+    features: Matrix
     inverse: Vector
     sizes: Vector
     dropped: float

@@ -18,7 +18,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from convexstruct.arrays import Index, Labels, Vector
+from convexstruct.arrays import Index, Labels, Matrix, Vector
 from convexstruct.oracles.tree.loss_counter import MOST
 from convexstruct.rounding import UNIT
 
@@ -35,7 +35,7 @@ class LossSteps:
     total. deviation : how far a value may be from the exact sum of the costs, relative to it."""
 
     steps: Labels
-    values: Vector
+    values: Matrix
     deviation: float
 
 
@@ -49,7 +49,7 @@ class _Numbered:
     deviation: float
 
 
-def number_losses(costs: Vector, example: Index, n_examples: int) -> LossSteps:
+def number_losses(costs: Matrix, example: Index, n_examples: int) -> LossSteps:
     """Steps and values of node costs (P, S) >= 0, of the examples (P,) that nodes belong to.
 
     All examples share one numbering where that serves, else each has its own.
@@ -81,7 +81,7 @@ def number_losses(costs: Vector, example: Index, n_examples: int) -> LossSteps:
     return LossSteps(steps, values, max(part.deviation for part in parts))
 
 
-def _number(costs: Vector, example: Index, n_examples: int) -> _Numbered | None:
+def _number(costs: Matrix, example: Index, n_examples: int) -> _Numbered | None:
     """The numbering with the fewest totals; None if every one has more than `MOST`."""
     kinds = np.unique(costs[costs > 0])
     if len(kinds) >= MOST:
@@ -134,7 +134,7 @@ def _unit(kinds: Vector) -> tuple[float, Labels] | None:
 
 
 def _mixed_radix(
-    costs: Vector, example: Index, n_examples: int, kinds: Vector, groups: list[Index]
+    costs: Matrix, example: Index, n_examples: int, kinds: Vector, groups: list[Index]
 ) -> _Numbered | None:
     """One digit a group; None if a group has no unit, or an example too many totals."""
     radix, deviation = 1, 0.0

@@ -27,7 +27,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from convexstruct.arrays import Index, Labels, Vector
+from convexstruct.arrays import Index, Labels, Matrix, Tensor, Vector
 from convexstruct.validation.arguments import choice, flag, refuse, sentence, sequence, sized, whole
 from convexstruct.validation.arrays import frozen, real, wholes
 from convexstruct.validation.sparse import matrix
@@ -56,7 +56,7 @@ class PairwiseFeatures:
     n_labels: int
     node_start: Index
     edges: Index
-    edge_features: Vector | None = None
+    edge_features: Matrix | None = None
     associative: bool = False
 
     # -- sizes ---------------------------------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ class PairwiseFeatures:
         assert self.edge_features is not None
         return np.tensordot(self.edge_features, table, axes=1)
 
-    def adjoint(self, node: Vector, edge: Vector) -> Vector:
+    def adjoint(self, node: Matrix, edge: Tensor) -> Vector:
         """sum_i E f(x_i, y) from node marginals (P, S) and edge marginals, both already weighted; shape (d,).
 
         ``edge`` is (Q, S, S), or (S, S) summed over the edges where they share a table.

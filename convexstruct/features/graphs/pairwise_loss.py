@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from convexstruct.arrays import Index, Labels, Vector
+from convexstruct.arrays import Index, Labels, Matrix, Vector
 from convexstruct.features.graphs.loss_steps import LossSteps, number_losses
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 from convexstruct.losses import cost_matrix
@@ -24,7 +24,7 @@ class PairwiseLoss:
     costs : (P, S) >= 0, zero on the truth. example : (P,) the example of each node. truth : (P,).
     """
 
-    costs: Vector
+    costs: Matrix
     truth: Labels
     example: Index
     n_examples: int
@@ -72,7 +72,7 @@ def read_loss(loss: ArrayLike | str | Sequence[ArrayLike], features: PairwiseFea
     """
     truth, size = features.truth, features.n_labels
 
-    def made(costs: Vector, zero_one: bool = False) -> PairwiseLoss:
+    def made(costs: Matrix, zero_one: bool = False) -> PairwiseLoss:
         return PairwiseLoss(costs, truth, features.example, features.n_examples, zero_one)
 
     if isinstance(loss, str) and loss in ("zero_one", "hamming"):

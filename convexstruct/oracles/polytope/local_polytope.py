@@ -30,7 +30,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from convexstruct.arrays import Vector
+from convexstruct.arrays import Matrix, Tensor, Vector
 from convexstruct.oracles.polytope.clique_tables import CliqueTables, Tables
 from convexstruct.oracles.polytope.feasible_tables import feasible_tables
 from convexstruct.oracles.polytope.table_columns import Columns
@@ -275,15 +275,15 @@ def project_tables(
 class ProjectedChains(NamedTuple):
     """node (P, S) and edge (Q, S, S) marginals, chain after chain, and the multipliers to start from next time."""
 
-    node: Vector
-    edge: Vector
+    node: Matrix
+    edge: Tensor
     multipliers: Tables
 
 
 def project_chains(
     structure: CliqueTables,
-    node: Vector,
-    edge: Vector,
+    node: Matrix,
+    edge: Tensor,
     scale: ArrayLike = 1.0,
     start: Tables | None = None,
     tol: float = 1e-8,
