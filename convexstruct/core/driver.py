@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -119,8 +119,10 @@ def solve(
     begin = time.perf_counter()
     message = ""
     try:
-        with within(time_limit):
+        with within(time_limit), np.errstate(all="ignore"):  # what overflows shows in the bounds, and in the status
             iterates = solver.iterate(problem, start)
+            if not isinstance(iterates, Iterable):
+                refuse(f"what {name}.iterate returns", iterates, "a generator of iterates")
             for iteration, iterate in enumerate(iterates, start=1):
                 seconds = time.perf_counter() - begin
                 if not keeper.keep(iterate):
@@ -191,8 +193,9 @@ class _Found(NamedTuple):
 
 def _certified(problem: Problem, keeper: _Keeper, wanted: Profile) -> _Found:
     assert keeper.point is not None
-    dual_point = keeper.dual_point() if callable(keeper.dual_point) else keeper.dual_point
-    return _Found(keeper.point, dual_point, certify(problem, keeper.point, dual_point, wanted.floor))
+    with np.errstate(all="ignore"):
+        dual_point = keeper.dual_point() if callable(keeper.dual_point) else keeper.dual_point
+        return _Found(keeper.point, dual_point, certify(problem, keeper.point, dual_point, wanted.floor))
 
 
 def _grace(time_limit: float | None) -> float:
@@ -336,7 +339,18 @@ class _Keeper:
         self.lower_bound = -math.inf
 
     def keep(self, iterate: Iterate) -> bool:
-        """Take what is better; False if the iterate is not a number."""
+        """Take what is better; False if the iterate is not a number.
+
+        Raises
+        ------
+        ValueError
+            If it is no iterate, or its point holds something else than numbers.
+        """
+        if not isinstance(iterate, Iterate):
+            refuse("what the solver yields", iterate, "an Iterate")
+        for key, value in iterate.point.items():
+            if np.asarray(value).dtype.kind not in "biuf":
+                refuse(f"point[{key!r:.40}] of an iterate", value, "an array of real numbers")
         finite = not any(np.isnan(value).any() for value in iterate.point.values())
         if not finite or math.isnan(iterate.primal) or math.isnan(iterate.lower_bound):
             return False

@@ -6,8 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import numpy as np
+
 from convexstruct.arrays import Point
 from convexstruct.core.solution import Solution
+from convexstruct.validation.arguments import refuse, text_of, whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +34,19 @@ class Iterate:
     parts: Mapping[str, float] = field(default_factory=dict)
     done: bool = False
     message: str = ""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.point, Mapping):
+            refuse("point of an iterate", self.point, "a mapping of names to arrays")
+        if not (self.dual_point is None or isinstance(self.dual_point, Mapping) or callable(self.dual_point)):
+            refuse("dual_point of an iterate", self.dual_point, "a mapping, a function that makes one, or None")
+        for name, bound in (("primal", self.primal), ("lower_bound", self.lower_bound)):
+            if isinstance(bound, bool) or not isinstance(bound, (int, float, np.integer, np.floating)):
+                refuse(f"{name} of an iterate", bound, "a number, inf or -inf where there is none")
+        whole("oracle_calls of an iterate", self.oracle_calls, least=0)
+        if not isinstance(self.parts, Mapping):
+            refuse("parts of an iterate", self.parts, "a mapping of subroutines to seconds")
+        text_of("message of an iterate", self.message)
 
 
 class Solver(Protocol):

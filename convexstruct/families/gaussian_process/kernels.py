@@ -108,7 +108,8 @@ class Gram:
     @classmethod
     def of(cls, kernel: Kernel, inputs: Vector) -> Gram:
         """k at all pairs of ``inputs`` (D, d)."""
-        matrix = kernel(inputs, inputs)
+        with np.errstate(all="ignore"):  # where it overflows, what is not finite is refused
+            matrix = kernel(inputs, inputs)
         if kernel.name == "rbf":
             np.fill_diagonal(matrix, 1.0)
         return cls(matrix, kernel, inputs)
