@@ -34,6 +34,7 @@ from convexstruct.arrays import Matrix, Tensor, Vector
 from convexstruct.oracles.polytope.clique_tables import CliqueTables, Tables
 from convexstruct.oracles.polytope.feasible_tables import feasible_tables
 from convexstruct.oracles.polytope.table_columns import Columns
+from convexstruct.tolerances import ROUNDING
 
 #: Rounds between two choices of the metric.
 METRIC = 10
@@ -307,6 +308,9 @@ def simplex_thresholds(x: Vector, z: Vector, start: Vector, slack: Vector | floa
     From the left Newton never passes the root, and from the right it is left of it after one step, so that the active
     sets settle after finitely many.
 
+    Where x is so far from 0 that no double is close enough to lambda, each column's largest entry is taken from it
+    first, and what is returned is exact: lambda alone is rounded.
+
     x : (k, n), a column a problem. z : (n,) positive. start : (n,), -inf where nothing is known. slack : how far a sum
         may be off.
     """
@@ -326,6 +330,11 @@ def simplex_thresholds(x: Vector, z: Vector, start: Vector, slack: Vector | floa
         if (np.abs(step) <= 2 * EPS * np.abs(lam)).all():
             break
         lam = lam + step
+    if (np.abs(excess) > np.maximum(enough, ROUNDING * z)).any():
+        top = x.max(axis=0)
+        if top.any():
+            below, over = simplex_thresholds(x - top, z, np.full_like(z, -np.inf), slack)
+            return top + below, over
     return lam, over
 
 

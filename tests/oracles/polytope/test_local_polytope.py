@@ -10,7 +10,7 @@ from scipy.optimize import linprog
 
 from convexstruct.arrays import Vector
 from convexstruct.graphs import chains
-from convexstruct.oracles.box.projection import project_simplex
+from convexstruct.oracles.box.projection import project_box_equality
 from convexstruct.oracles.polytope import clique_tables, local_polytope
 from convexstruct.oracles.polytope.clique_tables import CliqueTables, Tables, chain_tables, graph_tables
 from convexstruct.oracles.polytope.local_polytope import (
@@ -175,8 +175,20 @@ def test_thresholds_are_those_of_the_simplex_from_any_start() -> None:
     z = 10.0 ** rng.uniform(-3, 2, size=300)
     for start in (np.full(300, -np.inf), x.max(axis=1) + 5.0, x.min(axis=1) - 100.0):
         lam, a = simplex_thresholds(np.ascontiguousarray(x.T), z, start)
-        np.testing.assert_allclose(a.T, project_simplex(x, z), atol=ROUNDING * 1e3)
+        one_by_one = [project_box_equality(row, 0.0, np.inf, 1.0, total) for row, total in zip(x, z)]
+        np.testing.assert_allclose(a.T, one_by_one, atol=ROUNDING * 1e3)
         np.testing.assert_allclose(np.maximum(x - lam[:, None], 0.0).sum(axis=1), z, rtol=1e-8)
+
+
+@pytest.mark.parametrize("offset", [1e16, -1e16, 1e30])
+def test_offsets_far_beyond_z_leave_projections_that_are_exact(offset: float) -> None:
+    """lambda is then no double: max(x - lambda, 0) for the nearest one sums to 0 or 2 where it should to 1."""
+    x = offset + np.random.default_rng(2).choice([0.0, 2.0, 4.0, -6.0], size=(5, 40)) * np.abs(offset) / 1e16
+    for start in (-np.inf, offset):
+        _, a = simplex_thresholds(x, np.ones(40), np.full(40, start))
+        for column, found in zip(x.T, a.T):
+            top = column == column.max()
+            np.testing.assert_allclose(found, top / np.count_nonzero(top), atol=ROUNDING)
 
 
 def test_a_component_whose_bound_stalls_goes_back_to_certain_steps(monkeypatch: pytest.MonkeyPatch) -> None:
