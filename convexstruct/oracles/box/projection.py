@@ -1,4 +1,4 @@
-r"""Projection onto a box cut by one linear equality, and onto simplices (paper 2, appendix B):
+r"""Projection onto a box cut by one linear equality, simplices among them (paper 2, appendix B):
 
     minimise 1/2 sum_i d_i^2 (a_i - m_i)^2     s.t.  l_i <= a_i <= u_i,  sum_i s_i a_i = z.
 
@@ -107,33 +107,6 @@ def product_error(x: Vector | float, y: Vector | float) -> Vector:
     low, short = x - high, y - tall
     error = ((high * tall - x * y) + high * short + low * tall) + low * short
     return np.asarray(np.where(np.isfinite(error), error, 0.0))
-
-
-def project_simplex(rows: ArrayLike, z: ArrayLike = 1.0) -> Vector:
-    """The projection of each row onto the scaled simplex {a >= 0, sum a = z}, in the unweighted norm; batched.
-
-    rows : (..., k), projected along the last axis. z : one number, or (...,) one a row; not negative.
-
-    Sorts within rows: the fastest for many short rows. For one long row, `project_box_equality` with lower 0, upper
-    infinity and s = 1 is linear.
-
-    Raises
-    ------
-    ValueError
-        If a row is empty, or some z is negative or not finite.
-    """
-    values = np.asarray(rows, dtype=np.float64)
-    total = np.asarray(z, dtype=np.float64)
-    if values.ndim == 0 or values.shape[-1] == 0:
-        raise ValueError(f"rows has shape {values.shape}, wanted (..., k) with k at least 1")
-    if not np.isfinite(total).all() or (total < 0).any():
-        raise ValueError(f"z is {z!r}, wanted numbers that are not negative")
-    shifted = values - values.max(axis=-1, keepdims=True)  # so that the sums keep their digits
-    falling = -np.sort(-shifted, axis=-1)
-    over = np.cumsum(falling, axis=-1) - total[..., None]
-    count = np.arange(1, values.shape[-1] + 1)
-    used = np.maximum(np.count_nonzero(falling * count > over, axis=-1, keepdims=True), 1)
-    return np.asarray(np.maximum(shifted - np.take_along_axis(over, used - 1, axis=-1) / used, 0.0))
 
 
 def attainable(lower: ArrayLike, upper: ArrayLike, s: ArrayLike, n: int) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""Projections onto a cut box and onto simplices: against every active set written out, and by the KKT conditions."""
+"""Projections onto a cut box: against every active set written out, and by the KKT conditions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from convexstruct.oracles.box.projection import (
     Search,
     attainable,
     project_box_equality,
-    project_simplex,
     project_with_multiplier,
 )
 from convexstruct.tolerances import ROUNDING
@@ -118,45 +117,6 @@ def test_a_z_out_of_reach_gets_the_range_told() -> None:
         project_box_equality(np.zeros(4), np.zeros(4), np.ones(4), np.array([1.0, 1.0, 1.0, -1.0]), 4.0)
     with pytest.raises(ValueError, match="from 0 to inf"):
         project_box_equality(np.zeros(4), 0.0, np.inf, 1.0, -1.0)
-
-
-@given(st.data())
-def test_the_simplex_by_rows_is_the_box_with_one_sum(data: st.DataObject) -> None:
-    k = data.draw(st.integers(1, 6))
-    entries = st.one_of(st.integers(-3, 3).map(float), st.floats(-100, 100))
-    row = np.array(data.draw(st.lists(entries, min_size=k, max_size=k)))
-    z = data.draw(st.one_of(st.just(0.0), st.floats(1e-3, 50)))
-    a = project_simplex(row, z)
-    np.testing.assert_allclose(a, project_box_equality(row, 0.0, np.inf, 1.0, z), atol=ROUNDING * 100)
-    assert a.min() >= 0
-    assert abs(a.sum() - z) <= ROUNDING * 100
-
-
-def test_simplices_of_many_rows_have_each_their_own_sum() -> None:
-    rng = np.random.default_rng(1)
-    rows, z = rng.normal(size=(3, 4, 5)), rng.uniform(0, 4, size=(3, 4))
-    found = project_simplex(rows, z)
-    np.testing.assert_allclose(found.sum(axis=-1), z)
-    for row, total, a in zip(rows.reshape(-1, 5), z.ravel(), found.reshape(-1, 5)):
-        np.testing.assert_allclose(a, project_box_equality(row, 0.0, np.inf, 1.0, float(total)), atol=ROUNDING)
-
-
-def test_a_point_of_the_simplex_is_its_own_projection() -> None:
-    row = np.array([0.5, 0.0, 0.25, 0.25])
-    assert np.array_equal(project_simplex(row), row)
-
-
-@pytest.mark.parametrize(
-    ("rows", "z", "message"),
-    [
-        (np.zeros((3, 0)), 1.0, r"rows has shape \(3, 0\)"),
-        (np.zeros((2, 2)), -1.0, "wanted numbers that are not negative"),
-        (np.zeros((2, 2)), np.nan, "wanted numbers that are not negative"),
-    ],
-)
-def test_rows_that_make_no_simplex_are_refused(rows: Vector, z: float, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        project_simplex(rows, z)
 
 
 @given(st.data())
