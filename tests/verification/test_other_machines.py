@@ -81,6 +81,7 @@ def test_every_family_is_tried() -> None:
     assert {case.family for case in CASES} == set(families())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=repr)
 def test_a_reference_does_not_depend_on_the_machine(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(10)
