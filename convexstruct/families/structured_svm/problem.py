@@ -213,8 +213,9 @@ class StructuredSVM:
     @property
     def trivial_value(self) -> float:
         """P(0) = C sum_i omega_i max_y E_i(y); 1 where no labelling costs anything."""
+        some = (self.loss.most > 0) & (self.ceiling > 0)  # 0 times a number that overflowed is 0
         with np.errstate(over="ignore"):
-            return float(self.ceiling @ self.loss.most) or 1.0
+            return float((self.ceiling[some] * self.loss.most[some]).sum()) or 1.0
 
     def trivial(self) -> tuple[Point, Point]:
         """w = 0, and the dual point 0: no labelling has a share."""
@@ -338,7 +339,7 @@ class StructuredSVM:
         kept = self.project(psi)
         square = float(kept @ kept) / self.lam
         t = 1.0 if square <= 0 else float(np.clip(loss / square, 0.0, 1.0))
-        return t * loss - 0.5 * t * t * square
+        return t * loss - 0.5 * t * (t * square)  # t * t alone may fall below the smallest number
 
     def aggregate(self, dual_point: Point) -> Aggregate:
         """(Psi, E) of a dual witness, recomputed from the data; shares cleared of rounding."""

@@ -341,6 +341,14 @@ def test_an_inference_that_there_is_none_of_is_refused_when_a_copy_asks_for_its_
         _ = replace(svm(0), inference="guess").oracle
 
 
+def test_the_trivial_value_is_a_number_where_losses_overflow_and_shares_fall_to_0() -> None:
+    costs = [[[0.0, 1e308]] * 2, [[0.0, 1.0]]]
+    given: dict[str, Any] = {"edges": "none", "loss": costs, "weights": [1e-200, 1.0]}
+    problem = StructuredSVM.read([np.ones((2, 1)), np.ones((1, 1))], [[0, 0], [0]], 2, C=1e-200, **given)
+    assert problem.ceiling[0] == 0.0
+    assert problem.trivial_value == pytest.approx(1e-200)
+
+
 def test_a_problem_shows_its_sizes_and_not_its_arrays() -> None:
     problem = StructuredSVM.read([np.ones((2, 1)), np.ones((3, 1))], [[0, 1], [1, 0, 1]], 2, beta=2.0)
     assert repr(problem) == (
