@@ -128,6 +128,16 @@ PROBLEMS: dict[str, Callable[[], Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("made", [chains, sequences])
+def test_a_problem_in_shards_says_what_the_whole_says(made: Callable[[], Any]) -> None:
+    problem = made()
+    cut = sharded(sharded(problem, Inline(), 3), Inline(), 2)
+    assert repr(cut).partition("(")[2] == repr(problem).partition("(")[2]
+    point, _ = problem.trivial()
+    for found, wanted in zip(cut.predict(point), problem.predict(point), strict=True):
+        assert np.array_equal(found, wanted)
+
+
 def test_every_family_with_examples_is_here_and_the_others_say_so() -> None:
     assert set(families()) - set(PROBLEMS) == {"projection", "regularized_risk"}
 

@@ -46,7 +46,7 @@ class Sequences:
         return float(sums.log_partition.sum()), np.asarray(self.sums @ sums.node), sums.edge
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ShardedSequences(GaussianProcessSequences):
     """The problem with its sequences in ``shards`` of `Sequences`; ``inputs`` : the distinct inputs of each, rising."""
 

@@ -94,7 +94,7 @@ class ShardedInference:
         return self.whole.sample(node, edge, rng)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ShardedSVM(StructuredSVM):
     """The problem ``whole`` with its examples ``cut`` into shards."""
 
