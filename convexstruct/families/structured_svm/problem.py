@@ -213,9 +213,10 @@ class StructuredSVM:
     @property
     def trivial_value(self) -> float:
         """P(0) = C sum_i omega_i max_y E_i(y); 1 where no labelling costs anything."""
-        some = (self.loss.most > 0) & (self.ceiling > 0)  # 0 times a number that overflowed is 0
         with np.errstate(over="ignore"):
-            return float((self.ceiling[some] * self.loss.most[some]).sum()) or 1.0
+            ceiling, most = self.ceiling, self.loss.most
+            some = (most > 0) & (ceiling > 0)  # 0 times a number that overflowed is 0
+            return float((ceiling[some] * most[some]).sum()) or 1.0
 
     def trivial(self) -> tuple[Point, Point]:
         """w = 0, and the dual point 0: no labelling has a share."""

@@ -347,6 +347,9 @@ def test_the_trivial_value_is_a_number_where_losses_overflow_and_shares_fall_to_
     problem = StructuredSVM.read([np.ones((2, 1)), np.ones((1, 1))], [[0, 0], [0]], 2, C=1e-200, **given)
     assert problem.ceiling[0] == 0.0
     assert problem.trivial_value == pytest.approx(1e-200)
+    given = {**given, "loss": [[[0.0, 0.0]] * 2, [[0.0, 1.0]]], "weights": [10.0, 1e-300]}
+    large = StructuredSVM.read([np.ones((2, 1)), np.ones((1, 1))], [[0, 0], [0]], 2, C=1e308, **given)
+    assert large.trivial_value == pytest.approx(1e8)  # the first C omega_i overflows, its losses are all 0
 
 
 def test_a_problem_shows_its_sizes_and_not_its_arrays() -> None:
