@@ -26,6 +26,38 @@ BUILDERS: dict[str, tuple[Any, list[Any]]] = {
         lambda s, t, w, c: cs.GenerativeMargin.hmm(s, t, 2, 2, eta=0.5, weights=w, c=c),
         [[np.array([0, 1]), np.array([1])], [np.array([1, 1]), np.array([0])], np.ones(2), np.full(10, 0.5)],
     ),
+    "generative_margin, network": (
+        lambda a, w: cs.GenerativeMargin.network(graphs.chain_graph(3, 2), a, [0, 2], eta=0.5, weights=w),
+        [np.array([[0, 1, 1], [1, 0, 0]]), np.ones(2)],
+    ),
+    "structured_svm, kernel": (
+        lambda k, y: cs.StructuredSVM.read(None, y, 2, C=1.0, kernel=k),
+        [np.eye(6), LABELS],
+    ),
+    "structured_svm, grid": (
+        lambda x, y, e: cs.StructuredSVM.read(x, y, 2, edges=e, C=1.0, inference="relaxed"),
+        [
+            [X[:2].copy(), X[2:].copy()],
+            LABELS,
+            [np.array([[0, 1]]), np.array([[0, 1], [2, 3], [0, 2], [1, 3]])],
+        ],
+    ),
+    "regularized_risk, multilabel": (
+        lambda x, y: cs.RegularizedRisk.multilabel(x, y, 0.1),
+        [X.copy(), np.tile(np.eye(3), (2, 1))],
+    ),
+    "regularized_risk, ordinal": (
+        lambda x, y, t: cs.RegularizedRisk.ordinal(x, y, 0.1, thresholds=t),
+        [X.copy(), np.array([0, 1, 2] * 2), np.array([0.0, 1.0])],
+    ),
+    "regularized_risk, pieces": (
+        lambda a, b, e: cs.RegularizedRisk.pieces(a, b, 0.1, example=e, floor=True),
+        [X.copy(), np.zeros(6), np.array([0, 0, 1, 1, 2, 2])],
+    ),
+    "tables, graph": (
+        lambda m, d: cs.MarginalProjection.graph([["a", "b"], ["b"]], m, d=d),
+        [[np.ones((2, 2)), np.arange(2.0)], np.ones(2)],
+    ),
     "structured_svm": (
         lambda x, y, loss, w: cs.StructuredSVM.read(x, y, 2, loss=loss, weights=w, C=1.0),
         [X.copy(), LABELS, np.array([[0.0, 1.0], [2.0, 0.0]]), np.ones(2)],
