@@ -214,10 +214,15 @@ class _Box(NamedTuple):
     def closer(self, a: Vector, rho: float, off: float, z: float, root: Root) -> tuple[Vector, float]:
         """(a, rho) where rho, as a double, is too coarse for <s, a(rho)> = z: then m is far beyond z in size.
 
-        m is replaced by m - rho w, computed with twice the digits. The multiplier of the new problem is small, and the
-        search for it starts at 0, so that no breakpoint far from the root enters a sum.
+        m is replaced by m - rho w, computed with twice the digits, first with the breakpoint next to the root for rho.
+        The multiplier of the new problem is small, and the search for it starts at 0, so that no breakpoint far from
+        the root enters a sum.
         """
-        box, found, base = self, (off, a, rho), rho
+        if off <= FAR:
+            return a, rho
+        found = (off, a, rho)
+        box, rho = self, self.corner(z)
+        base = rho
         for _ in range(AGAIN):
             if found[0] <= FAR:
                 break
@@ -227,6 +232,18 @@ class _Box(NamedTuple):
             base += rho
             found = min(found, (off, a, base), key=lambda each: each[0])
         return found[1], found[2]
+
+    def corner(self, z: float) -> float:
+        """The last breakpoint at which phi is at least z, by bisection.
+
+        phi is summed from the entries anew at each, so that no other breakpoint, whatever its size, enters the answer.
+        """
+        t = np.sort(self.breakpoints(-np.inf, np.inf)[0])
+        low, high = 0, len(t) - 1
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if self.total(float(t[middle])) >= z else (low, middle - 1)
+        return float(t[low]) if len(t) else 0.0
 
     def shifted(self, rho: float) -> Vector:
         """m - rho w, rounded once for the product and the difference together."""

@@ -294,6 +294,14 @@ def test_entries_far_beyond_z_are_projected_as_in_exact_arithmetic(m: list[float
     assert solution.status is Status.OPTIMAL
 
 
+@pytest.mark.parametrize("search", ["bracket", "medians", "sorting"])
+@pytest.mark.parametrize("m", [[-1e200, 1e50, 1.5e50, 0.0], [1e30, -1e100, 1e30 + 1e15, 1e20], [-1e250, 1.0, 0.75]])
+def test_an_entry_that_stays_at_its_bound_moves_no_other_whatever_its_size(m: list[float], search: Search) -> None:
+    """A multiplier that is right beside the largest breakpoint alone made the others one: (.5, .5) for (0, 1)."""
+    a, _ = project_with_multiplier(m, 0.0, np.inf, 1.0, 1.0, None, search)
+    assert list(a) == pytest.approx([float(x) for x in exact_simplex(m, 1.0)], abs=ROUNDING)
+
+
 @given(st.integers(0, 10_000), st.sampled_from(["bracket", "medians", "sorting"]), st.floats(8, 250))
 def test_an_offset_of_any_size_leaves_a_feasible_projection(seed: int, search: Search, digits: float) -> None:
     rng = np.random.default_rng(seed)
