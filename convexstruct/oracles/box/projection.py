@@ -234,16 +234,18 @@ class _Box(NamedTuple):
         return found[1], found[2]
 
     def corner(self, z: float) -> float:
-        """The last breakpoint at which phi is at least z, by bisection.
+        """Of the two breakpoints between which the root lies, that at which phi is nearer to z; by bisection.
 
         phi is summed from the entries anew at each, so that no other breakpoint, whatever its size, enters the answer.
         """
         t = np.sort(self.breakpoints(-np.inf, np.inf)[0])
+        if not len(t):
+            return 0.0
         low, high = 0, len(t) - 1
         while low < high:
             middle = (low + high + 1) // 2
             low, high = (middle, high) if self.total(float(t[middle])) >= z else (low, middle - 1)
-        return float(t[low]) if len(t) else 0.0
+        return float(min(t[low : low + 2], key=lambda rho: abs(self.total(float(rho)) - z)))
 
     def shifted(self, rho: float) -> Vector:
         """m - rho w, rounded once for the product and the difference together."""

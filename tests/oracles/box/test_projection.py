@@ -295,7 +295,21 @@ def test_entries_far_beyond_z_are_projected_as_in_exact_arithmetic(m: list[float
 
 
 @pytest.mark.parametrize("search", ["bracket", "medians", "sorting"])
-@pytest.mark.parametrize("m", [[-1e200, 1e50, 1.5e50, 0.0], [1e30, -1e100, 1e30 + 1e15, 1e20], [-1e250, 1.0, 0.75]])
+@pytest.mark.parametrize(
+    "m",
+    [
+        [
+            1.3275522310041573e36,
+            -1.9280122172017175e201,
+            -1.4e147,
+            -3.5e157,
+            5.211664743877683e88,
+            1.6854580266243365e79,
+        ],
+        [1.26440974773047e65, -1.8e67, -4.330469103444814e21, -3.15e130, -9.690303335011905e159, -3.72e130],
+        [-1e250, 1.0, 0.75],
+    ],
+)
 def test_an_entry_that_stays_at_its_bound_moves_no_other_whatever_its_size(m: list[float], search: Search) -> None:
     """A multiplier that is right beside the largest breakpoint alone made the others one: (.5, .5) for (0, 1)."""
     a, _ = project_with_multiplier(m, 0.0, np.inf, 1.0, 1.0, None, search)
