@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 import networkx as nx
 import numpy as np
@@ -85,7 +85,7 @@ def instance(
         sizes = [graph.number_of_edges() for graph in edges]
         options["edge_features"] = [np.abs(_numbers(rng, (q, n_edge_features), ordinary)) for q in sizes]
     loss: Any = ["hamming", "zero_one", "matrix", "tables"][rng.integers(4)]
-    scaling = "slack" if rng.random() < 0.4 else "margin"
+    scaling: Literal["margin", "slack"] = "slack" if rng.random() < 0.4 else "margin"
     if options.get("inference"):
         loss, scaling = ("hamming" if loss == "zero_one" else loss), "margin"
     if loss == "matrix":

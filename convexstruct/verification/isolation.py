@@ -32,6 +32,7 @@ from convexstruct.core.cases import Case
 from convexstruct.core.certificates import Problem
 from convexstruct.core.solution import Solution
 from convexstruct.files import read_arrays
+from convexstruct.validation.arguments import cut, sentence
 from convexstruct.verification.cases import select
 from convexstruct.verification.enclosure import LARGEST, Enclosure, Ended, Garbled, forked, fresh, nonce, requests, send
 from convexstruct.verification.fingerprint import fingerprint
@@ -196,9 +197,9 @@ def split(solver: str) -> tuple[Path, str]:
     """
     path, colon, name = solver.rpartition(":")
     if not colon or not path or not name.isidentifier():
-        raise ValueError(f"solver is {solver!r}, wanted FILE.py:NAME")
+        raise sentence(f"solver is {cut(repr(solver))}, wanted FILE.py:NAME")
     if not Path(path).is_file():
-        raise ValueError(f"there is no file {path!r}, wanted FILE.py:NAME")
+        raise sentence(f"there is no file {cut(repr(path))}, wanted FILE.py:NAME")
     return Path(path), name
 
 

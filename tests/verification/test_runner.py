@@ -185,7 +185,7 @@ def test_a_case_that_is_not_stored_computes_its_reference_on_the_way() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"on": "hmm"}, "no family"),
+        ({"on": "hmm"}, "wanted a family"),
         ({"tol": "fine"}, "LOW, MID, HIGH"),
         ({"seed": -1}, "seed is -1"),
         ({"limit": 0}, "limit is 0"),

@@ -46,7 +46,9 @@ def test_small_inputs_count_beside_large_ones(large: float) -> None:
     reached = cs.solve(explicit).primal  # of the features: an upper bound on the optimum
     fast = cs.solve(kernelised)
     assert fast.lower_bound <= reached
-    assert fast.primal == pytest.approx(reached, rel=HIGH.gap)
+    # K may be off by a few units of its largest entry in what factors it; the certificate holds for the K that came.
+    slack = fast.certificate.primal_allowance + HIGH.gap * reached
+    assert fast.primal == pytest.approx(reached, abs=slack)
     assert dual_kernel(kernelised).solve().lower_bound <= reached
 
 

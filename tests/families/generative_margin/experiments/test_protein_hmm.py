@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from convexstruct.core.experiment import standard_error
 from convexstruct.core.solution import Status
 from convexstruct.datasets.real.protein import Proteins
 from convexstruct.families.generative_margin.experiments import protein_hmm
@@ -52,4 +53,4 @@ def test_the_standard_error_of_equal_chains_is_that_of_their_means() -> None:
     chains = Proteins(residues, residues)
     values = np.random.default_rng(4).random(20)
     expected = values.reshape(5, 4).mean(axis=1).std(ddof=1) / np.sqrt(5)
-    assert protein_hmm.standard_error(chains, values) == pytest.approx(expected, rel=ROUNDING)
+    assert standard_error(chains.lengths, values) == pytest.approx(expected, rel=ROUNDING)
