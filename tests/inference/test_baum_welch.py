@@ -1,0 +1,198 @@
+"""Baum-Welch against all state sequences written out: posteriors, counts, the M step, and that L never falls."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from convexstruct.inference.baum_welch import (
+    HiddenMarkovModels,
+    Observations,
+    baum_welch,
+    expected,
+    maximised,
+    random_models,
+)
+from convexstruct.tolerances import ROUNDING
+
+EXAMPLES = settings(max_examples=40, deadline=None)
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> tuple[Observations, HiddenMarkovModels, list[np.ndarray]]:
+    """Up to three sequences of up to four steps, one or two channels, up to three states; some symbols never seen."""
+    rng = np.random.default_rng(draw(SEEDS))
+    s, m, c = (draw(st.integers(1, most)) for most in (3, 4, 2))
+    lengths = draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
+    symbols = [rng.integers(0, max(1, m - 1), size=(n, c)) for n in lengths]
+    given_as = symbols if c > 1 else [one[:, 0] for one in symbols]
+    return Observations.read(given_as, m), random_models(2, s, m, seed=draw(SEEDS), n_channels=c), symbols
+
+
+def joint(model: HiddenMarkovModels, r: int, shown: np.ndarray, states: tuple[int, ...]) -> float:
+    """P(states, symbols), a product of table entries."""
+    p = float(model.initial[r, states[0]])
+    for before, after in itertools.pairwise(states):
+        p *= float(model.transition[r, before, after])
+    for t, s in enumerate(states):
+        for c, symbol in enumerate(shown[t]):
+            p *= float(model.emission[r, c, s, symbol])
+    return p
+
+
+@given(batches())
+@EXAMPLES
+def test_likelihood_posteriors_and_counts_are_those_of_all_state_sequences(
+    batch: tuple[Observations, HiddenMarkovModels, list[np.ndarray]],
+) -> None:
+    observed, models, symbols = batch
+    found = expected(observed, models)
+    updated = maximised(observed, models, found)
+    s = models.n_states
+    for r in range(models.n_models):
+        likelihood, at = 0.0, 0
+        first, pairs, seen = np.zeros(s), np.zeros((s, s)), np.zeros_like(models.emission[r])
+        for shown in symbols:
+            every = {y: joint(models, r, shown, y) for y in itertools.product(range(s), repeat=len(shown))}
+            total = sum(every.values())
+            likelihood += np.log(total)
+            posterior = np.zeros((len(shown), s))
+            for y, p in every.items():
+                first[y[0]] += p / total
+                for t, state in enumerate(y):
+                    posterior[t, state] += p / total
+                    seen[np.arange(shown.shape[1]), state, shown[t]] += p / total
+                    if t:
+                        pairs[y[t - 1], state] += p / total
+            here = found.posterior[r][observed.chains.flat[at : at + len(shown)]]
+            np.testing.assert_allclose(here, posterior, atol=ROUNDING)
+            at += len(shown)
+        assert found.log_likelihood[r] == pytest.approx(likelihood, rel=ROUNDING, abs=ROUNDING)
+        np.testing.assert_allclose(found.pairs[r], pairs, atol=ROUNDING)
+        np.testing.assert_allclose(updated.initial[r], first / first.sum(), atol=ROUNDING)
+        np.testing.assert_allclose(updated.emission[r], seen / seen.sum(axis=-1, keepdims=True), atol=ROUNDING)
+        if pairs.any():
+            np.testing.assert_allclose(updated.transition[r], pairs / pairs.sum(axis=1, keepdims=True), atol=ROUNDING)
+        else:  # every sequence is one step long: there is nothing to learn of transitions
+            np.testing.assert_array_equal(updated.transition[r], models.transition[r])
+
+
+@given(batches())
+@EXAMPLES
+def test_the_likelihood_never_falls_and_ends_as_that_of_the_models(
+    batch: tuple[Observations, HiddenMarkovModels, list[np.ndarray]],
+) -> None:
+    observed, start, _ = batch
+    trained = baum_welch(observed, start, max_iterations=50)
+    assert (np.diff(trained.trace, axis=0) >= -ROUNDING).all()
+    np.testing.assert_allclose(expected(observed, trained.models).log_likelihood, trained.log_likelihood, atol=ROUNDING)
+    for table in (trained.models.initial, trained.models.transition, trained.models.emission):
+        np.testing.assert_allclose(table.sum(axis=-1), 1.0, atol=ROUNDING)
+    assert trained.iterations.max() == len(trained.trace) - 1
+    best = expected(observed, trained.best).log_likelihood[0]
+    assert best == pytest.approx(trained.log_likelihood.max(), rel=ROUNDING, abs=ROUNDING)
+
+
+@given(batches())
+@EXAMPLES
+def test_viterbi_is_the_most_probable_of_all_state_sequences(
+    batch: tuple[Observations, HiddenMarkovModels, list[np.ndarray]],
+) -> None:
+    observed, models, symbols = batch
+    for r, decoded in enumerate(models.decode(observed)):
+        for shown, states in zip(symbols, observed.chains.split(decoded)):
+            every = [joint(models, r, shown, y) for y in itertools.product(range(models.n_states), repeat=len(shown))]
+            assert joint(models, r, shown, tuple(states.tolist())) == pytest.approx(max(every), rel=ROUNDING)
+
+
+def test_models_trained_side_by_side_are_those_trained_one_by_one() -> None:
+    rng = np.random.default_rng(0)
+    observed = Observations.read([rng.integers(0, 3, size=n) for n in (9, 1, 6)], 3)
+    start = random_models(4, 2, 3, seed=1)
+    together = baum_welch(observed, start)
+    assert len(set(together.iterations.tolist())) > 1  # they stop at different times
+    for r in range(4):
+        alone = baum_welch(observed, start.some([r]))
+        assert alone.iterations[0] == together.iterations[r]
+        np.testing.assert_allclose(alone.log_likelihood[0], together.log_likelihood[r], rtol=ROUNDING)
+        np.testing.assert_allclose(alone.models.emission[0], together.models.emission[r], atol=ROUNDING)
+
+
+def test_a_symbol_that_is_never_seen_gets_probability_0_and_smoothing_gives_it_some() -> None:
+    observed = Observations.read([[0, 1, 0, 0], [1, 0]], 3)
+    start = random_models(3, 2, 3, seed=0)
+    assert (baum_welch(observed, start).models.emission[..., 2] == 0).all()
+    assert (baum_welch(observed, start, smoothing=0.1).models.emission[..., 2] > 0).all()
+
+
+def test_smoothing_raises_the_likelihood_with_its_penalty() -> None:
+    observed = Observations.read([[0, 1, 0, 0], [1, 0]], 3)
+    models, values = random_models(3, 2, 3, seed=0), []
+    for _ in range(30):
+        found = expected(observed, models)
+        logs = [np.log(t).reshape(3, -1).sum(axis=1) for t in (models.initial, models.transition, models.emission)]
+        values.append(found.log_likelihood + 0.1 * sum(logs))
+        models = maximised(observed, models, found, smoothing=0.1)
+    assert (np.diff(values, axis=0) >= -ROUNDING).all()
+
+
+def test_one_state_learns_the_frequencies_in_one_iteration() -> None:
+    observed = Observations.read([[0, 1, 1, 1], [1]], 2)
+    trained = baum_welch(observed, random_models(1, 1, 2, seed=0))
+    np.testing.assert_allclose(trained.models.emission[0, 0, 0], [0.2, 0.8], atol=ROUNDING)
+    assert trained.log_likelihood[0] == pytest.approx(np.log(0.2) + 4 * np.log(0.8))
+    assert trained.converged[0]
+
+
+def test_messages_that_vanish_when_rescaled_are_summed_in_the_log_domain() -> None:
+    tiny = 1e-200  # of one channel; two of them are below the smallest number
+    table = [[1.0 - tiny, tiny], [0.0, 1.0]]
+    model = HiddenMarkovModels.read([1.0, 0.0], np.eye(2), [table, table])
+    seen = Observations.read([np.ones((8, 2), dtype=int), [[0, 0], [1, 1]]], 2)
+    found = expected(seen, model)  # state 1 would show it, and is never reached
+    assert found.log_likelihood[0] == pytest.approx(18 * np.log(tiny), rel=ROUNDING)
+    np.testing.assert_allclose(found.posterior[0], [[1.0, 0.0]] * 10, atol=ROUNDING)
+    trained = baum_welch(seen, model, max_iterations=3)
+    assert (np.diff(trained.trace, axis=0) >= -ROUNDING).all()
+
+
+def test_extreme_channels_agree_with_the_log_domain() -> None:
+    rng = np.random.default_rng(3)
+    tables = rng.dirichlet([0.01] * 5, size=(7, 3))
+    models = HiddenMarkovModels.read(rng.dirichlet([1.0] * 3), rng.dirichlet([0.05] * 3, size=3), tables)
+    shown = rng.integers(0, 5, size=(3, 7))
+    found = expected(Observations.read([shown], 5), models)
+    with np.errstate(divide="ignore"):
+        logs = [np.log(models.initial[0]), np.log(models.transition[0]), np.log(models.emission[0])]
+    values = []
+    for y in itertools.product(range(3), repeat=3):
+        value = logs[0][y[0]] + sum(logs[1][a, b] for a, b in itertools.pairwise(y))
+        values.append(value + sum(logs[2][c, s, shown[t, c]] for t, s in enumerate(y) for c in range(7)))
+    assert found.log_likelihood[0] == pytest.approx(float(np.logaddexp.reduce(values)), rel=ROUNDING)
+
+
+def test_a_start_that_cannot_show_the_sequences_is_refused() -> None:
+    model = HiddenMarkovModels.read([0.5, 0.5], np.full((2, 2), 0.5), [[1.0, 0.0], [1.0, 0.0]])
+    with pytest.raises(ValueError, match="probability 0 by its model 0"):
+        baum_welch(Observations.read([[0, 1]], 2), model)
+    still = HiddenMarkovModels.read([1.0, 0.0], np.eye(2), [[1.0, 0.0], [0.0, 1.0]])
+    with pytest.raises(ValueError, match="probability 0 by its model 0"):
+        baum_welch(Observations.read([[0, 1]], 2), still)
+
+
+def test_bad_input_is_one_sentence() -> None:
+    with pytest.raises(ValueError, match=r"symbols\[1\]"):
+        Observations.read([[0, 1], [0, 2]], 2)
+    with pytest.raises(ValueError, match=r"symbols\[1\]"):
+        Observations.read([np.zeros((2, 3), dtype=int), np.zeros((2, 2), dtype=int)], 2)
+    with pytest.raises(ValueError, match="transition has a row whose sum is off 1"):
+        HiddenMarkovModels.read([1.0], [[0.5]], [[1.0]])
+    with pytest.raises(ValueError, match="observed has 1 channels of 2 symbols, wanted 1 of 3"):
+        baum_welch(Observations.read([[0, 1]], 2), random_models(1, 2, 3))
+    with pytest.raises(ValueError, match="observed is a list"):
+        baum_welch([[0, 1]], random_models(1, 2, 2))  # type: ignore[arg-type]
