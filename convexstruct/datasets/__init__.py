@@ -1,11 +1,12 @@
 """Seeded generators and loaders; every one returns plain arrays and graphs.
 
-Generated: `ring`, `hadamard`, `dense_margins`, `sparse_margins`, `random_chains`, `random_trees`, `random_graphs`,
-`noisy_images`. Real, read from the data root and checked: `protein`, `connect4`, `a9a`, `ocr_letters`, `scene`,
-`snakes`, `conll2000`; `available` says which are here, `fetch` gets those with a published address.
+Generated: `ring`, `hidden_markov`, `hadamard`, `dense_margins`, `sparse_margins`, `random_chains`, `random_trees`,
+`random_graphs`, `noisy_images`. Real, read from the data root and checked: `protein`, `connect4`, `a9a`, `ocr_letters`,
+`scene`, `snakes`, `conll2000`; `available` says which are here, `fetch` gets those with a published address.
 """
 
 from convexstruct.datasets.generated.hadamard import hadamard
+from convexstruct.datasets.generated.hidden_markov import SYNTHETIC, HiddenMarkovChains, hidden_markov
 from convexstruct.datasets.generated.margins import BinarySet, dense_margins, sparse_margins
 from convexstruct.datasets.generated.ring import EASY, HARD, Noise, Ring, ring
 from convexstruct.datasets.generated.structured import noisy_images, random_chains, random_graphs, random_trees
@@ -23,7 +24,9 @@ __all__ = [
     "EASY",
     "HARD",
     "SOURCES",
+    "SYNTHETIC",
     "BinarySet",
+    "HiddenMarkovChains",
     "Incomes",
     "LabelledGraphs",
     "Noise",
@@ -45,6 +48,7 @@ __all__ = [
     "fetch",
     "grid_edges",
     "hadamard",
+    "hidden_markov",
     "noisy_images",
     "ocr_letters",
     "protein",

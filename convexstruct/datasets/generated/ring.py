@@ -19,6 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convexstruct.arrays import Labels
+from convexstruct.datasets.generated.hidden_markov import sample
+from convexstruct.inference.baum_welch import HiddenMarkovModels
 from convexstruct.validation.arguments import number, sequence, sized, whole
 from convexstruct.validation.arguments import seed as read_seed
 
@@ -84,17 +86,6 @@ def ring(
     own = np.arange(min(symbols_count, n_states))
     emission[own] = noise.emission / symbols_count
     emission[own, own] += 1.0 - noise.emission
-    rng = np.random.default_rng(read_seed("seed", seed))
-    states = np.empty((n_sequences, length), dtype=np.int64)
-    states[:, 0] = _draw(np.broadcast_to(initial, (n_sequences, n_states)), rng)
-    for t in range(1, length):
-        states[:, t] = _draw(transition[states[:, t - 1]], rng)
-    symbols = _draw(emission[states.ravel()], rng).reshape(states.shape)
+    model = HiddenMarkovModels(initial[None], transition[None], emission[None, None])
+    states, symbols = sample(model, n_sequences, length, np.random.default_rng(read_seed("seed", seed)))
     return Ring(list(symbols), list(states), n_states, symbols_count, initial, transition, emission)
-
-
-def _draw(probabilities: NDArray[np.float64], rng: np.random.Generator) -> Labels:
-    """One draw a row, by inversion."""
-    cumulative = probabilities.cumsum(axis=1)
-    uniform = rng.random(len(probabilities))[:, None] * cumulative[:, -1:]
-    return np.asarray((cumulative <= uniform).sum(axis=1).clip(max=probabilities.shape[1] - 1))
