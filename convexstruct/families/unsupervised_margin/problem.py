@@ -1,0 +1,260 @@
+r"""Unsupervised max-margin Markov networks as a semidefinite program (paper 3, section 3).
+
+Labels are chosen with the weights, so that the margin loss (4) of a supervised network on these labels is least. The
+relaxation (9)-(11) of Theorem 1 is convex in (M, N, C, D) and does not change when labels are renamed; so C = 1/kappa
+and D = 1/kappa^2 are optimal in it, the maximum over the dual variables is attained at uniform ones, and what is left
+is the **reduced SDP**
+
+    minimise over (M, N)   omega(M, N) = p1 (1 - 1/kappa)
+                                         - (<K, M> + <E, N> - 1'K1/kappa - p2^2/kappa^2) / (2 beta)
+
+    s.t.   M - 11'/kappa >= 0,  N - 11'/kappa^2 >= 0 (semidefinite),   diag(M) = 1,  diag(N) = 1,   M >= 0,  N >= 0,
+           |M 1 / p1 - 1/kappa| <= eps1,   |N 1 / p2 - 1/kappa^2| <= eps2,                                         (9)
+           N_kl <= M_kl (current),  N_kl <= M_kl (previous),  N_kl >= M_kl (current) + M_kl (previous) - 1.       (11)
+
+omega is a lower bound on the margin loss of every labelling that is balanced to eps1 and eps2. (9) is lost in the scan
+of the paper, and C e = e, D e = e are not printed (both restored).
+
+    p1, p2      rows: positions of all sequences, end to end; pairs of neighbours (previous row, current row)
+    K           (p1, p1) inner products of the rows' features, X X'
+    E           (p2, p2) all ones: the Gram matrix of the transition indicators, which are the same for every pair
+    M, N        (p1, p1), (p2, p2): M_ij = 1 if two rows have the same label, N_kl = 1 if two pairs have the same two
+    M_kl        (current) stands for M at the current rows of the pairs k and l, (previous) at their previous rows
+
+**Without pairs** it is the multiclass relaxation of section 2.2 with De = e, which collapses in the same way:
+n (1 - 1/kappa) - (max <K, M> - 1'K1/kappa) / (2 beta). The two-class SDP (3) is another problem, tighter than this one
+with kappa = 2: its labels enter through M alone, its loss stays a maximum over lambda and is never below 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from convexstruct.arrays import Index, Matrix
+from convexstruct.families.unsupervised_margin.interior import interior, least_pair_balance
+from convexstruct.features.graphs.gram import check_semidefinite, symmetric
+from convexstruct.validation.arguments import number, refuse, sentence, sequence, sized, whole
+from convexstruct.validation.arrays import frozen, raw, real, wholes
+
+
+@dataclass(frozen=True, eq=False)
+class UnsupervisedMargin:
+    """The reduced SDP of one set of unlabelled sequences or trees; made by `read` or `multiclass`.
+
+    Attributes
+    ----------
+    features : (p1, d) features of every row; None where the kernel came instead.
+    kernel : (p1, p1) Gram matrix that came; None where it is features features'.
+    lengths : (n,) rows of each example, in the order of the rows.
+    pairs : (p2, 2) previous row, current row; no row is current twice, and none comes before itself.
+    n_labels : kappa. beta : weight of |w|^2 / 2, positive.
+    label_balance, pair_balance : eps1 and eps2, shares of p1 and of p2.
+    """
+
+    features: Matrix | None
+    kernel: Matrix | None
+    lengths: Index
+    pairs: Index
+    n_labels: int
+    beta: float
+    label_balance: float
+    pair_balance: float
+    family: ClassVar[str] = "unsupervised_margin"
+
+    @classmethod
+    def read(
+        cls,
+        observations: Sequence[ArrayLike] | None,
+        n_labels: int,
+        *,
+        beta: float,
+        label_balance: float,
+        pair_balance: float = 1.0,
+        pairs: ArrayLike | str = "chain",
+        n_symbols: int | None = None,
+        kernel: ArrayLike | None = None,
+        lengths: ArrayLike | None = None,
+    ) -> UnsupervisedMargin:
+        """Validate unlabelled sequences or trees.
+
+        Parameters
+        ----------
+        observations : for each example its features (length, d), or whole symbols (length,), which become indicators.
+            None where ``kernel`` and ``lengths`` are given.
+        n_labels : kappa, from 2 to the number of rows.
+        beta : weight of |w|^2 / 2 in the margin loss (4), where losses are summed over examples; positive.
+        label_balance : eps1 of (9), above 0: each label has a share of rows within eps1 of 1/kappa.
+        pair_balance : eps2 of (9): each pair of labels has a share of pairs within eps2 of 1/kappa^2. 1 excludes
+            nothing.
+        pairs : "chain", each row after the one before it in its example, or (p2, 2) rows: previous (the parent's),
+            current (the child's). Rows are counted from 0 through all examples.
+        n_symbols : how many symbols there are; by default the largest one that occurs, and 1.
+        kernel : (p1, p1) Gram matrix over all rows, positive semidefinite, in place of features.
+        lengths : with ``kernel``, rows of each example.
+
+        Raises
+        ------
+        ValueError
+            If anything does not fit; of a balance that nothing fulfils, the sentence says the smallest that is wanted.
+        """
+        features = matrix = None
+        if kernel is not None:
+            if observations is not None:
+                raise sentence("observations and kernel are both given, wanted one of them")
+            sizes = wholes("lengths", lengths, ("examples",), least=1, what="numbers of rows")
+            n_rows = int(sizes.sum())
+            matrix = real("kernel", kernel, (n_rows, n_rows), why="one row and column for each row of the examples")
+            matrix = frozen(symmetric("kernel", matrix))
+            check_semidefinite("kernel", matrix)
+        else:
+            if lengths is not None:
+                refuse("lengths", lengths, "None where observations are given: they have their own lengths")
+            features, sizes = _read_observations(observations, n_symbols)
+            n_rows = len(features)
+        kappa = whole("n_labels", n_labels, least=2)
+        if kappa > n_rows:
+            raise sentence(f"n_labels is {kappa}, wanted at most the number of rows, {n_rows}")
+        sized("n_labels squared times the number of rows", kappa**2 * n_rows, kappa**2 * n_rows)
+        problem = cls(
+            features,
+            matrix,
+            sizes.astype(np.intp),
+            _read_pairs(pairs, sizes),
+            kappa,
+            number("beta", beta, above=0),
+            number("label_balance", label_balance, above=0),
+            number("pair_balance", pair_balance, least=0),
+        )
+        if problem.n_pairs and interior(*problem.shape, problem.label_balance, problem.pair_balance) is None:
+            least = least_pair_balance(*problem.shape)
+            known = "is known to exist" if problem.siblings.max() > 1 else "exists"
+            raise sentence(
+                f"pair_balance is {problem.pair_balance:g}, too tight for {problem.n_pairs} pairs and {kappa} labels: "
+                f"wanted above {least:.9g}, the smallest for which a feasible N {known}"
+            )
+        return problem
+
+    @classmethod
+    def multiclass(cls, x: ArrayLike, n_labels: int, beta: float, balance: float) -> UnsupervisedMargin:
+        """Points (n, d) without structure: the multiclass relaxation of section 2.2, with De = e and M >= 0.
+
+        With two labels the weights of the classes differ by w of (1), and beta here is twice the beta there.
+
+        Raises
+        ------
+        ValueError
+            As `read`.
+        """
+        table = real("x", x, ("points", "features"))
+        return cls.read([table], n_labels, beta=beta, label_balance=balance, pairs=np.zeros((0, 2), dtype=np.int64))
+
+    def __repr__(self) -> str:
+        return (
+            f"UnsupervisedMargin({len(self.lengths)} examples, {self.n_rows} rows, {self.n_pairs} pairs, "
+            f"{self.n_labels} labels, beta {self.beta:g}, balance {self.label_balance:g} and {self.pair_balance:g})"
+        )
+
+    # -- sizes ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def n_rows(self) -> int:
+        """p1."""
+        return int(self.lengths.sum())
+
+    @property
+    def n_pairs(self) -> int:
+        """p2."""
+        return len(self.pairs)
+
+    @property
+    def previous(self) -> Index:
+        """(p2,) the previous row of each pair."""
+        return self.pairs[:, 0]
+
+    @property
+    def current(self) -> Index:
+        """(p2,) the current row of each pair."""
+        return self.pairs[:, 1]
+
+    @cached_property
+    def siblings(self) -> Index:
+        """(p2,) how many pairs have the previous row of each pair, itself among them; all 1 for chains."""
+        return np.asarray(np.bincount(self.previous, minlength=1)[self.previous])
+
+    @property
+    def shape(self) -> tuple[int, Index, int]:
+        """p1, `siblings` and kappa: what the feasible set depends on besides the balances and which rows are tied."""
+        return self.n_rows, self.siblings, self.n_labels
+
+    @cached_property
+    def gram(self) -> Matrix:
+        """K (p1, p1): the kernel that came, or features features'."""
+        return self.kernel if self.features is None else frozen(self.features @ self.features.T)  # type: ignore[return-value]
+
+    @property
+    def row_sums(self) -> tuple[float, float]:
+        """Between what rows of M sum to, (9): p1 (1/kappa - eps1), p1 (1/kappa + eps1)."""
+        share = 1.0 / self.n_labels
+        return self.n_rows * (share - self.label_balance), self.n_rows * (share + self.label_balance)
+
+    @property
+    def pair_sums(self) -> tuple[float, float]:
+        """Between what rows of N sum to, (9): p2 (1/kappa^2 - eps2), p2 (1/kappa^2 + eps2)."""
+        share = self.n_labels**-2.0
+        return self.n_pairs * (share - self.pair_balance), self.n_pairs * (share + self.pair_balance)
+
+
+def _read_observations(given: Any, n_symbols: Any) -> tuple[Matrix, Index]:
+    """Features (p1, d) of all rows, and the rows of each example (n,)."""
+    wanted = "a list of features (length, d) or of symbols (length,) of at least one example"
+    each = sequence("observations", given, wanted, least=1)
+    if raw("observations[0]", each[0]).ndim != 1:
+        if n_symbols is not None:
+            refuse("n_symbols", n_symbols, "None where observations are features")
+        tables = [real(f"observations[{i}]", one, ("length", "features")) for i, one in enumerate(each)]
+        for i, table in enumerate(tables):
+            if table.shape[1] != tables[0].shape[1]:
+                raise sentence(
+                    f"observations[{i}] has {table.shape[1]} columns, observations[0] has {tables[0].shape[1]}"
+                )
+        return frozen(np.concatenate(tables)), np.array([len(table) for table in tables])
+    most = None if n_symbols is None else whole("n_symbols", n_symbols, least=1) - 1
+    rows = [wholes(f"observations[{i}]", one, ("length",), least=0, most=most) for i, one in enumerate(each)]
+    flat = np.concatenate(rows)
+    count = int(flat.max()) + 1 if most is None else most + 1
+    sized("the number of symbols", count, count * len(flat))
+    return frozen((flat[:, None] == np.arange(count)).astype(np.float64)), np.array([len(row) for row in rows])
+
+
+def _read_pairs(given: Any, lengths: Index) -> Index:
+    """Pairs (p2, 2) of a forest, both rows of the same example."""
+    n, example = int(lengths.sum()), np.repeat(np.arange(len(lengths)), lengths)
+    if isinstance(given, str):
+        if given != "chain":
+            refuse("pairs", given, "'chain' or an array (p2, 2) of rows")
+        current = np.flatnonzero(np.append(True, example[1:] != example[:-1]) == 0)
+        return frozen(np.stack((current - 1, current), axis=1).astype(np.intp))
+    read = raw("pairs", given, "'chain' or an array (p2, 2) of rows")
+    if read.size == 0:
+        return frozen(np.zeros((0, 2), dtype=np.intp))
+    rows = wholes("pairs", given, ("pairs", 2), least=0, most=n - 1, why="previous row, current row")
+    apart = np.flatnonzero(example[rows[:, 0]] != example[rows[:, 1]])
+    if len(apart):
+        raise sentence(f"pairs[{apart[0]}] ties rows of two examples, wanted both rows in one")
+    twice = np.flatnonzero(np.bincount(rows[:, 1], minlength=n) > 1)
+    if len(twice):
+        raise sentence(f"pairs has row {twice[0]} as the current one twice, wanted trees: at most one parent a row")
+    parent = np.arange(n)
+    parent[rows[:, 1]] = rows[:, 0]
+    for _ in range(n.bit_length()):  # after k rounds each row knows its ancestor of 2^k steps, a root knows itself
+        parent = parent[parent]
+    rooted = np.isin(parent, np.setdiff1d(np.arange(n), rows[:, 1]))
+    if not rooted.all():
+        raise sentence(f"pairs has row {np.flatnonzero(~rooted)[0]} on or below a cycle, wanted trees")
+    return frozen(rows.astype(np.intp))
