@@ -1,10 +1,12 @@
-r"""The pairs of L-BFGS, kept as rows of two matrices: the two loops are two triangular solves.
+r"""L-BFGS in any inner product: its pairs are rows of two matrices, and its two loops are two triangular solves.
 
 A pair is a change s of the point and the change y of the gradient that came with it, s'y > 0. BFGS updates a metric H
 (an approximate inverse Hessian) by each pair in turn, H <- (I - s y'/s'y) H (I - y s'/s'y) + s s'/s'y. With the pairs
 as rows of S and Y, R the upper triangle of S Y' and D its diagonal, all updates of H_0 together are
 
     R a = S q,    z = H_0 (q - Y'a),    R'b = D a - Y z,    H q = z + S'b.
+
+Another inner product <a, b> may stand wherever a'b does; y is then the change of the gradient in that inner product.
 
 Source: the two-loop recursion of Nocedal (1980), its sums written as products; ours.
 """
@@ -16,14 +18,22 @@ from collections.abc import Callable
 import numpy as np
 import scipy.linalg
 
-from convexstruct.arrays import Vector
+from convexstruct.arrays import Matrix, Vector
+
+#: A pair is kept where s'y is above this share of |s| |y|: below it s'y is rounding.
+CURVED = 1e-12
 
 
 class Pairs:
-    """The last ``memory`` pairs in dimension n."""
+    """The last ``memory`` pairs in dimension n.
 
-    def __init__(self, memory: int, n: int) -> None:
-        self._memory = memory
+    inner : (rows (m, n), vector (n,)) to the inner product of each row with the vector, (m,); a'b by default. Where a
+        product with a Gram matrix K is dear, u and K u may be kept side by side, as one vector of twice the length:
+        ``inner`` is then rows[:, :half] @ vector[half:], and a solve turns K g into K H g with no further product.
+    """
+
+    def __init__(self, memory: int, n: int, inner: Callable[[Matrix, Vector], Vector] = np.matmul) -> None:
+        self._memory, self._inner = memory, inner
         self._change, self._bend = np.zeros((2 * memory, n)), np.zeros((2 * memory, n))
         self._product = np.zeros((2 * memory, 2 * memory))
         self._low = self._high = 0  # rows in use; they move up, and back to the top when the end is reached
@@ -32,7 +42,11 @@ class Pairs:
         return self._high - self._low
 
     def add(self, change: Vector, bend: Vector) -> None:
-        """Keep (s, y); the oldest pair goes when there are too many."""
+        """Keep (s, y) if s'y > `CURVED` |s| |y|; the oldest pair goes when there are too many."""
+        both = np.stack((change, bend))
+        with_change, with_bend = self._inner(both, change), self._inner(both, bend)
+        if not with_bend[0] > CURVED * np.sqrt(with_change[0] * with_bend[1]):
+            return
         if self._high == len(self._change):
             n = self._memory - 1
             kept = slice(self._high - n, self._high)
@@ -43,7 +57,7 @@ class Pairs:
         self._change[at], self._bend[at] = change, bend
         self._high = at + 1
         self._low = max(self._low, self._high - self._memory)
-        self._product[self._low : self._high, at] = self._change[self._low : self._high] @ bend
+        self._product[self._low : self._high, at] = self._inner(self._change[self._low : self._high], bend)
 
     def clear(self) -> None:
         self._low = self._high = 0
@@ -60,9 +74,9 @@ class Pairs:
             return metric(gradient)
         used = slice(self._low, self._high)
         change, bend, upper = self._change[used], self._bend[used], self._product[used, used]
-        first = scipy.linalg.solve_triangular(upper, change @ gradient, check_finite=False)
+        first = scipy.linalg.solve_triangular(upper, self._inner(change, gradient), check_finite=False)
         z = metric(gradient - first @ bend)
         if fit:
-            z = z * (upper[-1, -1] / float(bend[-1] @ metric(bend[-1])))
-        right = np.diag(upper) * first - bend @ z
+            z = z * (upper[-1, -1] / self._inner(bend[-1:], metric(bend[-1]))[0])
+        right = np.diag(upper) * first - self._inner(bend, z)
         return np.asarray(z + scipy.linalg.solve_triangular(upper, right, trans="T", check_finite=False) @ change)

@@ -52,6 +52,35 @@ def test_the_fitted_metric_is_scaled_by_the_last_pair() -> None:
     np.testing.assert_allclose(kept.solve(lambda q: q, gradient, fit=True), wanted, rtol=ROUNDING)
 
 
+def test_in_another_inner_product_a_solve_is_the_product_of_the_updates_written_in_it() -> None:
+    """<a, b> = a'Kb: with K = C'C the updates are the usual ones of C s and C y, and u is kept with K u beside it."""
+    rng = np.random.default_rng(7)
+    n, root = 5, np.tril(rng.normal(size=(5, 5)), -1) + 2.0 * np.eye(5)
+    gram = root.T @ root
+
+    def both(u: Vector) -> Vector:
+        return np.concatenate((u, gram @ u))
+
+    _, usual = pairs_of_a_quadratic(n, 6, 3)  # C s and C y
+    kept = Pairs(4, 2 * n, inner=lambda rows, x: rows[:, :n] @ x[n:])
+    for s, y in usual:
+        kept.add(both(np.linalg.solve(root, s)), both(np.linalg.solve(root, y)))
+    gradient = rng.normal(size=n)
+    s, y = usual[-1]
+    wanted = np.linalg.solve(root, updated((s @ y) / (y @ y) * np.eye(n), usual[-4:]) @ (root @ gradient))
+    found = kept.solve(lambda q: q, both(gradient), fit=True)
+    np.testing.assert_allclose(found, both(wanted), rtol=1e3 * ROUNDING)
+
+
+def test_a_pair_whose_product_is_rounding_is_not_kept() -> None:
+    kept = Pairs(3, 2)
+    for bend in ([-1.0, 0.0], [0.0, 1.0], [1e-13, 1.0]):
+        kept.add(np.array([1.0, 0.0]), np.array(bend))
+    assert len(kept) == 0
+    kept.add(np.array([1.0, 0.0]), np.array([1e-11, 1.0]))
+    assert len(kept) == 1
+
+
 def test_scaled_pairs_speak_of_the_scaled_hessian_and_cleared_ones_of_none() -> None:
     hessian, pairs = pairs_of_a_quadratic(4, 7, 2)
     kept, other = Pairs(5, 4), Pairs(5, 4)

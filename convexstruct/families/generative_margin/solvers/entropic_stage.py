@@ -293,10 +293,7 @@ class Descent:
             self.exhausted = True
             return
         self.exhausted = not new.merit < old.merit and not np.abs(new.gradient).max() < np.abs(old.gradient).max()
-        change, bend = new.x - old.x, new.gradient - old.gradient
-        product = float(change @ bend)
-        if product > 1e-12 * float(np.linalg.norm(change) * np.linalg.norm(bend)):
-            self.pairs.add(change, bend)
+        self.pairs.add(new.x - old.x, new.gradient - old.gradient)
         self.value = new
         self._metric = self._metric.moved(new)
 
