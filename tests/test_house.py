@@ -55,15 +55,12 @@ def sources() -> dict[str, Path]:
 
 
 MODULES = sources()
-FILES = [pytest.param(name, id=name) for name in MODULES]
-EVERY = [
-    pytest.param(file, id=file.relative_to(ROOT).as_posix())
-    for file in (
-        *MODULES.values(),
-        *sorted((ROOT / "tests").rglob("*.py")),
-        *sorted((ROOT / "benchmarks").glob("*.py")),
-    )
-]
+EVERY = (*MODULES.values(), *(ROOT / "tests").rglob("*.py"), *(ROOT / "benchmarks").glob("*.py"))
+
+
+def without_empty(found: dict[str, set[str]]) -> dict[str, list[str]]:
+    """What each file does against a rule, where it does anything: all at once, to be read off one failure."""
+    return {where: sorted(names) for where, names in found.items() if names}
 
 
 def part(module: str) -> str:
@@ -96,11 +93,10 @@ def asked(module: str) -> frozenset[str]:
     return frozenset(found)
 
 
-@pytest.mark.parametrize("module", FILES)
-def test_no_arrow_runs_up(module: str) -> None:
-    here = HEIGHT.get(part(module), 0)
-    up = [name for name in asked(module) if HEIGHT.get(part(name), 0) > here]
-    assert not up, f"{module} may not import {', '.join(sorted(up))}"
+def test_no_arrow_runs_up() -> None:
+    height = {module: HEIGHT.get(part(module), 0) for module in MODULES}
+    up = {module: {name for name in asked(module) if height[name] > height[module]} for module in MODULES}
+    assert without_empty(up) == {}
 
 
 def circles() -> Iterator[list[str]]:
@@ -139,55 +135,59 @@ def family(module: str) -> str | None:
     return names[2] if len(names) > 2 and names[1] in ("families", "models") else None
 
 
-@pytest.mark.parametrize("module", FILES)
-def test_no_familys_inside_is_imported_from_outside_it(module: str) -> None:
-    inside = [name for name in asked(module) if part(name) == "families" and len(name.split(".")) > 3]
-    strange = [name for name in inside if family(name) != family(module)]
-    assert not strange, f"{module} may ask for public names of a family alone, not for {', '.join(strange)}"
+def inside(module: str) -> set[str]:
+    """What ``module`` imports from the inside of families, its own or others."""
+    return {name for name in asked(module) if part(name) == "families" and len(name.split(".")) > 3}
 
 
-@pytest.mark.parametrize("module", FILES)
-def test_models_and_solvers_do_not_know_each_other(module: str) -> None:
-    names = {name.split(".")[3] for name in asked(module) if part(name) == "families" and len(name.split(".")) > 3}
-    if part(module) == "models":
-        assert not names & {"solvers", "cases", "experiments"}
-    if part(module) == "families" and "experiments" not in module.split("."):
-        assert not [name for name in asked(module) if part(name) == "models"]
+def test_no_familys_inside_is_imported_from_outside_it() -> None:
+    strange = {module: {name for name in inside(module) if family(name) != family(module)} for module in MODULES}
+    assert without_empty(strange) == {}
 
 
-@pytest.mark.parametrize("module", FILES)
-def test_inside_a_family_problems_know_no_solver_and_solvers_no_case(module: str) -> None:
-    names = module.split(".")
-    if part(module) != "families" or len(names) < 4:
-        return
-    beside = {name.split(".")[3] for name in asked(module) if len(name.split(".")) > 3 and part(name) == "families"}
-    if names[3] == "solvers":
-        assert not beside & {"cases", "planted", "experiments"}
-    elif names[3] not in ("cases", "planted", "experiments"):
-        assert not beside & {"solvers", "cases", "planted", "experiments"}
+def test_models_and_solvers_do_not_know_each_other() -> None:
+    found = {}
+    for module in MODULES:
+        if part(module) == "models":
+            found[module] = {name.split(".")[3] for name in inside(module)} & {"solvers", "cases", "experiments"}
+        elif part(module) == "families" and "experiments" not in module.split("."):
+            found[module] = {name for name in asked(module) if part(name) == "models"}
+    assert without_empty(found) == {}
 
 
-@pytest.mark.parametrize("module", FILES)
-def test_only_models_and_verification_import_cvxpy(module: str) -> None:
-    packages = {name.split(".")[0] for _, name in imports(MODULES[module])}
-    if part(module) not in ("models", "verification"):
-        assert not packages & {"cvxpy", "clarabel", "scs"}
+def test_inside_a_family_problems_know_no_solver_and_solvers_no_case() -> None:
+    above, found = {"cases", "planted", "experiments"}, {}
+    for module in MODULES:
+        names = module.split(".")
+        if part(module) == "families" and len(names) > 3 and names[3] not in above:
+            forbidden = above if names[3] == "solvers" else above | {"solvers"}
+            found[module] = {name.split(".")[3] for name in inside(module)} & forbidden
+    assert without_empty(found) == {}
 
 
-@pytest.mark.parametrize("file", EVERY)
-def test_imports_are_absolute_and_none_is_of_a_pickle(file: Path) -> None:
-    found = imports(file)
-    assert not [name for level, name in found if level]
-    packages = {name.split(".")[0] for _, name in found}
-    assert "models" not in packages
-    if ROOT / "tests" not in file.parents:  # a test writes one to see it refused
-        assert not packages & {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
+def test_only_models_and_verification_import_cvxpy() -> None:
+    found = {}
+    for module, file in MODULES.items():
+        if part(module) not in ("models", "verification"):
+            found[module] = {name.split(".")[0] for _, name in imports(file)} & {"cvxpy", "clarabel", "scs"}
+    assert without_empty(found) == {}
 
 
-@pytest.mark.parametrize("file", EVERY)
-def test_a_file_can_be_read_in_one_sitting(file: Path) -> None:
-    assert file.read_text(encoding="utf-8").count("\n") < LONGEST
-    assert file.stem not in {"utils", "helpers", "base", "common", "misc"}
+def test_imports_are_absolute_and_none_is_of_a_pickle() -> None:
+    found = {}
+    for file in EVERY:
+        forbidden = {"models", "pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
+        if ROOT / "tests" in file.parents:  # a test writes a pickle to see it refused
+            forbidden = {"models"}
+        found[str(file)] = {name.split(".")[0] for _, name in imports(file)} & forbidden
+        found[str(file)] |= {name for level, name in imports(file) if level}
+    assert without_empty(found) == {}
+
+
+def test_a_file_can_be_read_in_one_sitting() -> None:
+    lines = {str(file): file.read_text(encoding="utf-8").count("\n") for file in EVERY}
+    assert {file: n for file, n in lines.items() if n >= LONGEST} == {}
+    assert not {file.stem for file in EVERY} & {"utils", "helpers", "base", "common", "misc"}
 
 
 def test_every_folder_of_the_tree_is_a_package_and_packages_are_found() -> None:
