@@ -133,14 +133,16 @@ def excused(door: str, name: str, value: Any, sound: Any) -> bool:
         return shape is not None and math.prod(shape) == np.size(sound)
     if name == "latex" or (name == "name" and door in ("Profile", "Formulation.adding")):
         return isinstance(value, str)
-    if door in ("plots.traces", "LabelledGraphs.some"):
+    if door in ("plots.traces", "LabelledGraphs.some", "PairwiseFeatures.some", "Words.some"):
         return empty(value)  # pictures of no rows, none of the examples
+    if name == "options":
+        return type(value) is dict  # the solver reads them
     if door in ("plots.gap", "certify generative_margin", "certify structured_svm"):
         return type(value) is dict and not value  # pictures of no runs; a witness that is the truth alone
     if name == "hidden":
         return type(value) is set and value <= {0, 1, 2}  # nodes of the graph
     if name == "edges":
-        return any(map(empty, value)) if type(value) is list and len(value) == 2 else False  # examples without edges
+        return type(value) is type(sound) is list and len(value) == len(sound) and any(map(empty, value))  # no edges
     return name == "cliques" and renamed(value, sound)
 
 

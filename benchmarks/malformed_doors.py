@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,16 @@ import convexstruct as cs
 from convexstruct import datasets, graphs, losses, plots, solvers, verification
 from convexstruct.core import registry
 from convexstruct.datasets.generated.networks import random_network
-from convexstruct.datasets.real import sources, svmlight
+from convexstruct.datasets.real import a9a, conll2000, connect4, ocr_letters, protein, scene, snakes, sources, svmlight
 from convexstruct.families.gaussian_process.kernels import Gram, Kernel
 from convexstruct.features.counts.hmm_channels import ChannelCounts, window
 from convexstruct.features.counts.network import deduplicate
+from convexstruct.features.graphs.pairwise import read_pairwise
+from convexstruct.inference.parallel import sharded
 from convexstruct.junction_trees import junction_tree
 from convexstruct.models import FORMULATIONS
+from convexstruct.models.generative_margin import cuts as margin_cuts
+from convexstruct.models.structured_svm import cuts as svm_cuts
 from convexstruct.tolerances import profile
 
 Doors = dict[str, tuple[Callable[..., Any], dict[str, Any]]]
@@ -28,7 +33,8 @@ Doors = dict[str, tuple[Callable[..., Any], dict[str, Any]]]
 def doors() -> Doors:
     """Each door with arguments that are sound: those of the problems, and those of everything else."""
     problems = sound_problems()
-    found = {**constructors(), **of_problems(problems), **of_data(), **of_verification()}
+    found = {**constructors(), **of_problems(problems), **of_predictions(problems), **of_data(), **of_real_sets()}
+    found |= {**of_cuts(problems), **of_verification()}
     return {**found, **of_formulations(problems), **of_solutions(problems)}
 
 
@@ -139,6 +145,91 @@ def _at(problem: Any, point: Any, key: str) -> Callable[..., Any]:
 
 def _dual_at(problem: Any, dual_point: Any, key: str) -> Callable[..., Any]:
     return lambda **given: problem.dual_residuals({**dual_point, key: given[key]})
+
+
+def of_predictions(problems: dict[str, Any]) -> Doors:
+    """What is asked of a problem that has been solved, about its own examples and about new ones."""
+    X = arguments()[0]
+    examples = {
+        "generative_margin": [[0, 1], [2]],
+        "structured_svm": {"node_features": [X[:2]], "edges": [[[0, 1]]]},
+        "regularized_risk": X,
+        "gaussian_process": [X],
+    }
+    found: Doors = {}
+    for name, problem in problems.items():
+        point = problem.trivial()[0]
+        found[f"predict {name}"] = (problem.predict, {"point": point, "examples": examples.get(name)})
+    process, risk, svm = (problems[name] for name in ("gaussian_process", "regularized_risk", "structured_svm"))
+    columns = {"node_features": [X[:2]], "edges": [[[0, 1]]]}
+    for key, value in columns.items():
+        found[f"predict structured_svm {key}"] = (_with(svm, columns, key), {key: value})
+    features = svm.features
+    return {
+        **found,
+        "posteriors": (process.posteriors, {"point": process.trivial()[0], "examples": [X]}),
+        "RegularizedRisk.scores": (risk.scores, {"w": np.zeros(3), "X": X}),
+        "PairwiseFeatures.some": (features.some, {"examples": [1, 0]}),
+        "PairwiseFeatures.graph": (features.graph, {"i": 1}),
+        "PairwiseFeatures.split_labels": (features.split_labels, {"labels": [0, 1, 1, 0, 1, 0]}),
+        "PairwiseFeatures.read": (
+            read_pairwise,
+            {"node_features": [X[:2], X[2:]], "labels": [[0, 1], [1, 0, 1, 0]], "n_labels": 2, "edges": "chain"},
+        ),
+        "sharded": (_sharded, {"problem": svm, "executor": ThreadPoolExecutor(1), "n_shards": 2}),
+    }
+
+
+def _with(problem: Any, examples: dict[str, Any], key: str) -> Callable[..., Any]:
+    return lambda **given: problem.predict(problem.trivial()[0], {**examples, key: given[key]})
+
+
+def _sharded(problem: Any, executor: Any, n_shards: Any) -> Any:
+    return sharded(problem, executor, n_shards)
+
+
+def of_cuts(problems: dict[str, Any]) -> Doors:
+    """Constraint generation: what it is made of, and the limits of a run."""
+    found: Doors = {}
+    for kind, slack in ((svm_cuts, ("slack", "n")), (margin_cuts, ("one_slack", False))):
+        name = kind.__name__.split(".")[-2]
+        made = {"problem": problems[name], slack[0]: slack[1], "solver": "CLARABEL", "options": {}}
+        found[f"cuts {name}"] = (kind.ConstraintGeneration, made)
+        run = kind.ConstraintGeneration(problems[name])
+        found[f"cuts {name} run"] = (run.run, {"tol": "LOW", "time_limit": 5.0, "max_rounds": 1})
+        found[f"cuts {name} solve"] = (run.solve, {"solver": "CLARABEL", "tol": "LOW"})
+    return found
+
+
+def of_real_sets() -> Doors:
+    """What the real sets are read from, text and arrays; and what is asked of them."""
+    letters = {
+        "pixels": np.ones((3, 128), dtype=np.uint8),
+        "label": np.array([0, 1, 25]),
+        "word_start": np.array([0, 1, 3]),
+        "fold": np.array([0, 9]),
+    }
+    cells = {"shape_train": [[1, 2]], "X_train": [[0, 0, 255], [255, 0, 0]], "Y_train": [0, 1]}
+    images = {"X_test": np.ones((2, 294)), "y_test": np.eye(6, dtype=int)[:2]}
+    words, image = ocr_letters.from_arrays(letters), snakes.from_arrays(cells, "train")
+    sentences = conll2000.parse("word NN O")
+    found: Doors = {
+        "a9a.parse": (a9a.parse, {"text": "+1 1:1"}),
+        "conll2000.parse": (conll2000.parse, {"text": "word NN O"}),
+        "connect4.parse": (connect4.parse, {"text": "b," * 42 + "win"}),
+        "protein.parse": (protein.parse, {"text": "A _"}),
+        "Words.some": (words.some, {"words": [0, 1]}),
+        "Snakes.picture": (image.picture, {"i": 0}),
+        "Snakes.graphs": (image.graphs, {"edges": "colours"}),
+        "Sentences.sentence": (sentences.sentence, {"i": 0}),
+        "ocr_letters.from_arrays": (ocr_letters.from_arrays, {"arrays": letters}),
+        "snakes.from_arrays": (snakes.from_arrays, {"arrays": cells, "part": "train"}),
+        "scene.from_arrays": (scene.from_arrays, {"arrays": images, "part": "test"}),
+        "ocr_letters arrays": (lambda **given: ocr_letters.from_arrays(given), letters),
+        "snakes arrays": (lambda **given: snakes.from_arrays(given, "train"), cells),
+        "scene arrays": (lambda **given: scene.from_arrays(given, "test"), images),
+    }
+    return found
 
 
 def of_data() -> Doors:

@@ -22,7 +22,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,12 +30,13 @@ import scipy.sparse as sp
 from convexstruct.arrays import Flags, Index, Labels, Matrix, Point, Vector
 from convexstruct.core.certificates import Problem, certify, least_unit, relative_gap
 from convexstruct.core.driver import AHEAD, judged
+from convexstruct.core.registry import check_family
 from convexstruct.core.solution import Solution, Status
 from convexstruct.core.trace import Trace
 from convexstruct.deadline import DeadlinePassed, within
-from convexstruct.models.formulation import Formulation, Reference, beyond_rounding, sums_by
+from convexstruct.models.formulation import Formulation, Reference, beyond_rounding, installed, sums_by
 from convexstruct.tolerances import HIGH, ROUNDING, Profile, profile
-from convexstruct.validation.arguments import number, whole
+from convexstruct.validation.arguments import choice, number, refuse, whole
 
 Slack = Literal["n", "one", "none"]
 P = TypeVar("P", bound=Problem)
@@ -91,9 +92,12 @@ class ConstraintGeneration(ABC, Generic[P]):
     def __init__(
         self, problem: P, slack: Slack = "n", solver: str = "CLARABEL", options: Mapping[str, Any] | None = None
     ) -> None:
+        check_family("ConstraintGeneration", type(self).__init__, problem)
         self.problem = problem
-        self.slack = slack
-        self.solver = solver
+        self.slack = choice("slack", slack, get_args(Slack))
+        self.solver = installed(solver)
+        if options is not None and not isinstance(options, Mapping):
+            refuse("options", options, "a mapping from the solver's options to their values")
         self.options = dict(options or {})
         self.master: Formulation | None = None
         self.rounds: list[Round] = []
@@ -324,7 +328,7 @@ class ConstraintGeneration(ABC, Generic[P]):
 
     def solve(self, solver: str | None = None, tol: str | float | Profile = HIGH, **options: Any) -> Solution:
         """`run`, with the signature of `Formulation.solve`."""
-        self.solver = solver or self.solver
+        self.solver = self.solver if solver is None else installed(solver)
         self.options = {**self.options, **options}
         return self.run(tol)
 

@@ -320,7 +320,7 @@ class Formulation:
         self, solver: str, options: Mapping[str, Any], wanted: Profile = HIGH
     ) -> tuple[Reference, Recovered | None, Certificate | None]:
         """What the solver says, its answer read back, and what that certifies; None where nothing can be read."""
-        choice("solver", solver, cp.installed_solvers(), "that is installed")
+        solver = installed(solver)
         settings = {**SOLVER_OPTIONS.get(solver, {}), **options}
         begin = time.perf_counter()
         with warnings.catch_warnings():
@@ -421,3 +421,8 @@ class Entry:
     optimum: str
     enumerated: bool
     builder: Callable[..., Any]
+
+
+def installed(solver: Any) -> str:
+    """The name of a solver of CVXPY's; ValueError if it is none that is installed."""
+    return choice("solver", solver, cp.installed_solvers(), "that is installed")

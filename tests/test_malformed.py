@@ -11,6 +11,7 @@ import scipy.sparse as sp
 import convexstruct as cs
 from benchmarks import malformed
 from convexstruct import graphs
+from convexstruct.features.counts.hmm_channels import ChannelCounts
 
 
 def test_two_thousand_malformed_inputs_end_in_one_sentence_each() -> None:
@@ -25,6 +26,23 @@ BUILDERS: dict[str, tuple[Any, list[Any]]] = {
     "generative_margin": (
         lambda s, t, w, c: cs.GenerativeMargin.hmm(s, t, 2, 2, eta=0.5, weights=w, c=c),
         [[np.array([0, 1]), np.array([1])], [np.array([1, 1]), np.array([0])], np.ones(2), np.full(10, 0.5)],
+    ),
+    "generative_margin, channels": (
+        lambda s, t, w: cs.GenerativeMargin(ChannelCounts.read(s, t, 2, 2, weights=w), np.full(14, 0.5), eta=0.5),
+        [[np.array([[0, 1], [1, 1]]), np.array([[1, 0]])], [np.array([1, 1]), np.array([0])], np.ones(2)],
+    ),
+    "generative_margin, tree": (
+        lambda p, a: cs.GenerativeMargin.network(graphs.tree_graph(p, 2), a, [1, 2], eta=0.5),
+        [np.array([-1, 0, 0, 1]), np.array([[0, 1, 1, 0], [1, 0, 0, 0]])],
+    ),
+    "structured_svm, trees": (
+        lambda x, y, e, f: cs.StructuredSVM.read(x, y, 2, edges=e, edge_features=f, C=1.0),
+        [
+            [X[:2].copy(), X[2:].copy()],
+            LABELS,
+            [np.array([[0, 1]]), np.array([[0, 1], [0, 2], [0, 3]])],
+            [np.ones((1, 2)), np.arange(6.0).reshape(3, 2)],
+        ],
     ),
     "generative_margin, network": (
         lambda a, w: cs.GenerativeMargin.network(graphs.chain_graph(3, 2), a, [0, 2], eta=0.5, weights=w),

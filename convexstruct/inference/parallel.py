@@ -28,7 +28,7 @@ from convexstruct.features.counts.part import part
 from convexstruct.features.counts.unlabelled import unlabelled
 from convexstruct.graphs import TableLayout
 from convexstruct.inference.shards import Shards, cuts
-from convexstruct.validation.arguments import refuse
+from convexstruct.validation.arguments import cut, refuse, sentence
 
 
 class Named(Protocol):
@@ -64,7 +64,9 @@ def sharded(problem: Shared, executor: Executor, n_shards: int | None = None) ->
 @singledispatch
 def in_shards(problem: Any, executor: Executor, n_shards: int | None) -> Any:
     """The same problem in shards: a family whose examples are worked on one by one registers how it is cut."""
-    raise ValueError(f"executor is of no use for the family {problem.family!r}, wanted None: it has no shards")
+    if not isinstance(family := getattr(problem, "family", None), str):
+        refuse("problem", problem, "a problem of a family whose examples can be cut into shards")
+    raise sentence(f"executor is of no use for the family {cut(family, 40)!r}, wanted None: it has no shards")
 
 
 def shard(features: Counts, executor: Executor, n_shards: int | None = None) -> ShardedCounts:

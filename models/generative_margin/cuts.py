@@ -34,6 +34,7 @@ from convexstruct.models import constraint_generation
 from convexstruct.models.constraint_generation import Round as Round
 from convexstruct.models.formulation import Formulation, equation
 from convexstruct.models.generative_margin.enumerated import SUB_DISTRIBUTION, block_sums, entry
+from convexstruct.validation.arguments import flag
 
 #: The first floor of theta: e^-30 is far below what a probability of the optimum usually is.
 START_FLOOR = -30.0
@@ -59,7 +60,7 @@ class ConstraintGeneration(constraint_generation.ConstraintGeneration[Generative
         solver: str = "CLARABEL",
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(problem, "one" if one_slack else "n", solver, options)
+        super().__init__(problem, "one" if flag("one_slack", one_slack) else "n", solver, options)
         self._floor: Vector = np.full(problem.dimension, START_FLOOR)
         self._safe: tuple[Vector, float] = (np.zeros(problem.dimension), 0.0)
 

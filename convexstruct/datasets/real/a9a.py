@@ -1,8 +1,7 @@
 """Income above 50K from a census: UCI "Adult", coded as 123 binary features by J. Platt, distributed by LIBSVM.
 
 The text is svmlight's (see `convexstruct.datasets.real.svmlight`). Feature 123 occurs in one training row and in no
-test
-row, so the width is stated here and not read off the text.
+test row, so the width is stated here and not read off the text.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from convexstruct.datasets.real import svmlight
-from convexstruct.datasets.real.sources import read
-from convexstruct.validation.arguments import choice, text_of
+from convexstruct.datasets.real.sources import read_part
+from convexstruct.validation.arguments import text_of
 
 #: Columns of the table.
 N_FEATURES = 123
@@ -57,6 +56,4 @@ def a9a(part: str = "train") -> Incomes:
     ValueError
         If ``part`` is neither "train" nor "test", or the set is not here (see `convexstruct.datasets.real.sources`).
     """
-    parts = ("train", "test")
-    choice("part", part, parts)
-    return parse(read("a9a", parts.index(part)).decode("ascii"))
+    return parse(read_part("a9a", part))

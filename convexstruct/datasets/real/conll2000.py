@@ -14,8 +14,8 @@ import numpy as np
 
 from convexstruct.arrays import Index, Labels
 from convexstruct.datasets.labelled import starts
-from convexstruct.datasets.real.sources import read
-from convexstruct.validation.arguments import choice, text_of, whole
+from convexstruct.datasets.real.sources import read_part
+from convexstruct.validation.arguments import text_of, whole
 
 KINDS = ("ADJP", "ADVP", "CONJP", "INTJ", "LST", "NP", "PP", "PRT", "SBAR", "UCP", "VP")
 #: The 23 chunk tags; a label's number is its place here.
@@ -93,6 +93,4 @@ def conll2000(part: str = "train") -> Sentences:
     ValueError
         If ``part`` is neither "train" nor "test", or the set is not here (see `convexstruct.datasets.real.sources`).
     """
-    parts = ("train", "test")
-    choice("part", part, parts)
-    return parse(read("conll2000", parts.index(part)).decode("ascii"))
+    return parse(read_part("conll2000", part))

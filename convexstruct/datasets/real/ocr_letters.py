@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from convexstruct.arrays import Index, Labels
 from convexstruct.datasets.labelled import LabelledGraphs, chain_edges, starts
 from convexstruct.datasets.real.sources import read_arrays
+from convexstruct.validation.arguments import mapping, sentence
 from convexstruct.validation.arrays import chosen, wholes
 
 #: A letter's number is its place here.
@@ -71,24 +72,14 @@ def from_arrays(arrays: Mapping[str, NDArray[Any]]) -> Words:
     ValueError
         If an array is missing, of another shape, or holds a value out of range; or if a word is empty.
     """
-    missing = {"pixels", "label", "word_start", "fold"} - set(arrays)
-    if missing:
-        raise ValueError(f"the letters lack the array {min(missing)!r}")
-    pixels, label, start, fold = (arrays[name] for name in ("pixels", "label", "word_start", "fold"))
-    if pixels.shape != (len(pixels), SHAPE[0] * SHAPE[1]) or len(pixels) == 0 or not np.isin(pixels, (0, 1)).all():
-        raise ValueError(f"pixels must be (letters, 128) of 0 and 1 with at least one letter, got {pixels.shape}")
-    if label.shape != (len(pixels),) or label.min() < 0 or label.max() >= len(LETTERS):
-        raise ValueError(f"label must be ({len(pixels)},), one of 0 .. 25 a letter, got shape {label.shape}")
-    if start.ndim != 1 or start[0] != 0 or start[-1] != len(pixels) or (np.diff(start.astype(np.intp)) < 1).any():
-        raise ValueError(f"word_start must rise from 0 to {len(pixels)}, the number of letters")
-    if fold.shape != (len(start) - 1,) or fold.min() < 0 or fold.max() >= N_FOLDS:
-        raise ValueError(f"fold must be ({len(start) - 1},), one of 0 .. 9 a word, got shape {fold.shape}")
-    return Words(
-        np.ascontiguousarray(pixels, dtype=np.uint8),
-        label.astype(np.int64),
-        start.astype(np.intp),
-        fold.astype(np.int64),
-    )
+    read = mapping("arrays", arrays, {"pixels", "label", "word_start", "fold"})
+    pixels = wholes("pixels", read["pixels"], ("letters", SHAPE[0] * SHAPE[1]), least=0, most=1, keep=False)
+    label = wholes("label", read["label"], (len(pixels),), least=0, most=len(LETTERS) - 1, why="one a letter")
+    start = wholes("word_start", read["word_start"], ("words and 1",), least=0)
+    if start[0] != 0 or start[-1] != len(pixels) or (np.diff(start) < 1).any():
+        raise sentence(f"word_start must rise from 0 to {len(pixels)}, the number of letters")
+    fold = wholes("fold", read["fold"], (len(start) - 1,), least=0, most=N_FOLDS - 1, why="one a word")
+    return Words(pixels.astype(np.uint8), label, start.astype(np.intp), fold)
 
 
 def ocr_letters(folds: Sequence[int] | None = None) -> Words:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from convexstruct.arrays import Labels
-from convexstruct.datasets.real.sources import read
-from convexstruct.validation.arguments import choice, text_of
+from convexstruct.datasets.real.sources import read_part
+from convexstruct.validation.arguments import text_of
 
 #: The 20 amino acids by their letters; a residue's number is its place here.
 AMINO_ACIDS = "ACDEFGHIKLMNPQRSTVWY"
@@ -94,6 +94,4 @@ def protein(part: str = "train") -> Proteins:
     ValueError
         If ``part`` is neither "train" nor "test", or the set is not here (see `convexstruct.datasets.real.sources`).
     """
-    parts = ("train", "test")
-    choice("part", part, parts)
-    return parse(read("protein", parts.index(part)).decode("ascii"))
+    return parse(read_part("protein", part))

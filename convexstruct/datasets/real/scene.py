@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from convexstruct.datasets.real.sources import read_arrays
-from convexstruct.validation.arguments import choice
+from convexstruct.datasets.real.sources import PARTS, arrays_of_part, read_arrays
+from convexstruct.validation.arguments import choice, sentence
+from convexstruct.validation.arrays import real, wholes
 
 #: The labels, in the order of the columns (that of the file which Mulan distributes).
 SCENES = ("beach", "sunset", "fall foliage", "field", "mountain", "urban")
@@ -39,16 +40,12 @@ def from_arrays(arrays: Mapping[str, NDArray[Any]], part: str) -> Scenes:
     ValueError
         If an array is missing, of another shape, or holds a value out of range.
     """
-    missing = {f"X_{part}", f"y_{part}"} - set(arrays)
-    if missing:
-        raise ValueError(f"the scenes lack the array {min(missing)!r}")
-    features, labels = arrays[f"X_{part}"], arrays[f"y_{part}"]
-    n = len(features)
-    if n == 0 or features.shape != (n, N_FEATURES) or not ((features >= 0) & (features <= 1)).all():
-        raise ValueError(f"X_{part} must be (images, 294) in [0, 1] with at least one image, got {features.shape}")
-    if labels.shape != (n, len(SCENES)) or not np.isin(labels, (0, 1)).all():
-        raise ValueError(f"y_{part} must be ({n}, 6) of 0 and 1, got shape {labels.shape}")
-    return Scenes(np.ascontiguousarray(features, dtype=np.float64), labels.astype(np.int64))
+    read = arrays_of_part(arrays, part, ("X", "y"))
+    features = real(f"X_{part}", read["X"], ("images", N_FEATURES), what="features", least=0)
+    if (features > 1).any():
+        raise sentence(f"X_{part} holds {features.max():g}, wanted features from 0 to 1")
+    labels = wholes(f"y_{part}", read["y"], (len(features), len(SCENES)), least=0, most=1, why="six an image")
+    return Scenes(features, labels)
 
 
 def scene(part: str = "train") -> Scenes:
@@ -59,5 +56,5 @@ def scene(part: str = "train") -> Scenes:
     ValueError
         If ``part`` is neither "train" nor "test", or the set is not here (see `convexstruct.datasets.real.sources`).
     """
-    choice("part", part, ("train", "test"))
+    choice("part", part, PARTS)
     return from_arrays(read_arrays("scene"), part)

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from convexstruct.arrays import Index, Labels, Vector
 from convexstruct.datasets.labelled import LabelledGraphs, grid_edges, places, starts
-from convexstruct.datasets.real.sources import read_arrays
-from convexstruct.validation.arguments import choice, whole
+from convexstruct.datasets.real.sources import PARTS, arrays_of_part, read_arrays
+from convexstruct.validation.arguments import choice, sentence, whole
+from convexstruct.validation.arrays import wholes
 
 #: What a colour says, and its red, green and blue; a colour's number is its place here.
 COLOURS = {
@@ -119,23 +120,16 @@ def from_arrays(arrays: Mapping[str, NDArray[Any]], part: str) -> Snakes:
     ValueError
         If an array is missing, of another shape, or holds a value out of range.
     """
-    missing = {f"{name}_{part}" for name in ("shape", "X", "Y")} - set(arrays)
-    if missing:
-        raise ValueError(f"the snakes lack the array {min(missing)!r}")
-    shapes, pixels, labels = (arrays[f"{name}_{part}"] for name in ("shape", "X", "Y"))
-    if shapes.shape != (len(shapes), 2) or len(shapes) == 0 or shapes.min() < 1:
-        raise ValueError(f"shape_{part} must be (images, 2), heights and widths of at least 1, got {shapes.shape}")
-    n = int(shapes.astype(np.intp).prod(axis=1).sum())
-    known = np.array(list(COLOURS.values()))
-    if pixels.shape != (n, 3):
-        raise ValueError(f"X_{part} must be ({n}, 3), one pixel a cell, got {pixels.shape}")
-    same = (pixels[:, None, :] == known).all(axis=2)
+    read = arrays_of_part(arrays, part, ("shape", "X", "Y"))
+    shapes = wholes(f"shape_{part}", read["shape"], ("images", 2), least=1, what="heights and widths")
+    n = int(shapes.astype(object).prod(axis=1).sum())
+    pixels = wholes(f"X_{part}", read["X"], (n, 3), least=0, most=255, keep=False, why="one pixel a cell")
+    same = (pixels[:, None, :] == np.array(list(COLOURS.values()))).all(axis=2)
     if not same.any(axis=1).all():
         odd = pixels[~same.any(axis=1)][0]
-        raise ValueError(f"X_{part} must hold the five colours of the set, got {odd.tolist()}")
-    if labels.shape != (n,) or labels.min() < 0 or labels.max() >= N_LABELS:
-        raise ValueError(f"Y_{part} must be ({n},), one of 0 .. 10 a cell, got shape {labels.shape}")
-    return Snakes(shapes.astype(np.intp), same.argmax(axis=1).astype(np.int64), labels.astype(np.int64))
+        raise sentence(f"X_{part} must hold the five colours of the set, got {odd.tolist()}")
+    labels = wholes(f"Y_{part}", read["Y"], (n,), least=0, most=N_LABELS - 1, why="one a cell")
+    return Snakes(shapes.astype(np.intp), same.argmax(axis=1).astype(np.int64), labels)
 
 
 def snakes(part: str = "train") -> Snakes:
@@ -146,5 +140,5 @@ def snakes(part: str = "train") -> Snakes:
     ValueError
         If ``part`` is neither "train" nor "test", or the set is not here (see `convexstruct.datasets.real.sources`).
     """
-    choice("part", part, ("train", "test"))
+    choice("part", part, PARTS)
     return from_arrays(read_arrays("snakes"), part)

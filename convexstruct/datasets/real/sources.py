@@ -11,7 +11,7 @@ import gzip
 import hashlib
 import io
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,12 @@ from numpy.typing import NDArray
 from convexstruct.datasets.real.connect4_codes import from_codes
 from convexstruct.files import read_arrays as arrays_of
 from convexstruct.files import sha256, unpack, user_cache, write_whole
-from convexstruct.validation.arguments import choice, whole
+from convexstruct.validation.arguments import choice, mapping, whole
 
 #: Bytes that a file of a set may take, and the text inside it: ten times the largest of today.
 LARGEST = 1 << 26
+#: What the parts of a set are called.
+PARTS = ("train", "test")
 #: Name of the environment variable that says where the sets are.
 VARIABLE = "CONVEXSTRUCT_DATA"
 
@@ -264,6 +266,12 @@ def read(name: str, part: int = 0) -> bytes:
     return content
 
 
+def read_part(name: str, part: str) -> str:
+    """The text of a set's part: "train" is its first file, "test" its second; ValueError as `read` does."""
+    choice("part", part, PARTS)
+    return read(name, PARTS.index(part)).decode("ascii")
+
+
 def read_arrays(name: str, part: int = 0) -> dict[str, NDArray[Any]]:
     """The arrays of a ``.npz`` file of a set.
 
@@ -277,6 +285,14 @@ def read_arrays(name: str, part: int = 0) -> dict[str, NDArray[Any]]:
         return arrays_of(archive, LARGEST)
     except ValueError as error:
         raise ValueError(f"the data set {name!r}: {error}") from None
+
+
+def arrays_of_part(arrays: Mapping[str, NDArray[Any]], part: str, names: Sequence[str]) -> dict[str, Any]:
+    """The arrays called ``names`` of a part, stored as "X_train" and the like; ValueError if one is missing."""
+    choice("part", part, PARTS)
+    of = {each: {f"{name}_{each}" for name in names} for each in PARTS}
+    read = mapping("arrays", arrays, of.pop(part), *of.values())
+    return {name: read[f"{name}_{part}"] for name in names}
 
 
 def _right(file: File, path: Path) -> bool:

@@ -188,15 +188,15 @@ def pieces(offset: ArrayLike, m: int, example: ArrayLike | None, floor: bool) ->
     )  # fmt: skip
 
 
-def read_features(name: str, X: Any) -> Any:
+def read_features(name: str, X: Any, columns: int | str = "features") -> Any:
     """Validate a matrix of features: dense as float64, or sparse as CSR.
 
     Raises
     ------
     ValueError
-        If it is not two-dimensional, has no rows or columns, or contains what is not finite or no number.
+        If it is not two-dimensional, has no rows or other ``columns`` than wanted, or holds what is no finite number.
     """
-    return matrix(name, X, "examples", "features", what="features")
+    return matrix(name, X, "examples", columns, what="features")
 
 
 def read_weights(weights: ArrayLike, n: int) -> Vector:

@@ -220,13 +220,18 @@ class RegularizedRisk:
     # -- the linear map ------------------------------------------------------------------------------------------------
 
     def scores(self, w: ArrayLike, X: Any = None) -> Vector:
-        """<w_k, x_i>: (n,), or (n, outputs) where there are several; of other examples if ``X`` is given."""
-        w = np.asarray(w, dtype=np.float64).reshape(self.shape)
-        return np.asarray((self.X if X is None else X) @ (w if w.ndim == 1 else w.T))
+        """<w_k, x_i>: (n,), or (n, outputs) where there are several; of the rows of ``X`` (n', d) if it is given.
+        ValueError if w or X does not fit the problem."""
+        read = real("w", w, self.shape, (self.dimension,), what="weights", keep=False)
+        return self._scores(read, self.X if X is None else read_features("X", X, self.X.shape[1]))
+
+    def _scores(self, w: Vector, X: Any) -> Vector:
+        w = w.reshape(self.shape)
+        return np.asarray(X @ (w if w.ndim == 1 else w.T))
 
     def forward(self, w: Vector) -> Vector:
         """A w, one value a piece, offsets and biases left out; (m,)."""
-        scores = self.scores(w)
+        scores = self._scores(w, self.X)
         if self.single is None:
             return np.asarray(self.loss.combine @ scores.ravel())
         factor, rows = self.single
@@ -429,10 +434,8 @@ class RegularizedRisk:
             If ``point`` has the wrong shape, or ``examples`` are no table of finite numbers with d columns.
         """
         read = self.as_point(point)
-        X = self.X if examples is None else read_features("examples", examples)
-        if X.shape[1] != self.X.shape[1]:
-            raise ValueError(f"examples has {X.shape[1]} features, wanted {self.X.shape[1]}")
-        scores = self.scores(read["w"], X)
+        X = self.X if examples is None else read_features("examples", examples, self.X.shape[1])
+        scores = self._scores(read["w"], X)
         kind, classes = self.loss.kind, self.loss.classes
         if kind == "binary":
             return np.asarray(classes[(scores + read.get("b", 0.0) > 0).astype(np.intp)])

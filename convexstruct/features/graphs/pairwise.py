@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from convexstruct.arrays import Index, Labels, Matrix, Tensor, Vector
 from convexstruct.validation.arguments import choice, flag, refuse, sentence, sequence, sized, whole
-from convexstruct.validation.arrays import frozen, real, wholes
+from convexstruct.validation.arrays import chosen, frozen, real, wholes
 from convexstruct.validation.sparse import matrix
 
 #: (P, F): an array, or a sparse matrix in CSR format.
@@ -234,10 +234,12 @@ class PairwiseFeatures:
 
     def split_labels(self, labels: Labels) -> list[Labels]:
         """A labelling (P,) of all examples, one array (n_i,) an example."""
-        return np.split(labels, self.node_start[1:-1])
+        read = wholes("labels", labels, (self.n_nodes,), least=0, most=self.n_labels - 1, why="one a node", keep=False)
+        return np.split(read, self.node_start[1:-1])
 
     def graph(self, i: int) -> nx.Graph:
         """Example i as a networkx graph on the nodes 0 .. n - 1."""
+        i = whole("i", i, least=0, most=self.n_examples - 1)
         low, high = int(self.node_start[i]), int(self.node_start[i + 1])
         graph = nx.Graph()
         graph.add_nodes_from(range(high - low))
@@ -245,8 +247,14 @@ class PairwiseFeatures:
         return graph
 
     def some(self, examples: ArrayLike) -> PairwiseFeatures:
-        """The feature map of some examples, in the order given."""
-        wanted = np.asarray(examples, dtype=np.intp).reshape(-1)
+        """The feature map of some examples, in the order given, or of those of a mask (N,).
+
+        Raises
+        ------
+        ValueError
+            If ``examples`` are no numbers from 0 to N - 1, and no mask.
+        """
+        wanted = chosen("examples", examples, self.n_examples).astype(np.intp)
         sizes = self.lengths[wanted]
         start = np.concatenate(([0], np.cumsum(sizes))).astype(np.intp)
         row = np.repeat(np.arange(len(wanted)), sizes)

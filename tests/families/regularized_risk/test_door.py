@@ -224,7 +224,7 @@ def test_examples_to_predict_are_read_as_features_are() -> None:
         np.testing.assert_array_equal(problem.predict(w, examples=given), problem.predict(w)[:2])
     assert [label.tolist() for label in problem.predict(w)] == np.where(X @ w > 0, 1, -1).tolist()
     for bad, message in (
-        (X[:, :2], "examples has 2 features, wanted 3"),
+        (X[:, :2], r"examples has shape .*, wanted .*, 3\)"),
         (np.full((2, 3), np.nan), "examples"),
         (X[0], "examples"),
         ("rows", "examples"),
