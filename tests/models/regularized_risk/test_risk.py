@@ -7,7 +7,7 @@ from functools import cache
 import cvxpy as cp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from convexstruct.core.certificates import certify
@@ -142,6 +142,8 @@ def test_11_reads_the_primal_optimum_off_the_adjoints() -> None:
     lam=st.floats(1e-2, 10.0),
     seed=st.integers(0, 2**32 - 1),
 )
+@example(kind="multiclass", n=2, d=2, lam=0.03125, seed=2)  # an optimum of 0.004: asked once, Clarabel misses HIGH
+@example(kind="pieces", n=3, d=2, lam=0.0744360117334706, seed=2461208556)  # an optimum of 0
 def test_primal_and_adjoint_close_the_bracket_whatever_the_data(
     kind: str, n: int, d: int, lam: float, seed: int
 ) -> None:
