@@ -170,9 +170,12 @@ class GenerativeMargin:
 
     @cached_property
     def trivial_value(self) -> float:
-        """P at uniform distributions, each loss at its greatest: sum_i c_i' ln n_i + eta sum_k w_k max b_k, n_i the
-        size of block i; P itself where, as in a chain, all labellings have one probability then."""
-        return float(self.eta * (self.features.weights @ self.features.max_loss) - self.c @ self.uniform())
+        """-c'theta at uniform distributions, sum_i ln n_i nats, n_i the size of block i (1 where all are 1).
+
+        The violations eta sum_k w_k eps_k are left out: they are 0 at the optimum of data that can be told apart, so
+        that a unit that grew with eta would call any bracket of such an optimum narrow.
+        """
+        return float(-self.c @ self.uniform()) or 1.0
 
     def trivial(self) -> tuple[Point, Point]:
         """Uniform distributions, and the dual point 0: no labelling has a share."""

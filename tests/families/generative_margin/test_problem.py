@@ -11,9 +11,11 @@ from scipy.optimize import minimize_scalar
 
 from convexstruct.arrays import Vector
 from convexstruct.core.certificates import certify
+from convexstruct.core.driver import solve
+from convexstruct.core.solution import Status
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.marginals.enumeration import enumerate_counts
-from convexstruct.tolerances import DERIVATIVE, HIGH, ROUNDING
+from convexstruct.tolerances import DERIVATIVE, HIGH, LOW, ROUNDING
 from tests.families.generative_margin.instances import every_kind, feasible, one_variable, random_witness
 
 # -- primal ------------------------------------------------------------------------------------------------------------
@@ -261,3 +263,19 @@ def test_the_best_of_the_segment_is_the_best_of_a_fine_grid(make: Callable[[int]
             assert value >= max(values) - ROUNDING
             near = start + t * (1 - 1e-12) * (mu - start)
             assert value == pytest.approx(problem.dual_value(near, base + t * (omega - base)), rel=HIGH.gap)
+
+
+@pytest.mark.parametrize("eta", [1e1, 1e4, 1e8, 1e16, 1e100, 1e300])
+def test_a_large_eta_makes_no_wide_bracket_narrow(eta: float) -> None:
+    """The optimum of data that can be told apart does not depend on eta: theta_1 = theta_0 - 1, 1'e^theta = 1."""
+    problem = one_variable([0.5, 0.5], eta)
+    optimum = 0.5 + np.log1p(np.exp(-1.0))
+    wide = certify(problem, {"theta": np.array([-0.1, -2.5])}, {})
+    assert wide.primal == pytest.approx(1.3)
+    assert wide.lower_bound == pytest.approx(np.log(2.0))
+    assert wide.gap == pytest.approx((1.3 - np.log(2.0)) / 1.3)
+    solution = solve(problem, tol="LOW", max_iterations=20)
+    assert solution.lower_bound <= optimum * (1 + ROUNDING)
+    assert solution.primal >= optimum * (1 - ROUNDING)
+    if solution.status is Status.OPTIMAL:
+        assert solution.primal - solution.lower_bound <= LOW.gap * 1.001 * optimum
