@@ -41,7 +41,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Index, Point, Vector
 from convexstruct.families.regularized_risk import bounds as regularized_risk_bounds
@@ -412,11 +412,8 @@ class RegularizedRisk:
 
     # -- prediction ----------------------------------------------------------------------------------------------------
 
-    def predict(self, point: Any, examples: Any = None) -> NDArray[Any]:
-        """The label of each example; an array, one entry (or row) an example.
-
-        Other families return a list of arrays, for their examples have labels of many parts. Here an example is a row
-        and has one label, so that the array is the list: it is indexed and iterated over as one.
+    def predict(self, point: Any, examples: Any = None) -> list[Any]:
+        """The label of each example; a list, one entry an example.
 
         Parameters
         ----------
@@ -425,8 +422,8 @@ class RegularizedRisk:
 
         Returns
         -------
-        The labels (n',), as they came with the problem. Of multilabel the scores (n', labels) and of pieces the scores
-        (n',), to be ranked.
+        Labels as they came with the problem, n' of them. Of multilabel each entry is the scores (labels,),
+        of pieces the score of the row, to be ranked.
 
         Raises
         ------
@@ -438,12 +435,10 @@ class RegularizedRisk:
         scores = self._scores(read["w"], X)
         kind, classes = self.loss.kind, self.loss.classes
         if kind == "binary":
-            return np.asarray(classes[(scores + read.get("b", 0.0) > 0).astype(np.intp)])
+            return list(classes[(scores + read.get("b", 0.0) > 0).astype(np.intp)])
         if kind == "multiclass":
-            return np.asarray(classes[scores.argmax(axis=1)])
+            return list(classes[scores.argmax(axis=1)])
         if kind == "ordinal":
-            if "b" in read:
-                return np.asarray(classes[(scores[:, None] > read["b"]).sum(axis=1)])
             fixed = (self.loss.offset - 1.0)[: len(classes) - 1] * -self.loss.combine.data[: len(classes) - 1]
-            return np.asarray(classes[(scores[:, None] > fixed).sum(axis=1)])
-        return scores
+            return list(classes[(scores[:, None] > read.get("b", fixed)).sum(axis=1)])
+        return list(scores)

@@ -44,7 +44,7 @@ class HeldOut:
     labels: NDArray[Any]
 
     def accuracy(self, problem: RegularizedRisk, point: Any) -> float:
-        return float(np.mean(problem.predict(point, self.features) == self.labels))
+        return float(np.mean(np.asarray(problem.predict(point, self.features)) == self.labels))
 
 
 @dataclass(eq=False)

@@ -391,7 +391,7 @@ def test_a_separable_set_is_optimal_to_its_own_size_however_small_that_is(C: flo
     assert found.status is Status.OPTIMAL
     assert 0 <= found.primal - found.lower_bound <= HIGH.gap * max(found.primal, HIGH.floor)
     assert C * found.primal == pytest.approx(1e3 * looser.primal, rel=MID.gap)
-    assert (RegularizedRisk.binary(X, y, 1 / (200 * C), bias=bias).predict(found.point) == y).all()
+    assert RegularizedRisk.binary(X, y, 1 / (200 * C), bias=bias).predict(found.point) == y.tolist()
 
 
 @pytest.mark.parametrize("seed", range(4))
