@@ -29,9 +29,9 @@ from convexstruct.arrays import Labels, Vector
 from convexstruct.core.driver import solve
 from convexstruct.families.structured_svm import StructuredSVM
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
+from convexstruct.families.unsupervised_margin.supervised import supervised as supervised
 from convexstruct.tolerances import LOW, Profile
-from convexstruct.validation.arguments import flag, refuse, whole
-from convexstruct.validation.arrays import wholes
+from convexstruct.validation.arguments import flag, whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,29 +60,6 @@ class Relabelled:
     def collapsed(self) -> bool:
         """Whether all positions have one label, and had not at the start."""
         return bool((self.labels == self.labels[0]).all() and (self.labellings[0] != self.labellings[0][0]).any())
-
-
-def supervised(problem: UnsupervisedMargin, labels: Any) -> StructuredSVM:
-    """The max-margin Markov network with these labels, one for each row of the examples; its optimum is omega(labels).
-
-    Raises
-    ------
-    ValueError
-        If labels are not (p1,) whole numbers 0 .. kappa - 1.
-    """
-    if not isinstance(problem, UnsupervisedMargin):
-        refuse("problem", problem, "an UnsupervisedMargin")
-    y = wholes("labels", labels, (problem.n_rows,), least=0, most=problem.n_labels - 1, why="one label a row")
-    first = np.concatenate(([0], np.cumsum(problem.lengths)))
-    edges: Any = "none"
-    if problem.n_pairs:
-        example = np.searchsorted(first, problem.current, side="right") - 1
-        local = problem.pairs - first[example][:, None]
-        edges = [local[example == i] for i in range(len(problem.lengths))]
-    return StructuredSVM.read(
-        problem.features, np.split(y, first[1:-1]), problem.n_labels, edges=edges, kernel=problem.kernel,
-        beta=problem.beta,
-    )  # fmt: skip
 
 
 def relabel(

@@ -1,0 +1,35 @@
+"""What is left of unsupervised learning once the labels are given: a max-margin Markov network."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from convexstruct.families.structured_svm import StructuredSVM
+from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
+from convexstruct.validation.arguments import refuse
+from convexstruct.validation.arrays import wholes
+
+
+def supervised(problem: UnsupervisedMargin, labels: Any) -> StructuredSVM:
+    """The max-margin Markov network with these labels, one for each row of the examples; its optimum is omega(labels).
+
+    Raises
+    ------
+    ValueError
+        If labels are not (p1,) whole numbers 0 .. kappa - 1.
+    """
+    if not isinstance(problem, UnsupervisedMargin):
+        refuse("problem", problem, "an UnsupervisedMargin")
+    y = wholes("labels", labels, (problem.n_rows,), least=0, most=problem.n_labels - 1, why="one label a row")
+    first = np.concatenate(([0], np.cumsum(problem.lengths)))
+    edges: Any = "none"
+    if problem.n_pairs:
+        example = np.searchsorted(first, problem.current, side="right") - 1
+        local = problem.pairs - first[example][:, None]
+        edges = [local[example == i] for i in range(len(problem.lengths))]
+    return StructuredSVM.read(
+        problem.features, np.split(y, first[1:-1]), problem.n_labels, edges=edges, kernel=problem.kernel,
+        beta=problem.beta,
+    )  # fmt: skip

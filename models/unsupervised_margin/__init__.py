@@ -1,0 +1,40 @@
+"""Unsupervised max-margin networks (paper 3) in CVXPY: what states the problem's own optimum by name in `ENTRIES`.
+
+The rest are losses of given labels, other relaxations and halves of an alternation: builders to import from here.
+"""
+
+from convexstruct.models.formulation import Entry
+from convexstruct.models.unsupervised_margin.cuts import ConstraintGeneration, delta_cuts
+from convexstruct.models.unsupervised_margin.margin_loss import indicators, margin_loss, relaxed_loss
+from convexstruct.models.unsupervised_margin.relaxation import full, multiclass, reduced
+from convexstruct.models.unsupervised_margin.tightened import Exchanges, keep_or_flip, tied
+from convexstruct.models.unsupervised_margin.two_class import (
+    alternating_matrix,
+    dual,
+    primal,
+    proposition_1,
+    two_class,
+)
+
+#: Formulations of the problem's own optimum: none until the family declares its cases, of which each must be one.
+ENTRIES: tuple[Entry, ...] = ()
+
+__all__ = [
+    "ENTRIES",
+    "ConstraintGeneration",
+    "Exchanges",
+    "alternating_matrix",
+    "delta_cuts",
+    "dual",
+    "full",
+    "indicators",
+    "keep_or_flip",
+    "margin_loss",
+    "multiclass",
+    "primal",
+    "proposition_1",
+    "reduced",
+    "relaxed_loss",
+    "tied",
+    "two_class",
+]

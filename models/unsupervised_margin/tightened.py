@@ -1,0 +1,226 @@
+r"""Relaxations above the collapsed one (ours): C, D and M tied together, known labels, and a maximum that stays one.
+
+    tied            `full` with the linear cuts that tie C to D and M to D, and any labels that are known
+    keep_or_flip    min over (M, N) of a maximum over keeping or exchanging labels, as (3) is; never below 0
+
+**What was found**, on three draws of three chains of length 3 (symbols of a two-state model that stays, and errs, with
+probability 0.05; eps1 = 0.2, eps2 = 0.4), beside the least margin loss of all balanced labellings, by Clarabel:
+
+    beta = 0.01                        draw 0      draw 1      draw 2
+    least margin loss                  0.0050      0.0050      0.0050
+    keep_or_flip                       0.0043      0.0044      0.0039
+    reduced (the paper's)              -1507       -1555       -1741
+    tied, no label known               -1497       -1541       -1689
+    tied, 1, 2, 5 of 9 labels known    -1323, -1072, -654 (draw 0); all 9 known: 0.0050
+
+* Ties alone leave the symmetry, and the bound, as they are. C to D is free (1/kappa and 1/kappa^2 agree); only M to D
+  moves it, by 1%. An anchor breaks the symmetry and moves it by 12%. The bound stays far below 0 until the last label
+  is known: what it lacks is <M - CC', K> / (2 beta), so M must be nearly CC', and beta = 0.01 multiplies that by 50.
+* keep_or_flip is near the least loss at once (0.43 of 0.50 at beta = 1, where the paper's is -10.6), because its
+  maximum does not see C or D. It costs a semidefinite matrix of size p1 + p2 + 1 more. For kappa = 2 it is no new
+  criterion, only (3) carried over to chains.
+* With labels known, keep_or_flip rises further (draw 0, 2 known: 0.0049). Where known rows with one label have one
+  symbol too, G is singular whatever M and N, and Clarabel may fail; SCS then answers, slowly.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+
+from convexstruct.arrays import Labels
+from convexstruct.core.registry import one_family
+from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
+from convexstruct.models.formulation import Equation, Formulation, equation
+from convexstruct.models.unsupervised_margin.relaxation import FULL, Equivalences, Indicators, of_rows, onto
+from convexstruct.validation.arrays import wholes
+
+#: In place of the label of a row whose label is not known.
+UNKNOWN = -1
+
+
+def read_known(problem: UnsupervisedMargin, known: ArrayLike | None) -> Labels:
+    """Labels (p1,), -1 where unknown.
+
+    Raises
+    ------
+    ValueError
+        Unless there is one whole number from -1 to kappa - 1 for each row.
+    """
+    if known is None:
+        return np.full(problem.n_rows, UNKNOWN, dtype=np.int64)
+    why = "one label for each row, -1 where it is not known"
+    return wholes("known", known, (problem.n_rows,), least=UNKNOWN, most=problem.n_labels - 1, why=why)
+
+
+def _known(of: Indicators, y: Labels) -> dict[str, Equation]:
+    """(10) for the rows and pairs whose labels y (p1,) are not known, and what is known of the others."""
+    problem = of.problem
+    fixed: list[Any] = []
+    for i in np.flatnonzero(y != UNKNOWN):
+        fixed += [of.C[i] == np.eye(of.kappa)[y[i]], of.M[i] == of.C[:, y[i]]]
+    pairs = np.zeros(0, dtype=np.intp)
+    if of.N is not None:
+        both = (y[problem.previous] != UNKNOWN) & (y[problem.current] != UNKNOWN)
+        pairs = np.flatnonzero(~both)
+        table = y[problem.previous] * of.kappa + y[problem.current]
+        for k in np.flatnonzero(both):
+            fixed += [of.D[k] == np.eye(of.kappa**2)[table[k]], of.N[k] == of.D[:, table[k]]]
+    parts = of.above(np.flatnonzero(y == UNKNOWN), pairs)
+    if fixed:
+        shown = r"C_{iu} = 1,\ M_{ij} = C_{ju} \text{ where row } i \text{ has the known label } u"
+        parts["known"] = equation(fixed, shown)
+    return parts
+
+
+@one_family
+def tied(problem: UnsupervisedMargin, known: ArrayLike | None = None) -> Formulation:
+    r"""`full` with cuts that every labelling fulfils, and labels that are known (semi-supervised):
+
+        sum_v D_k(u, v) = C_p(k)(u),  sum_u D_k(u, v) = C_c(k)(v)           C to D           "C D"
+        M_c(k)p(k) = sum_u D_k(u, u)                                        M to D           "M D"
+        C_i = indicator of u,  M_i = column u of C                          label u of i     "known"
+        D_k = indicator of uv,  N_k = column uv of D                        both known
+
+    Rows and pairs with known labels coincide with rows of I in [[I, C'], [C, M]], so they leave the semidefinite
+    matrices, which would have no interior with them. One known label (an anchor) excludes no labelling up to renaming.
+
+    Source: ours. Variables and parameters as `full` has them. The value is the solver's word: with labels known, the
+    problem is not the one that `UnsupervisedMargin` certifies.
+
+    Raises
+    ------
+    ValueError
+        Unless known has one whole number from -1 to kappa - 1 for each row.
+    """
+    of = Indicators(problem)
+    parts = {**of.dual_of_theorem_1(), **of.balance(), **_known(of, read_known(problem, known))}
+    parts |= {**of.ones(), **of.rows(), **of.ties(), **of.signs()}
+    if of.N is not None:
+        to_previous, to_current = onto(of.kappa)
+        previous, current = (of_rows(rows, of.p1) for rows in (problem.previous, problem.current))
+        agree = [of.D @ to_previous == previous @ of.C, of.D @ to_current == current @ of.C]
+        parts["C D"] = equation(agree, r"\sum_v D_k(u, v) = C_{p(k)}(u),\ \sum_u D_k(u, v) = C_{c(k)}(v)")
+        same = cp.sum(of.D[:, np.arange(of.kappa) * (of.kappa + 1)], axis=1)
+        near = cp.hstack([of.M[int(v), int(u)] for u, v in problem.pairs])
+        parts["M D"] = equation(near == same, r"M_{c(k)p(k)} = \sum_u D_k(u, u)")
+    return Formulation(
+        name="tied",
+        objective=cp.Minimize(of.p1 + of.inverse * of.value),
+        objective_latex=FULL,
+        parts=parts,
+        variables={**of.matrices, **of.own},
+        parameters=of.parameters,
+        source="ours: paper 3, (9)-(11), with cuts and known labels",
+    )
+
+
+class Exchanges:
+    r"""What the margin loss is at least: its maximum over the alternatives that keep or exchange each label.
+
+    Row i keeps its label c_i with probability 1 - lambda_i, and else has another one, each with the same probability,
+    c'_i = (e - c_i) / (kappa - 1); both rows of pair k are exchanged with probability delta_k. These are marginals mu
+    and nu of Theorem 1 that agree, for every (lambda, delta) in the marginal polytope of two-valued forests
+
+        0 <= lambda <= 1,   delta_k >= 0,   delta_k <= lambda_c(k),   delta_k <= lambda_p(k),
+        lambda_c(k) + lambda_p(k) - delta_k <= 1                                              A (lambda, delta) <= r
+
+    With g = c - c' in R^kappa they give C - mu = diag(lambda) g and, for pair k,
+
+        (D - nu)_k = lambda_c(k) g_c(k) (x) c_p(k) + lambda_p(k) c_c(k) (x) g_p(k) - delta_k g_c(k) (x) g_p(k).
+
+    All inner products of these vectors are linear in M and N (products of an entry of M at the current rows and one at
+    the previous rows are entries of N). So with G(M, N), the Gram matrix of what multiplies lambda and delta,
+
+        omega(y) >= max over A x <= r of  e'lambda - x'G(M, N)x / (2 beta),        x = (lambda, delta),
+
+    with equality if kappa = 2, where an exchanged label is the other one and these are all alternatives.
+    """
+
+    def __init__(self, problem: UnsupervisedMargin) -> None:
+        self.problem = problem
+        p1, p2 = problem.n_rows, problem.n_pairs
+        self.size = p1 + p2
+        self.gain = np.concatenate([np.ones(p1), np.zeros(p2)])
+        previous, current = (of_rows(rows, p1) for rows in (problem.previous, problem.current))
+        each, pair, none = sp.eye_array(p1), sp.eye_array(p2), sp.csr_array((p1, p2))
+        self.A = sp.csr_array(
+            sp.block_array(
+                [
+                    [each, none],
+                    [-each, none],
+                    [sp.csr_array((p2, p1)), -pair],
+                    [-current, pair],
+                    [-previous, pair],
+                    [current + previous, -pair],
+                ]
+            )
+        )
+        self.r = np.concatenate([np.ones(p1), np.zeros(p1 + 3 * p2), np.ones(p2)])
+
+    def gram(self, M: Any, N: Any) -> Any:
+        """G (p1 + p2, p1 + p2), linear in M and N (numbers, or CVXPY's expressions)."""
+        problem, k = self.problem, self.problem.n_labels
+        q = k - 1.0
+        own = cp.multiply(problem.gram, (k**2 * M - k) / q**2)
+        if not problem.n_pairs:
+            return own
+        s, t = (of_rows(rows, problem.n_rows) for rows in (problem.current, problem.previous))
+        c, p = s @ M @ s.T, t @ M @ t.T
+        # products of g (x) c and of c (x) g with themselves, with one another, and with g (x) g
+        first, second = (k**2 * N - k * p) / q**2, (k**2 * N - k * c) / q**2
+        across = (k**2 * N - k * (c + p) + 1) / q**2
+        both, once = (k**4 * N - k**3 * (c + p) + k**2) / q**4, (k**3 * N - k**2 * (c + p) + k) / q**3
+        mixed = s.T @ across @ t
+        rows = own + s.T @ first @ s + t.T @ second @ t + mixed + mixed.T
+        side = -(s + t).T @ once
+        return cp.bmat([[rows, side], [side.T, both]])
+
+
+@one_family
+def keep_or_flip(problem: UnsupervisedMargin, known: ArrayLike | None = None) -> Formulation:
+    r"""A relaxation in (M, N) alone that is no collapse, for it needs no C and D:
+
+        min  r'z + tau
+        s.t. [[G(M, N) / beta, a - A'z], [(a - A'z)', 2 tau]] semidefinite,   z >= 0                 "G"
+             M - 11'/kappa >= 0,  N - 11'/kappa^2 >= 0, diag(M) = e, diag(N) = e, (9), (11), signs
+
+    by the dual of the maximum that `Exchanges` states, a'x = e'lambda. It is a lower bound on the margin loss of every
+    balanced labelling, and at least 0, because lambda = 0 and delta = 0 keep all labels. For kappa = 2 the maximum is
+    the margin loss itself where M and N are a labelling's, and without pairs the whole is (3).
+
+    Labels that are known bring C and D back, with (10) in full, C e = e, D e = e and "known" as `tied` has them: then
+    C is no longer free to be uniform.
+
+    Source: ours, after paper 3, (3). Variables M (p1, p1), N (p2, p2), z, tau; parameters eps1, eps2. The value is the
+    solver's word.
+
+    Raises
+    ------
+    ValueError
+        Unless known has one whole number from -1 to kappa - 1 for each row.
+    """
+    y = read_known(problem, known)
+    labelled = bool((y != UNKNOWN).any())
+    of, exchanges = Indicators(problem) if labelled else Equivalences(problem), Exchanges(problem)
+    z, tau = cp.Variable(len(exchanges.r), nonneg=True, name="z"), cp.Variable(name="tau")
+    side = cp.reshape(exchanges.gain - exchanges.A.T @ z, (exchanges.size, 1), order="C")
+    corner = cp.reshape(2 * tau, (1, 1), order="C")
+    block = cp.bmat([[exchanges.gram(of.M, of.N) / problem.beta, side], [side.T, corner]])
+    shown = r"\begin{bmatrix} G(M, N) / \beta & a - A'z \\ (a - A'z)' & 2\tau \end{bmatrix} \succeq 0,\ z \ge 0"
+    parts: dict[str, Equation] = {"G": equation(block >> 0, shown), **of.balance()}
+    parts |= {**_known(of, y), **of.rows()} if isinstance(of, Indicators) else of.lifted()
+    parts |= {**of.ones(), **of.ties(), **of.signs()}
+    return Formulation(
+        name="keep_or_flip",
+        objective=cp.Minimize(exchanges.r @ z + tau),
+        objective_latex=r"\min_{M, N, z, \tau}\quad r'z + \tau",
+        parts=parts,
+        variables={**of.matrices, **(of.indicators if isinstance(of, Indicators) else {}), "z": z, "tau": tau},
+        parameters={name: value for name, value in of.parameters.items() if name != "beta"},
+        source="ours, after paper 3, (3)",
+    )
