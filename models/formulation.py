@@ -288,6 +288,8 @@ class Formulation:
         ------
         ValueError
             If there is no such solver.
+        KeyboardInterrupt
+            If Ctrl-C ended the solver: what was cut short is no reference, and no solution either.
         """
         return self._answer(solver, options)[0]
 
@@ -344,7 +346,7 @@ class Formulation:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Solution may be inaccurate")
             try:
-                self.problem.solve(solver=solver, **settings)
+                _run(self.problem, solver, settings)
             except cp.error.SolverError:
                 failed = Reference(self.name, solver, "solver_error", math.nan, time.perf_counter() - begin)
                 return failed, None, None
@@ -444,3 +446,18 @@ class Entry:
 def installed(solver: Any) -> str:
     """The name of a solver of CVXPY's; ValueError if it is none that is installed."""
     return choice("solver", solver, cp.installed_solvers(), "that is installed")
+
+
+def _run(problem: cp.Problem, solver: str, settings: dict[str, Any]) -> None:
+    """``problem.solve``; and KeyboardInterrupt where SCS was interrupted, which takes Ctrl-C for itself and only says
+    so in its answer, of which CVXPY makes a failure."""
+    if solver != "SCS":
+        problem.solve(solver=solver, **settings)
+        return
+    options = {name: value for name, value in settings.items() if name not in ("verbose", "warm_start")}
+    data, chain, inverse = problem.get_problem_data(solver, solver_opts=options)
+    warm, verbose = settings.get("warm_start", True), settings.get("verbose", False)
+    answer = chain.solve_via_data(problem, data, warm, verbose, options)
+    if answer["info"]["status"] == "interrupted":
+        raise KeyboardInterrupt
+    problem.unpack_results(answer, chain, inverse)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import html
 import math
 import re
-from collections.abc import Callable
+import signal
+import threading
+from collections.abc import Callable, Iterator
 
 import cvxpy as cp
 import numpy as np
@@ -322,3 +324,33 @@ def test_every_entry_of_the_list_says_where_it_comes_from() -> None:
         assert entry.title
         assert entry.paper.startswith("paper ")
         assert entry.equations
+
+
+@pytest.fixture
+def keyboard() -> Iterator[threading.Event]:
+    """Ctrl-C again and again, from when the event is set until SCS has answered; Python itself does not heed it."""
+    begun, over, main = threading.Event(), threading.Event(), threading.get_ident()
+
+    def press() -> None:
+        begun.wait()
+        while not over.wait(0.01):
+            signal.pthread_kill(main, signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, lambda number, frame: None)
+    presses = threading.Thread(target=press)
+    presses.start()
+    yield begun
+    over.set()
+    begun.set()
+    presses.join()
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("ask", ["solve", "reference"])
+def test_ctrl_c_reaches_the_user_though_scs_takes_it(ask: str, keyboard: threading.Event) -> None:
+    rng = np.random.default_rng(0)
+    problem = RegularizedRisk.binary(rng.normal(size=(30, 5)), rng.integers(2, size=30), 1e-3)
+    formulation = FORMULATIONS["regularized_risk.primal"].builder(problem)
+    keyboard.set()
+    with pytest.raises(KeyboardInterrupt):  # no accuracy ends this run
+        getattr(formulation, ask)("SCS", eps_abs=1e-300, eps_rel=1e-300, max_iters=10**9)
