@@ -13,8 +13,7 @@ from convexstruct.validation.arguments import number, refuse, text_of
 
 #: A gap is measured against this share of the objective at the trivial point at least (w = 0, uniform distributions,
 #: u = 0: `convexstruct.core.certificates.Problem.trivial_value`). An optimum below it is nearly 0 beside that
-#: objective, and
-#: HIGH then asks for what is a few roundings of one term of it.
+#: objective, and HIGH then asks for what is a few roundings of one term of it.
 FLOOR = 1e-8
 #: Two evaluations of one formula in double precision, relative. A bracket upside down by more is a contradiction.
 ROUNDING = 1e-9

@@ -29,7 +29,7 @@ from convexstruct.rounding import Rounded, enclose
 from convexstruct.tolerances import FLOOR, ROUNDING, met
 from convexstruct.validation.arguments import refuse
 
-#: The methods by which what calls itself a problem is known for one.
+#: An object is taken for a problem if it has these methods.
 METHODS = ("as_point", "primal", "dual", "repair", "residuals", "dual_residuals")
 
 
@@ -37,7 +37,9 @@ class Problem(Protocol):
     """What a problem must offer to be certified, solved and verified; every family implements it."""
 
     @property
-    def family(self) -> str: ...
+    def family(self) -> str:
+        """The name of the family's folder."""
+        ...
 
     @property
     def trivial_value(self) -> float:
@@ -54,18 +56,26 @@ class Problem(Protocol):
         """Read an array or a mapping as a point; ValueError says which shape was wanted."""
         ...
 
-    def primal(self, point: Point) -> float: ...
+    def primal(self, point: Point) -> float:
+        """The objective at ``point``, a `Rounded`; at a feasible point an upper bound on the optimum."""
+        ...
 
-    def dual(self, dual_point: Point) -> float: ...
+    def dual(self, dual_point: Point) -> float:
+        """A lower bound on the optimum, a `Rounded`, whatever ``dual_point`` holds; -inf if it proves nothing."""
+        ...
 
-    def repair(self, point: Point) -> Point: ...
+    def repair(self, point: Point) -> Point:
+        """A feasible point near ``point``, which `certify` asks for where the residuals are above 0."""
+        ...
 
     def residuals(self, point: Point) -> Mapping[str, float]:
         """By name, how far ``point`` lies outside the feasible set, 0 if it does not; relative to what it constrains
         where that is large, so that a profile's feasibility means the same for every problem."""
         ...
 
-    def dual_residuals(self, dual_point: Point) -> Mapping[str, float]: ...
+    def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
+        """The same of a dual point, before `dual` clears rounding away; ValueError where it cannot be read."""
+        ...
 
 
 def check_problem(problem: Any) -> None:
@@ -149,6 +159,7 @@ class Certificate:
 
     @property
     def infeasibility(self) -> float:
+        """The largest of the residuals of the point as it was handed in, 0 if it is feasible."""
         return max(self.residuals.values(), default=0.0)
 
     @property

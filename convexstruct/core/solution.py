@@ -49,6 +49,7 @@ class Status(Enum):
 
     @property
     def solved(self) -> bool:
+        """Whether the certificate meets the tolerance asked for: OPTIMAL alone."""
         return self is Status.OPTIMAL
 
 
@@ -83,22 +84,27 @@ class Solution:
 
     @property
     def primal(self) -> float:
+        """The certified upper bound on the optimum, the allowance for rounding included."""
         return self.certificate.primal
 
     @property
     def lower_bound(self) -> float:
+        """The certified lower bound on the optimum, the allowance for rounding taken off; -inf if there is none."""
         return self.certificate.lower_bound
 
     @property
     def gap(self) -> float:
+        """The certificate's relative gap (`convexstruct.core.certificates.relative_gap`); inf without a lower bound."""
         return self.certificate.gap
 
     @property
     def seconds(self) -> float:
+        """Seconds of wall-clock time until the last iterate; the last certificate comes after it."""
         return self.trace.seconds[-1] if len(self.trace) else 0.0
 
     @property
     def iterations(self) -> int:
+        """Rounds of the solver: how many iterates it yielded."""
         return self.trace.iteration[-1] if len(self.trace) else 0
 
     def __repr__(self) -> str:

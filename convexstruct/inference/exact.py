@@ -72,7 +72,9 @@ class Inference(Protocol):
         """Whether there are sums, samples, second bests and best labellings by loss."""
         ...
 
-    def best(self, node: Matrix, edge: Tensor) -> Best: ...
+    def best(self, node: Matrix, edge: Tensor) -> Best:
+        """The labelling of each example with the greatest score."""
+        ...
 
     def two_best(self, node: Matrix, edge: Tensor) -> tuple[Best, Best]:
         """The best labelling and the best of the others (score -inf where there is none)."""
@@ -82,9 +84,14 @@ class Inference(Protocol):
         """For each total of ``steps`` (P, S) the best labelling with exactly that total; ``labels`` are flat."""
         ...
 
-    def sums(self, node: Matrix, edge: Tensor, share: Vector | None = None) -> Sums: ...
+    def sums(self, node: Matrix, edge: Tensor, share: Vector | None = None) -> Sums:
+        """Sums over the labellings y of each example, with the probabilities e^score(y) / Z; ``share`` (N,) weights the
+        examples' posteriors, 1 each if it is None."""
+        ...
 
-    def sample(self, node: Matrix, edge: Tensor, rng: np.random.Generator) -> Labels: ...
+    def sample(self, node: Matrix, edge: Tensor, rng: np.random.Generator) -> Labels:
+        """One labelling of each example, drawn with probability e^score / Z; flat (P,)."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -167,7 +167,8 @@ class Outcome:
         rows = []
         for name, part in self.families().items():
             ratios = [row.ratio for row in part.rows if math.isfinite(row.ratio)]
-            gaps = [row.fast.gap if math.isfinite(row.fast.gap) else math.inf for row in part.rows]  # one without: "-"
+            # A run without a gap counts as one of infinity, which is shown as "-".
+            gaps = [row.fast.gap if math.isfinite(row.fast.gap) else math.inf for row in part.rows]
             cells = (number(max(gaps), 2), number(float(np.median(ratios or [math.nan])), 2))
             seconds = sum(row.fast.seconds for row in part.rows if math.isfinite(row.fast.seconds))
             rows.append([name, str(len(part)), part.count(), *cells, number(seconds, 2)])
