@@ -64,7 +64,7 @@ def planted_open(seed: int) -> Instance:
 
 
 def planted_many(seed: int) -> Instance:
-    """So many that the bracket is used, and not all breakpoints."""
+    """So many that the search starts from a sample, and does not sort all breakpoints."""
     rng = np.random.default_rng([54, seed])
     return plant_box(rng, 20_000, rng.choice([-1.0, 1.0], size=20_000))
 
@@ -251,7 +251,7 @@ CASES: tuple[Case, ...] = (
     Case("box-single", BOX, "(30)", "n = 1, solved by hand", single, "box"),
     Case("box-bias", BOX, "(20), (23), (25)", "the dual's set of an SVM with a bias; the reference by SCS", bias, "box",
          "SCS"),
-    Case("box-many", BOX, "appendix B", "20,000 entries: the bracket", planted_many, "box", open=False, quick=False),
+    Case("box-many", BOX, "appendix B", "20,000 entries: a sample first", planted_many, "box", open=False, quick=False),
     Case("tables-tree", TABLES, "(33)-(36)", "the optimum is known by construction; a junction tree", planted_tree,
          "tables"),
     Case("tables-loop", TABLES, "(33)-(36)", "known by construction; no distribution has these marginals", planted_loop,

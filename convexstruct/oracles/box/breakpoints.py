@@ -20,32 +20,20 @@ from convexstruct.arrays import Vector
 FEW = 512
 
 
-class Sorted:
-    """phi with its breakpoints sorted, once for any number of roots."""
-
-    def __init__(self, t: Vector, bend: Vector, left: float, value: float, slope: float) -> None:
-        order = np.argsort(t)
-        self.at = np.concatenate(([left], t[order]))
-        self.slopes = slope + np.concatenate(([0.0], np.cumsum(bend[order])))
-        self.values = value + np.concatenate(([0.0], np.cumsum(self.slopes[:-1] * np.diff(self.at))))
-        self.noise = (4 + len(t)) * np.finfo(float).eps * (abs(slope) + float(np.abs(bend).sum()))
-
-    def roots(self, targets: Vector) -> Vector:
-        """Where phi takes each of ``targets``; where it never does, the last breakpoint in that direction, and on a
-        flat stretch its left end."""
-        last = len(self.at) - 1
-        stop = np.searchsorted(-self.values, -targets)  # the first breakpoint that is not above the target
-        piece, right = np.clip(stop - 1, 0, last), self.at[np.minimum(stop, last)]
-        inside = (stop > 0) & (stop <= last)
-        slope, start = self.slopes[piece], self.at[piece]
-        steep = np.where((inside | (np.abs(slope) > self.noise)) & (slope != 0), slope, -np.inf)
-        found = start + (targets - self.values[piece]) / steep
-        return np.asarray(np.where(inside, np.clip(found, start, right), found))
-
-
 def root_by_sorting(t: Vector, bend: Vector, left: float, value: float, slope: float) -> float:
-    """The root of phi, all breakpoints sorted."""
-    return float(Sorted(t, bend, left, value, slope).roots(np.zeros(1))[0])
+    """The root of phi, all breakpoints sorted; where there is none the last breakpoint in that direction, and on a flat
+    stretch its left end."""
+    order = np.argsort(t)
+    at = np.concatenate(([left], t[order]))
+    slopes = slope + np.concatenate(([0.0], np.cumsum(bend[order])))
+    values = value + np.concatenate(([0.0], np.cumsum(slopes[:-1] * np.diff(at))))
+    stop = int(np.searchsorted(-values, 0.0))  # the first breakpoint where phi is not above 0
+    piece, inside = max(stop - 1, 0), 0 < stop < len(at)
+    noise = (4 + len(t)) * np.finfo(float).eps * (abs(slope) + float(np.abs(bend).sum()))  # of a sum of slopes
+    if slopes[piece] == 0 or not (inside or abs(slopes[piece]) > noise):
+        return float(at[piece])
+    found = float(at[piece] - values[piece] / slopes[piece])
+    return min(max(found, float(at[piece])), float(at[stop])) if inside else found
 
 
 def root_by_medians(t: Vector, bend: Vector, left: float, value: float, slope: float, few: int = FEW) -> float:

@@ -8,53 +8,47 @@ The solution is a_i(rho) = clip(m_i - rho w_i, l_i, u_i), w_i = s_i / d_i^2, wit
 
 which falls and is piecewise linear with at most 2n breakpoints, (m_i - u_i) / w_i and (m_i - l_i) / w_i. Appendix B
 finds the root by medians of breakpoints, in linear time (`convexstruct.oracles.box.breakpoints`). The default search,
-"bracket", is ours. It estimates an interval for the root from a sample of the variables, evaluates phi at both ends of
-the interval in one pass over all variables, and collects the variables that have a breakpoint inside. On these few it
-finds the root by Newton's method, or by medians if Newton's method has not ended after a few steps. If the interval
-does not contain the root, the next interval on the root's side is wider; after a few of them the search by medians
-takes over, so that the time is linear in every case. A pass works on blocks that fit into the cache, and a sample
-takes whole cache lines, because with a million variables reading memory takes longer than arithmetic.
+"bracket", is ours. It starts at the root of the problem that a random sample of the variables makes, and takes Newton's
+steps inside the bracket of the values of phi seen so far. Each costs one pass over the variables; three to six are
+enough as a rule. A step that leaves the bracket is replaced by the middle of the bracket in the order of all doubles;
+where there are many steps every second one is, so that there are at most 128 of these: the time is linear in any case.
+
+Where m is far larger than z, no double rho is close enough to the root. Then m - rho w, computed with twice the digits,
+takes the place of m, and the search goes on from rho = 0.
 
 Shapes: m (n,); lower, upper, s, d (n,) or one number for all; bounds may be infinite, s may be 0 or negative, d > 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from itertools import count
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.linalg.blas import dasum
 
 from convexstruct.arrays import Index, Vector
-from convexstruct.oracles.box.breakpoints import Sorted, root_by_medians, root_by_sorting
+from convexstruct.oracles.box.breakpoints import root_by_medians, root_by_sorting
 
 #: How the root of phi is found.
 Search = Literal["bracket", "medians", "sorting"]
-Root = Callable[[Vector, Vector, float, float, float], float]
 
-#: Variables in one pass' block: a few buffers of so many numbers stay in cache.
-BLOCK = 1 << 16
-#: Variables up to which the medians run on all breakpoints; and breakpoints that are sorted sooner than halved again.
-SMALL, SORTED = 4096, 1 << 17
-#: Variables in the sample, as a multiple of n^(2/3), and as many neighbours in it as share a cache line.
-SAMPLE, LINE = 1.0, 8
-#: Half the width of the bracket, in standard errors of the sample.
-WIDTH = 2.5
-#: Where a bracket does not contain the root, the next one begins at its end and is wider by a factor: how many are
-#: tried, the factor, and FEW: no more are tried once at most one variable in FEW has a breakpoint beyond the bracket.
-TRIALS, WIDER, FEW = 3, 30.0, 8
+#: Variables in one block of a pass: a few arrays of so many doubles stay in a cache of half a megabyte.
+BLOCK = 1 << 15
+#: One variable in so many is in the sample, and LEAST of them at least: Newton's steps on the sample, which has a
+#: sample of its own, cost a small part of one pass. LEAST variables or fewer are sorted.
+SAMPLE, LEAST = 64, 512
+#: Newton's steps before every second one halves the bracket. More were needed by data made for it only.
+STEPS = 12
+#: The equality <s, a> = z is solved to this accuracy, relative to the sum of |s_i a_i|: 64 roundings.
+ROUNDED = 64 * float(np.finfo(float).eps)
+#: How often m is shifted. Each time the root comes nearer by 16 digits, and doubles span 600. Few data need one.
+SHIFTS = 40
 #: How far z may be outside what can be reached before it counts as more than rounding, relative.
 SUMS = 1e-12
-#: The equality <s, a> = z is corrected until it holds to this accuracy, relative to its terms as a sample sizes them.
-ROUNDED = 64 * float(np.finfo(float).eps)
-#: Newton's steps inside the bracket before medians are taken.
-STEPS = 12
-#: If <s, a> differs from z by more than this, relative to its terms, the root is too inaccurate and is computed again
-#: from where it is; and how often at most. Each time it gains at least the digits of a double less those of n.
-FAR = 1e-6
-AGAIN = 4
-#: Splits a double into halves of 26 digits each, whose products are exact.
+#: Splits a double into halves of 26 digits each, whose products are exact (Dekker).
 HALVES = 2.0**27 + 1.0
 
 
@@ -83,7 +77,8 @@ def project_with_multiplier(
 ) -> tuple[Vector, float]:
     """The same, and the multiplier rho of <s, a> = z (one of them where they are many).
 
-    search : "bracket", the default; "medians" of all breakpoints, as the paper has it; or "sorting" all of them.
+    search : where Newton's steps start: at the root of a sample's problem ("bracket"), or at that by "medians" of all
+        breakpoints, as the paper has it, or by "sorting" all of them.
 
     Raises
     ------
@@ -94,10 +89,24 @@ def project_with_multiplier(
     if not np.isfinite(z):
         raise ValueError(f"z is {z}, wanted a finite number")
     z = float(z)
-    root = root_by_sorting if search == "sorting" else root_by_medians
-    rho = box.multiplier(z) if search == "bracket" else box.search(box.checked(z), root)
-    a, rho, off = box.point(rho, z)
-    return (a, rho) if off <= FAR else box.closer(a, rho, off, box.checked(z), root)
+    if search == "bracket":
+        start = box.likely(z)
+    else:
+        start = box.search(box.checked(z), root_by_sorting if search == "sorting" else root_by_medians)
+    a = np.empty(len(box.m))
+    rho, off, near = box.newton(z, start, a)
+    if not near:  # z is out of reach, by rounding at most
+        rho, off, near = box.newton(box.checked(z), start, a)
+    multiplier = base = rho
+    for _ in range(SHIFTS if near else 0):
+        if not off or rho == 0.0:
+            break
+        box, other = box._replace(m=box.shifted(rho)), np.empty_like(a)
+        rho, now, _ = box.newton(z, 0.0, other)
+        base += rho
+        if now < off:
+            a, multiplier, off = other, base, now
+    return a, multiplier
 
 
 def product_error(x: Vector | float, y: Vector | float) -> Vector:
@@ -111,27 +120,23 @@ def product_error(x: Vector | float, y: Vector | float) -> Vector:
 
 def attainable(lower: ArrayLike, upper: ArrayLike, s: ArrayLike, n: int) -> tuple[float, float]:
     """(least, greatest) <s, a> over lower <= a <= upper, a (n,); infinite where a bound in that direction is."""
-    return _Box(np.empty(0), _entries(lower), _entries(upper), _entries(s)).attainable(n)
+    return _Box(np.empty(0), _entries(lower), _entries(upper), _entries(s), 1.0).attainable(n)
 
 
 class _Box(NamedTuple):
-    """The arrays of a problem, or numbers where all entries are one."""
+    """The arrays of a problem, or numbers where all entries are one; w = s / d^2."""
 
     m: Vector
     lower: Vector | float
     upper: Vector | float
     s: Vector | float
-    d: Vector | float = 1.0
+    w: Vector | float
 
     @classmethod
     def read(cls, m: ArrayLike, lower: ArrayLike, upper: ArrayLike, s: ArrayLike, d: ArrayLike | None) -> _Box:
-        values = np.ascontiguousarray(m, dtype=np.float64)
-        return cls(values, _entries(lower), _entries(upper), _entries(s), 1.0 if d is None else _entries(d))
-
-    @property
-    def w(self) -> Vector | float:
-        """s / d^2; computed block by block, so that it is never an array of its own."""
-        return self.s if isinstance(self.d, float) and self.d == 1.0 else self.s / (self.d * self.d)
+        values, signs = np.ascontiguousarray(m, dtype=np.float64), _entries(s)
+        w = signs if d is None or np.array_equal(d, 1.0) else signs / np.square(_entries(d))
+        return cls(values, _entries(lower), _entries(upper), signs, w)
 
     def part(self, where: slice | Index) -> _Box:
         rest = (x if isinstance(x, float) else x[where] for x in self[1:])
@@ -141,111 +146,71 @@ class _Box(NamedTuple):
         for start in range(0, max(len(self.m), 1), BLOCK):
             yield start, self.part(slice(start, start + BLOCK))
 
-    def sample(self) -> _Box:
-        """Groups of neighbouring variables at irregular distances, so that periodic data do not bias the sample; all
-        variables where they are few."""
-        n = len(self.m)
-        if n <= SMALL:
-            return self
-        apart = LINE * (n // int(SAMPLE * n ** (2 / 3)))
-        first = np.random.default_rng(0).integers(apart // LINE, size=n // apart) * LINE
-        first += np.arange(0, n // apart * apart, apart)
-        return self.part((first[:, None] + np.arange(LINE)).ravel())
-
-    def unclipped(self, rho: float, w: Vector | float, out: Vector) -> Vector:
-        """m - rho w, written to ``out``."""
-        if isinstance(w, float):
-            return np.subtract(self.m, rho * w, out=out)
-        return np.subtract(self.m, np.multiply(w, rho, out=out), out=out)
-
-    def at(self, rho: float, out: Vector) -> Vector:
-        """a(rho), written to ``out``."""
-        return self.clipped(self.unclipped(rho, self.w, out), out)
-
-    def clipped(self, a: Vector, out: Vector) -> Vector:
-        """a clipped to the bounds, written to ``out``; for bounds that are arrays two operations beat np.clip."""
-        if isinstance(self.lower, float) or isinstance(self.upper, float):
-            return np.asarray(np.clip(a, self.lower, self.upper, out=out))
-        return np.minimum(np.maximum(a, self.lower, out=out), self.upper, out=out)
-
-    def weighted(self, a: Vector) -> float:
-        """<s, a>."""
-        return self.s * float(a.sum()) if isinstance(self.s, float) else float(self.s @ a)
-
-    def total(self, rho: float) -> float:
-        """<s, a(rho)>."""
-        a = np.empty(BLOCK)
-        return sum(block.weighted(block.at(rho, a[: len(block.m)])) for _, block in self.blocks())
+    def sums(self, rho: float, a: Vector) -> tuple[float, float, float]:
+        """(<s, a>, -phi'(rho), sum |s_i a_i|) of a(rho), which is written to ``a``."""
+        total = slope = size = 0.0
+        buffer, flags = np.empty(BLOCK), np.empty(BLOCK, dtype=bool)
+        for start, (m, lower, upper, s, w) in self.blocks():
+            x, y = buffer[: len(m)], a[start : start + len(m)]
+            np.subtract(m, rho * w if isinstance(w, float) else np.multiply(w, rho, out=x), out=x)
+            if isinstance(lower, float) or isinstance(upper, float):  # one operation is the faster for numbers only
+                np.clip(x, lower, upper, out=y)
+            else:
+                np.minimum(np.maximum(x, lower, out=y), upper, out=y)
+            free, steep = np.equal(x, y, out=flags[: len(m)]), s * w
+            slope += steep * np.count_nonzero(free) if isinstance(steep, float) else float(steep @ free)
+            terms = y if isinstance(s, float) else np.multiply(s, y, out=x)
+            scale = s if isinstance(s, float) else 1.0
+            total += scale * float(terms.sum())
+            size += abs(scale) * float(dasum(terms))
+        return total, slope, size
 
     # -- the root ------------------------------------------------------------------------------------------------------
 
-    def multiplier(self, z: float) -> float:
-        """A root of phi, up to rounding."""
+    def likely(self, z: float) -> float:
+        """The root of phi for a sample of the variables, with z smaller as they are fewer."""
         n = len(self.m)
-        if n <= SMALL:
-            return self.search(self.checked(z))
-        some = self.sample()
-        left, right = some.likely(z * len(some.m) / n)
-        for trial in range(TRIALS):
-            at_left, at_right, active = self.bracket(left, right)
-            if at_left >= z >= at_right:  # and so z can be reached
-                return active.between(left, right, at_left - z, at_right - z)
-            below = at_left < z
-            beyond = self.movable(left, -1.0) if below else self.movable(right, 1.0)
-            if len(beyond) <= n // FEW or trial == TRIALS - 1:
-                break
-            width = WIDER * (right - left)
-            left, right = (left - width, left) if below else (right, right + width)
-        z = self.checked(z)
-        if below:
-            t, bend, slope = self.part(beyond).breakpoints(-np.inf, left)
-            first = float(t.min()) if len(t) else left
-            value = at_left - z - slope * (left - first) - float(bend @ (left - t))
-            return root_by_medians(t, bend, first, value, slope)
-        t, bend, slope = self.part(beyond).breakpoints(right, np.inf)
-        return root_by_medians(t, bend, right, at_right - z, slope)
+        size = max(LEAST, n // SAMPLE)
+        if size >= n:
+            return self.search(z, root_by_sorting)
+        some = self.part(np.sort(np.random.default_rng(0).integers(n, size=size)))
+        return some.newton(z * size / n, some.likely(z * size / n), np.empty(size))[0]
 
-    def search(self, z: float, root: Root = root_by_medians) -> float:
-        """The root of phi from all breakpoints."""
-        t, bend, slope = self.breakpoints(-np.inf, np.inf)
+    def newton(self, z: float, rho: float, a: Vector) -> tuple[float, float, bool]:
+        """(rho, |phi(rho)|, near): a root of phi from a guess; a(rho) is written to ``a``.
+
+        |phi| counts as 0 where it is rounding. Where no double is a root, the nearer end of the last bracket comes
+        back. near : whether it is near a root; if not, phi has none.
+        """
+        largest = float(np.finfo(float).max)
+        low, high, above, below = -largest, largest, np.inf, np.inf
+        for step in count():
+            total, slope, size = self.sums(rho, a)
+            value = total - z
+            if abs(value) <= ROUNDED * max(size, abs(z)) < np.inf:
+                return rho, 0.0, True
+            if value > 0:
+                low, above = rho, value
+            else:
+                high, below = rho, -value
+            wanted = rho + value / slope if slope > 0 else np.nan
+            if wanted == rho:  # the root is between two doubles, or rounding makes the slope a wrong one
+                wanted = float(np.nextafter(rho, value * np.inf))
+            if not low < wanted < high or (step > STEPS and step % 2):
+                wanted = _middle(low, high)
+                if wanted in (low, high):
+                    break
+            rho = wanted
+        nearer, off = (low, above) if above < below else (high, below)
+        if nearer != rho:
+            self.sums(nearer, a)
+        return nearer, off, low > -largest and high < largest
+
+    def search(self, z: float, root: Any) -> float:
+        """The root of phi from all breakpoints, by one of `convexstruct.oracles.box.breakpoints`."""
+        t, bend, slope = self.breakpoints()
         left = float(t.min()) if len(t) else 0.0
-        return root(t, bend, left, self.total(left) - z, slope)
-
-    def closer(self, a: Vector, rho: float, off: float, z: float, root: Root) -> tuple[Vector, float]:
-        """(a, rho) where rho, as a double, is too coarse for <s, a(rho)> = z: then m is far beyond z in size.
-
-        m is replaced by m - rho w, computed with twice the digits, first with the breakpoint next to the root for rho.
-        The multiplier of the new problem is small, and the search for it starts at 0, so that no breakpoint far from
-        the root enters a sum.
-        """
-        if off <= FAR:
-            return a, rho
-        found = (off, a, rho)
-        box, rho = self, self.corner(z)
-        base = rho
-        for _ in range(AGAIN):
-            if found[0] <= FAR:
-                break
-            box = box._replace(m=box.shifted(rho))
-            rho = box.from_zero(z, root)
-            a, rho, off = box.point(rho, z)
-            base += rho
-            found = min(found, (off, a, base), key=lambda each: each[0])
-        return found[1], found[2]
-
-    def corner(self, z: float) -> float:
-        """Of the two breakpoints between which the root lies, that at which phi is nearer to z; by bisection.
-
-        phi is summed from the entries anew at each, so that no other breakpoint, whatever its size, enters the answer.
-        """
-        t = np.sort(self.breakpoints(-np.inf, np.inf)[0])
-        if not len(t):
-            return 0.0
-        low, high = 0, len(t) - 1
-        while low < high:
-            middle = (low + high + 1) // 2
-            low, high = (middle, high) if self.total(float(t[middle])) >= z else (low, middle - 1)
-        return float(min(t[low : low + 2], key=lambda rho: abs(self.total(float(rho)) - z)))
+        return float(root(t, bend, left, self.sums(left, np.empty(len(self.m)))[0] - z, slope))
 
     def shifted(self, rho: float) -> Vector:
         """m - rho w, rounded once for the product and the difference together."""
@@ -254,103 +219,17 @@ class _Box(NamedTuple):
         found = self.m - product
         part = self.m - found
         rest = (self.m - (found + part)) + (part - product)  # what the difference lost
-        return np.asarray(found + np.where(np.isfinite(rest), rest, 0.0) - product_error(rho, w))
+        return np.nan_to_num(found + np.where(np.isfinite(rest), rest, 0.0) - product_error(rho, w))
 
-    def from_zero(self, z: float, root: Root) -> float:
-        """The root of phi, followed from 0 on."""
-        value = self.total(0.0) - z
-        if value < 0.0:
-            s = self.s
-            return -self._replace(s=-s).from_zero(-z, root)
-        t, bend, slope = self.breakpoints(0.0, np.inf)
-        return root(t, bend, 0.0, value, slope)
-
-    def likely(self, z: float) -> tuple[float, float]:
-        """An interval (left, right) that probably contains the root of the problem of which this is a sample."""
-        t, bend, slope = self.breakpoints(-np.inf, np.inf)
-        left = float(t.min()) if len(t) else 0.0
-        phi = Sorted(t, bend, left, self.total(left), slope)
-        a = self.at(float(phi.roots(np.array([z]))[0]), np.empty(len(self.m)))
-        each = (self.s * a).reshape(-1, LINE).sum(axis=1)  # neighbours may be alike: no more than so many are drawn
-        margin = WIDTH * float(np.std(each)) * np.sqrt(len(each))
-        low, high = phi.roots(np.array((z + margin, z - margin)))
-        width = 1e-9 * max(abs(low), abs(high), np.finfo(float).tiny)
-        return float(min(low, high) - width), float(max(low, high) + width)
-
-    def between(self, left: float, right: float, at_left: float, at_right: float) -> float:
-        """The root of a phi that is ``at_left`` and ``at_right`` at the ends and bends only in these variables.
-
-        The others add a straight line. Newton's steps, each exact once no breakpoint lies between it and the root.
-        """
-        if at_left <= at_right:  # both are 0
-            return left
-        w, a = self.w, np.empty((2, len(self.m)))
-        own_left, own_right = self.total(left), self.total(right)
-        line = (at_right - own_right - at_left + own_left) / (right - left)
-        low, high, rho = left, right, left + (right - left) * at_left / (at_left - at_right)
-        steep = self.s * w
-        for _ in range(STEPS):
-            self.clipped(self.unclipped(rho, w, a[0]), a[1])
-            free = a[0] == a[1]
-            rest, own = at_left - own_left + line * (rho - left), self.weighted(a[1])
-            value, noise = rest + own, ROUNDED * (abs(at_left) + abs(own_left) + abs(own))
-            slope = line - float(np.count_nonzero(free) * steep if isinstance(steep, float) else steep @ free)
-            low, high = (rho, high) if value > 0 else (low, rho)
-            wanted = rho - value / slope if slope < 0 else 0.5 * (low + high)
-            if abs(value) <= noise:
-                return min(max(wanted, low), high)
-            rho = wanted if low < wanted < high else 0.5 * (low + high)
-        t, bend, slope = self.breakpoints(left, right)
-        return root_by_medians(t, bend, left, at_left, line + slope, SORTED)
-
-    def bracket(self, left: float, right: float) -> tuple[float, float, _Box]:
-        """<s, a> at both ends, and the variables with a breakpoint between them.
-
-        A variable has none exactly if it is the same at both ends, or unclipped at both.
-        """
-        at_left = at_right = 0.0
-        found: list[_Box] = []
-        buffers, flags = np.empty((4, BLOCK)), np.empty((2, BLOCK), dtype=bool)
-        for _, block in self.blocks():
-            k = len(block.m)
-            free_left, free_right, a_left, a_right = buffers[:, :k]
-            bent, one = flags[:, :k]
-            w = block.w
-            block.clipped(block.unclipped(left, w, free_left), a_left)
-            block.clipped(block.unclipped(right, w, free_right), a_right)
-            at_left += block.weighted(a_left)
-            at_right += block.weighted(a_right)
-            np.not_equal(a_left, free_left, out=bent)
-            np.logical_or(bent, np.not_equal(a_right, free_right, out=one), out=bent)
-            np.logical_and(bent, np.not_equal(a_left, a_right, out=one), out=bent)
-            found.append(block.part(np.flatnonzero(bent)))  # while it is in cache
-        return at_left, at_right, _joined(found)
-
-    def movable(self, rho: float, direction: float) -> Index:
-        """The variables that may still move as rho goes on to the right (1) or to the left (-1)."""
-        found = []
-        a = np.empty(BLOCK)
-        for start, block in self.blocks():
-            here = block.at(rho, a[: len(block.m)])
-            way = np.multiply(block.s, -direction)
-            end = np.where(way > 0, block.upper, np.where(way < 0, block.lower, here))
-            found.append(np.flatnonzero(here != end) + start)
-        return np.concatenate(found)
-
-    def breakpoints(self, left: float, right: float) -> tuple[Vector, Vector, float]:
-        """(t, bend, slope): phi's breakpoints strictly between ``left`` and ``right``, what its slope changes by at
-        each, and its slope just right of ``left``."""
+    def breakpoints(self) -> tuple[Vector, Vector, float]:
+        """(t, bend, slope): phi's breakpoints, what its slope changes by at each, and its slope left of them all."""
         found, slope = [], 0.0
         for _, block in self.blocks():
-            w = block.w
-            with np.errstate(divide="ignore", invalid="ignore"):
-                one, other = (block.m - block.upper) / w, (block.m - block.lower) / w
+            one, other = (block.m - block.upper) / block.w, (block.m - block.lower) / block.w
             start, stop = np.minimum(one, other), np.maximum(one, other)  # free between them
-            steep = np.broadcast_to(np.asarray(block.s * w), start.shape)
-            moving = steep > 0
-            enters = moving & (left < start) & (start < right)
-            leaves = moving & (left < stop) & (stop < right)
-            slope -= float(steep[moving & (start <= left) & (left < stop)].sum())
+            steep = np.broadcast_to(np.asarray(block.s * block.w), start.shape)
+            enters, leaves = (steep > 0) & (start > -np.inf), (steep > 0) & (stop < np.inf)
+            slope -= float(steep[(steep > 0) & (start == -np.inf)].sum())
             found += [(start[enters], -steep[enters]), (stop[leaves], steep[leaves])]
         return np.concatenate([t for t, _ in found]), np.concatenate([bend for _, bend in found]), slope
 
@@ -379,44 +258,13 @@ class _Box(NamedTuple):
             raise ValueError(f"z is {z:g}, wanted a value of <s, a> inside the bounds: from {least:g} to {greatest:g}")
         return min(max(z, least), greatest)
 
-    def point(self, rho: float, z: float) -> tuple[Vector, float, float]:
-        """a(rho) and rho, both corrected until <s, a> = z up to rounding, if three rounds get there; and by how much it
-        was missed at first, relative to its terms.
 
-        The correction is added to the free entries of a, because a large rho cannot change by as little as is needed.
-        """
-        a = np.empty(len(self.m))
-        cuts = [a[start : start + len(block.m)] for start, block in self.blocks()]
-        last_first = zip(reversed(list(self.blocks())), reversed(cuts))  # what was read last may still be in cache
-        total = sum(block.weighted(block.at(rho, cut)) for (_, block), cut in last_first)
-        if abs(total - z) <= ROUNDED * abs(z):
-            return a, rho, 0.0
-        some = self.sample()
-        each = np.abs(some.s * some.at(rho, np.empty(len(some.m))))
-        size = float(each.sum()) * len(a) / max(len(each), 1)
-        missed = abs(total - z) / max(size, abs(z), float(np.finfo(float).tiny))
-        for _ in range(3):
-            excess = total - z
-            if abs(excess) <= ROUNDED * max(size, abs(z)):
-                break
-            inside = [(cut > block.lower) & (cut < block.upper) for (_, block), cut in zip(self.blocks(), cuts)]
-            free = np.flatnonzero(np.concatenate(inside))
-            some = self.part(free)
-            step = np.broadcast_to(np.asarray(some.w), free.shape)
-            slope = some.weighted(step)
-            if slope <= 0:
-                break
-            moved = np.clip(a[free] - (excess / slope) * step, some.lower, some.upper)
-            total += some.weighted(moved - a[free])
-            rho += excess / slope
-            a[free] = moved
-        return a, rho, missed
-
-
-def _joined(parts: list[_Box]) -> _Box:
-    """The variables of all ``parts``."""
-    m, *rest = zip(*parts)
-    return _Box(np.concatenate(m), *(x[0] if isinstance(x[0], float) else np.concatenate(x) for x in rest))
+def _middle(low: float, high: float) -> float:
+    """The double halfway between two in the order of all doubles."""
+    ends = np.array([low, high]).view(np.int64)
+    ranks = [int(each) if each >= 0 else -(int(each) + 2**63) for each in ends]  # rising, 0 at 0
+    rank = sum(ranks) // 2
+    return float(np.copysign(np.array(abs(rank)).view(np.float64), rank))
 
 
 def _ends(s: Any, low: Any, high: Any) -> tuple[Any, Any]:

@@ -1,11 +1,11 @@
 """Paper 2, appendix B: what a projection onto a box with one equality costs as n grows, "a linear time algorithm".
 
 Four ways to the same point of {0 <= a <= 1, <y, a> = 0}, the dual's set of an SVM with a bias (times n), for m normal
-and signs y with one positive in five: a bracket from a sample (the default), medians of all breakpoints (Algorithm 2),
-sorting them, and general QP solvers (Clarabel, and OSQP where it is installed) through CVXPY. Beside them stands one
-`numpy.partition` of n numbers at the median, the least that a search by medians could cost. What a general solver takes
-is its solve alone, compiled before; each other time is in processor seconds, the best of several runs. Every answer is
-certified.
+and signs y with one positive in five: Newton's steps from a sample's root (the default), medians of all breakpoints
+(Algorithm 2), sorting them, and general QP solvers (Clarabel, and OSQP where it is installed) through CVXPY. Beside
+them stands one `numpy.partition` of n numbers at the median, the least that a search by medians could cost. What a
+general solver takes is its solve alone, compiled before; each other time is in processor seconds, the best of several
+runs. Every answer is certified.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def notes(rows: Sequence[Sequence[Cell]], quick: bool, with_osqp: bool) -> list[
             powers.append(f"{name.removesuffix(' ms')} n^{p:.2f}")
     found = [
         "partition: one numpy.partition of n numbers at the median, the yardstick; bracket: the default, Newton's "
-        "steps on the variables that bend between two roots of a sample's problem; medians: Algorithm 2; Clarabel, "
+        "steps from the root of a sample's problem; medians: Algorithm 2; Clarabel, "
         "OSQP: what they say they took; certified gap: the largest of the exact ways; apart: the largest difference of "
         "answers",
         f"fitted from n = {FITTED} on: " + (", ".join(powers) if powers else "too few sizes"),

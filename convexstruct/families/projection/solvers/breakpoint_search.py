@@ -22,9 +22,9 @@ from convexstruct.validation.arguments import choice
 class BreakpointSearch:
     """The root of (30), and with it the projection.
 
-    search : "bracket" (ours): a bracket from a sample, one pass, and Newton's steps or medians inside. "medians":
-        Algorithm 2, which halves all 2n breakpoints again and again. "sorting": all breakpoints in order, what
-        Algorithm 2 improves on.
+    search : where Newton's steps start, which find the root in all three. "bracket" (ours): at the root of a sample's
+        problem. "medians": at the root by Algorithm 2, which halves all 2n breakpoints again and again. "sorting": at
+        the root from all breakpoints in order, what Algorithm 2 improves on.
     """
 
     search: Search = "bracket"
