@@ -191,6 +191,7 @@ def interruptible() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("as_json", [False, True])
@@ -217,6 +218,7 @@ def test_an_interrupted_run_reports_the_rows_that_it_has(ending: signal.Signals,
     assert "interrupted: " in page.read_text()
 
 
+@pytest.mark.slow
 def test_rows_are_printed_as_they_are_decided() -> None:
     command = [sys.executable, "-m", "convexstruct", "verify", "--on", "generative_margin"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
@@ -304,6 +306,7 @@ def test_a_result_that_cannot_be_written_is_one_sentence_and_status_two(command:
     assert (done.returncode, done.stderr) == (2, f"convexstruct: {sentence}\n")
 
 
+@pytest.mark.slow
 def test_standard_error_that_cannot_be_written_spoils_neither_the_result_nor_the_status() -> None:
     for command, wanted in (("list --json --tol HIGH 2>&-", 0), ("lists 2> /dev/full", 2)):
         if "/dev/full" in command and not Path("/dev/full").exists():
@@ -365,6 +368,7 @@ def test_data_says_which_sets_are_here(run: Run, monkeypatch: pytest.MonkeyPatch
     assert "0 of" in run("data")[1]
 
 
+@pytest.mark.slow
 def test_the_package_runs_as_a_module() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "convexstruct", "list", "--json"], capture_output=True, text=True, check=False

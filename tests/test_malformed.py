@@ -14,6 +14,7 @@ from convexstruct import graphs
 from convexstruct.features.counts.hmm_channels import ChannelCounts
 
 
+@pytest.mark.slow
 def test_two_thousand_malformed_inputs_end_in_one_sentence_each() -> None:
     table = malformed.run(2000, seed=1)
     assert sum(row["trials"] for row in table.values()) > 1900

@@ -28,12 +28,14 @@ def test_the_two_commands_stand_alone_and_first() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_example_prints_what_is_said() -> None:
     done = subprocess.run([sys.executable, "-c", blocks("python")[0]], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout == blocks("text")[0]
 
 
+@pytest.mark.slow
 def test_the_solver_shown_is_verified(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

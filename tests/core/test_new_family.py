@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 
 PROBLEM = '''
@@ -143,6 +145,7 @@ print(json.dumps({
 """
 
 
+@pytest.mark.slow
 def test_a_family_in_its_folders_is_listed_solved_and_verified(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "convexstruct", tmp_path / "convexstruct", symlinks=True)
     shutil.copytree(ROOT / "models", tmp_path / "models")

@@ -85,7 +85,9 @@ def check(iterates: Any, start: Solution | None) -> int:
     return len(kept)
 
 
-@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "ExcessiveGap")) for name in SOLVERS]
+)
 def test_what_a_solver_yielded_is_unchanged_at_the_end(name: str) -> None:
     solver = SOLVERS[name]()
     family = get_type_hints(SOLVERS[name].iterate)["problem"]

@@ -171,6 +171,7 @@ def small_problem() -> GenerativeMargin:
     return GenerativeMargin.hmm(data.symbols, data.states, 5, data.n_symbols, eta=0.2, loss="ring")
 
 
+@pytest.mark.slow
 def test_threads_and_processes_reach_the_serial_bounds(processes: ProcessPoolExecutor) -> None:
     serial = solve(small_problem(), ProximalRSD(), tol=1e-4, max_iterations=150)
     with ThreadPoolExecutor(2) as threads:
@@ -182,6 +183,7 @@ def test_threads_and_processes_reach_the_serial_bounds(processes: ProcessPoolExe
             assert solution.lower_bound == pytest.approx(serial.lower_bound, rel=ROUNDING)
 
 
+@pytest.mark.slow
 def test_workers_that_die_in_the_middle_are_survived(caplog: pytest.LogCaptureFixture) -> None:
     problem = small_problem()
     serial = solve(problem, ProximalRSD(), tol=1e-4, max_iterations=40)

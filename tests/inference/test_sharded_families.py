@@ -200,6 +200,7 @@ def killed(where: Executor, folder: Path) -> list[Part]:
     return parts
 
 
+@pytest.mark.slow
 def test_a_worker_killed_in_mid_round_costs_what_was_not_done(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with (
         ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as processes,

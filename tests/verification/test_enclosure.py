@@ -306,6 +306,7 @@ def test_the_answer_of_a_forked_child_is_not_taken_for_that_of_the_next_case(tmp
         assert [float(entrant.answer(one, 0, 20.0).point[0]) for one in chosen] == [1.0, 2.0]
 
 
+@pytest.mark.slow
 def test_a_file_that_writes_everywhere_fails_and_leaves_the_result_alone(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(GARBAGE)
     command = [sys.executable, "-m", "convexstruct", "verify", "mine.py:solve", "--on", "hmm-planted", "--json"]
@@ -319,6 +320,7 @@ def test_a_file_that_writes_everywhere_fails_and_leaves_the_result_alone(tmp_pat
     assert "noise" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_whatever_ends_the_run_ends_the_solver_and_its_children(tmp_path: Path, number: signal.Signals) -> None:
     (tmp_path / "mine.py").write_text(BROOD)

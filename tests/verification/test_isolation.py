@@ -159,6 +159,7 @@ def test_a_file_is_loaded_once_and_answers_case_after_case(tmp_path: Path) -> No
         assert [float(entrant.answer(one, 0, 20.0).point[0]) for one in chosen] == [1.0, 2.0]
 
 
+@pytest.mark.slow
 def test_a_file_that_hangs_is_ended_and_the_next_case_goes_on(tmp_path: Path) -> None:
     text = "def solve(problem):\n    while problem.n_examples == 6:\n        pass\n    return problem.uniform()\n"
     chosen = [one for one in cases_for("generative_margin", quick=True) if one.name in ("hmm-planted", "hmm-ties")]

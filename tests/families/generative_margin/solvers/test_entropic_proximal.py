@@ -117,6 +117,7 @@ def test_the_covariance_is_that_of_all_labellings(make: Any, scale: float) -> No
     np.testing.assert_allclose(covariance(theta, scale), wanted, atol=1e-5 * max(1.0, np.abs(wanted).max()))
 
 
+@pytest.mark.slow
 def test_sampled_covariances_have_the_right_mean() -> None:
     problem = network(2)
     theta = np.random.default_rng(0).normal(size=problem.dimension)

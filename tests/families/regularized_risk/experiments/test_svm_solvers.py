@@ -18,6 +18,7 @@ def quick() -> Result:
     return svm_solvers.run(quick=True)
 
 
+@pytest.mark.slow
 def test_every_solver_runs_on_every_set_and_none_is_below_the_optimum(quick: Result) -> None:
     pairs = [(row[0], row[1]) for row in quick.rows if row[1] != "liblinear"]
     assert pairs == [(name, solver) for name in ("dense", "sparse") for solver in svm_solvers.SOLVERS]
