@@ -24,6 +24,14 @@ measured, by sums of a known error. With e >= |A'(alpha + Delta) - a^|,
 
 Long sums are taken in blocks, which are then added in pairs: the depth is that of a block and a few levels more, not
 the number of examples.
+
+**Two allowances.** The sums |X| |w| and |X|' |M|' alpha cost as much as the bounds themselves. With R at least every
+|x_i| (`longest_row`) and m at least sum_k |M_pk| of every piece p, by the inequality of Cauchy and Schwarz
+
+    (|M| |X| |w|)_p <= m R max_k |w_k|,      |(|X|' |M|' alpha)|_2 <= m R sum_p alpha_p,
+
+so that the primal errs by one number for all pieces, and sum_j |a_j| e_j <= |a| |e|. The sums are formed only where
+these numbers are too wide for the value, which they are where features differ much in size.
 """
 
 from __future__ import annotations
@@ -44,7 +52,9 @@ SHARE = 8
 #: Rows, or columns, of a dense X whose products are added one after the other.
 BLOCK = 64
 #: The same of the rows of a sparse one, which has more sums for that.
-ROWS = 256
+ROWS = 128
+#: An allowance by norms serves up to this share of the value; beyond, the sums of magnitudes are formed.
+CHEAP = 2.0**-42
 #: Numbers of a dense X that are looked at together: what stays in cache.
 CACHED = 1 << 15
 #: A feature is named as the reason of large allowances from this size on.
@@ -79,6 +89,12 @@ class Risk(Protocol):
 
     @property
     def single(self) -> tuple[Vector, Index | None] | None: ...
+
+    @property
+    def longest_row(self) -> float: ...
+
+    @property
+    def columns_in_blocks(self) -> tuple[Any, int, int]: ...
 
     def losses(self, values: Vector) -> Vector: ...
 
@@ -120,36 +136,39 @@ def upper(problem: Risk, w: Vector, b: Vector | None) -> Rounded:
     with np.errstate(all="ignore"):
         loss = problem.loss
         w = w.reshape(loss.n_outputs, -1)
-        scores, size, depth, least = _scores(problem.X, w)
-        widest = int(np.diff(loss.combine.indptr).max(initial=0))
+        scores, depth, least = _scores(problem.X, w)
+        widest, row = _width(problem)
         values = _pieces(problem, scores) + loss.offset
-        errors = _pieces(problem, gammas(depth + widest + 4)[:, None] * size + least[:, None], positive=True)
-        constants = np.abs(loss.offset)
+        constants = float(np.abs(loss.offset).max())
         if b is not None and problem.n_biases:
             values = values + loss.bias_sign * b[loss.bias_of]
-            constants = constants + np.abs(b[loss.bias_of])
-        errors = errors + gamma(widest + 4) * constants + 2 * widest * TINY
-        losses = problem.losses(values)
-        above = problem.losses(values + errors)  # at most 0, so that the loss is 0, has no rounding at all
-        if not problem.is_box:
-            errors = np.maximum.reduceat(errors, loss.start[:-1])
-        if loss.floor:
-            errors = np.where(above > 0, errors, 0.0)
-        terms = problem.shares * losses
-        risk = summed(
-            terms,
-            float(problem.shares @ errors) * (1 + (SHARE + 1) * UNIT)
-            + (SHARE + 2) * UNIT * float(np.abs(terms).sum())
-            + 2 * SHARE * TINY * float(np.abs(losses).sum() + errors.sum() + len(losses)),
-        )
+            constants += float(np.abs(b).max())
         square = _square(w)
         half = 0.5 * (problem.lam * square)
+        losses = problem.losses(values)
+        terms = problem.shares * losses
+        risk = summed(
+            terms, (SHARE + 2) * UNIT * float(np.abs(terms).sum()) + 2 * SHARE * TINY * float(np.abs(losses).sum())
+        )
         value = half + risk
         if not math.isfinite(value):
             return Rounded(math.inf)
+        largest = math.sqrt(float((w * w).sum(axis=1).max()) * (1 + gamma(w.size + 2)) + w.size * TINY)
+        sizes = gamma(int(depth.max()) + widest + 4) * row * problem.longest_row * largest + row * float(least.max())
+        error = sizes + gamma(widest + 4) * constants + 2 * widest * TINY
+        errors = float(problem.shares.sum()) * error
+        if not errors <= CHEAP * abs(value):
+            each = _errors(problem, w, b, depth, least, widest)
+            above = problem.losses(values + each)  # at most 0, so that the loss is 0, has no rounding at all
+            if not problem.is_box:
+                each = np.maximum.reduceat(each, loss.start[:-1])
+            if loss.floor:
+                each = np.where(above > 0, each, 0.0)
+            errors, error = float(problem.shares @ each), float(each.max())
         return Rounded.of(
-            value, risk.allowance, 0.5 * problem.lam * square.allowance, 2 * UNIT * half, UNIT * abs(value), 4 * TINY
-        )
+            value, risk.allowance, errors * (1 + (SHARE + 1) * UNIT) + 2 * SHARE * TINY * (error + 1.0) * len(losses),
+            0.5 * problem.lam * square.allowance, 2 * UNIT * half, UNIT * abs(value), 4 * TINY,
+        )  # fmt: skip
 
 
 def lower(problem: Risk, alpha: Vector) -> Rounded:
@@ -160,14 +179,18 @@ def lower(problem: Risk, alpha: Vector) -> Rounded:
         gains = loss.offset * alpha
         gain = float(np.abs(gains).sum())
         linear = summed(gains, UNIT * gain + len(gains) * TINY)
-        a, size, depth, least = _transposed(problem, alpha)
-        errors = (gamma(depth) + delta) * size + least
+        a, depth, lost = _transposed(problem, alpha)
         square = _square(a)
-        spread = float((errors * (2.0 * np.abs(a) + errors)).sum())
         quadratic = 0.5 * square / lam
         value = linear - quadratic
         if not math.isfinite(value):
             return Rounded(-math.inf)
+        off = gamma(depth) + delta
+        error = off * _width(problem)[1] * problem.longest_row * summed(alpha, 0.0).upper + math.sqrt(a.size) * lost
+        spread = error * (2.0 * math.sqrt(square.upper) + error)
+        if not 0.5 * spread <= CHEAP * abs(value) * lam:
+            errors = off * _magnitudes(problem, alpha) + lost
+            spread = float((errors * (2.0 * np.abs(a) + errors)).sum())
         return Rounded.of(
             value, linear.allowance, eta * (abs(linear) + linear.allowance + delta * gain), delta * gain,
             0.5 * (square.allowance + spread) / lam, TINY / lam, 2 * UNIT * quadratic, UNIT * abs(value), 4 * TINY,
@@ -264,6 +287,36 @@ def gammas(n: Any) -> Vector:
 # -- products with X and M, in blocks ----------------------------------------------------------------------------------
 
 
+def longest_row(X: Any) -> float:
+    """At least the Euclidean length of every row of X; inf where its squares overflow."""
+    with np.errstate(over="ignore"):
+        if sp.issparse(X):  # the largest entry in every place of the fullest row
+            largest = max(float(X.data.max(initial=0.0)), -float(X.data.min(initial=0.0)))
+            return largest * math.sqrt(int(np.diff(X.indptr).max())) * (1 + 4 * UNIT)
+        d = X.shape[1]
+        square = float(np.einsum("ij,ij->i", X, X).max())
+        return math.sqrt(square * (1 + gamma(d + 2)) + d * TINY) * (1 + 4 * UNIT)
+
+
+def columns_in_blocks(X: Any) -> tuple[Any, int, int]:
+    """(tall, blocks, depth) of a sparse X: ``tall`` is X' with a copy of its columns for each block of rows, so that
+    one product gives each block sums of its own; depth: how many terms such a sum has at most."""
+    n, d = X.shape
+    step = max(ROWS, int(n * d / max(X.nnz, 1)))  # no more sums than entries
+    blocks = -(-n // step)
+    place = X.indices.astype(X.indices.dtype if d * blocks <= np.iinfo(X.indices.dtype).max else np.int64)
+    for block in range(1, blocks):
+        place[X.indptr[block * step] : X.indptr[min((block + 1) * step, n)]] += d * block
+    return sp.csc_array((X.data, place, X.indptr), shape=(d * blocks, n)), blocks, min(step, n)
+
+
+def _width(problem: Risk) -> tuple[int, float]:
+    """Of the rows of M: the most entries that one has, and at least the sum of the magnitudes of any."""
+    combine = problem.loss.combine
+    widest = int(np.diff(combine.indptr).max(initial=0))
+    return widest, widest * max(float(combine.data.max(initial=0.0)), -float(combine.data.min(initial=0.0)))
+
+
 def _pieces(problem: Risk, scores: Vector, positive: bool = False) -> Vector:
     """M vec S, or |M| vec S; (m,)."""
     if problem.single is None:
@@ -274,59 +327,74 @@ def _pieces(problem: Risk, scores: Vector, positive: bool = False) -> Vector:
     return np.asarray((np.abs(factor) if positive else factor) * own)
 
 
-def _absolute(X: Any) -> Any:
-    """|X|: X itself where it is sparse and has no negative entry."""
-    if X.nnz == 0 or X.data.min() >= 0:
-        return X
-    return sp.csr_array((np.abs(X.data), X.indices, X.indptr), shape=X.shape)
+def _in_rows(X: Vector) -> Iterator[tuple[slice, Vector]]:
+    """|X| of a dense X, as many rows at a time as stay in cache; the next overwrite them."""
+    step = max(1, CACHED // X.shape[1])
+    room = np.empty((step, X.shape[1]))
+    for at in range(0, len(X), step):
+        rows = slice(at, min(at + step, len(X)))
+        yield rows, np.abs(X[rows], out=room[: rows.stop - at])
 
 
-def _scores(X: Any, w: Vector) -> tuple[Vector, Vector, Vector, Vector]:
-    """X w' (n, K), |X| |w|' (n, K), and for each row its depth and what may be lost to underflow; (n,) both."""
+def _scores(X: Any, w: Vector) -> tuple[Vector, Vector, Vector]:
+    """X w' (n, K), and for each row its depth and what may be lost to underflow; (n,) both."""
+    n, d = X.shape
     if sp.issparse(X):
         count = np.diff(X.indptr).astype(np.float64)
-        both = w.T if len(w) > 1 else w.ravel()
-        n = X.shape[0]
-        return (X @ both).reshape(n, -1), (_absolute(X) @ np.abs(both)).reshape(n, -1), count, 2 * count * TINY
-    n, d = X.shape
-    width, sizes = max(BLOCK, math.isqrt(d)), np.abs(w).T
-    scores, size = np.zeros((n, len(w))), np.empty((n, len(w)))
-    step = max(1, CACHED // d)
-    room = np.empty((step, d))
+        return (X @ (w.T if len(w) > 1 else w.ravel())).reshape(n, -1), count, 2 * count * TINY
+    width, step = max(BLOCK, math.isqrt(d)), max(1, CACHED // d)
+    scores = np.zeros((n, len(w)))
     for at in range(0, n, step):
-        rows, here = X[at : at + step], scores[at : at + step]
         for j in range(0, d, width):
-            here += rows[:, j : j + width] @ w[:, j : j + width].T
-        size[at : at + step] = np.abs(rows, out=room[: len(rows)]) @ sizes
-    return scores, size, np.full(n, float(min(width, d) + -(-d // width))), np.full(n, 2 * d * TINY)
+            scores[at : at + step] += X[at : at + step, j : j + width] @ w[:, j : j + width].T
+    return scores, np.full(n, float(min(width, d) + -(-d // width))), np.full(n, 2 * d * TINY)
 
 
-def _transposed(problem: Risk, alpha: Vector) -> tuple[Vector, Vector, int, float]:
-    """A' alpha and |A|' alpha (alpha >= 0), (d, K) both, the depth, and what may be lost to underflow."""
+def _errors(problem: Risk, w: Vector, b: Vector | None, depth: Vector, least: Vector, widest: int) -> Vector:
+    """err_p of each piece, by the sums |X| |w|; (m,)."""
+    X, loss = problem.X, problem.loss
+    if sp.issparse(X):
+        size = (abs(X) @ (np.abs(w).T if len(w) > 1 else np.abs(w).ravel())).reshape(X.shape[0], -1)
+    else:
+        size = np.concatenate([rows @ np.abs(w).T for _, rows in _in_rows(X)])
+    errors = _pieces(problem, gammas(depth + widest + 4)[:, None] * size + least[:, None], positive=True)
+    constants = np.abs(loss.offset)
+    if b is not None and problem.n_biases:
+        constants = constants + np.abs(b[loss.bias_of])
+    return np.asarray(errors + gamma(widest + 4) * constants + 2 * widest * TINY)
+
+
+def _transposed(problem: Risk, alpha: Vector) -> tuple[Vector, int, float]:
+    """A' alpha (d, K), the depth, and what may be lost to underflow."""
     X, combine, k = problem.X, problem.loss.combine, problem.loss.n_outputs
     if problem.single is not None and problem.single[1] is None:
-        factor, often = problem.single[0], 1
-        part, size = factor * alpha, np.abs(factor) * alpha
+        part, often = problem.single[0] * alpha, 1
     else:
-        part, size = np.asarray(combine.T @ alpha), np.asarray(abs(combine).T @ alpha)
-        often = int(np.bincount(combine.indices).max(initial=0))
-    part, size = part.reshape(-1, k), size.reshape(-1, k)
-    a, depth = (_sparse_columns if sp.issparse(X) else _dense_columns)(X, part)
-    n = X.shape[0]
+        part, often = np.asarray(combine.T @ alpha), int(np.bincount(combine.indices).max(initial=0))
+    part = part.reshape(-1, k)
     if sp.issparse(X):
-        magnitudes = (_absolute(X).T @ (size if k > 1 else size.ravel())).reshape(-1, k)
+        tall, blocks, adds = problem.columns_in_blocks
+        a, depth = _added((tall @ (part if k > 1 else part[:, 0])).reshape(blocks, X.shape[1], k))
+        depth += adds
     else:
-        step = max(1, CACHED // X.shape[1])
-        room = np.empty((step, X.shape[1]))
-        magnitudes = np.zeros_like(a)
-        for at in range(0, n, step):
-            rows = X[at : at + step]
-            magnitudes += np.abs(rows, out=room[: len(rows)]).T @ size[at : at + step]
-    lost = 2.0 * n * TINY
+        a, depth = _dense_columns(X, part)
+    lost = 2.0 * X.shape[0] * TINY
     if (np.abs(combine.data) != 1.0).any():  # else the products with M are exact
         largest = float(np.abs(X.data if sp.issparse(X) else X).max(initial=0.0))
-        lost += 2.0 * n * often * TINY * max(largest, 1.0)
-    return a, magnitudes, depth + often + 2, lost
+        lost += 2.0 * X.shape[0] * often * TINY * max(largest, 1.0)
+    return a, depth + often + 2, lost
+
+
+def _magnitudes(problem: Risk, alpha: Vector) -> Vector:
+    """|X|' |M|' alpha, for alpha >= 0; (d, K)."""
+    X, k = problem.X, problem.loss.n_outputs
+    size = np.asarray(abs(problem.loss.combine).T @ alpha).reshape(-1, k)
+    if sp.issparse(X):
+        return np.asarray(abs(X).T @ (size if k > 1 else size.ravel())).reshape(-1, k)
+    found = np.zeros((X.shape[1], k))
+    for at, rows in _in_rows(X):
+        found += rows.T @ size[at]
+    return found
 
 
 def _dense_columns(X: Vector, part: Vector) -> tuple[Vector, int]:
@@ -334,20 +402,6 @@ def _dense_columns(X: Vector, part: Vector) -> tuple[Vector, int]:
     n = len(X)
     found, depth = _paired(X[at : at + BLOCK].T @ part[at : at + BLOCK] for at in range(0, n, BLOCK))
     return found, min(BLOCK, n) + depth
-
-
-def _sparse_columns(X: Any, part: Vector) -> tuple[Vector, int]:
-    """The same of a sparse X: each block of rows has sums of its own, in one product with a matrix that much taller."""
-    n, d = X.shape
-    k = part.shape[1]
-    step = max(ROWS, int(n * d / max(X.nnz, 1)))  # no more sums than entries
-    blocks = -(-n // step)
-    kind = X.indices.dtype if d * blocks <= np.iinfo(X.indices.dtype).max else np.int64
-    place = X.indices + np.repeat((d * (np.arange(n) // step)).astype(kind), np.diff(X.indptr))
-    adds = min(step, n) if X.has_canonical_format else int(np.bincount(place).max(initial=0))
-    tall = sp.csc_array((X.data, place, X.indptr), shape=(d * blocks, n))
-    found, depth = _added((tall @ (part if k > 1 else part[:, 0])).reshape(blocks, d, k))
-    return found, adds + depth
 
 
 def _added(terms: Vector) -> tuple[Any, int]:

@@ -23,13 +23,14 @@ entries are cut off, a group above its share is scaled down to it, one below it 
 (spread evenly where all is zero), and of the two sides of a free offset the heavier is scaled down to the lighter. The
 result lies in Q up to rounding, and the allowance covers the rest. Only a witness that is not finite is refused: -inf.
 
-**Allowance.** `primal` and `dual` carry a proved bound on their rounding, derived in
-`bounds`: a few dozen 2^-53 times the same sums with every term made positive,
+**Allowance.** `primal` and `dual` carry a proved bound on their rounding, derived in `bounds`: a few dozen 2^-53 times
+the same sums with every term made positive,
 
     primal   sum_g share_g max_{p in g} (|A| |w| + |b| + |c|)_p  and  lam/2 |w|^2,
-    dual     <|c|, alpha>  and  |w|' |A|' alpha  at w = w(alpha)    (alpha in Q up to rounding is covered too).
+    dual     <|c|, alpha>  and  |w|' |A|' alpha  at w = w(alpha)    (alpha in Q up to rounding is covered too),
 
-So a value that cancels (a feature of 1e12, scores near 1) says so; where a sum overflows, the bound is infinite.
+or times bounds on these by lengths of vectors, where that is little beside the value. So a value that cancels (a
+feature of 1e12, scores near 1) says so; where a sum overflows, the bound is infinite.
 """
 
 from __future__ import annotations
@@ -88,8 +89,7 @@ class RegularizedRisk:
         n = X.shape[0]
         if self.loss.combine.shape[1] != n * self.loss.n_outputs:
             raise ValueError(f"loss is of {self.loss.combine.shape[1]} scores, wanted {n} x {self.loss.n_outputs}")
-        lam = self.lam
-        object.__setattr__(self, "lam", number("lam", lam, above=0))
+        object.__setattr__(self, "lam", number("lam", self.lam, above=0))
         if self.weights is not None:
             count = int(self.loss.example.max()) + 1 if self.loss.kind == "pieces" else n
             object.__setattr__(self, "weights", read_weights(self.weights, count))
@@ -217,6 +217,16 @@ class RegularizedRisk:
         in_order = len(rows) == self.X.shape[0] and bool((rows == np.arange(len(rows))).all())
         return np.asarray(combine.data), None if in_order else rows
 
+    @cached_property
+    def longest_row(self) -> float:
+        """At least the Euclidean length of every row of X."""
+        return regularized_risk_bounds.longest_row(self.X)
+
+    @cached_property
+    def columns_in_blocks(self) -> tuple[Any, int, int]:
+        """A sparse X' that sums blocks of rows apart: see `bounds.columns_in_blocks`."""
+        return regularized_risk_bounds.columns_in_blocks(self.X)
+
     # -- the linear map ------------------------------------------------------------------------------------------------
 
     def scores(self, w: ArrayLike, X: Any = None) -> Vector:
@@ -279,7 +289,7 @@ class RegularizedRisk:
     def value(self, w: ArrayLike, b: ArrayLike | None = None) -> float:
         """J(w, b); without b the minimum over b."""
         w = np.asarray(w, dtype=np.float64).reshape(self.shape)
-        values = self.forward(w) + self.loss.offset
+        values = self.values(w)
         if self.n_biases:
             b = self.offsets_at(values)[0] if b is None else np.asarray(b, dtype=np.float64)
             values = values + self.loss.bias_sign * b[self.loss.bias_of]
@@ -307,8 +317,7 @@ class RegularizedRisk:
             target = float(share[falling].sum())
             at = min(int(np.searchsorted(passed, target)), len(rows) - 1)
             b[j] = kinks[order[at]]
-            before = np.arange(len(rows)) < at
-            filled = np.where(before != falling, share, 0.0)
+            filled = np.where((np.arange(len(rows)) < at) != falling, share, 0.0)
             rest = min(max(target - (passed[at] - share[at]), 0.0), share[at])
             filled[at] = share[at] - rest if falling[at] else rest
             alpha[rows] = filled
@@ -371,8 +380,7 @@ class RegularizedRisk:
 
     def dual_value(self, alpha: Vector) -> float:
         """D(alpha) = <c, alpha> - |A' alpha|^2 / (2 lam), for alpha in Q or not."""
-        a = self.adjoint(alpha)
-        return float(self.loss.offset @ alpha - np.vdot(a, a) / (2.0 * self.lam))
+        return float(self.loss.offset @ alpha - np.sum(self.adjoint(alpha) ** 2) / (2.0 * self.lam))
 
     def primal_of(self, alpha: Vector) -> Vector:
         """w(alpha) = - A' alpha / lam, (24); in the shape of w."""
@@ -413,17 +421,14 @@ class RegularizedRisk:
     # -- prediction ----------------------------------------------------------------------------------------------------
 
     def predict(self, point: Any, examples: Any = None) -> list[Any]:
-        """The label of each example; a list, one entry an example.
+        """The label of each example, as labels came with the problem: a list, one entry an example.
+
+        Of multilabel an entry is the scores of all labels (labels,), of pieces the score of the row, to be ranked.
 
         Parameters
         ----------
         point : (w, b), as `as_point` reads it.
         examples : rows of features without labels, dense or sparse, (n', d); by default the problem's own X.
-
-        Returns
-        -------
-        Labels as they came with the problem, n' of them. Of multilabel each entry is the scores (labels,),
-        of pieces the score of the row, to be ranked.
 
         Raises
         ------

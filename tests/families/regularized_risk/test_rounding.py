@@ -68,11 +68,14 @@ def large(sparse: bool, seed: int = 0, n: int = 300, d: int = 150) -> tuple[obje
     return (sp.csr_array(X) if sparse else X), rng
 
 
+@pytest.mark.parametrize("cheap", [0.0, math.inf])
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("kind", ["binary", "bias", "multiclass"])
 def test_sums_in_blocks_are_those_of_rational_arithmetic(
-    sparse: bool, kind: str, monkeypatch: pytest.MonkeyPatch
+    sparse: bool, kind: str, cheap: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """With allowances by sums of magnitudes (cheap = 0), and by norms."""
+    monkeypatch.setattr(regularized_risk_bounds, "CHEAP", cheap)
     monkeypatch.setattr(regularized_risk_bounds, "BLOCK", 7)
     monkeypatch.setattr(regularized_risk_bounds, "ROWS", 7)
     monkeypatch.setattr(regularized_risk_bounds, "CACHED", 1000)
@@ -103,6 +106,26 @@ def test_the_allowance_is_small_on_ordinary_data(sparse: bool, lam: float, bias:
     assert solution.status is Status.OPTIMAL
     certificate = solution.certificate
     assert max(certificate.primal_allowance, certificate.dual_allowance) <= WANTED * certificate.primal
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("size", [1e-320, 1e-200, 1e-160, 1.0, 1e150, 1e200])
+def test_no_row_is_longer_than_the_longest(size: float, sparse: bool) -> None:
+    X = size * np.random.default_rng(3).normal(size=(4, 5))
+    found = RegularizedRisk.binary(sp.csr_array(X) if sparse else X, [1, -1, 1, -1], 1.0).longest_row
+    longest = max(sum(Fraction(x) ** 2 for x in row) for row in X.tolist())
+    assert found == math.inf or Fraction(found) ** 2 >= longest
+    assert size != 1.0 or found <= 3 * math.sqrt(longest)
+
+
+def test_a_sparse_problem_is_cut_into_blocks_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls, made = [], regularized_risk_bounds.columns_in_blocks
+    monkeypatch.setattr(regularized_risk_bounds, "columns_in_blocks", lambda X: calls.append(1) or made(X))
+    X, rng = large(sparse=True)
+    problem = RegularizedRisk.binary(X, rng.integers(2, size=300), 0.1)
+    for _ in range(3):
+        problem.dual({"alpha": rng.random(300)})
+    assert len(calls) == 1
 
 
 def test_a_sum_that_cancels_says_so() -> None:
