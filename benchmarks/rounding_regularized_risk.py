@@ -136,7 +136,9 @@ def trials(rng: np.random.Generator) -> Iterator[Trial]:
         problem = _problem(rng, kind)
         exact = Exact.of(problem)
         least, x, alpha = exact.optimum()
-        at_zero = abs(float(exact.value([ZERO] * len(x)))) or 1.0 if kind == "ordinary" else 0.0  # 1: size of the data
+        scale = 0.0
+        if kind == "ordinary":  # a gap is relative to the larger bound, so to |optimum| at least; 1 is the data's size
+            scale = max(abs(float(exact.value([ZERO] * len(x)))) or 1.0, abs(float(least)))
         told = f"{kind} {problem.loss.kind}, lam {problem.lam!r}, X {problem.X!r}, weights {problem.weights!r}"
         best = _floats(x)
         for point in _near(rng, best):
@@ -145,10 +147,10 @@ def trials(rng: np.random.Generator) -> Iterator[Trial]:
             shown = [*map(Fraction, read["w"].ravel().tolist()), *map(Fraction, read.get("b", np.zeros(0)).tolist())]
             bound = problem.primal(read)
             usual = kind == "ordinary" and bool(np.abs(point).max(initial=0.0) <= FAR * (1.0 + np.abs(best).max()))
-            yield Trial("primal", bound, exact.value(shown), usual, at_zero, f"{told}, point {read}")
+            yield Trial("primal", bound, exact.value(shown), usual, scale, f"{told}, point {read}")
         for witness in _near(rng, _floats(alpha), problem.shares[problem.group]):
             bound = problem.dual({"alpha": witness})
-            yield Trial("dual", bound, least, kind == "ordinary", at_zero, f"{told}, alpha {witness.tolist()}")
+            yield Trial("dual", bound, least, kind == "ordinary", scale, f"{told}, alpha {witness.tolist()}")
 
 
 def _offsets(problem: RegularizedRisk, point: Vector) -> dict[str, Vector]:
