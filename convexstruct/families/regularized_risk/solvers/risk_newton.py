@@ -5,13 +5,12 @@ r"""Newton's direction for a smoothed risk (`solvers.smoothed_risk`), by the che
 * **matrix**: factored by Cholesky, where features times outputs are few;
 * **dual matrix**: lam I + B B' over the free rows B, by Woodbury's formula, where free pieces are fewer still;
 * **conjugate gradients**, preconditioned by the diagonal where the features are sparse, where there are many of both.
-  The residual falls to a tenth only, for the next direction corrects the rest. Where steps have become short it falls
-  further: an inexact direction turns pieces on and off that an exact one would leave alone.
+  The residual falls to a tenth only, for the next direction corrects the rest.
 
 `direction` counts the work of each and takes the least. Where X is small, each group is one piece and there are no free
 offsets, both matrices are made in single precision, of a dense copy of X, in half the time. Rounding turns such a
 direction a little, as stopping conjugate gradients early does; the gradient and both bounds are of double precision.
-It is not used where the matrix is too large beside lam, and not after a step that came to nothing.
+It is not used where the matrix is too large beside lam.
 
 Where rounding leaves a direction along which F does not fall, conjugate gradients replace it. Free offsets b are
 eliminated last (their block is diagonal), with a small ridge where no piece moves.
@@ -41,16 +40,12 @@ STEP = 1e5
 #: The dual matrix is taken only below this share of the other's work: Woodbury's formula subtracts vectors that nearly
 #: agree where the matrix is large beside lam, and what is left of the direction is rounding.
 DUAL = 0.25
-#: A step below this part of Newton's comes to nothing: the matrices after it are factored in double precision.
-USELESS = 1e-5
 #: A matrix is factored in single precision up to this trace over lam: beyond, its rounding of 6e-8 is more than lam.
 ROUGHEST = 1e7
 #: What no weight in single precision exceeds: its square is still a number there.
 LARGE = 1e18
-#: Conjugate gradients end when the residual has fallen by FALL, or after STEPS steps. After a step below SHORT of
-#: Newton's the residual has to fall by TIGHTER more than before, at most by LEAST_FALL.
+#: Conjugate gradients end when the residual has fallen by FALL, or after STEPS steps.
 FALL, STEPS = 0.1, 250
-SHORT, TIGHTER, LEAST_FALL = 0.01, 0.1, 1e-3
 #: Features times outputs beyond which the matrix is not formed, and free pieces beyond which the dual one is not.
 LARGEST = 3000
 #: Ridge on the free offsets, relative to the weight of their pieces: where some piece moves, and where none does.
@@ -59,25 +54,9 @@ RIDGE, IDLE_RIDGE = 1e-9, 1e-4
 
 @dataclass
 class Effort:
-    """How hard directions try, which the steps taken teach.
-
-    expected : conjugate gradient steps that the next direction is thought to take. steps : those taken so far.
-    fall : the factor by which the residual falls. roughest : the largest trace, over lam, of a matrix that is factored
-    in single precision.
-    """
+    """How many conjugate gradient steps the next direction is thought to take: as many as the last one did."""
 
     expected: float = 5.0
-    steps: int = 0
-    fall: float = FALL
-    roughest: float = ROUGHEST
-
-    def learn(self, t: float) -> None:
-        """A line search has ended at ``t`` times the direction."""
-        before = self.fall
-        if t < USELESS:
-            self.roughest = 0.0
-        self.fall = max(TIGHTER * before, LEAST_FALL) if t < SHORT else FALL
-        self.expected *= math.log(self.fall) / math.log(before)
 
 
 def direction(risk: SmoothedRisk, point: Smoothed, tau: float, effort: Effort) -> tuple[Vector, Vector]:
@@ -87,7 +66,7 @@ def direction(risk: SmoothedRisk, point: Smoothed, tau: float, effort: Effort) -
     coarse = risk.box and risk.combine is None and risk.n_biases == 0 and risk.is_little and len(free) > 0
     matrix, primal = _matrix_work(risk, free, coarse)
     if matrix < effort.expected * _step_work(risk, len(free), masked):
-        rough = _coarse(risk, free, tau, effort.roughest) if coarse else None
+        rough = _coarse(risk, free, tau) if coarse else None
         if rough is not None:
             return rough(-point.slope_w), np.zeros(0)
         effort.expected *= 0.9  # so that conjugate gradients are tried again when fewer pieces are free
@@ -166,9 +145,9 @@ def _factored(
     return woodbury, mixed
 
 
-def _coarse(risk: SmoothedRisk, free: Index, tau: float, roughest: float) -> Callable[[Vector], Vector] | None:
+def _coarse(risk: SmoothedRisk, free: Index, tau: float) -> Callable[[Vector], Vector] | None:
     """right -> H_ww^-1 right in single precision: of I + B'B, B the weighted free rows over sqrt(lam), by Cholesky or
-    by Woodbury's formula, whichever is smaller. None where the trace of B'B is above ``roughest``."""
+    by Woodbury's formula, whichever is smaller. None where the trace of B'B is above `ROUGHEST`."""
     lam = risk.lam
     size, X = risk.coarse
     B = X[free if risk.rows is None else risk.rows[free]]
@@ -181,7 +160,7 @@ def _coarse(risk: SmoothedRisk, free: Index, tau: float, roughest: float) -> Cal
     primal = len(free) > risk.dimension
     square = blas.ssyrk(scale, B.T, trans=0 if primal else 1, lower=1)
     diagonal = np.einsum("ii->i", square)
-    if not diagonal.sum(dtype=np.float64) <= roughest:
+    if not diagonal.sum(dtype=np.float64) <= ROUGHEST:
         return None
     diagonal += 1.0
     lower, info = lapack.spotrf(square, lower=1)
@@ -324,7 +303,7 @@ def _conjugate_gradients(
     z = inverse * residual
     p = z
     rz = float(residual @ z)
-    stop, taken = effort.fall**2 * rz, 0
+    stop, taken = FALL**2 * rz, 0
     for _ in range(STEPS):
         deadline.check()
         taken += 1
@@ -341,7 +320,7 @@ def _conjugate_gradients(
             break
         p = z + (now / rz) * p
         rz = now
-    effort.expected, effort.steps = float(taken), effort.steps + taken
+    effort.expected = float(taken)
     return step[:d], step[d:]
 
 

@@ -41,9 +41,8 @@ from convexstruct.families.regularized_risk.solvers.smoothed_risk import Smoothe
 #: The gap of the groups that are not held falls by this factor before all groups are looked at again, or so many
 #: Newton steps are taken on them.
 HELD_FALL, HELD_STEPS = 0.2, 60
-#: A line search ends when the slope has fallen by this factor (at its first guess by FIRST_SLOPE_FALL: most searches
-#: then take one evaluation), or after so many evaluations.
-SLOPE_FALL, FIRST_SLOPE_FALL, SEARCH_TRIALS = 0.1, 0.3, 30
+#: A line search ends when the slope has fallen by this factor, or after so many evaluations.
+SLOPE_FALL, SEARCH_TRIALS = 0.1, 30
 #: Rounds over all groups without improvement after which rounding is all that is left.
 IDLE_ROUNDS = 100
 #: Where features outnumber groups, tau starts this many times as wide as one example could lift its own loss.
@@ -214,8 +213,6 @@ def _newton_step(
             with np.errstate(over="ignore"):
                 guess = -first / (bend + float(weighted @ dv) / tau)
         t = search(slope, first, guess)
-        if guess == 1.0:  # else the direction was the gradient, and its length says nothing of Newton's
-            effort.learn(t)
         w, b, v = w + t * s_w, b + t * s_b, v + t * dv
         if risk.n_biases:  # least over b exactly: then a is dual feasible, and scaling it to be so costs nothing
             shift = risk.best_lift(a + v / tau, tau)
@@ -235,10 +232,10 @@ def search(slope: Callable[[float], float], first: float, t: float = 1.0) -> flo
         return 0.0
     low, high, wider = 0.0, np.inf, 2.0
     at_low, weight_low, weight_high = first, first, np.inf
-    for trial in range(SEARCH_TRIALS):
+    for _ in range(SEARCH_TRIALS):
         deadline.check()
         here = slope(t)
-        near = abs(here) <= (FIRST_SLOPE_FALL if trial == 0 else SLOPE_FALL) * -first
+        near = abs(here) <= SLOPE_FALL * -first
         if near and (here <= 0 or 2.0 * (t - low) * here <= -low * at_low):
             return t
         if here <= 0:

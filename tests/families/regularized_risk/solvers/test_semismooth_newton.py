@@ -103,7 +103,9 @@ def smoothed(risk: SmoothedRisk, w: Vector, b: Vector, a0: Vector, tau: float) -
 
 
 @pytest.mark.parametrize("name", INSTANCES)
-def test_the_gradient_and_the_direction_are_those_of_finite_differences(name: str) -> None:
+def test_the_gradient_and_the_direction_are_those_of_finite_differences(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     problem = INSTANCES[name]()
     risk, w, b, a, tau = at_some_point(problem, 1)
     if problem.n_pieces > 6:  # what is held adds linear terms
@@ -123,7 +125,8 @@ def test_the_gradient_and_the_direction_are_those_of_finite_differences(name: st
     np.testing.assert_allclose((rise - fall) / 2e-6, slope(x), atol=DERIVATIVE)
     bend = np.array([(slope(x + e) - slope(x - e)) / 2e-6 for e in steps])
     now, _ = risk.at(w, a + (risk.forward(w) + risk.offset + risk.lift(b)) / tau)
-    found = np.concatenate(direction(risk, now, tau, Effort(expected=1e9, roughest=0.0)))
+    monkeypatch.setattr(risk_newton, "ROUGHEST", 0.0)
+    found = np.concatenate(direction(risk, now, tau, Effort(expected=1e9)))
     np.testing.assert_allclose(bend @ found, -slope(x), atol=1e-2 * DERIVATIVE * (1 + np.abs(found).max()))
 
 
@@ -133,13 +136,13 @@ def test_all_ways_to_a_direction_agree(kind: str, d: int, monkeypatch: pytest.Mo
     problem = random_problem(kind, 20, d, 0.05, 1.0, 6)
     risk, w, b, a, tau = at_some_point(problem, 2)
     now, _ = risk.at(w, a + (risk.forward(w) + risk.offset + risk.lift(b)) / tau)
-    found = [np.concatenate(direction(risk, now, tau, Effort(1e9, fall=TINY, roughest=0.0)))]
-    rough = np.concatenate(direction(risk, now, tau, Effort(1e9, fall=TINY)))
+    monkeypatch.setattr(risk_newton, "FALL", TINY)
+    rough = np.concatenate(direction(risk, now, tau, Effort(1e9)))
+    monkeypatch.setattr(risk_newton, "ROUGHEST", 0.0)
+    found = [np.concatenate(direction(risk, now, tau, Effort(1e9)))]
     np.testing.assert_allclose(rough, found[0], atol=1e-3 * (1 + np.abs(found[0]).max()))
     monkeypatch.setattr(risk_newton, "LARGEST", 10)  # at 30 features neither the matrix nor its dual is formed
-    found += [
-        np.concatenate(direction(risk, now, tau, Effort(expected, fall=TINY, roughest=0.0))) for expected in (0.0, 1e9)
-    ]
+    found += [np.concatenate(direction(risk, now, tau, Effort(expected))) for expected in (0.0, 1e9)]
     for other in found[1:]:
         np.testing.assert_allclose(other, found[0], atol=1e-6 * (1 + np.abs(found[0]).max()))
 
@@ -149,7 +152,7 @@ def test_all_ways_to_a_direction_agree(kind: str, d: int, monkeypatch: pytest.Mo
 @pytest.mark.parametrize("equal", [True, False])
 @pytest.mark.parametrize("unit", [1e-30, 1.0, 1e30])
 def test_single_precision_is_as_near_as_its_rounding_lets_it_be_in_any_unit(
-    dtype: str, free: int, equal: bool, unit: float
+    dtype: str, free: int, equal: bool, unit: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = np.random.default_rng(7)
     X, y = rng.normal(size=(20, 5)), np.where(np.arange(20) % 2, 1, -1)
@@ -161,30 +164,21 @@ def test_single_precision_is_as_near_as_its_rounding_lets_it_be_in_any_unit(
     B = (risk.factor * np.sqrt(risk.share / 0.1))[some, None] * unit * X[some]
     right = rng.normal(size=5) * unit
     exact = np.linalg.solve(0.01 * unit**2 * np.eye(5) + B.T @ B, right)
-    solve_ = risk_newton._coarse(risk, some, 0.1, 1e7)
+    solve_ = risk_newton._coarse(risk, some, 0.1)
     assert solve_ is not None
     np.testing.assert_allclose(solve_(right), exact, atol=1e-5 * np.abs(exact).max())
-    assert risk_newton._coarse(risk, some, 0.1, 1.0) is None  # too rough
-    assert risk_newton._coarse(risk, some, 1e-300, 1e7) is None  # as where squares overflow
-
-
-def test_after_a_useless_step_matrices_are_factored_in_double_precision() -> None:
-    effort = Effort()
-    effort.learn(1.0)
-    assert effort.roughest == risk_newton.ROUGHEST
-    effort.learn(0.0)
-    assert effort.roughest == 0.0
-    assert effort.fall == risk_newton.TIGHTER * risk_newton.FALL
-    effort.learn(1.0)
-    assert (effort.roughest, effort.fall) == (0.0, risk_newton.FALL)
+    assert risk_newton._coarse(risk, some, 1e-300) is None  # as where squares overflow
+    monkeypatch.setattr(risk_newton, "ROUGHEST", 1.0)
+    assert risk_newton._coarse(risk, some, 0.1) is None
 
 
 @pytest.mark.parametrize("expected", [0.0, 1e9])
-def test_the_direction_of_no_slope_is_none(expected: float) -> None:
+def test_the_direction_of_no_slope_is_none(expected: float, monkeypatch: pytest.MonkeyPatch) -> None:
     risk, w, b, a, tau = at_some_point(random_problem("binary", 20, 3, 0.05, 1.0, 1), 2)
     now, _ = risk.at(w, a + (risk.forward(w) + risk.offset) / tau)
     flat = replace(now, slope_w=np.zeros_like(w), slope_b=np.zeros_like(b))
-    assert not np.concatenate(direction(risk, flat, tau, Effort(expected, roughest=0.0))).any()
+    monkeypatch.setattr(risk_newton, "ROUGHEST", 0.0)
+    assert not np.concatenate(direction(risk, flat, tau, Effort(expected))).any()
 
 
 def test_what_is_thin_or_large_has_no_copy_in_single_precision() -> None:
@@ -377,7 +371,7 @@ def test_the_search_finds_the_zero_from_a_guess_far_too_short_or_a_million_times
     guess: float, zero: float
 ) -> None:
     t = search(lambda t: min(t / zero - 1.0, 1.0), -1.0, guess)
-    assert abs(t / zero - 1.0) <= 0.3
+    assert abs(t / zero - 1.0) <= 0.1 * (1 + ROUNDING)
 
 
 @pytest.mark.parametrize("bias", [False, True])
