@@ -32,8 +32,8 @@ UNIT = 2.0**-53
 TINY = 2.0**-1074
 #: How many units in the last place (each 2 UNIT) a function such as exp or log may be wrong by, relative to its value.
 FUNCTION = 8
-#: So many terms are added one after the other, before their sums are (`summed`).
-TOGETHER = 64
+#: So many terms are added one after the other, before their sums are; and so few are rounded once (`summed`).
+TOGETHER, FEW = 64, 128
 #: Widens an allowance that was itself computed with rounding: right for up to 1e6 operations a path.
 OUTWARD = 1.0 + 1e-9
 
@@ -98,16 +98,24 @@ def total(terms: ArrayLike | Iterable[float], errors: float = 0.0) -> Rounded:
     return Rounded.of(value, abs(value) * UNIT, errors)
 
 
-def summed(terms: Any, errors: float = 0.0) -> Rounded:
-    """The sum of many ``terms``, which err by ``errors`` in all: `TOGETHER` at a time, then rounded once.
+def summed(terms: Any, errors: float = 0.0, operations: int = 0, positive: bool = False) -> Rounded:
+    """The sum of many ``terms``: `TOGETHER` at a time, then their sums, until few are left, which are rounded once.
 
-    The bound is gamma(TOGETHER) sum |terms|, however many there are.
+    The bound is gamma(TOGETHER levels + operations) sum |terms| + errors, with as many levels as n has digits to the
+    base TOGETHER, less one.
+
+    errors : what the terms are wrong by in all, beside ``operations`` roundings of each. positive : no term is below 0,
+    so that the sum is that of the magnitudes.
     """
     flat = np.ascontiguousarray(terms, dtype=np.float64).ravel()
-    even = flat.size - flat.size % TOGETHER
-    parts = flat[:even].reshape(-1, TOGETHER) @ np.ones(TOGETHER)
-    value = total([*parts.tolist(), *flat[even:].tolist()])
-    return Rounded.of(float(value), value.allowance, gamma(TOGETHER) * float(np.abs(flat).sum()), errors)
+    parts, depth = flat, operations
+    while parts.size > FEW:
+        even = parts.size - parts.size % TOGETHER
+        parts = np.concatenate((parts[:even].reshape(TOGETHER, -1).sum(axis=0), parts[even:]))
+        depth += TOGETHER
+    value = total(parts.tolist())
+    size = abs(float(value)) if positive else float(np.abs(flat).sum())
+    return Rounded.of(float(value), value.allowance, gamma(depth) * size, errors)
 
 
 def dot(x: Any, y: Any) -> Rounded:

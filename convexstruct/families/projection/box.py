@@ -32,9 +32,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Point, Vector
-from convexstruct.families.projection.rounding import Data, lower_bound, reachable, upper_bound
-from convexstruct.oracles.box.projection import SUMS, attainable
+from convexstruct.families.projection.rounding import Data, Sizes, lower_bound, reachable, upper_bound
+from convexstruct.oracles.box.projection import ROUNDED, SUMS, attainable
 from convexstruct.rounding import Rounded
+from convexstruct.tolerances import ROUNDING
 from convexstruct.validation.arguments import mapping, number, sentence
 from convexstruct.validation.arrays import real
 
@@ -141,6 +142,11 @@ class BoxProjection:
     def _data(self) -> Data:
         return Data(self.m, self.lower, self.upper, self.s, self.d, self.z)
 
+    @cached_property
+    def _sizes(self) -> Sizes:
+        with np.errstate(all="ignore"):
+            return Sizes.of(self._data)
+
     def primal(self, point: Point) -> Rounded:
         """1/2 sum d_i^2 (a_i - m_i)^2, with its allowance; infinite where a is outside the box."""
         with np.errstate(all="ignore"):
@@ -157,12 +163,18 @@ class BoxProjection:
 
     @np.errstate(all="ignore")
     def residuals(self, point: Point) -> Mapping[str, float]:
-        """How far a lies outside the bounds, and <s, a> from z; the latter relative where z is large."""
+        """How far a lies outside the bounds, and <s, a> from z; the latter relative where z is large.
+
+        What is below `ROUNDING` and within the rounding of <s, a> itself counts as 0; the allowance of P holds it.
+        """
         a = point["a"]
+        off = abs(self.total(a) - self.z) / max(1.0, abs(self.z))
+        if 0.0 < off <= ROUNDING and off <= ROUNDED * float(np.sum(np.abs(self.s * a))) / max(1.0, abs(self.z)):
+            off = 0.0
         return {
             "a below its lower bound": float(max(np.max(self.lower - a), 0.0)),
             "a above its upper bound": float(max(np.max(a - self.upper), 0.0)),
-            "<s, a> off z": abs(self.total(a) - self.z) / max(1.0, abs(self.z)),
+            "<s, a> off z": off,
         }
 
     @np.errstate(all="ignore")
@@ -194,7 +206,7 @@ class BoxProjection:
 
     def at(self, rho: float) -> Vector:
         """a(rho) = clip(m - rho s / d^2, lower, upper); (n,)."""
-        return np.clip(self.m - rho * (self.s / self.weight), self.lower, self.upper)
+        return self._data.at(rho)
 
     def dual(self, dual_point: Point) -> Rounded:
         """D(rho), a lower bound whatever rho, with its allowance; -inf if it is not finite."""
@@ -202,7 +214,7 @@ class BoxProjection:
         if not np.isfinite(rho):
             return Rounded(-np.inf)
         with np.errstate(all="ignore"):
-            return lower_bound(self._data, self.at(rho), rho, self._beyond)
+            return lower_bound(self._data, self._sizes, rho, self._beyond)
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
         """Nothing can be infeasible but a rho that is no number."""

@@ -6,9 +6,14 @@ that has room for eps / |s_i| costs |g_i| eps / |s_i| + d_i^2 (eps / s_i)^2 / 2;
 none has room, all go the same share of the way to their bounds, or as far as these are (z is then the last value that
 can be reached, see `BoxProjection`).
 
-A lower bound needs the least value of the Lagrangian, and a(rho) attains it up to rounding only. With g_i =
-d_i^2 (a_i - m_i) + rho s_i, which is 0 in real arithmetic where a_i is free, the value is at most g_i^2 / (2 d_i^2) too
-large, and not at all where a_i stands at a bound and g_i points outwards.
+A lower bound needs the least value of the Lagrangian, and a(rho) attains it up to rounding only. Let x_i = m_i -
+rho s_i / d_i^2, and e_i the rounding of it. The Lagrangian is d_i^2 (a_i - x_i)^2 / 2 and a constant in each entry, and
+a_i is x_i + e_i clipped, so that it loses at most d_i^2 e_i^2 / 2: nothing where a bound clips both, else |a_i - x_i|
+is at most |e_i| or the distance of x_i from its bound. With |e_i| <= gamma(6) (|m_i| + |rho s_i| / d_i^2), beside what
+underflows, the sum of this is at most 2 gamma(6)^2 sum ((d_i m_i)^2 + (rho s_i / d_i)^2), which is far below one unit
+of the value for ordinary data (`Sizes`). Where it is not, the loss is bounded entry by entry: with g_i =
+d_i^2 (a_i - m_i) + rho s_i, which is 0 in real arithmetic where a_i is free, by g_i^2 / (2 d_i^2), and by nothing where
+a_i stands at a bound and g_i points outwards.
 """
 
 from __future__ import annotations
@@ -24,7 +29,9 @@ from convexstruct.oracles.box.projection import product_error
 from convexstruct.rounding import TINY, UNIT, Rounded, gamma, summed
 
 #: Entries of one block: a few arrays of so many numbers stay in cache.
-BLOCK = 1 << 14
+BLOCK = 1 << 15
+#: d^2 does not underflow where d is at least this, nor overflow where d is at most its inverse.
+SAFE = 1e-150
 #: How many entries with room are looked at for the cheapest move.
 FEW = 64
 
@@ -39,39 +46,72 @@ class Data(NamedTuple):
     d: Any
     z: float
 
-    def blocks(self, a: Vector) -> Iterator[tuple[Vector, Data]]:
-        for low in range(0, len(a), BLOCK):
+    def blocks(self) -> Iterator[tuple[slice, Data]]:
+        for low in range(0, len(self.m), BLOCK):
             cut = slice(low, low + BLOCK)
-            yield a[cut], self.part(cut)
+            yield cut, self.part(cut)
 
     def part(self, where: Any) -> Data:
         lower, upper, s, d = (x if isinstance(x, float) else x[where] for x in self[1:5])
         return Data(self.m[where], lower, upper, s, d, self.z)
 
+    def at(self, rho: float) -> Vector:
+        """a(rho) = clip(m - rho s / d^2, lower, upper)."""
+        return np.clip(self.m - rho * (self.s / (self.d * self.d)), self.lower, self.upper)
+
+    def weighted(self, a: Vector) -> Rounded:
+        """<s, a>."""
+        if isinstance(self.s, float):
+            found = summed(a, operations=2)
+            return Rounded.of(self.s * found, abs(self.s) * found.allowance, TINY)
+        return summed(self.s * a, len(a) * TINY, operations=2)
+
+
+class Sizes(NamedTuple):
+    """Upper bounds, but for 1e-9 of each, of sums over the entries: of (d m)^2 and of (s / d)^2; the least and greatest
+    d, and n."""
+
+    entries: float
+    steps: float
+    least: float
+    greatest: float
+    n: int
+
+    @classmethod
+    def of(cls, data: Data) -> Sizes:
+        n, d = len(data.m), np.asarray(data.d)
+        entries = steps = 0.0
+        for _, part in data.blocks():
+            one, other = part.d * part.m, part.s / part.d
+            entries += float(one @ one)
+            steps += float(other @ other) if np.ndim(other) else len(part.m) * other * other
+        return cls(entries + n * 4 * TINY, 2.0 * steps + n * 4 * TINY, float(d.min()), float(d.max()), n)
+
+    def lost_at_most(self, rho: float) -> float:
+        """A bound on what the Lagrangian loses because a(rho) is rounded (see above); inf where d^2 may underflow."""
+        if self.least < SAFE or self.greatest > 1.0 / SAFE:
+            return math.inf
+        step, tiny = abs(rho) * math.sqrt(self.steps), self.greatest * 4.0 * TINY * (1.0 + abs(rho))
+        return 2.0 * (gamma(6) ** 2 * (self.entries + step * step) + self.n * (tiny * tiny + TINY))
+
 
 def upper_bound(data: Data, a: Vector) -> Rounded:
     """1/2 sum d_i^2 (a_i - m_i)^2, with what a feasible point near a may cost more; an infinite allowance if a is
     outside the box."""
-    terms, inside, weighted, sizes = [], True, [], 0.0
-    for some, part in data.blocks(a):
-        inside = inside and bool(((some >= part.lower) & (some <= part.upper)).all())
+    terms, inside, weighted = [], True, []
+    for cut, part in data.blocks():
+        some = a[cut]
+        inside = inside and bool((some >= part.lower).all() and (some <= part.upper).all())
         off = part.d * (some - part.m)
-        terms.append(summed(off * off))
-        if isinstance(part.s, float):
-            found, size = summed(some), abs(part.s) * float(np.abs(some).sum())
-            weighted.append(Rounded.of(part.s * found, abs(part.s) * found.allowance))
-        else:
-            each = part.s * some
-            found, size = summed(each), float(np.abs(each).sum())
-            weighted.append(found)
-        sizes += size
+        terms.append(summed(off * off, operations=8, positive=True))
+        weighted.append(part.weighted(some))
     squares = _sum(terms)
     value = 0.5 * squares
-    allowance = 0.5 * _sum([t.allowance for t in terms]) + gamma(8) * value + 4 * TINY * (len(a) + squares)
+    allowance = 0.5 * _sum([t.allowance for t in terms]) + 4 * TINY * (len(a) + squares)
     if not (math.isfinite(value) and inside):
         return Rounded(value, math.inf)
     rest = _sum([*weighted, -data.z])
-    doubt = _sum([t.allowance for t in weighted]) + 2.0 * UNIT * (sizes + abs(rest)) + len(a) * TINY
+    doubt = _sum([t.allowance for t in weighted]) + UNIT * abs(rest)
     cost = max(_cost(data, a, rest + doubt, -1.0), _cost(data, a, doubt - rest, 1.0))
     return Rounded.of(value, allowance, cost)
 
@@ -80,7 +120,8 @@ def _cost(data: Data, a: Vector, eps: float, direction: float) -> float:
     """What raising <s, a> (direction 1) or lowering it by up to ``eps`` costs at most."""
     if eps <= 0.0:
         return 0.0
-    for some, part in data.blocks(a):
+    for cut, part in data.blocks():
+        some = a[cut]
         rows = np.flatnonzero(_room(some, part, direction) > 2.0 * eps)[:FEW]
         if len(rows):
             few, own = some[rows], part.part(rows)
@@ -88,7 +129,8 @@ def _cost(data: Data, a: Vector, eps: float, direction: float) -> float:
             pull = np.abs(own.d * (few - own.m))
             return float(np.min((pull + 0.5 * own.d * step) * own.d * step)) * (1.0 + 1e-9)
     reach = first = second = 0.0
-    for some, part in data.blocks(a):
+    for cut, part in data.blocks():
+        some = a[cut]
         goal = np.where(_way(part, direction) > 0, part.upper, part.lower)
         step = np.where(np.broadcast_to(np.not_equal(part.s, 0.0), some.shape), np.abs(goal - some), 0.0)
         reach += float(np.sum(np.abs(part.s) * step))
@@ -112,32 +154,43 @@ def _room(a: Vector, part: Data, direction: float) -> Vector:
     return np.asarray(np.where(way == 0, 0.0, np.abs(way) * np.where(way == 0, 0.0, move)))
 
 
-def lower_bound(data: Data, a: Vector, rho: float, beyond: float) -> Rounded:
-    """The least value of the Lagrangian at rho, from a near its minimiser inside the box.
+def lower_bound(data: Data, sizes: Sizes, rho: float, beyond: float) -> Rounded:
+    """The least value of the Lagrangian at rho, from a(rho), which is its minimiser but for rounding.
 
     beyond : by how much z may lie outside what <s, a> can be; z is read as the nearest such value.
     """
-    squares, weighted, lost = [], [], 0.0
-    for some, part in data.blocks(a):
+    squares, weighted = [], []
+    for _, part in data.blocks():
+        some = part.at(rho)
         off = part.d * (some - part.m)
-        squares.append(summed(off * off))
-        each = part.s * some
-        weighted.append(summed(each, UNIT * float(np.abs(each).sum()) + len(each) * TINY))
-        pull, push = part.d * off, rho * part.s
-        slope = pull + push
-        error = gamma(6) * (np.abs(pull) + np.abs(push)) + 4 * TINY * (1.0 + part.d)
-        inwards = np.where(some == part.lower, -slope, np.where(some == part.upper, slope, np.abs(slope))) + error
-        inwards = np.where(np.equal(part.lower, part.upper), 0.0, np.maximum(inwards, 0.0)) / part.d
-        lost += float(inwards @ inwards)
+        squares.append(summed(off * off, operations=8, positive=True))
+        weighted.append(part.weighted(some))
     total = _sum(squares)
     rest = _sum([*weighted, -data.z])
     value = 0.5 * total + rho * rest
     if not math.isfinite(value):
         return Rounded(-math.inf)
-    doubt = _sum([t.allowance for t in weighted]) + 2.0 * UNIT * abs(rest) + beyond
-    own = 0.5 * _sum([t.allowance for t in squares]) + gamma(8) * total + 4 * TINY * (len(a) + total)
+    lost = sizes.lost_at_most(rho)
+    if not lost <= UNIT * abs(value):
+        lost = _lost(data, rho)
+    doubt = _sum([t.allowance for t in weighted]) + UNIT * abs(rest) + beyond
+    own = 0.5 * _sum([t.allowance for t in squares]) + 4 * TINY * (len(data.m) + total)
     turned = abs(rho * rest)
-    return Rounded.of(value, own, abs(rho) * doubt, 2.0 * UNIT * (abs(value) + turned) + TINY, lost + len(a) * TINY)
+    return Rounded.of(value, own, abs(rho) * doubt, 2.0 * UNIT * (abs(value) + turned) + TINY, lost)
+
+
+def _lost(data: Data, rho: float) -> float:
+    """sum_i of g_i^2 / d_i^2, as above, entry by entry."""
+    lost = 0.0
+    for _, part in data.blocks():
+        some = part.at(rho)
+        pull, push = part.d * (part.d * (some - part.m)), rho * part.s
+        slope = pull + push
+        error = gamma(6) * (np.abs(pull) + np.abs(push)) + 4 * TINY * (1.0 + part.d)
+        inwards = np.where(some == part.lower, -slope, np.where(some == part.upper, slope, np.abs(slope))) + error
+        inwards = np.where(np.equal(part.lower, part.upper), 0.0, np.maximum(inwards, 0.0)) / part.d
+        lost += float(inwards @ inwards)
+    return lost + len(data.m) * TINY
 
 
 def reachable(data: Data, least: float, greatest: float, size: float) -> float:

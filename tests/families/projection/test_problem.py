@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import convexstruct as cs
 from benchmarks.rounding import GOAL, run
 from convexstruct.arrays import Vector
+from convexstruct.families.projection import rounding
 from convexstruct.families.projection.box import BoxProjection
 from convexstruct.families.projection.tables import MarginalProjection
 from convexstruct.oracles.box.projection import project_with_multiplier
@@ -317,3 +318,52 @@ def test_a_projection_predicts_nothing_and_says_so() -> None:
     for problem, point in ((box, np.zeros(2)), (tables, np.zeros(2))):
         with pytest.raises(ValueError, match="has no prediction: it learns nothing from examples"):
             problem.predict(point)
+
+
+# -- what the bounds of boxes cost -------------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 10_000), st.floats(-12, 12))
+def test_what_the_lagrangian_loses_to_rounding_is_bounded_without_looking_at_the_entries(
+    seed: int, size: float
+) -> None:
+    problem = box(seed)
+    rho = float(np.random.default_rng(seed).normal() * 10.0**size)
+    lost = Fraction(0)
+    numbers = zip(problem.m, problem.lower, problem.upper, problem.s, problem.d, problem.at(rho))  # type: ignore[arg-type]
+    for m, low, high, s, d, found in numbers:
+        m, weight, shift = Fraction(m), Fraction(d) ** 2, Fraction(rho) * Fraction(s)
+        best = m - shift / weight
+        best = max(best, Fraction(low)) if np.isfinite(low) else best
+        best = min(best, Fraction(high)) if np.isfinite(high) else best
+        values = [weight / 2 * (a - m) ** 2 + shift * a for a in (Fraction(found), best)]
+        lost += values[0] - values[1]
+    assert 0 <= lost <= Fraction(problem._sizes.lost_at_most(rho))
+
+
+def test_an_ordinary_box_is_bounded_in_one_pass_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    problem = BoxProjection.simplex(rng.normal(size=100_000))
+    solution = cs.solve(problem)
+    monkeypatch.setattr(rounding, "_lost", lambda *_: pytest.fail("each entry was looked at"))
+    monkeypatch.setattr(BoxProjection, "repair", lambda *_: pytest.fail("a sum that is off by rounding was repaired"))
+    certificate = cs.certify(problem, solution.point, solution.dual_point)
+    assert certificate.infeasibility == 0.0
+    assert certificate.rounding <= 1e-12
+
+
+def test_a_sum_that_is_off_by_more_than_its_rounding_is_a_residual() -> None:
+    problem = BoxProjection.simplex(np.array([1.0, 2.0, 3.0]))
+    assert problem.residuals({"a": np.array([0.0, 1e-12, 1.0])})["<s, a> off z"] == pytest.approx(1e-12, rel=1e-3)
+    assert problem.residuals({"a": np.array([0.0, 1e-15, 1.0])})["<s, a> off z"] == 0.0
+
+
+def test_a_sum_whose_rounding_is_large_beside_z_is_no_feasible_one() -> None:
+    problem = BoxProjection(np.zeros(3), -np.inf, np.inf, 1.0, 1.0)
+    assert problem.residuals({"a": np.array([1e16, -1e16, 0.0])})["<s, a> off z"] == 1.0
+
+
+def test_weights_whose_squares_underflow_are_looked_at_entry_by_entry() -> None:
+    problem = BoxProjection(np.ones(2), 0.0, 2.0, 1.0, 1.0, np.array([1e-152, 1.0]))
+    assert problem._sizes.lost_at_most(0.5) == np.inf
+    assert cs.solve(problem).status is cs.Status.OPTIMAL
