@@ -42,14 +42,11 @@ from convexstruct.tolerances import ROUNDING
 
 #: Capacities stay below 2^BITS: a residual capacity, the sum of two of them, must fit into 32 bits with its sign.
 BITS = 30
-#: Rounds of ever finer units at most.
-ROUNDS = 6
-#: Graphs of fewer nodes and edges than this begin with a flow of zero.
+#: From this number of nodes and edges on, gradient steps first find a flow near the maximum; on smaller graphs the
+#: maximum flow itself is found sooner.
 LARGE = 20_000
-#: Gradient steps between two looks at the gap, and how many times to look.
-STEPS, LOOKS = 25, 16
-#: Steps go on while they bring the gap down by this factor at least.
-WORTHWHILE = 0.9
+#: Gradient steps between two computations of the gap; they end where `STEPS` of them leave more than `SLOW` of the gap.
+STEPS, SLOW = 25, 0.9
 #: A gap below this, relative to the sum of all |a_v| and k_e, is rounding.
 NEGLIGIBLE = 2.0**-50
 
@@ -118,7 +115,7 @@ def minimum_cut(scores: Pairwise, tol: float = ROUNDING) -> Cut:
     rest = ising.rest(g)
     labels = np.asarray(rest < 0, dtype=np.int64)
     gap = np.inf
-    for _ in range(ROUNDS):
+    while True:
         before, gap = gap, ising.value(labels) - ising.bound(rest)
         if gap <= enough or gap > before / 2:
             break
@@ -197,7 +194,7 @@ def _near_maximum(ising: _Ising, enough: float) -> Tensor:
     out = sp.csr_array((signs, (np.concatenate((ising.u, ising.v)), pairs)), shape=(n, len(ising.k)))
     g = ahead = np.zeros(len(ising.k))
     least, momentum, gap = -ising.k, 1.0, np.inf
-    for _ in range(LOOKS):
+    while True:
         for _ in range(STEPS):
             rest = ising.a - out @ ahead
             moved = np.take(rest, ising.u)
@@ -213,9 +210,8 @@ def _near_maximum(ising: _Ising, enough: float) -> Tensor:
             g, momentum = moved, following
         rest = ising.a - out @ g
         before, gap = gap, ising.value(np.asarray(rest < 0, dtype=np.int64)) - ising.bound(rest)
-        if gap <= enough or gap > WORTHWHILE * before:
-            break
-    return g
+        if gap <= enough or gap > SLOW * before:
+            return g
 
 
 def _more_flow(ising: _Ising, g: Tensor, rest: Tensor, most: float, unit: float, prune: bool) -> Tensor:

@@ -23,7 +23,8 @@ from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Index, Labels, Tensor
 
-#: Up to this many labels, loops over pairs of labels are faster than arrays of small rows.
+#: Up to this many labels, a loop over labels with one long array each is faster in NumPy than one array whose rows are
+#: short.
 FEW = 4
 
 

@@ -112,8 +112,7 @@ def test_the_bound_holds_after_the_coarsest_flow_and_a_cut_in_two_parts_is_two_c
     best = minimum_cut.minimum_cut(one, tol=0.0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(minimum_cut, "BITS", 3)  # capacities of 0 to 7 units
-        patch.setattr(minimum_cut, "ROUNDS", 1)
-        coarse = minimum_cut.minimum_cut(one)
+        coarse = minimum_cut.minimum_cut(one, tol=0.5)  # one round is enough for this
     assert coarse.scores[0] <= best.scores[0] <= coarse.upper[0]
     assert coarse.upper[0] > coarse.scores[0] + LOW.gap  # what the scaling may have cost is said
     two = minimum_cut.minimum_cut(

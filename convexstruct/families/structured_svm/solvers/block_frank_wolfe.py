@@ -36,7 +36,7 @@ from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.example_blocks import ExampleBlock, example_blocks
 from convexstruct.families.structured_svm.solvers.labelling_mixture import LabellingMixture
 
-#: At most so many numbers psi_i, over all examples: 4 GB.
+#: Largest N d: the vectors psi_i of all examples then take 4 GB.
 LIMIT = 5e8
 
 
@@ -57,7 +57,8 @@ class BlockFrankWolfe:
         read_options(self, block=or_none(at_least(1)), average=flag, seed=seed)
 
     def iterate(self, problem: StructuredSVM, start: Solution | None = None) -> Iterator[Iterate]:
-        """One iterate a pass over the examples. Always from the truth: a ``start`` is of no use here.
+        """One iterate a pass over the examples. It begins on the truth, where psi_i and l_i are 0; ``start`` is
+        ignored, since a solution does not hold psi_i of each example.
 
         Raises
         ------

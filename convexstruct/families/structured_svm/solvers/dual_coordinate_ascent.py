@@ -31,9 +31,10 @@ from convexstruct.core.options import at_least, read_options, seed
 from convexstruct.core.solution import Solution
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.labelling_pools import LabellingPools
-from convexstruct.tolerances import HIGH
+from convexstruct.families.structured_svm.solvers.pool_qp import EXACT
 
-#: Sweeps go on while the slopes over the pools leave more than this share of the gap.
+#: Sweeps end once the gap of the problem restricted to the pools is below this share of the whole problem's gap: then
+#: new labellings bring more.
 INNER = 0.3
 
 
@@ -41,25 +42,19 @@ INNER = 0.3
 class DualCoordinateAscent:
     """Options.
 
-    sweeps : at most so many over the examples between two calls of the oracle. pairs : at most so many an example in a
-        sweep. seed : of the order of the examples.
+    sweeps : at most so many over the examples, one step each, between two calls of the oracle. seed : of the order of
+        the examples.
     """
 
     sweeps: int = 20
-    pairs: int = 5
     seed: int = 0
 
     def __post_init__(self) -> None:
-        read_options(self, sweeps=at_least(1), pairs=at_least(1), seed=seed)
+        read_options(self, sweeps=at_least(1), seed=seed)
 
     def iterate(self, problem: StructuredSVM, start: Solution | None = None) -> Iterator[Iterate]:
-        """One iterate a call of the oracle. Always from the truth: a ``start`` is of no use here.
-
-        Raises
-        ------
-        ValueError
-            If sweeps or pairs is no whole number of at least 1.
-        """
+        """One iterate a call of the oracle. It begins on the truth, where all multipliers are known; ``start`` is
+        ignored, since w alone does not say which multipliers it is of."""
         run = _Run(problem)
         rng = np.random.default_rng(self.seed)
         calls = 0
@@ -69,13 +64,13 @@ class DualCoordinateAscent:
             gap = found.value - run.bound
             added = run.grow(found.labels, found.violation > 0)
             left = run.left()
-            exhausted = not added and left <= HIGH.gap * 1e-3 * magnitude(problem, found.value)
+            exhausted = not added and left <= EXACT * magnitude(problem, found.value)
             alpha, pools = run.alpha, run.pools
             yield Iterate({"w": run.w}, pools.witness(alpha), found.value, run.bound, calls, done=exhausted)
             if exhausted:
                 return
             for _ in range(self.sweeps):
-                moved = run.sweep(rng, self.pairs)
+                moved = run.sweep(rng)
                 if not moved or run.left() <= INNER * gap:
                     break
             if not moved and not added:
@@ -121,30 +116,29 @@ class _Run:
         best = np.maximum.reduceat(slopes, self.start[:-1])
         return float(self.problem.ceiling @ best - slopes @ self.alpha)
 
-    def sweep(self, rng: np.random.Generator, pairs: int) -> bool:
-        """Steps over pairs of each example, in random order; whether any was made."""
+    def sweep(self, rng: np.random.Generator) -> bool:
+        """One step of each example, in random order; whether any was made."""
         moved = False
         for i in rng.permutation(self.problem.n_examples):
             deadline.check()
             at = slice(self.start[i], self.start[i + 1])
             if at.stop - at.start > 1:
                 rows = self.a[at]
-                moved |= self._pairs(at, rows.toarray() if sp.issparse(rows) else rows, pairs)
+                moved |= self._step(at, rows.toarray() if sp.issparse(rows) else rows)
         return moved
 
-    def _pairs(self, at: slice, rows: Vector, pairs: int) -> bool:
-        alpha, b, lam = self.alpha[at], self.b[at], self.problem.lam
-        for k in range(pairs):
-            slopes = b - rows @ self.w
-            y = int(slopes.argmax())
-            z = int(np.where(alpha > 0, slopes, np.inf).argmin())
-            by = rows[y] - rows[z]
-            rise, square = float(slopes[y] - slopes[z]), float(by @ by)
-            if rise <= np.finfo(float).eps * (abs(slopes[y]) + abs(slopes[z])):
-                return k > 0
-            delta = float(alpha[z]) if lam * rise >= alpha[z] * square else lam * rise / square
-            alpha[y] += delta  # alpha is a view
-            alpha[z] -= delta
-            self.psi += delta * by
-            self.w = self.problem.project(self.psi) / lam
+    def _step(self, at: slice, rows: Vector) -> bool:
+        alpha, lam = self.alpha[at], self.problem.lam  # alpha is a view
+        slopes = self.b[at] - rows @ self.w
+        y = int(slopes.argmax())
+        z = int(np.where(alpha > 0, slopes, np.inf).argmin())
+        by = rows[y] - rows[z]
+        rise, square = float(slopes[y] - slopes[z]), float(by @ by)
+        if rise <= np.finfo(float).eps * (abs(slopes[y]) + abs(slopes[z])):
+            return False
+        delta = float(alpha[z]) if lam * rise >= alpha[z] * square else lam * rise / square
+        alpha[y] += delta
+        alpha[z] -= delta
+        self.psi += delta * by
+        self.w = self.problem.project(self.psi) / lam
         return True

@@ -9,8 +9,8 @@ Each round adds the most violated cut, until none is violated by more than xi + 
 multipliers beta_k, sum_k beta_k <= c, give each example the mixture of its labellings y_i^k with shares beta_k / c.
 
 **Cache.** Before the oracle is asked, the most violated labelling of each example among the last few that the oracle
-found makes a cut; it serves if it is violated by more than xi + eps and, ours, by half of what the oracle's last cut
-was: else the cache would be searched to all digits between any two calls.
+found makes a cut; it is added if it is violated by more than xi + eps and, ours, by at least half of what the oracle's
+last cut was. Without the second rule all digits would be spent on the cached labellings between two calls.
 
 **Bound** (theorem 5 there; the slide has the larger of the two terms, the theorem their sum). In its scale, lam = 1 and
 c = C, with the largest loss Dmax and R = max |e_i(y) df_i(y)|, at most
@@ -37,16 +37,14 @@ from convexstruct.core.options import at_least, positive, read_options
 from convexstruct.core.solution import Solution
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.example_blocks import starting_w
-from convexstruct.families.structured_svm.solvers.pool_qp import PoolColumns, solve_pools
+from convexstruct.families.structured_svm.solvers.labelling_pools import UNUSED
+from convexstruct.families.structured_svm.solvers.pool_qp import EXACT, PoolColumns, solve_pools
 from convexstruct.tolerances import HIGH
 
-#: The restricted problem is solved to this share of what the gap HIGH asks for.
-INNER = 1e-3
-#: A cut whose multiplier is below this share of c is not in use.
-UNUSED = 1e-9
-#: Cuts in a row that do not lift the dual value, after which the restricted problem is at the end of its digits.
+#: The run ends after so many cuts in a row that did not lift the dual value: more digits than rounding leaves would be
+#: needed to tell them from the cuts before.
 PATIENCE = 3
-#: A cut from the cache must be violated by this share of the oracle's last.
+#: A cut from the cache must be violated by at least this share of what the oracle's last cut was.
 WORTH = 0.5
 
 
@@ -164,7 +162,7 @@ class Cuts:
         problem, (m, d) = self.problem, self.a.shape
         small = m < d and not problem.features.associative
         columns = PoolColumns(self.a, self.b, np.zeros(m, dtype=np.intp), self.gram if small else None)
-        tolerance = INNER * HIGH.gap * magnitude(problem, size)
+        tolerance = EXACT * magnitude(problem, size)
         nonnegative = problem.features.nonnegative
         solved = solve_pools(columns, np.array([self.total]), problem.lam, self.w, tolerance, nonnegative)
         self.w, self.beta, self.bound = problem.project(solved.w), solved.alpha, solved.bound

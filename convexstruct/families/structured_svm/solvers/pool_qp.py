@@ -24,22 +24,18 @@ from scipy.linalg.blas import dsyrk
 
 from convexstruct import deadline
 from convexstruct.arrays import Index, Vector
+from convexstruct.tolerances import HIGH
 
-#: Newton steps of one solve.
-STEPS = 80
-#: A start near w is given up after so many short steps in a row, for one that is feasible.
-SHORT = 3
-#: Columns whose share of the matrix is below this, relative to lam, are left out of it.
-NEGLIGIBLE = 1e-8
-#: Steps without progress after which rounding has the last word.
-PATIENCE = 6
-#: Share of the way to the boundary that a step goes at most. A step that is not long stays nearer the centre: from too
-#: near the boundary Mehrotra's directions can go round in circles, on two columns even.
-INSIDE = 0.995
-CENTRAL = 0.9
-#: A step of this size is long.
-LONG = 0.9
-#: Size from which a matrix is factored in blocks, and of the blocks: a block of ten thousand rows takes about a second.
+#: A restricted problem counts as solved at this relative gap: a thousandth of the finest that users can name.
+EXACT = 1e-3 * HIGH.gap
+#: Newton steps of one solve at most, and steps in a row that improve neither bound nor complementarity, after which
+#: rounding allows no better ones. A poor start can take a dozen steps before anything improves.
+STEPS, PATIENCE = 80, 20
+#: A step goes this share of the way to the boundary: `LONG_STEP` where the whole way is at least `LONG` (1 is a full
+#: Newton step), else `SHORT_STEP`, to stay nearer the central path; near the boundary Mehrotra's directions can cycle.
+LONG_STEP, LONG, SHORT_STEP = 0.995, 0.9, 0.9
+#: Matrices of more rows than `LARGE` are factored in blocks of `BLOCK` rows, and the deadline is looked at between two:
+#: one of ten thousand rows takes half a minute, a block of it about a second.
 LARGE, BLOCK = 2000, 256
 
 
@@ -101,19 +97,11 @@ class _Newton:
         else:
             self._factor_by_columns(columns.gram, share)
 
-    def _counting(self, squares: Vector) -> Index:
-        """The columns that count, by their weight and by the longest of their pool, since means are taken off."""
-        longest = np.maximum.reduceat(squares, self.start)[self.columns.owner]
-        return np.flatnonzero(longest * self.weight > NEGLIGIBLE * self.lam).astype(np.intp)
-
     def _factor_by_parameters(self) -> None:
-        a, owner = self.columns.a, self.columns.owner
-        kept = self._counting(_row_squares(a))
-        rows, means = a[kept], self.means
+        rows, means = self.columns.a, self.means
         if sp.issparse(rows):
             rows, means = rows.toarray(), means.toarray()
-        centred = (rows - means[owner[kept]]) * np.sqrt(self.weight[kept])[:, None]
-        matrix = dsyrk(1.0, centred.T) if len(kept) else np.zeros((a.shape[1],) * 2, order="F")
+        matrix = dsyrk(1.0, ((rows - means[self.columns.owner]) * np.sqrt(self.weight)[:, None]).T)
         diagonal = np.arange(len(matrix))
         matrix[diagonal, diagonal] += self.lam
         matrix[self.bounded, self.bounded] += self.at.z / self.inside
@@ -121,13 +109,12 @@ class _Newton:
         self._factor = _cholesky(matrix)
 
     def _factor_by_columns(self, gram: Vector, share: Vector) -> None:
-        kept = self._counting(np.diag(gram))
+        owner = self.columns.owner
         cross = segment_rows(gram, share, self.start)  # (N, M)
         corner = segment_rows(np.ascontiguousarray(cross.T), share, self.start)  # (N, N)
-        owner = self.columns.owner[kept]
-        side = cross[:, kept][owner]
-        centred = gram[np.ix_(kept, kept)] - side - side.T + corner[np.ix_(owner, owner)]
-        self._kept, self._root = kept, np.sqrt(self.weight[kept])
+        side = cross[owner]
+        centred = gram - side - side.T + corner[np.ix_(owner, owner)]
+        self._root = np.sqrt(self.weight)
         matrix = centred * self._root[:, None] * self._root
         diagonal = np.arange(len(matrix))
         matrix[diagonal, diagonal] += self.lam
@@ -136,12 +123,10 @@ class _Newton:
     def _solve(self, right: Vector) -> Vector:
         if self._root is None:
             return np.asarray(scipy.linalg.cho_solve(self._factor, right, check_finite=False))
-        a, owner = self.columns.a, self.columns.owner[self._kept]
-        image = ((a @ right)[self._kept] - (self.means @ right)[owner]) * self._root
+        a, owner = self.columns.a, self.columns.owner
+        image = (a @ right - (self.means @ right)[owner]) * self._root
         inner = scipy.linalg.cho_solve(self._factor, image, check_finite=False) * self._root
-        spread = np.zeros(len(self.weight))
-        spread[self._kept] = inner
-        back = a.T @ spread - self.means.T @ np.bincount(owner, weights=inner, minlength=self.means.shape[0])
+        back = a.T @ inner - self.means.T @ np.bincount(owner, weights=inner, minlength=self.means.shape[0])
         return np.asarray((right - back) / self.lam)
 
     def direction(self, target: Vector, bounded_target: Vector) -> _State:
@@ -179,7 +164,7 @@ class _Newton:
             at.z * self.inside + first.z * first.w[self.bounded] - centre,
         )
         reach = self.reach(second)
-        return second, (INSIDE if reach > LONG else CENTRAL) * reach
+        return second, (LONG_STEP if reach > LONG else SHORT_STEP) * reach
 
 
 def solve_pools(
@@ -201,33 +186,28 @@ def solve_pools(
     start = np.searchsorted(owner, np.arange(len(ceiling))).astype(np.intp)
     bounded = np.flatnonzero(np.zeros(len(w), dtype=bool) if nonnegative is None else nonnegative)
     best = PoolSolution(w, np.zeros(len(b)), np.inf, -np.inf, 0)
-    for begin in (_near, _inside):
-        at = begin(columns, ceiling, lam, best.w, start, bounded)
-        since = short = taken = 0
-        least = np.inf
-        while taken < STEPS and since <= PATIENCE and (short < SHORT or begin is _inside):
-            deadline.check()
-            psi = np.asarray(a.T @ at.alpha)
-            psi[bounded] = np.maximum(psi[bounded], 0.0)
-            primal = 0.5 * lam * float(at.w @ at.w) + float(ceiling @ np.maximum.reduceat(b - a @ at.w, start))
-            bound = float(b @ at.alpha) - 0.5 / lam * float(psi @ psi)
-            if not (np.isfinite(primal) and np.isfinite(bound)):
-                break
-            complement = float(at.alpha @ at.s) + float(at.z @ at.w[bounded])
-            since = 0 if primal < best.primal or bound > best.bound or complement < least else since + 1
-            least = min(least, complement)
-            if primal < best.primal:
-                best = replace(best, w=at.w, primal=primal)
-            if bound > best.bound:
-                best = replace(best, alpha=at.alpha, bound=bound)
-            best = replace(best, steps=best.steps + 1)
-            if best.primal - best.bound <= tolerance:
-                break
-            by, size = _Newton(columns, ceiling, lam, start, bounded, at).corrected()
-            at = _State(*(getattr(at, f.name) + size * getattr(by, f.name) for f in fields(_State)))
-            taken, short = taken + 1, short + 1 if size < 0.05 else 0
+    at = _near(columns, ceiling, lam, w, start, bounded)
+    since, least = 0, np.inf
+    while best.steps < STEPS and since <= PATIENCE:
+        deadline.check()
+        psi = np.asarray(a.T @ at.alpha)
+        psi[bounded] = np.maximum(psi[bounded], 0.0)
+        primal = 0.5 * lam * float(at.w @ at.w) + float(ceiling @ np.maximum.reduceat(b - a @ at.w, start))
+        bound = float(b @ at.alpha) - 0.5 / lam * float(psi @ psi)
+        if not (np.isfinite(primal) and np.isfinite(bound)):
+            break
+        complement = float(at.alpha @ at.s) + float(at.z @ at.w[bounded])
+        since = 0 if primal < best.primal or bound > best.bound or complement < least else since + 1
+        least = min(least, complement)
+        if primal < best.primal:
+            best = replace(best, w=at.w, primal=primal)
+        if bound > best.bound:
+            best = replace(best, alpha=at.alpha, bound=bound)
+        best = replace(best, steps=best.steps + 1)
         if best.primal - best.bound <= tolerance:
             break
+        by, size = _Newton(columns, ceiling, lam, start, bounded, at).corrected()
+        at = _State(*(getattr(at, f.name) + size * getattr(by, f.name) for f in fields(_State)))
     total = np.maximum(np.add.reduceat(best.alpha, start), 1e-300)
     return replace(best, alpha=best.alpha * np.minimum(1.0, ceiling / total)[owner])
 
@@ -240,23 +220,6 @@ def _near(columns: PoolColumns, ceiling: Vector, lam: float, w: Vector, start: I
     s = (top + max(1e-3 * float(top.mean()), _least(columns)))[columns.owner] - margin
     alpha = (1.0 / s) * (ceiling / np.add.reduceat(1.0 / s, start))[columns.owner]
     return _State(w, s[start] + margin[start], s, alpha, float(alpha @ s) / len(s) / w[bounded])
-
-
-def _inside(columns: PoolColumns, ceiling: Vector, lam: float, w: Vector, start: Index, bounded: Index) -> _State:
-    """A state that is feasible both ways, if not near: multipliers from wider slacks at w, then w = A'alpha / lam."""
-    a, b, owner = columns.a, columns.b, columns.owner
-    margin = b - a @ w
-    top = np.maximum.reduceat(margin, start)
-    share = 1.0 / ((top + max(1e-2 * float(top.mean()), _least(columns)))[owner] - margin)
-    share /= np.add.reduceat(share, start)[owner]
-    alpha = share * ceiling[owner]
-    w = _positive(np.asarray(a.T @ alpha) / lam, bounded)
-    margin = b - a @ w
-    top = np.maximum.reduceat(margin, start)
-    mean = np.add.reduceat(share * margin, start)
-    xi = top + np.maximum(top - mean, max(1e-3 * float(np.abs(top).mean()), _least(columns)))
-    s = xi[owner] - margin
-    return _State(w, xi, s, alpha, float(alpha @ s) / len(s) / w[bounded])
 
 
 def _least(columns: PoolColumns) -> float:
@@ -280,10 +243,6 @@ def segment_product(a: Any, share: Vector, start: Index) -> Any:
 def segment_rows(rows: Vector, share: Vector, start: Index) -> Vector:
     """sum over each pool of share_j rows_j; (N, ...)."""
     return np.asarray(np.add.reduceat(rows * share[:, None], start, axis=0))
-
-
-def _row_squares(a: Any) -> Vector:
-    return np.asarray((a * a).sum(axis=1) if sp.issparse(a) else np.einsum("ij,ij->i", a, a)).ravel()
 
 
 def _factor(matrix: Vector) -> tuple[Vector, bool]:

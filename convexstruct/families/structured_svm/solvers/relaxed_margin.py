@@ -30,11 +30,6 @@ from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.witness import agreeing
 from convexstruct.inference.forests import forests
 
-#: A stage that does not bring the gap down by this factor was not solved well enough: the next gets twice the steps, up
-#: to MORE times what the first had.
-PROGRESS = 0.75
-MORE = 8
-
 
 @dataclass(frozen=True)
 class RelaxedMargin:
@@ -47,7 +42,7 @@ class RelaxedMargin:
     temperature: float = 0.25
     shrink: float = 0.6
     steps: int = 100
-    memory: int = 20
+    memory: int = 50
     stages: int = 60
 
     def __post_init__(self) -> None:
@@ -79,9 +74,9 @@ class _Run:
             self.x[self.d :] = np.ravel(point.get("shifts", np.zeros(self.shape)))
         self.natural, self.loss = np.zeros_like(self.x), 0.0
         self.tau = options.temperature * float(problem.loss.costs.max(initial=0.0))
-        self.calls, self.steps = 1, options.steps
+        self.calls = 1
         self.best, self.best_x = self._upper(self.x), self.x
-        self.bound, self.gap = 0.0, np.inf
+        self.bound = 0.0
         self.marginals: tuple[Vector, Vector] | None = None
 
     def _point(self, x: Vector) -> Point:
@@ -137,7 +132,7 @@ class _Run:
             box = scipy.optimize.Bounds(low, np.inf)
         found = scipy.optimize.minimize(
             objective, self.x, jac=True, method="L-BFGS-B", bounds=box,
-            options={"maxiter": self.steps, "maxcor": self.options.memory, "ftol": 0.0, "gtol": 0.0},
+            options={"maxiter": self.options.steps, "maxcor": self.options.memory, "ftol": 0.0, "gtol": 0.0},
         )  # fmt: skip
         self.x = found.x
         self.natural, self.loss = self.natural + self.x / tau, loss
@@ -146,10 +141,6 @@ class _Run:
         if upper < self.best:
             self.best, self.best_x = upper, self.x
         self._look_below()
-        gap = self.best - self.bound
-        if gap > PROGRESS * self.gap:
-            self.steps = min(2 * self.steps, MORE * self.options.steps)
-        self.gap = gap
 
     def _look_below(self) -> None:
         """The dual value of q: the mean of its trees' marginals at the nodes, edges scaled until they agree."""

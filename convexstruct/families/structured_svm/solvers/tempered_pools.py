@@ -35,22 +35,21 @@ from convexstruct.core.solution import Solution
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.components import by_component, witness_of_whole
 from convexstruct.families.structured_svm.solvers.labelling_pools import LabellingPools
-from convexstruct.families.structured_svm.solvers.pool_qp import solve_pools
-from convexstruct.tolerances import HIGH
+from convexstruct.families.structured_svm.solvers.pool_qp import EXACT, solve_pools
 
-#: The restricted problem is solved to this share of the gap that is left.
+#: The problem restricted to the pools is solved to this share of the gap that is left: more would be lost with the next
+#: labellings.
 INNER = 0.1
-#: A stage that does not bring the gap down by this factor was not solved well enough. Where a round of the pools is
-#: cheap, they take over; where it is not, the next stage gets twice the steps, up to MORE times what the first had, and
-#: the pools take over after PATIENCE such stages.
-PROGRESS = 0.75
-MORE = 8
-PATIENCE = 4
-#: Stages where there is no bound to judge them by.
-BLIND = 6
-#: A round of the pools is cheap if it takes fewer multiplications than this: so many columns an example, so many steps.
+#: A stage is poor if it leaves more than this share of the gap primal - lower bound. Exact stages leave about
+#: ``shrink``; the first `WARM_UP` stages, whose temperatures are high, are not judged.
+POOR = 0.9
+WARM_UP = 6
+#: After a poor stage the pools take over, if one of their rounds is cheap: takes fewer multiplications than `CHEAP`,
+#: about a second, for `STEPS` Newton steps and `COLUMNS` labellings an example. Else the next stage has twice the
+#: L-BFGS steps, and the pools take over once a stage with `MORE` times the steps of the first was poor.
 CHEAP = 2e10
 COLUMNS, STEPS = 8, 15
+MORE = 8
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ class TemperedPools:
     """Options.
 
     temperature : tau of the first stage, in units of the largest node loss. shrink : its factor from stage to stage.
-    steps : L-BFGS steps of the first stages. memory : pairs it keeps.
+    steps : L-BFGS steps of a stage at most, more after poor ones.
     stages : at most so many. switch : relative gap at which the pools take over.
     samples : labellings drawn from q for the first pools.
     seed : of the samples.
@@ -67,7 +66,6 @@ class TemperedPools:
     temperature: float = 0.25
     shrink: float = 0.8
     steps: int = 20
-    memory: int = 20
     stages: int = 40
     switch: float = 3e-4
     samples: int = 8
@@ -79,7 +77,6 @@ class TemperedPools:
             temperature=positive,
             shrink=share,
             steps=at_least(1),
-            memory=at_least(1),
             stages=at_least(1),
             switch=positive,
             samples=at_least(0),
@@ -120,9 +117,7 @@ def finish(problem: StructuredSVM, pools: LabellingPools, w: Vector, best: float
     bound = -np.inf
     while True:
         gap = best - max(bound, 0.0)
-        tolerance = max(INNER * gap, 0.05 * HIGH.gap * 1e-3 * magnitude(problem, best))
-        if np.isfinite(bound):
-            tolerance = min(tolerance, INNER * gap)
+        tolerance = INNER * gap
         solved = solve_pools(pools.columns(), problem.ceiling, problem.lam, w, tolerance, problem.features.nonnegative)
         w = problem.project(solved.w)
         found = problem.most_violated(w)
@@ -132,7 +127,7 @@ def finish(problem: StructuredSVM, pools: LabellingPools, w: Vector, best: float
         best = min(best, found.value)
         pools.forget(solved.alpha)
         added = pools.add(found.labels, found.violation > 0)
-        inner, end = solved.primal - solved.bound, HIGH.gap * 1e-3 * magnitude(problem, best)
+        inner, end = solved.primal - solved.bound, EXACT * magnitude(problem, best)
         exhausted = added == 0 and (inner <= end or inner > tolerance)  # solved, or as well as rounding allows
         yield Iterate({"w": w}, witness, found.value, solved.bound, calls, done=exhausted)
         if exhausted:
@@ -156,7 +151,7 @@ class Temper:
         self.bound = 0.0
         self._witness: tuple[Vector, float] | None = None
         self._gap = np.inf
-        self.stages = self._slow = 0
+        self.stages = 0
         self._steps = options.steps
         columns, d = COLUMNS * problem.n_examples, problem.dimension
         self._cheap = STEPS * columns * float(d) * min(columns, d) <= CHEAP
@@ -190,7 +185,7 @@ class Temper:
             box = scipy.optimize.Bounds(np.where(features.nonnegative, 0.0, -np.inf), np.inf)
         found = scipy.optimize.minimize(
             objective, self.w, jac=True, method="L-BFGS-B", bounds=box,
-            options={"maxiter": self._steps, "maxcor": self.options.memory, "ftol": 0.0, "gtol": 0.0},
+            options={"maxiter": self._steps, "ftol": 0.0, "gtol": 0.0},
         )  # fmt: skip
         self.w = problem.project(found.x)
         self.theta, self.loss = self.theta + self.w / tau, new_loss
@@ -206,13 +201,15 @@ class Temper:
         self._judge()
 
     def _judge(self) -> None:
-        gap = (self.best - self.bound) / magnitude(self.problem, self.best)
-        slow = self.smooth and self.stages > BLIND and gap > PROGRESS * self._gap
-        self._slow = self._slow + 1 if slow else 0
-        if slow:
-            self._steps = min(2 * self._steps, MORE * self.options.steps)
-        stuck = self._slow >= (1 if self._cheap else PATIENCE) if self.smooth else self.stages >= BLIND
-        self.finished = gap <= self.options.switch or self.stages >= self.options.stages or stuck
+        """Decide whether the stages end, and how many steps the next one has."""
+        gap, warm = self.best - self.bound, self.stages >= WARM_UP
+        poor = self.smooth and warm and gap > POOR * self._gap
+        most = MORE * self.options.steps
+        stuck = poor and (self._cheap or self._steps >= most) if self.smooth else warm  # no bound: nothing to judge by
+        if poor:
+            self._steps = min(2 * self._steps, most)
+        near = gap <= self.options.switch * magnitude(self.problem, self.best)
+        self.finished = near or stuck or self.stages >= self.options.stages
         self._gap = gap
 
     def samples(self, rng: np.random.Generator) -> Iterator[Labels]:

@@ -32,7 +32,7 @@ def test_the_optimum_is_that_of_all_labellings_written_out(name: str) -> None:
 def test_the_dual_value_never_falls_and_the_witness_has_it(seed: int, scaling: Any, associative: bool) -> None:
     problem = svm(seed, (1, 2, 3), 2, scaling=scaling, associative=associative, weighted=True)
     iterates = []
-    for iterate in DualCoordinateAscent(sweeps=2, pairs=1, seed=seed).iterate(problem):
+    for iterate in DualCoordinateAscent(sweeps=2, seed=seed).iterate(problem):
         iterates.append(iterate)
         if len(iterates) == 8:
             break
@@ -52,7 +52,7 @@ def test_a_pair_moves_to_its_best_and_the_sum_of_an_example_stays() -> None:
     for _ in range(6):
         found = problem.most_violated(run.w)
         run.grow(found.labels, found.violation > 0)
-        run.sweep(rng, 1)
+        run.sweep(rng)
         sums = np.add.reduceat(run.alpha, run.start[:-1])
         np.testing.assert_allclose(sums, problem.ceiling)
         assert (run.alpha >= 0).all()
@@ -62,7 +62,7 @@ def test_a_pair_moves_to_its_best_and_the_sum_of_an_example_stays() -> None:
         at = slice(run.start[i], run.start[i + 1])
         before, psi = run.alpha.copy(), run.psi.copy()
         rows = run.a[at] if isinstance(run.a, np.ndarray) else run.a[at].toarray()
-        run._pairs(at, rows, 1)
+        run._step(at, rows)
         moved = run.alpha - before
         if not moved.any():
             continue
@@ -98,7 +98,7 @@ def test_columns_that_are_held_sparsely_lead_to_the_same() -> None:
     holds(solve(problem, DualCoordinateAscent(), tol=LOW), optimum(problem), gap=LOW.gap)
 
 
-@pytest.mark.parametrize("options", [{"sweeps": 0}, {"pairs": 0.5}])
+@pytest.mark.parametrize("options", [{"sweeps": 0}, {"seed": 0.5}])
 def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(options))):
         next(DualCoordinateAscent(**options).iterate(svm(0)))

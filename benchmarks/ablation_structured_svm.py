@@ -1,0 +1,129 @@
+"""Each mechanism of the solvers of structural SVMs, switched off on generated chains and images."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from benchmarks.ablation import Mechanism, Study
+from convexstruct import datasets
+from convexstruct.families.structured_svm import (
+    BlockFrankWolfe,
+    DualCoordinateAscent,
+    ExcessiveGap,
+    NSlack,
+    OneSlack,
+    RelaxedMargin,
+    StructuredSVM,
+    TemperedPools,
+)
+from convexstruct.families.structured_svm.solvers import pool_qp
+from convexstruct.families.structured_svm.solvers.labelling_pools import LabellingPools
+
+SOLVERS = "convexstruct.families.structured_svm.solvers"
+TEMPER, QP, POOLS = f"{SOLVERS}.tempered_pools", f"{SOLVERS}.pool_qp", f"{SOLVERS}.labelling_pools"
+CUT, PAIRWISE = "convexstruct.oracles.loopy.minimum_cut", "convexstruct.oracles.loopy.pairwise"
+#: More than any count, size or ratio: a limit of this size is none.
+NEVER = 10**9
+
+
+def _chains(chains: int, length: int, labels: int, features: int, instances: int = 3, **options: Any) -> Any:
+    """Chains drawn from planted weights, from the seeds 1, 2, ..."""
+    sizes = chains, length, labels, features
+    return [functools.partial(_chain, sizes, seed, options) for seed in range(1, instances + 1)]
+
+
+def _chain(sizes: tuple[int, int, int, int], seed: int, options: dict[str, Any]) -> StructuredSVM:
+    chains, length, labels, features = sizes
+    data = datasets.random_chains(chains, length, labels, features, seed=seed)
+    return StructuredSVM.read(data.node_features, data.labels_each, data.n_labels, **({"beta": 1.0} | options))
+
+
+def _images(images: int, side: int, instances: int = 3, **options: Any) -> list[Callable[[], StructuredSVM]]:
+    """Noisy images of two regions, from the seeds 1, 2, ..."""
+    return [functools.partial(_image, images, side, seed, options) for seed in range(1, instances + 1)]
+
+
+def _image(images: int, side: int, seed: int, options: dict[str, Any]) -> StructuredSVM:
+    data = datasets.noisy_images(images, side, side, seed=seed)
+    return StructuredSVM.read(
+        np.split(data.node_features, data.node_start[1:-1]), data.labels_each, 2, edges=data.edges_each,
+        edge_features=data.edge_features_each, **({"C_mean": 1.0} | options),
+    )  # fmt: skip
+
+
+def _by_parameters(self: LabellingPools, _columns: Any = LabellingPools.columns) -> pool_qp.PoolColumns:
+    return replace(_columns(self), gram=None)
+
+
+def _boundary(self: pool_qp._Newton, _corrected: Any = pool_qp._Newton.corrected) -> tuple[pool_qp._State, float]:
+    """Mehrotra's first direction alone, without centring or second order."""
+    first = self.direction(self.at.alpha * self.at.s, self.at.z * self.inside)
+    return first, pool_qp.SHORT_STEP * self.reach(first)
+
+
+POOL_QP = (
+    Mechanism("Mehrotra's corrector", patches={f"{QP}:_Newton.corrected": _boundary}),
+    Mechanism("long steps (LONG)", patches={f"{QP}:LONG": 2.0}),
+    Mechanism("system in the columns (gram)", patches={f"{POOLS}:LabellingPools.columns": _by_parameters}),
+    Mechanism("unused columns dropped (AGE)", patches={f"{POOLS}:AGE": NEVER}),
+    Mechanism("dense columns (DENSE)", patches={f"{POOLS}:DENSE": 2.0}),
+)
+TEMPERING = (
+    Mechanism("tempering (one stage)", {"switch": 1e9}),
+    Mechanism("pools from switch on", {"switch": 1e-9}),
+    Mechanism("samples in the first pools", {"samples": 0}),
+    Mechanism("early solutions (INNER)", patches={f"{TEMPER}:INNER": 1e-9}),
+    Mechanism("poor stages end or lengthen (POOR)", patches={f"{TEMPER}:POOR": NEVER}),
+    Mechanism("first stages unjudged (WARM_UP)", patches={f"{TEMPER}:WARM_UP": 0}),
+)
+DEAR = (
+    Mechanism("poor stages end or lengthen (POOR)", patches={f"{TEMPER}:POOR": NEVER}),
+    Mechanism("longer stages after poor ones (MORE)", patches={f"{TEMPER}:MORE": 1}),
+    Mechanism("patience where pools are dear (CHEAP)", patches={f"{TEMPER}:CHEAP": 1e99}),
+    Mechanism("pools at once where they are cheap (CHEAP)", patches={f"{TEMPER}:CHEAP": 0.0}),
+)
+CUTS = (
+    Mechanism("flow near the maximum first (LARGE)", patches={f"{CUT}:LARGE": NEVER}),
+    Mechanism("more gradient steps while they help (SLOW)", patches={f"{CUT}:SLOW": 0.0}),
+    Mechanism("loops over few labels (FEW)", patches={f"{PAIRWISE}:FEW": 0}),
+)
+ONE_SLACK = (
+    Mechanism("cache", {"cache": 0}),
+    Mechanism("cuts from the cache by worth (WORTH)", patches={f"{SOLVERS}.one_slack:WORTH": 0.0}),
+    Mechanism("cuts not in use dropped", {"forget": NEVER}),
+    Mechanism("end without rise (PATIENCE)", patches={f"{SOLVERS}.one_slack:PATIENCE": NEVER}),
+)
+N_SLACK = (
+    Mechanism("all examples at once", {"block": 1}),
+    Mechanism("early solutions (inner)", {"inner": 0.0}),
+)
+RELAXED = (Mechanism("L-BFGS (ten pairs kept)", {"memory": 10}),)
+FRANK_WOLFE = (Mechanism("blocks", {"block": 1}), Mechanism("average", {"average": False}))
+COORDINATES = (
+    Mechanism("sweeps", {"sweeps": 1}),
+    Mechanism("sweeps end early (INNER)", patches={f"{SOLVERS}.dual_coordinate_ascent:INNER": 0.0}),
+)
+GAP = (
+    Mechanism("small first guess of L (GUESS)", patches={f"{SOLVERS}.excessive_gap:GUESS": 1.0}),
+    Mechanism("L falls after a success (EASE)", patches={f"{SOLVERS}.excessive_gap:EASE": 1.0}),
+)
+
+STUDIES = [
+    Study("svm, chains", _chains(60, 20, 8, 30), TemperedPools(), 1e-6, (*TEMPERING, *POOL_QP)),
+    Study("svm, many weights", _chains(40, 10, 6, 60, 2), TemperedPools(), 1e-6, (*TEMPERING, *POOL_QP)),
+    Study("svm, strong", _chains(40, 10, 5, 20, beta=1e-3), TemperedPools(), 1e-6, (*TEMPERING, *POOL_QP)),
+    Study("svm, slack scaling", _chains(40, 8, 4, 15, scaling="slack"), TemperedPools(), 1e-6, (*TEMPERING, *POOL_QP)),
+    Study("svm, dear pools", _chains(80, 20, 60, 30, 1), TemperedPools(), 1e-3, DEAR),
+    Study("svm, cuts", _images(1, 300, 1, associative=True, inference="minimum_cut"), TemperedPools(), 1e-6, CUTS),
+    Study("svm, one slack", _chains(40, 8, 4, 15), OneSlack(), 1e-4, ONE_SLACK),
+    Study("svm, n slack", _chains(40, 8, 4, 15), NSlack(), 1e-6, (*N_SLACK, *POOL_QP)),
+    Study("svm, relaxed", _images(3, 6, 2, inference="relaxed"), RelaxedMargin(), 1e-4, RELAXED),
+    Study("svm, block Frank-Wolfe", _chains(40, 8, 4, 15, 2), BlockFrankWolfe(), 1e-2, FRANK_WOLFE),
+    Study("svm, coordinates", _chains(30, 6, 3, 10, 2), DualCoordinateAscent(), 1e-3, COORDINATES),
+    Study("svm, excessive gap", _chains(4, 4, 3, 5, 2), ExcessiveGap(), 1e-1, GAP),
+]
