@@ -1,24 +1,32 @@
 """Bounds of structural SVMs against rational arithmetic: all labellings written out, in fractions.
 
-Every kind of oracle and of dual witness, both scalings, every kind of loss; features, costs, weights, C and w of scales
-from 1e-300 to 1e300. A primal value is held against the exact objective at the same w; a dual one against the exact
-objective at points that are good and, where the data are so small that it is known, against the exact dual optimum of
-the witness itself.
+Every kind of oracle and of dual witness, kernels, both scalings, every kind of loss; features, costs, weights, C and w
+of scales from 1e-300 to 1e300.
+
+A primal value is held against the exact objective at the same w; that of the relaxed problem is a maximum over the
+vertices of the local polytope, which are half-integral where there are two labels. A dual value is held against the
+exact best of D on the witness's own ray: labellings as they stand, Gibbs measures by enumeration with 50 digits, and
+marginals as the distribution they are read as. Where rounding leads to another distribution than exact arithmetic, a
+bound on the difference is added. Where data or shares are so large or small that no such bound is useful, weak duality
+is left: the exact objective at good points.
+
+With a kernel, bounds are about the kernel that came, not its computed features: D is taken with the kernel itself, and
+the truth of a primal value at the optimum is D at the optimal witness.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from fractions import Fraction
 from typing import Any, Literal
 
 import networkx as nx
 import numpy as np
 import scipy.sparse as sp
 
+from benchmarks.exact_structured_svm import Exact
 from benchmarks.rounding import Trial
+from convexstruct.core.driver import solve
 from convexstruct.families.structured_svm import StructuredSVM
-from convexstruct.oracles.enumeration import labellings
 
 #: Graph, number of labels, options of `StructuredSVM.read`.
 KINDS: tuple[tuple[str, int, dict[str, Any]], ...] = (
@@ -34,6 +42,8 @@ KINDS: tuple[tuple[str, int, dict[str, Any]], ...] = (
     ("tree", 2, {"inference": "relaxed"}),
     ("cycle", 2, {"inference": "relaxed"}),
 )
+#: Share of the instances that come with a kernel.
+KERNELS = 0.1
 #: Exponents of ten that adversarial data are drawn from.
 SCALES = (-300.0, -160.0, -150.0, -30.0, -8.0, -1.0, 0.0, 0.0, 0.0, 1.0, 8.0, 12.0, 30.0, 150.0, 160.0, 300.0)
 
@@ -42,25 +52,59 @@ def trials(rng: np.random.Generator) -> Iterator[Trial]:
     """Instance after instance, a handful of bounds each."""
     while True:
         ordinary = bool(rng.random() < 0.3)
+        if rng.random() < KERNELS:
+            yield from _kernel_trials(rng, ordinary)
+            continue
         kind, size, options = KINDS[rng.integers(len(KINDS))]
         made = instance(rng, kind, size, dict(options), ordinary)
         if made is None:
             continue
         problem, told = made
-        exact = Exact(problem)
+        exact, scale = Exact(problem), problem.trivial_value
         for _ in range(3):
             w = problem.project(_numbers(rng, (problem.dimension,), ordinary))
             point: dict[str, Any] = {"w": w}
             if problem.oracle.relaxed and rng.random() < 0.5:
                 shape = (len(problem.forests.nodes), size)
                 point["shifts"] = _numbers(rng, shape, ordinary)
-            scale = problem.trivial_value
-            yield Trial("primal", problem.primal(point), exact.primal(w), ordinary, scale, told)
+            yield Trial("primal", problem.primal(point), exact.primal(point), ordinary, scale, told)
             witness = _witness(rng, problem, ordinary)
-            bound = problem.dual(witness)
-            # labellings: the exact dual value of shares that are scaled until they sum to 1; else weak duality alone
-            truth = exact.least_above(witness, [w, *exact.good(witness)])
-            yield Trial("dual", bound, truth, ordinary, scale, f"{told}, {', '.join(witness)}")
+            truth = exact.dual(witness)
+            if truth is None:  # weak duality
+                truth = min(exact.primal({"w": at}) for at in (w, np.zeros_like(w)))
+            yield Trial("dual", problem.dual(witness), truth, ordinary, scale, f"{told}, {', '.join(witness)}")
+
+
+def _kernel_trials(rng: np.random.Generator, ordinary: bool) -> Iterator[Trial]:
+    """Bounds near the optimum of a problem whose kernel is exactly positive semidefinite, often singular."""
+    lengths, size = rng.integers(1, 4, size=2).tolist(), int(rng.integers(2, 4))
+    n = sum(lengths)
+    root = rng.integers(-9, 10, size=(n, int(rng.integers(1, n + 1))))  # small whole numbers: the products are exact
+    scale = 2.0 ** (0 if ordinary else rng.integers(-40, 40, size=n))
+    kernel = (root @ root.T) * scale * np.reshape(scale, (-1, 1))
+    if not kernel.any():
+        return
+    options: dict[str, Any] = {
+        "scaling": ("margin", "slack")[rng.integers(2)],
+        "edges": ("chain", "none")[rng.integers(2)],
+    }
+    options["loss"] = ("hamming", "zero_one")[rng.integers(2)]
+    options["C"] = float(rng.uniform(0.1, 10.0)) if ordinary else float(10.0 ** rng.uniform(-8.0, 8.0))
+    labels = [rng.integers(size, size=length) for length in lengths]
+    problem = StructuredSVM.read(None, labels, size, kernel=kernel, **options)
+    exact, unit, told = Exact(problem, kernel), problem.trivial_value, f"kernel, {options}"
+    best = solve(problem, tol=1e-9, max_iterations=60)
+    assert best.dual_point is not None
+    truth = exact.dual(best.dual_point)
+    assert truth is not None
+    yield Trial("dual", problem.dual(best.dual_point), truth, ordinary, unit, told)
+    for by in (0.0, 1e-9, 1e-6, 1e-3):
+        w = best.point["w"] * (1.0 + by * rng.normal(size=problem.dimension))
+        yield Trial("primal", problem.primal({"w": w}), truth, ordinary, unit, told)
+    witness = _witness(rng, problem, ordinary)
+    of_witness = exact.dual(witness)
+    if of_witness is not None:
+        yield Trial("dual", problem.dual(witness), of_witness, ordinary, unit, f"{told}, {', '.join(witness)}")
 
 
 def instance(
@@ -152,164 +196,3 @@ def _witness(rng: np.random.Generator, problem: StructuredSVM, ordinary: bool) -
     edge = rng.dirichlet(np.full(features.n_labels**2, 0.3), size=features.n_edges)
     edge = edge.reshape(-1, features.n_labels, features.n_labels)
     return {"node_marginals": node, "edge_marginals": edge, "marginal_shares": shares.sum(axis=0).clip(0, 1)}
-
-
-class Exact:
-    """A problem in fractions, every labelling written out: rows (features, loss) of each example."""
-
-    def __init__(self, problem: StructuredSVM) -> None:
-        self.problem = problem
-        features = problem.features
-        x = features.node_features
-        self.x = _fractions(x.toarray() if sp.issparse(x) else x)
-        z = np.ones((features.n_edges, 1)) if features.edge_features is None else features.edge_features
-        self.z = _fractions(z)
-        self.lam = Fraction(problem.lam)
-        self.ceiling = [Fraction(problem.scale.C) * Fraction(float(omega)) for omega in problem.weights]
-        self.costs = _fractions(problem.loss.costs)
-        self.every = [labellings([features.n_labels] * int(n)) for n in features.lengths]
-        self.parts = [self._parts(i) for i in range(problem.n_examples)]
-
-    def _parts(self, i: int) -> tuple[list[Any], list[dict[int, Fraction]], list[Fraction]]:
-        rows = [self.joint(i, y) for y in self.every[i].tolist()]
-        losses = [self.loss(i, y) for y in self.every[i].tolist()]
-        return self.every[i].tolist(), rows, losses
-
-    def joint(self, i: int, y: list[int]) -> dict[int, Fraction]:
-        """f(x_i, y), entries that are not 0."""
-        features = self.problem.features
-        first, size, width = int(features.node_start[i]), features.n_labels, features.n_node_features
-        found: dict[int, Fraction] = {}
-        for v, label in enumerate(y):
-            for f in range(width):
-                at = label * width + f
-                found[at] = found.get(at, Fraction(0)) + self.x[first + v][f]
-        for e in np.flatnonzero(features.edge_example == i):
-            s, t = (y[int(v) - first] for v in features.edges[e])
-            if features.associative and s != t:
-                continue
-            cell, block = (s, size) if features.associative else (s * size + t, size * size)
-            for k, value in enumerate(self.z[e]):
-                at = size * width + k * block + cell
-                found[at] = found.get(at, Fraction(0)) + value
-        return found
-
-    def loss(self, i: int, y: list[int]) -> Fraction:
-        features = self.problem.features
-        first = int(features.node_start[i])
-        if self.problem.loss.zero_one:
-            return Fraction(int(y != features.truth[first : first + len(y)].tolist()))
-        return sum((self.costs[first + v][label] for v, label in enumerate(y)), Fraction(0))
-
-    def primal(self, w: Any) -> Fraction:
-        """lam/2 |w|^2 + sum C omega H, over labellings: at most the objective of the relaxed problem."""
-        exact = [Fraction(float(each)) for each in w]
-        value = self.lam / 2 * sum((each * each for each in exact), Fraction(0))
-        for i, (every, rows, losses) in enumerate(self.parts):
-            scores = [sum((exact[at] * each for at, each in row.items()), Fraction(0)) for row in rows]
-            truth = scores[self._truth(i, every)]
-            worst = Fraction(0)
-            for score, loss in zip(scores, losses):
-                margin = truth - score
-                worst = max(worst, loss * (1 - margin) if self.problem.scaling == "slack" else loss - margin)
-            value += self.ceiling[i] * worst
-        return value
-
-    def relaxed(self, w: Any) -> Fraction:
-        """The same with the maximum over labellings bounded from above, node by node and edge by edge: it bounds the
-        maximum over the local polytope too."""
-        features, exact = self.problem.features, [Fraction(float(each)) for each in w]
-        size, width = features.n_labels, features.n_node_features
-        value = self.lam / 2 * sum((each * each for each in exact), Fraction(0))
-        for i, (every, rows, _) in enumerate(self.parts):
-            truth = rows[self._truth(i, every)]
-            worst = -sum((exact[at] * each for at, each in truth.items()), Fraction(0))
-            first = int(features.node_start[i])
-            for v in range(first, int(features.node_start[i + 1])):
-                worst += max(
-                    self.costs[v][s] + sum((exact[s * width + f] * self.x[v][f] for f in range(width)), Fraction(0))
-                    for s in range(size)
-                )
-            for e in np.flatnonzero(features.edge_example == i):
-                tables = [
-                    sum(
-                        (z * exact[size * width + k * size * size + cell] for k, z in enumerate(self.z[e])), Fraction(0)
-                    )
-                    for cell in range(size * size)
-                ]
-                worst += max(tables)
-            value += self.ceiling[i] * max(worst, Fraction(0))
-        return value
-
-    def _truth(self, i: int, every: list[list[int]]) -> int:
-        features = self.problem.features
-        nodes = slice(int(features.node_start[i]), int(features.node_start[i + 1]))
-        return every.index(features.truth[nodes].tolist())
-
-    def psi(self, witness: dict[str, Any]) -> tuple[list[Fraction], Fraction, Fraction]:
-        """(Psi, E) of a mixture of labellings as it stands, and the largest sum of shares."""
-        features = self.problem.features
-        psi, loss = [Fraction(0)] * self.problem.dimension, Fraction(0)
-        most = Fraction(0)
-        for i, (every, rows, losses) in enumerate(self.parts):
-            nodes = slice(int(features.node_start[i]), int(features.node_start[i + 1]))
-            truth, sums = rows[self._truth(i, every)], Fraction(0)
-            for y, share in zip(witness["labels"][:, nodes].tolist(), witness["label_shares"][:, i].tolist()):
-                at = every.index(y)
-                sums += Fraction(share)
-                alpha = Fraction(share) * self.ceiling[i]
-                weight = alpha * losses[at] if self.problem.scaling == "slack" else alpha
-                loss += alpha * losses[at]
-                for entry, value in truth.items():
-                    psi[entry] += weight * value
-                for entry, value in rows[at].items():
-                    psi[entry] -= weight * value
-            most = max(most, sums)
-        return psi, loss, most
-
-    def good(self, witness: dict[str, Any]) -> list[Any]:
-        """Points near which a dual value of the witness is attained: the Psi_+ / lam of its labellings, and 0."""
-        points = [np.zeros(self.problem.dimension)]
-        if "labels" in witness:
-            psi, loss, _ = self.psi(witness)
-            kept = self._kept(psi)
-            square = sum((each * each for each in kept), Fraction(0))
-            t = min(Fraction(1), self.lam * loss / square) if square else Fraction(1)
-            with np.errstate(all="ignore"):
-                point = np.array([_float(t * each / self.lam) for each in kept])
-            if np.isfinite(point).all():
-                points.append(point)
-        return points
-
-    def _kept(self, psi: list[Fraction]) -> list[Fraction]:
-        """Psi_+."""
-        only = self.problem.features.nonnegative
-        return [max(each, Fraction(0)) if low else each for each, low in zip(psi, only)]
-
-    def least_above(self, witness: dict[str, Any], points: list[Any]) -> Fraction:
-        """An upper bound on what a valid lower bound may be: the exact objective at feasible points; where the witness
-        is one of labellings, also the exact best of D on its ray, for shares that sum to 1 at most."""
-        if self.problem.oracle.relaxed:
-            return min(self.relaxed(point) for point in points)
-        least = min(self.primal(point) for point in points)
-        if "labels" in witness:
-            psi, loss, most = self.psi(witness)
-            square = sum((each * each for each in self._kept(psi)), Fraction(0))
-            end = 1 / max(most, Fraction(1))
-            t = min(end, self.lam * loss / square) if square else end
-            alphas = [Fraction(x) * c for row in witness["label_shares"].tolist() for x, c in zip(row, self.ceiling)]
-            # among the smallest numbers a share is rounded to another, which may prove more
-            if most <= 1 and all(alpha == 0 or alpha > Fraction(1e-300) for alpha in alphas):
-                least = min(least, t * loss - t * t * square / (2 * self.lam))
-        return least
-
-
-def _fractions(table: Any) -> list[list[Fraction]]:
-    return [[Fraction(float(each)) for each in row] for row in np.asarray(table)]
-
-
-def _float(value: Fraction) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return float("inf")

@@ -28,10 +28,10 @@ Psi and E by itself; the shares of one example sum to at most 1 (what is missing
     "gibbs"         (g, d), "gibbs_loss" (g,), "gibbs_shares" (g, N)
                     q_i(y) ~ exp(<Theta, f(x_i, y)> + B E_i(y)); margin scaling and node losses only
     "node_marginals" (P, S), "edge_marginals" (Q, S, S), "marginal_shares" (N,)
-                    one distribution an example by its marginals. On a forest they are read as conditionals from the
-                    first node on, so that they always are a distribution's; margin scaling and node losses only. Where
-                    the problem is the relaxed one (inference="relaxed") any point of the local polytope will do: edges
-                    are scaled until they agree with their nodes
+                    one distribution an example by its marginals. On a forest they are read as conditionals from each
+                    tree's last node on, so that they always are a distribution's; margin scaling and node losses
+                    only. Where the problem is the relaxed one (inference="relaxed") any point of the local polytope
+                    will do: edges are scaled until they agree with their nodes
 
 **Rounding.** Both values carry an allowance for the rounding of their own sums (`.rounding` and `.dual`
 derive it), in short: of P, 2 sum_i C omega_i gamma(n_i) [sum_v |x_v|'W + (edges) + max E_i] with

@@ -113,8 +113,9 @@ def infeasibility(problem: Posed, dual_point: Point) -> float:
 
 
 def consistent(features: PairwiseFeatures, node: Vector, edge: Vector) -> tuple[Vector, Vector]:
-    """The marginals of the distribution that ``node`` and ``edge`` say on a forest, read from each root outwards:
-    P(root) from its node marginal, P(child | parent) from the edge's marginal (uniform where the parent's is 0).
+    """The marginals of the distribution that ``node`` and ``edge`` say on a forest, read from each root, the tree's
+    last node, outwards: P(root) from its node marginal, P(child | parent) from the edge's marginal (uniform where the
+    parent's is 0).
 
     Raises
     ------
