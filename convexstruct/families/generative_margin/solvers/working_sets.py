@@ -127,64 +127,7 @@ class CoordinateWorkingSets:
 
     def iterate(self, problem: GenerativeMargin, start: Solution | None = None) -> Iterator[Iterate]:
         """Yield once a sweep over the sets; of ``start`` theta is taken over, not the witness."""
-        sets = _Sets(problem, runs(self.working_sets, problem.n_examples, partition=True))
-        points = InnerApproximation(problem.dimension, len(sets.runs))
-        bound = LowerBound(problem, sets.sources, self.most_sources)
-        clock = Clock("master", "direction finding", "polishing")
-        centre = starting_theta(problem, start)
-        with clock("direction finding"):
-            centre_value = problem.evaluate(centre).value
-        scale = magnitude(problem, centre_value)
-        best, best_value = centre, centre_value
-        theta, lam, gap, changes, sweep = centre, None, scale, 0, 0
-        patience = Patience(PATIENCE, least_unit(problem))
-        calls = 1.0
-        yield Iterate({"theta": best}, bound.dual_point, best_value, bound.value, 1, clock.parts)
-        while True:
-            sweep += 1
-            function = ProximalDual(problem.c, problem.layout, centre, self.gamma)
-            for j in range(len(sets.runs)):
-                for _ in range(self.rounds):
-                    deadline.check()
-                    with clock("direction finding"):
-                        mu, omega, mixture = sets.direction(j, theta)
-                        calls += sets.share(j)
-                    points.add(mu[None], np.array([omega]), [mixture], np.array([j]))
-                    with clock("master"):
-                        at = self._visit(function, points, j, lam, _tolerance(gap, best_value - bound.value))
-                    theta, lam = at.theta, at.lam
-                points.trim(self.keep, aggregate=len(sets.sources) <= self.most_sources)
-            with clock("polishing"):
-                bound.improve(at.mu, at.omega, lambda: points.mixture(points.alpha))
-                if self.polish_every and sweep % self.polish_every == 0:
-                    bound.polish(function, points, at.lam, best_value)
-            with clock("direction finding"):
-                feasible = problem.shift(theta)
-                found = problem.evaluate(feasible)
-                calls += 1
-            if found.value < best_value:
-                best, best_value = feasible, found.value
-            gap = max(found.omega + float(theta @ found.mu) - at.omega - float(theta @ at.mu), 0.0)
-            sets.sources.keep_only([*points.mixtures, bound.mixture])
-            allowed = self.accuracy * scale / (1 + changes) ** 2
-            if found.value <= centre_value - self.improvement * scale or gap <= allowed:
-                centre, centre_value = feasible, found.value
-                changes += 1
-            done = patience.ended(best_value, bound.value)
-            yield Iterate({"theta": best}, bound.dual_point, best_value, bound.value, round(calls), clock.parts, done)
-
-    def _visit(
-        self, function: ProximalDual, points: InnerApproximation, j: int, lam: Vector | None, tolerance: float
-    ) -> DualPoint:
-        """The master over D_j alone, the other sets' points fixed: added to each of its own, whose weights sum to 1."""
-        mine = points.simplex == j
-        others = np.where(mine, 0.0, points.alpha)
-        mu, omega = points.mu[mine] + others @ points.mu, points.omega[mine] + others @ points.omega
-        master = Master(function, mu, omega, np.zeros(len(omega), dtype=np.intp))
-        found = master.solve(points.alpha[mine], lam, tolerance)
-        points.alpha = others
-        points.alpha[mine] = found.alpha
-        return found.dual
+        return _sweeps(self, problem, start, online=False)
 
 
 @dataclass(frozen=True)
@@ -214,70 +157,89 @@ class OnlineWorkingSets:
         _read_options(self)
 
     def iterate(self, problem: GenerativeMargin, start: Solution | None = None) -> Iterator[Iterate]:
-        """Yield once a pass over the sets; the primal is P on all examples, and stays away from the bound.
+        """Yield once a sweep over the sets; the primal is P on all examples, and stays away from the bound.
 
         Of ``start`` theta is taken over, not the witness.
         """
-        sets = _Sets(problem, runs(self.working_sets, problem.n_examples, partition=False))
-        points = InnerApproximation(problem.dimension)
-        bound = LowerBound(problem, sets.sources, self.most_sources)
-        clock = Clock("master", "direction finding", "polishing")
-        centre = starting_theta(problem, start)
+        return _sweeps(self, problem, start, online=True)
+
+
+def _sweeps(
+    options: CoordinateWorkingSets | OnlineWorkingSets, problem: GenerativeMargin, start: Solution | None, online: bool
+) -> Iterator[Iterate]:
+    """Both variants: the first has a simplex of points for each set and minimises P, ``online`` has one simplex for
+    all sets and minimises the objective of `worst_set_value`."""
+    sets = _Sets(problem, runs(options.working_sets, problem.n_examples, partition=not online))
+    points = InnerApproximation(problem.dimension, 1 if online else len(sets.runs))
+    bound = LowerBound(problem, sets.sources, options.most_sources)
+    clock = Clock("master", "direction finding", "polishing")
+    centre = starting_theta(problem, start)
+    with clock("direction finding"):
+        found = problem.evaluate(centre)
+    best, best_value = centre, found.value
+    centre_value = _worst(problem, sets.runs, centre, found.slack) if online else found.value
+    least, scale = centre_value, magnitude(problem, centre_value)
+    theta, lam, gap, changes, sweep = centre, None, scale, 0, 0
+    patience = Patience(PATIENCE, least_unit(problem))
+    calls, message, done = 1.0, "", False
+    yield Iterate({"theta": best}, bound.dual_point, best_value, bound.value, 1, clock.parts)
+    while True:
+        sweep += 1
+        function = ProximalDual(problem.c, problem.layout, centre, options.gamma)
+        for t in range(len(sets.runs)):
+            simplex = 0 if online else t
+            for _ in range(options.rounds):
+                deadline.check()
+                with clock("direction finding"):
+                    mu, omega, mixture = sets.direction(t, theta)
+                    calls += sets.share(t)
+                points.add(mu[None], np.array([omega]), [mixture], np.array([simplex]))
+                with clock("master"):  # finer than the gap of (D_n), no finer than the certified bounds deserve
+                    tolerance = max(MASTER * gap, ENOUGH * (least - bound.value))
+                    at = _visit(function, points, simplex, lam, tolerance)
+                theta, lam = at.theta, at.lam
+            points.trim(options.keep, aggregate=len(sets.sources) <= options.most_sources)
+        with clock("polishing"):
+            bound.improve(at.mu, at.omega, lambda: points.mixture(points.alpha))
+            if options.polish_every and sweep % options.polish_every == 0:
+                bound.polish(function, points, at.lam, least)
         with clock("direction finding"):
-            found = problem.evaluate(centre)
-        centre_value = _worst(problem, sets.runs, centre, found.slack)
-        scale = magnitude(problem, centre_value)
-        best, best_value, least = centre, found.value, centre_value
-        theta, lam, gap, changes, sweep = centre, None, scale, 0, 0
-        patience = Patience(PATIENCE, least_unit(problem))
-        calls = 1.0
-        yield Iterate({"theta": best}, bound.dual_point, best_value, bound.value, 1, clock.parts)
-        while True:
-            sweep += 1
-            function = ProximalDual(problem.c, problem.layout, centre, self.gamma)
-            for t in range(len(sets.runs)):
-                for _ in range(self.rounds):
-                    deadline.check()
-                    with clock("direction finding"):
-                        mu, omega, mixture = sets.direction(t, theta)
-                        calls += sets.share(t)
-                    points.add(mu[None], np.array([omega]), [mixture], np.zeros(1, dtype=np.intp))
-                    with clock("master"):
-                        tolerance = _tolerance(gap, least - bound.value)
-                        master = points.master(function).solve(points.alpha, lam, tolerance)
-                    points.alpha, at = master.alpha, master.dual
-                    theta, lam = at.theta, at.lam
-                points.trim(self.keep, aggregate=len(sets.sources) <= self.most_sources)
-            with clock("polishing"):
-                bound.improve(at.mu, at.omega, lambda: points.mixture(points.alpha))
-                if self.polish_every and sweep % self.polish_every == 0:
-                    bound.polish(function, points, at.lam, least)
-            with clock("direction finding"):
-                feasible = problem.shift(theta)
-                found = problem.evaluate(feasible)
-                calls += 1
+            feasible = problem.shift(theta)
+            found = problem.evaluate(feasible)
+            calls += 1
+        value, support = found.value, found.omega + float(theta @ found.mu)
+        if online:  # the support function of the hull is the largest of those of the D_t, a sum of slacks each
             value = _worst(problem, sets.runs, feasible, found.slack)
-            least = min(least, value)
-            if found.value < best_value:
-                best, best_value = feasible, found.value
-            # The support function of the hull at theta is the largest of those of the D_t, a sum of slacks each.
             support = value + float(problem.c @ feasible)
-            gap = max(support - at.omega - float(theta @ at.mu), 0.0)
-            sets.sources.keep_only([*points.mixtures, bound.mixture])
-            allowed = self.accuracy * scale / (1 + changes) ** 2
-            if value <= centre_value - self.improvement * scale or gap <= allowed:
-                centre, centre_value = feasible, value
-                changes += 1
-            done = least - bound.value <= HIGH.gap * magnitude(problem, least) or patience.ended(least, bound.value)
+        least = min(least, value)
+        if found.value < best_value:
+            best, best_value = feasible, found.value
+        gap = max(support - at.omega - float(theta @ at.mu), 0.0)
+        sets.sources.keep_only([*points.mixtures, bound.mixture])
+        allowed = options.accuracy * scale / (1 + changes) ** 2
+        if value <= centre_value - options.improvement * scale or gap <= allowed:
+            centre, centre_value = feasible, value
+            changes += 1
+        if online:
+            done = least - bound.value <= HIGH.gap * magnitude(problem, least)
             message = f"not (P): the worst working set alone has its optimum in [{bound.value:.8g}, {least:.8g}]"
-            yield Iterate(
-                {"theta": best}, bound.dual_point, best_value, bound.value, round(calls), clock.parts, done, message
-            )
+        done = patience.ended(least, bound.value) or done
+        dual_point, parts = bound.dual_point, clock.parts
+        yield Iterate({"theta": best}, dual_point, best_value, bound.value, round(calls), parts, done, message)
 
 
-def _tolerance(gap: float, between: float) -> float:
-    """How exactly a master is solved: finer than the gap of (D_n), no finer than the certified bounds deserve."""
-    return max(MASTER * gap, ENOUGH * between)
+def _visit(
+    function: ProximalDual, points: InnerApproximation, simplex: int, lam: Vector | None, tolerance: float
+) -> DualPoint:
+    """The master over one simplex, the points of the others fixed: added to each of its own, whose weights sum to 1."""
+    mine = points.simplex == simplex
+    others = np.where(mine, 0.0, points.alpha)
+    mu, omega = points.mu[mine] + others @ points.mu, points.omega[mine] + others @ points.omega
+    master = Master(function, mu, omega, np.zeros(len(omega), dtype=np.intp))
+    found = master.solve(points.alpha[mine], lam, tolerance)
+    points.alpha = others
+    points.alpha[mine] = found.alpha
+    return found.dual
 
 
 class _Sets:
