@@ -54,8 +54,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from convexstruct.arrays import Labels, Point, Vector
+from convexstruct.arrays import Index, Labels, Point, Vector
 from convexstruct.families.generative_margin import rounding
+from convexstruct.features.counts.bounds import shared_columns
 from convexstruct.features.counts.counts import Counts
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.network import NetworkCounts
@@ -65,6 +66,10 @@ from convexstruct.rounding import Rounded
 from convexstruct.tolerances import DUAL_ROUNDING, SUM_TO_ONE
 from convexstruct.validation.arguments import described, listed, mapping, number, sentence
 from convexstruct.validation.arrays import real, wholes
+
+#: Counts of a column that c rules out may differ from the truth's by this much in all, in uses weighted by the
+#: examples' weights, and be taken for equal: the certificate corrects that much.
+BALANCE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -187,7 +192,7 @@ class GenerativeMargin:
         """P(theta), whether theta satisfies (4) or not, with one call of the oracle; inf where it is undefined."""
         with np.errstate(invalid="ignore", over="ignore"):
             best, labels = self.features.best(theta, 1.0)
-            slack = best - _product(self.truth_each, theta)
+            slack = np.asarray(best - self.truth_each @ theta)
         slack = np.where(np.isnan(slack), np.inf, np.maximum(slack, 0.0))
         weights = self.features.weights
         mu = self.eta * (self.features.counts(labels) - self.truth_counts)
@@ -244,9 +249,11 @@ class GenerativeMargin:
         """(t, D) at the best point of safe + t ((mu, omega) - safe), 0 <= t <= 1, inside the domain of D.
 
         Valid for any two members of script-D, which is convex; ``safe`` must lie in the domain (default 0, which does).
-        D is concave along the segment, so its derivative is bisected.
+        D is concave along the segment, so its derivative is bisected. Where mu <= c asks for mu = 0 in a whole column
+        and mu is nearly that, it is taken for 0: `rounding.member` finds a witness near by that has it so.
         """
         safe_mu, safe_omega = safe if safe is not None else (np.zeros_like(mu), 0.0)
+        mu, safe_mu = self._balanced(mu), self._balanced(safe_mu)
         step, rise = mu - safe_mu, omega - safe_omega
         start = self.c - safe_mu
         toward = step > 0
@@ -273,6 +280,18 @@ class GenerativeMargin:
                 if value > best:
                     best, at = value, t
         return at, best
+
+    @cached_property
+    def _ruled_out(self) -> list[Index]:
+        """The columns of entries, used equally often by every labelling, of which c has none."""
+        return [column for column in shared_columns(self.features) if not self.c[column].any()]
+
+    def _balanced(self, mu: Vector) -> Vector:
+        mu = mu.copy()
+        for column in self._ruled_out:
+            if np.abs(mu[column]).sum() <= BALANCE * self.eta:
+                mu[column] = 0.0
+        return mu
 
     def aggregate(self, dual_point: Point) -> tuple[Vector, float]:
         """(mu, omega) of a dual witness, recomputed from the data; shares cleared of rounding."""
@@ -429,7 +448,3 @@ def read_distributions(name: str, values: ArrayLike, tables: TableLayout) -> Vec
 
 def _xlogx(x: Vector) -> Vector:
     return np.asarray(x * np.log(np.where(x > 0, x, 1.0)))
-
-
-def _product(matrix: sp.csr_array, theta: Vector) -> Vector:
-    return np.asarray(matrix @ theta)

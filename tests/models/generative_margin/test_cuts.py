@@ -5,14 +5,23 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from benchmarks.rounding_generative_margin import listed
 from convexstruct.core.solution import Status
 from convexstruct.datasets.generated.ring import ring
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.models.generative_margin import cuts as generative_margin_cuts
 from convexstruct.models.generative_margin.compact import compact_dual
-from convexstruct.models.generative_margin.cuts import ConstraintGeneration, Round, n_slack, one_slack, valid_floor
+from convexstruct.models.generative_margin.cuts import (
+    START_FLOOR,
+    ConstraintGeneration,
+    Round,
+    n_slack,
+    one_slack,
+    valid_floor,
+)
 from convexstruct.models.generative_margin.enumerated import primal
 from convexstruct.tolerances import HIGH, LOW, MID, ROUNDING
+from tests.families.generative_margin.test_ruled_out import chain, network
 from tests.models.generative_margin.instances import INSTANCES, hmm
 from tests.reference import optimum
 
@@ -169,3 +178,18 @@ def test_a_master_that_fails_ends_the_run_with_the_bounds_so_far() -> None:
     assert solution.status is not Status.OPTIMAL
     assert solution.primal <= before.primal * (1 + ROUNDING)  # the certificate adds its allowance for rounding
     assert not run.reference().accurate
+
+
+@pytest.mark.parametrize("one", [False, True])
+@pytest.mark.parametrize("problem", [chain(0), chain(2), network(0)], ids=["chain", "another", "network"])
+def test_columns_that_c_rules_out_are_certified_and_theta_stays_within_the_floor(
+    problem: GenerativeMargin, one: bool
+) -> None:
+    """The multipliers miss mu = 0 there by rounding, and theta, which no longer costs anything, absorbs no loss."""
+    run = ConstraintGeneration(problem, one)
+    solution = run.run(MID, max_rounds=40)
+    assert solution.status is Status.OPTIMAL, solution.message
+    theta = solution.point["theta"]
+    assert theta.min() >= 10 * START_FLOOR
+    exact = listed(problem, True, "").primal(theta)
+    assert solution.lower_bound <= exact <= solution.primal
