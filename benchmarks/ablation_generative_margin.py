@@ -22,14 +22,14 @@ NEVER = 10**9
 
 
 def _rings(
-    sequences: int, length: int, noise: Noise, eta: float = 0.1, instances: int = 3
+    sequences: int, length: int, noise: Noise, eta: float = 0.1, instances: int = 3, states: int = 10
 ) -> list[Callable[[], GenerativeMargin]]:
-    """Rings of 10 states, from the seeds 1, 2, ..."""
-    return [functools.partial(_ring, sequences, length, noise, eta, seed) for seed in range(1, instances + 1)]
+    """Rings from the seeds 1, 2, ..."""
+    return [functools.partial(_ring, sequences, length, noise, eta, seed, states) for seed in range(1, instances + 1)]
 
 
-def _ring(sequences: int, length: int, noise: Noise, eta: float, seed: int) -> GenerativeMargin:
-    data = ring(sequences, length, 10, noise, seed=seed)
+def _ring(sequences: int, length: int, noise: Noise, eta: float, seed: int, states: int) -> GenerativeMargin:
+    data = ring(sequences, length, states, noise, seed=seed)
     sizes = data.n_states, data.n_symbols
     return GenerativeMargin.hmm(data.symbols, data.states, *sizes, eta=eta, loss="ring")
 
@@ -39,52 +39,43 @@ def _no_invariants(features: Any, theta: Any, loss_weight: float) -> LocalVarian
     return None if local is None else LocalVariance(local.counts, local.blocks, np.zeros(0))
 
 
-def _always_new(self: Any, stage: Any, value: Any, dense: bool, known: Any, _metric: Any = _Run._metric) -> Any:
-    return _metric(self, stage, value, dense, None)
+def _always_new(self: Any, stage: Any, value: Any, known: Any, _metric: Any = _Run._metric) -> Any:
+    return _metric(self, stage, value, None)
 
 
 def _forget(self: Pairs, factor: float) -> None:
     self.clear()
 
 
-MECHANISMS = (
+DIAGONAL = (
     Mechanism("L-BFGS (one pair kept)", {"memory": 1}),
     Mechanism("pairs kept from stage to stage", patches={"convexstruct.core.quasi_newton:Pairs.scale": _forget}),
-    Mechanism("Newton's metric", {"newton": 0.0}),
-    Mechanism("one covariance for many stages", patches={f"{METHOD}:_Run._metric": _always_new}),
-    Mechanism("ridge on an old covariance (RIDGE)", patches={f"{METHOD}:RIDGE": 0.0}),
     Mechanism("invariants in the diagonal metric", patches={f"{STAGE}:local_variance": _no_invariants}),
     Mechanism("local variance in the diagonal metric", patches={f"{STAGE}:local_variance": lambda *_: None}),
     Mechanism("diagonal metric kept for steps (AGE)", patches={f"{STAGE}:AGE": 1}),
     Mechanism("floor of the diagonal's counts (LEAST)", patches={f"{STAGE}:LEAST": 1e-9}),
-    Mechanism("rough first stages", patches={f"{METHOD}:ROUGH": NEVER, f"{METHOD}:ROUGH_DIAGONAL": NEVER}),
     Mechanism("slack in v (epsilon)", patches={f"{METHOD}:_Run._epsilon": lambda self, state: 0.0}),
     Mechanism("stage gap by the certified one (OF_CERTIFIED)", patches={f"{METHOD}:OF_CERTIFIED": 0.0}),
-    Mechanism("iterative scaling of the bound (SWEEPS)", patches={f"{METHOD}:SWEEPS": 0}),
-    Mechanism("balanced columns", patches={f"{METHOD}:_Run._balanced": lambda self, mu: mu}),
     Mechanism("longest move of a step (LONGEST)", patches={f"{STAGE}:LONGEST": NEVER}),
-    Mechanism("curvature where P is flat (FLAT)", patches={f"{STAGE}:FLAT": 0.0}),
-)
-#: Of use only where there are many examples, or no covariance.
-MANY = (
-    Mechanism("pilot run", {"pilot": 0}),
-    Mechanism("covariance of a sample (SAMPLE_COST)", patches={f"{METHOD}:SAMPLE_COST": NEVER}),
-    Mechanism("Newton's metric", {"newton": 0.0}),
-)
-ALONE = (
     Mechanism("shrink and inner of DIAGONAL_ONLY", patches={f"{METHOD}:DIAGONAL_ONLY": (1.0, 0.0)}),
-    Mechanism("invariants in the diagonal metric", patches={f"{STAGE}:local_variance": _no_invariants}),
-    Mechanism("local variance in the diagonal metric", patches={f"{STAGE}:local_variance": lambda *_: None}),
-    Mechanism("diagonal metric kept for steps (AGE)", patches={f"{STAGE}:AGE": 1}),
-    Mechanism("rough first stages", patches={f"{METHOD}:ROUGH": NEVER, f"{METHOD}:ROUGH_DIAGONAL": NEVER}),
-    Mechanism("L-BFGS (one pair kept)", {"memory": 1}),
-    Mechanism("pairs kept from stage to stage", patches={"convexstruct.core.quasi_newton:Pairs.scale": _forget}),
 )
+MECHANISMS = (
+    *DIAGONAL,
+    Mechanism("Newton's metric", {"newton": 0.0}),
+    Mechanism("one covariance for many stages", patches={f"{METHOD}:_Run._metric": _always_new}),
+    Mechanism("ridge on an old covariance (OLD_RIDGE)", patches={f"{METHOD}:OLD_RIDGE": 0.0}),
+    Mechanism("rough first stages", patches={f"{METHOD}:ROUGH": NEVER}),
+)
+#: Of use only where there are many examples.
+MANY = (Mechanism("pilot run", {"pilot": 0}), Mechanism("Newton's metric", {"newton": 0.0}))
 
 STUDIES = [
     Study("ring-easy", _rings(100, 50, EASY), EntropicProximal(), 1e-6, MECHANISMS),
     Study("ring-hard", _rings(100, 50, HARD), EntropicProximal(), 1e-6, MECHANISMS),
     Study("ring-hard-eta-1", _rings(100, 50, HARD, 1.0), EntropicProximal(), 1e-4, MECHANISMS),
     Study("ring-many", _rings(3000, 25, HARD, instances=1), EntropicProximal(), 1e-3, MANY),
-    Study("ring-diagonal", _rings(100, 50, HARD), EntropicProximal(newton=0), 1e-3, ALONE),
+    Study("ring-diagonal", _rings(100, 50, HARD), EntropicProximal(newton=0), 1e-3, DIAGONAL),
+    Study("ring-30-states-easy", _rings(100, 50, EASY, instances=1, states=30), EntropicProximal(), 1e-4, MECHANISMS),
+    Study("ring-30-states-hard", _rings(100, 50, HARD, instances=1, states=30), EntropicProximal(), 1e-4, MECHANISMS),
+    Study("ring-50-states", _rings(100, 50, EASY, instances=1, states=50), EntropicProximal(), 1e-3, DIAGONAL),
 ]

@@ -1,7 +1,7 @@
 """The covariance of the counts under the Gibbs distributions: the Hessian of sum_k w_k ln Z_k.
 
-Exact on chains (backward recursion, see `HMMCounts.covariance`) and wherever the labellings can be listed; estimated
-from samples elsewhere. It serves as the metric of Newton's method, so an estimate costs iterations, never correctness.
+By a backward recursion on chains (`HMMCounts.covariance`), by listing all labellings where that can be done. It serves
+as the metric of Newton's method, so its rounding costs iterations, never correctness.
 """
 
 from __future__ import annotations
@@ -21,38 +21,33 @@ from convexstruct.marginals.enumeration import enumerate_counts, n_assignments
 LISTED = 300_000
 #: Numbers in the transition kernels of one block of chains (8 MB), so that they stay in the cache.
 KERNELS = 1_000_000
-#: Draws of each example elsewhere.
-DRAWS = 16
 
 
 class CountCovariance:
-    """sum_k w_k Cov counts_k for one feature map; call it with (theta, loss_weight)."""
+    """sum_k w_k Cov counts_k for one feature map; call it with (theta, loss_weight).
 
-    def __init__(self, features: Counts, seed: int = 0) -> None:
+    kind : "recursion", "listing", or "" where the labellings are too many to be listed: then there is none.
+    """
+
+    def __init__(self, features: Counts) -> None:
         self.features = features = part(features, 0, features.n_examples)  # in one piece: it is not computed by shards
-        self._rng = np.random.default_rng(seed)
         chain = isinstance(features, HMMCounts)
-        listed = not chain and n_assignments(features) <= LISTED
-        self.kind = "recursion" if chain else "listing" if listed else "sampling"
+        self.kind = "recursion" if chain else "listing" if n_assignments(features) <= LISTED else ""
         self._rows = cache(lambda: enumerate_counts(features, LISTED))
         self._blocks = cache(lambda: _blocks(features))
 
     @property
     def operations(self) -> float:
         """Multiplications that one call costs, roughly."""
-        d, hidden = self.features.tables.dimension, self.features.n_hidden
+        d = self.features.tables.dimension
         if isinstance(self.features, HMMCounts):
-            return 6.0 * hidden * self.features.n_states**2 * d
-        return 1.0 * d * d + (LISTED if self.kind == "listing" else DRAWS * hidden) * 100.0
-
-    @property
-    def exact(self) -> bool:
-        return self.kind != "sampling"
+            return 6.0 * self.features.n_hidden * self.features.n_states**2 * d
+        return 1.0 * d * d + LISTED * 100.0
 
     def __call__(self, theta: Vector, loss_weight: float) -> Vector:
         if isinstance(self.features, HMMCounts):
             return sum((block.covariance(theta, loss_weight) for block in self._blocks()), start=np.zeros(()))
-        return self._listed(theta, loss_weight) if self.kind == "listing" else self._sampled(theta, loss_weight)
+        return self._listed(theta, loss_weight)
 
     def _listed(self, theta: Vector, loss_weight: float) -> Vector:
         rows = self._rows()
@@ -69,16 +64,6 @@ class CountCovariance:
         share = self.features.weights
         second = rows.counts.T @ (rows.counts.multiply((weight * share[rows.example])[:, None]))
         return np.asarray(second.toarray() - mean.T @ (share[:, None] * mean))
-
-    def _sampled(self, theta: Vector, loss_weight: float) -> Vector:
-        draws = [self.features.counts_each(self.features.sample(theta, loss_weight, self._rng)) for _ in range(DRAWS)]
-        root = np.sqrt(self.features.weights / (DRAWS - 1))[:, None]
-        mean = sum(draws[1:], start=draws[0]) * (1.0 / DRAWS)
-        second = np.zeros((theta.size, theta.size))
-        for draw in draws:
-            away = (draw - mean).multiply(root)
-            second += (away.T @ away).toarray()
-        return second
 
 
 def _blocks(features: Counts) -> list[HMMCounts]:

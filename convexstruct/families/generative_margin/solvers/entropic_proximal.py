@@ -20,9 +20,9 @@ Three things make it fast, and exact to 1e-6 and far beyond:
   (1 - epsilon) c, which leaves v >= epsilon c at the stage's optimum and costs at most
   epsilon sum_i KL(c_i || e^theta_i); epsilon falls with the gap.
 
-The first stages are rough: with tau far from its end, neither a covariance nor v >= 0 is worth waiting for. Where the
-dimension forbids covariances, only the first one is: there is nothing to mend what rough stages leave, and v >= 0 is
-cheapest to reach while tau is high.
+The first stages are rough: with tau far from its end, neither a covariance nor v >= 0 is worth waiting for. Where no
+covariance is formed none is: nothing would mend what rough stages leave, and v >= 0 is cheapest to reach while tau is
+high.
 
 With many examples a pilot run on the first few of them, re-weighted, finds (Theta, B, tau, theta): they belong to no
 example, so the full problem goes on from there.
@@ -54,31 +54,22 @@ from convexstruct.families.generative_margin.solvers.entropic_stage import (
     Value,
     stage_gap,
 )
-from convexstruct.features.counts.bounds import shared_columns
 from convexstruct.features.counts.part import part
 
-#: Parameters beyond which no dense metric is formed (its Cholesky factor would cost more than the steps it saves), and
-#: beyond which none is estimated from a sample of the examples.
+#: Parameters beyond which no dense metric is formed: its Cholesky factor would cost more than the steps it saves.
 LARGEST_DENSE = 2000
-LARGEST_SAMPLED = 1000
-#: A stage is rough while smoothing costs more than this share of the objective: where a covariance mends later what a
-#: rough stage leaves, and where none does (there in the first stage alone, where the cost is not known yet: inf).
+#: While smoothing costs more than this share of the objective a stage is rough: its metric is the diagonal one, and it
+#: ends when `ROUGH_DECREASE` times the decrease that its step promised is below the gap asked of it. Only where a
+#: covariance mends later what it leaves.
 ROUGH = 1e-2
-ROUGH_DIAGONAL = 1e9
-#: A rough stage ends when this many times the decrease that its step promised is below the gap asked of it.
 ROUGH_DECREASE = 100.0
+#: Added to the diagonal of the covariance, as a share of the counts: where it was computed at this point, and where it
+#: comes from an earlier stage.
+RIDGE, OLD_RIDGE = 1e-7, 1e-3
+#: Steps in a diagonal metric alone from one evaluation of P, and look at the limits, to the next.
+LOOK = 40
 #: (shrink, inner) where no covariance is formed: a stage costs many steps at any temperature, so few and loose ones.
 DIAGONAL_ONLY = (0.5, 0.6)
-#: With many examples a covariance is made from a sample that costs this many evaluations of F at most.
-SAMPLE_COST = 2.5
-#: Steps in one metric after which a covariance is formed at the latest, whatever it costs.
-LONGEST_WAIT = 100
-#: Added to the diagonal of the covariance, as a share of the counts: where it comes from an earlier stage, and where it
-#: is estimated from samples.
-RIDGE = 1e-3
-SAMPLED = 0.05
-#: Steps in a metric that is only an estimate before it is formed anew: L-BFGS needs time to collect its pairs.
-REFRESH = 40
 #: The pilot run ends when smoothing costs less than this share of the objective.
 PILOT = 1e-2
 #: Where the lower bound has fallen behind the smoothing, a stage's gap may be this share of the certified gap, and at
@@ -87,11 +78,6 @@ OF_CERTIFIED = 0.1
 OF_SMOOTHING = 3.0
 #: Stages over which the certified gap must fall by a twentieth; otherwise the method has nothing left to try.
 PATIENCE = 12
-#: Sweeps of iterative scaling for one bound.
-SWEEPS = 8
-#: Expected counts of a column that c rules out may differ from the truth's by this much in all, in uses weighted by
-#: the examples' weights, and still be taken for equal: the certificate corrects that much.
-BALANCE = 1e-6
 #: A parameter that no labelling may use gets a score so many times as far below the others as they are apart: its
 #: probability is 0 then, in floating point and as it is declared to the certificate.
 NEVER = 1e3
@@ -111,7 +97,8 @@ class EntropicProximal:
     memory : pairs kept by L-BFGS.
     inner : the duality gap of a stage is brought below this share of what smoothing costs; at least that of
         `DIAGONAL_ONLY` where no covariance is formed.
-    newton : operations that one covariance may cost; examples are left out to meet it. 0: diagonal metrics only.
+    newton : multiplications that one covariance may cost; where it costs more, or there is none, all metrics are
+        diagonal. 0: always.
     patience : steps in one metric at least before the covariance is formed (again) within a stage; more where it costs
         more.
     pilot : examples of the pilot run; none is made for fewer than four times as many.
@@ -147,7 +134,7 @@ class EntropicProximal:
         if start is None and self.pilot and problem.n_examples >= 4 * self.pilot:
             small = _first_examples(problem, self.pilot)
             state = _State.begin(small, self._first(small), self.shrink, None)
-            run = _Run(self, small, state, rough=False)
+            run = _Run(self, small, state)
             while run.smoothing > PILOT and run.stages < 40:
                 for _ in run.stage():
                     pass
@@ -209,8 +196,8 @@ def _first_examples(problem: GenerativeMargin, n: int) -> GenerativeMargin:
 class _Run:
     """Stages on one problem."""
 
-    def __init__(self, options: EntropicProximal, problem: GenerativeMargin, state: _State, rough: bool = True) -> None:
-        self.options, self.problem, self.state, self.rough = options, problem, state, rough
+    def __init__(self, options: EntropicProximal, problem: GenerativeMargin, state: _State) -> None:
+        self.options, self.problem, self.state = options, problem, state
         self.calls = 0.0
         self.stages = 0
         self.upper = self.best = np.inf
@@ -222,6 +209,7 @@ class _Run:
         self._gap = np.inf
         self._dense = False
         self._covariance = self._choose_covariance()
+        self._cost = problem.dimension**1.5 / 200.0  # of a covariance in evaluations of F, as measured on chains
         self.shrink, self.inner = options.shrink, options.inner
         if self._covariance is None:
             self.shrink, self.inner = min(self.shrink, DIAGONAL_ONLY[0]), max(self.inner, DIAGONAL_ONLY[1])
@@ -235,62 +223,42 @@ class _Run:
         self.smoothing = pilot.smoothing
         self._gap = self.smoothing * abs(pilot.best)
 
-    def _choose_covariance(self) -> tuple[CountCovariance, float, float] | None:
-        """(covariance, its share of the examples' weight, its cost in evaluations), or None if it would not pay."""
-        problem, d = self.problem, self.problem.dimension
-        if self.options.newton <= 0 or d > LARGEST_DENSE:
+    def _choose_covariance(self) -> CountCovariance | None:
+        """None if it would not pay."""
+        if self.options.newton <= 0 or self.problem.dimension > LARGEST_DENSE:
             return None
-        whole = CountCovariance(problem.features)
-        each = d**1.5 / 200.0  # measured on chains: one example's covariance against one example's forward-backward
-        share = self.options.newton / whole.operations
-        examples = int(share * problem.n_examples)
-        if self.options.pilot and problem.n_examples >= 4 * self.options.pilot:  # a sample is near enough, and cheaper
-            examples = min(examples, max(self.options.pilot, int(problem.n_examples * SAMPLE_COST / each)))
-        if examples >= problem.n_examples:
-            return whole, 1.0, each
-        if d > LARGEST_SAMPLED:
-            return None
-        few = part(problem.features, 0, max(examples, 1))
-        portion = float(few.weights.sum() / problem.features.weights.sum())
-        return CountCovariance(few), portion, each * few.n_examples / problem.n_examples
+        whole = CountCovariance(self.problem.features)
+        return whole if whole.kind and whole.operations <= self.options.newton else None
 
     def stage(self) -> Iterator[Vector]:
         """One stage: yields theta now and then, so that limits can act, and at its end, moved on."""
         problem, options, state = self.problem, self.options, self.state
         c = (1.0 - self._epsilon(state)) * problem.c
-        kappa = self._barrier(state)
+        kappa = self._allowed(state) / (3.0 * len(problem.layout.block_sizes))  # a third of the gap over all blocks
         stage = Stage(problem, state.measure, state.tau, c, kappa)
         value = stage.at(state.x)
-        dense = self._dense
-        # without a dense metric to make up for it later, a stage that ends early sends the next astray
-        rough = self.rough and self.smoothing > (ROUGH if self._covariance is not None else ROUGH_DIAGONAL)
         self._pairs.scale(self._pairs_tau / state.tau)  # the Hessian goes with 1 / tau
         self._pairs_tau = state.tau
-        descent = Descent(stage, value, self._metric(stage, value, dense, self._known), self._pairs)
-        since = 0
-        cost = 0.0 if self._covariance is None else self._covariance[2]
-        patience = max(options.patience, min(round(0.6 * cost), LONGEST_WAIT))
+        descent = Descent(stage, value, self._metric(stage, value, self._known), self._pairs)
+        patience = LOOK if self._covariance is None else max(options.patience, round(0.6 * self._cost))
+        rough = self._covariance is not None and self.smoothing > ROUGH
         for steps in range(1, options.max_steps + 1):
             deadline.check()
             descent.step()
-            since += 1
             value = descent.value
-            if descent.exhausted or stage_gap(problem, value) <= self._wanted(value):
+            wanted = self._wanted(value)
+            if descent.exhausted or stage_gap(problem, value) <= wanted:
                 break
-            if rough and ROUGH_DECREASE * descent.slope <= self.inner * min(self._gap, 0.02 * abs(value.f)):
+            if rough and ROUGH_DECREASE * descent.slope <= wanted:
                 break
-            if self._covariance is not None and not dense and not rough and steps >= patience:
-                dense, since = True, patience
-            exact = dense and self._covariance is not None and self._covariance[1] == 1.0
-            if since >= (patience if exact else REFRESH):
-                since = 0
+            if steps % patience == 0:
                 self.upper = problem.evaluate(value.theta).value
                 self.calls += 1
                 self.best = min(self.best, self.upper)
                 yield value.theta
-                if dense:
-                    descent.use(self._metric(stage, value, dense, None))
-        self._dense = dense
+                if self._covariance is not None and not rough:
+                    self._dense = True
+                    descent.use(self._metric(stage, value, None))
         self.calls += stage.evaluations
         self.stages += 1
         self._note(stage, value)
@@ -310,29 +278,26 @@ class _Run:
             before = best - bound
             self.finished = bool(np.isfinite(before) and before - (self.best - self._bound) <= 0.05 * before)
 
-    def _metric(self, stage: Stage, value: Value, dense: bool, known: Vector | None) -> Metric:
+    def _metric(self, stage: Stage, value: Value, known: Vector | None) -> Metric:
         """The stage's metric, by a covariance that is ``known`` or a new one."""
-        if not dense or self._covariance is None:
+        if not self._dense or self._covariance is None:
             return DiagonalMetric(stage, value)
-        covariance, portion, cost = self._covariance
-        if known is not None:
-            return NewtonMetric(stage, value, known, RIDGE if covariance.exact else SAMPLED)
-        self.calls += cost
-        new, loss = stage.measure.theta + value.theta / stage.tau, stage.measure.loss + 1.0 / stage.tau
-        if portion == 1.0:
-            self._known = covariance(new, loss)
-            return NewtonMetric(stage, value, self._known, 1e-7 if covariance.exact else SAMPLED)
-        few = covariance.features.expected(new, loss).counts / portion
-        level = 1e-3 * float(few.mean())
-        scale = np.sqrt((value.expected.counts + level) / (few + level))
-        self._known = covariance(new, loss) * (scale[:, None] * scale / portion)
-        return NewtonMetric(stage, value, self._known, 1e-4)
+        ridge = OLD_RIDGE
+        if known is None:
+            ridge = RIDGE
+            self.calls += self._cost
+            natural, loss = stage.measure.theta + value.theta / stage.tau, stage.measure.loss + 1.0 / stage.tau
+            self._known = known = self._covariance(natural, loss)
+        return NewtonMetric(stage, value, known, ridge)
 
     def _wanted(self, value: Value) -> float:
         """The stage's own gap at which it ends: a share of what smoothing costs, by the last stage's figure."""
-        certified = self.best - self._bound if np.isfinite(self._bound) else 0.0
-        cost = max(self._gap, min(OF_CERTIFIED * certified, OF_SMOOTHING * self._gap))
+        cost = max(self._gap, min(OF_CERTIFIED * self._certified(), OF_SMOOTHING * self._gap))
         return self.inner * min(cost, 0.02 * abs(value.f))
+
+    def _certified(self) -> float:
+        """The gap between the bounds; 0 where there is no lower one."""
+        return self.best - self._bound if np.isfinite(self._bound) else 0.0
 
     def _epsilon(self, state: _State) -> float:
         """The slack in v: costs at most a third of what a stage's own gap may be."""
@@ -346,14 +311,9 @@ class _Run:
     def _allowed(self, state: _State) -> float:
         """What the next stage's own gap may be, from what smoothing cost in the last."""
         if np.isfinite(self._gap):
-            certified = self.best - self._bound if np.isfinite(self._bound) else 0.0
-            cost = max(self.shrink * self._gap, OF_CERTIFIED * certified)
+            cost = max(self.shrink * self._gap, OF_CERTIFIED * self._certified())
             return self.inner * min(cost, 0.01 * abs(self.best))
         return self.inner * 0.005 * self.problem.evaluate(self.problem.uniform()).value
-
-    def _barrier(self, state: _State) -> float:
-        """kappa: what it costs over all blocks is a third of what a stage's own gap may be."""
-        return self._allowed(state) / (3.0 * len(self.problem.layout.block_sizes))
 
     def _note(self, stage: Stage, value: Value) -> None:
         """What smoothing costs at the end of a stage: eta sum_k w_k [max - tau ln E e^(./tau)]."""
@@ -366,21 +326,17 @@ class _Run:
 
     def improve(self, mu: Vector, omega: float) -> None:
         """Keep a measure near the present one, whose moments are (mu, omega), as the witness if it raises the bound."""
-        theta, loss, mu, omega = self._scaled(mu, omega)
+        theta, loss, mu, omega = self._without_unused(mu, omega)
         share, bound = self.problem.best_on_segment(mu, omega)
         if bound > self._bound:
             self._witness, self._bound = (theta, loss, share), bound
 
-    def _scaled(self, mu: Vector, omega: float) -> tuple[Vector, float, Vector, float]:
-        """A Gibbs measure near the present one with v >= 0, by iterative scaling; it, and its (mu, omega).
-
-        Where v_j < 0 the expected count n_j of parameter j is too large; Theta_j += ln(target / n_j) brings it down,
-        for a parameter that is used seldom in one sweep. A Gibbs measure is a witness whatever Theta is.
-        """
+    def _without_unused(self, mu: Vector, omega: float) -> tuple[Vector, float, Vector, float]:
+        """The present Gibbs measure, and its (mu, omega); a parameter of which c and the truth are 0, so that v >= 0
+        asks for labellings that never use it, gets a score so low that none does."""
         problem, features = self.problem, self.problem.features
         theta, loss = self.state.measure.theta, self.state.measure.loss
-        ceiling = problem.c + problem.eta * problem.truth_counts
-        unused = ceiling == 0  # c and the truth are 0: v >= 0 asks for labellings that never use it
+        unused = (problem.c == 0) & (problem.truth_counts == 0)
         if (mu[unused] > 0).any():
             theta = theta.copy()
             longest = int(np.bincount(features.example).max())
@@ -388,29 +344,7 @@ class _Run:
             expected = features.expected(theta, loss)
             self.calls += 1
             mu, omega = problem.eta * (expected.counts - problem.truth_counts), problem.eta * expected.loss
-        mu = self._balanced(mu)
-        for _ in range(SWEEPS):
-            deadline.check()
-            count = mu + problem.eta * problem.truth_counts
-            excess = (mu > problem.c) & (count > 0) & ~unused
-            if not excess.any():
-                break
-            theta = theta.copy()
-            theta[excess] += np.log(np.maximum(ceiling[excess] * (1.0 - 1e-3) / count[excess], 1e-12))
-            expected = features.expected(theta, loss)
-            self.calls += 1
-            mu = self._balanced(problem.eta * (expected.counts - problem.truth_counts))
-            omega = problem.eta * expected.loss
         return theta, loss, mu, omega
-
-    def _balanced(self, mu: Vector) -> Vector:
-        """mu, 0 where mu <= c asks for mu = 0 and it is as good as that: the certificate makes it so (`_balanced` of
-        `rounding`), at a cost in proportion to what was missing."""
-        mu = mu.copy()
-        for column in shared_columns(self.problem.features):
-            if not self.problem.c[column].any() and np.abs(mu[column]).sum() <= BALANCE * self.problem.eta:
-                mu[column] = 0.0
-        return mu
 
     def look(self) -> Vector:
         """theta where the pilot run ended, with its bounds on the whole problem."""

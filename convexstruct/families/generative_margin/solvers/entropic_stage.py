@@ -36,12 +36,11 @@ from convexstruct.features.counts.counts import Expected
 
 #: Trials of one line search: a step is halved at least, so after 20 it is a millionth of the first.
 HALVINGS = 20
-#: The longest move of any phi in one step, in nats: further, the quadratic model says nothing.
+#: The longest move of any phi in one step, in nats: further, the quadratic model says nothing. Of a step in a diagonal
+#: metric without pairs that is a tenth as far.
 LONGEST = 10.0
 #: The share of each delta that one step leaves at least: the barrier is infinite at delta = 0.
-TOWARD = 0.05
-#: Curvature added along each phi, in units of c: where a block has missing mass, F may not depend on phi at all.
-FLAT = 1e-6
+LEFT = 0.05
 #: Diagonal metric: the variance of a count is taken for this share of the count where it is not known, and for no less
 #: elsewhere.
 SPREAD = 0.1
@@ -222,7 +221,6 @@ class NewtonMetric:
         matrix = np.block([[phi, cross], [cross.T, corner]])
         diagonal = np.arange(len(matrix))
         matrix[diagonal, diagonal] += 1e-8 + 1e-9 * np.abs(matrix[diagonal, diagonal])
-        matrix[diagonal[:d], diagonal[:d]] += FLAT * p.c  # where a block's mass is missing, P may not depend on phi
         self._factor = _cholesky(matrix)
 
     def solve(self, gradient: Vector) -> Vector:
@@ -276,13 +274,12 @@ class Descent:
             slope = float(old.gradient @ direction)
         self.slope = slope
         d = stage.problem.dimension
-        longest = float(np.abs(direction[:d]).max(initial=0.0))
-        reach = LONGEST if len(self.pairs) or isinstance(self._metric, NewtonMetric) else 1.0
-        size = min(1.0, reach / max(longest, 1e-12))
+        reach = LONGEST if len(self.pairs) or isinstance(self._metric, NewtonMetric) else 0.1 * LONGEST
+        size = min(1.0, reach / max(float(np.abs(direction[:d]).max(initial=0.0)), 1e-12))
         for _ in range(HALVINGS):
             deadline.check()
             x = old.x - size * direction
-            x[d:] = np.maximum(x[d:], TOWARD * old.x[d:])
+            x[d:] = np.maximum(x[d:], LEFT * old.x[d:])
             new = stage.at(x)
             expected = float(old.gradient @ (old.x - x))
             if new.merit <= old.merit - 1e-4 * expected + 1e-14 * abs(old.merit):
