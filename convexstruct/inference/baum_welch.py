@@ -129,7 +129,7 @@ class HiddenMarkovModels:
         sized("the number of models", self.n_models, self.n_models * len(seen) * s)
         with np.errstate(divide="ignore"):
             logs = np.log(self.emission).transpose(1, 0, 3, 2)  # (C, R, M, S)
-            node = logs[0][:, seen[:, 0]]
+            node: Tensor = logs[0][:, seen[:, 0]]
             for table, column in zip(logs[1:], seen.T[1:]):
                 node += table[:, column]
             node[:, : observed.chains.n_chains] += np.log(self.initial)[:, None]

@@ -27,6 +27,7 @@ import numpy as np
 
 from convexstruct.arrays import Labels, Vector
 from convexstruct.core.driver import solve
+from convexstruct.core.solution import Solution
 from convexstruct.families.structured_svm import StructuredSVM
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
 from convexstruct.families.unsupervised_margin.supervised import supervised as supervised
@@ -69,10 +70,12 @@ def relabel(
     guarded: bool = True,
     tol: str | float | Profile = LOW,
     max_rounds: int = 100,
+    first: Solution | None = None,
 ) -> Relabelled:
     """Alternate from ``labels`` (p1,) until they do not change, or, if not guarded, one labelling comes back.
 
     tol : certified relative gap of each training. max_rounds : trainings, at most.
+    first : a solution of ``supervised(problem, labels)``, where one is at hand.
 
     Raises
     ------
@@ -81,7 +84,7 @@ def relabel(
     """
     guarded, limit = flag("guarded", guarded), whole("max_rounds", max_rounds, least=1)
     machine = supervised(problem, labels)
-    solution = solve(machine, tol=tol)
+    solution = solve(machine, tol=tol) if first is None else first
     labellings, loss, lower = [machine.features.truth], [solution.primal], [solution.lower_bound]
     settled = False
     while not settled and len(labellings) < limit:

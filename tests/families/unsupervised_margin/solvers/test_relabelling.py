@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +13,8 @@ from hypothesis import strategies as st
 
 from convexstruct.arrays import Vector
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
-from convexstruct.families.unsupervised_margin.solvers.relabelling import relabel, supervised
+from convexstruct.families.unsupervised_margin.solvers.relabelling import relabel
+from convexstruct.families.unsupervised_margin.supervised import supervised
 from convexstruct.tolerances import HIGH, ROUNDING
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -74,7 +77,7 @@ def test_a_prediction_is_not_the_labelling_of_least_loss() -> None:
         assert machine.most_violated(w).hinge[0] == loss
 
 
-def enumerated(tables: list[Vector], y: list[tuple[int, ...]], beta: float) -> tuple[float, float]:
+def enumerated(tables: list[Vector], y: Sequence[tuple[int, ...]], beta: float) -> tuple[float, float]:
     """Lower and upper bound on omega(y), two labels: the dual over all labellings by steps on pairs of them."""
     every = [np.array(list(itertools.product(range(2), repeat=len(one)))) for one in y]
     delta = [(u != np.array(one)).sum(axis=1).astype(float) for u, one in zip(every, y)]
@@ -100,20 +103,20 @@ def enumerated(tables: list[Vector], y: list[tuple[int, ...]], beta: float) -> t
 
 
 def test_plain_relabelling_raises_the_loss_of_two_short_sequences_and_the_guard_does_not_let_it() -> None:
-    shown = [np.array([0, 0, 0, 0, 0]), np.array([0, 1, 1, 0, 0])]
-    y, z = (1, 1, 1, 0, 1), (1, 0, 1, 0, 1)
-    problem = unbalanced(shown, beta=0.2)
-    plain = relabel(problem, [*y, *y], guarded=False, tol=HIGH, max_rounds=2)
-    np.testing.assert_array_equal(plain.labellings, [[*y, *y], [*z, *y]])
+    shown, beta = [np.array([0, 1, 0, 0]), np.array([1, 0, 0, 1])], 0.5
+    before, after = [(1, 1, 1, 0), (1, 0, 0, 0)], [(1, 1, 0, 0), (1, 0, 1, 0)]
+    problem = unbalanced(shown, beta)
+    plain = relabel(problem, np.concatenate(before), guarded=False, tol=HIGH, max_rounds=2)
+    np.testing.assert_array_equal(plain.labellings, [np.concatenate(before), np.concatenate(after)])
     assert plain.rises == 1
     tables = [np.eye(2)[one] for one in shown]
-    for at, labels in enumerate(([y, y], [z, y])):
-        lower, upper = enumerated(tables, labels, 0.2)
-        assert upper - lower < 1e-3  # a first-order method; the rise is 0.25
+    for at, labels in enumerate((before, after)):
+        lower, upper = enumerated(tables, labels, beta)
+        assert upper - lower < 1e-3  # a first-order method; the rise is above 0.3
         assert plain.lower[at] <= upper
         assert lower <= plain.loss[at]
-    assert enumerated(tables, [z, y], 0.2)[0] > enumerated(tables, [y, y], 0.2)[1] + 0.2
-    guarded = relabel(problem, [*y, *y], tol=HIGH)
+    assert enumerated(tables, after, beta)[0] > enumerated(tables, before, beta)[1] + 0.3
+    guarded = relabel(problem, np.concatenate(before), tol=HIGH)
     assert guarded.rises == 0
     assert guarded.loss[-1] <= guarded.loss[0]
 
@@ -181,7 +184,7 @@ def test_a_kernel_and_a_tree_are_trained_on_as_they_are() -> None:
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(6, 3)), np.array([0, 1, 1, 0, 0, 1])
     pairs = [[0, 1], [0, 2], [3, 5]]
-    options = {"beta": 0.5, "label_balance": 1.0, "pairs": pairs}
+    options: dict[str, Any] = {"beta": 0.5, "label_balance": 1.0, "pairs": pairs}
     by_features = UnsupervisedMargin.read([x[:3], x[3:]], 2, **options)
     by_kernel = UnsupervisedMargin.read(None, 2, kernel=x @ x.T, lengths=[3, 3], **options)
     one, other = (relabel(problem, y, tol=HIGH) for problem in (by_features, by_kernel))

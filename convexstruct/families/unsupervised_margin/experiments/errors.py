@@ -1,0 +1,146 @@
+"""What tables 1 to 3 of paper 3 have in common: every method on one draw, and the table over the draws.
+
+Errors are shares of positions labelled wrongly, in percent, under the best map of names for the whole set
+(`labels_from_gram.best_names`). Standard errors are over the draws; a difference is taken draw by draw, and its
+standard error with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from convexstruct.arrays import Labels
+from convexstruct.core.driver import solve
+from convexstruct.core.experiment import Cell
+from convexstruct.families.unsupervised_margin.experiments.draws import Draw
+from convexstruct.families.unsupervised_margin.labels_from_gram import best_names
+from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
+from convexstruct.families.unsupervised_margin.solvers.relabelling import relabel
+from convexstruct.families.unsupervised_margin.supervised import supervised
+from convexstruct.inference.baum_welch import baum_welch, random_models
+from convexstruct.plots import GREY, LOWER, UPPER
+from convexstruct.tolerances import LOW
+
+RESTARTS = 10
+SDP, RETRAINED, PLAIN, GUARDED = "SDP", "SDP, retrained", "ACDHMM", "ACDHMM, guarded"
+EM_BEST, EM_MEAN, SHOWN, ORACLE, ONE = "EM best", "EM mean", "y = x", "oracle", "one label"
+
+#: What the columns are, for the notes.
+MEANING = {
+    SDP: "labels read from M of the reduced SDP",
+    RETRAINED: "predictions of the network trained on those labels",
+    PLAIN: "relabel and retrain from one run of EM",
+    GUARDED: "the same, a prediction taken only where the hinge does not rise",
+    EM_BEST: f"the likeliest of {RESTARTS} runs of Baum-Welch",
+    EM_MEAN: "the mean error of these runs",
+    SHOWN: "the observed symbol is the label",
+    ORACLE: "Viterbi with the true parameters",
+    ONE: "one label everywhere",
+}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One draw. error : by method, in percent. facts : what the notes count, by name."""
+
+    error: Mapping[str, float]
+    facts: Mapping[str, float]
+
+
+def of_draw(
+    draw: Draw, problem: UnsupervisedMargin, seed: int, methods: Sequence[str], max_rounds: int = 100
+) -> Measured:
+    """The methods among ``methods`` on one draw; ``seed`` is that of the starts of EM."""
+    found: dict[str, Labels] = {ONE: np.zeros_like(draw.truth)}
+    facts: dict[str, float] = {}
+    if draw.shown is not None and draw.oracle is not None:
+        found |= {SHOWN: draw.shown, ORACLE: draw.oracle}
+    channels = draw.observed.symbols.shape[1]
+    start = random_models(RESTARTS, draw.n_labels, draw.observed.n_symbols, seed, channels)
+    trained = baum_welch(draw.observed, start)
+    of_runs = trained.models.decode(draw.observed)
+    found[EM_BEST] = of_runs[int(trained.log_likelihood.argmax())]
+    facts["EM runs that reached the limit of iterations"] = float((~trained.converged).sum())
+    alternating = [(name, guarded) for name, guarded in ((PLAIN, False), (GUARDED, True)) if name in methods]
+    first = solve(supervised(problem, of_runs[0]), tol=LOW) if alternating else None
+    for name, guarded in alternating:
+        run = relabel(problem, of_runs[0], guarded=guarded, max_rounds=max_rounds, first=first)
+        found[name] = run.labels
+        facts[f"rounds of {name} in which the loss rose"] = run.rises
+        facts[f"{name} collapsed to one label"] = run.collapsed
+        facts[f"{name} changed no label"] = len(run.loss) == 1
+    error = {name: 100.0 * best_names(labels, draw.truth).error for name, labels in found.items()}
+    error[EM_MEAN] = 100.0 * float(np.mean([best_names(labels, draw.truth).error for labels in of_runs]))
+    return Measured({name: error[name] for name in methods if name in error}, facts)
+
+
+def standard_error(values: Sequence[float]) -> float | None:
+    """Of the mean of independent draws; None of one."""
+    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
+
+
+def rows_of(
+    name: str,
+    measured: Sequence[Measured],
+    methods: Sequence[str],
+    published: Mapping[str, tuple[float, float]],
+) -> list[list[Cell]]:
+    """The rows of one data set: mean, standard error, differences to EM's mean and to y = x, and what is published."""
+    by = {m: [each.error[m] for each in measured] for m in methods if m in measured[0].error}
+    rows: list[list[Cell]] = [
+        [name, "error", *(float(np.mean(by[m])) if m in by else None for m in methods)],
+        [name, "standard error", *(standard_error(by[m]) if m in by else None for m in methods)],
+    ]
+    for other in (EM_MEAN, SHOWN):
+        if other in by:
+            away = {m: np.subtract(by[m], by[other]).tolist() for m in by if m != other}
+            means = (float(np.mean(away[m])) if m in away else None for m in methods)
+            rows.append([name, f"less {other}", *means])
+            errors = (standard_error(away[m]) if m in away else None for m in methods)
+            rows.append([name, "its standard error", *errors])
+    for at, word in enumerate(("published", "published +-")):
+        rows.append([name, word, *(published[m][at] if m in published else None for m in methods)])
+    return rows
+
+
+def facts_of(measured: Sequence[Measured]) -> list[str]:
+    """Sentences: what was counted over the draws."""
+    names = dict.fromkeys(name for each in measured for name in each.facts)
+    found = []
+    for name in names:
+        values = [float(each.facts[name]) for each in measured if name in each.facts]
+        if name.startswith("largest"):
+            found.append(f"{name}: {max(values):.1e}")
+        elif name.startswith(("rounds", "EM runs")):
+            found.append(f"{name}: {sum(values):g}")
+        else:
+            found.append(f"{name} in {sum(values):g} of {len(values)} draws")
+    return found
+
+
+def picture(rows: Sequence[Sequence[Cell]], methods: Sequence[str]) -> Figure:
+    """Mean errors with whiskers of one standard error, a panel a data set; triangles are published."""
+    names = list(dict.fromkeys(str(row[0]) for row in rows))
+    figure = Figure(figsize=(2.4 + 1.9 * len(names), 1.4 + 0.32 * len(methods)), layout="constrained")
+    panels = np.atleast_1d(figure.subplots(1, len(names), sharey=True))
+    colours = {SDP: LOWER, RETRAINED: LOWER, PLAIN: UPPER, GUARDED: UPPER}
+    for axes, name in zip(panels, names):
+        table = {str(row[1]): row[2:] for row in rows if row[0] == name}
+        for at, method in enumerate(methods):
+            mean, se, known = (table[kind][at] for kind in ("error", "standard error", "published"))
+            if mean is not None:
+                axes.errorbar(float(mean), at, xerr=None if se is None else float(se), fmt="o", ms=4, capsize=2,
+                              color=colours.get(method, GREY))  # fmt: skip
+            if known is not None:
+                axes.plot([float(known)], [at], "^", ms=6, mfc="none", color="black")
+        axes.set_title(name, fontsize="medium")
+        axes.set_xlabel("error, percent")
+        axes.set_xlim(left=0.0)
+        axes.grid(axis="x", alpha=0.3)
+    panels[0].set_yticks(range(len(methods)), methods)
+    panels[0].invert_yaxis()
+    return figure

@@ -1,0 +1,77 @@
+"""The rows of tables 1 to 3, and quick runs: published numbers stand where they are printed, and nothing is missing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from convexstruct.families.unsupervised_margin.experiments import proposition2, table3
+from convexstruct.families.unsupervised_margin.experiments.draws import SETTINGS
+from convexstruct.families.unsupervised_margin.experiments.errors import (
+    EM_BEST,
+    EM_MEAN,
+    ONE,
+    ORACLE,
+    SDP,
+    SHOWN,
+    Measured,
+    facts_of,
+    of_draw,
+    rows_of,
+)
+
+
+def test_rows_hold_means_and_paired_standard_errors() -> None:
+    errors = [{EM_MEAN: 10.0, SHOWN: 4.0}, {EM_MEAN: 20.0, SHOWN: 12.0}, {EM_MEAN: 30.0, SHOWN: 26.0}]
+    rows = rows_of("a set", [Measured(each, {}) for each in errors], (SHOWN, EM_MEAN, SDP), {EM_MEAN: (15.0, 1.5)})
+    table = {(row[1], at): row[2:] for at, row in enumerate(rows)}
+    assert table["error", 0] == [14.0, 20.0, None]
+    spread = [pytest.approx(float(np.std(each, ddof=1)) / 3**0.5) for each in ([4, 12, 26], [10, 20, 30])]
+    assert table["standard error", 1] == [*spread, None]
+    assert table[f"less {EM_MEAN}", 2] == [-6.0, None, None]
+    assert table["its standard error", 3] == [pytest.approx(2 / 3**0.5), None, None]
+    assert table[f"less {SHOWN}", 4] == [None, 6.0, None]
+    assert table["published", 6] == [None, 15.0, None]
+    assert table["published +-", 7] == [None, 1.5, None]
+
+
+def test_facts_are_counted_over_the_draws() -> None:
+    facts = [{"rounds x": 2.0, "y": True, "largest gap": 1e-4}, {"rounds x": 1.0, "y": False, "largest gap": 2e-4}]
+    found = facts_of([Measured({}, each) for each in facts])
+    assert found == ["rounds x: 3", "y in 1 of 2 draws", "largest gap: 2.0e-04"]
+
+
+def test_errors_of_one_draw_are_those_of_its_labels() -> None:
+    setting = SETTINGS["SYNTH1"]
+    draw = setting.draw(0)
+    found = of_draw(draw, setting.problem(draw), 1, (EM_BEST, EM_MEAN, SHOWN, ORACLE, ONE))
+    assert draw.shown is not None
+    wrong = float((draw.shown != draw.truth).mean())
+    assert found.error[SHOWN] == pytest.approx(100 * min(wrong, 1 - wrong))
+    share = np.bincount(draw.truth).max() / len(draw.truth)
+    assert found.error[ONE] == pytest.approx(100 * (1 - share))
+    assert all(0 <= value <= 50 for value in found.error.values())
+
+
+@pytest.mark.slow
+def test_proposition_2_is_counted_and_the_guard_never_lets_the_loss_rise() -> None:
+    result = proposition2.run(quick=True)
+    assert all(row[result.columns.index("problems")] == 4 for row in result.rows)
+    assert "guarded, in 0" in result.notes[0]
+    assert any(note.startswith("quick: 9 of 10 draws") for note in result.notes)
+    (figure,) = result.figures.values()
+    plain, guarded = (line.get_ydata() for line in figure.axes[0].lines)
+    assert np.max(np.diff(plain)) > 0.3
+    assert np.max(np.diff(guarded)) <= 0
+
+
+@pytest.mark.slow
+def test_table_3_has_the_papers_sizes_and_its_numbers_beside_ours() -> None:
+    result = table3.run(quick=True)
+    kinds = [row[1] for row in result.rows]
+    published = result.rows[kinds.index("published")]
+    assert dict(zip(result.columns, published))["ACDHMM"] == table3.PUBLISHED["20 x 2"]["ACDHMM"][0]
+    errors = [float(cell) for cell in result.rows[0][2:] if cell is not None]
+    assert len(errors) == len(table3.METHODS)
+    assert all(0 <= each <= 67 for each in errors)
+    assert any(note.startswith("quick: 17 samples") for note in result.notes)
