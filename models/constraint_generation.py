@@ -34,7 +34,8 @@ from convexstruct.core.registry import check_family
 from convexstruct.core.solution import Solution, Status
 from convexstruct.core.trace import Trace
 from convexstruct.deadline import DeadlinePassed, within
-from convexstruct.models.formulation import Formulation, Reference, beyond_rounding, installed, sums_by
+from convexstruct.models.formulation import Formulation, Reference, beyond_rounding, sums_by
+from convexstruct.models.general_solvers import installed
 from convexstruct.tolerances import HIGH, ROUNDING, Profile, profile
 from convexstruct.validation.arguments import choice, number, refuse, whole
 

@@ -36,19 +36,10 @@ from convexstruct.core.certificates import Certificate, Problem, certify
 from convexstruct.core.options import or_none
 from convexstruct.core.solution import Solution, Status
 from convexstruct.core.trace import Trace
+from convexstruct.models.general_solvers import SOLVER_OPTIONS, TIGHTER, installed, own_value, run
 from convexstruct.models.latex_text import plain, tag
-from convexstruct.tolerances import HIGH, REFERENCE_ACCURACY, Profile, profile, upside_down
+from convexstruct.tolerances import HIGH, Profile, profile, upside_down
 from convexstruct.validation.arguments import choice, number, refuse, sentence, text_of
-
-#: Default options of CVXPY's solvers, by the names that each solver gives them.
-SOLVER_OPTIONS: Mapping[str, Mapping[str, Any]] = {
-    "SCS": {"eps_abs": REFERENCE_ACCURACY, "eps_rel": REFERENCE_ACCURACY, "max_iters": 200_000},
-}
-#: What a solver is asked for once more where its answer does not certify the gap wanted. Clarabel measures its gap
-#: absolutely where the optimum is below 1, by default to 1e-8, while a gap here is relative to the optimum however
-#: small: at an optimum of 1e-3 the default certifies five digits. Asked from the start this would take a tenth more
-#: time, and end "inaccurate" more often, which tells nothing of a changed copy.
-TIGHTER: Mapping[str, Mapping[str, Any]] = {"CLARABEL": {"tol_gap_abs": 1e-15, "tol_gap_rel": 1e-15}}
 
 
 @dataclass(frozen=True)
@@ -346,12 +337,12 @@ class Formulation:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Solution may be inaccurate")
             try:
-                _run(self.problem, solver, settings)
+                run(self.problem, solver, settings)
             except cp.error.SolverError:
                 failed = Reference(self.name, solver, "solver_error", math.nan, time.perf_counter() - begin)
                 return failed, None, None
         seconds = time.perf_counter() - begin
-        said = Reference(self.name, solver, self.problem.status, _own_value(self.problem), seconds)
+        said = Reference(self.name, solver, self.problem.status, own_value(self.problem), seconds)
         if self.recover is None or not self._present:
             return said, None, None
         read = self.recover(self)
@@ -405,12 +396,6 @@ _NO_SOLUTION = {
 }
 
 
-def _own_value(problem: Any) -> float:
-    """The optimum as the solver reports it; CVXPY's ``problem.value`` re-evaluates, and rel_entr at -1e-9 is inf."""
-    value = problem.solution.opt_val if problem.solution is not None else None
-    return math.nan if value is None else float(value)
-
-
 def sums_by(group: Index, n_groups: int) -> sp.csr_array:
     """The sparse (n_groups, n) matrix that sums entries by group."""
     n = len(group)
@@ -441,23 +426,3 @@ class Entry:
     optimum: str
     enumerated: bool
     builder: Callable[..., Any]
-
-
-def installed(solver: Any) -> str:
-    """The name of a solver of CVXPY's; ValueError if it is none that is installed."""
-    return choice("solver", solver, cp.installed_solvers(), "that is installed")
-
-
-def _run(problem: cp.Problem, solver: str, settings: dict[str, Any]) -> None:
-    """``problem.solve``; and KeyboardInterrupt where SCS was interrupted, which takes Ctrl-C for itself and only says
-    so in its answer, of which CVXPY makes a failure."""
-    if solver != "SCS":
-        problem.solve(solver=solver, **settings)
-        return
-    options = {name: value for name, value in settings.items() if name not in ("verbose", "warm_start")}
-    data, chain, inverse = problem.get_problem_data(solver, solver_opts=options)
-    warm, verbose = settings.get("warm_start", True), settings.get("verbose", False)
-    answer = chain.solve_via_data(problem, data, warm, verbose, options)
-    if answer["info"]["status"] == "interrupted":
-        raise KeyboardInterrupt
-    problem.unpack_results(answer, chain, inverse)

@@ -1,0 +1,48 @@
+"""CVXPY's solvers as formulations ask them: their names, their options, and Ctrl-C."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import cvxpy as cp
+
+from convexstruct.tolerances import REFERENCE_ACCURACY
+from convexstruct.validation.arguments import choice
+
+#: Default options of CVXPY's solvers, by the names that each solver gives them.
+SOLVER_OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "SCS": {"eps_abs": REFERENCE_ACCURACY, "eps_rel": REFERENCE_ACCURACY, "max_iters": 200_000},
+}
+#: What a solver is asked for once more where its answer does not certify the gap wanted. Clarabel measures its gap
+#: absolutely where the optimum is below 1, by default to 1e-8, while a gap here is relative to the optimum however
+#: small: at an optimum of 1e-3 the default certifies five digits. Asked from the start this would take a tenth more
+#: time, and end "inaccurate" more often, which tells nothing of a changed copy.
+TIGHTER: Mapping[str, Mapping[str, Any]] = {"CLARABEL": {"tol_gap_abs": 1e-15, "tol_gap_rel": 1e-15}}
+
+
+def installed(solver: Any) -> str:
+    """The name of a solver of CVXPY's; ValueError if it is none that is installed."""
+    return choice("solver", solver, cp.installed_solvers(), "that is installed")
+
+
+def run(problem: cp.Problem, solver: str, settings: Mapping[str, Any]) -> None:
+    """``problem.solve``; and KeyboardInterrupt where SCS was interrupted, which takes Ctrl-C for itself and only says
+    so in its answer, of which CVXPY makes a failure."""
+    if solver != "SCS":
+        problem.solve(solver=solver, **settings)
+        return
+    options = {name: value for name, value in settings.items() if name not in ("verbose", "warm_start")}
+    data, chain, inverse = problem.get_problem_data(solver, solver_opts=options)
+    warm, verbose = settings.get("warm_start", True), settings.get("verbose", False)
+    answer = chain.solve_via_data(problem, data, warm, verbose, options)
+    if answer["info"]["status"] == "interrupted":
+        raise KeyboardInterrupt
+    problem.unpack_results(answer, chain, inverse)
+
+
+def own_value(problem: Any) -> float:
+    """The optimum as the solver reports it; CVXPY's ``problem.value`` re-evaluates, and rel_entr at -1e-9 is inf."""
+    value = problem.solution.opt_val if problem.solution is not None else None
+    return math.nan if value is None else float(value)
