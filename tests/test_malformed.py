@@ -11,6 +11,7 @@ import scipy.sparse as sp
 import convexstruct as cs
 from benchmarks import malformed
 from convexstruct import graphs
+from convexstruct.datasets.real import conll2000, connect4, protein, svmlight
 from convexstruct.features.counts.hmm_channels import ChannelCounts
 
 
@@ -136,4 +137,14 @@ def test_huge_views_and_long_names_are_refused_in_a_short_sentence() -> None:
         cs.GenerativeMargin.network(graphs.chain_graph(3, 2), [[0, 1, 1]], huge, eta=1.0)
     with pytest.raises(ValueError, match="wanted at least one variable, each once") as caught:
         cs.MarginalProjection.graph(["x" * 10_000], [[1.0]])
+    assert len(str(caught.value)) <= 300
+
+
+@pytest.mark.parametrize(
+    "parse", [conll2000.parse, connect4.parse, protein.parse, lambda text: svmlight.parse(text, 3)]
+)
+@pytest.mark.parametrize("line", ["x" * 10_000, "\a" * 10_000])
+def test_a_long_line_of_a_data_set_is_cut(parse: Any, line: str) -> None:
+    with pytest.raises(ValueError, match="line 1 of") as caught:
+        parse(line)
     assert len(str(caught.value)) <= 300

@@ -15,7 +15,7 @@ import numpy as np
 from convexstruct.arrays import Index, Labels
 from convexstruct.datasets.labelled import starts
 from convexstruct.datasets.real.sources import read_part
-from convexstruct.validation.arguments import text_of, whole
+from convexstruct.validation.arguments import sentence, text_of, whole
 
 KINDS = ("ADJP", "ADVP", "CONJP", "INTJ", "LST", "NP", "PP", "PRT", "SBAR", "UCP", "VP")
 #: The 23 chunk tags; a label's number is its place here.
@@ -74,7 +74,7 @@ def parse(text: str) -> Sentences:
             lengths.append(0)
             continue
         if len(fields) != 3 or fields[2] not in known:
-            raise ValueError(
+            raise sentence(
                 f"line {number} of the chunking text is {line[:60]!r}, wanted a word, a part of speech and one of "
                 f"{', '.join(CHUNKS)}"
             )

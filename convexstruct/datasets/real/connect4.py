@@ -13,7 +13,7 @@ import numpy as np
 from convexstruct.arrays import Labels
 from convexstruct.datasets.real.connect4_codes import SQUARES, VALUES
 from convexstruct.datasets.real.sources import read
-from convexstruct.validation.arguments import text_of
+from convexstruct.validation.arguments import sentence, text_of
 
 #: Columns a .. g, each from the bottom up.
 NAMES = tuple(f"{column}{row}" for column in "abcdefg" for row in range(1, 7))
@@ -47,7 +47,7 @@ def parse(text: str) -> Positions:
             continue
         *squares, result = line.strip().split(",")
         if len(squares) != len(NAMES) or result not in value or not square.keys() >= set(squares):
-            raise ValueError(
+            raise sentence(
                 f"line {number} of the Connect-4 text is {line[:40]!r}, wanted 42 of b, o, x and one of draw, loss, win"
             )
         rows.append([*(square[s] for s in squares), value[result]])

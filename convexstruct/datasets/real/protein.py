@@ -12,7 +12,7 @@ import numpy as np
 
 from convexstruct.arrays import Labels
 from convexstruct.datasets.real.sources import read_part
-from convexstruct.validation.arguments import text_of
+from convexstruct.validation.arguments import sentence, text_of
 
 #: The 20 amino acids by their letters; a residue's number is its place here.
 AMINO_ACIDS = "ACDEFGHIKLMNPQRSTVWY"
@@ -75,8 +75,8 @@ def parse(text: str) -> Proteins:
             continue
         known = [len(words) == 2, *(len(word) == 1 for word in words)]
         if not all(known) or words[0] not in AMINO_ACIDS or words[1] not in STRUCTURES:
-            raise ValueError(
-                f"line {number} of the protein text is {line!r}, wanted one of {AMINO_ACIDS}, a blank and one of "
+            raise sentence(
+                f"line {number} of the protein text is {line[:60]!r}, wanted one of {AMINO_ACIDS}, a blank and one of "
                 f"{', '.join(STRUCTURES)}"
             )
         chain.append((AMINO_ACIDS.index(words[0]), STRUCTURES.index(words[1])))

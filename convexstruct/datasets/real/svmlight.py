@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from convexstruct.arrays import Vector
-from convexstruct.validation.arguments import text_of, whole
+from convexstruct.validation.arguments import sentence, text_of, whole
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _ROW = re.compile(rf"{_NUMBER}(?:\s+\d+:{_NUMBER})*\s*", re.ASCII)
@@ -43,7 +43,7 @@ def parse(text: str, n_features: int) -> tuple[sp.csr_array, Vector]:
         if not row:
             continue
         if _ROW.fullmatch(row) is None:
-            raise ValueError(f"line {number} of the svmlight text is {line[:60]!r}, wanted a label and index:value ...")
+            raise sentence(f"line {number} of the svmlight text is {line[:60]!r}, wanted a label and index:value ...")
         rows.append(row)
         numbers.append(number)
         counts.append(row.count(":"))
@@ -59,7 +59,7 @@ def parse(text: str, n_features: int) -> tuple[sp.csr_array, Vector]:
     wrong[1:] |= (np.diff(columns) <= 0) & (np.diff(owner) == 0)
     bad = np.concatenate((owner[wrong], np.flatnonzero(~np.isfinite(flat[first]))))
     if bad.size:
-        raise ValueError(
+        raise sentence(
             f"line {numbers[bad.min()]} of the svmlight text must hold finite numbers and indices that rise from 1 to "
             f"at most {n_features}, got {rows[bad.min()][:60]!r}"
         )
