@@ -12,13 +12,13 @@ with noise 1 the planted weights are those of the true conditional distribution.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.ndimage import gaussian_filter
 
-from convexstruct.arrays import Index, Vector
+from convexstruct.arrays import Index, Labels, Matrix
 from convexstruct.datasets.generated.planted import draw_forest, draw_graphs
 from convexstruct.datasets.labelled import LabelledGraphs, chain_edges, grid_edges, starts
 from convexstruct.validation.arguments import number, sized, whole
@@ -60,7 +60,8 @@ def random_chains(
     start = starts(sizes)
     parent = np.arange(start[-1]) - 1
     parent[start[:-1]] = -1
-    return _forest(start, chain_edges(start), parent, n_labels, n_features, active, signal, coupling, noise, rng)
+    planted = _planted(len(parent), n_labels, n_features, active, signal, coupling, noise, rng)
+    return planted.graphs(start, chain_edges(start), draw_forest(parent, planted.scores, planted.table, noise, rng))
 
 
 def random_trees(
@@ -83,7 +84,8 @@ def random_trees(
     sizes = _sizes("n_nodes", n_nodes, _whole("n_trees", n_trees), rng)
     start = starts(sizes)
     parent = _parents(start, rng)
-    return _forest(start, _tree_edges(parent), parent, n_labels, n_features, active, signal, coupling, noise, rng)
+    planted = _planted(len(parent), n_labels, n_features, active, signal, coupling, noise, rng)
+    return planted.graphs(start, _tree_edges(parent), draw_forest(parent, planted.scores, planted.table, noise, rng))
 
 
 def random_graphs(
@@ -124,12 +126,10 @@ def random_graphs(
         chosen = np.sort(rng.choice(len(pairs), size=min(more, len(pairs)), replace=False))
         parts += [tree, pairs[chosen] + start[i]]
     edges = np.concatenate(parts).astype(np.intp)
-    features, nodes, table = _planted(int(start[-1]), n_labels, n_features, active, signal, coupling, noise, rng)
-    scores = np.asarray(features @ nodes.T)
-    begun = draw_forest(parent, scores, table, noise, rng)
-    labels = draw_graphs(edges, start, scores, table, noise, rng, begun, rounds)
-    weights = np.concatenate((nodes.ravel(), table.ravel()))
-    return LabelledGraphs(features, edges, start, labels, int(n_labels), None, weights)
+    planted = _planted(len(parent), n_labels, n_features, active, signal, coupling, noise, rng)
+    begun = draw_forest(parent, planted.scores, planted.table, noise, rng)
+    labels = draw_graphs(edges, start, planted.scores, planted.table, noise, rng, begun, rounds)
+    return planted.graphs(start, edges, labels)
 
 
 def noisy_images(
@@ -186,22 +186,22 @@ def noisy_images(
 # -- parts -------------------------------------------------------------------------------------------------------------
 
 
-def _forest(
-    start: Index,
-    edges: Index,
-    parent: Index,
-    n_labels: int,
-    n_features: int,
-    active: int | None,
-    signal: float,
-    coupling: float,
-    noise: float,
-    rng: np.random.Generator,
-) -> LabelledGraphs:
-    features, nodes, table = _planted(int(start[-1]), n_labels, n_features, active, signal, coupling, noise, rng)
-    labels = draw_forest(parent, np.asarray(features @ nodes.T), table, noise, rng)
-    weights = np.concatenate((nodes.ravel(), table.ravel()))
-    return LabelledGraphs(features, edges, start, labels, int(n_labels), None, weights)
+class _Planted(NamedTuple):
+    """features (P, F); nodes (S, F), w_node; table (S, S), w_edge."""
+
+    features: Any
+    nodes: Matrix
+    table: Matrix
+
+    @property
+    def scores(self) -> Matrix:
+        """<w_node[s], x_v>; (P, S)."""
+        return np.asarray(self.features @ self.nodes.T)
+
+    def graphs(self, start: Index, edges: Index, labels: Labels) -> LabelledGraphs:
+        """The graphs with their ``labels`` and the planted weights."""
+        weights = np.concatenate((self.nodes.ravel(), self.table.ravel()))
+        return LabelledGraphs(self.features, edges, start, labels, len(self.nodes), None, weights)
 
 
 def _parents(start: Index, rng: np.random.Generator) -> Index:
@@ -225,8 +225,8 @@ def _planted(
     coupling: float,
     noise: float,
     rng: np.random.Generator,
-) -> tuple[Any, Vector, Vector]:
-    """Node features (P, F), w_node (S, F) and w_edge (S, S)."""
+) -> _Planted:
+    """Node features, and the weights that labels are to be drawn from."""
     size, width = _whole("n_labels", n_labels), _whole("n_features", n_features)
     of_nodes, of_edges = _number("signal", signal), _number("coupling", coupling)
     _number("noise", noise)
@@ -245,7 +245,7 @@ def _planted(
         indptr = np.arange(n_nodes + 1) * ones
         features = sp.csr_array((np.ones(columns.size), columns.ravel(), indptr), shape=(n_nodes, width))
     nodes = rng.normal(size=(size, width)) * (of_nodes / np.sqrt(ones))
-    return features, nodes, rng.normal(size=(size, size)) * of_edges
+    return _Planted(features, nodes, rng.normal(size=(size, size)) * of_edges)
 
 
 def _sizes(name: str, given: Range, count: int, rng: np.random.Generator) -> Index:
