@@ -136,6 +136,7 @@ def test_the_extreme_cases_are_what_they_say() -> None:
     assert (bound.most_violated(solution.point["w"]).hinge > 0).all()
 
 
+@pytest.mark.slow
 def test_the_planted_grids_are_too_wide_for_junction_trees() -> None:
     with pytest.raises(ValueError, match="tree width"):
         choose_oracle(made(cases.planted_grid(0)).features.some([0]), "exact")

@@ -73,6 +73,7 @@ def test_inputs_of_1e6_beside_inputs_of_10_are_enclosed(labels: list[int], C: fl
     encloses(np.array([[1e6, 0.0], [0.0, 10.0], [0.0, 10.0]]), labels, C)
 
 
+@pytest.mark.slow
 def test_inputs_of_any_scales_are_enclosed() -> None:
     """Whole numbers times powers of two, so that K is exact and no eigenvalue of it is below 0."""
     rng = np.random.default_rng(0)

@@ -20,6 +20,7 @@ def _no_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("CONVEXSTRUCT_CACHE", str(tmp_path))
 
 
+@pytest.mark.slow
 def test_the_honest_solver_passes_every_case() -> None:
     outcome = verify(honest, on="structured_svm")
     assert outcome.ok, told(outcome)

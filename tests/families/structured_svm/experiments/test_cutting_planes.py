@@ -20,6 +20,7 @@ def quick() -> Result:
     return cutting_planes.run(quick=True)
 
 
+@pytest.mark.slow
 def test_no_run_adds_more_than_its_theorem_allows(quick: Result) -> None:
     for row in quick.rows:
         cells = dict(zip(quick.columns, row))

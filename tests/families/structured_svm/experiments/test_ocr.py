@@ -24,6 +24,7 @@ def made_up(n_words: int, seed: int, blurred: float = 0.0, longest: int = 5) -> 
     return Words(pixels, labels.astype(np.int64), starts(sizes), np.arange(n_words) % N_FOLDS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ocr.METHODS)
 def test_every_method_learns_letters_that_can_be_seen(name: str) -> None:
     found = ocr.fit(ocr.METHODS[name], made_up(20, 0), made_up(30, 1), 10.0)
@@ -77,6 +78,7 @@ def test_the_standard_error_is_that_of_a_mean() -> None:
     assert ocr.standard_error([0.1, 0.3]) == pytest.approx(0.1, rel=ROUNDING)
 
 
+@pytest.mark.slow
 def test_the_quick_run_says_what_it_left_out_and_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ocr, "ocr_letters", lambda: made_up(100, 8, blurred=0.1))
     result = ocr.run(quick=True)

@@ -105,6 +105,7 @@ def test_a_coupling_below_zero_excludes() -> None:
     assert np.nanmean(table) < 0
 
 
+@pytest.mark.slow
 def test_the_quick_run_says_what_it_left_out_and_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scene, "scene", lambda part: made_up(150, 7 if part == "train" else 8))
     result = scene.run(quick=True)

@@ -74,6 +74,7 @@ def images_labels(images: Snakes) -> list[np.ndarray]:
     return np.split(images.labels, images.node_start[1:-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", snakes.MODELS)
 def test_every_model_learns_snakes_that_can_be_seen(name: str) -> None:
     train, test = made_up(6, 4, 2, 3), made_up(6, 5, 2, 3)
@@ -94,6 +95,7 @@ def test_cells_cannot_count_and_rows_can() -> None:
     assert wrong["cells"] >= 6  # the cells in the middle look alike
 
 
+@pytest.mark.slow
 def test_what_is_proved_exact_is_the_best_labelling_written_out() -> None:
     images = made_up(3, 7, 2, 2)
     found = snakes.fit("grid", images, 1.0)
@@ -111,6 +113,7 @@ def test_what_is_proved_exact_is_the_best_labelling_written_out() -> None:
     assert decoded.exact.any()
 
 
+@pytest.mark.slow
 def test_the_quick_run_says_what_it_left_out_and_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snakes, "snakes", lambda part: made_up(10, 9 if part == "train" else 10, 2, 4))
     result = snakes.run(quick=True)

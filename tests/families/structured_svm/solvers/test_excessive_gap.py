@@ -25,6 +25,7 @@ def problem(
     return StructuredSVM.read(features, labels, n_labels, C=0.5, **(more or {}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_it_reaches_the_optimum_and_keeps_26_at_every_round(seed: int) -> None:
     instance = problem(seed)
@@ -48,6 +49,7 @@ def test_its_dual_point_is_certified_by_the_problem_alone() -> None:
     assert solution.certificate.gap <= LOW.gap
 
 
+@pytest.mark.slow
 def test_edge_features_and_one_label_are_served() -> None:
     rng = np.random.default_rng(3)
     instance = problem(3, more={"edge_features": [rng.random((n - 1, 2)) for n in LENGTHS]})
