@@ -27,6 +27,7 @@ Lagrangian, is not 0 by rounding.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -98,7 +99,7 @@ class MarginalProjection:
         m = sequence("m", m, "one table a clique", length=len(named))
         for c, clique in enumerate(named):
             for v in clique:
-                if not isinstance(v, (str, int, float, tuple, frozenset, np.generic)) or not _hashable(v):
+                if not _is_name(v):
                     raise sentence(f"cliques[{c}] holds {described(v)}, wanted names or numbers of variables")
         order = {v: i for i, v in enumerate(dict.fromkeys(v for clique in named for v in clique))}
         tables = [real(f"m[{c}]", table) for c, table in enumerate(m)]
@@ -292,7 +293,12 @@ class MarginalProjection:
         )
 
 
-def _hashable(value: Any) -> bool:
+def _is_name(value: Any) -> bool:
+    """Whether a variable can be called this: text, a finite number, or a tuple or set of what can be hashed."""
+    if isinstance(value, (float, np.floating)):
+        return math.isfinite(value)
+    if isinstance(value, np.timedelta64) or not isinstance(value, (str, int, np.integer, tuple, frozenset)):
+        return False
     try:
         return hash(value) is not None
     except TypeError:

@@ -320,6 +320,12 @@ def test_a_projection_predicts_nothing_and_says_so() -> None:
             problem.predict(point)
 
 
+@pytest.mark.parametrize("name", [np.nan, -np.inf, np.datetime64("2020"), np.timedelta64(1), 1j, [1], None])
+def test_a_variable_is_called_by_text_or_a_finite_number(name: Any) -> None:
+    with pytest.raises(ValueError, match=r"cliques\[0\] holds .*, wanted names or numbers of variables"):
+        MarginalProjection.graph([["a", name]], [np.ones((2, 2))])
+
+
 # -- what the bounds of boxes cost -------------------------------------------------------------------------------------
 
 
