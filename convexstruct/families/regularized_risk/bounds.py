@@ -43,6 +43,7 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
+from convexstruct import deadline
 from convexstruct.arrays import Index, Vector
 from convexstruct.families.regularized_risk.losses import PiecewiseLoss
 from convexstruct.rounding import TINY, UNIT, Rounded, gamma
@@ -338,6 +339,7 @@ def _in_rows(X: Vector) -> Iterator[tuple[slice, Vector]]:
 
 def _scores(X: Any, w: Vector) -> tuple[Vector, Vector, Vector]:
     """X w' (n, K), and for each row its depth and what may be lost to underflow; (n,) both."""
+    deadline.check()
     n, d = X.shape
     if sp.issparse(X):
         count = np.diff(X.indptr).astype(np.float64)
@@ -352,6 +354,7 @@ def _scores(X: Any, w: Vector) -> tuple[Vector, Vector, Vector]:
 
 def _errors(problem: Risk, w: Vector, b: Vector | None, depth: Vector, least: Vector, widest: int) -> Vector:
     """err_p of each piece, by the sums |X| |w|; (m,)."""
+    deadline.check()
     X, loss = problem.X, problem.loss
     if sp.issparse(X):
         size = (abs(X) @ (np.abs(w).T if len(w) > 1 else np.abs(w).ravel())).reshape(X.shape[0], -1)
@@ -366,6 +369,7 @@ def _errors(problem: Risk, w: Vector, b: Vector | None, depth: Vector, least: Ve
 
 def _transposed(problem: Risk, alpha: Vector) -> tuple[Vector, int, float]:
     """A' alpha (d, K), the depth, and what may be lost to underflow."""
+    deadline.check()
     X, combine, k = problem.X, problem.loss.combine, problem.loss.n_outputs
     if problem.single is not None and problem.single[1] is None:
         part, often = problem.single[0] * alpha, 1
@@ -387,6 +391,7 @@ def _transposed(problem: Risk, alpha: Vector) -> tuple[Vector, int, float]:
 
 def _magnitudes(problem: Risk, alpha: Vector) -> Vector:
     """|X|' |M|' alpha, for alpha >= 0; (d, K)."""
+    deadline.check()
     X, k = problem.X, problem.loss.n_outputs
     size = np.asarray(abs(problem.loss.combine).T @ alpha).reshape(-1, k)
     if sp.issparse(X):

@@ -44,6 +44,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
+from convexstruct import deadline
 from convexstruct.arrays import Index, Point, Vector
 from convexstruct.families.regularized_risk import bounds as regularized_risk_bounds
 from convexstruct.families.regularized_risk import losses as piecewise_loss
@@ -236,6 +237,7 @@ class RegularizedRisk:
         return self._scores(read, self.X if X is None else read_features("X", X, self.X.shape[1]))
 
     def _scores(self, w: Vector, X: Any) -> Vector:
+        deadline.check()
         w = w.reshape(self.shape)
         return np.asarray(X @ (w if w.ndim == 1 else w.T))
 
@@ -249,6 +251,7 @@ class RegularizedRisk:
 
     def adjoint(self, alpha: Vector) -> Vector:
         """A' alpha, in the shape of w."""
+        deadline.check()
         if self.single is None:
             part = np.asarray(self.loss.combine.T @ alpha)
         else:
@@ -329,8 +332,7 @@ class RegularizedRisk:
             return self.offsets_at(values)[1]
         if self.is_box:
             return np.where(values > 0, self.shares, 0.0)
-        start = self.loss.start[:-1]
-        top = np.maximum.reduceat(values, start)
+        top = np.maximum.reduceat(values, self.loss.start[:-1])
         hit = np.flatnonzero(values == top[self.group])
         first = hit[np.unique(self.group[hit], return_index=True)[1]]
         alpha = np.zeros(self.n_pieces)
@@ -393,9 +395,7 @@ class RegularizedRisk:
     def dual(self, dual_point: Point) -> Rounded:
         """A valid lower bound from any finite witness: D at a member of Q next to what `feasible` makes of it."""
         alpha = self._read_dual(dual_point)
-        if not np.isfinite(alpha).all():
-            return Rounded(-np.inf)
-        return regularized_risk_bounds.lower(self, alpha)
+        return regularized_risk_bounds.lower(self, alpha) if np.isfinite(alpha).all() else Rounded(-np.inf)
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
         """How far alpha lies outside Q."""

@@ -4,6 +4,7 @@ dual witness."""
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,11 @@ import pytest
 import scipy.sparse as sp
 from scipy.linalg import hadamard
 
+from convexstruct import deadline
 from convexstruct.arrays import Vector
 from convexstruct.core.certificates import certify
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
+from convexstruct.families.regularized_risk.solvers.smoothed_risk import SmoothedRisk
 from convexstruct.tolerances import ROUNDING
 
 N, D, K = 9, 3, 4
@@ -175,3 +178,22 @@ def test_a_witness_that_is_not_finite_is_refused() -> None:
         witness = {"alpha": np.full(N, value)}
         assert problem.dual(witness) == -np.inf
         assert problem.dual_residuals(witness) == {"alpha not finite": np.inf}
+
+
+@pytest.mark.parametrize("of", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_every_product_with_the_features_asks_for_the_deadline(of: Any) -> None:
+    """So that an oracle or a certificate of large data ends at most one product after it."""
+    problem = RegularizedRisk.binary(of(np.eye(3)), [1, -1, 1], 0.1)
+    w, alpha, whole = np.ones(3), np.full(3, 0.1), SmoothedRisk.whole(problem)
+    products: list[Callable[[], Any]] = [
+        lambda: problem.forward(w),
+        lambda: problem.adjoint(alpha),
+        lambda: problem.primal({"w": w}),
+        lambda: problem.dual({"alpha": alpha}),
+        lambda: whole.forward(w),
+        lambda: whole.adjoint(alpha),
+    ]
+    for product in products:
+        product()
+        with deadline.within(0.0), pytest.raises(deadline.DeadlinePassed):
+            product()

@@ -22,6 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from convexstruct import deadline
 from convexstruct.arrays import Flags, Index, Vector
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.families.regularized_risk.solvers.risk_projection import onto_groups
@@ -119,6 +120,7 @@ class SmoothedRisk:
 
     def forward(self, w: Vector) -> Vector:
         """A w; (m,)."""
+        deadline.check()
         if self.combine is not None:
             return np.asarray(self.combine @ np.asarray(self.X @ w.reshape(self.n_outputs, -1).T).ravel())
         scores = self.X @ w
@@ -126,6 +128,7 @@ class SmoothedRisk:
 
     def adjoint(self, alpha: Vector) -> Vector:
         """A' alpha; (dimension,)."""
+        deadline.check()
         if self.combine is not None:
             part = np.asarray(self.combine.T @ alpha).reshape(-1, self.n_outputs)
             return np.asarray(self._columns @ part).T.ravel()
