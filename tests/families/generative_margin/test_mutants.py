@@ -16,6 +16,7 @@ def _no_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("CONVEXSTRUCT_CACHE", str(tmp_path))
 
 
+@pytest.mark.slow
 def test_the_honest_solver_passes_every_case() -> None:
     outcome = verify(honest, on="generative_margin")
     assert outcome.ok, told(outcome)
@@ -34,6 +35,7 @@ def test_a_mutant_fails_and_what_is_wrong_with_it_is_named(mutant: Mutant) -> No
     assert not outcome.ok, told(outcome)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["hmm-planted", "hmm-zeros-in-c", "network-shared"])
 def test_the_wrong_sign_is_no_subtle_slip_and_fails_elsewhere_too(case: str) -> None:
     wrong_sign = next(mutant for mutant in MUTANTS if mutant.name == "wrong_sign")

@@ -27,7 +27,6 @@ from convexstruct.tolerances import HIGH, ROUNDING
 from tests.families.generative_margin.instances import every_kind, one_variable
 
 
-@pytest.mark.slow
 def test_no_bound_is_on_the_wrong_side_at_any_scale() -> None:
     wrong_without_allowance = 0
     for trial in itertools.islice(trials(np.random.default_rng(0)), 400):

@@ -17,6 +17,7 @@ def _no_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("CONVEXSTRUCT_CACHE", str(tmp_path))
 
 
+@pytest.mark.slow
 def test_the_honest_solver_passes_every_case() -> None:
     outcome = verify(honest, on="regularized_risk")
     assert outcome.ok, told(outcome)

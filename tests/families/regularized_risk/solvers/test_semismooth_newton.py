@@ -68,7 +68,6 @@ def random_problem(kind: str, n: int, d: int, lam: float, scale: float, seed: in
 KINDS = ("sparse", "binary", "two classes", "multiclass", "multilabel", "ordinal", "pieces")
 
 
-@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(
     st.sampled_from(KINDS),
