@@ -1,4 +1,4 @@
-"""Constraint generation: bounds valid every round, both slacks, the box, limits, going on."""
+"""Constraint generation: bounds valid every round, both slacks, the box."""
 
 from __future__ import annotations
 
@@ -11,29 +11,13 @@ from convexstruct.datasets.generated.ring import ring
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.models.generative_margin import cuts as generative_margin_cuts
 from convexstruct.models.generative_margin.compact import compact_dual
-from convexstruct.models.generative_margin.cuts import (
-    START_FLOOR,
-    ConstraintGeneration,
-    Round,
-    n_slack,
-    one_slack,
-    valid_floor,
-)
+from convexstruct.models.generative_margin.cuts import START_FLOOR, ConstraintGeneration, n_slack, valid_floor
 from convexstruct.models.generative_margin.enumerated import primal
-from convexstruct.tolerances import HIGH, LOW, MID, ROUNDING
+from convexstruct.tolerances import HIGH, ROUNDING
 from tests.families.generative_margin.test_ruled_out import chain, network
 from tests.models.generative_margin.instances import INSTANCES, hmm
+from tests.models.test_constraint_generation import bounds_hold
 from tests.reference import optimum
-
-
-def bounds_hold(run: ConstraintGeneration, expected: float) -> None:
-    """Every round's bounds enclose the optimum, and never get worse."""
-    slack = 10 * ROUNDING * max(1.0, abs(expected))
-    lower, upper = -np.inf, np.inf
-    for step in run.rounds:
-        assert lower <= step.lower_bound <= expected + slack
-        assert upper >= step.primal >= expected - slack
-        lower, upper = step.lower_bound, step.primal
 
 
 @pytest.mark.parametrize("one", [False, True])
@@ -52,16 +36,6 @@ def test_the_bounds_of_every_round_enclose_the_enumerated_optimum(name: str, one
     assert sum(step.added for step in run.rounds) == sum(int(kept.sum()) if not one else 1 for kept in run.in_master)
 
 
-@pytest.mark.parametrize("one", [False, True])
-def test_the_bounds_are_valid_though_the_solver_is_sloppy(one: bool) -> None:
-    problem = hmm(0)
-    tight = primal(problem).solve("SCS")
-    run = ConstraintGeneration(problem, one, "SCS", {"eps_abs": LOW.gap, "eps_rel": LOW.gap})
-    solution = run.run(HIGH, max_rounds=12)
-    bounds_hold(run, 0.5 * (tight.primal + tight.lower_bound))
-    assert max(problem.residuals(solution.point).values()) < ROUNDING
-
-
 def test_a_step_says_what_it_added_and_the_next_master_holds_it() -> None:
     run = n_slack(hmm(0))
     first = run.step()
@@ -78,28 +52,6 @@ def test_a_step_says_what_it_added_and_the_next_master_holds_it() -> None:
     # without any margin the master is at ln c, and its bound is the entropy of c
     c = hmm(0).c
     assert first.lower_bound == pytest.approx(float(-c @ np.log(c)), rel=ROUNDING)
-
-
-def test_one_slack_adds_one_constraint_a_round() -> None:
-    run = one_slack(hmm(0))
-    run.run(MID)
-    assert {step.added for step in run.rounds} <= {0, 1}
-    assert run.master is not None
-    assert run.master.variables["xi"].size == 1
-
-
-def test_a_run_stops_at_its_limits_and_goes_on_from_there() -> None:
-    run = one_slack(hmm(0))
-    stopped = run.run(HIGH, max_rounds=2)
-    assert stopped.status is Status.ITERATION_LIMIT
-    assert stopped.gap > LOW.gap
-    timed = run.run(HIGH, time_limit=1e-9)
-    assert timed.status is Status.TIME_LIMIT
-    assert timed.iterations == 3
-    finished = run.run(HIGH)
-    assert finished.status is Status.OPTIMAL
-    assert finished.trace.iteration == list(range(1, finished.iterations + 1))
-    assert finished.iterations > 3
 
 
 @pytest.mark.parametrize("one", [False, True])
@@ -140,44 +92,6 @@ def test_a_box_that_is_too_small_is_widened_until_the_bounds_meet(monkeypatch: p
     assert solution.status is Status.OPTIMAL, solution.message
     assert run.rounds[-1].floor < -1.5
     bounds_hold(run, 0.5 * (solved.primal + solved.lower_bound) + HIGH.gap)
-
-
-def test_an_interrupted_run_returns_what_it_has_and_an_interrupted_reference_is_none(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    run, step = n_slack(hmm(0)), ConstraintGeneration.step
-
-    def interrupted(self: ConstraintGeneration) -> Round:
-        if len(self.rounds) == 2:
-            raise KeyboardInterrupt
-        return step(self)
-
-    monkeypatch.setattr(ConstraintGeneration, "step", interrupted)
-    solution = run.run(HIGH)
-    assert solution.status is Status.INTERRUPTED
-    assert solution.iterations == 2
-    assert np.isfinite([solution.primal, solution.lower_bound]).all()
-    with pytest.raises(KeyboardInterrupt):
-        run.reference()
-
-
-def test_limits_are_read_as_the_driver_reads_them() -> None:
-    run = n_slack(hmm(0))
-    with pytest.raises(ValueError, match="max_rounds"):
-        run.run(max_rounds=0)
-    with pytest.raises(ValueError, match="time_limit"):
-        run.run(time_limit=-1.0)
-    assert run.rounds == []
-
-
-def test_a_master_that_fails_ends_the_run_with_the_bounds_so_far() -> None:
-    run = n_slack(hmm(0))
-    before = run.step()
-    run.options = {"max_iter": 1}
-    solution = run.run(HIGH)
-    assert solution.status is not Status.OPTIMAL
-    assert solution.primal <= before.primal * (1 + ROUNDING)  # the certificate adds its allowance for rounding
-    assert not run.reference().accurate
 
 
 @pytest.mark.parametrize("one", [False, True])
