@@ -13,7 +13,7 @@ from convexstruct.models.generative_margin import cuts as generative_margin_cuts
 from convexstruct.models.generative_margin.compact import compact_dual
 from convexstruct.models.generative_margin.cuts import START_FLOOR, ConstraintGeneration, n_slack, valid_floor
 from convexstruct.models.generative_margin.enumerated import primal
-from convexstruct.tolerances import HIGH, ROUNDING
+from convexstruct.tolerances import HIGH, MID, ROUNDING
 from tests.families.generative_margin.test_ruled_out import chain, network
 from tests.models.generative_margin.instances import INSTANCES, hmm
 from tests.models.test_constraint_generation import bounds_hold
