@@ -1,8 +1,8 @@
 r"""L-BFGS in function space, for the kernel CRF (32) of paper 2: one product with the Gram matrix an iteration.
 
-The usual two loops with the inner product <a, b>_K = a'Kb in place of a'b: they turn g = lam u - (z - m) into a
-direction d that is a combination of g, of the last steps s and of the last changes of gradient y. K s, K y and K g are
-known, so K d is the same combination of them, and the search along d costs forward-backward alone.
+The pairs of L-BFGS with the inner product <a, b>_K = a'Kb in place of a'b: they turn g = lam u - (z - m) into a
+direction d that is a combination of g, of the last steps s and of the last changes of gradient y. Each is kept with its
+product with K beside it, so K d is the same combination of these, and the search along d costs forward-backward alone.
 
 In this geometry the Hessian is lam + Cov K, which is as well conditioned as the problem is: in u itself it is
 K (lam + Cov K), whose condition number has that of K as a factor. Preconditioning further by (lam + c G)^{-1} was tried
@@ -11,7 +11,6 @@ and needs as many iterations: most positions are soon certain, and their covaria
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -21,6 +20,7 @@ from convexstruct import deadline
 from convexstruct.arrays import Vector
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, read_options
+from convexstruct.core.quasi_newton import Pairs
 from convexstruct.core.solution import Solution
 from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
 from convexstruct.families.gaussian_process.solvers.function_space import NOISE, FunctionSpace, Value
@@ -36,17 +36,6 @@ REFRESH = 1e-2
 DRIFT = 1e-2
 #: Where two trials have gone too far, the next goes this share of the way.
 TOWARDS = 0.1
-
-
-@dataclass(frozen=True)
-class Pair:
-    """One step s, the change y of gradient along it, both also times K, and 1 / s'Ky."""
-
-    s: Vector
-    y: Vector
-    ks: Vector
-    ky: Vector
-    rho: float
 
 
 @dataclass(frozen=True)
@@ -66,7 +55,8 @@ class FunctionSpaceLBFGS:
         space = FunctionSpace(problem)
         here = space.start(start)
         kg = space.multiply(here.g)
-        pairs: deque[Pair] = deque(maxlen=self.memory)
+        n = problem.dimension
+        pairs = Pairs(self.memory, 2 * n, inner=lambda rows, both: rows[:, :n] @ both[n:])  # u and K u side by side
         fresh = float(here.g @ kg)
         while True:
             norm = float(here.g @ kg)
@@ -79,8 +69,9 @@ class FunctionSpaceLBFGS:
                 return
             yield space.report(here, kg)
             there = None
-            if pairs:
-                there = search(space, here, *direction(here.g, kg, pairs))
+            if len(pairs):
+                both = -pairs.solve(lambda q: q, np.concatenate((here.g, kg)), fit=True)
+                there = search(space, here, both[:n], both[n:])
             if there is None:  # at first, and where the remembered steps mislead
                 pairs.clear()
                 scale = min(1.0 / problem.lam, 1.0 / float(np.abs(kg).max()))  # scores move by about 1
@@ -89,31 +80,9 @@ class FunctionSpaceLBFGS:
                 yield space.report(here, kg, done=True, message="no step decreases P any further: rounding")
                 return
             kg_there = space.multiply(there.g)
-            s, y, ks, ky = there.u - here.u, there.g - here.g, there.t - here.t, kg_there - kg
-            along = float(s @ ky)
-            if along > 0.0:
-                pairs.append(Pair(s, y, ks, ky, 1.0 / along))
+            step = np.concatenate((there.u - here.u, there.t - here.t))
+            pairs.add(step, np.concatenate((there.g - here.g, kg_there - kg)))
             here, kg = there, kg_there
-
-
-def direction(g: Vector, kg: Vector, pairs: deque[Pair]) -> tuple[Vector, Vector]:
-    """(d, K d) with d = -H g, H the inverse Hessian that the remembered steps suggest."""
-    d, kd = -g, -kg
-    shares = []
-    for pair in reversed(pairs):
-        share = pair.rho * float(pair.ks @ d)
-        shares.append(share)
-        d = d - share * pair.y
-    last = pairs[-1]
-    scale = 1.0 / (last.rho * float(last.y @ last.ky))
-    for share, pair in zip(shares, reversed(pairs)):
-        kd = kd - share * pair.ky
-    d, kd = d * scale, kd * scale
-    for share, pair in zip(reversed(shares), pairs):
-        more = share - pair.rho * float(pair.ky @ d)
-        d = d + more * pair.s
-        kd = kd + more * pair.ks
-    return d, kd
 
 
 def search(space: FunctionSpace, here: Value, d: Vector, kd: Vector) -> Value | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from itertools import pairwise
 
 import numpy as np
@@ -16,8 +15,6 @@ from convexstruct.families.gaussian_process.problem import GaussianProcessSequen
 from convexstruct.families.gaussian_process.solvers.function_space import FunctionSpace
 from convexstruct.families.gaussian_process.solvers.function_space_lbfgs import (
     FunctionSpaceLBFGS,
-    Pair,
-    direction,
     search,
 )
 from convexstruct.tolerances import HIGH, LOW, MID, ROUNDING
@@ -104,29 +101,6 @@ def test_rounding_does_not_pile_up_where_transitions_outweigh_all_else_by_ten_or
     solution = solve(problem)
     assert solution.status is Status.OPTIMAL
     assert solution.primal == pytest.approx(optimum(problem), rel=MID.gap)
-
-
-def test_the_direction_is_that_of_the_two_loops_in_the_inner_product_of_k() -> None:
-    """Against the matrix recursion H <- (1 - rho s y'K) H (1 - rho y s'K) + rho s s'K of the same formula."""
-    problem = small(7)
-    rng = np.random.default_rng(7)
-    n = problem.dimension
-    k = np.array([problem.multiply(row) for row in np.eye(n)])
-    pairs: deque[Pair] = deque()
-    for _ in range(3):
-        s = rng.normal(size=n)
-        y = s + 0.1 * rng.normal(size=n)
-        pairs.append(Pair(s, y, k @ s, k @ y, 1.0 / (s @ k @ y)))
-    last = pairs[-1]
-    h = np.eye(n) * (last.s @ last.ky) / (last.y @ last.ky)
-    for p in pairs:
-        left = np.eye(n) - p.rho * np.outer(p.s, p.ky)
-        right = np.eye(n) - p.rho * np.outer(p.y, p.ks)
-        h = left @ h @ right + p.rho * np.outer(p.s, p.ks)
-    g = rng.normal(size=n)
-    d, kd = direction(g, k @ g, pairs)
-    assert np.allclose(d, -h @ g, rtol=ROUNDING, atol=ROUNDING)
-    assert np.allclose(kd, k @ d, rtol=ROUNDING, atol=ROUNDING)
 
 
 def test_a_line_is_searched_until_wolfes_conditions_hold_from_steps_far_too_short_or_long() -> None:
