@@ -52,11 +52,11 @@ DIAGONAL = (
     Mechanism("pairs kept from stage to stage", patches={"convexstruct.core.quasi_newton:Pairs.scale": _forget}),
     Mechanism("invariants in the diagonal metric", patches={f"{STAGE}:local_variance": _no_invariants}),
     Mechanism("local variance in the diagonal metric", patches={f"{STAGE}:local_variance": lambda *_: None}),
-    Mechanism("diagonal metric kept for steps (AGE)", patches={f"{STAGE}:AGE": 1}),
-    Mechanism("floor of the diagonal's counts (LEAST)", patches={f"{STAGE}:LEAST": 1e-9}),
+    Mechanism("diagonal metric kept for steps (METRIC_STEPS)", patches={f"{STAGE}:METRIC_STEPS": 1}),
+    Mechanism("floor of the diagonal's counts (LEAST_COUNT)", patches={f"{STAGE}:LEAST_COUNT": 1e-9}),
     Mechanism("slack in v (epsilon)", patches={f"{METHOD}:_Run._epsilon": lambda self, state: 0.0}),
-    Mechanism("stage gap by the certified one (OF_CERTIFIED)", patches={f"{METHOD}:OF_CERTIFIED": 0.0}),
-    Mechanism("longest move of a step (LONGEST)", patches={f"{STAGE}:LONGEST": NEVER}),
+    Mechanism("stage gap by the certified one (CERTIFIED_SHARE)", patches={f"{METHOD}:CERTIFIED_SHARE": 0.0}),
+    Mechanism("longest move of a step (LONGEST_MOVE)", patches={f"{STAGE}:LONGEST_MOVE": NEVER}),
     Mechanism("shrink and inner of DIAGONAL_ONLY", patches={f"{METHOD}:DIAGONAL_ONLY": (1.0, 0.0)}),
 )
 MECHANISMS = (

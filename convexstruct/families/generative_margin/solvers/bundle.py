@@ -39,9 +39,9 @@ from convexstruct.families.generative_margin.solvers.proximal_dual import Proxim
 from convexstruct.families.generative_margin.solvers.warm_start import adopt, starting_theta
 
 #: A predicted decrease above this fraction of |P| is far from the optimum.
-FAR = 1e-2
+FAR_DECREASE = 1e-2
 #: gamma falls to this fraction of its first value at most.
-LEAST = 1e-2
+LEAST_GAMMA = 1e-2
 #: Rounds without any improvement of either bound after which nothing is left to try.
 PATIENCE = 100
 
@@ -95,7 +95,7 @@ class ProximalBundle:
         calls = 1
         self._add(problem, sources, points, found)
         most = 10.0 * problem.eta if self.gamma is None else self.gamma
-        gamma, least = most, LEAST * most
+        gamma, least = most, LEAST_GAMMA * most
         lam: Vector | None = None
         predicted = abs(centre_value)
         yield Iterate({"theta": centre}, bound.dual_point, centre_value, bound.value, calls, clock.parts)
@@ -128,7 +128,7 @@ class ProximalBundle:
             sources.keep_only([*points.mixtures, bound.mixture])
             self._add(problem, sources, points, found)
             if actual >= self.serious * predicted:
-                if nulls <= 2 and predicted > FAR * abs(found.value):
+                if nulls <= 2 and predicted > FAR_DECREASE * abs(found.value):
                     gamma = max(0.5 * gamma, least)
                 elif nulls <= 3 and actual >= 0.5 * predicted:
                     gamma = max(0.8 * gamma, least)

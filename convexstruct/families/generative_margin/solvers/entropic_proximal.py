@@ -54,6 +54,7 @@ from convexstruct.families.generative_margin.solvers.entropic_stage import (
     Value,
     stage_gap,
 )
+from convexstruct.families.generative_margin.solvers.warm_start import starting_theta
 from convexstruct.features.counts.part import part
 
 #: Parameters beyond which no dense metric is formed: its Cholesky factor would cost more than the steps it saves.
@@ -67,24 +68,22 @@ ROUGH_DECREASE = 100.0
 #: comes from an earlier stage.
 RIDGE, OLD_RIDGE = 1e-7, 1e-3
 #: Steps in a diagonal metric alone from one evaluation of P, and look at the limits, to the next.
-LOOK = 40
+EVALUATION_STEPS = 40
 #: (shrink, inner) where no covariance is formed: a stage costs many steps at any temperature, so few and loose ones.
 DIAGONAL_ONLY = (0.5, 0.6)
 #: The pilot run ends when smoothing costs less than this share of the objective.
 PILOT = 1e-2
 #: Where the lower bound has fallen behind the smoothing, a stage's gap may be this share of the certified gap, and at
 #: most so many times the cost of smoothing.
-OF_CERTIFIED = 0.1
-OF_SMOOTHING = 3.0
+CERTIFIED_SHARE = 0.1
+SMOOTHING_MULTIPLE = 3.0
 #: Stages over which the certified gap must fall by a twentieth; otherwise the method has nothing left to try.
 PATIENCE = 12
 #: A parameter that no labelling may use gets a score so many times as far below the others as they are apart: its
 #: probability is 0 then, in floating point and as it is declared to the certificate.
-NEVER = 1e3
+FORBIDDING = 1e3
 #: Missing mass delta of each block at the start, in nats.
-DELTA = 0.05
-#: theta, in nats, that stands for -inf in a start (a probability of 0).
-FLOOR = -60.0
+FIRST_DELTA = 0.05
 
 
 @dataclass(frozen=True)
@@ -166,15 +165,13 @@ class _State:
     @classmethod
     def begin(cls, problem: GenerativeMargin, tau: float, shrink: float, start: Solution | None) -> _State:
         d = problem.dimension
-        theta, natural, loss = problem.uniform(), np.zeros(d), 0.0
+        theta, natural, loss = starting_theta(problem, start), np.zeros(d), 0.0
         if start is not None:
-            given = np.nan_to_num(problem.as_point(start.point)["theta"], nan=FLOOR, neginf=FLOOR)
-            theta = problem.shift(np.maximum(given, FLOOR))
             atoms = start.dual_point or {}
             if len(atoms.get("gibbs", ())) and float(np.max(atoms["gibbs_shares"][-1])) > 0.5:
                 natural, loss = np.array(atoms["gibbs"][-1]), float(atoms["gibbs_loss"][-1])
                 tau = min(tau, shrink / (1.0 - shrink) / loss) if loss > 0 else tau
-        x = np.concatenate((theta, np.maximum(-problem.layout.block_logsumexp(theta), DELTA)))
+        x = np.concatenate((theta, np.maximum(-problem.layout.block_logsumexp(theta), FIRST_DELTA)))
         return cls(_measure(problem, natural, loss), tau, x)
 
     def adopted_by(self, problem: GenerativeMargin) -> _State:
@@ -240,7 +237,7 @@ class _Run:
         self._pairs.scale(self._pairs_tau / state.tau)  # the Hessian goes with 1 / tau
         self._pairs_tau = state.tau
         descent = Descent(stage, value, self._metric(stage, value, self._known), self._pairs)
-        patience = LOOK if self._covariance is None else max(options.patience, round(0.6 * self._cost))
+        patience = EVALUATION_STEPS if self._covariance is None else max(options.patience, round(0.6 * self._cost))
         rough = self._covariance is not None and self.smoothing > ROUGH
         for steps in range(1, options.max_steps + 1):
             deadline.check()
@@ -292,7 +289,7 @@ class _Run:
 
     def _wanted(self, value: Value) -> float:
         """The stage's own gap at which it ends: a share of what smoothing costs, by the last stage's figure."""
-        cost = max(self._gap, min(OF_CERTIFIED * self._certified(), OF_SMOOTHING * self._gap))
+        cost = max(self._gap, min(CERTIFIED_SHARE * self._certified(), SMOOTHING_MULTIPLE * self._gap))
         return self.inner * min(cost, 0.02 * abs(value.f))
 
     def _certified(self) -> float:
@@ -311,7 +308,7 @@ class _Run:
     def _allowed(self, state: _State) -> float:
         """What the next stage's own gap may be, from what smoothing cost in the last."""
         if np.isfinite(self._gap):
-            cost = max(self.shrink * self._gap, OF_CERTIFIED * self._certified())
+            cost = max(self.shrink * self._gap, CERTIFIED_SHARE * self._certified())
             return self.inner * min(cost, 0.01 * abs(self.best))
         return self.inner * 0.005 * self.problem.evaluate(self.problem.uniform()).value
 
@@ -340,7 +337,7 @@ class _Run:
         if (mu[unused] > 0).any():
             theta = theta.copy()
             longest = int(np.bincount(features.example).max())
-            theta[unused] = -NEVER * (1.0 + longest * float(np.abs(theta).max()))
+            theta[unused] = -FORBIDDING * (1.0 + longest * float(np.abs(theta).max()))
             expected = features.expected(theta, loss)
             self.calls += 1
             mu, omega = problem.eta * (expected.counts - problem.truth_counts), problem.eta * expected.loss

@@ -38,16 +38,16 @@ from convexstruct.features.counts.counts import Expected
 HALVINGS = 20
 #: The longest move of any phi in one step, in nats: further, the quadratic model says nothing. Of a step in a diagonal
 #: metric without pairs that is a tenth as far.
-LONGEST = 10.0
+LONGEST_MOVE = 10.0
 #: The share of each delta that one step leaves at least: the barrier is infinite at delta = 0.
-LEFT = 0.05
+DELTA_KEPT = 0.05
 #: Diagonal metric: the variance of a count is taken for this share of the count where it is not known, and for no less
 #: elsewhere.
-SPREAD = 0.1
+VARIANCE_SHARE = 0.1
 #: Diagonal metric: a count is taken for no less than this share of the mean of its block.
-LEAST = 0.1
+LEAST_COUNT = 0.1
 #: Steps for which one diagonal metric serves: changing it more often spoils what the pairs of L-BFGS have learnt.
-AGE = 20
+METRIC_STEPS = 20
 
 
 @dataclass(frozen=True)
@@ -139,8 +139,8 @@ def stage_gap(problem: GenerativeMargin, value: Value) -> float:
 class DiagonalMetric:
     """An approximate Hessian of F: a diagonal, and what is known exactly along the invariants of the counts.
 
-    On the diagonal stand eta / tau times the variance of the counts, steps taken as independent (`local_variance`;
-    SPREAD times the counts where it is not known), + V e^theta. A count is not taken below LEAST of its block's mean: a
+    On the diagonal stand eta / tau times the variance of the counts, steps taken as independent (`local_variance`; a
+    share of the counts where it is not known), + V e^theta. A count is not taken below a share of its block's mean: a
     parameter that is hardly used now may be used after the step. Along an invariant z (`invariants`) the covariance
     vanishes and the diagonal is wrong by orders of magnitude, but Z'HZ is known: (P)'s own curvature and the barrier's.
     The inverse is D^-1 + Z (Z'HZ)^-1 Z', a two-level preconditioner. For theta to move along z, delta goes with -s'z.
@@ -152,11 +152,12 @@ class DiagonalMetric:
         counts = value.expected.counts
         total = layout.block_sum(counts)
         local = stage.local_variance(value)
-        share = block_share = np.full(1, SPREAD)
+        share = block_share = np.full(1, VARIANCE_SHARE)
         if local is not None:
-            share = np.clip(local.counts / np.maximum(counts, 1e-300), SPREAD, 1.0)
-            block_share = np.clip(local.blocks / np.maximum(total, 1e-300), SPREAD, 1.0)
-        spread = p.eta / stage.tau * share * np.maximum(counts, LEAST * (total / layout.block_sizes)[layout.block_of])
+            share = np.clip(local.counts / np.maximum(counts, 1e-300), VARIANCE_SHARE, 1.0)
+            block_share = np.clip(local.blocks / np.maximum(total, 1e-300), VARIANCE_SHARE, 1.0)
+        least = LEAST_COUNT * (total / layout.block_sizes)[layout.block_of]
+        spread = p.eta / stage.tau * share * np.maximum(counts, least)
         curvature = np.maximum(layout.block_sum(value.v), 0.0)
         barrier = stage.barrier_curvature(value)
         own = curvature[layout.block_of] * value.softmax
@@ -185,9 +186,9 @@ class DiagonalMetric:
         return np.asarray(direction)
 
     def moved(self, value: Value) -> DiagonalMetric:
-        """The metric at another point of the stage: this one again for AGE steps, for the pairs' sake."""
+        """The metric at another point of the stage: this one again for METRIC_STEPS steps, for the pairs' sake."""
         self._age += 1
-        return self if self._age < AGE else DiagonalMetric(self._stage, value)
+        return self if self._age < METRIC_STEPS else DiagonalMetric(self._stage, value)
 
 
 class NewtonMetric:
@@ -274,12 +275,12 @@ class Descent:
             slope = float(old.gradient @ direction)
         self.slope = slope
         d = stage.problem.dimension
-        reach = LONGEST if len(self.pairs) or isinstance(self._metric, NewtonMetric) else 0.1 * LONGEST
+        reach = LONGEST_MOVE if len(self.pairs) or isinstance(self._metric, NewtonMetric) else 0.1 * LONGEST_MOVE
         size = min(1.0, reach / max(float(np.abs(direction[:d]).max(initial=0.0)), 1e-12))
         for _ in range(HALVINGS):
             deadline.check()
             x = old.x - size * direction
-            x[d:] = np.maximum(x[d:], LEFT * old.x[d:])
+            x[d:] = np.maximum(x[d:], DELTA_KEPT * old.x[d:])
             new = stage.at(x)
             expected = float(old.gradient @ (old.x - x))
             if new.merit <= old.merit - 1e-4 * expected + 1e-14 * abs(old.merit):

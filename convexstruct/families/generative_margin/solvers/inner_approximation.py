@@ -28,11 +28,11 @@ from convexstruct.tolerances import DUAL_ROUNDING
 Mixture = dict[tuple[int, int], float]
 
 #: Factors on gamma, one after another, when a lower bound is polished.
-POLISH = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
+POLISH_GAMMAS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
 #: A polished master is solved within this fraction of the gap between the certified bounds.
-POLISHED = 0.01
+POLISH_ACCURACY = 0.01
 #: The fraction of that gap which slack in mu <= c may cost.
-SLACK = 0.2
+SLACK_COST = 0.2
 #: The subset of the examples that holds all of them.
 EVERYONE = 0
 
@@ -269,10 +269,10 @@ class LowerBound:
         used = function.c > 0
         between = max(upper - self.value, 0.0)
         cost = max(-float(function.c[used] @ function.centre[used]), 1e-300)
-        c = (1.0 - min(SLACK * between / cost, 0.5)) * function.c
-        for factor in POLISH:
+        c = (1.0 - min(SLACK_COST * between / cost, 0.5)) * function.c
+        for factor in POLISH_GAMMAS:
             softer = ProximalDual(c, function.layout, function.centre, factor * function.gamma)
-            found = points.master(softer).solve(alpha, lam, POLISHED * between)
+            found = points.master(softer).solve(alpha, lam, POLISH_ACCURACY * between)
             alpha, lam = found.alpha, found.dual.lam
             self.improve(found.dual.mu, found.dual.omega, partial(points.mixture, alpha))
             if (found.dual.mu <= function.c).all():

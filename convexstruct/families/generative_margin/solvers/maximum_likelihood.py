@@ -55,7 +55,7 @@ class MaximumLikelihood:
         read_options(self, smoothing=not_below(0))
 
     def iterate(self, problem: GenerativeMargin, start: Solution | None = None) -> Iterator[Iterate]:
-        """Yield the one estimate; ``start`` is of no use to a closed form."""
+        """Yield the one estimate; ``start`` is not read, since the estimate is in closed form."""
         theta = maximum_likelihood(problem, self.smoothing)
         message = "maximum likelihood, in closed form: it does not minimise (P), and bounds it from above only"
         value = problem.evaluate(theta).value

@@ -15,7 +15,7 @@ from convexstruct.families.generative_margin.solvers.inner_approximation import 
     Sources,
 )
 
-#: A start may hold -inf where a probability is zero; the proximal term needs a finite centre.
+#: theta, in nats, that stands for -inf in a start (a probability of 0): solvers need a finite one.
 FLOOR = -60.0
 
 
