@@ -290,8 +290,8 @@ def read_arrays(name: str, part: int = 0) -> dict[str, NDArray[Any]]:
 def arrays_of_part(arrays: Mapping[str, NDArray[Any]], part: str, names: Sequence[str]) -> dict[str, Any]:
     """The arrays called ``names`` of a part, stored as "X_train" and the like; ValueError if one is missing."""
     choice("part", part, PARTS)
-    of = {each: {f"{name}_{each}" for name in names} for each in PARTS}
-    read = mapping("arrays", arrays, of.pop(part), *of.values())
+    others = {f"{name}_{other}" for other in PARTS if other != part for name in names}
+    read = mapping("arrays", arrays, {f"{name}_{part}" for name in names}, others)
     return {name: read[f"{name}_{part}"] for name in names}
 
 
