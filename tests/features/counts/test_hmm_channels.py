@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from convexstruct.arrays import Vector
+from convexstruct.features.counts.counts import Counts
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.hmm_channels import ChannelCounts, window
 from convexstruct.features.counts.network import NetworkCounts
@@ -19,6 +21,19 @@ def draw(lengths: list[int], n_channels: int, seed: int = 0) -> tuple[list[NDArr
     return [rng.integers(0, 4, (n, n_channels)) for n in lengths], [rng.integers(0, 3, n) for n in lengths]
 
 
+def agree(ours: Counts, other: Counts, theta: Vector, loss_weight: float) -> None:
+    """Both maps have the same best labellings, with the same counts, and the same sums."""
+    (values, labels), (expected, found) = ours.best(theta, loss_weight), other.best(theta, loss_weight)
+    assert np.allclose(values, expected, rtol=ROUNDING)
+    assert np.array_equal(labels, found)
+    assert np.array_equal(ours.counts_each(labels).toarray(), other.counts_each(labels).toarray())
+    assert np.allclose(ours.counts(labels), other.counts(labels))
+    here, there = ours.expected(theta, loss_weight), other.expected(theta, loss_weight)
+    assert np.allclose(here.log_partition, there.log_partition, rtol=ROUNDING)
+    assert np.allclose(here.counts, there.counts, rtol=ROUNDING, atol=ROUNDING)
+    assert here.loss == pytest.approx(there.loss, rel=ROUNDING)
+
+
 def test_one_channel_is_the_plain_model() -> None:
     symbols, states = draw([4, 1, 6], 1)
     weights = np.array([1.0, 2.5, 0.5])
@@ -29,17 +44,11 @@ def test_one_channel_is_the_plain_model() -> None:
     rng = np.random.default_rng(1)
     theta = rng.normal(size=plain.tables.dimension) * 2
     for loss_weight in (0.0, 1.0):
-        assert np.allclose(ours.best(theta, loss_weight)[0], plain.best(theta, loss_weight)[0], rtol=ROUNDING)
-        assert np.array_equal(ours.best(theta, loss_weight)[1], plain.best(theta, loss_weight)[1])
-        here, there = ours.expected(theta, loss_weight), plain.expected(theta, loss_weight)
-        assert np.allclose(here.log_partition, there.log_partition, rtol=ROUNDING)
-        assert np.allclose(here.counts, there.counts, rtol=ROUNDING, atol=ROUNDING)
-        assert here.loss == pytest.approx(there.loss, rel=ROUNDING)
+        agree(ours, plain, theta, loss_weight)
     labels = ours.sample(theta, 1.0, np.random.default_rng(2))
     share = rng.uniform(size=3)
     assert np.array_equal(labels, plain.sample(theta, 1.0, np.random.default_rng(2)))
     assert np.allclose(ours.counts(labels, share), plain.counts(labels, share))
-    assert np.array_equal(ours.counts_each(labels).toarray(), plain.counts_each(labels).toarray())
     assert np.array_equal(ours.loss(labels), plain.loss(labels))
     assert np.array_equal(ours.free, plain.free)
     assert np.array_equal(ours.max_loss, plain.max_loss)
@@ -61,17 +70,7 @@ def test_several_channels_are_leaves_of_a_bayesian_network() -> None:
     network = NetworkCounts.read(graph, rows, [("state", t) for t in range(length)])
     ours = ChannelCounts.read(symbols, states, 3, 4)
     assert ours.tables == network.tables
-    theta = np.random.default_rng(5).normal(size=ours.tables.dimension)
-    values, labels = ours.best(theta)
-    expected, found = network.best(theta)
-    assert np.allclose(values, expected, rtol=ROUNDING)
-    assert np.array_equal(labels, found)
-    assert np.array_equal(ours.counts_each(labels).toarray(), network.counts_each(labels).toarray())
-    assert np.allclose(ours.counts(labels), network.counts(labels))
-    here, there = ours.expected(theta), network.expected(theta)
-    assert np.allclose(here.log_partition, there.log_partition, rtol=ROUNDING)
-    assert np.allclose(here.counts, there.counts, rtol=ROUNDING, atol=ROUNDING)
-    assert here.loss == pytest.approx(there.loss, rel=ROUNDING)
+    agree(ours, network, np.random.default_rng(5).normal(size=ours.tables.dimension), 1.0)
 
 
 def test_a_part_is_what_reading_those_chains_gives() -> None:
@@ -79,9 +78,7 @@ def test_a_part_is_what_reading_those_chains_gives() -> None:
     whole = ChannelCounts.read(symbols, states, 3, 4)
     some = part(whole, 1, 3)
     alone = ChannelCounts.read(symbols[1:3], states[1:3], 3, 4)
-    theta = np.random.default_rng(7).normal(size=whole.tables.dimension)
-    assert np.array_equal(some.best(theta)[1], alone.best(theta)[1])
-    assert np.allclose(some.expected(theta).counts, alone.expected(theta).counts)
+    agree(some, alone, np.random.default_rng(7).normal(size=whole.tables.dimension), 1.0)
 
 
 def test_a_window_holds_the_neighbours_and_a_symbol_of_its_own_beyond_the_ends() -> None:
