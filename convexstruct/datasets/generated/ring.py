@@ -35,7 +35,9 @@ class Noise(NamedTuple):
     emission: float
 
 
+#: Its losses come near those that the paper prints, though half the transitions are random.
 EASY = Noise(transition=0.5, emission=0.65)
+#: The paper's words: "about 0.3" for transitions, and the same for symbols.
 HARD = Noise(transition=0.3, emission=0.3)
 
 
@@ -64,7 +66,14 @@ def ring(
     seed: int = 0,
     n_symbols: int | None = None,
 ) -> Ring:
-    """Sample ``n_sequences`` sequences of ``length`` steps. ``n_symbols`` is 7 of 10 states unless said otherwise.
+    """Sequences of states and symbols, both counted from 0, drawn from the model at the head of this file.
+
+    The first state is uniform, the next of state s is s + 1 modulo S, and the own symbol of state s < M is s.
+
+    Parameters
+    ----------
+    n_sequences, length : so many sequences of so many steps. n_states : S. n_symbols : M, by default 7 of 10 states.
+    noise : the probabilities of a random transition and of a random symbol.
 
     Raises
     ------
