@@ -314,7 +314,7 @@ def _agreeing(ends: Any, node: Table, edge: list[Table]) -> tuple[Table, list[Ta
     return node, made
 
 
-def _sizes(problem: StructuredSVM, theta: Any, b: float) -> Any:
+def _sizes(problem: StructuredSVM, theta: Any, b: float) -> list[float]:
     """The largest sums of absolute terms of a score of each example."""
     features = problem.features
     with np.errstate(all="ignore"):
@@ -325,7 +325,7 @@ def _sizes(problem: StructuredSVM, theta: Any, b: float) -> Any:
             z = np.ones((features.n_edges, 1)) if features.edge_features is None else np.abs(features.edge_features)
             of_edges = z @ edge.reshape(len(edge), -1).max(axis=1)
             total = total + np.bincount(features.edge_example, weights=of_edges, minlength=features.n_examples)
-    return total
+    return total.tolist()
 
 
 def _exp(score: Fraction) -> Fraction:
