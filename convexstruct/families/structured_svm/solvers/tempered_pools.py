@@ -135,7 +135,8 @@ def finish(problem: StructuredSVM, pools: LabellingPools, w: Vector, best: float
 
 
 class Temper:
-    """The stages; holds the best primal point and the measure q."""
+    """The stages: the last w with P(w) and its most violated labels, the best of all w, and the measure q by its
+    natural parameters (theta, loss)."""
 
     def __init__(self, options: TemperedPools, problem: StructuredSVM, start: Solution | None) -> None:
         self.options, self.problem = options, problem
@@ -147,7 +148,8 @@ class Temper:
         self.tau = options.temperature * float(problem.loss.costs.max(initial=0.0))
         found = problem.most_violated(self.w)
         self.calls = 1
-        self.best, self.best_w, self.labels = found.value, self.w, found.labels
+        self.value, self.labels = found.value, found.labels
+        self.best, self.best_w = self.value, self.w
         self.bound = 0.0
         self._witness: tuple[Vector, float] | None = None
         self._gap = np.inf
@@ -194,9 +196,9 @@ class Temper:
             self.bound, self._witness = bound, (at, new_loss)
         worst = problem.most_violated(self.w)
         self.calls += int(found.nfev) + 2
-        self.labels = worst.labels
-        if worst.value < self.best:
-            self.best, self.best_w = worst.value, self.w
+        self.value, self.labels = worst.value, worst.labels
+        if self.value < self.best:
+            self.best, self.best_w = self.value, self.w
         self.stages += 1
         self._judge()
 
@@ -227,4 +229,4 @@ class Temper:
             theta, loss = self._witness
             n = self.problem.n_examples
             witness = {"gibbs": theta[None], "gibbs_loss": np.array([loss]), "gibbs_shares": np.ones((1, n))}
-        return Iterate({"w": self.w}, witness, self.problem.most_violated(self.w).value, self.bound, self.calls)
+        return Iterate({"w": self.w}, witness, self.value, self.bound, self.calls)
