@@ -295,7 +295,8 @@ class Trivial:
     """Yields the trivial points, and asks no oracle: the last certificate is the first to ask."""
 
     def iterate(self, problem: Any, start: Any = None) -> Iterator[Iterate]:
-        yield Iterate(*problem.trivial(), primal=np.inf, lower_bound=-np.inf, done=True)
+        point, dual_point = problem.trivial()
+        yield Iterate(point, dual_point, primal=np.inf, lower_bound=-np.inf, done=True)
 
 
 def test_a_worker_that_freezes_in_the_last_certificate_is_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
