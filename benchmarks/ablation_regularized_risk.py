@@ -20,11 +20,11 @@ RISK = "convexstruct.families.regularized_risk.solvers.smoothed_risk"
 
 MECHANISMS = (
     Mechanism("groups held (moving)", {"moving": 1e-9}),
-    Mechanism("conjugate gradients", patches={f"{NEWTON}:STEP": 1e30}),
+    Mechanism("conjugate gradients", patches={f"{NEWTON}:STEP_WORK": 1e30}),
     Mechanism("Newton's matrices", patches={f"{NEWTON}:_matrix_work": lambda *_: (float("inf"), True)}),
-    Mechanism("single precision (LITTLE)", patches={f"{RISK}:LITTLE": 0}),
+    Mechanism("single precision (COPIED_ENTRIES)", patches={f"{RISK}:COPIED_ENTRIES": 0}),
     Mechanism("diagonal preconditioner", patches={f"{NEWTON}:_diagonal": lambda X, weight: 0.0 * X.shape[1]}),
-    Mechanism("tau by one example's lift (LIFTS)", patches={f"{METHOD}:LIFTS": 0.0}),
+    Mechanism("tau by one example's lift (TAU_LIFTS)", patches={f"{METHOD}:TAU_LIFTS": 0.0}),
     Mechanism("stretched point", patches={f"{METHOD}:STRETCH_FROM": 0.0}),
 )
 

@@ -1,7 +1,6 @@
 r"""Bounds of a regularised risk with the rounding of their own sums: true in real arithmetic.
 
-The notation is that of `problem`, gamma(n) that of `convexstruct.rounding`, u the
-rounding of one operation.
+The notation is that of `problem`, gamma(n) that of `convexstruct.rounding`, u the rounding of one operation.
 
 **Primal.** fl(J) against J(w, b), with share_g = 1/n or omega_i / sum omega exactly. Every product m x w inside a piece
 is rounded once and then added at most `depth` times, so the value of piece p errs by at most
@@ -48,20 +47,21 @@ from convexstruct.arrays import Index, Vector
 from convexstruct.families.regularized_risk.losses import PiecewiseLoss
 from convexstruct.rounding import TINY, UNIT, Rounded, gamma
 
-#: Shares err by at most so many units relative, and by so many times the smallest number.
-SHARE = 8
-#: Rows, or columns, of a dense X whose products are added one after the other.
-BLOCK = 64
-#: The same of the rows of a sparse one, which has more sums for that.
-ROWS = 128
-#: An allowance by norms serves up to this share of the value; beyond, the sums of magnitudes are formed.
-CHEAP = 2.0**-42
-#: Numbers of a dense X that are looked at together: what stays in cache.
-CACHED = 1 << 15
-#: A feature is named as the reason of large allowances from this size on.
-LARGE = 1e4
-#: Groups of more pieces than this are summed by `math.fsum`.
-LONG = 64
+#: Relative error of a share in units of rounding; its absolute error by underflow, in units of the smallest number.
+SHARE_UNITS = 8
+#: Rows (or columns) of a dense X whose products are added one after the other before the sums of such blocks are:
+#: the rounding grows with this number. More blocks than this cost time.
+DENSE_BLOCK = 64
+#: The same of the rows of a sparse X. It is larger because every block has a sum for each column, filled or not.
+SPARSE_BLOCK = 128
+#: The allowance from norms is taken if it is at most this share of the value; else the sums of magnitudes are formed.
+NORMS_SERVE = 2.0**-42
+#: Entries of a dense X that are processed together, so that they are still in the processor's cache (256 KiB).
+CACHED_NUMBERS = 1 << 15
+#: `reason` blames a feature for large allowances if its largest entry is above this, else a small lam.
+LARGE_FEATURE = 1e4
+#: Groups of more pieces than this are summed by `math.fsum`, whose error does not grow with their number.
+LONG_GROUP = 64
 
 
 class Risk(Protocol):
@@ -101,7 +101,7 @@ class Risk(Protocol):
 
 
 def shares(weights: Vector) -> Vector:
-    """omega_i / sum omega, each right to `SHARE` units, whatever the scale of the weights; (n,)."""
+    """omega_i / sum omega, each right to `SHARE_UNITS` units, whatever the scale of the weights; (n,)."""
     scaled = np.ldexp(weights, -int(np.frexp(weights.max())[1]))  # exact, or below the smallest normal number
     return np.asarray(scaled / math.fsum(scaled.tolist()))
 
@@ -148,17 +148,17 @@ def upper(problem: Risk, w: Vector, b: Vector | None) -> Rounded:
         half = 0.5 * (problem.lam * square)
         losses = problem.losses(values)
         terms = problem.shares * losses
-        risk = summed(
-            terms, (SHARE + 2) * UNIT * float(np.abs(terms).sum()) + 2 * SHARE * TINY * float(np.abs(losses).sum())
-        )
+        tiny = 2 * SHARE_UNITS * TINY
+        shares = (SHARE_UNITS + 2) * UNIT * float(np.abs(terms).sum()) + tiny * float(np.abs(losses).sum())
+        risk = summed(terms, shares)
         value = half + risk
         if not math.isfinite(value):
             return Rounded(math.inf)
         largest = math.sqrt(float((w * w).sum(axis=1).max()) * (1 + gamma(w.size + 2)) + w.size * TINY)
-        sizes = gamma(int(depth.max()) + widest + 4) * row * problem.longest_row * largest + row * float(least.max())
-        error = sizes + gamma(widest + 4) * constants + 2 * widest * TINY
+        products = gamma(int(depth.max()) + widest + 4) * row * problem.longest_row * largest + row * float(least.max())
+        error = products + gamma(widest + 4) * constants + 2 * widest * TINY
         errors = float(problem.shares.sum()) * error
-        if not errors <= CHEAP * abs(value):
+        if not errors <= NORMS_SERVE * abs(value):
             each = _errors(problem, w, b, depth, least, widest)
             above = problem.losses(values + each)  # at most 0, so that the loss is 0, has no rounding at all
             if not problem.is_box:
@@ -167,7 +167,7 @@ def upper(problem: Risk, w: Vector, b: Vector | None) -> Rounded:
                 each = np.where(above > 0, each, 0.0)
             errors, error = float(problem.shares @ each), float(each.max())
         return Rounded.of(
-            value, risk.allowance, errors * (1 + (SHARE + 1) * UNIT) + 2 * SHARE * TINY * (error + 1.0) * len(losses),
+            value, risk.allowance, errors * (1 + (SHARE_UNITS + 1) * UNIT) + tiny * (error + 1.0) * len(losses),
             0.5 * problem.lam * square.allowance, 2 * UNIT * half, UNIT * abs(value), 4 * TINY,
         )  # fmt: skip
 
@@ -189,7 +189,7 @@ def lower(problem: Risk, alpha: Vector) -> Rounded:
         off = gamma(depth) + delta
         error = off * _width(problem)[1] * problem.longest_row * summed(alpha, 0.0).upper + math.sqrt(a.size) * lost
         spread = error * (2.0 * math.sqrt(square.upper) + error)
-        if not 0.5 * spread <= CHEAP * abs(value) * lam:
+        if not 0.5 * spread <= NORMS_SERVE * abs(value) * lam:
             errors = off * _magnitudes(problem, alpha) + lost
             spread = float((errors * (2.0 * np.abs(a) + errors)).sum())
         return Rounded.of(
@@ -207,7 +207,7 @@ def reason(problem: Risk) -> str:
         columns = abs(X).max(axis=0).toarray().ravel() if sp.issparse(X) else np.abs(X).max(axis=0)
         j, half = int(columns.argmax()), float(np.median(entries))
         largest = float(columns[j])
-        if largest > LARGE:
+        if largest > LARGE_FEATURE:
             return (
                 f"feature {j} reaches {largest:.1e} where half of all entries are at most {half:.1e}: "
                 "scale the features to sizes near 1"
@@ -219,8 +219,8 @@ def reason(problem: Risk) -> str:
 def enclosed(problem: Risk, alpha: Vector) -> tuple[Vector, float, float]:
     """(alpha, eta, delta): alpha brought as near to Q as floats go, and the factors that bring it into Q exactly."""
     loss = problem.loss
-    least = problem.shares * (1 - SHARE * UNIT) - SHARE * TINY
-    most = problem.shares * (1 + SHARE * UNIT) + SHARE * TINY
+    least = problem.shares * (1 - SHARE_UNITS * UNIT) - SHARE_UNITS * TINY
+    most = problem.shares * (1 + SHARE_UNITS * UNIT) + SHARE_UNITS * TINY
     if loss.floor and (least <= 0).any():  # a share that is not known but to be tiny
         alpha = np.where((least > 0)[problem.group], alpha, 0.0)
     sums, error = _sums(problem, alpha)
@@ -262,7 +262,7 @@ def _sums(problem: Risk, alpha: Vector) -> tuple[Vector, float]:
         return alpha, 0.0
     start = problem.loss.start
     longest = int(np.diff(start).max())
-    if longest <= LONG:
+    if longest <= LONG_GROUP:
         return np.add.reduceat(alpha, start[:-1]), gamma(longest)
     values = alpha.tolist()
     return np.array([math.fsum(values[i:j]) for i, j in zip(start[:-1].tolist(), start[1:].tolist())]), 2 * UNIT
@@ -303,7 +303,7 @@ def columns_in_blocks(X: Any) -> tuple[Any, int, int]:
     """(tall, blocks, depth) of a sparse X: ``tall`` is X' with a copy of its columns for each block of rows, so that
     one product gives each block sums of its own; depth: how many terms such a sum has at most."""
     n, d = X.shape
-    step = max(ROWS, int(n * d / max(X.nnz, 1)))  # no more sums than entries
+    step = max(SPARSE_BLOCK, int(n * d / max(X.nnz, 1)))  # no more sums than entries
     blocks = -(-n // step)
     place = X.indices.astype(X.indices.dtype if d * blocks <= np.iinfo(X.indices.dtype).max else np.int64)
     for block in range(1, blocks):
@@ -330,7 +330,7 @@ def _pieces(problem: Risk, scores: Vector, positive: bool = False) -> Vector:
 
 def _in_rows(X: Vector) -> Iterator[tuple[slice, Vector]]:
     """|X| of a dense X, as many rows at a time as stay in cache; the next overwrite them."""
-    step = max(1, CACHED // X.shape[1])
+    step = max(1, CACHED_NUMBERS // X.shape[1])
     room = np.empty((step, X.shape[1]))
     for at in range(0, len(X), step):
         rows = slice(at, min(at + step, len(X)))
@@ -344,7 +344,7 @@ def _scores(X: Any, w: Vector) -> tuple[Vector, Vector, Vector]:
     if sp.issparse(X):
         count = np.diff(X.indptr).astype(np.float64)
         return (X @ (w.T if len(w) > 1 else w.ravel())).reshape(n, -1), count, 2 * count * TINY
-    width, step = max(BLOCK, math.isqrt(d)), max(1, CACHED // d)
+    width, step = max(DENSE_BLOCK, math.isqrt(d)), max(1, CACHED_NUMBERS // d)
     scores = np.zeros((n, len(w)))
     for at in range(0, n, step):
         for j in range(0, d, width):
@@ -405,8 +405,8 @@ def _magnitudes(problem: Risk, alpha: Vector) -> Vector:
 def _dense_columns(X: Vector, part: Vector) -> tuple[Vector, int]:
     """X' part, (d, K), and how deep its sums are."""
     n = len(X)
-    found, depth = _paired(X[at : at + BLOCK].T @ part[at : at + BLOCK] for at in range(0, n, BLOCK))
-    return found, min(BLOCK, n) + depth
+    found, depth = _paired(X[at : at + DENSE_BLOCK].T @ part[at : at + DENSE_BLOCK] for at in range(0, n, DENSE_BLOCK))
+    return found, min(DENSE_BLOCK, n) + depth
 
 
 def _added(terms: Vector) -> tuple[Any, int]:

@@ -75,10 +75,10 @@ def test_sums_in_blocks_are_those_of_rational_arithmetic(
     sparse: bool, kind: str, cheap: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With allowances by sums of magnitudes (cheap = 0), and by norms."""
-    monkeypatch.setattr(regularized_risk_bounds, "CHEAP", cheap)
-    monkeypatch.setattr(regularized_risk_bounds, "BLOCK", 7)
-    monkeypatch.setattr(regularized_risk_bounds, "ROWS", 7)
-    monkeypatch.setattr(regularized_risk_bounds, "CACHED", 1000)
+    monkeypatch.setattr(regularized_risk_bounds, "NORMS_SERVE", cheap)
+    monkeypatch.setattr(regularized_risk_bounds, "DENSE_BLOCK", 7)
+    monkeypatch.setattr(regularized_risk_bounds, "SPARSE_BLOCK", 7)
+    monkeypatch.setattr(regularized_risk_bounds, "CACHED_NUMBERS", 1000)
     X, rng = large(sparse, n=60, d=40)
     if kind == "multiclass":
         problem = RegularizedRisk.multiclass(X, rng.integers(3, size=60), 0.01)
@@ -119,13 +119,19 @@ def test_no_row_is_longer_than_the_longest(size: float, sparse: bool) -> None:
 
 
 def test_a_sparse_problem_is_cut_into_blocks_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls, made = [], regularized_risk_bounds.columns_in_blocks
-    monkeypatch.setattr(regularized_risk_bounds, "columns_in_blocks", lambda X: calls.append(1) or made(X))
+    made = []
+
+    def counted(X: sp.csr_array) -> tuple[sp.csc_array, int, int]:
+        made.append(columns_in_blocks(X))
+        return made[-1]
+
+    columns_in_blocks = regularized_risk_bounds.columns_in_blocks
+    monkeypatch.setattr(regularized_risk_bounds, "columns_in_blocks", counted)
     X, rng = large(sparse=True)
     problem = RegularizedRisk.binary(X, rng.integers(2, size=300), 0.1)
     for _ in range(3):
         problem.dual({"alpha": rng.random(300)})
-    assert len(calls) == 1
+    assert len(made) == 1
 
 
 def test_a_sum_that_cancels_says_so() -> None:
@@ -154,7 +160,7 @@ def test_shares_of_weights_at_the_ends_of_what_floats_can_say_are_right_to_their
         weights = [Fraction(number) for number in omega]
         for share, weight in zip(found.tolist(), weights):
             off = abs(Fraction(share) - weight / sum(weights))
-            units = Fraction(regularized_risk_bounds.SHARE)
+            units = Fraction(regularized_risk_bounds.SHARE_UNITS)
             assert off <= units * (Fraction(2) ** -53 * Fraction(share) + Fraction(5e-324))
 
 

@@ -36,7 +36,7 @@ from convexstruct.families.regularized_risk.problem import Plane, RegularizedRis
 from convexstruct.families.regularized_risk.solvers.cutting_planes import CuttingPlanes
 from convexstruct.families.regularized_risk.solvers.simplex_qp import maximise
 
-#: Rounds without improvement of either bound after which rounding is all that is left.
+#: The solver ends after so many rounds without improvement of either bound: what is left is rounding.
 PATIENCE = 50
 
 

@@ -32,7 +32,7 @@ from convexstruct.core.rounds import Clock, Patience
 from convexstruct.core.solution import Solution
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 
-#: Epochs without improvement after which rounding is all that is left.
+#: The solver ends after so many epochs without improvement of either bound: what is left is rounding.
 PATIENCE = 50
 
 

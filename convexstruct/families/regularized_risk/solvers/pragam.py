@@ -41,14 +41,14 @@ from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.families.regularized_risk.solvers.risk_projection import onto_q
 from convexstruct.validation.arguments import refuse
 
-#: The first guess of L where it is estimated, as a fraction of |X|_F^2 / lam; what L falls by after each success.
-GUESS, EASE = 1e-3, 0.9
-#: L relative to loss over share that is none.
-NOTHING = 1e-9
+#: Where L is estimated, its first guess as a share of |X|_F^2 / lam, and the factor by which it falls after a success.
+FIRST_GUESS, GUESS_FALL = 1e-3, 0.9
+#: L is at least this times the largest offset over the largest share: a smaller L changes nothing beyond rounding.
+LEAST_LIPSCHITZ = 1e-9
 #: Features times outputs up to which |A| is taken from the matrix A'A itself.
-SMALL = 256
-#: An eigenvalue found iteratively is raised by this, so that it is none too small.
-SAFE = 1e-6
+SMALL_MATRIX = 256
+#: An eigenvalue found iteratively is raised by this share of itself, for the iteration approaches it from below.
+EIGENVALUE_MARGIN = 1e-6
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def _rounds(problem: RegularizedRisk, lipschitz: float | str | None, start: Solu
         w, scores, alpha, pull = tried.w, tried.scores, tried.alpha, tried.pull
         mu, k = (1.0 - tau) * mu, k + 1
         if not known:
-            L = max(EASE * L, least)
+            L = max(GUESS_FALL * L, least)
 
 
 def _step(
@@ -225,11 +225,11 @@ def largest_distance(problem: RegularizedRisk, centre: Vector) -> float:
 def lipschitz_constant(problem: RegularizedRisk) -> float:
     """|A|_2^2 / lam, from A'A, or by Lanczos where that is large (and then raised a little)."""
     d = problem.dimension
-    if d <= SMALL:
+    if d <= SMALL_MATRIX:
         matrix = problem.matrix()
         square = matrix.T @ matrix
         square = square.toarray() if sp.issparse(square) else square
-        return max(float(np.linalg.eigvalsh(square)[-1]) * (1.0 + SAFE) / problem.lam, _least(problem))
+        return max(float(np.linalg.eigvalsh(square)[-1]) * (1.0 + EIGENVALUE_MARGIN) / problem.lam, _least(problem))
 
     def both(w: Vector) -> Vector:
         return problem.adjoint(problem.forward(w.reshape(problem.shape))).ravel()
@@ -237,20 +237,20 @@ def lipschitz_constant(problem: RegularizedRisk) -> float:
     operator = LinearOperator((d, d), matvec=both, dtype=np.float64)
     start = np.random.default_rng(0).normal(size=d)
     largest = float(eigsh(operator, k=1, v0=start, return_eigenvectors=False)[0])
-    return max(largest * (1.0 + SAFE) / problem.lam, _least(problem))
+    return max(largest * (1.0 + EIGENVALUE_MARGIN) / problem.lam, _least(problem))
 
 
 def _guess(problem: RegularizedRisk) -> float:
     """A first L of the right scale, small: a fraction of |X|_F^2 / lam."""
     X = problem.X
     squares = float(X.data @ X.data if sp.issparse(X) else np.vdot(X, X))
-    return max(GUESS * squares / problem.lam, _least(problem))
+    return max(FIRST_GUESS * squares / problem.lam, _least(problem))
 
 
 def _least(problem: RegularizedRisk) -> float:
     """An L below which (25) ends where it would with L = 0, up to rounding."""
     unit = max(float(np.abs(problem.loss.offset).max()), 1.0) / float(problem.shares.max())
-    return NOTHING * unit
+    return LEAST_LIPSCHITZ * unit
 
 
 def _check(options: Pragam | PragamB) -> None:

@@ -36,18 +36,18 @@ from convexstruct.families.regularized_risk.solvers.smoothed_risk import Smoothe
 #: looked up; of two sparse ones still more, for its result is too.
 DENSE_PRODUCT, SPARSE_ENTRY, SPARSE_PRODUCT = 0.25, 5.0, 18.0
 #: What a step of conjugate gradients does besides its two products, mostly calls of NumPy: 10 microseconds.
-STEP = 1e5
+STEP_WORK = 1e5
 #: The dual matrix is taken only below this share of the other's work: Woodbury's formula subtracts vectors that nearly
 #: agree where the matrix is large beside lam, and what is left of the direction is rounding.
-DUAL = 0.25
+DUAL_SHARE = 0.25
 #: A matrix is factored in single precision up to this trace over lam: beyond, its rounding of 6e-8 is more than lam.
-ROUGHEST = 1e7
-#: What no weight in single precision exceeds: its square is still a number there.
-LARGE = 1e18
-#: Conjugate gradients end when the residual has fallen by FALL, or after STEPS steps.
-FALL, STEPS = 0.1, 250
+SINGLE_TRACE = 1e7
+#: Weights in single precision are cut off here, so that their squares do not overflow (3e38).
+LARGEST_WEIGHT = 1e18
+#: Conjugate gradients end when the residual has fallen by this factor, or after so many steps.
+RESIDUAL_FALL, GRADIENT_STEPS = 0.1, 250
 #: Features times outputs beyond which the matrix is not formed, and free pieces beyond which the dual one is not.
-LARGEST = 3000
+LARGEST_MATRIX = 3000
 #: Ridge on the free offsets, relative to the weight of their pieces: where some piece moves, and where none does.
 RIDGE, IDLE_RIDGE = 1e-9, 1e-4
 
@@ -63,7 +63,7 @@ def direction(risk: SmoothedRisk, point: Smoothed, tau: float, effort: Effort) -
     """(s_w, s_b) at ``point``: by a matrix where that is less work, else by conjugate gradients."""
     free = np.flatnonzero(point.free)
     masked = risk.combine is not None or not risk.box or 2 * len(free) > risk.X.shape[0]
-    coarse = risk.box and risk.combine is None and risk.n_biases == 0 and risk.is_little and len(free) > 0
+    coarse = risk.box and risk.combine is None and risk.n_biases == 0 and risk.is_copied and len(free) > 0
     matrix, primal = _matrix_work(risk, free, coarse)
     if matrix < effort.expected * _step_work(risk, len(free), masked):
         rough = _coarse(risk, free, tau) if coarse else None
@@ -90,11 +90,11 @@ def _matrix_work(risk: SmoothedRisk, free: Index, coarse: bool) -> tuple[float, 
         outputs = np.minimum(count[count > 0] + 1.0, k)
         pairs = float(outputs @ (outputs + 1.0)) / 2.0
     matrix = dual = np.inf
-    if dimension <= LARGEST:
+    if dimension <= LARGEST_MATRIX:
         matrix = product * pairs * per * per + DENSE_PRODUCT * dimension**3 / 3
-    if k == 1 and risk.box and m <= LARGEST:  # sparse rows meet in as many columns as they share
+    if k == 1 and risk.box and m <= LARGEST_MATRIX:  # sparse rows meet in as many columns as they share
         dual = product * m * m * per * (per / dimension if sparse else 1.0) + DENSE_PRODUCT * m**3 / 3
-    primal = matrix <= dual / DUAL
+    primal = matrix <= dual / DUAL_SHARE
     return matrix if primal else dual, primal
 
 
@@ -102,7 +102,7 @@ def _step_work(risk: SmoothedRisk, m: int, masked: bool) -> float:
     """Work of one step of conjugate gradients: two products with the rows of X that take part."""
     rows, columns = risk.X.shape
     per = SPARSE_ENTRY * risk.X.nnz / rows if sp.issparse(risk.X) else columns
-    return 2.0 * float(per) * risk.n_outputs * (rows if masked else m) + STEP
+    return 2.0 * float(per) * risk.n_outputs * (rows if masked else m) + STEP_WORK
 
 
 def _rows(risk: SmoothedRisk, pieces: Index) -> tuple[Any, Vector]:
@@ -147,12 +147,12 @@ def _factored(
 
 def _coarse(risk: SmoothedRisk, free: Index, tau: float) -> Callable[[Vector], Vector] | None:
     """right -> H_ww^-1 right in single precision: of I + B'B, B the weighted free rows over sqrt(lam), by Cholesky or
-    by Woodbury's formula, whichever is smaller. None where the trace of B'B is above `ROUGHEST`."""
+    by Woodbury's formula, whichever is smaller. None where the trace of B'B is above `SINGLE_TRACE`."""
     lam = risk.lam
     size, X = risk.coarse
     B = X[free if risk.rows is None else risk.rows[free]]
     weight = size / math.sqrt(lam) * np.sqrt(risk.share[free] / tau) * np.abs(risk.factor[free])
-    weight, scale = np.minimum(weight, LARGE), 1.0
+    weight, scale = np.minimum(weight, LARGEST_WEIGHT), 1.0
     if np.ptp(weight) > 0:
         B *= weight.astype(np.float32)[:, None]
     else:  # sums of rows of small whole numbers stay exact
@@ -160,7 +160,7 @@ def _coarse(risk: SmoothedRisk, free: Index, tau: float) -> Callable[[Vector], V
     primal = len(free) > risk.dimension
     square = blas.ssyrk(scale, B.T, trans=0 if primal else 1, lower=1)
     diagonal = np.einsum("ii->i", square)
-    if not diagonal.sum(dtype=np.float64) <= ROUGHEST:
+    if not diagonal.sum(dtype=np.float64) <= SINGLE_TRACE:
         return None
     diagonal += 1.0
     lower, info = lapack.spotrf(square, lower=1)
@@ -303,8 +303,8 @@ def _conjugate_gradients(
     z = inverse * residual
     p = z
     rz = float(residual @ z)
-    stop, taken = FALL**2 * rz, 0
-    for _ in range(STEPS):
+    stop, taken = RESIDUAL_FALL**2 * rz, 0
+    for _ in range(GRADIENT_STEPS):
         deadline.check()
         taken += 1
         image = times(p)

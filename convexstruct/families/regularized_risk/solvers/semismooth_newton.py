@@ -43,23 +43,24 @@ from convexstruct.families.regularized_risk.solvers.smoothed_risk import Smoothe
 HELD_FALL, HELD_STEPS = 0.2, 60
 #: A line search ends when the slope has fallen by this factor, or after so many evaluations.
 SLOPE_FALL, SEARCH_TRIALS = 0.1, 30
-#: Rounds over all groups without improvement after which rounding is all that is left.
+#: The solver ends after so many rounds over all groups without improvement: what is left is rounding.
 IDLE_ROUNDS = 100
-#: Where features outnumber groups, tau starts this many times as wide as one example could lift its own loss.
-LIFTS = 10.0
+#: Where features outnumber groups, tau starts at this many times the rise of an example's score by its own alpha.
+TAU_LIFTS = 10.0
 #: Below the relative gap STRETCH_FROM the point is made longer by the share STRETCH of the relative gap, if J rises by
 #: at most the share STRETCH_RISE of the gap.
 STRETCH_FROM, STRETCH, STRETCH_RISE = 1e-3, 1e-3, 1e-2
 #: Rounding of one operation.
 EPS = float(np.finfo(float).eps)
-#: The least unit that a loss may have.
-LEAST = float(np.finfo(float).tiny) / EPS
-#: The largest feature and sqrt(lam) may lie between 1 / REACH and REACH; beyond, the problem is solved in other units.
-REACH = 2.0**100
+#: The unit of a loss is at least this, so that its rounding is no subnormal number.
+LEAST_SCALE = float(np.finfo(float).tiny) / EPS
+#: The larger of the largest feature and sqrt(lam) may lie between 1 / MAX_UNIT and MAX_UNIT; beyond, the problem is
+#: solved in other units.
+MAX_UNIT = 2.0**100
 #: The least lam that is solved with: 1 / lam^2 and what is made of it stay finite.
 LEAST_LAM = 2.0**-400
-#: Free offsets are in balance up to this share of all of alpha: rounding.
-ROUNDED = 32 * EPS
+#: A free offset counts as balanced if its pieces' alpha cancel up to this share of the sum of alpha: rounding.
+IN_BALANCE = 32 * EPS
 
 
 @dataclass(frozen=True)
@@ -94,10 +95,10 @@ class SemismoothNewton:
         total = whole.adjoint(whole.share * a) if a.any() else np.zeros_like(w)
         best, lower, calls = whole.primal(w, b, v), _dual(whole, a, total)[0], 2
         yield Iterate(_point(given, w / unit, b), _witness(whole, a), best, lower, calls, clock.parts)
-        scale = max(abs(best), float(np.abs(whole.offset).max()), LEAST)
+        scale = max(abs(best), float(np.abs(whole.offset).max()), LEAST_SCALE)
         tau = max(self.first * (best - lower), EPS * scale)
         if whole.dimension >= len(whole.first):
-            tau *= max(1.0, LIFTS * _lift_of_one(problem))
+            tau *= max(1.0, TAU_LIFTS * _lift_of_one(problem))
         if whole.n_biases:
             shift = whole.best_lift(a + v / tau, tau)
             b, v = b + shift, v + whole.lift(shift)
@@ -272,12 +273,12 @@ def _in_range(problem: RegularizedRisk) -> tuple[RegularizedRisk, float]:
     """The problem in X / unit, w unit and lam / unit^2, in which squares neither overflow nor vanish; and the unit.
 
     The unit is a power of two, so that X / unit is exact; it is 1, and ``problem`` comes back as it is, unless features
-    or sqrt(lam) are beyond `REACH`. A lam still below `LEAST_LAM` is raised to it: at scores near 1 its term in J is
+    or sqrt(lam) are beyond `MAX_UNIT`. A lam still below `LEAST_LAM` is raised to it: at scores near 1 its term in J is
     far below one rounding of a loss.
     """
     X = problem.X.data if sp.issparse(problem.X) else problem.X
     size = max(float(X.max(initial=0.0)), -float(X.min(initial=0.0)), math.sqrt(problem.lam))
-    unit = 1.0 if 1 / REACH <= size <= REACH else 2.0 ** math.frexp(size)[1] if size < 2.0**1023 else 2.0**1023
+    unit = 1.0 if 1 / MAX_UNIT <= size <= MAX_UNIT else 2.0 ** math.frexp(size)[1] if size < 2.0**1023 else 2.0**1023
     lam = max(problem.lam / unit / unit, LEAST_LAM)
     return (
         (problem, 1.0) if unit == 1.0 and lam == problem.lam else (replace(problem, X=problem.X / unit, lam=lam), unit)
@@ -311,7 +312,7 @@ def _dual(risk: SmoothedRisk, a: Vector, total: Vector) -> tuple[float, Vector]:
     if not risk.n_biases:
         return risk.dual(a, total), a
     alpha = risk.share * a
-    if (np.abs(risk.balance(alpha) + risk.fixed_b) <= ROUNDED * alpha.sum()).all():
+    if (np.abs(risk.balance(alpha) + risk.fixed_b) <= IN_BALANCE * alpha.sum()).all():
         return risk.dual(a, total), a
     balanced = risk.balanced(a)
     if balanced is None:

@@ -18,8 +18,8 @@ from convexstruct.arrays import Vector
 
 #: Ridge relative to the mean diagonal of G / lam where rounding has made it indefinite: planes repeat.
 RIDGE = 1e-13
-#: Entries below this are zero.
-NOTHING = 1e-15
+#: Weights and differences below this are taken for 0.
+ZERO_BELOW = 1e-15
 #: Exchanges of one solve, for each plane.
 EXCHANGES = 10
 
@@ -30,13 +30,13 @@ def maximise(gram: Vector, b: Vector, lam: float, beta: Vector, tolerance: float
     gram (t, t), b (t,) : of the planes. beta (t,) : a member of the simplex to start from.
     """
     beta = np.array(beta)
-    support = np.flatnonzero(beta > NOTHING)
+    support = np.flatnonzero(beta > ZERO_BELOW)
     scale = np.finfo(float).eps * (1.0 + len(b) ** 0.5)
     best, kept = -np.inf, beta
     for _ in range(EXCHANGES * len(b) + EXCHANGES):
         deadline.check()
         target = _on_support(gram[np.ix_(support, support)] / lam, b[support])
-        falling = target < -NOTHING
+        falling = target < -ZERO_BELOW
         if falling.any():
             here = beta[support]
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -46,7 +46,7 @@ def maximise(gram: Vector, b: Vector, lam: float, beta: Vector, tolerance: float
             here[first] = 0.0
             beta[:] = 0.0
             beta[support] = here / here.sum()
-            support = np.flatnonzero(beta > NOTHING)
+            support = np.flatnonzero(beta > ZERO_BELOW)
             continue
         beta[:] = 0.0
         beta[support] = np.maximum(target, 0.0)

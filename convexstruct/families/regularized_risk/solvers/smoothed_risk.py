@@ -29,11 +29,12 @@ from convexstruct.families.regularized_risk.solvers.risk_projection import onto_
 
 #: Rounding of one operation.
 EPS = float(np.finfo(float).eps)
-#: So many numbers are little enough to be kept in single precision too, and dense, if one in so many is not 0.
-LITTLE, THIN = 2_000_000, 20
-#: Steps of a search for a free offset.
+#: A dense copy of X in single precision is kept if it has at most COPIED_ENTRIES entries, and if of a sparse X at least
+#: one in COPIED_SPARSITY is not 0: a thinner one is multiplied faster as it is.
+COPIED_ENTRIES, COPIED_SPARSITY = 2_000_000, 20
+#: Most steps of the search for the free offsets that minimise F (`best_lift`).
 SCALAR_STEPS = 100
-#: Pieces this near to a kink of their a do not count as free when a flat stretch is looked for: rounding.
+#: `best_lift` takes a piece whose z is this near to 0 or 1 for one that has reached it: the difference is rounding.
 AT_KINK = 1e-12
 
 
@@ -143,10 +144,10 @@ class SmoothedRisk:
         return self.X.T
 
     @cached_property
-    def is_little(self) -> bool:
-        """Whether X is small enough, and if sparse not too thin, for `coarse`."""
+    def is_copied(self) -> bool:
+        """Whether X is small enough, and full enough if it is sparse, for `coarse`."""
         n, d = self.X.shape
-        return bool(n * d <= LITTLE and (not sp.issparse(self.X) or n * d <= THIN * self.X.nnz))
+        return bool(n * d <= COPIED_ENTRIES and (not sp.issparse(self.X) or n * d <= COPIED_SPARSITY * self.X.nnz))
 
     @cached_property
     def coarse(self) -> tuple[float, NDArray[np.float32]]:

@@ -13,7 +13,7 @@ from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.families.regularized_risk.solvers.pragam import (
-    SMALL,
+    SMALL_MATRIX,
     Pragam,
     PragamB,
     largest_distance,
@@ -109,7 +109,7 @@ def test_the_largest_distance_is_that_of_some_corner_and_of_none_beyond(name: st
 @pytest.mark.parametrize("name", [*INSTANCES, "wide"])
 def test_the_lipschitz_constant_is_the_largest_singular_value_squared_over_lam(name: str) -> None:
     if name == "wide":
-        X = np.random.default_rng(0).normal(size=(20, SMALL + 10))
+        X = np.random.default_rng(0).normal(size=(20, SMALL_MATRIX + 10))
         problem = RegularizedRisk.binary(X, np.where(np.arange(20) % 2, 1, -1), 0.3)
     else:
         problem = INSTANCES[name]()

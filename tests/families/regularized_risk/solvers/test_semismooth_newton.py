@@ -124,7 +124,7 @@ def test_the_gradient_and_the_direction_are_those_of_finite_differences(
     np.testing.assert_allclose((rise - fall) / 2e-6, slope(x), atol=DERIVATIVE)
     bend = np.array([(slope(x + e) - slope(x - e)) / 2e-6 for e in steps])
     now, _ = risk.at(w, a + (risk.forward(w) + risk.offset + risk.lift(b)) / tau)
-    monkeypatch.setattr(risk_newton, "ROUGHEST", 0.0)
+    monkeypatch.setattr(risk_newton, "SINGLE_TRACE", 0.0)
     found = np.concatenate(direction(risk, now, tau, Effort(expected=1e9)))
     np.testing.assert_allclose(bend @ found, -slope(x), atol=1e-2 * DERIVATIVE * (1 + np.abs(found).max()))
 
@@ -135,12 +135,12 @@ def test_all_ways_to_a_direction_agree(kind: str, d: int, monkeypatch: pytest.Mo
     problem = random_problem(kind, 20, d, 0.05, 1.0, 6)
     risk, w, b, a, tau = at_some_point(problem, 2)
     now, _ = risk.at(w, a + (risk.forward(w) + risk.offset + risk.lift(b)) / tau)
-    monkeypatch.setattr(risk_newton, "FALL", TINY)
+    monkeypatch.setattr(risk_newton, "RESIDUAL_FALL", TINY)
     rough = np.concatenate(direction(risk, now, tau, Effort(1e9)))
-    monkeypatch.setattr(risk_newton, "ROUGHEST", 0.0)
+    monkeypatch.setattr(risk_newton, "SINGLE_TRACE", 0.0)
     found = [np.concatenate(direction(risk, now, tau, Effort(1e9)))]
     np.testing.assert_allclose(rough, found[0], atol=1e-3 * (1 + np.abs(found[0]).max()))
-    monkeypatch.setattr(risk_newton, "LARGEST", 10)  # at 30 features neither the matrix nor its dual is formed
+    monkeypatch.setattr(risk_newton, "LARGEST_MATRIX", 10)  # at 30 features neither the matrix nor its dual is formed
     found += [np.concatenate(direction(risk, now, tau, Effort(expected))) for expected in (0.0, 1e9)]
     for other in found[1:]:
         np.testing.assert_allclose(other, found[0], atol=1e-6 * (1 + np.abs(found[0]).max()))
@@ -167,7 +167,7 @@ def test_single_precision_is_as_near_as_its_rounding_lets_it_be_in_any_unit(
     assert solve_ is not None
     np.testing.assert_allclose(solve_(right), exact, atol=1e-5 * np.abs(exact).max())
     assert risk_newton._coarse(risk, some, 1e-300) is None  # as where squares overflow
-    monkeypatch.setattr(risk_newton, "ROUGHEST", 1.0)
+    monkeypatch.setattr(risk_newton, "SINGLE_TRACE", 1.0)
     assert risk_newton._coarse(risk, some, 0.1) is None
 
 
@@ -176,7 +176,7 @@ def test_the_direction_of_no_slope_is_none(expected: float, monkeypatch: pytest.
     risk, w, b, a, tau = at_some_point(random_problem("binary", 20, 3, 0.05, 1.0, 1), 2)
     now, _ = risk.at(w, a + (risk.forward(w) + risk.offset) / tau)
     flat = replace(now, slope_w=np.zeros_like(w), slope_b=np.zeros_like(b))
-    monkeypatch.setattr(risk_newton, "ROUGHEST", 0.0)
+    monkeypatch.setattr(risk_newton, "SINGLE_TRACE", 0.0)
     assert not np.concatenate(direction(risk, flat, tau, Effort(expected))).any()
 
 
@@ -184,9 +184,9 @@ def test_what_is_thin_or_large_has_no_copy_in_single_precision() -> None:
     rng = np.random.default_rng(0)
     y = np.where(np.arange(40) % 2, 1, -1)
     few, many = sp.random_array((40, 100), density=0.01, rng=rng), sp.random_array((40, 100), density=0.5, rng=rng)
-    little = [SmoothedRisk.whole(RegularizedRisk.binary(sp.csr_array(X), y, 1.0)).is_little for X in (few, many)]
+    little = [SmoothedRisk.whole(RegularizedRisk.binary(sp.csr_array(X), y, 1.0)).is_copied for X in (few, many)]
     assert little == [False, True]
-    assert not SmoothedRisk.whole(RegularizedRisk.binary(np.zeros((40, 50_001)), y, 1.0)).is_little
+    assert not SmoothedRisk.whole(RegularizedRisk.binary(np.zeros((40, 50_001)), y, 1.0)).is_copied
 
 
 @pytest.mark.parametrize("kind", KINDS)
