@@ -105,8 +105,7 @@ class GenerativeMargin:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "c", read_distributions("c", self.c, self.layout))
-        eta = self.eta
-        object.__setattr__(self, "eta", number("eta", eta, above=0))
+        object.__setattr__(self, "eta", number("eta", self.eta, above=0))
 
     @classmethod
     def hmm(
@@ -287,11 +286,8 @@ class GenerativeMargin:
         return [column for column in shared_columns(self.features) if not self.c[column].any()]
 
     def _balanced(self, mu: Vector) -> Vector:
-        mu = mu.copy()
-        for column in self._ruled_out:
-            if np.abs(mu[column]).sum() <= BALANCE * self.eta:
-                mu[column] = 0.0
-        return mu
+        near = [column for column in self._ruled_out if np.abs(mu[column]).sum() <= BALANCE * self.eta]
+        return np.where(np.isin(np.arange(len(mu)), np.concatenate(near)), 0.0, mu) if near else mu
 
     def aggregate(self, dual_point: Point) -> tuple[Vector, float]:
         """(mu, omega) of a dual witness, recomputed from the data; shares cleared of rounding."""
