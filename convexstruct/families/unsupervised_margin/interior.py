@@ -24,6 +24,9 @@ from convexstruct.arrays import Index
 
 #: Halvings of an interval: more than enough to find a double in [0, 1].
 HALVINGS = 60
+#: Where n stands between its least and its largest value, n = m for chains. Solvers leave N a little above M, and the
+#: farther n is below m the shorter is the step that repairs this.
+TOWARDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ def interior(n_rows: int, siblings: Index, n_labels: int, label_balance: float, 
         m = lowest + share * (highest - lowest)
         low, high = _allowed_n(siblings, n_labels, m, pair_balance)
         if low < high:
-            return Interior(m, 0.5 * (low + high), least)
+            return Interior(m, low + TOWARDS * (high - low), least)
     return None
 
 
@@ -59,7 +62,7 @@ def least_pair_balance(n_rows: int, siblings: Index, n_labels: int) -> float:
     """The smallest eps2 for which some N0 is feasible, whatever eps1 > 0; 0 where there are no pairs."""
     if not len(siblings):
         return 0.0
-    m, p2, share = _lowest_m(n_rows, n_labels), len(siblings), n_labels**-2.0
+    m, p2, share = _lowest_m(n_rows, n_labels), len(siblings), 1.0 / n_labels**2
     most, fewest = int(siblings.max()), int(siblings.min())
     # a row with s siblings is above the share by (1 + (s - 1) m + (p2 - s) n) / p2 - share: the largest s is the most
     # above and the smallest the most below; the larger of the two is least where they are equal
@@ -76,7 +79,7 @@ def _lowest_m(n_rows: int, n_labels: int) -> float:
 
 def _lowest_n(siblings: Index, n_labels: int, m: float) -> float:
     """The smallest n >= 0 for which N0 - 11'/kappa^2 is positive semidefinite; at most m."""
-    share = n_labels**-2.0
+    share = 1.0 / n_labels**2
 
     def semidefinite(n: float) -> bool:
         # the sum over parents of s_g / (..) is the sum over pairs of 1 / (..)
@@ -94,7 +97,7 @@ def _lowest_n(siblings: Index, n_labels: int, m: float) -> float:
 def _allowed_n(siblings: Index, n_labels: int, m: float, balance: float) -> tuple[float, float]:
     """The least and the largest n of a feasible N0, where there is one; (0, m) where no entry of N0 is n."""
     low, high = _lowest_n(siblings, n_labels, m) if len(siblings) else 0.0, m
-    p2, share = len(siblings), n_labels**-2.0
+    p2, share = len(siblings), 1.0 / n_labels**2
     for s in np.unique(siblings).tolist():
         fixed, others = 1.0 + (s - 1) * m, p2 - s
         if others:

@@ -21,6 +21,11 @@ of the paper, and C e = e, D e = e are not printed (both restored).
     M, N        (p1, p1), (p2, p2): M_ij = 1 if two rows have the same label, N_kl = 1 if two pairs have the same two
     M_kl        (current) stands for M at the current rows of the pairs k and l, (previous) at their previous rows
 
+**Point** {"M": (p1, p1), "N": (p2, p2)}. **Dual witness** {"P": (p1, p1), "u", "y": (p1,), "W_current", "W_previous",
+"W_pair": (p2, p2), "v", "z": (p2,)}, what is missing being 0: multipliers of the entries, of the rows (9), of the
+diagonals and of (11). Every finite witness gives a bound, since it is made feasible (`.rounding` has the formula and
+the allowances).
+
 **Without pairs** it is the multiclass relaxation of section 2.2 with De = e, which collapses in the same way:
 n (1 - 1/kappa) - (max <K, M> - 1'K1/kappa) / (2 beta). The two-class SDP (3) is another problem, tighter than this one
 with kappa = 2: its labels enter through M alone, its loss stays a maximum over lambda and is never below 0.
@@ -28,7 +33,7 @@ with kappa = 2: its labels enter through M alone, its loss stays a maximum over 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -36,10 +41,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from convexstruct.arrays import Index, Matrix
-from convexstruct.families.unsupervised_margin.interior import interior, least_pair_balance
+from convexstruct.arrays import Index, Labels, Matrix, Point
+from convexstruct.families.unsupervised_margin.feasible import FeasibleSet
+from convexstruct.families.unsupervised_margin.interior import least_pair_balance
+from convexstruct.families.unsupervised_margin.labels_from_gram import labels_from_gram
+from convexstruct.families.unsupervised_margin.rounding import gram_error, lower_bound, upper_bound
 from convexstruct.features.graphs.gram import check_semidefinite, symmetric
-from convexstruct.validation.arguments import number, refuse, sentence, sequence, sized, whole
+from convexstruct.rounding import Rounded
+from convexstruct.validation.arguments import mapping, number, refuse, sentence, sequence, sized, whole
 from convexstruct.validation.arrays import frozen, raw, real, wholes
 
 
@@ -131,9 +140,10 @@ class UnsupervisedMargin:
             number("label_balance", label_balance, above=0),
             number("pair_balance", pair_balance, least=0),
         )
-        if problem.n_pairs and interior(*problem.shape, problem.label_balance, problem.pair_balance) is None:
-            least = least_pair_balance(*problem.shape)
-            known = "is known to exist" if problem.siblings.max() > 1 else "exists"
+        if problem.n_pairs and problem.feasible.inside is None:
+            siblings = problem.feasible.siblings
+            least = least_pair_balance(n_rows, siblings, kappa)
+            known = "is known to exist" if siblings.max() > 1 else "exists"
             raise sentence(
                 f"pair_balance is {problem.pair_balance:g}, too tight for {problem.n_pairs} pairs and {kappa} labels: "
                 f"wanted above {least:.9g}, the smallest for which a feasible N {known}"
@@ -183,14 +193,9 @@ class UnsupervisedMargin:
         return self.pairs[:, 1]
 
     @cached_property
-    def siblings(self) -> Index:
-        """(p2,) how many pairs have the previous row of each pair, itself among them; all 1 for chains."""
-        return np.asarray(np.bincount(self.previous, minlength=1)[self.previous])
-
-    @property
-    def shape(self) -> tuple[int, Index, int]:
-        """p1, `siblings` and kappa: what the feasible set depends on besides the balances and which rows are tied."""
-        return self.n_rows, self.siblings, self.n_labels
+    def feasible(self) -> FeasibleSet:
+        """The constraints: how far points are from them, and feasible points."""
+        return FeasibleSet(self.n_rows, self.pairs, self.n_labels, self.label_balance, self.pair_balance)
 
     @cached_property
     def gram(self) -> Matrix:
@@ -208,6 +213,95 @@ class UnsupervisedMargin:
         """Between what rows of N sum to, (9): p2 (1/kappa^2 - eps2), p2 (1/kappa^2 + eps2)."""
         share = self.n_labels**-2.0
         return self.n_pairs * (share - self.pair_balance), self.n_pairs * (share + self.pair_balance)
+
+    @cached_property
+    def trivial_value(self) -> float:
+        """p1 (1 - 1/kappa) + ((1 - 1/kappa) tr K + (1 - 1/kappa^2) p2) / (2 beta): the sizes of the terms of omega for
+        labels drawn at random, row by row."""
+        kappa = self.n_labels
+        with np.errstate(over="ignore"):
+            gained = (1 - 1 / kappa) * float(np.trace(self.gram)) + (1 - 1 / kappa**2) * self.n_pairs
+            return self.n_rows * (1 - 1 / kappa) + gained / (2 * self.beta)
+
+    def trivial(self) -> tuple[Point, Point]:
+        """A point strictly inside (`interior`), and no multipliers."""
+        return dict(self.feasible.safe), {}
+
+    # -- primal --------------------------------------------------------------------------------------------------------
+
+    def as_point(self, value: Any) -> Point:
+        """Read {"M": (p1, p1), "N": (p2, p2)}; M alone, or an array, where there are no pairs."""
+        if not self.n_pairs and not isinstance(value, Mapping):
+            value = {"M": value}
+        read = mapping("point", value, {"M"} if not self.n_pairs else {"M", "N"}, () if self.n_pairs else {"N"})
+        none = np.zeros((0, 0))
+        return {
+            name: real(name, read.get(name, none), (size, size), finite=False, keep=False)
+            for name, size in (("M", self.n_rows), ("N", self.n_pairs))
+        }
+
+    def primal(self, point: Point) -> Rounded:
+        """omega(M, N); the allowance also covers what it costs to make the point feasible, so that it is an upper bound
+        on the optimum with its allowance wherever the point is. inf where it is not finite."""
+        with np.errstate(all="ignore"):
+            if not all(np.isfinite(x).all() for x in point.values()):
+                return Rounded(np.inf)
+            found = upper_bound(self.feasible, self.gram, self.n_labels, self.beta, point, self._gram_error)
+            return found if np.isfinite(found) else Rounded(np.inf)
+
+    def repair(self, point: Point) -> Point:
+        """A feasible point near the point: entries put right, then a step inside; see `FeasibleSet`."""
+        return self.feasible.repair(point)
+
+    def residuals(self, point: Point) -> Mapping[str, float]:
+        """How far each constraint is from fulfilled, in units of the entries of M and N; (9) as eps1 and eps2 are."""
+        return self.feasible.residuals(point)
+
+    # -- dual ----------------------------------------------------------------------------------------------------------
+
+    def dual(self, dual_point: Point) -> Rounded:
+        """The lower bound of a witness with its allowance, whatever it is; -inf where it is not finite."""
+        witness = self._read_dual(dual_point)
+        with np.errstate(all="ignore"):
+            if not all(np.isfinite(array).all() for array in witness.values()):
+                return Rounded(-np.inf)
+            found = lower_bound(self.feasible, self.gram, self.n_labels, self.beta, witness, self._gram_error)
+            return found if np.isfinite(found) else Rounded(-np.inf)
+
+    def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
+        """Nothing can be infeasible but a witness that holds no numbers: every other is made feasible."""
+        finite = all(np.isfinite(array).all() for array in self._read_dual(dual_point).values())
+        return {} if finite else {"witness not finite": np.inf}
+
+    def _read_dual(self, dual_point: Point) -> Point:
+        n, p2 = self.n_rows, self.n_pairs
+        shapes: dict[str, tuple[int, ...]] = {"P": (n, n), "u": (n,), "y": (n,), "v": (p2,), "z": (p2,)}
+        shapes |= dict.fromkeys(("W_current", "W_previous", "W_pair"), (p2, p2))
+        given = mapping("dual_point", dual_point, (), shapes)
+        return {
+            name: real(f"dual_point[{name!r}]", given.get(name, np.zeros(shape)), shape, finite=False, keep=False)
+            for name, shape in shapes.items()
+        }
+
+    # -- what is learnt ------------------------------------------------------------------------------------------------
+
+    def predict(self, point: Any, examples: Any = None) -> list[Labels]:
+        """Labels (length,) of each example, read from M (`labels_from_gram`); which label is called 0 means nothing.
+
+        Raises
+        ------
+        ValueError
+            If the point has the wrong shape, or ``examples`` are given: the SDP labels its own rows alone, and others
+            need weights, which a supervised network trained on these labels has.
+        """
+        if examples is not None:
+            refuse("examples", examples, "None: M says the labels of the problem's own rows alone")
+        labels = labels_from_gram(self.as_point(point)["M"], self.n_labels)
+        return np.split(labels, np.cumsum(self.lengths)[:-1])
+
+    @cached_property
+    def _gram_error(self) -> float:
+        return gram_error(self.features)
 
 
 def _read_observations(given: Any, n_symbols: Any) -> tuple[Matrix, Index]:
