@@ -1,0 +1,160 @@
+r"""ADMM for the reduced SDP, in the form of Douglas and Rachford, with Anderson acceleration.
+
+`Splitting` has the step. Two things make it fast:
+
+* the penalty is raised where the copies are too far apart, and lowered where the multipliers are not at rest, by what
+  either costs in the bracket;
+* every few steps the state is replaced by the combination of the last ones whose step would be shortest (Anderson, type
+  II; as in SCS 3). Where the step after that is longer than before, the plain step is taken instead.
+
+Each round ends with a proved bracket: the cones' copy, repaired, and the multipliers as a witness.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from convexstruct import deadline
+from convexstruct.arrays import Vector
+from convexstruct.core.certificates import least_unit
+from convexstruct.core.iterate import Iterate
+from convexstruct.core.options import at_least, positive, read_options
+from convexstruct.core.rounds import Patience
+from convexstruct.core.solution import Solution
+from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
+from convexstruct.families.unsupervised_margin.solvers.splitting import Splitting
+
+#: The penalty is changed where one side of the bracket is so many times as far off as the other.
+UNEVEN = 3.0
+#: Regularisation of the combination of steps, relative to their squared lengths.
+REGULAR = 1e-8
+#: A step after a combination may be longer than before by this factor.
+LONGER = 2.0
+
+
+@dataclass(frozen=True)
+class ReducedADMM:
+    """ADMM with Anderson acceleration on the reduced SDP.
+
+    penalty : weight of the distance between copies and consensus at first, in units of the largest entry of K.
+    relaxation : alpha, from 1 to below 2. memory : steps that are combined; 0 is plain ADMM. every : steps between two
+    combinations. steps : steps between two brackets. change, changes : the factor by which the penalty is changed after
+    a bracket, above 1, and how often at most. patience : brackets without progress after which what is left is taken
+    for rounding.
+    """
+
+    penalty: float = 3.0
+    relaxation: float = 1.8
+    memory: int = 10
+    every: int = 5
+    steps: int = 50
+    change: float = 1.5
+    changes: int = 20
+    patience: int = 40
+
+    def __post_init__(self) -> None:
+        read_options(
+            self,
+            penalty=positive,
+            relaxation=positive,
+            memory=at_least(0),
+            every=at_least(1),
+            steps=at_least(1),
+            change=positive,
+            changes=at_least(0),
+            patience=at_least(1),
+        )
+        if not 1.0 <= self.relaxation < 2.0:
+            raise ValueError(f"relaxation is {self.relaxation:g}, wanted a number from 1 to below 2")
+        if not self.change > 1.0:
+            raise ValueError(f"change is {self.change:g}, wanted a number above 1")
+
+    def iterate(self, problem: UnsupervisedMargin, start: Solution | None = None) -> Iterator[Iterate]:
+        splitting = Splitting(problem)
+        begin = problem.trivial()[0] if start is None or start.point is None else start.point
+        state = splitting.copies(begin["M"], begin["N"])
+        penalty, taken, changes = self.penalty, 0, 0
+        combination = _Combination(self.memory, len(state))
+        waiting = Patience(self.patience, least_unit(problem))
+        while True:
+            for _ in range(self.steps):
+                deadline.check()
+                z = splitting.project(state)
+                m, n = splitting.consensus(2.0 * z - state, penalty)
+                apart = splitting.copies(m, n) - z
+                taken += 1
+                multipliers = state - z
+                state = combination.next(
+                    state + self.relaxation * apart, apart * splitting.metric, taken % self.every == 0
+                )
+            cones = splitting.parts(z)
+            close = {"M": cones[0].copy(), "N": cones[1].copy()}
+            point, witness = dict(problem.repair(close)), splitting.witness(multipliers, penalty, m)
+            primal, lower = problem.primal(point), problem.dual(witness)
+            yield Iterate(
+                point,
+                witness,
+                primal.upper,
+                lower.lower,
+                taken,
+                done=waiting.ended(primal.upper, lower.lower),
+                message=f"{taken} steps, copies {float(np.linalg.norm(apart)):.1e} apart, penalty {penalty:.3g}",
+            )
+            factor = self._factor(float(primal), float(problem.primal(close)), float(lower))
+            if factor != 1.0 and changes < self.changes:
+                penalty, changes = penalty * factor, changes + 1
+                state = z + multipliers / factor
+                combination.forget()
+
+    def _factor(self, primal: float, close: float, lower: float) -> float:
+        """More penalty where the repair of the copies costs the most of the bracket, less where the dual point does."""
+        repaired, left = primal - close, abs(close - lower)
+        if repaired > UNEVEN * left:
+            return self.change
+        return 1.0 / self.change if left > UNEVEN * repaired else 1.0
+
+
+class _Combination:
+    """The last steps of a fixed point iteration, and the combination of them whose residual is least."""
+
+    def __init__(self, memory: int, size: int) -> None:
+        self.memory = memory
+        self._changes = np.empty((memory, size))  # of the residual g
+        self._images = np.empty((memory, size))  # of the image f
+        self.forget()
+
+    def forget(self) -> None:
+        self._known, self._last, self._plain, self._length = 0, None, None, math.inf
+
+    _last: tuple[Vector, Vector] | None
+    _plain: Vector | None
+
+    def next(self, image: Vector, residual: Vector, combine: bool) -> Vector:
+        """The next state, from the image of this one and its residual (image - state, in the metric)."""
+        if not self.memory:
+            return image
+        length = float(np.linalg.norm(residual))
+        plain, self._plain = self._plain, None
+        if plain is not None and not length <= LONGER * self._length:
+            self.forget()
+            return plain
+        if self._last is not None:
+            at = self._known % self.memory
+            np.subtract(image, self._last[0], out=self._images[at])
+            np.subtract(residual, self._last[1], out=self._changes[at])
+            self._known += 1
+        self._last = (image, residual)
+        if not combine or self._known < self.memory:
+            return image
+        products = self._changes @ self._changes.T
+        size = float(np.trace(products))
+        if not size > np.finfo(float).tiny:  # at rest
+            return image
+        products[np.diag_indices_from(products)] += REGULAR * size
+        weights = np.linalg.solve(products, self._changes @ residual)
+        self._plain, self._length = image, length
+        return np.asarray(image - weights @ self._images)

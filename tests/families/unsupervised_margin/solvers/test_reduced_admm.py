@@ -1,0 +1,66 @@
+"""ADMM on the reduced SDP: its operators, what it certifies, and what stops it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import convexstruct as cs
+from convexstruct.core.solution import Status
+from convexstruct.families.unsupervised_margin import ReducedADMM, UnsupervisedMargin, cases
+from convexstruct.families.unsupervised_margin.solvers.splitting import Splitting
+from convexstruct.models import FORMULATIONS
+from convexstruct.tolerances import HIGH, ROUNDING
+from tests.reference import optimum
+
+
+def problem(seed: int, **changes: Any) -> UnsupervisedMargin:
+    rng = np.random.default_rng(seed)
+    rows = [rng.normal(size=(n, 2)) for n in (4, 1, 5)]
+    given: dict[str, Any] = {"beta": 0.1, "label_balance": 0.2, "pair_balance": 0.4} | changes
+    return UnsupervisedMargin.read(rows, given.pop("n_labels", 2), **given)
+
+
+@pytest.mark.parametrize("changes", [{}, {"n_labels": 3}, {"pairs": [(0, 1), (0, 2), (2, 3), (5, 6)]}, {"pairs": []}])
+@pytest.mark.parametrize("plain", [False, True])
+def test_it_certifies_the_optimum_that_a_general_solver_finds(changes: dict[str, Any], plain: bool) -> None:
+    made = problem(0, **changes)
+    solver = ReducedADMM(memory=0) if plain else ReducedADMM()
+    solution = cs.solve(made, solver, tol=1e-5)
+    assert solution.status is Status.OPTIMAL
+    wanted = optimum(FORMULATIONS["unsupervised_margin.reduced"].builder(made)).value
+    slack = HIGH.gap * abs(wanted)
+    assert solution.lower_bound - slack <= wanted <= solution.primal + slack
+    assert max(made.residuals(solution.point).values()) <= ROUNDING
+
+
+def test_the_projection_of_a_state_is_idempotent_and_leaves_feasible_copies_alone() -> None:
+    made = problem(1)
+    splitting = Splitting(made)
+    safe = made.feasible.safe
+    state = splitting.copies(safe["M"], safe["N"])
+    np.testing.assert_allclose(splitting.project(state), state, atol=ROUNDING)
+    rng = np.random.default_rng(0)
+    once = splitting.project(state + rng.normal(size=state.shape))
+    np.testing.assert_allclose(splitting.project(once), once, atol=ROUNDING)
+
+
+def test_it_starts_from_a_solution_and_keeps_its_deadline() -> None:
+    made = cases.symbols(0).problem
+    first = cs.solve(made, tol=1e-4)
+    again = cs.solve(made, tol=1e-3, start=first)
+    assert again.status is Status.OPTIMAL
+    assert cs.solve(made, ReducedADMM(), tol=1e-9, max_iterations=2).lower_bound > -np.inf
+
+
+def test_at_rest_nothing_is_combined() -> None:
+    made = UnsupervisedMargin.multiclass(np.eye(4), 2, 1.0, 0.3)  # every M is optimal
+    assert cs.solve(made, ReducedADMM(steps=200), tol=1e-6).status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize(("option", "said"), [({"relaxation": 2.0}, "from 1 to below 2"), ({"change": 1.0}, "above 1")])
+def test_options_out_of_range_are_refused(option: dict[str, float], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        ReducedADMM(**option)  # type: ignore[arg-type]
