@@ -26,6 +26,7 @@ from convexstruct.families.generative_margin import GenerativeMargin
 from convexstruct.families.projection import BoxProjection, MarginalProjection
 from convexstruct.families.regularized_risk import RegularizedRisk
 from convexstruct.families.structured_svm import StructuredSVM
+from convexstruct.families.unsupervised_margin import UnsupervisedMargin
 from convexstruct.tolerances import HIGH, LOW, MID, Profile
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ __all__ = [
     "Status",
     "StructuredSVM",
     "Trace",
+    "UnsupervisedMargin",
     "certify",
     "check",
     "datasets",

@@ -25,6 +25,7 @@ PROBLEMS: dict[str, Any] = {
     "MarginalProjection": cs.MarginalProjection.graph([("a",)], [[1.0, 2.0]]),
     "RegularizedRisk": cs.RegularizedRisk.binary([[1.0], [2.0]], [-1, 1], 0.1),
     "StructuredSVM": cs.StructuredSVM.read([np.eye(2)], [[0, 1]], C=1.0),
+    "UnsupervisedMargin": cs.UnsupervisedMargin.multiclass(np.eye(3), 2, 1.0, 0.2),
 }
 OWN = PROBLEMS["RegularizedRisk"]
 

@@ -20,6 +20,7 @@ from convexstruct.families.generative_margin import GenerativeMargin
 from convexstruct.families.projection import BoxProjection, MarginalProjection
 from convexstruct.families.regularized_risk import RegularizedRisk
 from convexstruct.families.structured_svm import StructuredSVM
+from convexstruct.families.unsupervised_margin import UnsupervisedMargin
 from tests.families.gaussian_process.kernel_chains import small
 from tests.families.generative_margin.instances import small_hmm, small_network
 from tests.models.structured_svm.instances import svm
@@ -53,6 +54,7 @@ def instances() -> dict[type, list[Any]]:
         ],
         BoxProjection: [BoxProjection.simplex(rng.normal(size=9))],
         MarginalProjection: [MarginalProjection.chains((4, 2), edge, node)],
+        UnsupervisedMargin: [UnsupervisedMargin.read([X[:4], X[4:7]], 2, beta=1.0, label_balance=0.2)],
     }
 
 

@@ -139,7 +139,7 @@ def test_a_problem_in_shards_says_what_the_whole_says(made: Callable[[], Any]) -
 
 
 def test_every_family_with_examples_is_here_and_the_others_say_so() -> None:
-    assert set(families()) - set(PROBLEMS) == {"projection", "regularized_risk"}
+    assert set(families()) - set(PROBLEMS) == {"projection", "regularized_risk", "unsupervised_margin"}
 
 
 @pytest.fixture(

@@ -1,5 +1,41 @@
 """Unsupervised max-margin learning by semidefinite programming (paper 3)."""
 
+from convexstruct.core.iterate import Solver
+from convexstruct.core.papers import PAPER_3
+from convexstruct.core.registry import Family, System, register
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
+from convexstruct.families.unsupervised_margin.solvers.reduced_admm import ReducedADMM
+from convexstruct.tolerances import Profile
 
-__all__ = ["UnsupervisedMargin"]
+__all__ = ["FAMILY", "ReducedADMM", "UnsupervisedMargin"]
+
+
+def best(problem: UnsupervisedMargin, wanted: Profile) -> tuple[Solver, str]:
+    """ADMM on the reduced SDP."""
+    return ReducedADMM(), "splitting into cones, rows and triples, with Anderson acceleration"
+
+
+FAMILY = register(
+    Family(
+        __name__,
+        title="Unsupervised max-margin Markov networks by semidefinite programming",
+        problems=(UnsupervisedMargin,),
+        solvers=(ReducedADMM,),
+        best=best,
+        systems=(
+            System(
+                name="unsupervised max-margin Markov network",
+                paper=PAPER_3,
+                equations="Theorem 1, (9)-(11)",
+                formulation=("reduced", "full"),
+                experiments=("proposition2", "table3"),
+            ),
+            System(
+                name="unsupervised multiclass support vector machine",
+                paper=PAPER_3,
+                equations="section 2.2",
+                formulation=("multiclass",),
+            ),
+        ),
+    )
+)

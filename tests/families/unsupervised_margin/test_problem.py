@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+from fractions import Fraction
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 
-from convexstruct.arrays import Matrix
-from convexstruct.families.unsupervised_margin import UnsupervisedMargin
+from convexstruct.families.unsupervised_margin import UnsupervisedMargin, rounding
+from convexstruct.families.unsupervised_margin.eigenvalue import least_eigenvalue
 from convexstruct.families.unsupervised_margin.interior import interior, least_pair_balance
-from convexstruct.tolerances import ROUNDING
+from convexstruct.families.unsupervised_margin.planted import exact, plant_labels, relations
+from convexstruct.rounding import UNIT, Rounded
+from convexstruct.tolerances import HIGH, ROUNDING
 
 SYMBOLS = [[0, 1, 1, 0], [1, 0, 1]]
 GOOD: dict[str, Any] = {"beta": 0.1, "label_balance": 0.3, "pair_balance": 0.5}
@@ -20,13 +25,6 @@ TREE = [[0, 1], [0, 2], [0, 3], [3, 4]]
 def read(**changes: Any) -> UnsupervisedMargin:
     given = {"observations": SYMBOLS, "n_labels": 2, **GOOD} | changes
     return UnsupervisedMargin.read(given.pop("observations"), given.pop("n_labels"), **given)
-
-
-def relations(problem: UnsupervisedMargin, labels: Any) -> tuple[Matrix, Matrix]:
-    """M = CC' and N = DD' of a labelling, from its indicators."""
-    kappa, y = problem.n_labels, np.asarray(labels)
-    c, d = np.eye(kappa)[y], np.eye(kappa**2)[y[problem.current] * kappa + y[problem.previous]]
-    return c @ c.T, d @ d.T
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
@@ -106,10 +104,11 @@ def test_a_balance_just_above_the_smallest_has_points_inside_and_one_below_is_re
     balance = float(rng.choice([1e-3, 0.1, 0.5]))
     features = rng.normal(size=(n, 2))
     problem = read(observations=[features], n_labels=kappa, pairs=pairs, label_balance=balance, pair_balance=1.0)
-    least = least_pair_balance(*problem.shape)
+    feasible = problem.feasible
+    least = least_pair_balance(n, feasible.siblings, kappa)
     for wide in (least + 1e-6, least + 0.1):
         problem = read(observations=[features], n_labels=kappa, pairs=pairs, label_balance=balance, pair_balance=wide)
-        found = interior(*problem.shape, balance, wide)
+        found = interior(n, feasible.siblings, kappa, balance, wide)
         assert found is not None
         same = problem.previous[:, None] == problem.previous
         m = (1 - found.m) * np.eye(n) + found.m
@@ -128,4 +127,247 @@ def test_the_smallest_pair_balance_of_chains_is_that_of_rows_that_sum_to_at_leas
     for kappa, lengths in ((2, [8] * 10), (3, [4, 3]), (4, [2, 2])):
         p2 = sum(lengths) - len(lengths)
         problem = read(observations=[[0] * n for n in lengths], n_labels=kappa, pair_balance=1.0)
-        assert least_pair_balance(*problem.shape) == pytest.approx(max(0.0, 1 / p2 - kappa**-2.0), abs=ROUNDING)
+        found = least_pair_balance(problem.n_rows, problem.feasible.siblings, kappa)
+        assert found == pytest.approx(max(0.0, 1 / p2 - kappa**-2.0), abs=ROUNDING)
+
+
+def instance(seed: int, kappa: int = 2, tree: bool = False) -> UnsupervisedMargin:
+    """Two examples of four rows, real features."""
+    rng = np.random.default_rng(seed)
+    pairs: Any = [(0, 1), (0, 2), (2, 3), (4, 5), (4, 6)] if tree else "chain"
+    rows = [rng.normal(size=(4, 2)) for _ in range(2)]
+    return read(observations=rows, n_labels=kappa, pairs=pairs, label_balance=0.2, pair_balance=0.6)
+
+
+@pytest.mark.parametrize(("kappa", "tree"), [(2, False), (2, True), (3, False)])
+def test_every_balanced_labelling_is_feasible_and_so_is_the_mean_of_any(kappa: int, tree: bool) -> None:
+    problem = instance(0, kappa, tree)
+    found, total = 0, [np.zeros((problem.n_rows,) * 2), np.zeros((problem.n_pairs,) * 2)]
+    for labels in itertools.product(range(kappa), repeat=problem.n_rows):
+        counts = np.bincount(labels, minlength=kappa)
+        both = np.bincount([labels[c] * kappa + labels[p] for p, c in problem.pairs], minlength=kappa**2)
+        m, n = relations(problem, labels)
+        residuals = problem.residuals({"M": m, "N": n})
+        others = {name: value for name, value in residuals.items() if "balance" not in name}
+        assert max(others.values()) <= ROUNDING
+        of_rows = np.abs(counts[counts > 0] / problem.n_rows - 1 / kappa).max() - problem.label_balance
+        of_pairs = np.abs(both[both > 0] / problem.n_pairs - kappa**-2.0).max() - problem.pair_balance
+        assert residuals["rows of M out of balance (9)"] == pytest.approx(max(0.0, of_rows), abs=ROUNDING)
+        assert residuals["rows of N out of balance (9)"] == pytest.approx(max(0.0, of_pairs), abs=ROUNDING)
+        if of_rows <= 0 and of_pairs <= 0:
+            found, total = found + 1, [total[0] + m, total[1] + n]
+    assert found > 10
+    assert max(problem.residuals({"M": total[0] / found, "N": total[1] / found}).values()) <= ROUNDING
+
+
+def test_what_is_tied_in_one_direction_alone_is_seen() -> None:
+    problem = instance(0)
+    m, n = relations(problem, [0, 1, 0, 1, 1, 0, 1, 0])
+    now, _ = problem.feasible.at_pairs(m)
+    assert problem.residuals({"M": m, "N": np.where(n == 0, now, n)})["M and N not tied (11)"] == 0  # all alternate
+    m, n = relations(problem, [0, 1, 1, 0, 1, 1, 0, 0])
+    now, before = problem.feasible.at_pairs(m)
+    for one in (now, before):
+        assert problem.residuals({"M": m, "N": one})["M and N not tied (11)"] == 1.0
+
+
+# -- the upper bound ---------------------------------------------------------------------------------------------------
+
+
+def semidefinite(matrix: list[list[Fraction]]) -> bool:
+    """Whether a symmetric matrix is positive semidefinite, by elimination in fractions."""
+    rows = [list(row) for row in matrix]
+    while rows:
+        pivot = rows[0][0]
+        if pivot < 0 or (pivot == 0 and any(rows[0])):
+            return False
+        rest = [row[1:] for row in rows[1:]]
+        if pivot:
+            rest = [[x - row[0] * y / pivot for x, y in zip(left, rows[0][1:])] for row, left in zip(rows[1:], rest)]
+        rows = rest
+    return True
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_point_behind_an_upper_bound_is_feasible_in_rational_arithmetic(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    problem = instance(seed, 2 + seed % 2, tree=seed % 3 == 0)
+    feasible, kappa = problem.feasible, problem.n_labels
+    point = {"M": rng.normal(size=(8, 8)), "N": rng.normal(size=(problem.n_pairs,) * 2)}
+    if seed % 2:  # close to a labelling
+        m, n = relations(problem, rng.integers(0, kappa, 8))
+        point = {"M": m + 1e-6 * point["M"], "N": n + 1e-6 * point["N"]}
+    near = feasible.entrywise(point)
+    t = Fraction(feasible.share_inside(near))
+    assert 0 <= t <= 1
+    exactly: dict[str, list[list[Any]]] = {
+        name: [
+            [(1 - t) * Fraction(x) + t * Fraction(y) for x, y in zip(*rows)]
+            for rows in zip(near[name].tolist(), feasible.safe[name].tolist())
+        ]
+        for name in "MN"
+    }
+    for name, share, eps in (("M", Fraction(1, kappa), 0.2), ("N", Fraction(1, kappa**2), 0.6)):
+        x = exactly[name]
+        assert all(x[i][i] == 1 and x[i][j] == x[j][i] >= 0 for i in range(len(x)) for j in range(len(x)))
+        assert semidefinite([[entry - share for entry in row] for row in x])
+        assert all(abs(sum(row) / len(x) - share) <= Fraction(eps) for row in x)
+    for k, (before, now) in enumerate(problem.pairs.tolist()):
+        for each, (before_, now_) in enumerate(problem.pairs.tolist()):
+            a, b, c = exactly["M"][now][now_], exactly["M"][before][before_], exactly["N"][k][each]
+            assert a + b - 1 <= c <= min(a, b)
+    k = Fraction(kappa)
+    kernel = [
+        [sum(Fraction(x) * Fraction(y) for x, y in zip(a, b)) for b in problem.features.tolist()]  # type: ignore[union-attr]
+        for a in problem.features.tolist()  # type: ignore[union-attr]
+    ]
+    gained: Any = sum(kernel[i][j] * (exactly["M"][i][j] - 1 / k) for i in range(8) for j in range(8))
+    gained += sum(x - 1 / k**2 for row in exactly["N"] for x in row)
+    value = 8 * (1 - 1 / k) - gained / (2 * Fraction(problem.beta))
+    assert value <= Fraction(problem.primal(point).upper)
+    assert max(problem.residuals(problem.repair(point)).values()) <= ROUNDING
+
+
+def test_what_is_not_finite_has_no_bound() -> None:
+    problem = instance(0)
+    point = dict(problem.trivial()[0])
+    assert problem.primal({**point, "M": np.full((8, 8), np.inf)}).upper == np.inf
+    assert problem.dual({"y": np.full(8, np.nan)}) == -np.inf
+    assert problem.dual({"y": np.full(8, 1e308), "u": np.full(8, 1e308)}).lower == -np.inf
+    assert max(problem.residuals(problem.repair({**point, "M": np.full((8, 8), np.inf)})).values()) <= ROUNDING
+
+
+# -- the lower bound ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_least_eigenvalue_is_proved(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n, rank = int(rng.integers(1, 9)), int(rng.integers(0, 5))
+    root = rng.normal(size=(n, rank)) * 10.0 ** rng.integers(-8, 8)
+    matrix = root @ root.T - (seed % 2) * rng.normal() * np.eye(n)
+    matrix = np.tril(matrix) + np.tril(matrix, -1).T
+    bound = least_eigenvalue(matrix)
+    with mpmath.workdps(50):
+        truth = min(mpmath.eigsy(mpmath.matrix(matrix.tolist()), eigvals_only=True))
+    assert bound <= truth
+    assert float(truth) - bound <= 1e3 * n**2 * UNIT * max(np.abs(matrix).max(), 1e-300)
+    assert least_eigenvalue(matrix, 0.5) <= bound - 0.5 * (1 - 1e-9)
+
+
+def dual_value(problem: UnsupervisedMargin, witness: dict[str, Any]) -> Any:
+    """The bound of a witness in 50 digits, from its formula."""
+    mp = mpmath.mpf
+    n, p2, kappa, beta = problem.n_rows, problem.n_pairs, problem.n_labels, mp(problem.beta)
+    features = problem.features
+    assert features is not None
+    gram = [[mpmath.fsum(mp(x) * mp(y) for x, y in zip(a, b)) for b in features.tolist()] for a in features.tolist()]
+    w = {name: np.asarray(each).tolist() for name, each in witness.items()}
+
+    def even(name: str, i: int, j: int) -> Any:
+        return (mp(w[name][i][j]) + mp(w[name][j][i])) / 2
+
+    big, small = mpmath.matrix(n), mpmath.matrix(p2)
+    for i, j in itertools.product(range(n), repeat=2):
+        big[i, j] = gram[i][j] - even("P", i, j) - (mp(w["u"][i]) + mp(w["u"][j])) / 2
+    bound = mpmath.fsum(max(mp(0), even("P", i, j)) if i != j else even("P", i, i) for i in range(n) for j in range(n))
+    for (k, (a, b)), (each, (c, d)) in itertools.product(enumerate(problem.pairs.tolist()), repeat=2):
+        now, before, pair = (even(name, k, each) for name in ("W_current", "W_previous", "W_pair"))
+        big[b, d] -= now
+        big[a, c] -= before
+        small[k, each] = 1 - pair - (mp(w["v"][k]) + mp(w["v"][each])) / 2
+        corners = [mp(0), now, before, now + before + pair]
+        bound += corners[3] if k == each else max(corners[2:]) if a == c else max(corners)
+    for matrix, sums, diagonal, share, eps in (
+        (big, "u", "y", mp(1) / kappa, problem.label_balance), (small, "v", "z", mp(1) / kappa**2, problem.pair_balance)
+    ):  # fmt: skip
+        size = matrix.rows
+        bound += mpmath.fsum(size * (share * mp(x) + mp(eps) * abs(mp(x))) for x in w[sums])
+        bound += share * mpmath.fsum(matrix) + (1 - share) * mpmath.fsum(map(mp, w[diagonal]))
+        top = max(mpmath.eigsy(matrix - mpmath.diag(list(map(mp, w[diagonal]))), eigvals_only=True))
+        bound += (1 - share) * size * top
+    bound -= mpmath.fsum(x for row in gram for x in row) / kappa + mp(p2) ** 2 / kappa**2
+    return n * (1 - mp(1) / kappa) - bound / (2 * beta)
+
+
+def witness_of(rng: np.random.Generator, problem: UnsupervisedMargin, size: float) -> dict[str, Any]:
+    n, p2 = problem.n_rows, problem.n_pairs
+    shapes: dict[str, tuple[int, ...]] = {"P": (n, n), "u": (n,), "y": (n,), "v": (p2,), "z": (p2,)}
+    shapes |= dict.fromkeys(("W_current", "W_previous", "W_pair"), (p2, p2))
+    return {name: size * rng.normal(size=shape) for name, shape in shapes.items()}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_bound_of_any_witness_is_its_formula_in_50_digits_and_below_every_feasible_value(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    problem = instance(seed, 2 + seed % 2, tree=seed % 3 == 0)
+    witness = witness_of(rng, problem, float(rng.choice([1e-8, 1.0, 1e8])))
+    found = problem.dual(witness)
+    with mpmath.workdps(50):
+        truth = dual_value(problem, witness)
+    assert found.lower <= truth
+    assert truth - found.lower <= 1e-11 * (abs(truth) + problem.trivial_value)
+    for labels in itertools.islice(itertools.permutations([0, 0, 0, 0, 1, 1, 1, 1]), 0, 4000, 97):
+        m, n = relations(problem, labels)
+        if max(problem.residuals({"M": m, "N": n}).values()) <= ROUNDING:
+            assert found.lower <= exact(problem, m, n)
+
+
+def optimal_witness(seed: int) -> tuple[UnsupervisedMargin, float, dict[str, Any]]:
+    """A planted problem, its optimum, and the witness that it was planted with."""
+    rng = np.random.default_rng(seed)
+    planted = plant_labels(rng, [np.array([0, 1, 1, 0]), np.array([1, 0, 0])], 2, balances=(0.3, 0.7))
+    problem = planted.problem
+    assert isinstance(problem, UnsupervisedMargin)
+    assert planted.point is not None
+    assert planted.optimum is not None
+    m, n = planted.point["M"], planted.point["N"]
+    now, _ = problem.feasible.at_pairs(m)
+    ties = np.where(n == now, 1.0, 0.0)
+    left = problem.gram.copy()
+    np.add.at(left, np.ix_(problem.current, problem.current), ties)
+    np.add.at(left, np.ix_(problem.previous, problem.previous), 1.0 - ties)
+    p = np.where(m == 0, left, 0.0)
+    left = left - p
+    return problem, planted.optimum, {
+        "P": p, "W_current": -ties, "W_previous": ties - 1.0, "W_pair": np.ones_like(n), "y": left.sum(axis=1),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_witness_that_an_optimum_was_planted_with_proves_it(seed: int) -> None:
+    problem, optimum, witness = optimal_witness(seed)
+    found = problem.dual(witness)
+    assert found.lower <= optimum
+    assert float(found) == pytest.approx(optimum, rel=HIGH.gap)
+
+
+def test_a_dual_point_that_is_not_made_feasible_claims_more_than_the_optimum(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, optimum, witness = optimal_witness(0)
+    witness["y"] = witness["y"] - 1.0
+    assert problem.dual(witness).lower <= optimum
+    monkeypatch.setattr(rounding, "least_eigenvalue", lambda matrix, error=0.0: 0.0)
+    assert problem.dual(witness).lower > optimum
+
+
+@pytest.mark.parametrize(("slip", "name"), [("_of_ties", "W_current"), ("_of_rows", "u"), ("_of_entries", "P")])
+def test_what_is_taken_off_without_its_most_claims_more_than_the_optimum(
+    slip: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem, optimum, witness = optimal_witness(0)
+    n, p2 = problem.n_rows, problem.n_pairs
+    witness = {name: 1e3 * np.ones({"W_current": (p2, p2), "u": (n,), "P": (n, n)}[name])}
+    assert problem.dual(witness).lower <= optimum
+    monkeypatch.setattr(rounding, slip, lambda *_: Rounded(0.0))
+    assert problem.dual(witness).lower > optimum
+
+
+def test_labels_are_read_from_m_one_array_an_example() -> None:
+    problem = instance(0)
+    labels = [0, 1, 1, 0, 1, 0, 0, 1]
+    m, n = relations(problem, labels)
+    found = problem.predict({"M": m, "N": n})
+    assert [len(each) for each in found] == [4, 4]
+    assert relations(problem, np.concatenate(found))[0].tolist() == m.tolist()
+    with pytest.raises(ValueError, match="wanted None: M says the labels"):
+        problem.predict({"M": m, "N": n}, [[0]])

@@ -1,0 +1,114 @@
+r"""Instances of the reduced SDP built backwards from their optimum.
+
+**From labels.** Choose a labelling y; M* = CC' and N* = DD' from its indicators are feasible where y is balanced.
+Choose multipliers that vanish off the active constraints: of N <= M (current) where N*_kl = M*_kl there, else of
+N <= M (previous), all 1, so that they take up E; P <= 0 where M* is 0; and a semidefinite Z with Z C = 0, the
+Laplacian of weights on pairs of rows of one label. Then
+
+    K = Diag(d) - Z + P - B'W B - A'(E - W) A
+
+makes M* and N* optimal, for any d; a large d makes K semidefinite. All numbers are whole, so the optimum is exact.
+
+**From one number.** Where K is diagonal, constant or 0, <K, M> or <E, N> is bounded by the diagonals or the rows (9)
+alone, and a matrix with one value off its diagonal attains the bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from convexstruct.arrays import Labels, Matrix, Vector
+from convexstruct.core.cases import Instance
+from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
+
+
+def relations(problem: UnsupervisedMargin, labels: Any) -> tuple[Matrix, Matrix]:
+    """(M, N) of a labelling (p1,): 1 where two rows have the same label, where two pairs have the same two."""
+    y = np.asarray(labels)
+    both = y[problem.pairs]
+    m = (y[:, None] == y).astype(np.float64)
+    return m, (both[:, None] == both).all(axis=2).astype(np.float64)
+
+
+def exact(problem: UnsupervisedMargin, m: Matrix, n: Matrix) -> float:
+    """omega(M, N), rounded once; K, M and N as they are stored."""
+
+    def total(matrix: Matrix) -> Fraction:
+        return sum(map(Fraction, matrix.ravel().tolist()), Fraction(0))
+
+    k, p2 = Fraction(problem.n_labels), problem.n_pairs
+    products = sum(
+        (Fraction(a) * Fraction(b) for a, b in zip(problem.gram.ravel().tolist(), m.ravel().tolist())), Fraction(0)
+    )
+    gained = products + total(n) - total(problem.gram) / k - Fraction(p2**2) / k**2
+    return float(problem.n_rows * (1 - 1 / k) - gained / (2 * Fraction(problem.beta)))
+
+
+def plant_labels(
+    rng: np.random.Generator,
+    labels: Sequence[Labels],
+    n_labels: int,
+    pairs: Any = "chain",
+    *,
+    beta: float = 1.0,
+    balances: tuple[float, float] = (0.2, 0.4),
+) -> Instance:
+    """A kernel for which this labelling of the examples is an optimum."""
+    y = np.concatenate(labels)
+    n = len(y)
+    lengths = [len(each) for each in labels]
+
+    def read(kernel: Matrix) -> UnsupervisedMargin:
+        return UnsupervisedMargin.read(
+            None, n_labels, beta=beta, label_balance=balances[0], pair_balance=balances[1], pairs=pairs, kernel=kernel,
+            lengths=lengths,
+        )  # fmt: skip
+
+    blank = read(np.eye(n))
+    m, pair_relation = relations(blank, y)
+    weights = np.triu(rng.integers(1, 4, size=(n, n)) * (m > 0), 1)
+    weights = weights + weights.T
+    k = weights - np.diag(weights.sum(axis=1))  # minus the Laplacian
+    away = np.triu(rng.integers(0, 3, size=(n, n)) * (m == 0), 1)
+    k = k - (away + away.T)
+    now, _ = blank.feasible.at_pairs(m)
+    ties = np.where(pair_relation == now, 1.0, 0.0)
+    for rows, part in ((blank.current, ties), (blank.previous, 1.0 - ties)):
+        np.subtract.at(k, np.ix_(rows, rows), part)
+    lifted = np.abs(k).sum(axis=1) + np.abs(np.diagonal(k))  # diagonally dominant
+    problem = read(k + np.diag(lifted))
+    return Instance(problem, exact(problem, m, pair_relation), {"M": m, "N": pair_relation})
+
+
+def plant_diagonal(diagonal: Vector, n_labels: int, beta: float) -> Instance:
+    """Orthogonal points: every M is optimal."""
+    n = len(diagonal)
+    problem = UnsupervisedMargin.read(
+        None, n_labels, beta=beta, label_balance=0.1, kernel=np.diag(diagonal), lengths=[1] * n
+    )
+    m = np.eye(n)
+    return Instance(problem, exact(problem, m, np.zeros((0, 0))))
+
+
+def plant_constant(size: float, n: int, n_labels: int, balance: float, beta: float) -> Instance:
+    """One point n times: K = size 11', and <K, M> = size n^2 (1/kappa + eps1) at most."""
+    problem = UnsupervisedMargin.read(
+        None, n_labels, beta=beta, label_balance=balance, kernel=np.full((n, n), size), lengths=[1] * n
+    )
+    gained = Fraction(size) * n**2 * Fraction(balance)
+    return Instance(problem, float(n * (1 - Fraction(1, n_labels)) - gained / (2 * Fraction(beta))))
+
+
+def plant_transitions(lengths: Sequence[int], n_labels: int, balances: tuple[float, float], beta: float) -> Instance:
+    """Chains without features: K = 0, and <E, N> = p2^2 (1/kappa^2 + eps2) at most, attained where eps1 allows it."""
+    n = sum(lengths)
+    problem = UnsupervisedMargin.read(
+        None, n_labels, beta=beta, label_balance=balances[0], pair_balance=balances[1], kernel=np.zeros((n, n)),
+        lengths=lengths,
+    )  # fmt: skip
+    gained = Fraction(problem.n_pairs) ** 2 * Fraction(balances[1])
+    return Instance(problem, float(n * (1 - Fraction(1, n_labels)) - gained / (2 * Fraction(beta))))

@@ -1,0 +1,90 @@
+"""Solvers of the reduced SDP that are wrong on purpose, each by one plausible slip: verification must name them all.
+
+Each is the package's own solver on a problem with one thing changed, or hands back something else than its answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from convexstruct.core.driver import solve
+from convexstruct.core.solution import Solution
+from convexstruct.families.unsupervised_margin import UnsupervisedMargin
+from convexstruct.tolerances import MID, Profile
+from tests.families.generative_margin.mutants import ABOVE, Mutant
+
+
+def honest(problem: UnsupervisedMargin, tol: Profile = MID) -> Solution:
+    """Our own solver, as it is."""
+    return solve(problem, tol=tol)
+
+
+def one_way(problem: UnsupervisedMargin) -> Any:
+    """(11) at the current rows alone, as consistency is printed in (8)."""
+    both = np.stack((problem.current, problem.current), axis=1)
+    return honest(replace(problem, pairs=both)).point
+
+
+def no_row_sums(problem: UnsupervisedMargin) -> Any:
+    """Without C e = e and D e = e: M and N are semidefinite, and M - 11'/kappa need not be; here a little of it is."""
+    many = 2 * problem.n_labels
+    moved = [
+        balance + 1 / kappa - 1 / more
+        for balance, kappa, more in (
+            (problem.label_balance, problem.n_labels, many), (problem.pair_balance, problem.n_labels**2, many**2)
+        )
+    ]  # fmt: skip
+    return honest(replace(problem, n_labels=many, label_balance=moved[0], pair_balance=moved[1])).point
+
+
+def from_c(problem: UnsupervisedMargin) -> Any:
+    """M and N made of C = 1/kappa and D = 1/kappa^2, where the relaxation says nothing about labels."""
+    kappa = problem.n_labels
+    found = {}
+    for name, size, share in (("M", problem.n_rows, 1 / kappa), ("N", problem.n_pairs, 1 / kappa**2)):
+        found[name] = np.full((size, size), share)
+        np.fill_diagonal(found[name], 1.0)
+    return found
+
+
+def one_label(problem: UnsupervisedMargin) -> Any:
+    """No balance: all rows get one label."""
+    return {"M": np.ones((problem.n_rows,) * 2), "N": np.ones((problem.n_pairs,) * 2)}
+
+
+def no_label_balance(problem: UnsupervisedMargin) -> Any:
+    return honest(replace(problem, label_balance=1.0)).point
+
+
+def no_pair_balance(problem: UnsupervisedMargin) -> Any:
+    return honest(replace(problem, pair_balance=1.0)).point
+
+
+def no_transitions(problem: UnsupervisedMargin) -> Any:
+    """M as if there were no pairs, N the largest that (11) allows."""
+    alone = replace(problem, pairs=np.zeros((0, 2), dtype=np.intp))
+    m = honest(alone).point["M"]
+    return {"M": m, "N": np.minimum(*problem.feasible.at_pairs(m))}
+
+
+def wrong_sign(problem: UnsupervisedMargin) -> Any:
+    """Rows that are alike are put apart."""
+    return honest(replace(problem, features=None, kernel=-problem.gram)).point
+
+
+MUTANTS: tuple[Mutant, ...] = (
+    Mutant("one_way", "(11) at the current rows alone", one_way, "planted-chains", "M and N not tied (11)"),
+    Mutant("no_row_sums", "C e = e and D e = e left out", no_row_sums, "unsupervised-symbols", "M not semidefinite"),
+    Mutant("from_c", "M made of C", from_c, "unsupervised-features", ABOVE),
+    Mutant("from_c_of_trees", "M made of C", from_c, "planted-tree", "M and N not tied (11)"),
+    Mutant("one_label", "one label for all rows", one_label, "repeated-point", "rows of M out of balance"),
+    Mutant("no_label_balance", "(9) of M left out", no_label_balance, "repeated-point", "rows of M out of balance"),
+    Mutant(
+        "no_pair_balance", "(9) of N left out", no_pair_balance, "transitions-alone", "rows of N out of balance (9)"
+    ),
+    Mutant("no_transitions", "E left out", no_transitions, "unsupervised-symbols", ABOVE),
+    Mutant("wrong_sign", "the kernel's sign", wrong_sign, "two-clusters", ABOVE),
+)
