@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks import generative_margin as benchmark
-from benchmarks import measure
+from benchmarks import limits, measure
 from benchmarks.generative_margin import CUTS, FAST, START, Workload
 from benchmarks.measure import GAPS, Goal, Run
+from convexstruct.core.certificates import check_problem
 
 SMALL = Workload(sequences=4, length=6, states=3, noise="EASY", tol=1e-3)
 
@@ -136,3 +137,8 @@ def test_bad_arguments_end_with_status_two(arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         benchmark.main(arguments, made_up)
     assert ended.value.code == 2
+
+
+def test_the_instances_of_the_limits_are_problems() -> None:
+    for made in limits.INSTANCES.values():
+        check_problem(made(0.01))
