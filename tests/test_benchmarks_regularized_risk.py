@@ -31,6 +31,7 @@ def test_every_solver_reaches_the_gap_of_a_small_workload(solver: str) -> None:
     assert 0 < run.before <= run.peak
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["pegasos-n", "pegasos-1"])
 def test_a_solver_that_stays_rough_is_stopped_and_says_how_far_it_came(solver: str) -> None:
     run = run_here(SMALL, solver, 0.3)

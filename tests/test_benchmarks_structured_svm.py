@@ -16,6 +16,7 @@ from benchmarks.structured_svm import CLARABEL, CUTS, DLIB, FAST, FRANK_WOLFE, W
 SMALL = Workload(chains=5, length=4, labels=3, features=4, tol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", [FAST, CUTS, FRANK_WOLFE, CLARABEL])
 def test_every_solver_reaches_the_gap_of_a_small_workload(solver: str) -> None:
     run = understand(Run(SMALL, solver, 20.0), [json.dumps(line) for line in benchmark.measure(SMALL, solver, 20.0)])
