@@ -1,0 +1,153 @@
+"""Above the collapse: the Gram matrix of exchanges against vectors written out, and every bound below the losses."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+from convexstruct.arrays import Matrix
+from convexstruct.families.unsupervised_margin import UnsupervisedMargin
+from convexstruct.models.formulation import Formulation, equation
+from convexstruct.models.unsupervised_margin import Exchanges, full, indicators, keep_or_flip, reduced, tied, two_class
+from convexstruct.tolerances import HIGH, LOW
+from tests.models.unsupervised_margin.instances import INSTANCES, least, losses, relations
+from tests.reference import SOLVERS, optimum
+
+
+def differences(problem: UnsupervisedMargin, labels: tuple[int, ...]) -> tuple[list[Matrix], list[Matrix]]:
+    """What lambda_i and delta_k multiply in C - mu (p1, kappa) and in 1'(D - nu) (kappa, kappa), by the definition."""
+    k, y = problem.n_labels, np.array(labels)
+    c = np.eye(k)[y]
+    g = c - (1 - c) / (k - 1)
+    nodes = [np.where(np.arange(len(y))[:, None] == i, g, 0.0) for i in range(len(y))] + [
+        np.zeros((len(y), k)) for _ in problem.pairs
+    ]
+    tables = [
+        sum(
+            (
+                np.outer(g[u], c[v]) * (u == i) + np.outer(c[u], g[v]) * (v == i) for u, v in problem.pairs
+            ),
+            np.zeros((k, k)),
+        )
+        for i in range(len(y))
+    ]  # fmt: skip
+    return nodes, tables + [-np.outer(g[u], g[v]) for u, v in problem.pairs]
+
+
+@pytest.mark.parametrize("name", ["chains", "three labels", "a tree", "points, three labels"])
+def test_the_gram_matrix_is_that_of_the_differences_of_any_labelling(name: str) -> None:
+    problem = INSTANCES[name]()
+    exchanges = Exchanges(problem)
+    for labels in list(losses(name))[:5]:
+        found = indicators(problem, labels)
+        got = exchanges.gram(cp.Constant(found["M"]), cp.Constant(found["N"])).value
+        nodes, tables = differences(problem, labels)
+        expected = np.array(
+            [
+                [np.sum(a * (problem.gram @ b)) + np.sum(s * t) for b, t in zip(nodes, tables)]
+                for a, s in zip(nodes, tables)
+            ]
+        )
+        np.testing.assert_allclose(got, expected, atol=HIGH.feasibility)
+
+
+def at_labels(problem: UnsupervisedMargin, labels: tuple[int, ...]) -> float:
+    """The maximum over what is kept and what exchanged, for a labelling."""
+    exchanges, found = Exchanges(problem), indicators(problem, labels)
+    g = exchanges.gram(cp.Constant(found["M"]), cp.Constant(found["N"])).value
+    x = cp.Variable(exchanges.size, name="x")
+    gain = exchanges.gain @ x - cp.quad_form(x, cp.psd_wrap(g)) / (2 * problem.beta)
+    parts = {"x": equation(exchanges.A @ x <= exchanges.r, "")}
+    return optimum(Formulation("exchanges", cp.Maximize(gain), r"\max", parts, {"x": x})).value
+
+
+@pytest.mark.parametrize("name", ["chains", "a tree", "a kernel", "points"])
+def test_with_two_labels_keeping_or_flipping_is_the_whole_margin_loss(name: str) -> None:
+    problem = INSTANCES[name]()
+    for labels, expected in list(losses(name).items())[:3]:
+        assert at_labels(problem, labels) == pytest.approx(expected, abs=HIGH.gap * max(1.0, expected))
+
+
+@pytest.mark.parametrize("name", ["three labels", "points, three labels"])
+def test_with_more_labels_it_is_a_part_of_the_margin_loss(name: str) -> None:
+    problem = INSTANCES[name]()
+    for labels, expected in list(losses(name).items())[:4]:
+        assert at_labels(problem, labels) + HIGH.gap >= 0
+        assert at_labels(problem, labels) <= expected + HIGH.gap * max(1.0, expected)
+
+
+@pytest.mark.parametrize("name", INSTANCES)
+def test_its_relaxation_lies_between_0_and_every_loss_where_the_papers_is_far_below(name: str) -> None:
+    problem = INSTANCES[name]()
+    value = optimum(keep_or_flip(problem)).value
+    assert -HIGH.gap <= value <= least(name) * (1 + HIGH.gap) + HIGH.gap
+    assert optimum(reduced(problem)).value < value - LOW.gap
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_without_pairs_it_is_3(solver: str) -> None:
+    """M in [-1, 1] there is 2 M - 1 here; M >= 0 here is stated nowhere there and holds for [-1, 1] by the diagonal."""
+    problem = INSTANCES["points"]()
+    assert optimum(keep_or_flip(problem), solver).value == pytest.approx(optimum(two_class(problem)).value, rel=LOW.gap)
+
+
+@pytest.mark.parametrize("name", ["chains", "three labels", "a tree"])
+def test_known_labels_raise_both_bounds_up_to_the_loss(name: str) -> None:
+    problem = INSTANCES[name]()
+    labels, expected = min(losses(name).items(), key=lambda item: item[1])
+    order = np.random.default_rng(0).permutation(len(labels))
+    of_tied, of_flips = [], []
+    for count in (0, 1, 3, len(labels)):
+        known = np.full(len(labels), -1)
+        known[order[:count]] = np.array(labels)[order[:count]]
+        of_tied.append(tied(problem, known).reference().value)
+        if count > 1:
+            of_flips.append(keep_or_flip(problem, known).reference().value)
+    slack = LOW.gap * max(1.0, expected)
+    for values in (of_tied, of_flips):
+        assert all(lower <= higher + slack for lower, higher in pairwise(values))
+        assert max(values) <= expected + slack
+    assert of_tied[-1] == pytest.approx(expected, abs=slack)
+    assert of_tied[0] < of_tied[1] - LOW.gap  # an anchor alone excludes no labelling and breaks the collapse
+
+
+def test_ties_raise_the_bound_only_through_m_and_d() -> None:
+    """C = 1/kappa and D = 1/kappa^2 agree; that M_c(k)p(k) = sum_u D_k(u, u) they do not."""
+    problem = INSTANCES["chains"]()
+    collapsed = optimum(full(problem)).value
+    formulation = tied(problem)
+    assert formulation.without("M D").reference().value == pytest.approx(collapsed, rel=HIGH.gap)
+    assert collapsed < formulation.reference().value - LOW.gap
+    assert formulation.reference().value < least("chains")
+
+
+def test_every_labelling_fulfils_the_ties() -> None:
+    problem = INSTANCES["three labels"]()
+    formulation = tied(problem)
+    for labels in losses("three labels"):
+        for key, value in indicators(problem, labels).items():
+            formulation.variables[key].value = value
+        for label in ("C D", "M D"):
+            assert all(np.max(c.violation()) <= HIGH.feasibility for c in formulation.equations[label])
+
+
+def test_known_labels_that_do_not_fit_are_refused() -> None:
+    problem = INSTANCES["chains"]()
+    for build in (tied, keep_or_flip):
+        with pytest.raises(ValueError, match="known"):
+            build(problem, [0, 1])
+        with pytest.raises(ValueError, match=r"known.*-1 to 1"):
+            build(problem, [0, 1, 2, -1, -1])
+
+
+def test_relations_of_a_labelling_are_feasible_for_keep_or_flip() -> None:
+    problem = INSTANCES["a tree"]()
+    formulation = keep_or_flip(problem)
+    for labels in losses("a tree"):
+        M, N = relations(problem, labels)
+        formulation.variables["M"].value, formulation.variables["N"].value = M, N
+        for label in ("9", "10", "diag", "11", "signs"):
+            assert all(np.max(c.violation()) <= HIGH.feasibility for c in formulation.equations[label])

@@ -1,0 +1,99 @@
+"""Two classes: (1), (2) and Proposition 1 have one value; (3) lies below all labels, far above the multiclass SDP."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from convexstruct.models.unsupervised_margin import (
+    alternating_matrix,
+    dual,
+    multiclass,
+    primal,
+    proposition_1,
+    two_class,
+)
+from convexstruct.tolerances import HIGH, MID
+from tests.models.unsupervised_margin.instances import INSTANCES, least, losses, points
+from tests.reference import SOLVERS, optimum
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("build", [primal, dual, proposition_1])
+def test_1_2_and_proposition_1_are_the_multiclass_loss_with_half_its_beta(build: object, solver: str) -> None:
+    assert callable(build)
+    problem = points()
+    for labels, expected in losses("points").items():
+        said = optimum(build(problem, labels), solver)
+        assert said.certified
+        assert said.value == pytest.approx(expected, abs=HIGH.gap * max(1.0, expected))
+
+
+def test_proposition_1_is_the_maximum_of_2_for_any_semidefinite_matrix() -> None:
+    """Between two labellings: the minimum against the maximum over lambda, by steps up the gradient."""
+    problem, (one, other) = points(), list(losses("points"))[:2]
+    y = 2.0 * np.array([one, other]) - 1
+    M = 0.3 * np.outer(y[0], y[0]) + 0.7 * np.outer(y[1], y[1])
+    q = problem.gram * M / (problem.beta / 2)
+    lam, step = np.zeros(problem.n_rows), 1.0 / np.linalg.norm(q, 2)
+    for _ in range(20_000):
+        lam = np.clip(lam + step * (1 - q @ lam), 0, 1)
+    assert proposition_1(problem, M=M).reference().value == pytest.approx(lam.sum() - lam @ q @ lam / 2, rel=MID.gap)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_3_lies_below_every_loss_and_far_above_the_multiclass_sdp(solver: str) -> None:
+    problem = points()
+    value = optimum(two_class(problem), solver).value
+    assert 0 < value <= least("points") + HIGH.gap
+    assert optimum(multiclass(problem)).value < -1.0
+
+
+def test_3_at_labels_is_their_loss() -> None:
+    """M fixed at yy': the Schur complement states the maximum of (2)."""
+    problem = points()
+    formulation = two_class(problem)
+    for labels, expected in losses("points").items():
+        y = 2.0 * np.array(labels) - 1
+        fixed = formulation.without("diag", "M", "balance").adding("y", formulation.variables["M"] == np.outer(y, y))
+        assert fixed.reference("SCS").value == pytest.approx(expected, rel=MID.gap)
+
+
+def test_without_balance_3_puts_all_in_one_class_at_no_less() -> None:
+    formulation = two_class(points())
+    assert formulation.without("balance").reference().value <= optimum(formulation).value + HIGH.gap
+
+
+def test_the_alternation_never_rises_and_stays_above_3() -> None:
+    problem = points()
+    floor = optimum(two_class(problem)).value
+    lam, before = np.full(problem.n_rows, 0.5), np.inf
+    for _ in range(4):
+        of_matrix = alternating_matrix(problem, lam)
+        first = optimum(of_matrix).value
+        of_lambda = proposition_1(problem, M=of_matrix.variables["M"].value)
+        second = optimum(of_lambda).value
+        assert before + HIGH.gap >= first >= second - HIGH.gap
+        assert second >= floor - HIGH.gap
+        before, lam = second, np.clip(of_lambda.variables["lambda"].value, 0, 1)
+
+
+@pytest.mark.parametrize("name", ["chains", "points, three labels"])
+def test_two_classes_without_pairs_are_wanted(name: str) -> None:
+    problem = INSTANCES[name]()
+    labels = np.zeros(problem.n_rows, dtype=int)
+    for build in (two_class, lambda p: primal(p, labels), lambda p: dual(p, labels)):
+        with pytest.raises(ValueError, match="wanted 2 labels and no pairs: use 'multiclass'"):
+            build(problem)
+
+
+def test_arguments_that_do_not_fit_are_refused() -> None:
+    problem = points()
+    with pytest.raises(ValueError, match="neither of labels and M"):
+        proposition_1(problem)
+    with pytest.raises(ValueError, match="both of labels and M"):
+        proposition_1(problem, [0, 0, 1, 1], np.eye(4))
+    with pytest.raises(ValueError, match=r"M .*shape"):
+        proposition_1(problem, M=np.eye(3))
+    with pytest.raises(ValueError, match="reach from 0 to 2, wanted numbers from 0 to 1"):
+        alternating_matrix(problem, [0.0, 1.0, 2.0, 0.5])
