@@ -30,12 +30,8 @@ TRIALS = 40
 #: A step is taken where P has fallen by this share of what its slope promised, and |slope| by that share.
 DECREASE = 1e-4
 CURVATURE = 0.9
-#: t = K u is moved along with u and drifts by rounding. It is made afresh where the gap has shrunk to this share, and
-#: where u'Kg and t'g, which are one number, differ by this share of the gap.
+#: t = K u is moved along with u and drifts by rounding. It is made afresh where the gap has shrunk to this share.
 REFRESH = 1e-2
-DRIFT = 1e-2
-#: Where two trials have gone too far, the next goes this share of the way.
-TOWARDS = 0.1
 
 
 @dataclass(frozen=True)
@@ -60,7 +56,7 @@ class FunctionSpaceLBFGS:
         fresh = float(here.g @ kg)
         while True:
             norm = float(here.g @ kg)
-            if norm < REFRESH * fresh or abs(here.u @ kg - here.t @ here.g) > DRIFT * norm:
+            if norm < REFRESH * fresh:
                 here = space.at(here.u, space.multiply(here.u))
                 kg = space.multiply(here.g)
                 fresh = float(here.g @ kg)
@@ -113,7 +109,7 @@ def search(space: FunctionSpace, here: Value, d: Vector, kd: Vector) -> Value | 
         if not np.isfinite(high):
             step = 4.0 * step
         elif moved == before or not np.isfinite(high_slope):  # a secant that moves one end alone does not get far
-            step = low + (high - low) * (TOWARDS if moved == "high" else 0.5)
+            step = 0.5 * (low + high)
         else:
             at = low + (high - low) * low_slope / (low_slope - high_slope)
             margin = 0.05 * (high - low)
