@@ -57,6 +57,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
+from convexstruct import deadline
 from convexstruct.arrays import Index, Labels, Matrix, Point, Vector
 from convexstruct.families.gaussian_process.kernels import Gram, Kernel, read_inputs
 from convexstruct.graphs import Chains, as_sequences, chains
@@ -358,6 +359,7 @@ class GaussianProcessSequences:
         width = math.isqrt(d - 1) + 1
         product = np.zeros_like(label)
         for first in range(0, d, width):
+            deadline.check()
             product += matrix[:, first : first + width] @ label[first : first + width]
         bound = gamma(2 * width + 3) * (self._magnitudes @ np.abs(label)) + 2 * d * TINY
         other = self.eta * transition

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from convexstruct import deadline
 from convexstruct.arrays import Vector
 from convexstruct.oracles.box.projection import product_error
 from convexstruct.rounding import TINY, UNIT, Rounded, gamma, summed
@@ -48,6 +49,7 @@ class Data(NamedTuple):
 
     def blocks(self) -> Iterator[tuple[slice, Data]]:
         for low in range(0, len(self.m), BLOCK):
+            deadline.check()
             cut = slice(low, low + BLOCK)
             yield cut, self.part(cut)
 
@@ -57,7 +59,7 @@ class Data(NamedTuple):
 
     def at(self, rho: float) -> Vector:
         """a(rho) = clip(m - rho s / d^2, lower, upper)."""
-        return np.clip(self.m - rho * (self.s / (self.d * self.d)), self.lower, self.upper)
+        return np.asarray(np.clip(self.m - rho * (self.s / (self.d * self.d)), self.lower, self.upper))
 
     def weighted(self, a: Vector) -> Rounded:
         """<s, a>."""

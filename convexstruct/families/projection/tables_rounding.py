@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from convexstruct import deadline
 from convexstruct.arrays import Vector
 from convexstruct.oracles.polytope.clique_tables import CliqueTables, Port, Tables
 from convexstruct.oracles.polytope.local_polytope import Weights, evaluate, unknown
@@ -64,6 +65,7 @@ def upper_bound(structure: CliqueTables, m: Tables, weights: Weights, scale: Vec
         rho += np.bincount(agreement.component, (np.abs(gap) + error).sum(axis=1), n)
     inside, terms, entries = True, 0.0, 0
     for g, (table, given, square, z) in enumerate(zip(a, m, weights.square, weights.scale)):
+        deadline.check()
         rows, component, cells = _flat(table), structure.component[g], prod(structure.cards[g])
         inside = inside and not (rows < 0).any()
         off = rows - _flat(given)
@@ -117,6 +119,7 @@ def lower_bound(structure: CliqueTables, m: Tables, weights: Weights, multiplier
         doubt += one.allowance + rows.size * TINY
     shifts, sizes, uses = structure.spread(multipliers), *_sizes(structure, multipliers)
     for g, (table, given, square, z) in enumerate(zip(a, m, weights.square, weights.scale)):
+        deadline.check()
         rows, many = _flat(table), prod(structure.cards[g])
         mu = square * thresholds[g]
         off = rows - _flat(given)

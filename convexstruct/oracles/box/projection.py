@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg.blas import dasum
 
+from convexstruct import deadline
 from convexstruct.arrays import Index, Vector
 from convexstruct.oracles.box.breakpoints import root_by_medians, root_by_sorting
 
@@ -185,6 +186,7 @@ class _Box(NamedTuple):
         largest = float(np.finfo(float).max)
         low, high, above, below = -largest, largest, np.inf, np.inf
         for step in count():
+            deadline.check()
             total, slope, size = self.sums(rho, a)
             value = total - z
             if abs(value) <= ROUNDED * max(size, abs(z)) < np.inf:

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from convexstruct import deadline
 from convexstruct.arrays import Tensor
 from convexstruct.graphs import Chains
 from convexstruct.oracles.chain.sums import BLOCK
@@ -71,6 +72,7 @@ def backward(chains: Chains, node: Tensor, edge: Tensor) -> Backward:
     own = (2.0 * FUNCTION * (1.0 + math.log(s)) + s + 4.0) * UNIT
     size = float(np.abs(edge).max())
     for t in range(chains.n_steps - 1, 0, -1):
+        deadline.check()
         first = int(chains.start[t - 1])
         for low, high in _blocks(chains, t, s):
             here = ahead[low:high]
@@ -104,6 +106,7 @@ def markov(chains: Chains, ahead: Tensor, edge: Tensor) -> Markov:
     error = float(entropies[0].sum()) * gamma(s + 2) + len(total) * of_row
     added = 0
     for t in range(1, chains.n_steps):
+        deadline.check()
         first = int(chains.start[t - 1])
         for low, high in _blocks(chains, t, s):
             _, total, weights, logs = _weights(edge + ahead[low:high][:, None, :])

@@ -10,6 +10,7 @@ from scipy.optimize import brentq
 from scipy.special import softmax
 
 from benchmarks.rounding import GOAL, run
+from convexstruct import deadline
 from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
 from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
@@ -255,3 +256,12 @@ def test_no_bound_is_on_the_wrong_side_of_exact_arithmetic() -> None:
     assert found.trials == 300
     assert found.ordinary > 50
     assert found.largest <= GOAL
+
+
+def test_bounds_obey_the_deadline() -> None:
+    problem = small(3)
+    point, dual_point = problem.trivial()
+    with deadline.within(0.0):
+        for bound, of in ((problem.primal, point), (problem.dual, dual_point)):
+            with pytest.raises(deadline.DeadlinePassed):
+                bound(of)

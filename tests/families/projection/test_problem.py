@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import convexstruct as cs
 from benchmarks.rounding import GOAL, run
+from convexstruct import deadline
 from convexstruct.arrays import Vector
 from convexstruct.families.projection import rounding
 from convexstruct.families.projection.box import BoxProjection
@@ -324,6 +325,16 @@ def test_a_projection_predicts_nothing_and_says_so() -> None:
 def test_a_variable_is_called_by_text_or_a_finite_number(name: Any) -> None:
     with pytest.raises(ValueError, match=r"cliques\[0\] holds .*, wanted names or numbers of variables"):
         MarginalProjection.graph([["a", name]], [np.ones((2, 2))])
+
+
+@pytest.mark.parametrize("make", [box, tree])
+def test_bounds_obey_the_deadline(make: Any) -> None:
+    problem = make(0)
+    point, dual_point = problem.trivial()
+    with deadline.within(0.0):
+        for bound, of in ((problem.primal, point), (problem.dual, dual_point)):
+            with pytest.raises(deadline.DeadlinePassed):
+                bound(of)
 
 
 # -- what the bounds of boxes cost -------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from benchmarks.rounding_projection import optimum
+from convexstruct import deadline
 from convexstruct.arrays import Vector
 from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
@@ -331,7 +332,7 @@ def wild(seed: int) -> tuple[Any, ...]:
 def exactly(problem: tuple[Any, ...], search: Search) -> None:
     """Assert that the projection is feasible and its value the least, both in rational arithmetic."""
     m, lower, upper, s, z, d = problem
-    a, rho = project_with_multiplier(*problem, search)
+    a, rho = project_with_multiplier(*problem, search=search)
     assert (a >= lower).all()
     assert (a <= upper).all()
     terms = [Fraction(x) * Fraction(y) for x, y in zip(s.tolist(), a.tolist())]
@@ -356,3 +357,8 @@ def test_entries_that_overflow_where_m_is_shifted_stay_at_their_bounds() -> None
     m = 1e139 * np.array([0.0067663, -0.802546, 0.326748, 0.374877, -0.0192767, -0.1025975])
     d = np.array([6.4e59, 1.9e26, 5.4e-60, 7.4e59, 1.1e-2, 2.4e-56])
     exactly((m, np.zeros(6), np.full(6, np.inf), np.ones(6), 2.44e-106, d), "bracket")
+
+
+def test_the_search_obeys_the_deadline() -> None:
+    with deadline.within(0.0), pytest.raises(deadline.DeadlinePassed):
+        project_box_equality(np.ones(3), 0.0, 1.0, 1.0, 1.0)
