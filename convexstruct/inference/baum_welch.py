@@ -25,7 +25,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from convexstruct import deadline
-from convexstruct.arrays import Index, Labels, Matrix, Tensor, Vector
+from convexstruct.arrays import Flags, Index, Labels, Matrix, Tensor, Vector
 from convexstruct.graphs import Chains, chains
 from convexstruct.oracles.chain import chain
 from convexstruct.tolerances import POSTERIOR, SUM_TO_ONE
@@ -221,7 +221,7 @@ class Trained:
     log_likelihood: Vector
     trace: Matrix
     iterations: Index
-    converged: Any
+    converged: Flags
 
     @property
     def best(self) -> HiddenMarkovModels:

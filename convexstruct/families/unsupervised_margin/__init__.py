@@ -28,7 +28,7 @@ FAMILY = register(
                 paper=PAPER_3,
                 equations="Theorem 1, (9)-(11)",
                 formulation=("reduced", "full"),
-                experiments=("proposition2", "table3"),
+                experiments=("table1", "table2", "table3", "proposition2", "collapse-sdp"),
             ),
             System(
                 name="unsupervised multiclass support vector machine",

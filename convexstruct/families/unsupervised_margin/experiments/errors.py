@@ -17,7 +17,7 @@ from convexstruct.arrays import Labels
 from convexstruct.core.driver import solve
 from convexstruct.core.experiment import Cell
 from convexstruct.families.unsupervised_margin.experiments.draws import Draw
-from convexstruct.families.unsupervised_margin.labels_from_gram import best_names
+from convexstruct.families.unsupervised_margin.labels_from_gram import best_names, labels_from_gram
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
 from convexstruct.families.unsupervised_margin.solvers.relabelling import relabel
 from convexstruct.families.unsupervised_margin.supervised import supervised
@@ -52,9 +52,14 @@ class Measured:
 
 
 def of_draw(
-    draw: Draw, problem: UnsupervisedMargin, seed: int, methods: Sequence[str], max_rounds: int = 100
+    draw: Draw,
+    problem: UnsupervisedMargin,
+    seed: int,
+    methods: Sequence[str],
+    max_rounds: int = 100,
+    gap: float = LOW.gap,
 ) -> Measured:
-    """The methods among ``methods`` on one draw; ``seed`` is that of the starts of EM."""
+    """The methods among ``methods`` on one draw; ``seed`` is that of the starts of EM, ``gap`` of the SDP."""
     found: dict[str, Labels] = {ONE: np.zeros_like(draw.truth)}
     facts: dict[str, float] = {}
     if draw.shown is not None and draw.oracle is not None:
@@ -65,6 +70,15 @@ def of_draw(
     of_runs = trained.models.decode(draw.observed)
     found[EM_BEST] = of_runs[int(trained.log_likelihood.argmax())]
     facts["EM runs that reached the limit of iterations"] = float((~trained.converged).sum())
+    if SDP in methods:
+        solution = solve(problem, tol=gap)
+        found[SDP] = labels_from_gram(solution.point["M"], draw.n_labels)
+        machine = supervised(problem, found[SDP])
+        found[RETRAINED] = machine.decode(solve(machine, tol=LOW).point["w"])
+        facts["largest gap of an SDP"] = solution.gap
+        if draw.shown is not None:
+            same = best_names(found[SDP], draw.shown).error == 0
+            facts["the SDP's labels are the observed symbols"] = same
     alternating = [(name, guarded) for name, guarded in ((PLAIN, False), (GUARDED, True)) if name in methods]
     first = solve(supervised(problem, of_runs[0]), tol=LOW) if alternating else None
     for name, guarded in alternating:
@@ -120,6 +134,12 @@ def facts_of(measured: Sequence[Measured]) -> list[str]:
         else:
             found.append(f"{name} in {sum(values):g} of {len(values)} draws")
     return found
+
+
+def beside_one_label(name: str, measured: Sequence[Measured], published: Mapping[str, tuple[float, float]]) -> str:
+    """A sentence: the error of one label everywhere, and the least error that is published."""
+    one, least = float(np.mean([each.error[ONE] for each in measured])), min(mean for mean, _ in published.values())
+    return f"{name}: one label everywhere errs by {one:.1f} percent; the least error published is {least:g}"
 
 
 def picture(rows: Sequence[Sequence[Cell]], methods: Sequence[str]) -> Figure:

@@ -18,6 +18,7 @@ from convexstruct.families.unsupervised_margin.experiments.errors import (
     ONE,
     PLAIN,
     Measured,
+    beside_one_label,
     facts_of,
     of_draw,
     picture,
@@ -68,6 +69,7 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
             measured.append(of_draw(draw, problem, STARTS + sample_seed, METHODS, ROUNDS))
         rows += rows_of(name, measured, METHODS, PUBLISHED[name])
         counted.append(f"{name}: {positions / samples:.0f} residues a sample; " + "; ".join(facts_of(measured)))
+        counted.append(beside_one_label(name, measured, PUBLISHED[name]))
     notes = [
         "errors in percent under the best names for a sample's labels; 'less' is the difference sample by sample, with "
         "the standard error of its mean",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from convexstruct.families.unsupervised_margin.experiments import proposition2, table3
+from convexstruct.datasets.real.sources import VARIABLE
+from convexstruct.families.unsupervised_margin.experiments import collapse_sdp, proposition2, table1, table2, table3
 from convexstruct.families.unsupervised_margin.experiments.draws import SETTINGS
 from convexstruct.families.unsupervised_margin.experiments.errors import (
     EM_BEST,
@@ -19,6 +22,7 @@ from convexstruct.families.unsupervised_margin.experiments.errors import (
     of_draw,
     rows_of,
 )
+from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
 
 
 def test_rows_hold_means_and_paired_standard_errors() -> None:
@@ -75,3 +79,42 @@ def test_table_3_has_the_papers_sizes_and_its_numbers_beside_ours() -> None:
     assert len(errors) == len(table3.METHODS)
     assert all(0 <= each <= 67 for each in errors)
     assert any(note.startswith("quick: 17 samples") for note in result.notes)
+
+
+@pytest.mark.slow
+def test_tables_1_and_2_agree_and_say_what_is_not_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    second = table2.run(quick=True)
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    first = table1.run(quick=True)
+    assert first.column("set") == second.column("set")
+    for method in first.columns[1:]:
+        assert first.column(method) == second.column(method)
+    assert any(note.startswith("PROT1 and PROT2 left out") for note in first.notes)
+    assert not any(note.startswith("PROT1 and PROT2 left out") for note in second.notes)
+    for name in table2.QUICK_SETS:
+        row = dict(zip(second.columns, second.rows[second.column("set").index(name)]))
+        assert all(0 <= float(row[method] or 0) <= 50 for method in table2.METHODS)
+        assert f"{name}, {SDP}" in second.published
+
+
+@pytest.mark.slow
+def test_the_sdp_collapses_its_bound_is_below_every_loss_and_c_and_d_go_to_uniform() -> None:
+    result = collapse_sdp.run(quick=True)
+    for row in result.rows:
+        cells = dict(zip(result.columns, row))
+        lower, value, of_labels = (float(cells[n] or 0) for n in ("lower bound", "SDP value", "loss of its labels"))
+        assert lower <= value <= of_labels
+    assert float(result.rows[0][2] or 0) < -1e4  # while no loss is below 0
+    problem = unbalanced_pairs()
+    uniform, random = (collapse_sdp.stepped(problem, first, 0, 12) for first in ("uniform", "random"))
+    for found in (uniform, random):
+        assert (found.lower <= found.upper).all()
+    assert abs(uniform.c[0] - 0.5).max() < 1e-3
+    assert abs(random.c[0] - 0.5).max() > 0.4
+
+
+def unbalanced_pairs() -> UnsupervisedMargin:
+    """Two sequences of three positions."""
+    return UnsupervisedMargin.read(
+        [np.array([0, 1, 0]), np.array([1, 1, 0])], 2, beta=0.01, label_balance=0.2, pair_balance=0.25
+    )

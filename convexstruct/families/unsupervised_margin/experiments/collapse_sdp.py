@@ -1,0 +1,200 @@
+"""Paper 3, section 3: the relaxation collapses. Its bound says nothing, and its C and D are uniform.
+
+**Bounds.** beta leaves the minimiser of the reduced SDP, so one solve gives bounds for every beta. No labelling has a
+margin loss below 0, while the bound falls like -1/beta; as beta grows the bound rises to p1 (1 - 1/kappa), the losses
+to p1. What separates them at any beta is printed beside the loss of the labels that the SDP is read to give.
+
+**C and D.** On a small set scheme (12) is stepped through in CVXPY with C and D in it. From the uniform cut it ends at
+once. From the cut of a random labelling C and D begin at labels, and each further cut takes them nearer to uniform; M,
+which the labels are read from, is found long before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from convexstruct.arrays import Matrix, Vector
+from convexstruct.core.certificates import certify
+from convexstruct.core.driver import solve
+from convexstruct.core.experiment import Cell, Progress, Result, Steps
+from convexstruct.datasets.generated.hidden_markov import hidden_markov
+from convexstruct.families.unsupervised_margin.experiments.draws import SETTINGS
+from convexstruct.families.unsupervised_margin.labels_from_gram import best_names, labels_from_gram
+from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
+from convexstruct.families.unsupervised_margin.supervised import supervised
+from convexstruct.plots import GREY, LOWER, UPPER
+from convexstruct.tolerances import HIGH, LOW
+
+NAME = "collapse-sdp"
+PAPER = "paper 3, section 3, (9)-(12)"
+TITLE = "The relaxation collapses: its bounds, and C and D on their way to uniform"
+
+#: Values of beta; the paper's are the first for the synthetic sets and 1 for proteins.
+BETAS = (0.01, 1.0, 100.0, 10_000.0)
+SETS, QUICK_SETS = ("SYNTH1", "SYNTH4"), ("SYNTH1",)
+#: The small set: sequences and their length. Rounds of (12) on it, at most.
+SMALL, ROUNDS, QUICK_ROUNDS = (2, 4), 60, 8
+
+COLUMNS = (
+    "set", "beta", "lower bound", "SDP value", "gap", "loss of its labels", "loss of true labels", "loss of one label",
+    "wrong, percent", "off y = x, percent",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Steps12:
+    """Scheme (12) from one first cut. master, lower, upper (R,) : the master's value as claimed, and the proved bounds
+    so far. c (R, p1, kappa), d (R, p2, kappa^2), m (R, p1, p1) : C, D and M of each round. done : nothing was left to
+    add."""
+
+    master: Vector
+    lower: Vector
+    upper: Vector
+    c: Matrix
+    d: Matrix
+    m: Matrix
+    done: bool
+
+
+def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Result:
+    """Bounds on draws of the synthetic sets, and (12) on a small one; ``seed`` draws them."""
+    sets, rounds = (QUICK_SETS, QUICK_ROUNDS) if quick else (SETS, ROUNDS)
+    steps = Progress(progress, len(sets) + 2)
+    rows: list[list[Cell]] = []
+    for name in sets:
+        steps.next(f"{name}: the SDP, and losses of labels")
+        rows += bounds(name, 1000 * seed)
+    data = hidden_markov(0.8, *SMALL, seed=1000 * seed)
+    problem = UnsupervisedMargin.read(data.symbols, 2, beta=BETAS[0], label_balance=0.2, pair_balance=0.25)
+    optimum = solve(problem, tol=HIGH).point["M"]
+    runs = {}
+    for first in ("uniform", "random"):
+        steps.next(f"(12) from a {first} cut")
+        runs[first] = stepped(problem, first, seed, rounds)
+    end, begun = runs["random"], runs["uniform"]
+    notes = [
+        f"one draw a set, 10 sequences of length 8, eps {SETTINGS['SYNTH1'].label_balance:g} and "
+        f"{SETTINGS['SYNTH1'].pair_balance:g}; lower bound and SDP value are certified, and the losses are certified "
+        f"upper bounds to {LOW.gap:g}; 'off y = x' compares the SDP's labels with the symbols",
+        f"(12) on {SMALL[0]} sequences of length {SMALL[1]}, beta {BETAS[0]:g}: from the uniform cut it "
+        f"{'ends' if begun.done else 'has not ended'} after {len(begun.master)} round{'s'[: len(begun.master) > 1]}; "
+        f"from a random labelling it {'ends' if end.done else 'has not ended'} after {len(end.master)} rounds, with C "
+        f"up to {float(np.abs(end.c[-1] - 0.5).max()):.2g} from uniform, D up to "
+        f"{float(np.abs(end.d[-1] - 0.25).max()):.2g}, and M up to {float(np.abs(end.m[-1] - optimum).max()):.1g} from "
+        "that of the reduced SDP",
+        "C and D of the relaxation say nothing about labels: exchange the labels of any solution, take the mean with "
+        "it, and C is 1/kappa",
+        "the bound is one for balanced labels; one label everywhere is not balanced, and may cost less. Labels that are"
+        " a function of the symbols cost next to nothing at a small beta, as y = x does; the true labels are none",
+    ]
+    if quick:
+        notes.append(f"quick: {', '.join(sorted(set(SETS) - set(sets)))} and {ROUNDS - rounds} rounds of (12) left out")
+    figures = {
+        "The SDP's value, a bound for balanced labels, and losses of labels against beta; one label everywhere is not "
+        "balanced.": draw_bounds(rows),
+        "Scheme (12) from the cut of a random labelling. Left: what the master claims, and proved bounds. Right: "
+        "largest entries by which C, D and M differ from uniform and from the optimum.": draw_rounds(end, optimum),
+        "C (first label) and D of each round, from a random labelling: 0 and 1 are labels, what is uniform is "
+        "white.": draw_tables(end),
+    }
+    return Result(NAME, PAPER, COLUMNS, rows, {}, notes, steps.seconds, figures)
+
+
+def bounds(name: str, seed: int) -> list[list[Cell]]:
+    """A row for each beta of one draw."""
+    setting = SETTINGS[name]
+    draw = setting.draw(seed)
+    problem = setting.problem(draw)
+    solution = solve(problem, tol=LOW)
+    labels = labels_from_gram(solution.point["M"], draw.n_labels)
+    assert draw.shown is not None
+    rows: list[list[Cell]] = []
+    for beta in BETAS:
+        posed = replace(problem, beta=beta)
+        certificate = certify(posed, solution.point, solution.dual_point)
+        each = (labels, draw.truth, np.zeros_like(labels))
+        losses = [solve(supervised(posed, y), tol=LOW).primal for y in each]
+        rows.append([
+            name, beta, certificate.lower_bound, certificate.primal, certificate.gap, *losses,
+            100.0 * best_names(labels, draw.truth).error, 100.0 * best_names(labels, draw.shown).error,
+        ])  # fmt: skip
+    return rows
+
+
+def stepped(problem: UnsupervisedMargin, first: str, seed: int, rounds: int) -> Steps12:
+    """(12) from the first cut that ``first`` names."""
+    from convexstruct.models.unsupervised_margin import delta_cuts  # CVXPY: for those alone who run this
+
+    scheme = delta_cuts(problem, first=first, seed=seed)
+    tables: dict[str, list[Matrix]] = {"C": [], "D": [], "M": []}
+    while not scheme.done and len(scheme.rounds) < rounds:
+        scheme.step()
+        assert scheme.master is not None
+        for name, values in tables.items():
+            values.append(np.asarray(scheme.master.variables[name].value))
+    each = scheme.rounds
+    return Steps12(
+        np.array([r.master for r in each]), np.array([r.lower_bound for r in each]), np.array([r.primal for r in each]),
+        np.array(tables["C"]), np.array(tables["D"]), np.array(tables["M"]), scheme.done,
+    )  # fmt: skip
+
+
+def draw_bounds(rows: Sequence[Sequence[Cell]]) -> Figure:
+    """The SDP's value and the losses of labels against beta, a panel a set."""
+    names = list(dict.fromkeys(str(row[0]) for row in rows))
+    figure = Figure(figsize=(1.0 + 4.2 * len(names), 3.6), layout="constrained")
+    for axes, name in zip(np.atleast_1d(figure.subplots(1, len(names), sharey=True)), names):
+        table = np.array([row[1:] for row in rows if row[0] == name], dtype=float)
+        named = ((2, "value of the SDP", LOWER), (4, "loss of its labels", UPPER), (5, "loss of true labels", GREY),
+                 (6, "loss of one label", "black"))  # fmt: skip
+        for column, label, colour in named:
+            axes.plot(table[:, 0], table[:, column], "o-", color=colour, label=label)
+        axes.axhline(0.0, color="black", lw=0.6)
+        axes.set(xscale="log", xlabel="beta", title=name)
+        axes.set_yscale("symlog", linthresh=1.0)
+    figure.axes[0].legend(frameon=False, fontsize="small", loc="lower right")
+    return figure
+
+
+def draw_rounds(found: Steps12, optimum: Matrix) -> Figure:
+    """Bounds and distances round by round."""
+    figure = Figure(figsize=(9.0, 3.4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    at = np.arange(1, len(found.master) + 1)
+    left.plot(at, found.master, color=GREY, label="master's value, claimed")
+    left.plot(at, found.upper, color=UPPER, label="proved upper bound")
+    left.plot(at, found.lower, color=LOWER, label="proved lower bound")
+    left.set(xlabel="round", ylabel="value of the relaxation")
+    left.legend(frameon=False, fontsize="small")
+    distances = (
+        (np.abs(found.c - 1 / found.c.shape[2]), "C from uniform", UPPER),
+        (np.abs(found.d - 1 / found.d.shape[2]), "D from uniform", LOWER),
+        (np.abs(found.m - optimum), "M from the reduced SDP's", GREY),
+    )
+    for away, label, colour in distances:
+        right.plot(at, away.max(axis=(1, 2)), color=colour, label=label)
+    right.set(xlabel="round", ylabel="largest difference", yscale="log")
+    right.legend(frameon=False, fontsize="small")
+    return figure
+
+
+def draw_tables(found: Steps12) -> Figure:
+    """Every entry of C's first column and of D, a column of the picture a round."""
+    figure = Figure(figsize=(9.0, 3.6), layout="constrained")
+    n_rounds = len(found.master)
+    for axes, table, share, title in zip(
+        figure.subplots(1, 2),
+        (found.c[:, :, 0].T, found.d.reshape(n_rounds, -1).T),
+        (1 / found.c.shape[2], 1 / found.d.shape[2]),
+        ("C, first label: one line a position", "D: one line a pair and its labels"),
+    ):
+        most = max(share, 1.0 - share)
+        image = axes.imshow(table - share, cmap="RdBu_r", vmin=-most, vmax=most, aspect="auto", interpolation="none",
+                            extent=(0.5, n_rounds + 0.5, len(table), 0))  # fmt: skip
+        axes.set(xlabel="round", title=title, yticks=[])
+        figure.colorbar(image, ax=axes, label=f"less {share:g}", shrink=0.85)
+    return figure
