@@ -148,9 +148,10 @@ class Exact:
 
     # -- D -------------------------------------------------------------------------------------------------------------
 
-    def dual(self, witness: dict[str, Any]) -> Fraction | None:
+    def dual(self, witness: dict[str, Any], above: bool = True) -> Fraction | None:
         """max over 0 <= t <= 1 of D at t times the witness, for shares that are scaled to sum to at most 1; with what
-        the computed distributions may differ from those of exact arithmetic added. None where that is unknown."""
+        the computed distributions may differ from those of exact arithmetic added (unless not ``above``: then it is a
+        lower bound on the optimum). None where that is unknown."""
         kinds = {"label": self._of_labels, "gibbs": self._of_gibbs, "marginal": self._of_marginals}
         if "node_marginals" in witness:
             witness = {"marginal_shares": np.ones(self.problem.n_examples), **witness}
@@ -168,6 +169,7 @@ class Exact:
         node, edge, loss, away = found
         if any(s > 1 for s in sums):
             away = [each + 8 * Fraction(UNIT) for each in away]  # the scaling is rounded
+        away = away if above else [Fraction(0)] * len(away)
         square, most = self._square(node, edge), self._most()
         loss += sum((a * c * max(e) for a, c, e in zip(away, self.ceiling, self.losses)), Fraction(0))
         off = sum((a * c * m for a, c, m in zip(away, self.ceiling, most)), Fraction(0))

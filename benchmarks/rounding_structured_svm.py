@@ -80,7 +80,7 @@ def _kernel_trials(rng: np.random.Generator, ordinary: bool) -> Iterator[Trial]:
     lengths, size = rng.integers(1, 4, size=2).tolist(), int(rng.integers(2, 4))
     n = sum(lengths)
     root = rng.integers(-9, 10, size=(n, int(rng.integers(1, n + 1))))  # small whole numbers: the products are exact
-    scale = 2.0 ** (0 if ordinary else rng.integers(-40, 40, size=n))
+    scale = 2.0 ** (-4 if ordinary else rng.integers(-40, 40, size=n))
     kernel = (root @ root.T) * scale * np.reshape(scale, (-1, 1))
     if not kernel.any():
         return
@@ -95,13 +95,13 @@ def _kernel_trials(rng: np.random.Generator, ordinary: bool) -> Iterator[Trial]:
     exact, unit, told = Exact(problem, kernel), problem.trivial_value, f"kernel, {options}"
     best = solve(problem, tol=1e-9, max_iterations=60)
     assert best.dual_point is not None
-    truth = exact.dual(best.dual_point)
-    if truth is None:
+    truth, below = exact.dual(best.dual_point), exact.dual(best.dual_point, above=False)
+    if truth is None or below is None:
         return
     yield Trial("dual", problem.dual(best.dual_point), truth, ordinary, unit, told)
     for by in (0.0, 1e-9, 1e-6, 1e-3):
         w = best.point["w"] * (1.0 + by * rng.normal(size=problem.dimension))
-        yield Trial("primal", problem.primal({"w": w}), truth, ordinary, unit, told)
+        yield Trial("primal", problem.primal({"w": w}), below, ordinary, unit, told)
     witness = _witness(rng, problem, ordinary)
     of_witness = exact.dual(witness)
     if of_witness is not None:

@@ -117,7 +117,7 @@ def minimum_cut(scores: Pairwise, tol: float = ROUNDING) -> Cut:
     gap = np.inf
     while True:
         before, gap = gap, ising.value(labels) - ising.bound(rest)
-        if gap <= enough or gap > before / 2:
+        if not enough < gap < before / 2:  # also where sums overflowed and the gap is not a number
             break
         unit = _unit(min(largest, 2.0 * gap))
         g = _more_flow(ising, g, rest, 2.0 * gap, unit, prune=large)
@@ -210,7 +210,7 @@ def _near_maximum(ising: _Ising, enough: float) -> Tensor:
             g, momentum = moved, following
         rest = ising.a - out @ g
         before, gap = gap, ising.value(np.asarray(rest < 0, dtype=np.int64)) - ising.bound(rest)
-        if gap <= enough or gap > SLOW * before:
+        if not enough < gap < SLOW * before:
             return g
 
 

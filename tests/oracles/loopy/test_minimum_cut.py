@@ -124,6 +124,15 @@ def test_the_bound_holds_after_the_coarsest_flow_and_a_cut_in_two_parts_is_two_c
     np.testing.assert_array_equal(two.labels, np.tile(best.labels, 2))
 
 
+@pytest.mark.parametrize("large", [10**9, 0])
+def test_scores_whose_sums_overflow_end_the_search(large: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(minimum_cut, "LARGE", large)
+    node = np.array([[0.0, 1.7e308], [0.0, 1.7e308], [1.7e308, 0.0], [1.7e308, 0.0]])
+    with np.errstate(all="ignore"):
+        cut = minimum_cut.minimum_cut(pairwise(node, [[0, 1], [1, 2], [2, 3]], np.full(3, 1e308)))
+    assert not cut.upper[0] < 6.8e308  # no bound below the greatest score, which is infinite in double precision
+
+
 @given(associative(integers=False))
 @EXAMPLES
 def test_any_flow_within_the_capacities_gives_a_bound(scores: Pairwise) -> None:

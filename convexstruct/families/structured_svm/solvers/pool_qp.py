@@ -7,8 +7,8 @@ and multipliers alpha_j >= 0, sum_{j in i} alpha_j = c_i, a Newton step eliminat
 
     (lam I + sum_i sum_{j in i} D_j (a_j - m_i)(a_j - m_i)') dw = ...,     D = alpha / s,   m_i = mean of a under D,
 
-a system of size d, or by Woodbury's formula of the number of columns that count, whichever is smaller. Mehrotra's
-predictor and corrector. The dual value sum b_j alpha_j - 1/(2 lam) |(A'alpha)_+|^2 bounds the whole problem from below.
+a system of size d, or by Woodbury's formula of the number of columns, whichever is smaller. Mehrotra's predictor and
+corrector. The dual value sum b_j alpha_j - 1/(2 lam) |(A'alpha)_+|^2 bounds the whole problem from below.
 """
 
 from __future__ import annotations
