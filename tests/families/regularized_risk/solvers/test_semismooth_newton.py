@@ -10,7 +10,7 @@ from itertools import islice, pairwise
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from convexstruct.arrays import Vector
@@ -77,11 +77,11 @@ KINDS = ("sparse", "binary", "two classes", "multiclass", "multilabel", "ordinal
     st.sampled_from([1e-3, 1.0, 100.0]),
     st.integers(0, 10_000),
 )
+@example("pieces", 12, 3, 1e-6, 100.0, 3895)  # 150 rounds: losses of 100 cancel to an optimum of 6e-4
 def test_any_small_problem_is_certified(kind: str, n: int, d: int, lam: float, scale: float, seed: int) -> None:
     problem = random_problem(kind, n, d, lam, scale, seed)
-    found = solve(problem, SemismoothNewton(), HIGH, max_iterations=101)
+    found = solve(problem, SemismoothNewton(), HIGH)
     assert found.status is Status.OPTIMAL, found
-    assert found.iterations <= 100
 
 
 def at_some_point(problem: RegularizedRisk, seed: int) -> tuple[SmoothedRisk, Vector, Vector, Vector, float]:
