@@ -4,7 +4,7 @@ The rest are losses of given labels, other relaxations and halves of an alternat
 """
 
 from convexstruct.models.formulation import Entry
-from convexstruct.models.unsupervised_margin import relaxation
+from convexstruct.models.unsupervised_margin import cuts, relaxation
 from convexstruct.models.unsupervised_margin.cuts import ConstraintGeneration, delta_cuts
 from convexstruct.models.unsupervised_margin.margin_loss import indicators, margin_loss, relaxed_loss
 from convexstruct.models.unsupervised_margin.relaxation import full, multiclass, reduced
@@ -18,7 +18,7 @@ from convexstruct.models.unsupervised_margin.two_class import (
 )
 
 #: Formulations of the problem's own optimum.
-ENTRIES: tuple[Entry, ...] = relaxation.ENTRIES
+ENTRIES: tuple[Entry, ...] = (*relaxation.ENTRIES, *cuts.ENTRIES)
 
 __all__ = [
     "ENTRIES",

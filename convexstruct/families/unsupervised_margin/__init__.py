@@ -26,8 +26,8 @@ FAMILY = register(
             System(
                 name="unsupervised max-margin Markov network",
                 paper=PAPER_3,
-                equations="Theorem 1, (9)-(11)",
-                formulation=("reduced", "full"),
+                equations="Theorem 1, (9)-(12)",
+                formulation=("reduced", "full", "delta_cuts"),
                 experiments=("table1", "table2", "table3", "proposition2", "collapse-sdp"),
             ),
             System(

@@ -118,7 +118,7 @@ def longer(seed: int) -> Instance:
 CASES = (
     Case("planted-chains", NETWORK, "(9)-(11)", "(11) in one direction", planted_chains, "full"),
     Case("planted-three-labels", NETWORK, "(9)-(11)", "a wrong share 1/kappa^2", planted_three, "reduced"),
-    Case("planted-tree", NETWORK, "(11)", "pairs with the same parent", planted_tree, "reduced"),
+    Case("planted-tree", NETWORK, "(11), (12)", "pairs with the same parent", planted_tree, "delta_cuts"),
     Case("planted-points", POINTS, "section 2.2", "rows without neighbours", planted_points, "reduced"),
     Case("orthogonal-points", POINTS, "section 2.2", "every M is optimal", orthogonal, "reduced"),
     Case("repeated-point", POINTS, "(9)", "the balance of labels left out", repeated, "reduced"),
