@@ -10,6 +10,7 @@ import pytest
 
 from convexstruct.core.solution import Status
 from convexstruct.models.constraint_generation import ConstraintGeneration, Round
+from convexstruct.models.formulation import Formulation
 from convexstruct.models.generative_margin import cuts as generative_margin
 from convexstruct.models.generative_margin.enumerated import primal
 from convexstruct.models.structured_svm import cuts as structured_svm
@@ -24,7 +25,7 @@ RUNS: dict[str, Callable[..., Run]] = {
     "generative_margin": lambda slack, *more: generative_margin.ConstraintGeneration(hmm(0), slack == "one", *more),
     "structured_svm": lambda slack, *more: structured_svm.ConstraintGeneration(svm(0), slack, *more),
 }
-WRITTEN_OUT = {"generative_margin": primal, "structured_svm": n_slack}
+WRITTEN_OUT: dict[str, Callable[[Any], Formulation]] = {"generative_margin": primal, "structured_svm": n_slack}
 every_family = pytest.mark.parametrize("family", list(RUNS))
 
 
