@@ -212,9 +212,9 @@ def test_the_point_behind_an_upper_bound_is_feasible_in_rational_arithmetic(seed
         assert all(x[i][i] == 1 and x[i][j] == x[j][i] >= 0 for i in range(len(x)) for j in range(len(x)))
         assert semidefinite([[entry - share for entry in row] for row in x])
         assert all(abs(sum(row) / len(x) - share) <= Fraction(eps) for row in x)
-    for k, (before, now) in enumerate(problem.pairs.tolist()):
-        for each, (before_, now_) in enumerate(problem.pairs.tolist()):
-            a, b, c = exactly["M"][now][now_], exactly["M"][before][before_], exactly["N"][k][each]
+    for one, (before, now) in enumerate(problem.pairs.tolist()):
+        for other, (before_, now_) in enumerate(problem.pairs.tolist()):
+            a, b, c = exactly["M"][now][now_], exactly["M"][before][before_], exactly["N"][one][other]
             assert a + b - 1 <= c <= min(a, b)
     k = Fraction(kappa)
     kernel = [
