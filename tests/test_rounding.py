@@ -7,7 +7,7 @@ import pickle
 from fractions import Fraction
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from convexstruct.rounding import FEW, TINY, TOGETHER, Rounded, dot, enclose, gamma, summed, total
@@ -37,6 +37,7 @@ def test_a_dot_product_encloses_the_exact_one(pairs: list[tuple[float, float]]) 
     assert inside(found, sum((Fraction(a) * Fraction(b) for a, b in pairs), Fraction(0)))
 
 
+@settings(deadline=None)
 @given(st.integers(0, 10_000), st.sampled_from([0, 1, FEW, FEW + 1, 1000, TOGETHER * FEW + 7]), st.booleans())
 def test_a_sum_of_sums_encloses_the_exact_one(seed: int, n: int, positive: bool) -> None:
     rng = np.random.default_rng(seed)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import convexstruct as cs
@@ -340,6 +340,7 @@ def test_bounds_obey_the_deadline(make: Any) -> None:
 # -- what the bounds of boxes cost -------------------------------------------------------------------------------------
 
 
+@settings(deadline=None)
 @given(st.integers(0, 10_000), st.floats(-12, 12))
 def test_what_the_lagrangian_loses_to_rounding_is_bounded_without_looking_at_the_entries(
     seed: int, size: float
