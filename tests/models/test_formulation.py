@@ -7,7 +7,8 @@ import math
 import re
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
@@ -18,6 +19,7 @@ from convexstruct.families.generative_margin import cases as generative_margin
 from convexstruct.families.regularized_risk import RegularizedRisk
 from convexstruct.families.structured_svm import cases as structured_svm
 from convexstruct.models import FORMULATIONS, Formulation, equation
+from convexstruct.models.general_solvers import run
 from convexstruct.tolerances import HIGH, MID, ROUNDING
 from tests.reference import SOLVERS, optimum
 
@@ -223,14 +225,12 @@ def hinge() -> Formulation:
 
 def lie(monkeypatch: pytest.MonkeyPatch, change: Callable[[cp.Problem], None]) -> None:
     """Every solver solves, and then says something else."""
-    honest = cp.Problem.solve
 
-    def solve(problem: cp.Problem, *arguments: object, **options: object) -> object:
-        value = honest(problem, *arguments, **options)
+    def lying(problem: cp.Problem, solver: str, settings: Mapping[str, Any]) -> None:
+        run(problem, solver, settings)
         change(problem)
-        return value
 
-    monkeypatch.setattr(cp.Problem, "solve", solve)
+    monkeypatch.setattr("convexstruct.models.formulation.run", lying)
 
 
 def claim(problem: cp.Problem) -> None:

@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import cvxpy as cp
 import pytest
@@ -12,10 +13,13 @@ import pytest
 from convexstruct.core.certificates import certify
 from convexstruct.families.generative_margin.cases import ties
 from convexstruct.models import FORMULATIONS
+from convexstruct.models.general_solvers import run
 from convexstruct.tolerances import HIGH
 from convexstruct.verification import Case, cases_for, families, references
 from convexstruct.verification.references import compute, others, packaged, refresh, stored
 
+#: Where a formulation asks a general solver.
+RUN = "convexstruct.models.formulation.run"
 OPEN = cases_for("generative_margin", open_only=True)
 
 
@@ -126,17 +130,15 @@ def test_nothing_is_written_if_one_case_has_no_reference_but_the_stored_one(
 def lie(monkeypatch: pytest.MonkeyPatch, about: Callable[[str, int], bool]) -> list[str]:
     """CVXPY's solvers claim another value, "optimal", where ``about`` (solver, solves before) says so; the solvers
     asked are kept in the list returned."""
-    honest = cp.Problem.solve
     asked: list[str] = []
 
-    def solve(problem: cp.Problem, *arguments: object, **options: str) -> object:
-        value = honest(problem, *arguments, **options)
-        if about(options["solver"], len(asked)):
+    def lying(problem: cp.Problem, solver: str, settings: Mapping[str, Any]) -> None:
+        run(problem, solver, settings)
+        if about(solver, len(asked)):
             problem.solution.opt_val += 1.0
-        asked.append(options["solver"])
-        return value
+        asked.append(solver)
 
-    monkeypatch.setattr(cp.Problem, "solve", solve)
+    monkeypatch.setattr(RUN, lying)
     return asked
 
 
@@ -202,10 +204,10 @@ def test_a_stored_optimum_outside_its_bracket_is_no_reference_either(
 
 
 def test_a_formulation_that_raises_is_followed_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(problem: cp.Problem, *arguments: object, **options: object) -> object:
+    def broken(problem: cp.Problem, solver: str, settings: Mapping[str, Any]) -> None:
         raise RuntimeError("out of luck")
 
-    monkeypatch.setattr(cp.Problem, "solve", broken)
+    monkeypatch.setattr(RUN, broken)
     reference = compute(named("hmm-ties"))
     assert "dual by CLARABEL raises RuntimeError: out of luck" in reference.note
 
@@ -221,14 +223,11 @@ def test_an_optimum_known_by_construction_is_part_of_the_bracket(monkeypatch: py
 def test_an_answer_that_its_solver_doubts_but_that_certifies_is_a_reference_and_it_is_said(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    honest = cp.Problem.solve
-
-    def doubting(problem: cp.Problem, *arguments: object, **options: object) -> object:
-        value = honest(problem, *arguments, **options)
+    def doubting(problem: cp.Problem, solver: str, settings: Mapping[str, Any]) -> None:
+        run(problem, solver, settings)
         problem._status = "optimal_inaccurate"
-        return value
 
-    monkeypatch.setattr(cp.Problem, "solve", doubting)
+    monkeypatch.setattr(RUN, doubting)
     reference = compute(named("hmm-ties"))
     assert reference.accurate
     assert reference.note == "dual by CLARABEL says optimal_inaccurate, but its answer certifies the optimum"

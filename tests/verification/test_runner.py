@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -91,10 +92,10 @@ def test_a_reference_by_another_way_is_verified_and_the_row_says_which_and_why()
 
 
 def test_the_run_is_verified_where_every_general_solver_fails_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(problem: cp.Problem, *arguments: Any, **options: Any) -> float:
+    def broken(problem: cp.Problem, solver: str, settings: Mapping[str, Any]) -> None:
         raise cp.error.SolverError("insufficient progress")
 
-    monkeypatch.setattr(cp.Problem, "solve", broken)
+    monkeypatch.setattr("convexstruct.models.formulation.run", broken)
     outcome = cs.verify(on="hmm-ties")
     assert outcome.ok, outcome
     assert "reference by the stored optimum (dual, cvxpy" in outcome.rows[0].note
