@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -78,7 +78,7 @@ class Exact:
             value += edge[e][y[u]][y[v]]
         return value
 
-    def primal(self, point: dict[str, Any]) -> Fraction:
+    def primal(self, point: Mapping[str, Any]) -> Fraction:
         """The objective at w: over labellings, over the local polytope where the problem is the relaxed one, or with
         the bound that the shifts stand for."""
         w = point["w"]
@@ -148,7 +148,7 @@ class Exact:
 
     # -- D -------------------------------------------------------------------------------------------------------------
 
-    def dual(self, witness: dict[str, Any], above: bool = True) -> Fraction | None:
+    def dual(self, witness: Mapping[str, Any], above: bool = True) -> Fraction | None:
         """max over 0 <= t <= 1 of D at t times the witness, for shares that are scaled to sum to at most 1; with what
         the computed distributions may differ from those of exact arithmetic added (unless not ``above``: then it is a
         lower bound on the optimum). None where that is unknown."""
@@ -228,14 +228,14 @@ class Exact:
                     edge[e][y[u]][y[v]] += weighted
         return node, edge, loss
 
-    def _of_labels(self, witness: dict[str, Any], alphas: Table) -> Parts:
+    def _of_labels(self, witness: Mapping[str, Any], alphas: Table) -> Parts:
         found = [[Fraction(0)] * len(every) for every in self.every]
         for labels, row in zip(witness["labels"].tolist(), alphas):
             for i, alpha in enumerate(row):
                 found[i][self.every[i].index(labels[self.nodes[i].start : self.nodes[i].stop])] += alpha
         return *self._gather(found), [Fraction(0)] * len(found)
 
-    def _of_gibbs(self, witness: dict[str, Any], alphas: Table) -> Parts | None:
+    def _of_gibbs(self, witness: Mapping[str, Any], alphas: Table) -> Parts | None:
         """Distributions to 50 digits; the computed ones are those of scores that rounding moves."""
         features = self.problem.features
         found = [[Fraction(0)] * len(every) for every in self.every]
@@ -255,7 +255,7 @@ class Exact:
                     found[i][at] += alpha * each / sum(q, Fraction(0))
         return *self._gather(found), away
 
-    def _of_marginals(self, witness: dict[str, Any], alphas: Table) -> Parts:
+    def _of_marginals(self, witness: Mapping[str, Any], alphas: Table) -> Parts:
         """On forests conditionals from the last node on; else the point of the local polytope that is nearest by the
         scaling of `agreeing`, which rounding moves."""
         features = self.problem.features
@@ -327,7 +327,8 @@ def _sizes(problem: StructuredSVM, theta: Any, b: float) -> list[float]:
             z = np.ones((features.n_edges, 1)) if features.edge_features is None else np.abs(features.edge_features)
             of_edges = z @ edge.reshape(len(edge), -1).max(axis=1)
             total = total + np.bincount(features.edge_example, weights=of_edges, minlength=features.n_examples)
-    return total.tolist()
+    found: list[float] = total.tolist()
+    return found
 
 
 def _exp(score: Fraction) -> Fraction:

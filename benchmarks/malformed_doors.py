@@ -209,7 +209,7 @@ def of_real_sets() -> Doors:
         "word_start": np.array([0, 1, 3]),
         "fold": np.array([0, 9]),
     }
-    cells = {"shape_train": [[1, 2]], "X_train": [[0, 0, 255], [255, 0, 0]], "Y_train": [0, 1]}
+    cells: dict[str, Any] = {"shape_train": [[1, 2]], "X_train": [[0, 0, 255], [255, 0, 0]], "Y_train": [0, 1]}
     images = {"X_test": np.ones((2, 294)), "y_test": np.eye(6, dtype=int)[:2]}
     words, image = ocr_letters.from_arrays(letters), snakes.from_arrays(cells, "train")
     sentences = conll2000.parse("word NN O")

@@ -146,7 +146,7 @@ def tables(rng: np.random.Generator) -> tuple[MarginalProjection, Vector, Vector
             at = np.ravel_multi_index([labels[v] for v in clique], structure.cards[group])
             views[group].reshape(len(views[group]), -1)[rows, at] += z / 4
     unit = z * float(np.ldexp(1.0, int(rng.integers(-6, 7))))
-    xi = unit * rng.integers(-8, 9, size=structure.n_multipliers)
+    xi: Vector = unit * rng.integers(-8, 9, size=structure.n_multipliers).astype(np.float64)
     optimum = Fraction(0)
     spread = structure.spread(structure.split_multipliers(xi))
     for target, table, shifts, weight in zip(structure.split(m), views, spread, problem.d):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -58,7 +60,7 @@ def test_in_another_inner_product_a_solve_is_the_product_of_the_updates_written_
     n, root = 5, np.tril(rng.normal(size=(5, 5)), -1) + 2.0 * np.eye(5)
     gram = root.T @ root
 
-    def both(u: Vector) -> Vector:
+    def both(u: Any) -> Vector:
         return np.concatenate((u, gram @ u))
 
     _, usual = pairs_of_a_quadratic(n, 6, 3)  # C s and C y
