@@ -202,7 +202,9 @@ def test_a_gzipped_file_comes_in_pieces_and_a_bomb_stops_at_the_cap(tmp_path: Pa
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("content", [b"", b"plain text", gzip.compress(b"0" * 1000, mtime=0)[:-9], b"\x1f\x8b\x08\x00garbage"])
+@pytest.mark.parametrize(
+    "content", [b"", b"plain text", gzip.compress(b"0" * 1000, mtime=0)[:-9], b"\x1f\x8b\x08\x00garbage"]
+)
 def test_what_is_no_whole_gzipped_file_is_named(content: bytes) -> None:
     if content:
         with pytest.raises(ValueError, match="is no whole gzipped file"):
