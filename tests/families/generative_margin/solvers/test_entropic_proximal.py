@@ -273,7 +273,7 @@ def test_the_diagonal_metric_knows_the_directions_in_which_the_covariance_vanish
 
 
 def test_a_metric_serves_for_some_steps_and_is_made_anew_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(entropic_stage, "AGE", 3)
+    monkeypatch.setattr(entropic_stage, "METRIC_STEPS", 3)
     stage, value = begin(small_ring(0), 0)
     metric = DiagonalMetric(stage, value)
     assert metric.moved(value) is metric
