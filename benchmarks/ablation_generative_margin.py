@@ -63,6 +63,7 @@ MECHANISMS = (
     *DIAGONAL,
     Mechanism("Newton's metric", {"newton": 0.0}),
     Mechanism("one covariance for many stages", patches={f"{METHOD}:_Run._metric": _always_new}),
+    Mechanism("first covariance by two stages' steps", patches={f"{METHOD}:_Run._counted": lambda self, *_: 0}),
     Mechanism("ridge on an old covariance (OLD_RIDGE)", patches={f"{METHOD}:OLD_RIDGE": 0.0}),
     Mechanism("rough first stages", patches={f"{METHOD}:ROUGH": NEVER}),
 )

@@ -98,8 +98,8 @@ class EntropicProximal:
         `DIAGONAL_ONLY` where no covariance is formed.
     newton : multiplications that one covariance may cost; where it costs more, or there is none, all metrics are
         diagonal. 0: always.
-    patience : steps in one metric at least before the covariance is formed (again) within a stage; more where it costs
-        more.
+    patience : steps in one metric at least before the covariance is formed (again), for the first time in two stages
+        together, later within one; more where it costs more.
     pilot : examples of the pilot run; none is made for fewer than four times as many.
     max_steps : steps of one stage.
     """
@@ -205,6 +205,7 @@ class _Run:
         self._history: list[tuple[float, float]] = []
         self._gap = np.inf
         self._dense = False
+        self._waited = 0  # steps of the last stage that count towards forming a covariance in the next
         self._covariance = self._choose_covariance()
         self._cost = problem.dimension**1.5 / 200.0  # of a covariance in evaluations of F, as measured on chains
         self.shrink, self.inner = options.shrink, options.inner
@@ -239,16 +240,19 @@ class _Run:
         descent = Descent(stage, value, self._metric(stage, value, self._known), self._pairs)
         patience = EVALUATION_STEPS if self._covariance is None else max(options.patience, round(0.6 * self._cost))
         rough = self._covariance is not None and self.smoothing > ROUGH
-        for steps in range(1, options.max_steps + 1):
+        steps, waited = 0, self._waited
+        while steps < options.max_steps:
             deadline.check()
             descent.step()
+            steps, waited = steps + 1, waited + 1
             value = descent.value
             wanted = self._wanted(value)
             if descent.exhausted or stage_gap(problem, value) <= wanted:
                 break
             if rough and ROUGH_DECREASE * descent.slope <= wanted:
                 break
-            if steps % patience == 0:
+            if waited >= patience:
+                waited = 0
                 self.upper = problem.evaluate(value.theta).value
                 self.calls += 1
                 self.best = min(self.best, self.upper)
@@ -256,6 +260,7 @@ class _Run:
                 if self._covariance is not None and not rough:
                     self._dense = True
                     descent.use(self._metric(stage, value, None))
+        self._waited = self._counted(steps, rough)
         self.calls += stage.evaluations
         self.stages += 1
         self._note(stage, value)
@@ -263,6 +268,14 @@ class _Run:
         self.improve(value.mu, value.omega)
         self.judge()
         yield value.theta
+
+    def _counted(self, steps: int, rough: bool) -> int:
+        """Steps of a stage that the next counts as its own before it forms the first covariance.
+
+        One long stage may only repair what the rough ones left. Two in a row, neither of them as long as a covariance
+        is worth, say that the coming ones are long too: on rings of 30 states they are twice as fast then.
+        """
+        return 0 if rough or self._dense or self._covariance is None else steps
 
     def judge(self) -> None:
         """Stop where nothing is left to gain: the bounds meet, or have not moved for PATIENCE stages."""

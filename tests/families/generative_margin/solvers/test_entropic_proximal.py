@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from convexstruct.datasets.generated.ring import EASY, HARD, ring
 from convexstruct.families.generative_margin.covariance import CountCovariance
 from convexstruct.families.generative_margin.solvers import entropic_stage
 from convexstruct.families.generative_margin.solvers.bundle import ProximalBundle
-from convexstruct.families.generative_margin.solvers.entropic_proximal import EntropicProximal
+from convexstruct.families.generative_margin.solvers.entropic_proximal import EntropicProximal, _Run, _State
 from convexstruct.families.generative_margin.solvers.entropic_stage import (
     Descent,
     DiagonalMetric,
@@ -279,3 +280,26 @@ def test_a_metric_serves_for_some_steps_and_is_made_anew_then(monkeypatch: pytes
     assert metric.moved(value) is metric
     assert metric.moved(value) is metric
     assert metric.moved(value) is not metric
+
+
+def test_two_long_stages_in_a_row_form_a_covariance_and_one_does_not() -> None:
+    data = ring(20, 20, 4, HARD, seed=0)
+    problem = GenerativeMargin.hmm(data.symbols, data.states, data.n_states, data.n_symbols, eta=0.1, loss="ring")
+
+    def steps_until_formed(patience: int) -> tuple[list[int], bool]:
+        """Steps of each stage, 0 where it was rough, up to a gap of 1e-5 or a covariance; whether there was one."""
+        options = EntropicProximal(patience=patience)
+        run = _Run(options, problem, _State.begin(problem, options._first(problem), options.shrink, None))
+        steps = []
+        while not run._dense and run.smoothing > 1e-5:
+            for _ in run.stage():
+                pass
+            steps.append(run._waited)
+        return steps, run._dense
+
+    never, formed = steps_until_formed(10**6)
+    assert not formed
+    longest = max(a + b for a, b in pairwise(never))
+    assert longest > max(never) + 1
+    assert steps_until_formed(longest - 1)[1]
+    assert not steps_until_formed(longest + 1)[1]
