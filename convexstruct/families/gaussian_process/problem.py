@@ -332,7 +332,7 @@ class GaussianProcessSequences:
                 return Rounded(-np.inf)
             label, transition = self.split(scores)
             found = backward(self.chains, label[self.packed_places], transition)
-            gibbs = markov(self.chains, found.ahead, transition)
+            gibbs = markov(self.chains, found, transition)
             mean = np.concatenate(((self._sums @ gibbs.node).ravel(), gibbs.edge.ravel()))
             rest = self.truth - mean
             often = int(np.bincount(self.packed_places).max())
