@@ -37,8 +37,9 @@ lam u - (z - m) being the gradient of P in the inner product u'Kv: the certified
 by more than the sum of that), to every log-sum-exp, and to the sums. D: the witness is not e^<z_y, t'> but the Markov
 chain of the transition probabilities as they were computed (`convexstruct.oracles.chain.enclosure`), which is a
 distribution whatever rounding did to them. Its marginals err by about (2 S T + D) units, relative, T the length of the
-longest chain, and its entropy is a sum of positive terms; (ln Z - <m, t'> would cancel where t' is large.) What the
-error e of m does to the quadratic is at most 2 e'|K (z - m)| + e'Ke.
+longest chain. Its entropy is a sum of positive terms, or of terms whose distances from their mean err by as much; (ln Z
+- <m, t'> would cancel where t' is large.) What the error e of m does to the quadratic is at most
+2 |e'K (z - m)| + e'Ke; the errors of a position's labels sum to 0, so only distances of K (z - m) from a mean count.
 
 K is taken to be positive semidefinite, as Gram matrices are. Rounding may have left the numbers of one an eigenvalue
 -eps; P then has no least value far out, and what is bounded is P where the optimum of a Gram matrix must lie,
@@ -343,7 +344,13 @@ class GaussianProcessSequences:
             of_label, of_transition = self.split(error)
             reach = np.sqrt(np.maximum(np.diagonal(self.gram.matrix), 0.0)) @ of_label  # |K_ij| <= sqrt(K_ii K_jj)
             spread = float(reach @ reach) + self.eta * float(np.sum(of_transition**2))
-            doubt = square.allowance + 2.0 * float(error @ (np.abs(product) + off)) + spread
+            # the errors of an input's labels sum to what ``rest`` does: they meet how far the product is from its mean
+            left, by_input, of_mean = (self.split(each)[0] for each in (rest, product, mean))
+            middle = np.einsum("ds,ds->d", of_mean, by_input) / np.maximum(of_mean.sum(axis=1), TINY)
+            sums = np.abs(left.sum(axis=1)) + gamma(self.n_labels) * np.abs(left).sum(axis=1)
+            by_input -= middle[:, None]
+            moved = float(error @ (np.abs(product) + off)) + float(np.abs(middle) @ sums)
+            doubt = square.allowance + 2.0 * moved + spread
             quadratic = max(float(square), 0.0) / (2.0 * self.lam)
             value = gibbs.entropy - quadratic
             if not np.isfinite(value):

@@ -250,6 +250,22 @@ def test_a_witness_of_any_size_bounds_the_optimum(size: float) -> None:
         assert alone.dual({"u": size * rng.normal(size=alone.dimension)}).lower <= 0.0
 
 
+def test_the_allowance_of_the_dual_does_not_grow_as_labels_become_certain() -> None:
+    """K (z - m) is lam t: large at the labels that are sure of themselves, where only the others can be wrong."""
+    allowances = []
+    for lam in (1e-2, 1e-4, 1e-6):
+        problem = GaussianProcessSequences.from_gram(np.eye(12), [[0, 1, 2]] * 4, 3, lam=lam, eta=0.0)
+        allowances.append(problem.dual(solve(problem).point).allowance)
+    assert max(allowances) <= 2.0 * allowances[0]
+
+
+def test_inputs_that_no_sequence_uses_do_not_void_the_dual() -> None:
+    problem = GaussianProcessSequences.from_gram(np.eye(3) + 1.0, [[0, 1], [1]], 2, places=[[0, 2], [0]])
+    found = problem.dual(solve(problem).point)
+    assert np.isfinite(found)
+    assert found.allowance <= GOAL
+
+
 def test_no_bound_is_on_the_wrong_side_of_exact_arithmetic() -> None:
     found = run("gaussian_process", 300)
     assert not found.wrong, found.wrong
