@@ -7,6 +7,7 @@ import pytest
 
 from convexstruct.datasets.real.protein import AMINO_ACIDS
 from convexstruct.families.unsupervised_margin.experiments.draws import SETTINGS, proteins, whole_chains
+from tests.families.unsupervised_margin.experiments.chains import _made_up_proteins  # noqa: F401
 
 
 @pytest.mark.parametrize("name", [name for name in SETTINGS if name.startswith("SYNTH")])
@@ -21,6 +22,7 @@ def test_a_synthetic_draw_has_80_positions_that_show_what_is_drawn(name: str) ->
     np.testing.assert_array_equal(setting.draw(5).truth, draw.truth)
 
 
+@pytest.mark.usefixtures("_made_up_proteins")
 @pytest.mark.parametrize(("name", "places"), [("PROT1", 1), ("PROT2", 3)])
 def test_protein_segments_are_pieces_of_chains_with_their_neighbours(name: str, places: int) -> None:
     setting = SETTINGS[name]
@@ -40,6 +42,7 @@ def test_protein_segments_are_pieces_of_chains_with_their_neighbours(name: str, 
         )
 
 
+@pytest.mark.usefixtures("_made_up_proteins")
 def test_whole_chains_are_different_ones_seen_through_windows_of_seven() -> None:
     draw = whole_chains(5, seed=3)
     assert len(draw.rows) == 5

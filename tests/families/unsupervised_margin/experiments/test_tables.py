@@ -23,6 +23,7 @@ from convexstruct.families.unsupervised_margin.experiments.errors import (
     rows_of,
 )
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
+from tests.families.unsupervised_margin.experiments.chains import _made_up_proteins  # noqa: F401
 
 
 def test_rows_hold_means_and_paired_standard_errors() -> None:
@@ -70,6 +71,7 @@ def test_proposition_2_is_counted_and_the_guard_never_lets_the_loss_rise() -> No
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("_made_up_proteins")
 def test_table_3_has_the_papers_sizes_and_its_numbers_beside_ours() -> None:
     result = table3.run(quick=True)
     kinds = [row[1] for row in result.rows]
@@ -82,6 +84,7 @@ def test_table_3_has_the_papers_sizes_and_its_numbers_beside_ours() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("_made_up_proteins")
 def test_tables_1_and_2_agree_and_say_what_is_not_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     second = table2.run(quick=True)
     monkeypatch.setenv(VARIABLE, str(tmp_path))
