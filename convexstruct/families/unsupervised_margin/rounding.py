@@ -73,6 +73,8 @@ def upper_bound(feasible: FeasibleSet, gram: Matrix, n_labels: int, beta: float,
     beside = objective(gram, p2, n_labels, beta, near)
     inside = objective(gram, p2, n_labels, beta, feasible.safe)
     t = feasible.share_inside(near)
+    if not np.isfinite(t):
+        return Rounded(np.inf)  # no point is known to be feasible in exact arithmetic
     reached = beside.upper + max(0.0, t * (inside.upper - beside.lower))
     return Rounded.of(
         float(value), value.allowance, max(0.0, reached - float(value)), doubt / beta, UNIT * FEW * abs(reached)
