@@ -30,10 +30,10 @@ import scipy.sparse as sp
 from convexstruct.arrays import Index, Labels, Matrix, Vector
 from convexstruct.core.registry import one_family
 from convexstruct.families.generative_margin.problem import GenerativeMargin
-from convexstruct.models import constraint_generation
 from convexstruct.models.constraint_generation import Round as Round
 from convexstruct.models.formulation import Formulation, equation
 from convexstruct.models.generative_margin.enumerated import SUB_DISTRIBUTION, block_sums, entry
+from convexstruct.models.labelling_cuts import LabellingCuts
 from convexstruct.validation.arguments import flag
 
 #: The first floor of theta: e^-30 is far below what a probability of the optimum usually is.
@@ -42,8 +42,8 @@ START_FLOOR = -30.0
 LEAST_FLOOR = -600.0
 
 
-class ConstraintGeneration(constraint_generation.ConstraintGeneration[GenerativeMargin]):
-    """(P) by constraint generation; `convexstruct.models.constraint_generation` says what is the same for all families.
+class ConstraintGeneration(LabellingCuts[GenerativeMargin]):
+    """(P) by constraint generation; `convexstruct.models.labelling_cuts` says what is the same for all families.
 
     problem : (P).
     one_slack : one constraint a round for all examples together, sum_k w_k [a_k(s_k)'theta + b_k(s_k)] <= xi, in place

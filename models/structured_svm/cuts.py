@@ -31,10 +31,10 @@ from convexstruct.arrays import Index, Labels, Vector
 from convexstruct.core.registry import one_family
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.scale import Scale
-from convexstruct.models import constraint_generation
 from convexstruct.models.constraint_generation import Round as Round
-from convexstruct.models.constraint_generation import Slack as Slack
 from convexstruct.models.formulation import Formulation, equation
+from convexstruct.models.labelling_cuts import LabellingCuts
+from convexstruct.models.labelling_cuts import Slack as Slack
 from convexstruct.models.structured_svm.enumerated import (
     NO_SLACK_BELOW_0,
     PAPER_1,
@@ -52,9 +52,9 @@ CUTS = {
 NAMES = {"n": "n_slack_cuts", "one": "one_slack_cuts", "none": "hard_margin_cuts"}
 
 
-class ConstraintGeneration(constraint_generation.ConstraintGeneration[StructuredSVM]):
-    """A structural SVM by constraint generation; `convexstruct.models.constraint_generation` says what is the same for
-    all families.
+class ConstraintGeneration(LabellingCuts[StructuredSVM]):
+    """A structural SVM by constraint generation; `convexstruct.models.labelling_cuts` says what is the same for the
+    families.
 
     problem : the problem; its scaling and its oracle decide what is added.
     slack : "n", "one" or "none".

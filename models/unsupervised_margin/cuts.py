@@ -19,10 +19,9 @@ from typing import Any
 
 import cvxpy as cp
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from convexstruct.arrays import Index, Labels, Matrix, Point, Vector
+from convexstruct.arrays import Matrix, Point
 from convexstruct.core.registry import one_family
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
 from convexstruct.models import constraint_generation
@@ -53,32 +52,18 @@ class ConstraintGeneration(constraint_generation.ConstraintGeneration[Unsupervis
         solver: str = "CLARABEL",
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(problem, "one", solver, options)
+        super().__init__(problem, solver, options)
         if isinstance(first, str):
             choice("first", first, START, "or labels (p1,)")
         self.cuts: list[tuple[Matrix, Matrix]] = [_first(problem, first, whole("seed", seed, least=0))]
         self.violations: list[float] = []
         self._loss = relaxed_loss(problem)
         self._of: Indicators | None = None
-        self._witness: Point = problem.trivial()[1]
+        self._multipliers: Point = problem.trivial()[1]
 
     @property
     def name(self) -> str:
         return "delta_cuts"
-
-    @property
-    def weights(self) -> Vector:
-        return np.ones(1)
-
-    @property
-    def starts(self) -> Index:
-        return np.array([0, self.problem.n_rows])
-
-    def limit(self, problem: UnsupervisedMargin) -> float:
-        return 1.0
-
-    def rows_of(self, labels: Labels) -> tuple[sp.csr_array, Vector]:
-        raise NotImplementedError("cuts of (12) belong to mu and nu, not to labellings")
 
     def formulation(self) -> Formulation:
         r"""The master with the cuts found so far, with d = beta (delta - p1):
@@ -109,8 +94,9 @@ class ConstraintGeneration(constraint_generation.ConstraintGeneration[Unsupervis
             source="paper 3, (12)",
         )  # fmt: skip
 
-    def bound_above(self) -> tuple[Labels, Vector]:
-        """The objective at the master's M and N, repaired, and the most violated cut at its M, N, C and D."""
+    def separate(self) -> tuple[float, int]:
+        """The objective at the master's M and N, repaired; and the most violated cut at its M, N, C and D, unless it is
+        violated by no more than a solver's accuracy."""
         assert self._of is not None
         assert self.master is not None
         point = self.problem.repair(recovered(self._of).point)
@@ -118,32 +104,24 @@ class ConstraintGeneration(constraint_generation.ConstraintGeneration[Unsupervis
         for name, parameter in self._loss.parameters.items():
             parameter.value = np.asarray(self.master.variables[name].value)
         found = self._loss.reference(self.solver, **self.options)
+        claimed = self.master.problem.value
+        violation = float(found.value - claimed)
+        self.violations.append(violation)
+        if not violation > HIGH.gap * max(1.0, abs(float(claimed))):
+            return violation, 0
         values = [np.asarray(variable.value) for variable in self._loss.variables.values()]
-        self._found = values[0], values[1] if len(values) > 1 else np.zeros((0, self.problem.n_labels**2))
-        violation = found.value - self.master.problem.value
-        self.violations.append(float(violation))
-        return np.zeros(self.problem.n_rows, dtype=np.int64), np.array([violation])
-
-    def _separate(self, labels: Labels, each: Vector) -> tuple[float, int]:
-        """Add the cut that was found, unless it is violated by no more than a solver's accuracy."""
-        assert self.master is not None
-        if not each[0] > HIGH.gap * max(1.0, abs(float(self.master.problem.value))):
-            return float(each[0]), 0
-        self.cuts.append(self._found)
-        return float(each[0]), 1
+        self.cuts.append((values[0], values[1] if len(values) > 1 else np.zeros((0, self.problem.n_labels**2))))
+        return violation, 1
 
     def bound_below(self) -> None:
         """The dual at the multipliers of what constrains M and N."""
         assert self._of is not None
         witness = recovered(self._of).dual_point
         assert witness is not None
-        value = float(self.problem.dual(witness))
-        if value > self._lower:
-            self._lower, self._witness = value, witness
+        self.raise_bound(float(self.problem.dual(witness)), witness)
 
     def witness(self) -> Point:
-        """The multipliers of the best lower bound."""
-        return self._witness
+        return self._multipliers
 
 
 def _first(problem: UnsupervisedMargin, first: str | ArrayLike, seed: int) -> tuple[Matrix, Matrix]:
