@@ -8,16 +8,10 @@ from typing import Any
 import numpy as np
 
 from convexstruct.core.driver import solve
-from convexstruct.core.solution import Solution
 from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
 from convexstruct.oracles.chain.chain import viterbi
-from convexstruct.tolerances import HIGH, LOW, MID, Profile
-from tests.families.generative_margin.mutants import Mutant
-
-
-def honest(problem: GaussianProcessSequences, tol: Profile = MID) -> Solution:
-    """Our own solver, as it is."""
-    return solve(problem, tol=tol)
+from convexstruct.tolerances import HIGH, LOW
+from tests.mutants import ABOVE, TOO_GOOD, Mutant, flattered_value, honest, loosened_bound, not_a_number
 
 
 def wrong_sign(problem: GaussianProcessSequences) -> Any:
@@ -87,18 +81,6 @@ def stops_early(problem: GaussianProcessSequences) -> Any:
     return solve(problem, tol=HIGH, max_iterations=3).point
 
 
-def loosened_bound(problem: GaussianProcessSequences) -> Any:
-    solution = honest(problem)
-    raised = solution.lower_bound + 0.01 * abs(solution.lower_bound)
-    return replace(solution, certificate=replace(solution.certificate, lower_bound=raised))
-
-
-def flattered_value(problem: GaussianProcessSequences) -> Any:
-    solution = honest(problem)
-    lowered = solution.primal - 0.01 * abs(solution.primal)
-    return replace(solution, certificate=replace(solution.certificate, primal=lowered))
-
-
 def borrowed_bound(problem: GaussianProcessSequences) -> Any:
     """Claims the optimal bound, with a witness that proves less."""
     solution = honest(problem)
@@ -116,14 +98,6 @@ def changed_input(problem: GaussianProcessSequences) -> Any:
     problem.labels[0] = (problem.labels[0] + 1) % problem.n_labels
     return honest(problem).point
 
-
-def not_a_number(problem: GaussianProcessSequences) -> Any:
-    u = honest(problem).point["u"].copy()
-    u[-1] = np.nan
-    return u
-
-
-ABOVE, TOO_GOOD = "above the optimum", "too good to be true"
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant("wrong_sign", "the data term has the wrong sign", wrong_sign, "gp-enumerated", ABOVE),

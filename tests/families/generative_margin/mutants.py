@@ -6,7 +6,6 @@ believes the problem to be (`Opposite` counts, another eta) or in what it hands 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,14 +15,24 @@ from numpy.typing import NDArray
 
 from convexstruct.arrays import Index, Labels, Vector
 from convexstruct.core.driver import solve
-from convexstruct.core.solution import Solution
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.features.counts import bounds
 from convexstruct.features.counts.counts import Counts, Expected
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.part import part
 from convexstruct.graphs import TableLayout
-from convexstruct.tolerances import HIGH, MID, Profile
+from convexstruct.tolerances import HIGH
+from tests.mutants import (
+    ABOVE,
+    TOO_GOOD,
+    Mutant,
+    flattered_value,
+    honest,
+    loosened_bound,
+    not_a_number,
+    shares_above_one,
+    write_to,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,22 +113,6 @@ def _(features: Opposite, theta: Vector, loss_weight: float) -> bounds.Moments:
     return replace(found, rise=-found.rise)
 
 
-@dataclass(frozen=True)
-class Mutant:
-    """A wrong solver. slip : what is wrong with it. case : one that catches it. named : words of the verdict's note."""
-
-    name: str
-    slip: str
-    solver: Callable[[Any], Any]
-    case: str
-    named: str
-
-
-def honest(problem: GenerativeMargin, tol: Profile = MID) -> Solution:
-    """Our own solver, as it is."""
-    return solve(problem, tol=tol)
-
-
 def wrong_sign(problem: GenerativeMargin) -> Any:
     return honest(replace(problem, features=Opposite(problem.features))).point
 
@@ -152,25 +145,6 @@ def no_normalisation(problem: GenerativeMargin) -> Any:
     return honest(problem).point["theta"] + np.log(1.01)
 
 
-def loosened_bound(problem: GenerativeMargin) -> Any:
-    solution = honest(problem)
-    raised = solution.lower_bound + 0.01 * abs(solution.lower_bound)
-    return replace(solution, certificate=replace(solution.certificate, lower_bound=raised))
-
-
-def flattered_value(problem: GenerativeMargin) -> Any:
-    solution = honest(problem)
-    lowered = solution.primal - 0.01 * abs(solution.primal)
-    return replace(solution, certificate=replace(solution.certificate, primal=lowered))
-
-
-def shares_above_one(problem: GenerativeMargin) -> Any:
-    solution = honest(problem)
-    assert solution.dual_point is not None
-    raised = {k: 1.01 * v if k.endswith("shares") else v for k, v in solution.dual_point.items()}
-    return replace(solution, dual_point=raised)
-
-
 def likelihood(problem: GenerativeMargin) -> Any:
     """The smoothed maximum of the likelihood, which minimises something else."""
     theta = np.log(problem.c + problem.eta * problem.truth_counts)
@@ -196,19 +170,10 @@ def one_block_late(problem: GenerativeMargin) -> Any:
 
 
 def changed_input(problem: GenerativeMargin) -> Any:
-    """Writes to c in place; the array is read-only, which does not stop one who means to."""
-    problem.c.setflags(write=True)
-    problem.c[:] = problem.c * 0.999
+    """Writes to c in place."""
+    write_to(problem.c)
     return honest(problem).point
 
-
-def not_a_number(problem: GenerativeMargin) -> Any:
-    theta = honest(problem).point["theta"].copy()
-    theta[-1] = np.nan
-    return theta
-
-
-ABOVE, TOO_GOOD = "above the optimum", "too good to be true"
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant("wrong_sign", "the margin term has the wrong sign", wrong_sign, "hmm-enumerated", ABOVE),

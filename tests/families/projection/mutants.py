@@ -18,7 +18,7 @@ from convexstruct.families.projection.solvers.marginal_ascent import MarginalAsc
 from convexstruct.families.projection.tables import MarginalProjection
 from convexstruct.oracles.polytope.clique_tables import CliqueTables
 from convexstruct.tolerances import HIGH, Profile
-from tests.families.generative_margin.mutants import ABOVE, TOO_GOOD, Mutant
+from tests.mutants import ABOVE, TOO_GOOD, Mutant, loosened_bound, not_a_number, write_to
 
 Projection = BoxProjection | MarginalProjection
 
@@ -155,23 +155,10 @@ def stops_early(problem: MarginalProjection) -> Any:
     return solve(problem, MarginalAscent(steps=3), tol=HIGH, max_iterations=1).point
 
 
-def loosened_bound(problem: Projection) -> Any:
-    solution = honest(problem)
-    raised = solution.lower_bound + 0.01 * abs(solution.lower_bound)
-    return replace(solution, certificate=replace(solution.certificate, lower_bound=raised))
-
-
 def changed_input(problem: Projection) -> Any:
-    """Writes to m in place; the array is read-only, which does not stop one who means to."""
-    problem.m.setflags(write=True)
-    problem.m[:] = problem.m * 0.999
+    """Writes to m in place."""
+    write_to(problem.m)
     return honest(problem).point
-
-
-def not_a_number(problem: Projection) -> Any:
-    a = honest(problem).point["a"].copy()
-    a[-1] = np.nan
-    return a
 
 
 MUTANTS: tuple[Mutant, ...] = (

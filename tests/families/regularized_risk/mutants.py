@@ -12,17 +12,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from convexstruct.core.driver import solve
-from convexstruct.core.solution import Solution
 from convexstruct.families.regularized_risk.losses import PiecewiseLoss
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
-from convexstruct.tolerances import HIGH, MID, Profile
-from tests.families.generative_margin.mutants import ABOVE, TOO_GOOD, Mutant
-
-
-def honest(problem: RegularizedRisk, tol: Profile = MID) -> Solution:
-    """Our own solver, as it is."""
-    return solve(problem, tol=tol)
+from tests.mutants import ABOVE, TOO_GOOD, Mutant, flattered_value, honest, loosened_bound, not_a_number, write_to
 
 
 def _with_loss(problem: RegularizedRisk, **changes: Any) -> RegularizedRisk:
@@ -81,18 +73,6 @@ def unbalanced_witness(problem: RegularizedRisk) -> Any:
     return {"point": honest(problem).point, "dual_point": free.dual_point, "lower_bound": free.lower_bound}
 
 
-def loosened_bound(problem: RegularizedRisk) -> Any:
-    solution = honest(problem)
-    raised = solution.lower_bound + 0.01 * abs(solution.lower_bound)
-    return replace(solution, certificate=replace(solution.certificate, lower_bound=raised))
-
-
-def flattered_value(problem: RegularizedRisk) -> Any:
-    solution = honest(problem)
-    lowered = solution.primal - 0.01 * abs(solution.primal)
-    return replace(solution, certificate=replace(solution.certificate, primal=lowered))
-
-
 def open_box(problem: RegularizedRisk) -> Any:
     """alpha is not kept below its share: D rises above the optimum, and is claimed."""
     solution = honest(problem)
@@ -141,16 +121,9 @@ def stops_early(problem: RegularizedRisk) -> Any:
 
 
 def changed_input(problem: RegularizedRisk) -> Any:
-    """Writes to the features in place; the array is read-only, which does not stop one who means to."""
-    problem.X.setflags(write=True)
-    problem.X[:] = problem.X * 0.999
+    """Writes to the features in place."""
+    write_to(problem.X)
     return honest(problem).point
-
-
-def not_a_number(problem: RegularizedRisk) -> Any:
-    w = honest(problem, HIGH).point["w"].copy()
-    w.flat[-1] = np.nan
-    return {"w": w}
 
 
 MUTANTS: tuple[Mutant, ...] = (

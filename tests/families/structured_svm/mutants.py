@@ -13,17 +13,19 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from convexstruct.core.driver import solve
-from convexstruct.core.solution import Solution
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.scale import Scale
-from convexstruct.tolerances import MID, Profile
-from tests.families.generative_margin.mutants import ABOVE, TOO_GOOD, Mutant
-
-
-def honest(problem: StructuredSVM, tol: Profile = MID) -> Solution:
-    """Our own solver, as it is."""
-    return solve(problem, tol=tol)
+from tests.mutants import (
+    ABOVE,
+    TOO_GOOD,
+    Mutant,
+    flattered_value,
+    honest,
+    loosened_bound,
+    not_a_number,
+    shares_above_one,
+    write_to,
+)
 
 
 def _stated(problem: StructuredSVM, name: str, *without: str) -> Any:
@@ -133,26 +135,6 @@ def relaxed_bound(problem: StructuredSVM) -> Any:
 # -- what is handed back -----------------------------------------------------------------------------------------------
 
 
-def loosened_bound(problem: StructuredSVM) -> Any:
-    solution = honest(problem)
-    raised = solution.lower_bound + 0.01 * abs(solution.lower_bound)
-    return replace(solution, certificate=replace(solution.certificate, lower_bound=raised))
-
-
-def flattered_value(problem: StructuredSVM) -> Any:
-    solution = honest(problem)
-    lowered = solution.primal - 0.01 * abs(solution.primal)
-    return replace(solution, certificate=replace(solution.certificate, primal=lowered))
-
-
-def shares_above_one(problem: StructuredSVM) -> Any:
-    """alpha sums to 1.01 C omega."""
-    solution = honest(problem)
-    assert solution.dual_point is not None
-    raised = {k: 1.01 * v if k.endswith("shares") else v for k, v in solution.dual_point.items()}
-    return replace(solution, dual_point=raised)
-
-
 def another_witness(problem: StructuredSVM) -> Any:
     """The bound is right; the alpha handed back with it is not the one that proves it."""
     solution = honest(problem)
@@ -184,18 +166,10 @@ def stops_early(problem: StructuredSVM) -> Any:
 
 
 def changed_input(problem: StructuredSVM) -> Any:
-    """Writes to the features in place; the array is read-only, which does not stop one who means to."""
+    """Writes to the features in place."""
     x = problem.features.node_features
-    x = x.data if sp.issparse(x) else x
-    x.setflags(write=True)
-    x[:] = x * 0.999
+    write_to(x.data if sp.issparse(x) else x)
     return honest(problem).point
-
-
-def not_a_number(problem: StructuredSVM) -> Any:
-    w = honest(problem).point["w"].copy()
-    w[-1] = np.nan
-    return {"w": w}
 
 
 MUTANTS: tuple[Mutant, ...] = (

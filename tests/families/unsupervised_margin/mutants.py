@@ -10,16 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from convexstruct.core.driver import solve
-from convexstruct.core.solution import Solution
 from convexstruct.families.unsupervised_margin import UnsupervisedMargin
-from convexstruct.tolerances import MID, Profile
-from tests.families.generative_margin.mutants import ABOVE, Mutant
-
-
-def honest(problem: UnsupervisedMargin, tol: Profile = MID) -> Solution:
-    """Our own solver, as it is."""
-    return solve(problem, tol=tol)
+from tests.mutants import ABOVE, Mutant, honest
 
 
 def one_way(problem: UnsupervisedMargin) -> Any:

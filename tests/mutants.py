@@ -1,0 +1,97 @@
+"""What the mutants of all families share: solvers that are wrong on purpose, each by one plausible slip.
+
+A check that lets a mutant pass is no check. Each is our own solver with one thing changed, either in what it believes
+the problem to be or in what it hands back. `honest` is the solver unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from convexstruct.core.driver import solve
+from convexstruct.core.solution import Solution
+from convexstruct.tolerances import MID, Profile
+from convexstruct.verification import verify
+from convexstruct.verification.outcome import Outcome
+from tests.verification.rows import told
+
+ABOVE, TOO_GOOD = "above the optimum", "too good to be true"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A wrong solver. slip : what is wrong with it. case : one that catches it. named : words of the verdict's note."""
+
+    name: str
+    slip: str
+    solver: Callable[[Any], Any]
+    case: str
+    named: str
+
+
+def honest(problem: Any, tol: Profile = MID) -> Solution:
+    """Our own solver, as it is."""
+    return solve(problem, tol=tol)
+
+
+def loosened_bound(problem: Any) -> Any:
+    solution = honest(problem)
+    raised = solution.lower_bound + 0.01 * abs(solution.lower_bound)
+    return replace(solution, certificate=replace(solution.certificate, lower_bound=raised))
+
+
+def flattered_value(problem: Any) -> Any:
+    solution = honest(problem)
+    lowered = solution.primal - 0.01 * abs(solution.primal)
+    return replace(solution, certificate=replace(solution.certificate, primal=lowered))
+
+
+def shares_above_one(problem: Any) -> Any:
+    """The shares of a dual witness that is a mixture sum to 1.01."""
+    solution = honest(problem)
+    assert solution.dual_point is not None
+    raised = {k: 1.01 * v if k.endswith("shares") else v for k, v in solution.dual_point.items()}
+    return replace(solution, dual_point=raised)
+
+
+def not_a_number(problem: Any) -> Any:
+    """The last entry of the point's first array is NaN."""
+    name, array = next(iter(honest(problem).point.items()))
+    array = array.copy()
+    array.flat[-1] = np.nan
+    return {name: array}
+
+
+def write_to(array: NDArray[np.float64]) -> None:
+    """Change an input in place; the array is read-only, which does not stop one who means to."""
+    array.setflags(write=True)
+    array[:] = array * 0.999
+
+
+def judged(solver: Callable[[Any], Any], on: str) -> Outcome:
+    """What verification says of a solver, with a cache of its own."""
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CONVEXSTRUCT_CACHE", folder)
+        return verify(solver, on=on)
+
+
+def assert_passes(solver: Callable[[Any], Any], family: str, least: int) -> None:
+    """It passes every case of the family, and there are at least so many."""
+    outcome = judged(solver, family)
+    assert outcome.ok, told(outcome)
+    assert len(outcome) >= least
+
+
+def assert_fails(mutant: Mutant) -> None:
+    """Its case fails it, and the note names what is wrong."""
+    outcome = judged(mutant.solver, mutant.case)
+    assert [row.verdict for row in outcome] == ["failed"], told(outcome)
+    assert mutant.named in outcome.rows[0].note
+    assert not outcome.ok, told(outcome)
