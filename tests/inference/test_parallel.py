@@ -22,7 +22,6 @@ from convexstruct.core.iterate import Iterate
 from convexstruct.core.solution import Status
 from convexstruct.datasets import HARD, ring
 from convexstruct.families.generative_margin import GenerativeMargin, ProximalRSD
-from convexstruct.families.regularized_risk import RegularizedRisk
 from convexstruct.families.structured_svm import StructuredSVM
 from convexstruct.features.counts.counts import Counts
 from convexstruct.features.counts.hmm import HMMCounts
@@ -232,12 +231,6 @@ def test_what_cannot_be_cut_is_refused_in_one_sentence() -> None:
         sharded(Without(), Inline())
     with pytest.raises(ValueError, match=r"executor is 'threads', wanted a concurrent\.futures\.Executor"):
         sharded(small_problem(), "threads")  # type: ignore[arg-type]  # what a user may type
-
-
-def test_families_whose_features_cannot_be_cut_say_so_in_one_sentence() -> None:
-    problem = RegularizedRisk.binary([[1.0], [2.0]], [-1, 1], 0.1)
-    with pytest.raises(ValueError, match="executor is of no use for the family 'regularized_risk', wanted None"):
-        solve(problem, executor=Inline())
 
 
 def test_a_broken_executor_is_told_once_and_used_no_more(caplog: pytest.LogCaptureFixture) -> None:

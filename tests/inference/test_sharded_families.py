@@ -7,13 +7,14 @@ import multiprocessing
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import networkx as nx
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from convexstruct.core.driver import solve
 from convexstruct.core.registry import families
@@ -21,7 +22,20 @@ from convexstruct.core.solution import Status
 from convexstruct.datasets import HARD, ring
 from convexstruct.families.gaussian_process import GaussianProcessSequences
 from convexstruct.families.generative_margin import GenerativeMargin
+from convexstruct.families.projection import BoxProjection
+from convexstruct.families.regularized_risk import (
+    DualCoordinateDescent,
+    LsBMRM,
+    PegasosN,
+    Pragam,
+    PragamB,
+    QpBMRM,
+    RegularizedRisk,
+    SemismoothNewton,
+)
+from convexstruct.families.regularized_risk.solvers.smoothed_risk import SmoothedRisk
 from convexstruct.families.structured_svm import StructuredSVM
+from convexstruct.families.unsupervised_margin import UnsupervisedMargin
 from convexstruct.inference.parallel import sharded
 from convexstruct.inference.shards import Shards, cuts
 from tests.inference.test_parallel import Inline
@@ -118,6 +132,80 @@ def test_shards_of_sequences_give_the_serial_log_partition_and_mean(same_inputs:
         assert cut.dual({"u": u}) == problem.dual({"u": u})
 
 
+def risks(sparse: bool = False) -> dict[str, RegularizedRisk]:
+    """Each loss, with groups of one and of several pieces, offsets, an example without pieces, and large features."""
+    rng = np.random.default_rng(7)
+    n, d = 23, 4
+    dense = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.6)
+    X = sp.csr_array(dense) if sparse else dense
+    y, levels, some = np.sign(rng.normal(size=n)), rng.integers(0, 3, n), rng.integers(0, 2, (n, 3))
+    some[[0, 9, n - 1]] = 1  # these have all labels: no piece
+    omega = rng.uniform(0.5, 2.0, n)
+    of = np.sort(np.append(np.arange(7), rng.integers(0, 7, n - 7)))
+    return {
+        "binary": RegularizedRisk.binary(X, y, 0.05),
+        "weighted, with a bias": RegularizedRisk.binary(X, y, 0.05, bias=True, weights=omega),
+        "multiclass": RegularizedRisk.multiclass(X, levels, 0.05),
+        "multilabel": RegularizedRisk.multilabel(X, some, 0.05),
+        "ordinal": RegularizedRisk.ordinal(X, levels, 0.05),
+        "ordinal, thresholds given": RegularizedRisk.ordinal(X, levels, 0.05, thresholds=[-0.5, 0.5]),
+        "pieces": RegularizedRisk.pieces(X, rng.normal(size=n), 0.05, of, weights=omega[:7]),
+        "pieces with floor": RegularizedRisk.pieces(X, rng.normal(size=n), 0.05, of, floor=True),
+        "one example": RegularizedRisk.pieces(X, rng.normal(size=n), 0.05),
+        "large features": RegularizedRisk.binary(X * 2.0**110, y, 0.05 * 2.0**220),
+    }
+
+
+@pytest.mark.parametrize("n_shards", [1, 3, 50])
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("name", risks())
+def test_shards_of_a_risk_give_the_serial_values_and_gradients(name: str, sparse: bool, n_shards: int) -> None:
+    problem = risks(sparse)[name]
+    cut = sharded(problem, Inline(), n_shards)
+    whole, parts = SmoothedRisk.whole(problem), SmoothedRisk.whole(cut)
+    rng = np.random.default_rng(8)
+    for scale in (0.0, 1.0, 20.0):
+        w, alpha = scale * rng.normal(size=problem.shape), scale * rng.random(problem.n_pieces)
+        alike(cut.forward(w), problem.forward(w))
+        alike(cut.adjoint(alpha), problem.adjoint(alpha))
+        alike(cut.value(w), problem.value(w))
+        found, wanted = cut.touching(w)[0], problem.touching(w)[0]
+        alike(found.a, wanted.a)
+        alike(found.b, wanted.b)
+        z = problem.values(w)
+        here, there = parts.at(w.ravel(), z)[0], whole.at(w.ravel(), z)[0]
+        alike(here.slope_w, there.slope_w)
+        alike(here.slope_b, there.slope_b)
+        assert cut.primal(problem.as_point(w)) == problem.primal(problem.as_point(w))
+        assert cut.dual({"alpha": alpha}) == problem.dual({"alpha": alpha})
+
+
+@pytest.mark.parametrize("name", risks())
+def test_every_solver_of_a_risk_ends_in_the_serial_bracket_with_shards_too(name: str) -> None:
+    problem = risks(sparse=True)[name]
+    reached = 0
+    for solver in (SemismoothNewton(), QpBMRM(), LsBMRM(), PragamB(), Pragam(), PegasosN(), DualCoordinateDescent()):
+        try:
+            serial = solve(problem, solver, tol=1e-2, max_iterations=100)
+        except ValueError:  # not for this loss
+            continue
+        where = Inline()
+        found = solve(problem, solver, tol=1e-2, max_iterations=100, executor=where)
+        assert where.tasks > 0
+        assert found.lower_bound <= serial.primal
+        assert serial.lower_bound <= found.primal
+        reached += found.status is Status.OPTIMAL
+    assert reached >= 2
+
+
+def test_another_x_in_a_sharded_risk_gets_shards_of_its_own() -> None:
+    problem = risks()["binary"]
+    cut = sharded(problem, Inline(), 3)
+    w = np.ones(problem.shape)
+    cut.forward(w)
+    alike(replace(cut, X=2.0 * problem.X).forward(w), 2.0 * problem.forward(w))
+
+
 def hidden() -> GenerativeMargin:
     data = ring(12, 8, 5, HARD, seed=2)
     return GenerativeMargin.hmm(data.symbols, data.states, 5, data.n_symbols, eta=0.2, loss="ring")
@@ -125,10 +213,11 @@ def hidden() -> GenerativeMargin:
 
 PROBLEMS: dict[str, Callable[[], Any]] = {
     "generative_margin": hidden, "structured_svm": chains, "gaussian_process": sequences,
+    "regularized_risk": lambda: risks()["multiclass"],
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("made", [chains, sequences])
+@pytest.mark.parametrize("made", [chains, sequences, PROBLEMS["regularized_risk"]])
 def test_a_problem_in_shards_says_what_the_whole_says(made: Callable[[], Any]) -> None:
     problem = made()
     cut = sharded(sharded(problem, Inline(), 3), Inline(), 2)
@@ -139,7 +228,14 @@ def test_a_problem_in_shards_says_what_the_whole_says(made: Callable[[], Any]) -
 
 
 def test_every_family_with_examples_is_here_and_the_others_say_so() -> None:
-    assert set(families()) - set(PROBLEMS) == {"projection", "regularized_risk", "unsupervised_margin"}
+    others: dict[str, Any] = {
+        "projection": BoxProjection.simplex([0.3, 0.9]),
+        "unsupervised_margin": UnsupervisedMargin.multiclass([[0.0], [1.0]], 2, 1.0, 0.5),
+    }
+    assert set(families()) == set(PROBLEMS) | set(others)
+    for family, problem in others.items():
+        with pytest.raises(ValueError, match=f"executor is of no use for the family '{family}', wanted None"):
+            solve(problem, executor=Inline())
 
 
 @pytest.fixture(

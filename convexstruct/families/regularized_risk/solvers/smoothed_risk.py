@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from convexstruct import deadline
 from convexstruct.arrays import Flags, Index, Vector
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
+from convexstruct.families.regularized_risk.sharded import ShardedRisk
 from convexstruct.families.regularized_risk.solvers.risk_projection import onto_groups
 
 #: Rounding of one operation.
@@ -66,6 +67,7 @@ class SmoothedRisk:
     floor, box, n_outputs, lam : as in the problem.
     sign, of : (m,) of the free offsets, empty without them. n_biases : how many there are.
     fixed (dimension,), fixed_b (n_biases,), constant : A' alpha, s' alpha and <c, alpha> of the groups left out.
+    sharded : the whole problem, whose linear map is worked on elsewhere; None where it is worked on here.
     """
 
     X: Any
@@ -86,6 +88,7 @@ class SmoothedRisk:
     fixed: Vector
     fixed_b: Vector
     constant: float
+    sharded: ShardedRisk | None = None
 
     @classmethod
     def whole(cls, problem: RegularizedRisk) -> SmoothedRisk:
@@ -97,6 +100,7 @@ class SmoothedRisk:
             problem.shares[problem.group], loss.start, problem.group, loss.floor, problem.is_box, loss.n_outputs,
             problem.lam, loss.bias_sign, loss.bias_of, loss.n_biases,
             np.zeros(problem.dimension), np.zeros(loss.n_biases), 0.0,
+            problem if isinstance(problem, ShardedRisk) else None,
         )  # fmt: skip
 
     @property
@@ -122,6 +126,8 @@ class SmoothedRisk:
     def forward(self, w: Vector) -> Vector:
         """A w; (m,)."""
         deadline.check()
+        if self.sharded is not None:
+            return self.sharded.forward(w)
         if self.combine is not None:
             return np.asarray(self.combine @ np.asarray(self.X @ w.reshape(self.n_outputs, -1).T).ravel())
         scores = self.X @ w
@@ -130,6 +136,8 @@ class SmoothedRisk:
     def adjoint(self, alpha: Vector) -> Vector:
         """A' alpha; (dimension,)."""
         deadline.check()
+        if self.sharded is not None:
+            return self.sharded.adjoint(alpha).ravel()
         if self.combine is not None:
             part = np.asarray(self.combine.T @ alpha).reshape(-1, self.n_outputs)
             return np.asarray(self._columns @ part).T.ravel()

@@ -1,0 +1,77 @@
+"""A regularised risk in shards, each the risk of some of the examples: A w and A' alpha map over them.
+
+w goes to every shard and the values of its pieces come back; a shard's own part of alpha goes to it, and its part of
+A' alpha comes back and is summed here. So every plane, subgradient and value of the risk runs on the shards, and so do
+the gradients of `SemismoothNewton` and its conjugate gradients. Its matrices, of the few rows near their kinks, are
+made here. `DualCoordinateDescent` and `Pegasos1` step on one example after another, here; the shards compute their
+bounds only. Prediction and the certificate are made of the whole by `RegularizedRisk` itself.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+import scipy.sparse as sp
+
+from convexstruct.arrays import Index, Vector
+from convexstruct.families.regularized_risk.problem import RegularizedRisk
+from convexstruct.inference.parallel import in_shards
+from convexstruct.inference.shards import Shards, cuts
+from convexstruct.validation.arguments import whole
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ShardedRisk(RegularizedRisk):
+    """The problem with its linear map in shards on ``executor``, at most ``n_shards`` of them (None: one a processor).
+
+    They are cut when first needed, so that `dataclasses.replace` with another X gives a problem with shards of that X.
+    """
+
+    executor: Executor = field(kw_only=True, repr=False)
+    n_shards: int | None = field(kw_only=True, repr=False)
+
+    @cached_property
+    def _cut(self) -> tuple[Shards, Index]:
+        """The shards, and where the pieces of each begin and end; (shards + 1,)."""
+        loss, X = self.loss, self.X
+        row = loss.start if loss.kind == "pieces" else np.arange(X.shape[0] + 1)  # where the rows of each example begin
+        examples = cuts(np.diff(X.indptr[row] if sp.issparse(X) else row), self.n_shards)
+        groups = np.searchsorted(loss.example, examples)
+        pieces = loss.start[groups]
+        parts = []
+        for i, (first, last) in enumerate(pairwise(examples)):
+            (low, high), (begin, end) = row[[first, last]], pieces[i : i + 2]
+            own = replace(
+                loss,
+                combine=loss.combine[begin:end, low * loss.n_outputs : high * loss.n_outputs],
+                offset=loss.offset[begin:end],
+                start=loss.start[groups[i] : groups[i + 1] + 1] - begin,
+                example=loss.example[groups[i] : groups[i + 1]] - first,
+                labels=loss.labels[:0],  # prediction is not asked of a shard
+                bias_of=loss.bias_of[begin:end],
+                bias_sign=loss.bias_sign[begin:end],
+            )
+            parts.append(RegularizedRisk(X[low:high], own, self.lam))
+        return Shards(tuple(parts), self.executor), pieces
+
+    def forward(self, w: Vector) -> Vector:
+        """As `RegularizedRisk.forward`: one map over the shards."""
+        return np.concatenate(self._cut[0].map("forward", w))
+
+    def adjoint(self, alpha: Vector) -> Vector:
+        """As `RegularizedRisk.adjoint`: one map over the shards and one sum."""
+        shards, pieces = self._cut
+        found = shards.map_each("adjoint", [(alpha[low:high],) for low, high in pairwise(pieces)])
+        return np.asarray(np.sum(found, axis=0))
+
+
+@in_shards.register
+def sharded(problem: RegularizedRisk, executor: Executor, n_shards: int | None) -> ShardedRisk:
+    """The same problem with its examples in shards of about as many features each."""
+    given = {each.name: getattr(problem, each.name) for each in fields(RegularizedRisk)}
+    n_shards = n_shards if n_shards is None else whole("n_shards", n_shards, least=1)
+    return ShardedRisk(**given, executor=executor, n_shards=n_shards)
