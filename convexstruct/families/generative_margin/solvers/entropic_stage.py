@@ -20,15 +20,16 @@ sum_i V_i KL(v_i / V_i || e^{theta_i}) = -v'theta - sum_i [V_i ln V_i - sum_j v_
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 
 from convexstruct import deadline
 from convexstruct.arrays import Vector
+from convexstruct.core.cholesky import solver
 from convexstruct.core.quasi_newton import Pairs
 from convexstruct.families.generative_margin.invariants import LocalVariance, invariants, local_variance
 from convexstruct.families.generative_margin.problem import GenerativeMargin
@@ -162,7 +163,7 @@ class DiagonalMetric:
         barrier = stage.barrier_curvature(value)
         own = curvature[layout.block_of] * value.softmax
         self._diagonal = np.concatenate((spread + own, p.eta / stage.tau * block_share * total + barrier)) + 1e-6
-        self._factor: tuple[Vector, bool] | None = None
+        self._inverse: Callable[[Vector], Vector] | None = None
         if local is not None and local.invariants.size:
             columns, rows = stage.invariants
             weighted = columns.multiply(value.softmax[:, None])
@@ -172,15 +173,15 @@ class DiagonalMetric:
             at = np.arange(len(matrix))
             matrix[at, at] += p.eta / stage.tau * local.invariants
             matrix[at, at] += 1e-8 * matrix[at, at].mean() + 1e-12  # the invariants depend on each other
-            self._factor = _cholesky(matrix)
+            self._inverse = solver(matrix)
 
     def solve(self, gradient: Vector) -> Vector:
         direction = gradient / self._diagonal
-        if self._factor is not None:
+        if self._inverse is not None:
             columns, rows = self._stage.invariants
             d = len(gradient) - len(self._shift)
             part = rows @ gradient[:d] - self._shift.T @ gradient[d:]
-            part = scipy.linalg.cho_solve(self._factor, part, check_finite=False)
+            part = self._inverse(part)
             direction[:d] += columns @ part
             direction[d:] -= self._shift @ part
         return np.asarray(direction)
@@ -222,26 +223,11 @@ class NewtonMetric:
         matrix = np.block([[phi, cross], [cross.T, corner]])
         diagonal = np.arange(len(matrix))
         matrix[diagonal, diagonal] += 1e-8 + 1e-9 * np.abs(matrix[diagonal, diagonal])
-        self._factor = _cholesky(matrix)
-
-    def solve(self, gradient: Vector) -> Vector:
-        return np.asarray(scipy.linalg.cho_solve(self._factor, gradient, check_finite=False))
+        self.solve = solver(matrix)
 
     def moved(self, value: Value) -> NewtonMetric:
         """The same metric: a new one costs as much as many evaluations of F, so the method decides when."""
         return self
-
-
-def _cholesky(matrix: Vector) -> tuple[Vector, bool]:
-    """The Cholesky factor, with as much of the diagonal added as it takes (an estimate need not be definite)."""
-    diagonal = np.arange(len(matrix))
-    scale = np.abs(matrix[diagonal, diagonal])
-    for power in range(-12, 3):
-        try:
-            return scipy.linalg.cho_factor(matrix, check_finite=False)  # type: ignore[no-any-return]
-        except scipy.linalg.LinAlgError:
-            matrix[diagonal, diagonal] += 10.0**power * (scale + scale.mean())
-    raise FloatingPointError("the metric is not finite")
 
 
 Metric = DiagonalMetric | NewtonMetric

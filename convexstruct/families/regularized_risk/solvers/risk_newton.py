@@ -28,7 +28,8 @@ import scipy.sparse as sp
 from scipy.linalg import blas, lapack
 
 from convexstruct import deadline
-from convexstruct.arrays import Index, Vector
+from convexstruct.arrays import Index, Matrix, Vector
+from convexstruct.core.cholesky import solver
 from convexstruct.families.regularized_risk.solvers.smoothed_risk import Smoothed, SmoothedRisk
 
 #: Work is counted in multiplications of a dense matrix with a vector (0.1 ns on one core). In a product of two dense
@@ -120,7 +121,7 @@ def _factored(
     if len(free) == 0:
         return (lambda right: right / lam), mixed
     if risk.combine is not None or not risk.box:
-        return _cholesky(_grouped(risk, point, free, tau), lam), mixed
+        return _with_ridge(_grouped(risk, point, free, tau), lam), mixed
     X, factor = _rows(risk, free)
     if risk.n_biases:
         sign = weight * factor * risk.sign[free]
@@ -136,8 +137,8 @@ def _factored(
         B = X * scaled[:, None]
         square = blas.dsyrk(1.0, B.T, trans=0 if primal else 1, lower=1)
     if primal:
-        return _cholesky(square, lam), mixed
-    inner = _cholesky(square, lam)
+        return _with_ridge(square, lam), mixed
+    inner = _with_ridge(square, lam)
 
     def woodbury(right: Vector) -> Vector:
         return np.asarray((right - B.T @ inner(np.asarray(B @ right))) / lam)
@@ -219,22 +220,10 @@ def _grouped(risk: SmoothedRisk, point: Smoothed, free: Index, tau: float) -> Ve
     return whole.reshape(k * d, k * d)
 
 
-def _cholesky(square: Vector, ridge: float) -> Callable[[Vector], Vector]:
-    """right -> (square + ridge I)^-1 right; only the lower triangle of ``square`` is read."""
-    n = len(square)
-    scale = float(np.trace(square)) / max(n, 1)
-    square[np.arange(n), np.arange(n)] += ridge
-    lower, info = lapack.dpotrf(square, lower=1)
-    more = 1e-14 * scale
-    while info > 0 and more < np.inf:  # rounding has made it indefinite
-        square[np.arange(n), np.arange(n)] += more
-        lower, info = lapack.dpotrf(square, lower=1)
-        more *= 100.0
-
-    def solve(right: Vector) -> Vector:
-        return np.asarray(lapack.dpotrs(lower, right, lower=1)[0]).reshape(right.shape)
-
-    return solve
+def _with_ridge(square: Matrix, lam: float) -> Callable[[Vector], Vector]:
+    """right -> (square + lam I)^-1 right; ``square`` is changed in place."""
+    np.einsum("ii->i", square)[...] += lam
+    return solver(square)
 
 
 def offset_weights(risk: SmoothedRisk, free: Index, tau: float) -> Vector:

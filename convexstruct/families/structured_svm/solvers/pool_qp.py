@@ -17,13 +17,13 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg.blas import dsyrk
 
 from convexstruct import deadline
 from convexstruct.arrays import Index, Vector
+from convexstruct.core.cholesky import solver
 from convexstruct.tolerances import HIGH
 
 #: A restricted problem counts as solved at this relative gap: a thousandth of the finest that users can name.
@@ -34,9 +34,6 @@ STEPS, PATIENCE = 80, 20
 #: A step goes this share of the way to the boundary: `LONG_STEP` where the whole way is at least `LONG` (1 is a full
 #: Newton step), else `SHORT_STEP`, to stay nearer the central path; near the boundary Mehrotra's directions can cycle.
 LONG_STEP, LONG, SHORT_STEP = 0.995, 0.9, 0.9
-#: Matrices of more rows than `LARGE` are factored in blocks of `BLOCK` rows, and the deadline is looked at between two:
-#: one of ten thousand rows takes half a minute, a block of it about a second.
-LARGE, BLOCK = 2000, 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,12 +98,12 @@ class _Newton:
         rows, means = self.columns.a, self.means
         if sp.issparse(rows):
             rows, means = rows.toarray(), means.toarray()
-        matrix = dsyrk(1.0, ((rows - means[self.columns.owner]) * np.sqrt(self.weight)[:, None]).T)
+        matrix = dsyrk(1.0, ((rows - means[self.columns.owner]) * np.sqrt(self.weight)[:, None]).T, lower=1)
         diagonal = np.arange(len(matrix))
         matrix[diagonal, diagonal] += self.lam
         matrix[self.bounded, self.bounded] += self.at.z / self.inside
         self._root: Vector | None = None
-        self._factor = _cholesky(matrix)
+        self._inverse = solver(matrix)
 
     def _factor_by_columns(self, gram: Vector, share: Vector) -> None:
         owner = self.columns.owner
@@ -118,14 +115,14 @@ class _Newton:
         matrix = centred * self._root[:, None] * self._root
         diagonal = np.arange(len(matrix))
         matrix[diagonal, diagonal] += self.lam
-        self._factor = _cholesky(matrix)
+        self._inverse = solver(matrix)
 
     def _solve(self, right: Vector) -> Vector:
         if self._root is None:
-            return np.asarray(scipy.linalg.cho_solve(self._factor, right, check_finite=False))
+            return self._inverse(right)
         a, owner = self.columns.a, self.columns.owner
         image = (a @ right - (self.means @ right)[owner]) * self._root
-        inner = scipy.linalg.cho_solve(self._factor, image, check_finite=False) * self._root
+        inner = self._inverse(image) * self._root
         back = a.T @ inner - self.means.T @ np.bincount(owner, weights=inner, minlength=self.means.shape[0])
         return np.asarray((right - back) / self.lam)
 
@@ -243,33 +240,3 @@ def segment_product(a: Any, share: Vector, start: Index) -> Any:
 def segment_rows(rows: Vector, share: Vector, start: Index) -> Vector:
     """sum over each pool of share_j rows_j; (N, ...)."""
     return np.asarray(np.add.reduceat(rows * share[:, None], start, axis=0))
-
-
-def _factor(matrix: Vector) -> tuple[Vector, bool]:
-    """The Cholesky factor and whether it is the lower one; of a large matrix block by block, so that the deadline is
-    asked for on the way: ten thousand columns take half a minute."""
-    n = len(matrix)
-    if n <= LARGE:
-        return scipy.linalg.cho_factor(matrix, check_finite=False)  # type: ignore[no-any-return]
-    lower = np.array(matrix, order="C")
-    for low in range(0, n, BLOCK):
-        deadline.check()
-        high = low + BLOCK
-        if low:
-            lower[low:, low:high] -= lower[low:, :low] @ lower[low:high, :low].T
-        corner = scipy.linalg.cholesky(lower[low:high, low:high], lower=True, check_finite=False)
-        lower[low:high, low:high] = corner
-        below = lower[high:, low:high]
-        below[:] = scipy.linalg.solve_triangular(corner, below.T, lower=True, check_finite=False).T
-    return lower, True
-
-
-def _cholesky(matrix: Vector) -> tuple[Vector, bool]:
-    diagonal = np.arange(len(matrix))
-    scale = float(np.abs(matrix[diagonal, diagonal]).sum()) / max(len(matrix), 1)
-    for power in range(-14, 3):
-        try:
-            return _factor(matrix)
-        except scipy.linalg.LinAlgError:
-            matrix[diagonal, diagonal] += 10.0**power * scale
-    raise FloatingPointError("the matrix of the restricted problem is not finite")

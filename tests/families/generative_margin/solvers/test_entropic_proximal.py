@@ -269,7 +269,7 @@ def test_the_diagonal_metric_knows_the_directions_in_which_the_covariance_vanish
     columns = [(stage.at(value.x + m).gradient - stage.at(value.x - m).gradient) / (2 * s) for m, s in zip(moves, step)]
     hessian = 0.5 * (np.array(columns) + np.array(columns).T)
     knowing, plain = DiagonalMetric(stage, value), DiagonalMetric(stage, value)
-    plain._factor = None
+    plain._inverse = None
     assert conditioning(knowing, hessian, problem) <= 0.3 * conditioning(plain, hessian, problem)
 
 

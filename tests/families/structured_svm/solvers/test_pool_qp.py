@@ -7,13 +7,11 @@ from typing import NamedTuple
 import clarabel
 import numpy as np
 import pytest
-import scipy.linalg
 import scipy.sparse as sp
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from convexstruct import deadline
 from convexstruct.arrays import Vector
 from convexstruct.families.structured_svm.solvers import pool_qp
 from convexstruct.families.structured_svm.solvers.pool_qp import PoolColumns, PoolSolution, solve_pools
@@ -209,19 +207,3 @@ def test_a_start_at_the_optimum_is_not_lost() -> None:
     again = pools._replace(w=first.w).solve()
     assert again.primal <= first.primal * (1 + HIGH.gap)
     assert again.steps <= first.steps
-
-
-def test_a_factor_made_in_blocks_is_cholesky_s_and_asks_for_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(0)
-    half = rng.normal(size=(70, 80))
-    matrix, right = half @ half.T + np.eye(70), rng.normal(size=70)
-    monkeypatch.setattr(pool_qp, "LARGE", 10)
-    for block in (1, 16, 70, 100):
-        monkeypatch.setattr(pool_qp, "BLOCK", block)
-        factor = pool_qp._cholesky(matrix.copy())
-        np.testing.assert_allclose(matrix @ scipy.linalg.cho_solve(factor, right), right, rtol=ROUNDING, atol=ROUNDING)
-    with deadline.within(0.0), pytest.raises(deadline.DeadlinePassed):
-        pool_qp._cholesky(matrix.copy())
-    singular = np.ones((70, 70))
-    factor = pool_qp._cholesky(singular.copy())
-    assert np.isfinite(np.tril(factor[0])).all()

@@ -1,0 +1,63 @@
+"""Solving with a symmetric matrix that should be positive definite, but may fall short of it by rounding or estimation.
+
+Where Cholesky's factorisation fails, a multiple of the mean of the diagonal is added to the diagonal, ten times as much
+at each failure, until it succeeds. Newton's methods lose nothing but a part of the step's length by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import scipy.linalg
+from scipy.linalg import lapack
+
+from convexstruct import deadline
+from convexstruct.arrays import Matrix, Vector
+
+#: Matrices of more rows than `LARGE` are factored in blocks of `BLOCK` rows, and the deadline is looked at between two:
+#: one of ten thousand rows takes half a minute, a block of it about a second.
+LARGE, BLOCK = 2000, 256
+#: The first and the last ridge that are tried, as powers of ten times the mean of the diagonal.
+FIRST_RIDGE, LAST_RIDGE = -14, 2
+
+
+def solver(matrix: Matrix) -> Callable[[Vector], Vector]:
+    """right (n,) -> matrix^-1 right, by the Cholesky factor of ``matrix`` (n, n) with as little ridge as it takes; NaN
+    where the matrix is not finite.
+
+    Only the lower triangle is read; the diagonal of ``matrix`` is changed in place where a ridge is needed.
+    """
+    diagonal = np.arange(len(matrix))
+    mean = float(np.abs(matrix[diagonal, diagonal]).sum()) / max(len(matrix), 1)
+    for power in range(FIRST_RIDGE, LAST_RIDGE + 1):
+        try:
+            factor, lower = _factored(matrix)
+        except scipy.linalg.LinAlgError:
+            matrix[diagonal, diagonal] += 10.0**power * mean
+            continue
+        return lambda right: np.asarray(lapack.dpotrs(factor, right, lower=lower)[0]).reshape(right.shape)
+    return lambda right: np.full(right.shape, np.nan)
+
+
+def _factored(matrix: Matrix) -> tuple[Matrix, bool]:
+    """The Cholesky factor, by columns in memory as LAPACK solves with it, and whether it is the lower one; block by
+    block where the matrix is large."""
+    n = len(matrix)
+    if n <= LARGE:
+        lower = bool(matrix.flags.f_contiguous)
+        factor, info = lapack.dpotrf(matrix if lower else matrix.T, lower=lower)
+        if info:
+            raise scipy.linalg.LinAlgError
+        return np.asarray(factor), lower
+    found = np.array(matrix, order="C")
+    for low in range(0, n, BLOCK):
+        deadline.check()
+        high = low + BLOCK
+        if low:
+            found[low:, low:high] -= found[low:, :low] @ found[low:high, :low].T
+        corner = scipy.linalg.cholesky(found[low:high, low:high], lower=True, check_finite=False)
+        found[low:high, low:high] = corner
+        below = found[high:, low:high]
+        below[:] = scipy.linalg.solve_triangular(corner, below.T, lower=True, check_finite=False).T
+    return found.T, False
