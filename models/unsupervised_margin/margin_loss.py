@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 from convexstruct.arrays import Labels, Matrix, Point
 from convexstruct.core.registry import one_family
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
+from convexstruct.families.unsupervised_margin.relaxed_loss import RelaxedLoss
 from convexstruct.families.unsupervised_margin.supervised import supervised
 from convexstruct.models.formulation import Formulation, Recovered
 from convexstruct.models.structured_svm import NodeAndEdgeMarginals, from_dual
@@ -68,6 +69,20 @@ class _Loss:
         for name, parameter in self.parameters.items():
             parameter.value = np.asarray(values[name])
 
+    def recovered(self, formulation: Formulation) -> Recovered:
+        """mu, nu, and the multipliers b of "5.3" in the units of beta omega, at the parameters' values."""
+        problem, kappa = self.problem, self.problem.n_labels
+        found = {"mu": np.asarray(self.marginals.mu.value), "nu": np.zeros((0, kappa**2))}
+        b = np.zeros((0, kappa))
+        if self.marginals.nu is not None:
+            # pair by pair as the problem has them: each row is current once
+            order = np.argsort(self.marginals.problem.features.edges[:, 1])[np.argsort(np.argsort(problem.current))]
+            found["nu"] = np.asarray(self.marginals.nu.value)[order]
+            b = problem.beta * np.asarray(formulation.dual_values["5.3"])[order]
+        none = {"N": np.zeros((0, 0)), "D": np.zeros((0, kappa**2))}
+        given = none | {name: np.asarray(parameter.value) for name, parameter in self.parameters.items()}
+        return Recovered(RelaxedLoss(problem, given), {**found, "b": b}, found)
+
     def formulation(self, name: str, recover: Any) -> Formulation:
         problem, given, of = self.problem, self.parameters, self.marginals
         kernels = [("M", "C", of.mu, problem.gram)]
@@ -103,11 +118,12 @@ def relaxed_loss(problem: UnsupervisedMargin) -> Formulation:
              mu, nu >= 0                                                                             "5.4"
 
     A maximum of linear functions, and so convex in (M, N, C, D). It starts at C = 1/kappa, D = 1/kappa^2 and M and N
-    the identity. Labels have the value that `margin_loss` certifies; elsewhere the value is the solver's word.
+    the identity. Certified by `RelaxedLoss` at the parameters' values.
 
     Source: paper 3, (8). Variables mu (p1, kappa), nu (p2, kappa^2); parameters M, N, C, D.
     """
-    return _Loss(problem).formulation("relaxed_loss", None)
+    of = _Loss(problem)
+    return of.formulation("relaxed_loss", of.recovered)
 
 
 @one_family

@@ -32,14 +32,14 @@ from typing import Any
 
 import cvxpy as cp
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from convexstruct.arrays import Labels
+from convexstruct.arrays import Labels, Point
 from convexstruct.core.registry import one_family
+from convexstruct.families.unsupervised_margin.exchanges import ExchangeMargin, polytope
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
-from convexstruct.models.formulation import Equation, Formulation, equation
-from convexstruct.models.unsupervised_margin.relaxation import FULL, Equivalences, Indicators, of_rows, onto
+from convexstruct.models.formulation import Equation, Formulation, Recovered, equation
+from convexstruct.models.unsupervised_margin.relaxation import FULL, Equivalences, Indicators, of_rows, onto, recovered
 from convexstruct.validation.arrays import wholes
 
 #: In place of the label of a row whose label is not known.
@@ -123,47 +123,16 @@ def tied(problem: UnsupervisedMargin, known: ArrayLike | None = None) -> Formula
 
 
 class Exchanges:
-    r"""What the margin loss is at least: its maximum over the alternatives that keep or exchange each label.
+    """The maximum over what is kept and what exchanged, in CVXPY; `families.unsupervised_margin.exchanges` derives it.
 
-    Row i keeps its label c_i with probability 1 - lambda_i, and else has another one, each with the same probability,
-    c'_i = (e - c_i) / (kappa - 1); both rows of pair k are exchanged with probability delta_k. These are marginals mu
-    and nu of Theorem 1 that agree, for every (lambda, delta) in the marginal polytope of two-valued forests
-
-        0 <= lambda <= 1,   delta_k >= 0,   delta_k <= lambda_c(k),   delta_k <= lambda_p(k),
-        lambda_c(k) + lambda_p(k) - delta_k <= 1                                              A (lambda, delta) <= r
-
-    With g = c - c' in R^kappa they give C - mu = diag(lambda) g and, for pair k,
-
-        (D - nu)_k = lambda_c(k) g_c(k) (x) c_p(k) + lambda_p(k) c_c(k) (x) g_p(k) - delta_k g_c(k) (x) g_p(k).
-
-    All inner products of these vectors are linear in M and N (products of an entry of M at the current rows and one at
-    the previous rows are entries of N). So with G(M, N), the Gram matrix of what multiplies lambda and delta,
-
-        omega(y) >= max over A x <= r of  e'lambda - x'G(M, N)x / (2 beta),        x = (lambda, delta),
-
-    with equality if kappa = 2, where an exchanged label is the other one and these are all alternatives.
+    A, r : A x <= r. gain : (p1 + p2,), a of a'x. size : p1 + p2.
     """
 
     def __init__(self, problem: UnsupervisedMargin) -> None:
         self.problem = problem
-        p1, p2 = problem.n_rows, problem.n_pairs
-        self.size = p1 + p2
-        self.gain = np.concatenate([np.ones(p1), np.zeros(p2)])
-        previous, current = (of_rows(rows, p1) for rows in (problem.previous, problem.current))
-        each, pair, none = sp.eye_array(p1), sp.eye_array(p2), sp.csr_array((p1, p2))
-        self.A = sp.csr_array(
-            sp.block_array(
-                [
-                    [each, none],
-                    [-each, none],
-                    [sp.csr_array((p2, p1)), -pair],
-                    [-current, pair],
-                    [-previous, pair],
-                    [current + previous, -pair],
-                ]
-            )
-        )
-        self.r = np.concatenate([np.ones(p1), np.zeros(p1 + 3 * p2), np.ones(p2)])
+        self.size = problem.n_rows + problem.n_pairs
+        self.gain = np.concatenate([np.ones(problem.n_rows), np.zeros(problem.n_pairs)])
+        self.A, self.r = polytope(problem)
 
     def gram(self, M: Any, N: Any) -> Any:
         """G (p1 + p2, p1 + p2), linear in M and N (numbers, or CVXPY's expressions)."""
@@ -194,13 +163,14 @@ def keep_or_flip(problem: UnsupervisedMargin, known: ArrayLike | None = None) ->
 
     by the dual of the maximum that `Exchanges` states, a'x = e'lambda. It is a lower bound on the margin loss of every
     balanced labelling, and at least 0, because lambda = 0 and delta = 0 keep all labels. For kappa = 2 the maximum is
-    the margin loss itself where M and N are a labelling's, and without pairs the whole is (3).
+    the margin loss itself where M and N are a labelling's, and without pairs the whole is (3). Certified by
+    `ExchangeMargin`, unless labels are known.
 
     Labels that are known bring C and D back, with (10) in full, C e = e, D e = e and "known" as `tied` has them: then
     C is no longer free to be uniform.
 
-    Source: ours, after paper 3, (3). Variables M (p1, p1), N (p2, p2), z, tau; parameters eps1, eps2. The value is the
-    solver's word.
+    Source: ours, after paper 3, (3). Variables M (p1, p1), N (p2, p2), z, tau; parameters eps1, eps2. Where labels are
+    known the value is the solver's word.
 
     Raises
     ------
@@ -226,4 +196,20 @@ def keep_or_flip(problem: UnsupervisedMargin, known: ArrayLike | None = None) ->
         variables={**of.matrices, **(of.indicators if isinstance(of, Indicators) else {}), "z": z, "tau": tau},
         parameters={name: value for name, value in of.parameters.items() if name != "beta"},
         source="ours, after paper 3, (3)",
+        recover=None if labelled else lambda formulation: _of_exchanges(of, z, formulation.dual_values["G"]),
     )
+
+
+def _of_exchanges(of: Equivalences, z: Any, multiplier: Any) -> Recovered:
+    """M, N, z and the multiplier of the semidefinite matrix, [[W, -x], [-x', 1]] / 2."""
+    read = recovered(of)
+    found = with_multiplier(multiplier)
+    point = {**read.point, "x": found["x"], "z": np.asarray(z.value)}
+    return Recovered(ExchangeMargin(of.present()), point, {**of.witness(), **found})
+
+
+def with_multiplier(multiplier: Any) -> Point:
+    """x and W of [[W, -x], [-x', 1]] / 2, divided by the last entry, which a solver finds with an error."""
+    whole = np.asarray(multiplier, dtype=np.float64)
+    whole = 0.5 * (whole + whole.T) / whole[-1, -1]
+    return {"x": -whole[:-1, -1], "W": whole[:-1, :-1]}

@@ -11,24 +11,28 @@ classes has the weights w/2 and -w/2, the beta of these formulas is **half the p
 omega / beta, so that a small beta does not spoil the solver's numbers; values are those of omega.
 
 **(3) is not vacuous.** Labels enter (2) through M alone, lambda = 0 shows that omega(M) >= 0, and there is no C that
-could collapse. The multiclass SDP with kappa = 2 states the same losses of labels, and its optimum is far below.
+could collapse. The multiclass SDP with kappa = 2 states the same losses of labels, and is not (3): its objective, M
+written 2 M - 1, is that of (2) at lambda = e/2 in place of the maximum over lambda, and so its optimum is far below.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import cvxpy as cp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from convexstruct.arrays import Matrix, Vector
+from convexstruct.arrays import Matrix, Point, Vector
 from convexstruct.core.registry import one_family
+from convexstruct.families.unsupervised_margin.exchanges import ExchangeMargin
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
 from convexstruct.families.unsupervised_margin.supervised import supervised
 from convexstruct.models.formulation import Equation, Formulation, Recovered, equation
 from convexstruct.models.unsupervised_margin.margin_loss import read_labels
 from convexstruct.models.unsupervised_margin.relaxation import root
+from convexstruct.models.unsupervised_margin.tightened import with_multiplier
 from convexstruct.validation.arrays import real
 
 
@@ -197,6 +201,19 @@ class _Relations:
             "M": equation(self.M >> 0, r"M \succeq 0"),
             "balance": equation([-self.eps <= sums, sums <= self.eps], r"-\epsilon e \le M e \le \epsilon e"),
         }
+        self._problem = problem
+
+    def recovered(self, z: ArrayLike, found: Point, x: Vector | None = None) -> Recovered:
+        """M as that of `ExchangeMargin`, (M + 1) / 2, its multipliers in the units of 2 beta <K, M>, and z."""
+        parts = {label: [c.dual_value for c in part.constraints] for label, part in self.parts.items()}
+        size = 4.0 * self._problem.beta
+        below, above = (np.asarray(each) for each in parts["balance"])
+        witness = {"y": size * np.ravel(parts["diag"][0]), "u": size * (above - below).ravel()}
+        problem = replace(self._problem, label_balance=float(self.eps.value) / (2 * self._problem.n_rows))
+        point = {"M": (np.asarray(self.M.value) + 1.0) / 2.0, "z": np.asarray(z, dtype=np.float64)}
+        if x is None:
+            point["x"] = found["x"]
+        return Recovered(ExchangeMargin(problem, x), point, {**witness, **found})
 
 
 @one_family
@@ -208,8 +225,8 @@ def two_class(problem: UnsupervisedMargin) -> Formulation:
              diag(M) = e,  M semidefinite,  -eps e <= M e <= eps e,  mu, nu >= 0
 
     The solver sees K / beta and 2 (delta - nu'e), the same matrix with its rows and columns scaled. The optimum is a
-    lower bound on the margin loss of all balanced labels, at least 0, and above that of `multiclass`. No witness of
-    this project certifies it: the value is the solver's word.
+    lower bound on the margin loss of all balanced labels, at least 0, and above that of `multiclass`; certified by
+    `ExchangeMargin`.
 
     Source: paper 3, (3). Variables M (n, n), mu (n,), nu (n,), delta; parameter eps.
 
@@ -239,6 +256,9 @@ def two_class(problem: UnsupervisedMargin) -> Formulation:
         variables={"M": of.M, "mu": mu, "nu": nu, "delta": delta},
         parameters={"eps": of.eps},
         source="paper 3, (3)",
+        recover=lambda formulation: of.recovered(
+            np.concatenate((nu.value, mu.value)), with_multiplier(formulation.dual_values["3"])
+        ),
     )
 
 
@@ -275,4 +295,7 @@ def alternating_matrix(problem: UnsupervisedMargin, multipliers: ArrayLike) -> F
         variables={"M": of.M, "xi": xi},
         parameters={"eps": of.eps},
         source="paper 3, section 5",
+        recover=lambda formulation: of.recovered(
+            np.concatenate((np.asarray(xi.value), np.zeros(len(lam)))), {"x": formulation.dual_values["xi"][0]}, lam
+        ),
     )

@@ -246,7 +246,7 @@ class UnsupervisedMargin:
         with np.errstate(all="ignore"):
             if not all(np.isfinite(x).all() for x in point.values()):
                 return Rounded(np.inf)
-            found = upper_bound(self.feasible, self.gram, self.n_labels, self.beta, point, self._gram_error)
+            found = upper_bound(self.feasible, self.gram, self.n_labels, self.beta, point, self.kernel_error)
             return found if np.isfinite(found) else Rounded(np.inf)
 
     def repair(self, point: Point) -> Point:
@@ -261,19 +261,20 @@ class UnsupervisedMargin:
 
     def dual(self, dual_point: Point) -> Rounded:
         """The lower bound of a witness with its allowance, whatever it is; -inf where it is not finite."""
-        witness = self._read_dual(dual_point)
+        witness = self.read_dual(dual_point)
         with np.errstate(all="ignore"):
             if not all(np.isfinite(array).all() for array in witness.values()):
                 return Rounded(-np.inf)
-            found = lower_bound(self.feasible, self.gram, self.n_labels, self.beta, witness, self._gram_error)
+            found = lower_bound(self.feasible, self.gram, self.n_labels, self.beta, witness, self.kernel_error)
             return found if np.isfinite(found) else Rounded(-np.inf)
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
         """Nothing can be infeasible but a witness that holds no numbers: every other is made feasible."""
-        finite = all(np.isfinite(array).all() for array in self._read_dual(dual_point).values())
+        finite = all(np.isfinite(array).all() for array in self.read_dual(dual_point).values())
         return {} if finite else {"witness not finite": np.inf}
 
-    def _read_dual(self, dual_point: Point) -> Point:
+    def read_dual(self, dual_point: Point) -> Point:
+        """Multipliers by name, those that are missing 0; ValueError names a shape that does not fit."""
         n, p2 = self.n_rows, self.n_pairs
         shapes: dict[str, tuple[int, ...]] = {"P": (n, n), "u": (n,), "y": (n,), "v": (p2,), "z": (p2,)}
         shapes |= dict.fromkeys(("W_current", "W_previous", "W_pair"), (p2, p2))
@@ -300,7 +301,8 @@ class UnsupervisedMargin:
         return np.split(labels, np.cumsum(self.lengths)[:-1])
 
     @cached_property
-    def _gram_error(self) -> float:
+    def kernel_error(self) -> float:
+        """At least sum_ij |K_ij - (features features')_ij| of the K that is stored."""
         return gram_error(self.features)
 
 

@@ -85,35 +85,40 @@ def lower_bound(
     feasible: FeasibleSet, gram: Matrix, n_labels: int, beta: float, witness: Point, doubt: float
 ) -> Rounded:
     """What a witness proves; ``doubt`` is `gram_error`."""
-    n, p2, pairs = len(gram), len(feasible.pairs), feasible.pairs
-    even = {name: 0.5 * (witness[name] + witness[name].T) for name in ("P", "W_current", "W_previous", "W_pair")}
-    costs, sizes = gram - even["P"], np.abs(gram) + np.abs(even["P"])
-    for column, name in ((1, "W_current"), (0, "W_previous")):
-        if p2:
-            rows = np.ix_(pairs[:, column], pairs[:, column])
-            np.subtract.at(costs, rows, even[name])
-            np.add.at(sizes, rows, np.abs(even[name]))
-    terms = 2 + 2 * int(feasible.siblings.max(initial=1)) ** 2
-    parts = [
-        _of_cone(costs, sizes, terms, witness["u"], witness["y"], n_labels),
-        _of_rows(witness["u"], n, feasible.shares[0]),
-        _of_entries(even["P"]),
-    ]
-    if p2:
-        ones = np.ones((p2, p2))
-        pair = even["W_pair"]
-        parts += [
-            _of_cone(ones - pair, ones + np.abs(pair), 2, witness["v"], witness["z"], n_labels**2),
-            _of_rows(witness["v"], p2, feasible.shares[1]),
-            _of_ties(even["W_current"], even["W_previous"], pair, feasible.tied),
-        ]
-    known = summed(gram)
+    n, p2 = len(gram), len(feasible.pairs)
+    found, known = largest(feasible, gram, np.ones((p2, p2)), witness), summed(gram)
     fixed = float(known) / n_labels + (p2 / n_labels) ** 2
-    most = total([*map(float, parts), -fixed], sum(part.allowance for part in parts) + known.allowance)
+    most = total([float(found), -fixed], found.allowance + known.allowance)
     constant = n * (1.0 - 1.0 / n_labels)
     value = constant - float(most) / (2.0 * beta)
     rounded = FEW * UNIT * (constant + abs(value) + (abs(float(most)) + abs(float(known)) + p2**2) / beta)
     return Rounded.of(value, most.allowance / (2.0 * beta), rounded, doubt / beta, TINY / beta)
+
+
+def largest(feasible: FeasibleSet, costs: Matrix, pair_costs: Matrix, witness: Point) -> Rounded:
+    """At least the largest <costs, M> + <pair_costs, N> of feasible M and N, by a witness; both matrices symmetric."""
+    n, p2, pairs, n_labels = len(costs), len(feasible.pairs), feasible.pairs, feasible.n_labels
+    even = {name: 0.5 * (witness[name] + witness[name].T) for name in ("P", "W_current", "W_previous", "W_pair")}
+    left, sizes = costs - even["P"], np.abs(costs) + np.abs(even["P"])
+    for column, name in ((1, "W_current"), (0, "W_previous")):
+        if p2:
+            rows = np.ix_(pairs[:, column], pairs[:, column])
+            np.subtract.at(left, rows, even[name])
+            np.add.at(sizes, rows, np.abs(even[name]))
+    terms = 2 + 2 * int(feasible.siblings.max(initial=1)) ** 2
+    parts = [
+        _of_cone(left, sizes, terms, witness["u"], witness["y"], n_labels),
+        _of_rows(witness["u"], n, feasible.shares[0]),
+        _of_entries(even["P"]),
+    ]
+    if p2:
+        pair = even["W_pair"]
+        parts += [
+            _of_cone(pair_costs - pair, np.abs(pair_costs) + np.abs(pair), 2, witness["v"], witness["z"], n_labels**2),
+            _of_rows(witness["v"], p2, feasible.shares[1]),
+            _of_ties(even["W_current"], even["W_previous"], pair, feasible.tied),
+        ]
+    return total([*map(float, parts)], sum(part.allowance for part in parts))
 
 
 def _of_cone(costs: Matrix, sizes: Matrix, terms: int, sums: Vector, diagonal: Vector, kappa: int) -> Rounded:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cvxpy as cp
 import numpy as np
 import pytest
 
@@ -13,7 +14,7 @@ from convexstruct.models.unsupervised_margin import (
     proposition_1,
     two_class,
 )
-from convexstruct.tolerances import HIGH, MID
+from convexstruct.tolerances import HIGH, LOW, MID
 from tests.models.unsupervised_margin.instances import INSTANCES, least, losses, points
 from tests.reference import SOLVERS, optimum
 
@@ -39,6 +40,30 @@ def test_proposition_1_is_the_maximum_of_2_for_any_semidefinite_matrix() -> None
     for _ in range(20_000):
         lam = np.clip(lam + step * (1 - q @ lam), 0, 1)
     assert proposition_1(problem, M=M).reference().value == pytest.approx(lam.sum() - lam @ q @ lam / 2, rel=MID.gap)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("n", [4, 7])
+def test_3_and_the_half_of_the_alternation_are_certified(n: int, solver: str) -> None:
+    problem = points(5, n)
+    found = optimum(two_class(problem), solver)
+    assert found.certified
+    assert found.lower_bound >= 0
+    lam = np.linspace(0, 1, n)
+    half = optimum(alternating_matrix(problem, lam), solver)
+    assert half.certified
+    assert found.lower_bound <= half.upper_bound
+
+
+def test_the_multiclass_sdp_of_two_labels_is_3_with_one_half_in_place_of_its_maximum_over_lambda() -> None:
+    """Paper 3 has (3) as the case kappa = 2 of section 2.2. Losses of labels agree; the relaxations do not: with
+    lambda = e/2, n/2 - <K, M> / (8 beta) of half the problem's beta is what the multiclass SDP minimises."""
+    problem = points(6, 6)
+    of = two_class(problem)
+    half = problem.n_rows / 2 - cp.sum(cp.multiply(problem.gram, of.variables["M"])) / (4 * problem.beta)
+    fixed = of.without("3").minimizing(half)
+    assert fixed.reference().value == pytest.approx(optimum(multiclass(problem)).value, rel=HIGH.gap)
+    assert optimum(of).value > fixed.reference().value + LOW.gap
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

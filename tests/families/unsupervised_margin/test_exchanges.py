@@ -1,0 +1,173 @@
+"""The SDP of exchanges: its bounds against every labelling, and against fractions."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from convexstruct.arrays import Labels, Matrix, Vector
+from convexstruct.core.certificates import certify
+from convexstruct.families.unsupervised_margin import UnsupervisedMargin, exchanges
+from convexstruct.families.unsupervised_margin.exchanges import ExchangeMargin, polytope
+from convexstruct.families.unsupervised_margin.planted import relations
+from convexstruct.tolerances import HIGH, ROUNDING
+
+TREE = [[0, 1], [0, 2], [2, 3]]
+
+
+def problem(seed: int, kappa: int = 2, pairs: Any = "chain") -> UnsupervisedMargin:
+    """Four rows of features in quarters, so that all products are exact."""
+    rows = np.random.default_rng(seed).integers(-6, 7, size=(4, 2)) / 4.0
+    pairs = np.zeros((0, 2), dtype=np.intp) if pairs == "none" else pairs
+    return UnsupervisedMargin.read([rows], kappa, beta=0.25, label_balance=0.3, pair_balance=0.9, pairs=pairs)
+
+
+PROBLEMS = {
+    "a chain": problem(0), "a tree": problem(1, pairs=TREE), "three labels": problem(2, 3),
+    "points": problem(3, pairs="none"), "three labels of points": problem(4, 3, "none"),
+}  # fmt: skip
+
+
+def vectors(posed: UnsupervisedMargin, labels: Labels) -> list[list[Fraction]]:
+    """What each entry of x multiplies, by the definition: features (x) label, then transitions; exact."""
+    k, features = posed.n_labels, posed.features
+    assert features is not None
+    c = [[Fraction(int(y == u)) for u in range(k)] for y in labels]
+    g = [[e - (1 - e) / (k - 1) for e in row] for row in c]
+    none = [Fraction(0)] * k * k
+
+    def table(one: list[Fraction], other: list[Fraction]) -> list[Fraction]:
+        return [a * b for a in one for b in other]
+
+    found = []
+    for i, row in enumerate(features.tolist()):
+        each = [sum(parts, Fraction(0)) for parts in zip(none, *(
+            table(c[u], g[i]) if v == i else table(g[i], c[v]) for u, v in posed.pairs.tolist() if i in (u, v)
+        ))]  # fmt: skip
+        found.append([Fraction(x) * e for x in row for e in g[i]] + each)
+    zero = [Fraction(0)] * (features.shape[1] * k)
+    return found + [zero + [-e for e in table(g[u], g[v])] for u, v in posed.pairs.tolist()]
+
+
+def exact_gram(posed: UnsupervisedMargin, labels: Labels) -> list[list[Fraction]]:
+    every = vectors(posed, labels)
+    return [[sum((a * b for a, b in zip(one, other)), Fraction(0)) for other in every] for one in every]
+
+
+def balanced(posed: UnsupervisedMargin) -> Iterator[Labels]:
+    for y in itertools.product(range(posed.n_labels), repeat=posed.n_rows):
+        m, n = relations(posed, y)
+        if max(posed.residuals({"M": m, "N": n}).values()) <= ROUNDING:
+            yield np.array(y)
+
+
+def corners(posed: UnsupervisedMargin) -> list[Vector]:
+    """The corners of the polytope, where it is that of forests: every choice of the rows that are exchanged."""
+    every = np.array(list(itertools.product((0.0, 1.0), repeat=posed.n_rows)))
+    return [np.concatenate((x, x[posed.current] * x[posed.previous])) for x in every]
+
+
+def gained(gram: list[list[Fraction]], x: Vector, n_rows: int, beta: float) -> Fraction:
+    """a'x - x'Gx / (2 beta), exactly."""
+    at = [Fraction(each) for each in x.tolist()]
+    square = sum((a * b * e for a, row in zip(at, gram) for b, e in zip(at, row)), Fraction(0))
+    return sum(at[:n_rows], Fraction(0)) - square / (2 * Fraction(beta))
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_the_polytope_has_these_corners_and_the_gram_matrix_is_that_of_its_vectors(name: str) -> None:
+    posed = PROBLEMS[name]
+    a, r = polytope(posed)
+    assert all((a @ x <= r).all() for x in corners(posed))
+    for y in itertools.islice(balanced(posed), 6):
+        m, n = relations(posed, y)
+        wanted = [[float(e) for e in row] for row in exact_gram(posed, y)]
+        np.testing.assert_allclose(ExchangeMargin(posed).gram({"M": m, "N": n}), wanted, atol=HIGH.feasibility)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("seed", range(4))
+def test_any_x_and_z_bound_the_maximum_from_above_and_any_x_and_w_the_least_maximum_from_below(
+    name: str, seed: int
+) -> None:
+    posed, rng = PROBLEMS[name], np.random.default_rng(seed)
+    at, size = ExchangeMargin(posed), 0.1 ** rng.integers(0, 3)
+    p1, p2 = posed.n_rows, posed.n_pairs
+    witness = {"x": rng.random(at.size), "W": rng.normal(size=(at.size,) * 2), "u": size * rng.normal(size=p1)}
+    witness |= {"P": size * rng.normal(size=(p1, p1)), "W_pair": rng.normal(size=(p2, p2)), "v": rng.normal(size=p2)}
+    some = ({"x": witness["x"]}, witness)
+    for y in itertools.islice(balanced(posed), 0, None, 3):
+        m, n = relations(posed, y)
+        gram = exact_gram(posed, y)
+        maximum = max(gained(gram, x, p1, posed.beta) for x in corners(posed))
+        point = {"M": m, "N": n, "x": rng.normal(size=at.size), "z": size * rng.random(2 * p1 + 4 * p2)}
+        assert Fraction(at.primal(point).upper) >= maximum
+        for each in some:
+            inside = at._inside_polytope(each["x"])
+            assert Fraction(at.dual(each).lower) <= gained(gram, inside, p1, posed.beta)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_with_x_fixed_the_tangent_is_the_problem_and_w_need_not_be_semidefinite(name: str) -> None:
+    posed, rng = PROBLEMS[name], np.random.default_rng(0)
+    x = rng.random(posed.n_rows + posed.n_pairs)
+    at = ExchangeMargin(posed, x)
+    a, r = polytope(posed)
+    z = rng.random(len(r))
+    for y in itertools.islice(balanced(posed), 5):
+        m, n = relations(posed, y)
+        g = np.array([[float(e) for e in row] for row in exact_gram(posed, y)])
+        left = np.concatenate((np.ones(posed.n_rows), np.zeros(posed.n_pairs))) - g @ x / posed.beta - a.T @ z
+        wanted = x @ g @ x / (2 * posed.beta) + r @ z + np.maximum(left, 0).sum()
+        value = at.primal({"M": m, "N": n, "z": z})
+        assert value.lower - ROUNDING * wanted <= wanted <= value.upper + ROUNDING * wanted
+        assert at.dual({"x": rng.random(at.size)}).lower <= wanted
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_the_reduced_sdp_is_this_one_with_uniform_x_in_place_of_the_maximum(name: str) -> None:
+    """What the collapse is, and how the multiclass SDP of two labels differs from (3): any multipliers of the reduced
+    SDP, beside lambda = 1 - 1/kappa and delta = lambda^2, prove here what they prove there."""
+    posed = PROBLEMS[name]
+    share, rng = 1.0 - 1.0 / posed.n_labels, np.random.default_rng(1)
+    x = np.concatenate((np.full(posed.n_rows, share), np.full(posed.n_pairs, share**2)))
+    witness: dict[str, Matrix] = {"u": rng.normal(size=posed.n_rows), "W_pair": rng.normal(size=(posed.n_pairs,) * 2)}
+    witness["P"] = rng.normal(size=(posed.n_rows,) * 2)
+    found, known = ExchangeMargin(posed).dual({"x": x, **witness}), posed.dual(witness)
+    assert float(found) == pytest.approx(float(known), rel=HIGH.gap)
+    point = posed.trivial()[0]
+    gram, beta = ExchangeMargin(posed).gram(point), posed.beta
+    value = posed.n_rows * share - x @ gram @ x / (2 * beta)
+    assert value == pytest.approx(float(posed.primal(point)), rel=HIGH.gap)
+
+
+def test_a_dual_point_that_is_not_made_feasible_claims_more_than_the_optimum(monkeypatch: pytest.MonkeyPatch) -> None:
+    """W far below xx' would make any sum large."""
+    posed = PROBLEMS["a chain"]
+    at = ExchangeMargin(posed)
+    witness = {"x": np.ones(at.size), "W": -1e3 * np.eye(at.size)}
+    least = min(
+        max(gained(exact_gram(posed, y), x, posed.n_rows, posed.beta) for x in corners(posed)) for y in balanced(posed)
+    )
+    assert at.dual(witness).lower <= least
+    monkeypatch.setattr(exchanges, "least_eigenvalue", lambda matrix, error=0.0: 0.0)
+    assert at.dual(witness).lower > least
+
+
+def test_what_is_not_finite_has_no_bound_and_what_does_not_fit_is_one_sentence() -> None:
+    at = ExchangeMargin(PROBLEMS["a chain"])
+    point, witness = at.trivial()
+    certificate = certify(at, point, witness)
+    assert (certificate.claimed, certificate.infeasibility) == (at.problem.n_rows, 0.0)
+    assert -1e-9 <= certificate.lower_bound <= 0.0
+    assert at.primal({**point, "x": np.full(at.size, np.inf)}).upper == np.inf
+    assert at.dual({"x": np.full(at.size, np.nan)}).lower == -np.inf
+    with pytest.raises(ValueError, match=r"dual_point\['x'\] has shape"):
+        at.dual({"x": np.ones(2)})
+    with pytest.raises(ValueError, match="z has shape"):
+        at.as_point({**point, "z": np.ones(2)})
