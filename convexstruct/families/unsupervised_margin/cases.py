@@ -6,6 +6,7 @@ import numpy as np
 
 from convexstruct.core.cases import Case, Instance
 from convexstruct.families.unsupervised_margin.planted import (
+    plant_centred,
     plant_constant,
     plant_diagonal,
     plant_labels,
@@ -50,6 +51,11 @@ def orthogonal(seed: int) -> Instance:
 def repeated(seed: int) -> Instance:
     rng = np.random.default_rng([95, seed])
     return plant_constant(float(rng.integers(1, 1000)) / 8, 9, 3, 0.125, 2.0)
+
+
+def centred(seed: int) -> Instance:
+    rng = np.random.default_rng([105, seed])
+    return plant_centred(float(rng.integers(1, 1000)) / 16, 12, 3, 0.25, 4.0)
 
 
 def transitions(seed: int) -> Instance:
@@ -122,6 +128,7 @@ CASES = (
     Case("planted-points", POINTS, "section 2.2", "rows without neighbours", planted_points, "reduced"),
     Case("orthogonal-points", POINTS, "section 2.2", "every M is optimal", orthogonal, "reduced"),
     Case("repeated-point", POINTS, "(9)", "the balance of labels left out", repeated, "reduced"),
+    Case("centred-points", POINTS, "(10)", "row sums of C left out", centred, "reduced"),
     Case("transitions-alone", NETWORK, "(9)", "the balance of pairs left out", transitions, "reduced"),
     Case("unsupervised-symbols", NETWORK, "(9)-(11)", "observed symbols, a small beta", symbols, "reduced"),
     Case("unsupervised-features", NETWORK, "(9)-(11)", "a sequence of length 1, three labels", features, "reduced"),

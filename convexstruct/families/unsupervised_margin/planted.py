@@ -9,8 +9,8 @@ Laplacian of weights on pairs of rows of one label. Then
 
 makes M* and N* optimal, for any d; a large d makes K semidefinite. All numbers are whole, so the optimum is exact.
 
-**From one number.** Where K is diagonal, constant or 0, <K, M> or <E, N> is bounded by the diagonals or the rows (9)
-alone, and a matrix with one value off its diagonal attains the bound.
+**From one number.** Where K is diagonal, constant, centred or 0, <K, M> or <E, N> is bounded by the diagonals, the rows
+(9) or (10) alone, and a matrix with one value off its diagonal attains the bound.
 """
 
 from __future__ import annotations
@@ -101,6 +101,17 @@ def plant_constant(size: float, n: int, n_labels: int, balance: float, beta: flo
     )
     gained = Fraction(size) * n**2 * Fraction(balance)
     return Instance(problem, float(n * (1 - Fraction(1, n_labels)) - gained / (2 * Fraction(beta))))
+
+
+def plant_centred(size: float, n: int, n_labels: int, balance: float, beta: float) -> Instance:
+    """Corners of a simplex around 0: K = size (n I - 11'), and <K, M> = size (n^2 - 1'M1) is at most size n^2 (1 -
+    1/kappa), for M - 11'/kappa is semidefinite. Attained by labels in equal numbers; n is a multiple of kappa."""
+    kernel = size * (n * np.eye(n) - 1.0)
+    problem = UnsupervisedMargin.read(
+        None, n_labels, beta=beta, label_balance=balance, kernel=kernel, lengths=[1] * n
+    )  # fmt: skip
+    m, _ = relations(problem, np.arange(n) % n_labels)
+    return Instance(problem, exact(problem, m, np.zeros((0, 0))), {"M": m, "N": np.zeros((0, 0))})
 
 
 def plant_transitions(lengths: Sequence[int], n_labels: int, balances: tuple[float, float], beta: float) -> Instance:

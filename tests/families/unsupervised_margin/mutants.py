@@ -21,7 +21,7 @@ def one_way(problem: UnsupervisedMargin) -> Any:
 
 
 def no_row_sums(problem: UnsupervisedMargin) -> Any:
-    """Without C e = e and D e = e: M and N are semidefinite, and M - 11'/kappa need not be; here a little of it is."""
+    """Without C e = e and D e = e: M and N are semidefinite, and M - 11'/kappa need not be."""
     many = 2 * problem.n_labels
     moved = [
         balance + 1 / kappa - 1 / more
@@ -69,7 +69,7 @@ def wrong_sign(problem: UnsupervisedMargin) -> Any:
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant("one_way", "(11) at the current rows alone", one_way, "planted-chains", "M and N not tied (11)"),
-    Mutant("no_row_sums", "C e = e and D e = e left out", no_row_sums, "unsupervised-symbols", "M not semidefinite"),
+    Mutant("no_row_sums", "C e = e and D e = e left out", no_row_sums, "centred-points", "M not semidefinite"),
     Mutant("from_c", "M made of C", from_c, "unsupervised-features", ABOVE),
     Mutant("from_c_of_trees", "M made of C", from_c, "planted-tree", "M and N not tied (11)"),
     Mutant("one_label", "one label for all rows", one_label, "repeated-point", "rows of M out of balance"),

@@ -15,7 +15,7 @@ from tests.reference import optimum
 
 PLANTED = [
     cases.planted_chains, cases.planted_three, cases.planted_tree, cases.planted_points, cases.orthogonal,
-    cases.repeated, cases.transitions,
+    cases.repeated, cases.centred, cases.transitions,
 ]  # fmt: skip
 
 
