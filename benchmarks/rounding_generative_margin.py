@@ -48,7 +48,7 @@ class Listed:
         slack = [Fraction(0)] * problem.n_examples
         for k, a, b in self.rows:
             slack[k] = max(slack[k], sum((n * at[j] for j, n in a), b))
-        margin = sum(Fraction(float(w)) * each for w, each in zip(problem.features.weights, slack))
+        margin = sum(Fraction(float(w)) * each for w, each in zip(problem.examples.weights, slack))
         return Fraction(problem.eta) * margin - sum(Fraction(float(x)) * y for x, y in zip(problem.c, at))
 
     def feasible(self, theta: Vector) -> bool:
@@ -74,14 +74,15 @@ def exact_losses(problem: GenerativeMargin, table: Any) -> list[Fraction]:
     features, found = problem.features, []
     if isinstance(features, NetworkCounts):
         costs = [
-            [Fraction(float(x)) for x in features.costs[v][true]] for v, true in zip(features.node, features.truth)
+            [Fraction(float(x)) for x in features.costs[v][true]]
+            for v, true in zip(features.node, features.examples.truth)
         ]
     else:
         chain = features.states if isinstance(features, ChannelCounts) else features
         assert isinstance(chain, HMMCounts)
         by_position = chain.loss_table[chain.loss_row][chain.chains.flat]
         costs = [[Fraction(float(x)) for x in row] for row in by_position]
-    first = np.searchsorted(features.example, np.arange(problem.n_examples + 1))
+    first = np.searchsorted(features.examples.example, np.arange(problem.n_examples + 1))
     for k, labels in zip(table.example, table.labels):
         here = range(int(first[k]), int(first[k + 1]))
         found.append(sum((costs[p][int(label)] for p, label in zip(here, labels)), Fraction(0)))
@@ -149,7 +150,8 @@ def mixture(one: Listed, rng: np.random.Generator) -> dict[str, Any]:
     """Labellings with shares, some of them tiny; a power of two below one in all."""
     problem = one.problem
     count = int(rng.integers(1, 5))
-    labels = [problem.features.sample(rng.normal(size=problem.dimension), 0.5, rng) for _ in range(count)]
+    of = problem.examples
+    labels = [np.where(of.free, rng.integers(of.cards), of.truth) for _ in range(count)]
     shares = rng.dirichlet(np.ones(count + 1), size=problem.n_examples).T[:count] * 0.999
     shares *= rng.choice([1.0, 1e-3, 1e-12, 1e-200], p=[0.6, 0.2, 0.1, 0.1])
     if rng.random() < 0.2:
@@ -162,13 +164,13 @@ def exact_dual(one: Listed, witness: dict[str, Any], t: float) -> Any:
     problem = one.problem
     features, eta = problem.features, Fraction(problem.eta)
     mu, omega = [Fraction(0)] * problem.dimension, Fraction(0)
-    first = np.searchsorted(features.example, np.arange(problem.n_examples + 1))
+    first = np.searchsorted(features.examples.example, np.arange(problem.n_examples + 1))
     by_labels: dict[Any, Any] = {}
     table = enumerate_counts(features)
     for row, labels in enumerate(table.labels):
         k = int(table.example[row])
         by_labels[k, tuple(labels[: first[k + 1] - first[k]].tolist())] = one.rows[row]
-    p = np.asarray(witness["label_shares"]) * features.weights
+    p = np.asarray(witness["label_shares"]) * features.examples.weights
     p[p < 1.0 / rounding.HUGE] = 0.0  # such shares are left out of the member
     for labels, each in zip(witness["labels"], p):
         for k in range(problem.n_examples):

@@ -18,15 +18,10 @@ from itertools import pairwise
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
-import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from convexstruct.arrays import Index, Labels, Vector
-from convexstruct.features.counts import bounds
+from convexstruct.arrays import Labels, Vector
 from convexstruct.features.counts.counts import Counts, Expected
 from convexstruct.features.counts.part import part
-from convexstruct.features.counts.unlabelled import unlabelled
-from convexstruct.graphs import TableLayout
 from convexstruct.inference.shards import Shards, cuts
 from convexstruct.validation.arguments import cut, refuse, sentence
 
@@ -69,59 +64,18 @@ def in_shards(problem: Any, executor: Executor, n_shards: int | None) -> Any:
     raise sentence(f"executor is of no use for the family {cut(family, 40)!r}, wanted None: it has no shards")
 
 
-def shard(features: Counts, executor: Executor, n_shards: int | None = None) -> ShardedCounts:
-    """Cut a feature map into shards with about as many hidden variables each."""
-    at = cuts(np.bincount(features.example, minlength=features.n_examples), n_shards)
+def shard(features: Counts, executor: Executor, n_shards: int | None = None) -> ShardedOracle:
+    """The oracle of a feature map, cut into shards with about as many hidden variables each."""
+    at = cuts(np.bincount(features.examples.example, minlength=len(features.examples)), n_shards)
     parts = tuple(part(features, low, high) for low, high in pairwise(at))
-    return ShardedCounts(features, Shards(parts, executor))
+    return ShardedOracle(Shards(parts, executor))
 
 
 @dataclass(frozen=True, eq=False)
-class ShardedCounts:
-    """A feature map (`convexstruct.features.Counts`) whose oracles run on shards.
+class ShardedOracle:
+    """The `Oracle` of examples in ``shards``, each the feature map of some of them, in order."""
 
-    whole : the feature map of all examples; what is cheap, and sampling, which must not depend on the cut, runs on it.
-    shards : the feature maps of some examples each, in order.
-    """
-
-    whole: Counts
     shards: Shards
-
-    @property
-    def tables(self) -> TableLayout:
-        return self.whole.tables
-
-    @property
-    def n_examples(self) -> int:
-        return self.whole.n_examples
-
-    @property
-    def n_hidden(self) -> int:
-        return self.whole.n_hidden
-
-    @property
-    def weights(self) -> Vector:
-        return self.whole.weights
-
-    @property
-    def truth(self) -> Labels:
-        return self.whole.truth
-
-    @property
-    def example(self) -> Index:
-        return self.whole.example
-
-    @property
-    def cards(self) -> Index:
-        return self.whole.cards
-
-    @property
-    def free(self) -> NDArray[np.bool_]:
-        return self.whole.free
-
-    @property
-    def max_loss(self) -> Vector:
-        return self.whole.max_loss
 
     def best(self, theta: Vector, loss_weight: float = 1.0) -> tuple[Vector, Labels]:
         values, labels = zip(*self.shards.map("best", theta, loss_weight))
@@ -131,35 +85,3 @@ class ShardedCounts:
         parts: Sequence[Expected] = self.shards.map("expected", theta, loss_weight)
         counts = np.sum([part.counts for part in parts], axis=0)
         return Expected(np.concatenate([p.log_partition for p in parts]), counts, sum(p.loss for p in parts))
-
-    def sample(self, theta: Vector, loss_weight: float, rng: np.random.Generator) -> Labels:
-        return self.whole.sample(theta, loss_weight, rng)
-
-    def counts(self, labels: Labels, share: Vector | None = None) -> Vector:
-        return self.whole.counts(labels, share)
-
-    def counts_each(self, labels: Labels) -> sp.csr_array:
-        return self.whole.counts_each(labels)
-
-    def loss(self, labels: Labels) -> Vector:
-        return self.whole.loss(labels)
-
-
-@part.register
-def _(features: ShardedCounts, low: int, high: int) -> Counts:
-    return part(features.whole, low, high)
-
-
-@unlabelled.register
-def _(features: ShardedCounts, examples: Any) -> Counts:
-    return unlabelled(features.whole, examples)
-
-
-@bounds.excess.register
-def _(features: ShardedCounts, theta: Vector) -> tuple[Vector, Labels]:
-    return bounds.excess(features.whole, theta)
-
-
-@bounds.moments.register
-def _(features: ShardedCounts, theta: Vector, loss_weight: float) -> bounds.Moments:
-    return bounds.moments(features.whole, theta, loss_weight)

@@ -59,7 +59,7 @@ def mixture(features: Counts, marginals: Vector, max_labellings: int = 2000) -> 
     ----------
     marginals : (n,) a point z of the local polytope; negative entries (rounding) count as 0.
     """
-    return greedy_mixture(columns(features), marginals, features.truth, max_labellings)
+    return greedy_mixture(columns(features), marginals, features.examples.truth, max_labellings)
 
 
 def greedy_mixture(of: Columns, marginals: Vector, truth: Labels, max_labellings: int = 2000) -> tuple[Labels, Vector]:
@@ -101,7 +101,7 @@ def greedy_mixture(of: Columns, marginals: Vector, truth: Labels, max_labellings
 
 def _chain_columns(features: HMMCounts) -> Columns:
     """As `convexstruct.marginals.polytope.chain_polytope` orders them: step after step, the later label fastest."""
-    layout, free = features.chains, features.free
+    layout, free = features.chains, features.examples.free
     width = np.where(free, features.n_states, 1)
     first = np.zeros(layout.n_positions, dtype=bool)
     first[layout.first] = True
@@ -113,10 +113,10 @@ def _chain_columns(features: HMMCounts) -> Columns:
     pair = np.repeat(np.arange(len(here)), size)
     inner = np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
     here, before = here[pair], before[pair]
-    new = np.where(free[here], inner % width[here], features.truth[here])
-    old = np.where(free[before], inner // width[here], features.truth[before])
+    new = np.where(free[here], inner % width[here], features.examples.truth[here])
+    old = np.where(free[before], inner // width[here], features.examples.truth[before])
     old = np.where(before == here, new, old)
-    example = features.example[here]
+    example = features.examples.example[here]
     step = np.where(alone[here], 0, here - layout.first[example] - 1)
     return Columns(example, step, np.stack((before, here), axis=1), np.stack((old, new), axis=1))
 
@@ -124,7 +124,7 @@ def _chain_columns(features: HMMCounts) -> Columns:
 def _network_columns(features: NetworkCounts) -> Columns:
     """As `convexstruct.marginals.polytope.network_polytope` orders them: the root's clique first, C order within
     one."""
-    size = np.empty(features.n_examples, dtype=np.intp)
+    size = np.empty(len(features.weights), dtype=np.intp)
     wide = 1
     for group in features.groups:
         size[group.examples] = group.tree.n_entries
@@ -144,4 +144,4 @@ def _network_columns(features: NetworkCounts) -> Columns:
             position[place] = group.places[:, [clique[a] for a in axes]][:, None, :]
             label[place] = grid[axes].T
             at = at + grid.shape[1]
-    return Columns(np.repeat(np.arange(features.n_examples), size), step, position, label)
+    return Columns(np.repeat(np.arange(len(features.weights)), size), step, position, label)

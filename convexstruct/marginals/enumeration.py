@@ -43,11 +43,11 @@ class Enumerated:
 
 def n_assignments(features: Counts) -> int:
     """How many labellings the examples have in all; exact, however large."""
-    cards = np.where(features.free, features.cards, 1)
-    logs = np.bincount(features.example, weights=np.log(cards), minlength=features.n_examples)
+    cards = np.where(features.examples.free, features.examples.cards, 1)
+    logs = np.bincount(features.examples.example, weights=np.log(cards), minlength=len(features.examples))
     if logs.max() < math.log(2.0**40):
         return int(np.rint(np.exp(logs)).astype(np.int64).sum())
-    first = np.searchsorted(features.example, np.arange(1, features.n_examples))
+    first = np.searchsorted(features.examples.example, np.arange(1, len(features.examples)))
     return sum(math.prod(part.tolist()) for part in np.split(cards, first))
 
 
@@ -68,11 +68,11 @@ def enumerate_counts(features: Counts, limit: int = LIMIT) -> Enumerated:
             f"features has {shown} assignments of the hidden variables, enumeration holds at most {limit}: "
             "use the compact dual, which needs none of them"
         )
-    n_examples, example = features.n_examples, features.example
-    cards = np.where(features.free, features.cards, 1)
+    n_examples, example = len(features.examples), features.examples.example
+    cards = np.where(features.examples.free, features.examples.cards, 1)
     first = np.searchsorted(example, np.arange(n_examples))
-    sizes = np.diff(np.append(first, features.n_hidden))
-    place = np.arange(features.n_hidden) - first[example]
+    sizes = np.diff(np.append(first, len(features.examples.truth)))
+    place = np.arange(len(features.examples.truth)) - first[example]
     stride = _strides(cards, place)
     last = first + sizes - 1
     rows = stride[last] * cards[last]
@@ -81,7 +81,7 @@ def enumerate_counts(features: Counts, limit: int = LIMIT) -> Enumerated:
     loss = np.empty(total)
     parts, at = [], []
     for r in range(int(rows.max())):
-        current = np.where(features.free, r // stride % cards, features.truth)
+        current = np.where(features.examples.free, r // stride % cards, features.examples.truth)
         here = np.flatnonzero(rows > r)
         inside = rows[example] > r
         parts.append(features.counts_each(current)[here])
@@ -91,7 +91,7 @@ def enumerate_counts(features: Counts, limit: int = LIMIT) -> Enumerated:
     where = np.empty(total, dtype=np.intp)
     where[np.concatenate(at)] = np.arange(total)
     counts = sp.csr_array(sp.vstack(parts, format="csr"))[where]
-    digit = np.where(features.free, features.truth, 0) * stride
+    digit = np.where(features.examples.free, features.examples.truth, 0) * stride
     truth = start + np.bincount(example, weights=digit, minlength=n_examples).astype(np.intp)
     return Enumerated(counts, loss, np.repeat(np.arange(n_examples), rows), labels, truth)
 

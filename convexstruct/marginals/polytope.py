@@ -71,7 +71,7 @@ def chain_polytope(features: HMMCounts) -> LocalPolytope:
     """
     layout, s_all = features.chains, features.n_states
     n_chains, n_positions, flat = layout.n_chains, layout.n_positions, layout.flat
-    free = features.free
+    free = features.examples.free
     width = np.where(free, s_all, 1)  # labels that each flat position may take
     first = np.zeros(n_positions, dtype=bool)
     first[layout.first] = True
@@ -88,8 +88,8 @@ def chain_polytope(features: HMMCounts) -> LocalPolytope:
     inner = np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
     here, before, paired = here[group], before[group], paired[group]
     new, old = inner % width[here], inner // width[here]
-    label = np.where(free[here], new, features.truth[here])
-    old_label = np.where(free[before], old, features.truth[before])
+    label = np.where(free[here], new, features.examples.truth[here])
+    old_label = np.where(free[before], old, features.examples.truth[before])
     n = len(here)
     column = np.arange(n)
     example = layout.chain[flat[here]]
@@ -133,7 +133,7 @@ def network_polytope(features: NetworkCounts) -> LocalPolytope:
 
     Equalities: sum of the root's marginals = 1; each clique and its parent agree on the variables that they share.
     """
-    n_examples = features.n_examples
+    n_examples = len(features.weights)
     variables, agreements, root_entries = np.empty((3, n_examples), dtype=np.intp)
     for group in features.groups:
         variables[group.examples] = group.tree.n_entries

@@ -89,7 +89,7 @@ def _within_domain(problem: GenerativeMargin, labels: NDArray[np.int64], shares:
     if (problem.c > 0).all():
         return witness
     each = [problem.features.counts_each(row) - problem.truth_each for row in labels]
-    weight = np.tile(problem.eta * problem.features.weights, len(labels))
+    weight = np.tile(problem.eta * problem.examples.weights, len(labels))
     beta = within_domain(sp.csr_array(sp.vstack(each, format="csr")), shares.ravel() * weight, problem.c)
     return witness | {"label_shares": (beta / weight).reshape(shares.shape)}
 

@@ -78,11 +78,11 @@ class ConstraintGeneration(LabellingCuts[GenerativeMargin]):
 
     @property
     def weights(self) -> Vector:
-        return self.problem.features.weights
+        return self.problem.examples.weights
 
     @property
     def starts(self) -> Index:
-        return np.searchsorted(self.problem.features.example, np.arange(self.problem.n_examples + 1))
+        return np.searchsorted(self.problem.examples.example, np.arange(self.problem.n_examples + 1))
 
     @property
     def floor(self) -> float:
@@ -100,7 +100,7 @@ class ConstraintGeneration(LabellingCuts[GenerativeMargin]):
         theta = cp.Variable(problem.dimension, name="theta")
         slack = cp.Variable(1 if self.one_slack else problem.n_examples, name="xi" if self.one_slack else "eps")
         eta = cp.Parameter(pos=True, name="eta", value=problem.eta)
-        cost = cp.sum(slack) if self.one_slack else problem.features.weights @ slack
+        cost = cp.sum(slack) if self.one_slack else problem.examples.weights @ slack
         parts = {}
         rows = self.found()
         if rows is not None:
@@ -137,7 +137,7 @@ class ConstraintGeneration(LabellingCuts[GenerativeMargin]):
         theta = np.asarray(self.master.variables["theta"].value, dtype=np.float64)
         feasible = problem.shift(theta)
         self.improve(problem.evaluate(feasible).value, {"theta": feasible})
-        best, labels = problem.features.best(theta, 1.0)
+        best, labels = problem.oracle.best(theta, 1.0)
         return labels, best - np.asarray(problem.truth_each @ theta)
 
     def bound_below(self) -> None:

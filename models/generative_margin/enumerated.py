@@ -64,22 +64,22 @@ class MarginRows:
 
         Assignments whose share is lost in rounding are left out: valid, because (9) asks for sums <= eta w_k.
         """
-        rows, features = self.enumerated, self.problem.features
+        rows, examples = self.enumerated, self.problem.examples
         example = rows.example
-        share = np.maximum(beta, 0.0) / (eta * features.weights[example])
+        share = np.maximum(beta, 0.0) / (eta * examples.weights[example])
         share /= np.maximum(self.of_example @ share, 1.0)[example]
         if domain is not None:
-            weight = eta * features.weights[example]
+            weight = eta * examples.weights[example]
             share = within_domain(self.a, share * weight, domain) / weight
         share[share < DUAL_ROUNDING / np.bincount(example)[example]] = 0.0
         kept = np.flatnonzero(share)
         of = example[kept]
         rank = np.arange(len(kept)) - np.searchsorted(of, of)
         m = int(rank.max(initial=-1)) + 1
-        labels = np.tile(features.truth, (m, 1))
+        labels = np.tile(examples.truth, (m, 1))
         shares = np.zeros((m, self.problem.n_examples))
         shares[rank, of] = share[kept]
-        first = np.searchsorted(features.example, np.arange(self.problem.n_examples))
+        first = np.searchsorted(examples.example, np.arange(self.problem.n_examples))
         row, place = np.nonzero(rows.labels[kept] >= 0)
         labels[rank[row], first[of[row]] + place] = rows.labels[kept[row], place]
         return {"labels": labels, "label_shares": shares}
@@ -149,7 +149,7 @@ def primal(problem: GenerativeMargin, limit: int = LIMIT) -> Formulation:
 
     return Formulation(
         name="primal",
-        objective=cp.Minimize(-problem.c @ theta + eta * (problem.features.weights @ eps)),
+        objective=cp.Minimize(-problem.c @ theta + eta * (problem.examples.weights @ eps)),
         objective_latex=r"\min_{\theta,\epsilon}\quad -\sum_i c_i'\theta_i + \eta \sum_k w_k \epsilon_k",
         objective_label="2",
         parts={
@@ -178,7 +178,7 @@ class DualSet:
         self.omega = cp.Variable(name="omega")
         self.eta = eta_parameter(problem)
         self.sums = [self.mu == self.rows.a.T @ self.beta, self.omega == self.rows.b @ self.beta]
-        self.shares = [self.beta >= 0, self.rows.of_example @ self.beta <= self.eta * problem.features.weights]
+        self.shares = [self.beta >= 0, self.rows.of_example @ self.beta <= self.eta * problem.examples.weights]
 
     @property
     def variables(self) -> dict[str, Any]:

@@ -165,7 +165,7 @@ def proximal(
         lam = np.asarray(formulation.dual_values["16"])
         return Recovered(instance, {"theta": np.asarray(theta.value)}, {**witness, "lambda": lam})
 
-    objective = -problem.c @ theta + eta * (problem.features.weights @ eps) + rate / 2 * cp.sum_squares(rho)
+    objective = -problem.c @ theta + eta * (problem.examples.weights @ eps) + rate / 2 * cp.sum_squares(rho)
     return Formulation(
         name="proximal",
         objective=cp.Minimize(objective),

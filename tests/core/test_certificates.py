@@ -120,8 +120,8 @@ def test_the_wrong_shape_is_an_error_that_says_what_was_wanted() -> None:
 def test_a_witness_may_not_change_what_is_observed() -> None:
     """Flipping an observed state costs nothing in the loss: accepted, it would give bounds above the optimum."""
     problem = hidden_masks(0).problem
-    labels = problem.features.truth.copy()  # type: ignore[attr-defined]  # a generative margin problem
-    observed = np.flatnonzero(~problem.features.free)  # type: ignore[attr-defined]  # as above
+    labels = problem.examples.truth.copy()  # type: ignore[attr-defined]  # a generative margin problem
+    observed = np.flatnonzero(~problem.examples.free)  # type: ignore[attr-defined]  # as above
     labels[observed[0]] = (labels[observed[0]] + 1) % 3
     with pytest.raises(ValueError, match="observed"):
         certify(problem, np.full(24, -1.5), {"labels": labels[None], "label_shares": np.ones((1, 4))})
@@ -129,7 +129,7 @@ def test_a_witness_may_not_change_what_is_observed() -> None:
 
 def test_shares_above_one_certify_nothing() -> None:
     problem = enumerated(0).problem
-    truth = problem.features.truth  # type: ignore[attr-defined]  # a generative margin problem
+    truth = problem.examples.truth  # type: ignore[attr-defined]  # a generative margin problem
     theta = problem.uniform()  # type: ignore[attr-defined]  # as above
     good = certify(problem, theta, {"labels": truth[None], "label_shares": np.ones((1, 4))})
     bad = certify(problem, theta, {"labels": truth[None], "label_shares": np.full((1, 4), 1.01)})

@@ -69,11 +69,11 @@ def test_what_a_column_stands_for_agrees_with_the_polytope(name: str) -> None:
     polytope = local_polytope(features)
     rng = np.random.default_rng(1)
     for _ in range(5):
-        labels = np.where(features.free, rng.integers(features.cards), features.truth)
-        z = marginals(features, labels[None, :], np.ones((1, features.n_examples)))
+        labels = np.where(features.examples.free, rng.integers(features.examples.cards), features.examples.truth)
+        z = marginals(features, labels[None, :], np.ones((1, len(features.examples))))
         np.testing.assert_allclose(polytope.equality @ z, polytope.rhs, atol=ROUNDING)
         np.testing.assert_allclose(polytope.counts @ z, features.counts(labels), atol=ROUNDING)
-        assert polytope.loss @ z == pytest.approx(features.weights @ features.loss(labels), abs=ROUNDING)
+        assert polytope.loss @ z == pytest.approx(features.examples.weights @ features.loss(labels), abs=ROUNDING)
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -86,7 +86,7 @@ def test_a_mixture_is_taken_apart_into_one_with_the_same_marginals(name: str) ->
     beta /= np.bincount(rows.example, weights=beta)[rows.example]
     polytope = local_polytope(features)
     of = columns(features)
-    first = np.searchsorted(features.example, np.arange(features.n_examples))
+    first = np.searchsorted(features.examples.example, np.arange(len(features.examples)))
     z = np.zeros(polytope.n_variables)
     for r in range(rows.n_rows):
         mine = of.example == rows.example[r]
@@ -95,9 +95,9 @@ def test_a_mixture_is_taken_apart_into_one_with_the_same_marginals(name: str) ->
     assert (shares >= 0).all()
     np.testing.assert_allclose(shares.sum(axis=0), 1.0, atol=DUAL_ROUNDING)
     np.testing.assert_allclose(marginals(features, labels, shares), z, atol=DUAL_ROUNDING)
-    assert ((labels == features.truth) | features.free).all()
+    assert ((labels == features.examples.truth) | features.examples.free).all()
     counts = sum(features.counts(row, share) for row, share in zip(labels, shares))
-    expected = np.asarray((rows.counts * (features.weights[rows.example] * beta)[:, None]).sum(axis=0)).ravel()
+    expected = np.asarray((rows.counts * (features.examples.weights[rows.example] * beta)[:, None]).sum(axis=0)).ravel()
     np.testing.assert_allclose(counts, expected, atol=100 * DUAL_ROUNDING)
 
 
@@ -105,7 +105,7 @@ def test_a_mixture_is_taken_apart_into_one_with_the_same_marginals(name: str) ->
 def test_rounding_in_the_marginals_is_left_out_not_made_up(name: str) -> None:
     features = features_of(name)
     rng = np.random.default_rng(3)
-    truth = marginals(features, features.truth[None, :], np.ones((1, features.n_examples)))
+    truth = marginals(features, features.examples.truth[None, :], np.ones((1, len(features.examples))))
     noisy = truth + 0.1 * HIGH.feasibility * rng.normal(size=len(truth))
     _, shares = mixture(features, noisy)
     assert (shares >= 0).all()

@@ -25,7 +25,7 @@ def test_rows_are_all_allowed_labellings_in_colexicographic_order(hidden: bool) 
     expected = []
     for k, length in enumerate(lengths):
         places = range(first[k], first[k] + length)
-        allowed = [range(2) if features.free[p] else [int(features.truth[p])] for p in places]
+        allowed = [range(2) if features.examples.free[p] else [int(features.examples.truth[p])] for p in places]
         every = sorted(itertools.product(*allowed), key=lambda labels: labels[::-1])
         expected += [(k, labels) for labels in every]
     got = [(int(k), tuple(int(v) for v in row if v >= 0)) for k, row in zip(table.example, table.labels)]
@@ -37,7 +37,7 @@ def test_rows_are_all_allowed_labellings_in_colexicographic_order(hidden: bool) 
 def test_counts_and_losses_are_those_of_a_naive_loop(hidden: bool) -> None:
     features = small(hidden)
     symbols = features.chains.split(features.symbols[features.chains.flat])
-    states = features.chains.split(features.truth)
+    states = features.chains.split(features.examples.truth)
     table = enumerate_counts(features)
     for row in range(table.n_rows):
         k = int(table.example[row])
@@ -59,7 +59,7 @@ def test_the_truth_rows_hold_the_true_labellings(hidden: bool) -> None:
     table = enumerate_counts(features)
     assert (table.loss[table.truth] == 0).all()
     true = [v for row in table.labels[table.truth] for v in row if v >= 0]
-    np.testing.assert_array_equal(true, features.truth)
+    np.testing.assert_array_equal(true, features.examples.truth)
 
 
 def test_too_many_assignments_say_how_many_and_what_serves_instead() -> None:

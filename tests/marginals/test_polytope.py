@@ -48,9 +48,9 @@ def test_a_linear_function_has_the_same_maximum_as_over_all_labellings(seed: int
         result = linprog(-cost, A_eq=polytope.equality, b_eq=polytope.rhs, bounds=(0, None))
         table = enumerate_counts(features)
         scores = table.counts @ theta + table.loss
-        best = np.full(features.n_examples, -np.inf)
+        best = np.full(len(features.examples), -np.inf)
         np.maximum.at(best, table.example, scores)
-        assert -result.fun == pytest.approx(features.weights @ best, rel=ROUNDING)
+        assert -result.fun == pytest.approx(features.examples.weights @ best, rel=ROUNDING)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -62,7 +62,7 @@ def test_clique_marginals_of_any_distribution_are_feasible_and_give_its_expected
     z = np.zeros(polytope.n_variables)
     at = 0
     trees = {k: group.tree for group in features.groups for k in group.examples.tolist()}
-    for k in range(features.n_examples):
+    for k in range(len(features.examples)):
         rows = np.flatnonzero(table.example == k)
         for clique in trees[k].cliques:
             for labels in np.ndindex(*(trees[k].cards[v] for v in clique)):
@@ -71,7 +71,7 @@ def test_clique_marginals_of_any_distribution_are_feasible_and_give_its_expected
                 at += 1
     assert at == polytope.n_variables
     np.testing.assert_allclose(polytope.equality @ z, polytope.rhs, atol=ROUNDING)
-    share = q * features.weights[table.example]
+    share = q * features.examples.weights[table.example]
     np.testing.assert_allclose(polytope.counts @ z, table.counts.T @ share, rtol=ROUNDING)
     assert polytope.loss @ z == pytest.approx(share @ table.loss, rel=ROUNDING)
 
@@ -89,7 +89,10 @@ def test_marginals_of_any_distribution_are_feasible_and_give_its_expected_counts
     for k, length in enumerate(LENGTHS):
         first = int(features.chains.first[k])
         rows = np.flatnonzero(table.example == k)
-        allowed = [range(3) if features.free[first + t] else [int(features.truth[first + t])] for t in range(length)]
+        allowed = [
+            range(3) if features.examples.free[first + t] else [int(features.examples.truth[first + t])]
+            for t in range(length)
+        ]
         pairs = [((t - 1, old), (t, new)) for t in range(1, length) for old in allowed[t - 1] for new in allowed[t]]
         events = pairs if length > 1 else [((0, new), (0, new)) for new in allowed[0]]
         for (t0, old), (t1, new) in events:
@@ -99,7 +102,7 @@ def test_marginals_of_any_distribution_are_feasible_and_give_its_expected_counts
             at += 1
     assert at == polytope.n_variables
     np.testing.assert_allclose(polytope.equality @ z, polytope.rhs, atol=ROUNDING)
-    share = q * features.weights[table.example]
+    share = q * features.examples.weights[table.example]
     np.testing.assert_allclose(polytope.counts @ z, table.counts.T @ share, rtol=ROUNDING)
     assert polytope.loss @ z == pytest.approx(share @ table.loss, rel=ROUNDING)
 

@@ -58,7 +58,7 @@ def planted_hmm(seed: int) -> Instance:
     symbols, states = sequences(rng, lengths, 3, 4)
     problem = GenerativeMargin.hmm(symbols, states, 3, 4, eta=1.0)
     theta = near_the_data(problem, rng)
-    return plant(problem, theta, [problem.features.best(theta, 1.0)[1]])
+    return plant(problem, theta, [problem.oracle.best(theta, 1.0)[1]])
 
 
 def planted_kink(seed: int) -> Instance:
@@ -72,8 +72,8 @@ def planted_kink(seed: int) -> Instance:
         rows[2] = rows[1]
     stacked = np.concatenate([table.ravel() for table in tables.values()])
     theta = np.asarray(stacked - problem.layout.block_logsumexp(stacked)[problem.layout.block_of])
-    best = problem.features.best(theta, 1.0)[1]
-    free = np.isin(best, (1, 2)) & ~np.isin(problem.features.truth, (1, 2))
+    best = problem.oracle.best(theta, 1.0)[1]
+    free = np.isin(best, (1, 2)) & ~np.isin(problem.examples.truth, (1, 2))
     spread = [np.where(free & (rng.random(best.size) < 0.5), 3 - best, best) for _ in range(8)]
     return plant(problem, theta, [best, *spread])
 
@@ -85,7 +85,7 @@ def planted_network(seed: int) -> Instance:
     assignments = rng.integers(0, [graph.nodes[node]["states"] for node in graph], size=(8, len(graph)))
     problem = GenerativeMargin.network(graph, assignments, ["class", "left"], eta=1.0)
     theta = near_the_data(problem, rng)
-    return plant(problem, theta, [problem.features.best(theta, 1.0)[1]])
+    return plant(problem, theta, [problem.oracle.best(theta, 1.0)[1]])
 
 
 def planted_missing_mass(seed: int) -> Instance:
@@ -104,7 +104,7 @@ def planted_missing_mass(seed: int) -> Instance:
         raw = rng.normal(scale=0.5, size=problem.dimension)
         emptied = layout.block_of[layout.offsets[2] + 2 * 3]
         theta = raw - layout.block_logsumexp(raw)[layout.block_of] + np.log(0.7) * (layout.block_of == emptied)
-        unit = problem.features.counts(problem.features.best(theta, 1.0)[1]) - problem.truth_counts
+        unit = problem.features.counts(problem.oracle.best(theta, 1.0)[1]) - problem.truth_counts
         total = layout.block_sum(unit)
         if total[emptied] <= 0 or total.max() > total[emptied]:
             continue

@@ -30,7 +30,7 @@ class CountCovariance:
     """
 
     def __init__(self, features: Counts) -> None:
-        self.features = features = part(features, 0, features.n_examples)  # in one piece: it is not computed by shards
+        self.features = features
         chain = isinstance(features, HMMCounts)
         self.kind = "recursion" if chain else "listing" if n_assignments(features) <= LISTED else ""
         self._rows = cache(lambda: enumerate_counts(features, LISTED))
@@ -41,7 +41,7 @@ class CountCovariance:
         """Multiplications that one call costs, roughly."""
         d = self.features.tables.dimension
         if isinstance(self.features, HMMCounts):
-            return 6.0 * self.features.n_hidden * self.features.n_states**2 * d
+            return 6.0 * self.features.chains.n_positions * self.features.n_states**2 * d
         return 1.0 * d * d + LISTED * 100.0
 
     def __call__(self, theta: Vector, loss_weight: float) -> Vector:
@@ -52,16 +52,16 @@ class CountCovariance:
     def _listed(self, theta: Vector, loss_weight: float) -> Vector:
         rows = self._rows()
         score = np.asarray(rows.counts @ theta) + loss_weight * rows.loss
-        top = np.full(self.features.n_examples, -np.inf)
+        top = np.full(len(self.features.examples), -np.inf)
         np.maximum.at(top, rows.example, score)
         weight = np.exp(score - top[rows.example])
-        total = np.bincount(rows.example, weights=weight, minlength=self.features.n_examples)
+        total = np.bincount(rows.example, weights=weight, minlength=len(self.features.examples))
         weight /= total[rows.example]
         by_example = sp.csr_array(
             sp.coo_array((weight, (rows.example, np.arange(len(weight)))), shape=(len(total), len(weight)))
         )
         mean = (by_example @ rows.counts).toarray()
-        share = self.features.weights
+        share = self.features.examples.weights
         second = rows.counts.T @ (rows.counts.multiply((weight * share[rows.example])[:, None]))
         return np.asarray(second.toarray() - mean.T @ (share[:, None] * mean))
 
@@ -71,7 +71,7 @@ def _blocks(features: Counts) -> list[HMMCounts]:
     assert isinstance(features, HMMCounts)
     each = features.chains.n_steps * features.n_states**2
     size = max(1, KERNELS // each)
-    if size >= features.n_examples:
+    if size >= len(features.weights):
         return [features]
-    cuts = range(0, features.n_examples, size)
-    return [part(features, low, min(low + size, features.n_examples)) for low in cuts]  # type: ignore[misc]
+    cuts = range(0, len(features.weights), size)
+    return [part(features, low, min(low + size, len(features.weights))) for low in cuts]  # type: ignore[misc]

@@ -57,7 +57,7 @@ from numpy.typing import ArrayLike
 from convexstruct.arrays import Index, Labels, Point, Vector
 from convexstruct.families.generative_margin import rounding
 from convexstruct.features.counts.bounds import shared_columns
-from convexstruct.features.counts.counts import Counts
+from convexstruct.features.counts.counts import Counts, Examples, Oracle
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.network import NetworkCounts
 from convexstruct.features.counts.unlabelled import unlabelled
@@ -147,6 +147,15 @@ class GenerativeMargin:
     # -- the parts of the problem ------------------------------------------------------------------------------------
 
     @property
+    def examples(self) -> Examples:
+        return self.features.examples
+
+    @property
+    def oracle(self) -> Oracle:
+        """The oracle over all labellings: the feature map itself, where the examples are not in shards."""
+        return self.features
+
+    @property
     def layout(self) -> TableLayout:
         return self.features.tables
 
@@ -156,17 +165,17 @@ class GenerativeMargin:
 
     @property
     def n_examples(self) -> int:
-        return self.features.n_examples
+        return len(self.examples)
 
     @cached_property
     def truth_each(self) -> sp.csr_array:
         """counts_k(s*) for each example; sparse (K, d)."""
-        return self.features.counts_each(self.features.truth)
+        return self.features.counts_each(self.examples.truth)
 
     @cached_property
     def truth_counts(self) -> Vector:
         """sum_k w_k counts_k(s*); shape (d,)."""
-        return self.features.counts(self.features.truth)
+        return self.features.counts(self.examples.truth)
 
     def uniform(self) -> Vector:
         """theta of uniform distributions; shape (d,)."""
@@ -190,10 +199,10 @@ class GenerativeMargin:
     def evaluate(self, theta: Vector) -> Evaluation:
         """P(theta), whether theta satisfies (4) or not, with one call of the oracle; inf where it is undefined."""
         with np.errstate(invalid="ignore", over="ignore"):
-            best, labels = self.features.best(theta, 1.0)
+            best, labels = self.oracle.best(theta, 1.0)
             slack = np.asarray(best - self.truth_each @ theta)
         slack = np.where(np.isnan(slack), np.inf, np.maximum(slack, 0.0))
-        weights = self.features.weights
+        weights = self.examples.weights
         mu = self.eta * (self.features.counts(labels) - self.truth_counts)
         omega = self.eta * float(weights @ self.features.loss(labels))
         used = self.c > 0
@@ -291,32 +300,8 @@ class GenerativeMargin:
 
     def aggregate(self, dual_point: Point) -> tuple[Vector, float]:
         """(mu, omega) of a dual witness, recomputed from the data; shares cleared of rounding."""
-        labels, label_shares, gibbs, gibbs_loss, gibbs_shares = self._read_dual(dual_point)
-        label_shares, gibbs_shares = np.maximum(label_shares, 0.0), np.maximum(gibbs_shares, 0.0)
-        over = max(1.0, float(np.max(label_shares.sum(axis=0) + gibbs_shares.sum(axis=0), initial=0.0)))
-        weights = self.features.weights
-        used = np.zeros(self.n_examples)
-        mu = np.zeros(self.dimension)
-        omega = 0.0
-        for row, share in zip(labels, label_shares):
-            clean = share / over
-            if clean.any():
-                row = row.astype(np.int64)  # labels may come in one byte each; indices computed from them need more
-                mu += self.features.counts(row, clean)
-                omega += float((weights * clean) @ self.features.loss(row))
-                used += clean
-        for theta, b, share in zip(gibbs, gibbs_loss, gibbs_shares):
-            clean = share / over
-            if not clean.any():
-                continue
-            if np.ptp(clean) > 0:
-                raise ValueError("gibbs_shares must give one distribution the same share in every example")
-            expected = self.features.expected(theta, float(b))
-            mu += clean[0] * expected.counts
-            omega += clean[0] * expected.loss
-            used += clean
-        mu -= np.asarray(self.truth_each.T @ (weights * used))
-        return self.eta * mu, self.eta * omega
+        found = self._member(dual_point)
+        return found.mu, found.omega
 
     def dual(self, dual_point: Point) -> Rounded:
         """A valid lower bound from a dual witness: shrunk towards 0 until v >= 0 for certain, at the best point."""
@@ -359,7 +344,7 @@ class GenerativeMargin:
     def _read_dual(self, dual_point: Point) -> tuple[Labels, Vector, Vector, Vector, Vector]:
         known = {"labels", "label_shares", "gibbs", "gibbs_loss", "gibbs_shares"}
         given = mapping("dual_point", dual_point, (), known)
-        k, d, p = self.n_examples, self.dimension, self.features.n_hidden
+        k, d, p = self.n_examples, self.dimension, len(self.examples.truth)
         labels = wholes("dual_point['labels']", given.get("labels", np.zeros((0, p))), keep=False, kinds="iu")
         gibbs = real("dual_point['gibbs']", given.get("gibbs", np.zeros((0, d))), finite=False, keep=False)
         m, g = (len(array) if array.ndim else 0 for array in (labels, gibbs))
@@ -370,10 +355,10 @@ class GenerativeMargin:
         )
         if labels.shape != (m, p):
             raise sentence(f"dual_point['labels'] has shape {labels.shape}, wanted ({m}, {p})")
-        if m and ((labels < 0) | (labels >= self.features.cards)).any():
+        if m and ((labels < 0) | (labels >= self.examples.cards)).any():
             raise ValueError("dual_point['labels'] holds a label out of range")
-        fixed = ~self.features.free
-        if m and (labels[:, fixed] != self.features.truth[fixed]).any():
+        fixed = ~self.examples.free
+        if m and (labels[:, fixed] != self.examples.truth[fixed]).any():
             raise ValueError("dual_point['labels'] differs from the truth where that is observed")
         return labels, label_shares, gibbs, gibbs_loss, gibbs_shares
 
@@ -397,8 +382,8 @@ class GenerativeMargin:
         """
         theta = self.as_point(point)["theta"]
         features = self.features if examples is None else unlabelled(self.features, examples)
-        labels = features.best(theta, 0.0)[1]
-        return np.split(labels, np.flatnonzero(np.diff(features.example)) + 1)
+        labels = (self.oracle if examples is None else features).best(theta, 0.0)[1]
+        return np.split(labels, np.flatnonzero(np.diff(features.examples.example)) + 1)
 
 
 def default_c(c: ArrayLike | Mapping[Any, ArrayLike] | None, tables: TableLayout) -> Vector:

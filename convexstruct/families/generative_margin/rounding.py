@@ -110,11 +110,11 @@ def primal(problem: Margin, theta: Vector) -> Rounded:
     Where theta passes for feasible the upper end also bounds P at a point that is feasible beyond doubt.
     """
     features, eta, c = problem.features, problem.eta, problem.c
-    weights, used = features.weights, c > 0
+    weights, used = features.examples.weights, c > 0
     if (theta[used | (problem.truth_counts > 0)] == -np.inf).any() or np.isnan(theta).any():
         return Rounded(math.inf)
     finite = theta[np.isfinite(theta)]
-    if (theta == np.inf).any() or max(np.abs(finite).max(initial=0.0), float(features.max_loss.max())) > HUGE:
+    if (theta == np.inf).any() or max(np.abs(finite).max(initial=0.0), float(features.examples.max_loss.max())) > HUGE:
         return Rounded(problem.evaluate(theta).value, math.inf)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         highest, labels = bounds.excess(features, theta)
@@ -137,7 +137,7 @@ def _gain(problem: Margin, labels: Labels, theta: Vector) -> tuple[Vector, Vecto
     difference = features.counts_each(labels) - problem.truth_each
     difference.eliminate_zeros()
     loss = features.loss(labels)
-    hidden = np.bincount(features.example, minlength=problem.n_examples)
+    hidden = np.bincount(features.examples.example, minlength=problem.n_examples)
     row = np.repeat(np.arange(problem.n_examples), np.diff(difference.indptr))
     found, error = bounds.signed_sums(*times(row, difference.data, theta[difference.indices]), problem.n_examples)
     gain = found + loss
@@ -152,7 +152,7 @@ def _of_the_shift(problem: Margin, theta: Vector) -> float:
     if delta == 0.0 or (found > 0).any() or (theta > 0).any():  # `certify` repairs what does not pass
         return 0.0
     terms = np.asarray(problem.truth_each.sum(axis=1)).ravel()
-    return 1.001 * delta * (float(problem.c.sum()) + 2 * problem.eta * float(problem.features.weights @ terms))
+    return 1.001 * delta * (float(problem.c.sum()) + 2 * problem.eta * float(problem.features.examples.weights @ terms))
 
 
 # -- dual --------------------------------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ def member(
 ) -> Member:
     """(mu, omega) of the mixture that a witness names; shares are cleared of rounding, downwards."""
     features = problem.features
-    weights = features.weights
+    weights = features.examples.weights
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         label_shares, gibbs_shares = np.maximum(label_shares, 0.0), np.maximum(gibbs_shares, 0.0)
         n = len(label_shares) + len(gibbs_shares)
@@ -243,7 +243,7 @@ def _balanced(problem: Margin, rise: Vector, rise_error: Vector) -> tuple[Vector
                 return rise, rise_error, 0.0
         amount += float(much.sum())
         cleared.append(column)
-    short = 2.0 * amount / float(features.weights.min())
+    short = 2.0 * amount / float(features.examples.weights.min())
     if not cleared or not short < 0.5:
         return rise, rise_error, 0.0
     rise_error += 1.001 * (moved + short * np.abs(rise))
@@ -256,7 +256,7 @@ def _of_labels(problem: Margin, labels: Labels, weight: Vector) -> tuple[Vector,
     features, d = problem.features, problem.dimension
     index, terms = [np.zeros(0, dtype=np.intp)], [np.zeros(0)]
     loss = loss_error = 0.0
-    hidden = np.bincount(features.example, minlength=problem.n_examples)
+    hidden = np.bincount(features.examples.example, minlength=problem.n_examples)
     longest = gamma(int(hidden.max()) + 4)
     for row, p in zip(labels, weight):
         deadline.check()

@@ -117,7 +117,7 @@ def _other_state(inner: HMMCounts, symbols: Labels, m: int, old: int, new: int) 
     other = (new - first - channel * s * m) // m
     free = (true == state) & (symbols[:, channel] == symbol)
     free[inner.observed] = False
-    into = np.full(inner.n_hidden, other)  # the initial entry, where no state comes before
+    into = np.full(chains.n_positions, other)  # the initial entry, where no state comes before
     into[chains.later] = s + true[chains.previous] * s + other
     out = into.copy()
     out[chains.previous] = s + other * s + true[chains.later]
@@ -238,7 +238,7 @@ def _rise(features: HMMCounts, theta: Vector, emissions: list[tuple[Vector, Labe
     for scores, symbols in emissions:
         gain = chain_bounds.up(scores.T[symbols] - scores[true, symbols][:, None])
         rise = chain_bounds.up(rise + gain)
-    initial, n = features.tables.tables(theta)["initial"], features.n_examples
+    initial, n = features.tables.tables(theta)["initial"], features.chains.n_chains
     rise[:n] = chain_bounds.up(rise[:n] + chain_bounds.up(initial - initial[true[:n]][:, None]))
     if len(features.observed):
         rise[features.observed] = -np.inf
@@ -333,8 +333,8 @@ def _true(features: NetworkCounts, group: Group, rows: slice) -> Labels:
 
 @excess.register
 def _(features: NetworkCounts, theta: Vector) -> tuple[Vector, Labels]:
-    values = np.zeros(features.n_examples)
-    labels = np.empty(features.n_hidden, dtype=np.int64)
+    values = np.zeros(len(features.weights))
+    labels = np.empty(len(features.example), dtype=np.int64)
     for group, rows in features._blocks():
         true = _true(features, group, rows)
         n, share = len(true), 2.0 * gamma(len(group.factors) + len(group.hidden) + 6)

@@ -1,4 +1,4 @@
-"""What a problem asks of a joint feature map (`Counts`), and what it gets back (`Expected`)."""
+"""What a problem asks of a joint feature map: its `Examples`, an `Oracle` over all labellings, and `Counts` of one."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Protocol
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from convexstruct.arrays import Index, Labels, Vector
+from convexstruct.arrays import Flags, Index, Labels, Vector
 from convexstruct.graphs import TableLayout
 from convexstruct.validation.arrays import real
 
@@ -28,49 +28,31 @@ class Expected:
     loss: float
 
 
-class Counts(Protocol):
-    """What a problem asks of a feature map: K examples of weight w_k, d parameters, P hidden variables in all."""
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """K examples, whose hidden variables are P in all; ``len`` is K.
 
-    @property
-    def tables(self) -> TableLayout: ...
+    weights (K,) : w_k > 0.
+    truth (P,) : the true labelling.
+    example (P,) : the example of each hidden variable, non-decreasing.
+    cards (P,) : the number of labels of each hidden variable.
+    free (P,) : False where a variable of the labelling is observed after all and must stay at the truth.
+    max_loss (K,) : max_s loss_k(s).
+    """
 
-    @property
-    def n_examples(self) -> int: ...
+    weights: Vector
+    truth: Labels
+    example: Index
+    cards: Index
+    free: Flags
+    max_loss: Vector
 
-    @property
-    def n_hidden(self) -> int:
-        """P, the length of a labelling."""
-        ...
+    def __len__(self) -> int:
+        return len(self.weights)
 
-    @property
-    def weights(self) -> Vector:
-        """w_k > 0, shape (K,)."""
-        ...
 
-    @property
-    def truth(self) -> Labels:
-        """The true labelling, shape (P,)."""
-        ...
-
-    @property
-    def example(self) -> Index:
-        """The example of each hidden variable, shape (P,), non-decreasing."""
-        ...
-
-    @property
-    def cards(self) -> Index:
-        """The number of labels of each hidden variable, shape (P,)."""
-        ...
-
-    @property
-    def free(self) -> NDArray[np.bool_]:
-        """False where a variable in the labelling is observed after all and must stay at the truth; shape (P,)."""
-        ...
-
-    @property
-    def max_loss(self) -> Vector:
-        """max_s loss_k(s) for each example, shape (K,)."""
-        ...
+class Oracle(Protocol):
+    """What is asked of score_k(s) = theta' counts_k(s) + loss_weight * loss_k(s) over all s at once; theta is (d,)."""
 
     def best(self, theta: Vector, loss_weight: float = 1.0) -> tuple[Vector, Labels]:
         """(max_s score_k(s) for each k (K,), a labelling that attains them (P,)). Ties: see `convexstruct.oracles`."""
@@ -80,9 +62,17 @@ class Counts(Protocol):
         """Log partition functions, expected counts and loss under e^score."""
         ...
 
-    def sample(self, theta: Vector, loss_weight: float, rng: np.random.Generator) -> Labels:
-        """A labelling drawn from e^score, each example by itself."""
+
+class Counts(Oracle, Protocol):
+    """A feature map: the examples, what a labelling of them counts and loses, and the oracle over all labellings."""
+
+    @property
+    def tables(self) -> TableLayout:
+        """The layout of theta, of dimension d."""
         ...
+
+    @property
+    def examples(self) -> Examples: ...
 
     def counts(self, labels: Labels, share: Vector | None = None) -> Vector:
         """sum_k w_k share_k counts_k(labels); shape (d,)."""

@@ -8,10 +8,10 @@ from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Index, Labels, Vector
-from convexstruct.features.counts.counts import Expected, example_weights
+from convexstruct.features.counts.counts import Examples, Expected, example_weights
 from convexstruct.graphs import Chains, TableLayout, as_sequences, chains, hmm_tables
 from convexstruct.losses import cost_matrix
 from convexstruct.oracles.chain import chain
@@ -105,37 +105,17 @@ class HMMCounts:
             example_weights(weights, len(lengths)),
         )  # fmt: skip
 
-    @property
-    def n_examples(self) -> int:
-        return self.chains.n_chains
-
-    @property
-    def n_hidden(self) -> int:
-        return self.chains.n_positions
-
     @cached_property
-    def truth(self) -> Labels:
-        return self.states[self.chains.flat]
-
-    @cached_property
-    def example(self) -> Index:
-        return np.repeat(np.arange(self.n_examples), self.chains.lengths)
-
-    @cached_property
-    def cards(self) -> Index:
-        return np.full(self.n_hidden, self.n_states, dtype=np.intp)
-
-    @cached_property
-    def free(self) -> NDArray[np.bool_]:
-        free = np.ones(self.n_hidden, dtype=bool)
-        free[self.chains.packed[self.observed]] = False
-        return free
-
-    @cached_property
-    def max_loss(self) -> Vector:
+    def examples(self) -> Examples:
+        layout = self.chains
+        free = np.ones(layout.n_positions, dtype=bool)
+        free[layout.packed[self.observed]] = False
         worst = self.loss_table.max(axis=1)[self.loss_row]
         worst[self.observed] = 0.0
-        return np.bincount(self.chains.chain, weights=worst, minlength=self.n_examples).astype(np.float64)
+        max_loss = np.bincount(layout.chain, weights=worst, minlength=layout.n_chains).astype(np.float64)
+        example = np.repeat(np.arange(layout.n_chains), layout.lengths)
+        cards = np.full(layout.n_positions, self.n_states, dtype=np.intp)
+        return Examples(self.weights, self.states[layout.flat], example, cards, free, max_loss)
 
     def scores(self, theta: Vector, loss_weight: float = 1.0) -> tuple[Vector, Vector]:
         """Node (P, S), packed, and edge (S, S) score tables of theta' counts + loss_weight * loss."""
@@ -147,7 +127,7 @@ class HMMCounts:
             node = emission.take(self.symbols, axis=0)
             if loss_weight:
                 node += loss[self.loss_row]
-        node[: self.n_examples] += parts["initial"]
+        node[: self.chains.n_chains] += parts["initial"]
         if len(self.observed):
             known = self.states[self.observed]
             kept = node[self.observed, known]
@@ -168,7 +148,7 @@ class HMMCounts:
         else:
             both = self._gather @ sums.node
             by_symbol, by_loss = both[: self.n_symbols], both[self.n_symbols :]
-        initial = self.weights[self.chains.order] @ sums.node[: self.n_examples]
+        initial = self.weights[self.chains.order] @ sums.node[: self.chains.n_chains]
         counts = np.concatenate((initial, sums.edge.ravel(), by_symbol.T.ravel()))
         return Expected(sums.log_partition, counts, float((by_loss * self.loss_table).sum()))
 
@@ -223,9 +203,6 @@ class HMMCounts:
         second[np.arange(d), np.arange(d)] += diagonal
         return np.asarray(second - mean.T @ (weights[:, None] * mean))
 
-    def sample(self, theta: Vector, loss_weight: float, rng: np.random.Generator) -> Labels:
-        return chain.sample(self.chains, *self.scores(theta, loss_weight), rng=rng)[self.chains.flat]
-
     def counts(self, labels: Labels, share: Vector | None = None) -> Vector:
         weights = self.weights if share is None else self.weights * share
         by_row = weights[self.chains.chain]
@@ -237,25 +214,25 @@ class HMMCounts:
         chain_of = self.chains.chain
         rows = np.concatenate((chain_of, chain_of))
         columns = self._columns(labels[self.chains.packed])
-        shape = (self.n_examples, self.tables.dimension)
+        shape = (self.chains.n_chains, self.tables.dimension)
         return sp.csr_array(sp.coo_array((np.ones(len(rows)), (rows, columns)), shape=shape))
 
     def loss(self, labels: Labels) -> Vector:
         each = self.loss_table[self.loss_row, labels[self.chains.packed]]
-        return np.bincount(self.chains.chain, weights=each, minlength=self.n_examples).astype(np.float64)
+        return np.bincount(self.chains.chain, weights=each, minlength=self.chains.n_chains).astype(np.float64)
 
     def _columns(self, states: Labels) -> Labels:
         """The entries of theta used: initial (N), transitions (P - N), emissions (P); states in packed order."""
         s = self.n_states
         transition = states[self.chains.previous] * s + states[self.chains.later]
         emission = states * self.n_symbols + self.symbols
-        return np.concatenate((states[: self.n_examples], s + transition, s + s * s + emission))
+        return np.concatenate((states[: self.chains.n_chains], s + transition, s + s * s + emission))
 
     @cached_property
     def _kinds(self) -> int:
         """M R, the kinds of positions by symbol and row of the loss table; 0 if there are more than positions."""
         kinds = self.n_symbols * len(self.loss_table)
-        return kinds if kinds <= self.n_hidden else 0
+        return kinds if kinds <= self.chains.n_positions else 0
 
     @cached_property
     def _kind(self) -> Index:
@@ -265,11 +242,12 @@ class HMMCounts:
     def _gather(self) -> sp.csr_array:
         """Sums packed rows, weighted: by kind (M R, P), or by symbol and by row of the loss table (M + R, P)."""
         by_row = self.weights[self.chains.chain]
-        position = np.arange(self.n_hidden)
+        n = self.chains.n_positions
+        position = np.arange(n)
         if self._kinds:
-            return sp.csr_array(sp.coo_array((by_row, (self._kind, position)), shape=(self._kinds, self.n_hidden)))
+            return sp.csr_array(sp.coo_array((by_row, (self._kind, position)), shape=(self._kinds, n)))
         rows = np.concatenate((self.symbols, self.n_symbols + self.loss_row))
-        shape = (self.n_symbols + len(self.loss_table), self.n_hidden)
+        shape = (self.n_symbols + len(self.loss_table), n)
         both = np.concatenate((position, position))
         return sp.csr_array(sp.coo_array((np.concatenate((by_row, by_row)), (rows, both)), shape=shape))
 

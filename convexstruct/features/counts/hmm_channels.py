@@ -15,10 +15,10 @@ from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from convexstruct.arrays import Index, Labels, Vector
-from convexstruct.features.counts.counts import Expected
+from convexstruct.arrays import Labels, Vector
+from convexstruct.features.counts.counts import Examples, Expected
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.graphs import Chains, TableLayout
 from convexstruct.oracles.chain import chain
@@ -85,36 +85,8 @@ class ChannelCounts:
         return TableLayout(names, ((s,), (s, s), *([(s, m)] * self.n_channels)))
 
     @property
-    def n_examples(self) -> int:
-        return self.states.n_examples
-
-    @property
-    def n_hidden(self) -> int:
-        return self.states.n_hidden
-
-    @property
-    def weights(self) -> Vector:
-        return self.states.weights
-
-    @property
-    def truth(self) -> Labels:
-        return self.states.truth
-
-    @property
-    def example(self) -> Index:
-        return self.states.example
-
-    @property
-    def cards(self) -> Index:
-        return self.states.cards
-
-    @property
-    def free(self) -> NDArray[np.bool_]:
-        return self.states.free
-
-    @property
-    def max_loss(self) -> Vector:
-        return self.states.max_loss
+    def examples(self) -> Examples:
+        return self.states.examples
 
     def scores(self, theta: Vector, loss_weight: float = 1.0) -> tuple[Vector, Vector]:
         """Node (P, S), packed, and edge (S, S) score tables of theta' counts + loss_weight * loss."""
@@ -127,20 +99,17 @@ class ChannelCounts:
         return values, labels[self.chains.flat]
 
     def expected(self, theta: Vector, loss_weight: float = 1.0) -> Expected:
-        sums = chain.sum_product(self.chains, *self.scores(theta, loss_weight), weights=self.weights)
-        node = sums.node * self.weights[self.chains.chain][:, None]
-        initial = node[: self.n_examples].sum(axis=0)
+        sums = chain.sum_product(self.chains, *self.scores(theta, loss_weight), weights=self.states.weights)
+        node = sums.node * self.states.weights[self.chains.chain][:, None]
+        initial = node[: self.chains.n_chains].sum(axis=0)
         loss = float((node * self.states.loss_table[self.states.loss_row]).sum())
         return Expected(sums.log_partition, self._stack(initial, sums.edge, self._seen.T @ node), loss)
 
-    def sample(self, theta: Vector, loss_weight: float, rng: np.random.Generator) -> Labels:
-        return chain.sample(self.chains, *self.scores(theta, loss_weight), rng=rng)[self.chains.flat]
-
     def counts(self, labels: Labels, share: Vector | None = None) -> Vector:
         inner = self.states.counts(labels, share)
-        weights = self.weights if share is None else self.weights * share
-        node = np.zeros((self.n_hidden, self.states.n_states))
-        node[np.arange(self.n_hidden), labels[self.chains.packed]] = weights[self.chains.chain]
+        weights = self.states.weights if share is None else self.states.weights * share
+        node = np.zeros((self.chains.n_positions, self.states.n_states))
+        node[np.arange(self.chains.n_positions), labels[self.chains.packed]] = weights[self.chains.chain]
         s = self.states.n_states
         return self._stack(inner[:s], inner[s : s + s * s], self._seen.T @ node)
 
@@ -151,7 +120,7 @@ class ChannelCounts:
         offset = np.arange(self.n_channels) * (s * m)
         columns = (offset + found[:, None] * m + self.symbols).ravel()
         rows = np.repeat(self.chains.chain, self.n_channels)
-        shape = (self.n_examples, self.n_channels * s * m)
+        shape = (self.chains.n_chains, self.n_channels * s * m)
         outer = sp.csr_array(sp.coo_array((np.ones(len(rows)), (rows, columns)), shape=shape))
         return sp.csr_array(sp.hstack((inner, outer)))
 
@@ -163,7 +132,7 @@ class ChannelCounts:
         """(P, C M), 1 where a packed position shows a symbol on a channel."""
         columns = (np.arange(self.n_channels) * self.n_symbols + self.symbols).ravel()
         starts = np.arange(0, columns.size + 1, self.n_channels)
-        shape = (self.n_hidden, self.n_channels * self.n_symbols)
+        shape = (self.chains.n_positions, self.n_channels * self.n_symbols)
         return sp.csr_array((np.ones(columns.size), columns, starts), shape=shape)
 
     def _chain_part(self, theta: Vector) -> Vector:

@@ -10,11 +10,11 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse.csgraph import connected_components
 
 from convexstruct.arrays import Index, Labels, Vector
-from convexstruct.features.counts.counts import Expected, example_weights
+from convexstruct.features.counts.counts import Examples, Expected, example_weights
 from convexstruct.graphs import BayesianNetwork, TableLayout, read_bayesian_network
 from convexstruct.junction_trees import JunctionTree, junction_tree
 from convexstruct.losses import cost_matrix
@@ -115,37 +115,19 @@ class NetworkCounts:
     def tables(self) -> TableLayout:
         return self.network.tables
 
-    @property
-    def n_examples(self) -> int:
-        return len(self.assignments)
-
-    @property
-    def n_hidden(self) -> int:
-        return len(self.example)
-
     @cached_property
-    def truth(self) -> Labels:
-        return self.assignments[self.example, self.node]
-
-    @cached_property
-    def cards(self) -> Index:
-        return np.array(self.network.cards, dtype=np.intp)[self.node]
-
-    @cached_property
-    def free(self) -> NDArray[np.bool_]:
-        return np.ones(self.n_hidden, dtype=bool)
-
-    @cached_property
-    def max_loss(self) -> Vector:
-        worst = np.empty(self.n_hidden)
+    def examples(self) -> Examples:
+        truth, worst = self.assignments[self.example, self.node], np.empty(len(self.example))
         for v, cost in self.costs.items():
             here = self.node == v
-            worst[here] = cost.max(axis=1)[self.truth[here]]
-        return np.bincount(self.example, weights=worst, minlength=self.n_examples).astype(np.float64)
+            worst[here] = cost.max(axis=1)[truth[here]]
+        max_loss = np.bincount(self.example, weights=worst, minlength=len(self.weights)).astype(np.float64)
+        cards = np.array(self.network.cards, dtype=np.intp)[self.node]
+        return Examples(self.weights, truth, self.example, cards, np.ones(len(truth), dtype=bool), max_loss)
 
     def best(self, theta: Vector, loss_weight: float = 1.0) -> tuple[Vector, Labels]:
         scores = self._observed_scores(theta)
-        labels = np.empty(self.n_hidden, dtype=np.int64)
+        labels = np.empty(len(self.example), dtype=np.int64)
         for group, rows in self._blocks():
             factors = self._scores(group, rows, theta, loss_weight)
             value, found = oracle.best(group.tree, factors, len(group.examples[rows]))
@@ -171,13 +153,6 @@ class NetworkCounts:
                 loss += float(weights @ (sums.marginal((j,)) * self._loss_table(group, rows, j)).sum(axis=1))
         return Expected(log_partition, counts, loss)
 
-    def sample(self, theta: Vector, loss_weight: float, rng: np.random.Generator) -> Labels:
-        labels = np.empty(self.n_hidden, dtype=np.int64)
-        for group, rows in self._blocks():
-            factors = self._scores(group, rows, theta, loss_weight)
-            labels[group.places[rows]] = oracle.sample(group.tree, factors, len(group.examples[rows]), rng)
-        return labels
-
     def counts(self, labels: Labels, share: Vector | None = None) -> Vector:
         weights = self.weights if share is None else self.weights * share
         columns = self._columns(labels)
@@ -186,16 +161,16 @@ class NetworkCounts:
 
     def counts_each(self, labels: Labels) -> sp.csr_array:
         columns = self._columns(labels)
-        rows = np.repeat(np.arange(self.n_examples), columns.shape[1])
-        shape = (self.n_examples, self.tables.dimension)
+        rows = np.repeat(np.arange(len(self.weights)), columns.shape[1])
+        shape = (len(self.weights), self.tables.dimension)
         return sp.csr_array(sp.coo_array((np.ones(columns.size), (rows, columns.ravel())), shape=shape))
 
     def loss(self, labels: Labels) -> Vector:
-        each = np.empty(self.n_hidden)
+        each = np.empty(len(self.example))
         for v, cost in self.costs.items():
             here = self.node == v
-            each[here] = cost[self.truth[here], labels[here]]
-        return np.bincount(self.example, weights=each, minlength=self.n_examples).astype(np.float64)
+            each[here] = cost[self.examples.truth[here], labels[here]]
+        return np.bincount(self.example, weights=each, minlength=len(self.weights)).astype(np.float64)
 
     def complete(self, labels: Labels) -> Labels:
         """The assignments (K, n_nodes) with the hidden values replaced by ``labels`` (P,)."""
@@ -236,7 +211,7 @@ class NetworkCounts:
         for v, parents in enumerate(self.network.parents):
             touched[:, v] |= hidden[:, list(parents)].any(axis=1)
         examples, nodes = np.nonzero(~touched)
-        return examples, self._columns(self.truth)[examples, nodes].astype(np.intp)
+        return examples, self._columns(self.examples.truth)[examples, nodes].astype(np.intp)
 
     @cached_property
     def _observed_counts(self) -> Vector:
@@ -246,7 +221,7 @@ class NetworkCounts:
 
     def _observed_scores(self, theta: Vector) -> Vector:
         examples, entries = self.observed
-        return np.bincount(examples, weights=theta[entries], minlength=self.n_examples).astype(np.float64)
+        return np.bincount(examples, weights=theta[entries], minlength=len(self.weights)).astype(np.float64)
 
     def _blocks(self) -> Iterator[tuple[Group, slice]]:
         for group in self.groups:

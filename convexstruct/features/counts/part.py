@@ -7,6 +7,7 @@ from functools import singledispatch
 
 import numpy as np
 
+from convexstruct.arrays import Flags
 from convexstruct.features.counts.counts import Counts
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.hmm_channels import ChannelCounts
@@ -20,12 +21,18 @@ def part(features: Counts, low: int, high: int) -> Counts:
     raise ValueError(f"features of type {type(features).__name__} cannot be cut between examples")
 
 
+def _inside(features: Counts, low: int, high: int) -> Flags:
+    """Which hidden variables are of those examples; (P,)."""
+    example = features.examples.example
+    return np.asarray((example >= low) & (example < high))
+
+
 @part.register
 def _(features: HMMCounts, low: int, high: int) -> Counts:
-    inside = (features.example >= low) & (features.example < high)
+    inside = _inside(features, low, high)
     layout = chains(features.chains.lengths[low:high])
     rows = features.chains.flat[inside][layout.packed]  # the rows of the whole, in the packed order of the part
-    observed = np.zeros(features.n_hidden, dtype=bool)
+    observed = np.zeros(features.chains.n_positions, dtype=bool)
     observed[features.observed] = True
     return dataclasses.replace(
         features,
@@ -42,14 +49,13 @@ def _(features: HMMCounts, low: int, high: int) -> Counts:
 def _(features: ChannelCounts, low: int, high: int) -> Counts:
     states = part(features.states, low, high)
     assert isinstance(states, HMMCounts)
-    inside = (features.example >= low) & (features.example < high)
-    rows = features.chains.flat[inside][states.chains.packed]
+    rows = features.chains.flat[_inside(features, low, high)][states.chains.packed]
     return dataclasses.replace(features, states=states, symbols=features.symbols[rows])
 
 
 @part.register
 def _(features: NetworkCounts, low: int, high: int) -> Counts:
-    inside = (features.example >= low) & (features.example < high)
+    inside = _inside(features, low, high)
     first = int(np.searchsorted(features.example, low))
     groups = []
     for group in features.groups:

@@ -12,6 +12,7 @@ from convexstruct.arrays import Vector
 from convexstruct.datasets.generated.networks import random_network
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.graphs import chain_graph
+from tests.features.counts.labellings import random_labels
 
 
 def random_c(problem: GenerativeMargin, rng: np.random.Generator) -> GenerativeMargin:
@@ -58,7 +59,7 @@ def feasible(problem: GenerativeMargin, rng: np.random.Generator, scale: float =
 def random_witness(problem: GenerativeMargin, rng: np.random.Generator, weight: float = 1.0) -> dict[str, Any]:
     """Labellings and Gibbs distributions with random shares that sum to at most ``weight``."""
     k, d = problem.n_examples, problem.dimension
-    labels = [problem.features.sample(rng.normal(size=d), 0.5, rng) for _ in range(3)]
+    labels = [random_labels(problem.examples, rng) for _ in range(3)]
     shares = rng.dirichlet(np.ones(4), size=k).T[:3] * 0.7 * weight
     shares[0, 1] = 0.0  # a labelling need not take part in every example
     gibbs = rng.normal(size=(2, d))

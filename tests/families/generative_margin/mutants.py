@@ -11,13 +11,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from convexstruct.arrays import Index, Labels, Vector
+from convexstruct.arrays import Labels, Vector
 from convexstruct.core.driver import solve
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.features.counts import bounds
-from convexstruct.features.counts.counts import Counts, Expected
+from convexstruct.features.counts.counts import Counts, Examples, Expected
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.part import part
 from convexstruct.graphs import TableLayout
@@ -46,36 +45,8 @@ class Opposite:
         return self.true.tables
 
     @property
-    def n_examples(self) -> int:
-        return self.true.n_examples
-
-    @property
-    def n_hidden(self) -> int:
-        return self.true.n_hidden
-
-    @property
-    def weights(self) -> Vector:
-        return self.true.weights
-
-    @property
-    def truth(self) -> Labels:
-        return self.true.truth
-
-    @property
-    def example(self) -> Index:
-        return self.true.example
-
-    @property
-    def cards(self) -> Index:
-        return self.true.cards
-
-    @property
-    def free(self) -> NDArray[np.bool_]:
-        return self.true.free
-
-    @property
-    def max_loss(self) -> Vector:
-        return self.true.max_loss
+    def examples(self) -> Examples:
+        return self.true.examples
 
     def best(self, theta: Vector, loss_weight: float = 1.0) -> tuple[Vector, Labels]:
         return self.true.best(-theta, loss_weight)
@@ -83,9 +54,6 @@ class Opposite:
     def expected(self, theta: Vector, loss_weight: float = 1.0) -> Expected:
         sums = self.true.expected(-theta, loss_weight)
         return Expected(sums.log_partition, -sums.counts, sums.loss)
-
-    def sample(self, theta: Vector, loss_weight: float, rng: np.random.Generator) -> Labels:
-        return self.true.sample(-theta, loss_weight, rng)
 
     def counts(self, labels: Labels, share: Vector | None = None) -> Vector:
         return -self.true.counts(labels, share)
@@ -126,7 +94,7 @@ def no_loss(problem: GenerativeMargin) -> Any:
 def no_weights(problem: GenerativeMargin) -> Any:
     features = problem.features
     assert isinstance(features, HMMCounts)
-    return honest(replace(problem, features=replace(features, weights=np.ones(features.n_examples)))).point
+    return honest(replace(problem, features=replace(features, weights=np.ones(len(features.examples))))).point
 
 
 def no_mask(problem: GenerativeMargin) -> Any:

@@ -45,8 +45,8 @@ def test_many_labellings_are_best_at_once_on_the_kink() -> None:
     assert isinstance(problem, GenerativeMargin)
     assert instance.point is not None
     theta = instance.point["theta"]
-    best, labels = problem.features.best(theta, 1.0)
-    swapped = np.where(np.isin(labels, (1, 2)) & ~np.isin(problem.features.truth, (1, 2)), 3 - labels, labels)
+    best, labels = problem.oracle.best(theta, 1.0)
+    swapped = np.where(np.isin(labels, (1, 2)) & ~np.isin(problem.examples.truth, (1, 2)), 3 - labels, labels)
     assert (swapped != labels).any()
     assert problem.features.counts_each(swapped) @ theta + problem.features.loss(swapped) == pytest.approx(best)
 

@@ -35,7 +35,7 @@ def brute_force(features: Counts, theta: Vector, loss_weight: float) -> Vector:
     table = enumerate_counts(features)
     counts = table.counts.toarray()
     total = np.zeros((len(theta), len(theta)))
-    for k, weight in enumerate(features.weights):
+    for k, weight in enumerate(features.examples.weights):
         rows = table.example == k
         q = np.exp(counts[rows] @ theta + loss_weight * table.loss[rows])
         q /= q.sum()

@@ -22,7 +22,7 @@ def test_12_without_the_factor_eta_leaves_script_d(make: Callable[[int], Generat
     theta = feasible(problem, np.random.default_rng(3))
     # (9): beta >= 0, 1'beta_k <= eta w_k; the highest theta'mu + omega over script-D as a linear program
     highest = -linprog(
-        -(rows.a @ theta + rows.b), A_ub=rows.of_example, b_ub=problem.eta * problem.features.weights
+        -(rows.a @ theta + rows.b), A_ub=rows.of_example, b_ub=problem.eta * problem.examples.weights
     ).fun
     found = problem.evaluate(theta)
     reached = float(found.mu @ theta) + found.omega
@@ -41,8 +41,8 @@ def test_12_as_printed_stays_in_script_d_where_eta_is_at_least_1_and_lacks_the_f
     found = problem.evaluate(theta)
     highest = float(found.mu @ theta) + found.omega
     # beta_k sums to w_k <= eta w_k there, so the point is one of script-D, but not the best: its value is 1/eta of that
-    within = linprog(-(rows.a @ theta + rows.b), A_ub=rows.of_example, b_ub=problem.features.weights)
-    assert (rows.of_example @ within.x <= problem.eta * problem.features.weights + ROUNDING).all()
+    within = linprog(-(rows.a @ theta + rows.b), A_ub=rows.of_example, b_ub=problem.examples.weights)
+    assert (rows.of_example @ within.x <= problem.eta * problem.examples.weights + ROUNDING).all()
     assert -within.fun == pytest.approx(highest / problem.eta, rel=MID.gap)
     assert highest > 0
 

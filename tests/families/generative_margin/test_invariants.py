@@ -41,7 +41,7 @@ def covariance(features: Counts, theta: Vector, loss_weight: float) -> Vector:
     rows = enumerate_counts(features)
     counts = rows.counts.toarray()
     total = np.zeros((len(theta), len(theta)))
-    for k, weight in enumerate(features.weights):
+    for k, weight in enumerate(features.examples.weights):
         own = rows.example == k
         q = np.exp(counts[own] @ theta + loss_weight * rows.loss[own])
         q /= q.sum()
@@ -59,7 +59,7 @@ def by_step(features: Counts, theta: Vector, loss_weight: float) -> list[tuple[f
     seen = np.split(symbols[inner.chains.flat], np.cumsum(inner.chains.lengths)[:-1])
     tables = list(features.tables.tables(np.arange(len(theta))).values())
     found = []
-    for k, weight in enumerate(features.weights):
+    for k, weight in enumerate(features.examples.weights):
         own = np.flatnonzero(rows.example == k)
         score = rows.counts[own] @ theta + loss_weight * rows.loss[own]
         q = np.exp(score - score.max())
@@ -80,7 +80,7 @@ def test_a_combination_varies_by_what_the_local_variance_of_the_last_state_says(
     assert local is not None
     truth = np.diag(columns.T @ covariance(features, theta, 0.7) @ columns)
     np.testing.assert_allclose(local.invariants, truth, atol=ROUNDING)
-    assert (truth < ROUNDING).sum() >= columns.shape[1] - features.cards.max()
+    assert (truth < ROUNDING).sum() >= columns.shape[1] - features.examples.cards.max()
 
 
 @pytest.mark.parametrize("features", MAPS)

@@ -32,7 +32,7 @@ def test_the_objective_is_that_of_all_constraints_written_out(make: Callable[[in
             theta = feasible(problem, rng, scale)
             slack = np.zeros(problem.n_examples)
             np.maximum.at(slack, table.example, a @ theta + table.loss)
-            naive = -problem.c @ theta + problem.eta * problem.features.weights @ slack
+            naive = -problem.c @ theta + problem.eta * problem.examples.weights @ slack
             evaluation = problem.evaluate(theta)
             assert evaluation.value == pytest.approx(naive, rel=ROUNDING)
             assert problem.primal({"theta": theta}) == pytest.approx(naive, rel=ROUNDING)
@@ -221,14 +221,14 @@ def test_a_witness_is_added_up_as_its_distributions_say(make: Callable[[int], Ge
     beta = np.zeros(table.n_rows)
     for labels, share in zip(witness["labels"], witness["label_shares"]):
         for k in range(problem.n_examples):
-            mine = labels[problem.features.example == k]
+            mine = labels[problem.examples.example == k]
             rows = np.flatnonzero(table.example == k)
             beta[rows[(table.labels[rows][:, : len(mine)] == mine).all(axis=1)]] += share[k]
     for theta, b, share in zip(witness["gibbs"], witness["gibbs_loss"], witness["gibbs_shares"]):
         score = table.counts @ theta + b * table.loss
         q = np.exp(score)
         beta += share[table.example] * q / np.bincount(table.example, weights=q)[table.example]
-    beta *= problem.eta * problem.features.weights[table.example]
+    beta *= problem.eta * problem.examples.weights[table.example]
     mu, omega = problem.aggregate(witness)
     np.testing.assert_allclose(mu, beta @ a, atol=ROUNDING)
     assert omega == pytest.approx(beta @ table.loss, rel=ROUNDING)

@@ -106,7 +106,7 @@ def test_the_moments_of_the_declared_distribution_are_those_of_gibbs(make: Calla
     for scale in (0.1, 1.0, 10.0):
         theta = scale * rng.normal(size=problem.dimension)
         found = bounds.moments(problem.features, theta, 0.7)
-        expected = problem.features.expected(theta, 0.7)
+        expected = problem.oracle.expected(theta, 0.7)
         np.testing.assert_allclose(found.rise, expected.counts - problem.truth_counts, atol=1e-11)
         assert found.loss == pytest.approx(expected.loss, rel=1e-11)
         assert found.rise_error.min() >= 0
@@ -120,7 +120,7 @@ def test_the_moments_of_a_declared_chain_keep_the_flow_at_any_scale() -> None:
     assert isinstance(features, HMMCounts)
     for scale in (1.0, 1e3, 1e6, 1e12):
         node, edge = features.scores(scale * rng.normal(size=problem.dimension), scale)
-        found = chain_bounds.moments(features.chains, node, edge, features.weights)
+        found = chain_bounds.moments(features.chains, node, edge, features.examples.weights)
         if found.known.any():  # pairs of known ends are left out
             continue
         within = 2 * found.relative

@@ -106,7 +106,7 @@ def test_shared_columns_have_one_sum_in_every_labelling_of_an_example(
     for column in bounds.shared_columns(features):
         sums = counts[:, column].sum(axis=1)
         assert len(column) > 1
-        assert len(set(zip(table.example.tolist(), sums.tolist()))) == features.n_examples
+        assert len(set(zip(table.example.tolist(), sums.tolist()))) == len(features.examples)
 
 
 @pytest.mark.parametrize("make", [small_hmm, small_network, channels, network])
@@ -141,15 +141,15 @@ def test_a_distribution_on_one_labelling_other_than_the_truth_has_exact_moments(
         theta = 1e6 * rng.normal(size=features.tables.dimension)
         labels = features.best(theta, 0.0)[1]
         found = bounds.moments(features, theta, 0.0)
-        each = features.counts_each(labels) - features.counts_each(features.truth)
+        each = features.counts_each(labels) - features.counts_each(features.examples.truth)
         exact = [
             sum((Fraction(w) * int(n) for w, n in zip(weights, column)), Fraction(0)) for column in each.todense().T
         ]
-        assert (labels != features.truth).any()
+        assert (labels != features.examples.truth).any()
         for rise, error, truth in zip(found.rise, found.rise_error, exact):
             assert abs(Fraction(float(rise)) - truth) <= Fraction(float(error)) <= 1e-14
             assert truth != 0 or error == 0
-        assert found.loss == pytest.approx(float(features.weights @ features.loss(labels)), rel=1e-12)
+        assert found.loss == pytest.approx(float(features.examples.weights @ features.loss(labels)), rel=1e-12)
 
 
 @pytest.mark.parametrize(

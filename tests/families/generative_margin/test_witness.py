@@ -55,9 +55,9 @@ def test_counts_that_cancel_leave_the_bound_alone_where_c_is_zero() -> None:
 
 def test_labels_that_an_observed_position_rules_out_are_no_witness() -> None:
     problem = small_hmm(0, partly=True)
-    truth = problem.features.truth
+    truth = problem.examples.truth
     labels = truth.copy()
-    observed = np.flatnonzero(~problem.features.free)
+    observed = np.flatnonzero(~problem.examples.free)
     labels[observed[0]] = 1 - truth[observed[0]]
     with pytest.raises(ValueError, match="differs from the truth where that is observed"):
         problem.dual({"labels": labels[None], "label_shares": np.ones((1, problem.n_examples))})

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from scipy.stats import chi2
 
 from convexstruct.arrays import Vector
 from convexstruct.datasets.generated.networks import random_network
@@ -18,6 +17,7 @@ from convexstruct.features.counts.network import NetworkCounts, deduplicate
 from convexstruct.graphs import grid_graph, hmm_graph
 from convexstruct.marginals.enumeration import enumerate_counts
 from convexstruct.tolerances import DERIVATIVE, ROUNDING, SINGLE
+from tests.features.counts.labellings import random_labels
 
 WEIGHTS = [1.0, 2.0, 0.5, 3.0, 1.5]
 LENGTHS = [4, 1, 2, 3, 1]
@@ -90,11 +90,12 @@ def test_the_best_labelling_is_the_first_best_of_all(make: Callable[[int], Count
         for theta in thetas(features, seed):
             scores = table.counts @ theta + loss_weight * table.loss
             values, labels = features.best(theta, loss_weight)
-            for k in range(features.n_examples):
+            for k in range(len(features.examples)):
                 rows = np.flatnonzero(table.example == k)
                 row = rows[scores[rows].argmax()]
                 assert values[k] == pytest.approx(scores[row], rel=ROUNDING, abs=ROUNDING)
-                np.testing.assert_array_equal(labels[features.example == k], table.labels[row][table.labels[row] >= 0])
+                own = labels[features.examples.example == k]
+                np.testing.assert_array_equal(own, table.labels[row][table.labels[row] >= 0])
 
 
 @every_map
@@ -105,11 +106,11 @@ def test_expectations_are_those_of_the_gibbs_distribution(make: Callable[[int], 
         table = enumerate_counts(features)
         for theta in thetas(features, seed):
             scores = table.counts @ theta + loss_weight * table.loss
-            top = np.full(features.n_examples, -np.inf)
+            top = np.full(len(features.examples), -np.inf)
             np.maximum.at(top, table.example, scores)
             weight = np.exp(scores - top[table.example])
             total = np.bincount(table.example, weights=weight)
-            share = weight / total[table.example] * features.weights[table.example]
+            share = weight / total[table.example] * features.examples.weights[table.example]
             expected = features.expected(theta, loss_weight)
             np.testing.assert_allclose(expected.log_partition, top + np.log(total), rtol=ROUNDING, atol=ROUNDING)
             np.testing.assert_allclose(expected.counts, table.counts.T @ share, atol=ROUNDING * table.n_rows)
@@ -123,7 +124,7 @@ def test_expected_counts_and_loss_are_the_derivatives_of_the_log_partition(make:
     theta, step = rng.normal(size=features.tables.dimension), 1e-5
 
     def value(point: Vector, loss_weight: float) -> float:
-        return float(features.weights @ features.expected(point, loss_weight).log_partition)
+        return float(features.examples.weights @ features.expected(point, loss_weight).log_partition)
 
     expected = features.expected(theta, 1.0)
     for _ in range(5):
@@ -137,10 +138,10 @@ def test_expected_counts_and_loss_are_the_derivatives_of_the_log_partition(make:
 @every_map
 def test_counts_sum_the_counts_of_each_example_by_weight_and_share(make: Callable[[int], Counts]) -> None:
     features = make(2)
-    labels = features.sample(np.zeros(features.tables.dimension), 0.0, np.random.default_rng(0))
+    labels = random_labels(features.examples, np.random.default_rng(0))
     each = features.counts_each(labels)
-    assert each.shape == (features.n_examples, features.tables.dimension)
-    share = np.linspace(0.0, 1.0, features.n_examples)
+    assert each.shape == (len(features.examples), features.tables.dimension)
+    share = np.linspace(0.0, 1.0, len(features.examples))
     np.testing.assert_allclose(features.counts(labels), each.T @ np.array(WEIGHTS), rtol=ROUNDING)
     np.testing.assert_allclose(features.counts(labels, share), each.T @ (np.array(WEIGHTS) * share), rtol=ROUNDING)
 
@@ -150,33 +151,11 @@ def test_the_truth_costs_nothing_and_no_labelling_costs_more_than_the_maximum(ma
     for seed in range(4):
         features = make(seed)
         table = enumerate_counts(features)
-        assert not features.loss(features.truth).any()
+        assert not features.loss(features.examples.truth).any()
         assert (table.loss >= 0).all()
-        worst = np.zeros(features.n_examples)
+        worst = np.zeros(len(features.examples))
         np.maximum.at(worst, table.example, table.loss)
-        np.testing.assert_allclose(features.max_loss, worst, rtol=ROUNDING)
-
-
-@every_map
-def test_samples_are_allowed_labellings_with_the_right_frequencies(make: Callable[[int], Counts]) -> None:
-    features = make(1)
-    table = enumerate_counts(features)
-    rng = np.random.default_rng(3)
-    theta = 0.3 * rng.normal(size=features.tables.dimension)
-    # the smallest example that has a choice
-    sizes = np.bincount(table.example)
-    k = int(np.where(sizes > 1, sizes, np.iinfo(int).max).argmin())
-    rows = np.flatnonzero(table.example == k)
-    scores = (table.counts @ theta + 0.5 * table.loss)[rows]
-    expected = np.exp(scores - scores.max())
-    expected *= 600 / expected.sum()
-    keys = {tuple(row[row >= 0].tolist()): i for i, row in enumerate(table.labels[rows])}
-    observed = np.zeros(len(rows))
-    for _ in range(600):
-        labels = features.sample(theta, 0.5, rng)
-        assert (labels[~features.free] == features.truth[~features.free]).all()
-        observed[keys[tuple(labels[features.example == k].tolist())]] += 1
-    assert ((observed - expected) ** 2 / expected).sum() < chi2.ppf(1 - 1e-4, len(rows) - 1)
+        np.testing.assert_allclose(features.examples.max_loss, worst, rtol=ROUNDING)
 
 
 def test_the_covariance_of_the_counts_is_that_of_brute_force() -> None:
@@ -207,10 +186,10 @@ def test_an_unrolled_hidden_markov_model_is_the_network_it_says(loss: str) -> No
     fast = HMMCounts.read(list(symbols), list(states), 4, 3, loss, weights=weights)
     slow = NetworkCounts.read(hmm_graph(4, 3, 5), np.hstack((states, symbols)), nodes, loss, weights)
     assert slow.tables == fast.tables
-    np.testing.assert_array_equal(slow.truth, fast.truth)
-    np.testing.assert_array_equal(slow.example, fast.example)
-    np.testing.assert_array_equal(slow.cards, fast.cards)
-    np.testing.assert_array_equal(slow.max_loss, fast.max_loss)
+    np.testing.assert_array_equal(slow.examples.truth, fast.examples.truth)
+    np.testing.assert_array_equal(slow.examples.example, fast.examples.example)
+    np.testing.assert_array_equal(slow.examples.cards, fast.examples.cards)
+    np.testing.assert_array_equal(slow.examples.max_loss, fast.examples.max_loss)
     for theta in thetas(fast, 0):
         for mine, other in zip(slow.best(theta), fast.best(theta)):
             np.testing.assert_allclose(mine, other, rtol=ROUNDING)
@@ -254,11 +233,11 @@ def test_equal_rows_merge_into_weights_without_a_change_in_the_sums() -> None:
 
 def test_a_labelling_completes_the_assignments() -> None:
     features = many_sets(4)
-    labels = features.sample(np.zeros(features.tables.dimension), 0.0, np.random.default_rng(0))
+    labels = random_labels(features.examples, np.random.default_rng(0))
     full = features.complete(labels)
-    np.testing.assert_array_equal(full[features.example, features.node], labels)
+    np.testing.assert_array_equal(full[features.examples.example, features.node], labels)
     seen = np.ones(full.shape, dtype=bool)
-    seen[features.example, features.node] = False
+    seen[features.examples.example, features.node] = False
     np.testing.assert_array_equal(full[seen], features.assignments[seen])
 
 

@@ -78,7 +78,7 @@ def planted(seed: int) -> tuple[GenerativeMargin, Vector, float]:
     layout, features = first.layout, first.features
     theta = np.log(random_c(first, rng))
     _, labels = features.best(theta, 1.0)
-    mu = features.counts(labels) - features.counts(features.truth)  # a unit of eta
+    mu = features.counts(labels) - features.counts(features.examples.truth)  # a unit of eta
     slope = mu - layout.block_sum(mu)[layout.block_of] * np.exp(theta)  # c = e^theta + eta slope
     eta = 0.9 * min(
         float(np.min(np.exp(theta[slope < 0]) / -slope[slope < 0], initial=np.inf)),
@@ -86,5 +86,5 @@ def planted(seed: int) -> tuple[GenerativeMargin, Vector, float]:
     )
     assert 0 < eta < np.inf
     problem = GenerativeMargin(features, np.exp(theta) + eta * slope, eta)
-    slack = features.best(theta, 1.0)[0] - features.counts_each(features.truth) @ theta
-    return problem, theta, float(-problem.c @ theta + eta * features.weights @ slack)
+    slack = features.best(theta, 1.0)[0] - features.counts_each(features.examples.truth) @ theta
+    return problem, theta, float(-problem.c @ theta + eta * features.examples.weights @ slack)

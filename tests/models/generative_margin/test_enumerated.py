@@ -143,7 +143,7 @@ def _entropy_dual_with_mu_reversed(problem: GenerativeMargin) -> Formulation:
 
 def _dual_beta_with_twice_the_weight(problem: GenerativeMargin) -> Formulation:
     formulation = generative_margin.dual_beta(problem)
-    beta, cap = formulation.variables["beta"], 2 * problem.eta * problem.features.weights
+    beta, cap = formulation.variables["beta"], 2 * problem.eta * problem.examples.weights
     within = [beta >= 0, MarginRows(problem).of_example @ beta <= cap]
     return formulation.without("beta").adding("beta", within)
 
@@ -224,7 +224,7 @@ def test_the_primal_carries_the_numbers_of_the_paper() -> None:
     beta = np.asarray(formulation.dual_values["3"])
     assert (beta > -HIGH.feasibility).all()
     rows = MarginRows(hmm(0))
-    within = rows.of_example @ beta <= 0.3 * hmm(0).features.weights + HIGH.feasibility
+    within = rows.of_example @ beta <= 0.3 * hmm(0).examples.weights + HIGH.feasibility
     assert within.all()
 
 

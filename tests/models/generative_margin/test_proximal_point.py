@@ -101,7 +101,7 @@ def test_the_dual_value_is_below_the_lagrangian_at_every_theta() -> None:
     rng = np.random.default_rng(6)
     rows = MarginRows(problem)
     instance = ProximalMargin(problem, 0.7, np.log(random_c(problem, rng)))
-    beta = problem.eta * problem.features.weights[rows.enumerated.example] / rows.enumerated.n_rows
+    beta = problem.eta * problem.examples.weights[rows.enumerated.example] / rows.enumerated.n_rows
     lam = rng.random(len(problem.layout.block_sizes))
     witness = rows.witness(beta, problem.eta)
     value = instance.dual({**witness, "lambda": lam})

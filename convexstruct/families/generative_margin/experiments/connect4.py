@@ -163,7 +163,7 @@ def _row(
     theta: Vector,
     solution: Solution | None = None,
 ) -> list[Cell]:
-    mistakes = [int((np.concatenate(p.predict(theta)) != p.features.truth).sum()) for p in (train, test)]
+    mistakes = [int((np.concatenate(p.predict(theta)) != p.examples.truth).sum()) for p in (train, test)]
     shares = [count / p.n_examples for count, p in zip(mistakes, (train, test))]
     gap, seconds = (solution.gap, solution.seconds) if solution else (None, None)
     return [network_name, model, eta, len(theta), *mistakes, *shares, gap, seconds]

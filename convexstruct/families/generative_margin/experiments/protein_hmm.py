@@ -177,7 +177,7 @@ def without_chain(chains: Proteins, radius: int, ml: Vector) -> Vector:
     wanted = problem(chains, radius)
     theta = ml.copy()
     tables = wanted.layout.tables(theta)
-    share = np.log(np.bincount(wanted.features.truth) / wanted.features.n_hidden)
+    share = np.log(np.bincount(wanted.examples.truth) / len(wanted.examples.truth))
     tables["initial"][:] = share
     tables["transition"][:] = share
     return theta
@@ -192,7 +192,7 @@ def discriminative(chains: Proteins, radius: int, choice: Choice) -> Solution:
 def right(chains: Proteins, radius: int, theta: Vector) -> NDArray[np.bool_]:
     """Whether each residue is predicted rightly, chain after chain."""
     wanted = problem(chains, radius)
-    return np.asarray(np.concatenate(wanted.predict(theta)) == wanted.features.truth)
+    return np.asarray(np.concatenate(wanted.predict(theta)) == wanted.examples.truth)
 
 
 def deal(n_chains: int, folds: int, seed: int) -> list[NDArray[np.int64]]:

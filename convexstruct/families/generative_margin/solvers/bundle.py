@@ -147,7 +147,7 @@ class ProximalBundle:
         if n == 1:
             points.add(found.mu[None], np.array([found.omega]), [{(source, EVERYONE): 1.0}], np.zeros(1, dtype=np.intp))
             return
-        weight = problem.eta * problem.features.weights * sources.subsets[1 : n + 1]
+        weight = problem.eta * problem.examples.weights * sources.subsets[1 : n + 1]
         each = problem.features.counts_each(found.labels) - problem.truth_each
         mixtures = [{(source, subset): 1.0} for subset in range(1, n + 1)]
         mu, omega = np.asarray(each.T @ weight.T).T, weight @ problem.features.loss(found.labels)

@@ -150,8 +150,8 @@ class EntropicProximal:
 
     def _first(self, problem: GenerativeMargin) -> float:
         """tau of the first stage: scores are logarithms, so the unit is what a variable loses, but at least one nat."""
-        features = problem.features
-        return self.temperature * max(float(features.max_loss.sum()) / max(int(features.free.sum()), 1), 1.0)
+        examples = problem.examples
+        return self.temperature * max(float(examples.max_loss.sum()) / max(int(examples.free.sum()), 1), 1.0)
 
 
 @dataclass
@@ -179,14 +179,14 @@ class _State:
 
 
 def _measure(problem: GenerativeMargin, natural: Vector, loss: float) -> Measure:
-    expected = problem.features.expected(natural, loss)
-    return Measure(natural, loss, float(problem.features.weights @ expected.log_partition))
+    expected = problem.oracle.expected(natural, loss)
+    return Measure(natural, loss, float(problem.examples.weights @ expected.log_partition))
 
 
 def _first_examples(problem: GenerativeMargin, n: int) -> GenerativeMargin:
     """The problem of the first n examples, weighted as if they were all."""
     features = part(problem.features, 0, n)
-    more = float(problem.features.weights.sum() / features.weights.sum())
+    more = float(problem.examples.weights.sum() / features.examples.weights.sum())
     return GenerativeMargin(features, problem.c, problem.eta * more)
 
 
@@ -344,14 +344,14 @@ class _Run:
     def _without_unused(self, mu: Vector, omega: float) -> tuple[Vector, float, Vector, float]:
         """The present Gibbs measure, and its (mu, omega); a parameter of which c and the truth are 0, so that v >= 0
         asks for labellings that never use it, gets a score so low that none does."""
-        problem, features = self.problem, self.problem.features
+        problem = self.problem
         theta, loss = self.state.measure.theta, self.state.measure.loss
         unused = (problem.c == 0) & (problem.truth_counts == 0)
         if (mu[unused] > 0).any():
             theta = theta.copy()
-            longest = int(np.bincount(features.example).max())
+            longest = int(np.bincount(problem.examples.example).max())
             theta[unused] = -FORBIDDING * (1.0 + longest * float(np.abs(theta).max()))
-            expected = features.expected(theta, loss)
+            expected = problem.oracle.expected(theta, loss)
             self.calls += 1
             mu, omega = problem.eta * (expected.counts - problem.truth_counts), problem.eta * expected.loss
         return theta, loss, mu, omega
@@ -362,7 +362,7 @@ class _Run:
         x = self.state.x
         theta = x[:d] - (problem.layout.block_logsumexp(x[:d]) + x[d:])[problem.layout.block_of]
         self.upper = self.best = problem.evaluate(theta).value
-        expected = problem.features.expected(self.state.measure.theta, self.state.measure.loss)
+        expected = problem.oracle.expected(self.state.measure.theta, self.state.measure.loss)
         self.calls += 2
         mu = problem.eta * (expected.counts - problem.truth_counts)
         self.improve(mu, problem.eta * expected.loss)

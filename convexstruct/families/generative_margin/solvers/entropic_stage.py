@@ -109,9 +109,9 @@ class Stage:
         self.evaluations += 1
         theta = x[:d] - (layout.block_logsumexp(x[:d]) + x[d:])[layout.block_of]
         new = self.measure.theta + theta / self.tau
-        expected = p.features.expected(new, self.measure.loss + 1.0 / self.tau)
+        expected = p.oracle.expected(new, self.measure.loss + 1.0 / self.tau)
         mu = p.eta * (expected.counts - p.truth_counts)
-        rise = self.tau * (p.features.weights @ expected.log_partition - self.measure.log_partition)
+        rise = self.tau * (p.examples.weights @ expected.log_partition - self.measure.log_partition)
         f = float(-self.c @ theta + p.eta * (rise - p.truth_counts @ theta))
         v = self.c - mu
         total = layout.block_sum(v)
@@ -122,7 +122,7 @@ class Stage:
 
     def after(self, value: Value) -> Measure:
         """The measure that the stage ends with."""
-        log_partition = float(self.problem.features.weights @ value.expected.log_partition)
+        log_partition = float(self.problem.examples.weights @ value.expected.log_partition)
         return Measure(self.measure.theta + value.theta / self.tau, self.measure.loss + 1.0 / self.tau, log_partition)
 
     def barrier_curvature(self, value: Value) -> Vector:

@@ -65,8 +65,8 @@ class Sources:
     def __init__(self, problem: GenerativeMargin, subsets: Vector | None = None) -> None:
         everyone = np.ones((1, problem.n_examples))
         self.subsets = everyone if subsets is None else np.concatenate((everyone, subsets))
-        self.dtype = np.min_scalar_type(-int(problem.features.cards.max()))
-        self.n_hidden = problem.features.n_hidden
+        self.dtype = np.min_scalar_type(-int(problem.examples.cards.max()))
+        self.n_hidden = len(problem.examples.truth)
         self.labels: dict[int, NDArray[np.integer]] = {}
         self.gibbs: dict[int, tuple[Vector, float]] = {}
         self._count = 0

@@ -198,7 +198,7 @@ class ProximalRSD:
             loss = problem.features.loss(found.labels)
             for subset in range(1, len(sources.subsets)):
                 deadline.check()
-                weight = problem.eta * problem.features.weights * sources.subsets[subset]
+                weight = problem.eta * problem.examples.weights * sources.subsets[subset]
                 some_mu, some_omega = np.asarray(each.T @ weight), float(weight @ loss)
                 if some_omega + float(theta @ some_mu) > here:
                     mu.append(some_mu)

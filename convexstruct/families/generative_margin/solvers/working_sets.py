@@ -247,8 +247,8 @@ class _Sets:
 
     def __init__(self, problem: GenerativeMargin, sets: list[tuple[int, int]]) -> None:
         self.runs = sets
-        self._truth = problem.features.truth
-        self._inside = [(problem.features.example >= low) & (problem.features.example < high) for low, high in sets]
+        self._truth = problem.examples.truth
+        self._inside = [(problem.examples.example >= low) & (problem.examples.example < high) for low, high in sets]
         parts = [part(problem.features, low, high) for low, high in sets]
         self._problems = [GenerativeMargin(features, problem.c, problem.eta) for features in parts]
         k = np.arange(problem.n_examples)
@@ -269,7 +269,7 @@ class _Sets:
 
 
 def _worst(problem: GenerativeMargin, sets: list[tuple[int, int]], theta: Vector, slack: Vector) -> float:
-    violation = problem.features.weights * slack
+    violation = problem.examples.weights * slack
     used = problem.c > 0
     worst = max(float(violation[low:high].sum()) for low, high in sets)
     return float(-(problem.c[used] @ theta[used]) + problem.eta * worst)

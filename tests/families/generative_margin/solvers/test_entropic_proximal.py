@@ -59,8 +59,8 @@ def begin(problem: GenerativeMargin, seed: int, tau: float = 0.3) -> tuple[Stage
     """A stage at a random measure, and a random interior point of it."""
     rng = np.random.default_rng(seed)
     natural, loss = rng.normal(size=problem.dimension), 0.7
-    expected = problem.features.expected(natural, loss)
-    measure = Measure(natural, loss, float(problem.features.weights @ expected.log_partition))
+    expected = problem.oracle.expected(natural, loss)
+    measure = Measure(natural, loss, float(problem.examples.weights @ expected.log_partition))
     stage = Stage(problem, measure, tau, 0.99 * problem.c, 0.01)
     blocks = len(problem.layout.block_sizes)
     x = np.concatenate((problem.uniform() + rng.normal(size=problem.dimension), rng.uniform(0.1, 1.0, blocks)))
@@ -94,7 +94,7 @@ def test_f_is_p_with_its_maximum_replaced_by_a_log_sum_over_all_labellings(seed:
         mine = rows.example == k
         new, old = np.logaddexp.reduce((prior + gain)[mine]), np.logaddexp.reduce(prior[mine])
         truth = float((problem.truth_each[[k]] @ value.theta)[0])
-        total += problem.features.weights[k] * (stage.tau * (new - old) - truth)
+        total += problem.examples.weights[k] * (stage.tau * (new - old) - truth)
     assert value.f == pytest.approx(float(-stage.c @ value.theta) + problem.eta * total, rel=ROUNDING)
     assert value.f <= problem.evaluate(value.theta).value + 0.01 * abs(value.f) + ROUNDING  # (1 - 0.99) c at most
 
@@ -112,7 +112,7 @@ def test_the_covariance_is_that_of_all_labellings(make: Any, scale: float) -> No
         q = np.exp(score[mine] - np.logaddexp.reduce(score[mine]))
         counts = rows.counts[mine].toarray()
         away = counts - q @ counts
-        wanted += problem.features.weights[k] * (away.T * q) @ away
+        wanted += problem.examples.weights[k] * (away.T * q) @ away
     covariance = CountCovariance(problem.features)
     np.testing.assert_allclose(covariance(theta, scale), wanted, atol=1e-5 * max(1.0, np.abs(wanted).max()))
 

@@ -32,7 +32,7 @@ def worst_set_optimum(problem: GenerativeMargin, sets: list[tuple[int, int]]) ->
     """min -c'theta + eta max_t sum_{k in K_t} w_k eps_k under (3)-(5), all labellings enumerated."""
     enumerated = primal(problem)
     theta, eps = enumerated.variables["theta"], enumerated.variables["eps"]
-    weighted = cp.multiply(problem.features.weights, eps)
+    weighted = cp.multiply(problem.examples.weights, eps)
     worst = cp.max(cp.hstack([cp.sum(weighted[low:high]) for low, high in sets]))
     return optimum(enumerated.minimizing(-problem.c @ theta + problem.eta * worst)).value
 
@@ -68,7 +68,7 @@ def test_the_online_variant_solves_p_if_one_working_set_holds_every_example() ->
 def test_the_value_of_the_worst_set_is_the_online_variants_objective() -> None:
     problem = eight_examples(weighted=True)
     theta = problem.uniform()
-    slack = problem.features.weights * problem.evaluate(theta).slack
+    slack = problem.examples.weights * problem.evaluate(theta).slack
     by_hand = -problem.c @ theta + problem.eta * max(slack[:4].sum(), slack[4:].sum())
     assert worst_set_value(problem, 2, theta) == pytest.approx(by_hand, rel=ROUNDING)
     assert worst_set_value(problem, 1, theta) == pytest.approx(problem.evaluate(theta).value, rel=ROUNDING)
