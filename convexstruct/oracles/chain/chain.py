@@ -16,9 +16,9 @@ import numpy as np
 
 from convexstruct.arrays import Labels, Tensor
 from convexstruct.graphs import Chains
-from convexstruct.oracles.chain.log_sums import LogProduct, log_messages
+from convexstruct.oracles.chain.log_sums import log_messages, messages
 from convexstruct.oracles.chain.regrets import log_domain
-from convexstruct.oracles.chain.sums import BLOCK, ChainSums
+from convexstruct.oracles.chain.sums import BLOCK, ChainSums, exponentials, pairs_of
 from convexstruct.tolerances import POSTERIOR
 
 #: Rows up to this length are searched column by column.
@@ -62,16 +62,17 @@ def sum_product(
     """Forward-backward: log partition functions, posteriors and expected pairs; their squares too, if asked for.
 
     Uses the rescaled matrix-product version where it is exact, log messages by matrix products elsewhere, and regrets
-    where pairs are forbidden or too many messages would have to be summed again.
+    where pairs are forbidden, edge scores range too far, or squares are wanted and too small for the first.
 
     ``weights`` (N,), in the caller's order, multiplies each chain's share of ``edge``; the rest is unweighted.
     """
     if np.isfinite(edge).all():
         even = _evened(chains, node, edge)
-        for method in (rescaled, log_messages):
-            sums = method(chains, *even, weights, squares)
-            if sums is not None:
-                return sums
+        sums = rescaled(chains, *even, weights, squares)
+        if sums is None and not squares:
+            sums = log_messages(chains, *even, weights)
+        if sums is not None:
+            return sums
     return log_domain(chains, node, edge, weights, squares)
 
 
@@ -107,15 +108,15 @@ def rescaled(
     most e^-708 / min(1, z). As the next label may be the same, no label's future is better than another's by more than
     the range of the edge scores. So what is lost does not count if range(edge) - ln min(1, z) stays below `GAIN`.
     """
-    if np.ptp(edge) > GAIN:
+    spread = float(np.ptp(edge))
+    if not spread <= GAIN:
         return None
-    top = _row_max(node)
+    top, least = _row_max(node), np.exp(spread - GAIN)
     shift = float(edge.max())
     ones = np.ones(len(edge))
     with np.errstate(invalid="ignore", over="ignore", divide="ignore", under="ignore"):
         transition = np.exp(edge - shift)
-        potential = np.subtract(node, top[:, None])
-        np.exp(potential, out=potential)
+        potential = exponentials(node - top[:, None])
         alpha = np.empty_like(potential)
         scale = np.empty(chains.n_positions)
         for t in range(chains.n_steps):
@@ -128,9 +129,9 @@ def rescaled(
             else:
                 here[:] = potential[rows]
             np.matmul(here, ones, out=total)  # a product sums short rows faster than sum() does
+            if not total.min() >= least:
+                return None
             here *= (1.0 / total)[:, None]
-        if not float(np.ptp(edge)) - np.log(min(1.0, float(scale.min()))) <= GAIN:
-            return None
         backward = transition.T.copy()
         beta = np.empty_like(alpha)
         beta[chains.last] = 1.0
@@ -145,11 +146,11 @@ def rescaled(
         total = posterior @ ones
     if not np.all(np.abs(total - 1.0) <= POSTERIOR):
         return None
-    pairs = _pairs(chains, alpha, potential, weights) * transition
+    pairs = pairs_of(chains, alpha, potential, weights) * transition
     squared = None
     if squares:
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-            squared = _pairs(chains, alpha**2, potential**2, weights) * transition**2
+            squared = pairs_of(chains, alpha**2, potential**2, weights) * transition**2
         if not np.isfinite(squared).all():  # alpha is as small as u is large, and their squares are beyond all numbers
             return None
     steps = np.log(scale) + top
@@ -171,35 +172,13 @@ def _row_max(values: Tensor) -> Tensor:
     return top
 
 
-def _pairs(chains: Chains, alpha: Tensor, message: Tensor, weights: Tensor | None) -> Tensor:
-    """sum over steps of alpha_{t-1} u_t', weighted by chain."""
-    if weights is not None:
-        alpha = alpha * weights[chains.chain][:, None]
-    pairs = np.zeros((alpha.shape[1], alpha.shape[1]))
-    t = 1
-    while t < chains.n_steps:  # steps through which as many chains run on are one product
-        before, n = int(chains.start[t - 1]), int(chains.active[t])
-        alike = 1 if chains.active[t - 1] > n else int(np.searchsorted(-chains.active[t:], -n, side="right"))
-        after = int(chains.start[t])
-        pairs += alpha[before : before + alike * n].T @ message[after : after + alike * n]
-        t += alike
-    return pairs
-
-
 def sample(chains: Chains, node: Tensor, edge: Tensor, rng: np.random.Generator) -> Labels:
     """One labelling a chain, drawn with probability proportional to e^score; labels (P,), packed.
 
     Forward filtering in the log domain, then backward sampling by the Gumbel trick (exact at every temperature).
     """
-    forward = np.empty_like(node)
-    product = LogProduct(edge)
-    for t in range(chains.n_steps):
-        rows = chains.rows(t)
-        if t:
-            before = int(chains.start[t - 1])
-            forward[rows] = node[rows] + product(forward[before : before + int(chains.active[t])])[0]
-        else:
-            forward[rows] = node[rows]
+    found = messages(chains, node, edge)
+    forward = _messages_by_terms(chains, node, edge) if found is None else found.message
     forward += rng.gumbel(size=forward.shape)
     labels = np.empty(chains.n_positions, dtype=np.int64)
     into = np.ascontiguousarray(edge.T)
@@ -210,3 +189,16 @@ def sample(chains: Chains, node: Tensor, edge: Tensor, rng: np.random.Generator)
         current = scores.argmax(axis=1)
         labels[chains.rows(t)] = current
     return labels
+
+
+def _messages_by_terms(chains: Chains, node: Tensor, edge: Tensor) -> Tensor:
+    """Log forward messages (P, S), each sum over its terms, whatever the range of the edge scores."""
+    forward = node.copy()
+    size = max(1, BLOCK // edge.size)
+    for t in range(1, chains.n_steps):
+        before, begin, n = int(chains.start[t - 1]), int(chains.start[t]), int(chains.active[t])
+        for low in range(0, n, size):
+            high = min(n, low + size)
+            terms = forward[before + low : before + high, :, None] + edge
+            forward[begin + low : begin + high] += np.logaddexp.reduce(terms, axis=1)
+    return forward

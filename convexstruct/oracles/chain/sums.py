@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from convexstruct.arrays import Tensor
+from convexstruct.graphs import Chains
 
 #: Work of one block of chains is kept near this many numbers, so that it stays in the cache.
 BLOCK = 1 << 17
 #: A labelling whose score is this many nats below the best adds nothing to a sum in double precision.
 NEGLIGIBLE = 60.0
+#: e^x is taken for 0 below this x: it would fall below the smallest normal number, and computing with such is slow.
+SMALLEST = -708.0
 
 
 @dataclass(frozen=True)
@@ -26,3 +31,23 @@ class ChainSums:
     node: Tensor
     edge: Tensor
     edge_squared: Tensor | None = None
+
+
+def exponentials(values: Tensor) -> Tensor:
+    """e^values, exactly 0 below e^`SMALLEST`."""
+    return np.asarray(np.exp(values, where=values > SMALLEST, out=np.zeros_like(values)))
+
+
+def pairs_of(chains: Chains, alpha: Tensor, message: Tensor, weights: Tensor | None) -> Tensor:
+    """sum over steps of alpha_{t-1} u_t', weighted by chain."""
+    if weights is not None:
+        alpha = alpha * weights[chains.chain][:, None]
+    pairs = np.zeros((alpha.shape[1], alpha.shape[1]))
+    t = 1
+    while t < chains.n_steps:  # steps through which as many chains run on are one product
+        before, n = int(chains.start[t - 1]), int(chains.active[t])
+        alike = 1 if chains.active[t - 1] > n else int(np.searchsorted(-chains.active[t:], -n, side="right"))
+        after = int(chains.start[t])
+        pairs += alpha[before : before + alike * n].T @ message[after : after + alike * n]
+        t += alike
+    return pairs

@@ -105,7 +105,7 @@ def test_large_batches_are_cut_into_blocks_without_a_seam(monkeypatch: pytest.Mo
     weights = rng.uniform(0.5, 2.0, size=40)
     whole = chain_regrets.log_domain(layout, node, edge, weights)
     best, second = chain.viterbi(layout, node, edge)[1], two_best(layout, node, edge).second_labels
-    for module in (chain, chain_log, chain_regrets):
+    for module in (chain, chain_regrets):
         monkeypatch.setattr(module, "BLOCK", 1)
     monkeypatch.setattr(chain_regrets, "LEAST", 7)
     monkeypatch.setattr("convexstruct.oracles.tree.second_best.BLOCK", 1)
@@ -153,7 +153,7 @@ def test_a_chain_of_weight_0_adds_nothing_to_the_pairs(spread: float) -> None:
     batch = Batch(layout, spread * rng.normal(size=(layout.n_positions, 3)), spread * rng.normal(size=(3, 3)))
     weights = np.array([0.0, 0.0, 1.0, 2.0])
     for oracle in (chain.sum_product, chain.rescaled, chain_log.log_messages, chain_regrets.log_domain):
-        sums = oracle(*batch, weights, squares=True)
+        sums = oracle(*batch, weights)
         if sums is not None:
             assert_sums(batch, sums, weights, spread)
 
@@ -182,26 +182,46 @@ def test_forward_backward_is_exact_at_every_temperature(temperature: float, spre
         scale = float(np.abs(edge).max() + np.abs(node).max())
         for oracle in (chain.sum_product, chain_regrets.log_domain):
             assert_sums(batch, oracle(*batch, squares=True), weights, scale)
-        for faster in (chain.rescaled, chain_log.log_messages):
-            sums = faster(*batch, squares=True)
+        for sums in (chain.rescaled(*batch, squares=True), chain_log.log_messages(*batch)):
             if sums is not None:
                 assert_sums(batch, sums, weights, scale)
 
 
-def test_log_messages_are_exact_where_messages_and_pairs_underflow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chain_log, "AGAIN", 1.0)
-    for seed, scale in itertools.product(range(8), (100.0, 300.0, 800.0, 2000.0, 20000.0)):
-        rng = np.random.default_rng(seed)
-        layout = chains([5, 3, 1, 4])
-        edge = -rng.uniform(0.0, scale, size=(3, 3))
-        node = rng.normal(size=(layout.n_positions, 3))
-        node -= rng.integers(0, 2, size=node.shape) * scale  # labels are forced where pairs do not want them
-        batch = Batch(layout, node, edge)
-        weights = rng.uniform(0.0, 2.0, 4) * [1, 1, 1, 0]
-        sums = chain_log.log_messages(*batch, weights, squares=True)
-        assert sums is not None
-        assert_sums(batch, sums, weights, scale)
-        assert_sums(batch, chain.sum_product(*batch, weights), weights, scale)
+@st.composite
+def far_apart(draw: st.DrawFn) -> Batch:
+    """Scores of hundreds to thousands of nats of which many are alike: labellings that count use the lowest edges."""
+    n_labels = draw(st.integers(2, 4))
+    layout = chains(draw(st.lists(st.integers(1, 5), min_size=1, max_size=3)))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    scale = draw(st.sampled_from([100.0, 640.0, 660.0, 1000.0, 1249.0]))
+    edge = scale * draw(st.sampled_from([1.0, 0.5])) * -rng.choice([0.0, 0.5, 0.99, 1.0], size=(n_labels, n_labels))
+    node = -rng.choice([0.0, 0.5, 1.0, 2.0, 5.0], size=(layout.n_positions, n_labels)) * scale
+    return Batch(layout, node + rng.normal(size=node.shape), edge + rng.uniform(0.0, 1.0, size=edge.shape))
+
+
+@given(far_apart(), st.booleans())
+@EXAMPLES
+def test_log_messages_are_exact_up_to_their_reach(batch: Batch, weighted: bool) -> None:
+    weights = np.array([0.0, 1.0, 2.0])[: batch.layout.n_chains] if weighted else None
+    used = np.ones(batch.layout.n_chains) if weights is None else weights
+    sums = chain_log.log_messages(*batch, weights)
+    assert sums is not None
+    assert_sums(batch, sums, used, float(np.abs(batch.node).max()))
+    assert_sums(batch, chain.sum_product(*batch, weights), used, float(np.abs(batch.node).max()))
+    rescaled = chain.rescaled(*batch, weights)
+    if rescaled is not None:
+        assert_sums(batch, rescaled, used, float(np.abs(batch.node).max()))
+
+
+@pytest.mark.parametrize("range_of_edges", [chain_log.REACH + 1.0, 20_000.0, np.inf])
+def test_log_messages_are_not_used_beyond_their_reach(range_of_edges: float) -> None:
+    # label 1 at the second position is reached from label 0 alone, at this cost, and pays it back there
+    node, edge = np.array([[0.0, -1e6], [0.0, range_of_edges + 0.5]]), np.array([[0.0, -range_of_edges], [0.0, 0.0]])
+    if not np.isfinite(range_of_edges):
+        node[1, 1] = 0.5
+    batch = Batch(chains([2]), node, edge)
+    assert chain_log.log_messages(*batch) is None
+    assert_sums(batch, chain.sum_product(*batch), np.ones(1), 1e6)
 
 
 def test_rescaled_messages_that_lose_the_best_labelling_are_not_used() -> None:
@@ -217,7 +237,7 @@ def test_rescaled_messages_that_lose_the_best_labelling_are_not_used() -> None:
 @pytest.mark.parametrize(
     "seed", [1809, 3991]
 )  # of 4000: there alpha^2 and u^2 leave the numbers, their product does not
-def test_squares_that_overflow_are_left_to_log_messages(seed: int) -> None:
+def test_squares_that_overflow_are_left_to_regrets(seed: int) -> None:
     rng = np.random.default_rng(seed)
     n_labels, layout = int(rng.integers(2, 5)), chains(rng.integers(1, 8, size=4))
     scale, shapes = rng.uniform(100, 640), [(layout.n_positions, n_labels), (n_labels, n_labels)]
