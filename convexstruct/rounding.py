@@ -28,6 +28,8 @@ from numpy.typing import ArrayLike
 
 #: Half the distance from 1 to the next number: the largest relative error of one operation.
 UNIT = 2.0**-53
+#: The distance from 1 to the next number, 2 UNIT: one unit in the last place.
+EPS = 2.0**-52
 #: The smallest positive number: no product or quotient that underflows is wrong by more.
 TINY = 2.0**-1074
 #: How many units in the last place (each 2 UNIT) a function such as exp or log may be wrong by, relative to its value.

@@ -22,7 +22,7 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from convexstruct.arrays import Matrix, Vector
-from convexstruct.rounding import gamma
+from convexstruct.rounding import EPS, gamma
 from convexstruct.tolerances import ROUNDING
 from convexstruct.validation.arrays import real
 
@@ -62,7 +62,7 @@ def factor(matrix: Matrix) -> Factor:
     half = np.zeros(n, dtype=np.int64)  # K_pp is about 4^half_p
     half[diagonal > 0] = np.round(0.5 * np.log2(diagonal[diagonal > 0])).astype(np.int64)
     scaled = np.ldexp(np.ldexp(matrix, -half), -half[:, None])
-    low, order, rank, _ = scipy.linalg.lapack.dpstrf(scaled, tol=PIVOT * n * np.finfo(float).eps, lower=1)
+    low, order, rank, _ = scipy.linalg.lapack.dpstrf(scaled, tol=PIVOT * n * EPS, lower=1)
     rows = np.empty((n, rank))
     rows[order - 1] = np.tril(low)[:, :rank]
     apart = np.abs(scaled - rows @ rows.T)

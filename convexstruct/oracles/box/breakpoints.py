@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from convexstruct.arrays import Vector
+from convexstruct.rounding import EPS
 
 #: Breakpoints few enough that sorting them costs less than another median.
 FEW = 512
@@ -29,7 +30,7 @@ def root_by_sorting(t: Vector, bend: Vector, left: float, value: float, slope: f
     values = value + np.concatenate(([0.0], np.cumsum(slopes[:-1] * np.diff(at))))
     stop = int(np.searchsorted(-values, 0.0))  # the first breakpoint where phi is not above 0
     piece, inside = max(stop - 1, 0), 0 < stop < len(at)
-    noise = (4 + len(t)) * np.finfo(float).eps * (abs(slope) + float(np.abs(bend).sum()))  # of a sum of slopes
+    noise = (4 + len(t)) * EPS * (abs(slope) + float(np.abs(bend).sum()))  # of a sum of slopes
     if slopes[piece] == 0 or not (inside or abs(slopes[piece]) > noise):
         return float(at[piece])
     found = float(at[piece] - values[piece] / slopes[piece])

@@ -32,6 +32,7 @@ from scipy.linalg.blas import dasum
 from convexstruct import deadline
 from convexstruct.arrays import Index, Vector
 from convexstruct.oracles.box.breakpoints import root_by_medians, root_by_sorting
+from convexstruct.rounding import EPS
 
 #: How the root of phi is found.
 Search = Literal["bracket", "medians", "sorting"]
@@ -44,7 +45,7 @@ SAMPLE, LEAST = 64, 512
 #: Newton's steps before every second one halves the bracket. More were needed by data made for it only.
 STEPS = 12
 #: The equality <s, a> = z is solved to this accuracy, relative to the sum of |s_i a_i|: 64 roundings.
-ROUNDED = 64 * float(np.finfo(float).eps)
+ROUNDED = 64 * EPS
 #: How often m is shifted. Each time the root comes nearer by 16 digits, and doubles span 600. Few data need one.
 SHIFTS = 40
 #: How far z may be outside what can be reached before it counts as more than rounding, relative.

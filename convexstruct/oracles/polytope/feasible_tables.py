@@ -18,6 +18,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from convexstruct.arrays import Vector
 from convexstruct.oracles.polytope.clique_tables import CliqueTables, Port, Tables
+from convexstruct.rounding import EPS
 
 #: Residual that conjugate gradients are asked for, relative; they run three times, each on what is left.
 RESIDUAL = 1e-13
@@ -101,7 +102,7 @@ def _mixed(structure: CliqueTables, tables: Tables, own: list[Vector]) -> Tables
 
     size = structure.n_multipliers
     operator = LinearOperator((size, size), matvec=lambda flat: disagreement(spread(flat)), dtype=np.float64)
-    rounding = np.finfo(float).eps * np.sqrt(size) * max(float(z.max(initial=0.0)) for z in own)
+    rounding = EPS * np.sqrt(size) * max(float(z.max(initial=0.0)) for z in own)
     for _ in range(3):
         wrong = disagreement(tables)
         if np.linalg.norm(wrong) <= rounding:  # rounding contradicts itself: it has no solution to look for

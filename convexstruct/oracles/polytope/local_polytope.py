@@ -34,6 +34,7 @@ from convexstruct.arrays import Matrix, Tensor, Vector
 from convexstruct.oracles.polytope.clique_tables import CliqueTables, Tables
 from convexstruct.oracles.polytope.feasible_tables import feasible_tables
 from convexstruct.oracles.polytope.table_columns import Columns
+from convexstruct.rounding import EPS
 from convexstruct.tolerances import ROUNDING
 
 #: Rounds between two choices of the metric.
@@ -48,7 +49,6 @@ PATIENCE = 50
 SUMS = 1e-13
 #: The same while the tables still disagree, relative to their disagreement.
 LOOSE = 0.1
-EPS = float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,6 +37,7 @@ from convexstruct.core.solution import Solution
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.families.regularized_risk.solvers.risk_newton import Effort, direction, offset_weights
 from convexstruct.families.regularized_risk.solvers.smoothed_risk import Smoothed, SmoothedRisk
+from convexstruct.rounding import EPS
 
 #: The gap of the groups that are not held falls by this factor before all groups are looked at again, or so many
 #: Newton steps are taken on them.
@@ -50,8 +51,6 @@ TAU_LIFTS = 10.0
 #: Below the relative gap STRETCH_FROM the point is made longer by the share STRETCH of the relative gap, if J rises by
 #: at most the share STRETCH_RISE of the gap.
 STRETCH_FROM, STRETCH, STRETCH_RISE = 1e-3, 1e-3, 1e-2
-#: Rounding of one operation.
-EPS = float(np.finfo(float).eps)
 #: The unit of a loss is at least this, so that its rounding is no subnormal number.
 LEAST_SCALE = float(np.finfo(float).tiny) / EPS
 #: The larger of the largest feature and sqrt(lam) may lie between 1 / MAX_UNIT and MAX_UNIT; beyond, the problem is

@@ -15,6 +15,7 @@ from scipy.linalg import lapack
 
 from convexstruct import deadline
 from convexstruct.arrays import Vector
+from convexstruct.rounding import EPS
 
 #: Ridge relative to the mean diagonal of G / lam where rounding has made it indefinite: planes repeat.
 RIDGE = 1e-13
@@ -31,7 +32,7 @@ def maximise(gram: Vector, b: Vector, lam: float, beta: Vector, tolerance: float
     """
     beta = np.array(beta)
     support = np.flatnonzero(beta > ZERO_BELOW)
-    scale = np.finfo(float).eps * (1.0 + len(b) ** 0.5)
+    scale = EPS * (1.0 + len(b) ** 0.5)
     best, kept = -np.inf, beta
     for _ in range(EXCHANGES * len(b) + EXCHANGES):
         deadline.check()

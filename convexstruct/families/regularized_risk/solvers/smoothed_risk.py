@@ -27,9 +27,8 @@ from convexstruct.arrays import Flags, Index, Vector
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.families.regularized_risk.sharded import ShardedRisk
 from convexstruct.families.regularized_risk.solvers.risk_projection import onto_groups
+from convexstruct.rounding import EPS
 
-#: Rounding of one operation.
-EPS = float(np.finfo(float).eps)
 #: A dense copy of X in single precision is kept if it has at most COPIED_ENTRIES entries, and if of a sparse X at least
 #: one in COPIED_SPARSITY is not 0: a thinner one is multiplied faster as it is.
 COPIED_ENTRIES, COPIED_SPARSITY = 2_000_000, 20

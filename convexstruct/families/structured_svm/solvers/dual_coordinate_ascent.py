@@ -32,6 +32,7 @@ from convexstruct.core.solution import Solution
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.labelling_pools import LabellingPools
 from convexstruct.families.structured_svm.solvers.pool_qp import EXACT
+from convexstruct.rounding import EPS
 
 #: Sweeps end once the gap of the problem restricted to the pools is below this share of the whole problem's gap: then
 #: new labellings bring more.
@@ -134,7 +135,7 @@ class _Run:
         z = int(np.where(alpha > 0, slopes, np.inf).argmin())
         by = rows[y] - rows[z]
         rise, square = float(slopes[y] - slopes[z]), float(by @ by)
-        if rise <= np.finfo(float).eps * (abs(slopes[y]) + abs(slopes[z])):
+        if rise <= EPS * (abs(slopes[y]) + abs(slopes[z])):
             return False
         delta = float(alpha[z]) if lam * rise >= alpha[z] * square else lam * rise / square
         alpha[y] += delta
