@@ -21,7 +21,6 @@ and on the Hadamard instance 1/(lam eps) rounds are needed (theorem 6).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -38,14 +37,6 @@ from convexstruct.families.regularized_risk.solvers.simplex_qp import maximise
 
 #: The solver ends after so many rounds without improvement of either bound: what is left is rounding.
 PATIENCE = 50
-
-
-def rounds_at_most(lam: float, longest: float, first_gap: float, eps: float) -> int:
-    """The bound above; ``longest`` is G, ``first_gap`` e_1."""
-    curvature = 4.0 * longest**2 / lam
-    if curvature == 0:
-        return 1
-    return max(0, math.ceil(math.log2(max(first_gap, eps) / curvature))) + math.ceil(2.0 * curvature / eps) + 1
 
 
 @dataclass(frozen=True)

@@ -38,11 +38,6 @@ def radius(problem: RegularizedRisk) -> float:
     return math.sqrt(problem.value(np.zeros(problem.shape)) / problem.lam)
 
 
-def excess_at_most(lam: float, longest: float, ball: float, steps: int) -> float:
-    """The bound above; ``longest`` is G, ``ball`` r."""
-    return (longest + lam * ball) ** 2 * (1.0 + math.log(steps)) / (2.0 * lam * steps)
-
-
 @dataclass(frozen=True)
 class PegasosN:
     """Pegasos with the subgradient of the whole risk each step; free offsets are least over."""

@@ -37,12 +37,6 @@ from convexstruct.families.structured_svm.solvers.example_blocks import example_
 NO_PROBLEM = "an online learner: it minimises no stated problem, and P is only valued at its w"
 
 
-def map_objective(problem: StructuredSVM, w: Vector) -> float:
-    """l(w), the likelihood of paper 4 with the best labelling in place of the partition function; <= 0, and 0 at 0."""
-    node, edge = problem.scores(w)
-    return float(problem.weights @ (problem.truth_scores(node, edge) - problem.oracle.best(node, edge).scores))
-
-
 class Pass(NamedTuple):
     """After a pass: w (d,), the mean of w over all visits so far, and how many examples were wrong in this pass."""
 

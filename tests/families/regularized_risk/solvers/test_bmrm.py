@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -12,13 +14,21 @@ from convexstruct.core.iterate import Iterate
 from convexstruct.core.solution import Status
 from convexstruct.datasets.generated.hadamard import hadamard
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
-from convexstruct.families.regularized_risk.solvers.bmrm import LsBMRM, QpBMRM, rounds_at_most
+from convexstruct.families.regularized_risk.solvers.bmrm import LsBMRM, QpBMRM
 from convexstruct.families.regularized_risk.solvers.cutting_planes import CuttingPlanes, pack, unpack
 from convexstruct.families.regularized_risk.solvers.semismooth_newton import SemismoothNewton
 from convexstruct.tolerances import HIGH, LOW, MID, ROUNDING
 from tests.models.regularized_risk.risks import INSTANCES, KNOWN
 
 BOTH = pytest.mark.parametrize("solver", [QpBMRM(), LsBMRM()], ids=["qp", "ls"])
+
+
+def rounds_at_most(lam: float, longest: float, first_gap: float, eps: float) -> int:
+    """The bound of `bmrm` on the rounds to a gap ``eps``; ``longest`` is G, ``first_gap`` e_1."""
+    curvature = 4.0 * longest**2 / lam
+    if curvature == 0:
+        return 1
+    return max(0, math.ceil(math.log2(max(first_gap, eps) / curvature))) + math.ceil(2.0 * curvature / eps) + 1
 
 
 def rounds(problem: RegularizedRisk, solver: QpBMRM | LsBMRM, count: int) -> list[Iterate]:

@@ -10,16 +10,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from convexstruct.arrays import Vector
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.structured_svm.problem import StructuredSVM
-from convexstruct.families.structured_svm.solvers.perceptron import Perceptron, map_objective
+from convexstruct.families.structured_svm.solvers.perceptron import Perceptron
 from convexstruct.families.structured_svm.solvers.tempered_pools import TemperedPools
 from convexstruct.marginals.pairwise_enumeration import enumerate_pairwise
 from convexstruct.models.structured_svm.enumerated import n_slack
 from convexstruct.tolerances import LOW, ROUNDING
 from tests.families.structured_svm.solvers.references import optimum, radius
 from tests.models.structured_svm.instances import INSTANCES, svm
+
+
+def map_objective(problem: StructuredSVM, w: Vector) -> float:
+    """l(w), the likelihood of paper 4 with the best labelling in place of the partition function; <= 0, and 0 at 0."""
+    node, edge = problem.scores(w)
+    return float(problem.weights @ (problem.truth_scores(node, edge) - problem.oracle.best(node, edge).scores))
 
 
 def margin(problem: StructuredSVM, u: Any) -> float:
