@@ -1,0 +1,196 @@
+r"""Alternating minimisation over M and lambda (paper 3, section 5): a semidefinite program, a quadratic one, and so on.
+
+    min over M, lambda, xi of  <K o lambda lambda', M> / (2 beta) + xi'e
+    s.t. xi_i >= 1 - sum_j M_ij lambda_j K_ij / beta,  0 <= lambda <= 1,  xi >= 0,  M as in (3)
+
+for two labels and no pairs. It is convex in M and in (lambda, xi), not in both. xi is free in either half; in print it
+is kept with lambda in the semidefinite one, which leaves M less to choose from. A half is taken only where it lowers
+the objective, so the losses never rise, whatever the accuracy of the halves.
+
+**The start decides the end.** With h = (K o M) lambda / beta the objective sums lambda_i h_i / 2 + (1 - h_i)_+,
+at least e'lambda / 2, and that only where h = e. If an M of (3) has h = e, as is so where no lambda_i is small, the
+first half finds it; lambda is then a maximiser for it, and nothing moves any more: e'lambda / 2 of the start is the
+loss of the end, far above the optimum of (3), and M says what is needed for h = e and no labels.
+
+**Quadratic half** (Proposition 1's minimum for given M): the maximum of e'lambda - lambda'Q lambda / 2 over
+0 <= lambda <= 1 with Q = K o M / beta has the same value, and its maximiser attains the minimum. Coordinate ascent, and
+Newton's step in the coordinates strictly inside; the gap to the tangent plane's maximum says when to stop.
+
+**Semidefinite half** (`ExchangeMargin` with lambda fixed): ADMM, as in `splitting`, with three copies of M: (M + 1)/2 -
+11'/2 semidefinite; rows within the balance; and rows in 1 - (row i of M o K) lambda / beta, whose positive part has a
+proximal step in closed form. Each round of steps ends with a proved bracket.
+
+Here M is (M + 1) / 2 as everywhere in this family, and beta is twice the one above.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from convexstruct import deadline
+from convexstruct.arrays import Matrix, Point, Vector
+from convexstruct.core.certificates import relative_gap
+from convexstruct.families.unsupervised_margin.exchanges import ExchangeMargin
+from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
+from convexstruct.tolerances import LOW, Profile, profile
+from convexstruct.validation.arguments import sentence, whole
+from convexstruct.validation.arrays import real
+
+#: ADMM: weight of the distance between the copies, in units of the largest cost; over-relaxation; steps between two
+#: brackets; and brackets at most.
+PENALTY, RELAXATION, STEPS, BRACKETS = 1.0, 1.7, 50, 200
+#: Coordinate ascent: sweeps between two steps of Newton, and such rounds at most.
+SWEEPS, ROUNDS = 5, 500
+
+
+class Half(NamedTuple):
+    """One half solved: what it found, the objective there, and a lower bound on the least of that half."""
+
+    found: Any
+    value: float
+    lower: float
+
+
+@dataclass(frozen=True, eq=False)
+class Alternated:
+    """Where the alternation ended. M (n, n), lam (n,). loss (R,) : the objective at the start and after each half that
+    lowered it, never rising. settled : whether neither half lowered it by more than ``tol`` any more."""
+
+    M: Matrix
+    lam: Vector
+    loss: Vector
+    settled: bool
+
+
+def alternate(
+    problem: UnsupervisedMargin,
+    multipliers: Any = None,
+    *,
+    tol: str | float | Profile = LOW,
+    max_rounds: int = 100,
+) -> Alternated:
+    """Alternate from lambda (n,), 1/2 everywhere by default, until neither half helps.
+
+    tol : relative gap of each half, and what a round must gain, relative to its loss. max_rounds : pairs of halves.
+
+    Raises
+    ------
+    ValueError
+        If the problem has other than two labels, or pairs; unless there is one number from 0 to 1 for each row.
+    """
+    gap, limit = profile(tol).gap, whole("max_rounds", max_rounds, least=1)
+    _two_classes(problem)
+    n = problem.n_rows
+    lam = np.full(n, 0.5) if multipliers is None else _read_multipliers(problem, multipliers)
+    m = problem.trivial()[0]["M"]
+    loss, settled = [_value(problem, m, lam)], False
+    for _ in range(limit):
+        before = loss[-1]
+        matrix = semidefinite_half(problem, lam, gap, m)
+        if matrix.value < loss[-1]:
+            m, loss = matrix.found, [*loss, matrix.value]
+        quadratic = quadratic_half(problem, m, gap, lam)
+        if quadratic.value < loss[-1]:
+            lam, loss = quadratic.found, [*loss, quadratic.value]
+        settled = before - loss[-1] <= gap * abs(before)
+        if settled:
+            break
+    return Alternated(m, lam, np.array(loss), settled)
+
+
+def _two_classes(problem: UnsupervisedMargin) -> None:
+    if problem.n_labels != 2 or problem.n_pairs:
+        raise sentence(
+            f"problem has {problem.n_labels} labels and {problem.n_pairs} pairs, wanted 2 labels and no pairs"
+        )
+
+
+def _read_multipliers(problem: UnsupervisedMargin, given: Any) -> Vector:
+    lam = real("multipliers", given, (problem.n_rows,), why="lambda, one number for each row")
+    if ((lam < 0) | (lam > 1)).any():
+        raise sentence(f"multipliers reach from {lam.min():g} to {lam.max():g}, wanted numbers from 0 to 1")
+    return lam
+
+
+def _quadratic(problem: UnsupervisedMargin, m: Matrix) -> Matrix:
+    """Q (n, n) = K o M / beta, in this family's M and beta."""
+    return np.asarray(problem.gram * (2.0 * m - 1.0) * (2.0 / problem.beta))
+
+
+def _value(problem: UnsupervisedMargin, m: Matrix, lam: Vector) -> float:
+    """The objective at M and lambda, with the best xi."""
+    image = _quadratic(problem, m) @ lam
+    return float(lam @ image) / 2 + float(np.maximum(1.0 - image, 0.0).sum())
+
+
+def quadratic_half(problem: UnsupervisedMargin, m: Matrix, gap: float, start: Vector) -> Half:
+    """Proposition 1's minimum over lambda for given M, to a relative gap."""
+    q = _quadratic(problem, m)
+    lam, size, lower = start.copy(), np.diagonal(q), 0.0
+    for _ in range(ROUNDS):
+        deadline.check()
+        for i in np.tile(np.arange(len(lam)), SWEEPS):
+            rest = 1.0 - float(q[i] @ lam)
+            best = lam[i] + rest / size[i] if size[i] > 0 else float(rest > 0)
+            lam[i] = min(max(best, 0.0), 1.0)
+        inside = (lam > 0) & (lam < 1)
+        if inside.any():
+            left = (1.0 - q @ lam)[inside]
+            step = np.linalg.lstsq(q[np.ix_(inside, inside)], left, rcond=None)[0]
+            room = np.where(step > 0, 1.0 - lam[inside], lam[inside]) / np.maximum(np.abs(step), 1e-300)
+            lam[inside] = np.clip(lam[inside] + min(1.0, float(room.min())) * step, 0.0, 1.0)
+        lower = float(lam.sum() - lam @ q @ lam / 2)
+        value = _value(problem, m, lam)
+        if relative_gap(value, lower) <= gap:
+            break
+    return Half(lam, value, lower)
+
+
+def semidefinite_half(problem: UnsupervisedMargin, lam: Vector, gap: float, start: Matrix) -> Half:
+    """The minimum over M for given lambda, to a relative gap with proved bounds."""
+    at, n, k = ExchangeMargin(problem, lam), problem.n_rows, problem.gram
+    # objective: <linear, M> + constant + sum of (offset - row' M)_+, all with M = (M + 1) / 2
+    rows = 4.0 * k * lam / problem.beta
+    linear, offset = 2.0 * k * np.outer(lam, lam) / problem.beta, 1.0 + rows.sum(axis=1) / 2
+    scale = float(np.abs(rows).max()) or 1.0
+    lengths = np.maximum((rows**2).sum(axis=1), 1e-300)
+    penalty = PENALTY * scale
+    share, balance = problem.feasible.shares[0]
+    z = np.repeat(start[None], 3, axis=0)
+    state = z.copy()
+    best, lower = Half(start, _value(problem, start, lam), -np.inf), -np.inf
+    for _ in range(BRACKETS):
+        for _ in range(STEPS):
+            deadline.check()
+            values, vectors = np.linalg.eigh((state[0] + state[0].T) / 2 - share)
+            z[0] = (vectors * np.maximum(values, 0.0)) @ vectors.T + share
+            sums = state[1].sum(axis=1)
+            z[1] = state[1] - ((sums - np.clip(sums, n * (share - balance), n * (share + balance))) / n)[:, None]
+            short = np.clip((offset - (rows * state[2]).sum(axis=1)) / lengths, 0.0, 1.0 / penalty)
+            z[2] = state[2] + short[:, None] * rows
+            mean = (2.0 * z - state).mean(axis=0) - linear / (3.0 * penalty)
+            mean = (mean + mean.T) / 2
+            np.fill_diagonal(mean, 1.0)
+            state += RELAXATION * (mean - z)
+        m = problem.repair({"M": z[0], "N": np.zeros((0, 0))})["M"]
+        value = _value(problem, m, lam)
+        witness = _witness(problem, lam, penalty * short, 2.0 * problem.beta * penalty * (state - z))
+        lower = max(lower, at.dual(witness).lower)
+        if value < best.value:
+            best = Half(m, value, lower)
+        if relative_gap(best.value, lower) <= gap:
+            break
+    return Half(best.found, best.value, lower)
+
+
+def _witness(problem: UnsupervisedMargin, lam: Vector, y: Vector, multipliers: Matrix) -> Point:
+    """The dual point of `ExchangeMargin`, from multipliers (3, n, n) of the copies in the units of 2 beta."""
+    cone, rows, _ = multipliers
+    u = rows.mean(axis=1)
+    once = np.outer(lam, y)
+    costs = 4.0 * problem.gram * (once + once.T - np.outer(lam, lam))
+    left = costs - (u[:, None] + u) / 2 - (cone + cone.T) / 2
+    return {"x": y, "u": u, "y": np.diagonal(left)}

@@ -1,0 +1,95 @@
+"""Section 5's alternation: each half against its formulation, losses that never rise, and where it ends."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from convexstruct.families.unsupervised_margin import UnsupervisedMargin
+from convexstruct.families.unsupervised_margin.solvers.alternating import (
+    alternate,
+    quadratic_half,
+    semidefinite_half,
+)
+from convexstruct.models.unsupervised_margin import alternating_matrix, proposition_1, two_class
+from convexstruct.tolerances import HIGH, LOW, MID
+from tests.reference import optimum
+
+
+def points(seed: int, n: int = 6, beta: float = 0.5) -> UnsupervisedMargin:
+    return UnsupervisedMargin.multiclass(np.random.default_rng(seed).normal(size=(n, 2)), 2, beta, 0.3)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_semidefinite_half_brackets_the_optimum_of_its_formulation(seed: int) -> None:
+    problem, lam = points(seed), np.random.default_rng(seed).random(6)
+    found = semidefinite_half(problem, lam, MID.gap, problem.trivial()[0]["M"])
+    known = optimum(alternating_matrix(problem, lam))
+    assert found.lower <= known.upper_bound
+    assert found.value >= known.lower_bound
+    assert found.value - found.lower <= MID.gap * found.value
+    assert max(problem.residuals({"M": found.found, "N": np.zeros((0, 0))}).values()) <= HIGH.feasibility
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_quadratic_half_is_proposition_1(seed: int) -> None:
+    problem = points(seed, 9)
+    m = semidefinite_half(problem, np.full(9, 0.3), LOW.gap, problem.trivial()[0]["M"]).found
+    found = quadratic_half(problem, m, HIGH.gap, np.full(9, 0.5))
+    assert ((found.found >= 0) & (found.found <= 1)).all()
+    known = proposition_1(problem, M=2 * m - 1).reference().value
+    assert known == pytest.approx(found.value, rel=HIGH.gap)
+    assert known == pytest.approx(found.lower, rel=HIGH.gap)
+
+
+def test_a_row_without_features_costs_1() -> None:
+    problem = UnsupervisedMargin.multiclass([[0.0], [1.0], [-2.0]], 2, 1.0, 0.3)
+    found = quadratic_half(problem, np.eye(3), HIGH.gap, np.zeros(3))
+    assert found.found[0] == 1.0
+    assert found.value == pytest.approx(
+        1.0 + quadratic_half(points_of(problem), np.eye(2), HIGH.gap, np.zeros(2)).value
+    )
+
+
+def points_of(problem: UnsupervisedMargin) -> UnsupervisedMargin:
+    """The same without its first row."""
+    assert problem.features is not None
+    return UnsupervisedMargin.multiclass(problem.features[1:], 2, problem.beta, 0.3)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_losses_never_rise_and_end_above_3(seed: int) -> None:
+    problem = points(seed, 6, beta=(0.1, 1.0)[seed % 2])
+    run = alternate(problem, np.random.default_rng(seed).random(6))
+    assert run.settled
+    assert len(run.loss) > 1
+    assert (np.diff(run.loss) < 0).all()
+    assert run.loss[-1] >= two_class(problem).reference().lower_bound
+    again = alternate(problem, run.lam)
+    assert (np.diff(again.loss) < 0).all()
+
+
+def test_losses_do_not_rise_though_the_halves_are_hardly_solved() -> None:
+    run = alternate(points(1, 8), tol=0.5)
+    assert (np.diff(run.loss) < 0).all()
+
+
+@pytest.mark.parametrize("low", [0.3, 0.5])
+def test_where_some_m_has_q_lambda_all_ones_the_start_decides_the_end(low: float) -> None:
+    """Each row costs at least lambda_i / 2, that M attains it, and lambda is then a maximiser for it: both halves
+    rest, at e'lambda / 2, far above (3)."""
+    problem = points(1, 8)
+    lam = np.random.default_rng(2).uniform(low, 1.0, 8)
+    run = alternate(problem, lam, tol=MID)
+    assert run.loss[-1] == pytest.approx(lam.sum() / 2, rel=LOW.gap)
+    assert two_class(problem).reference().upper_bound < 0.6 * run.loss[-1]
+
+
+def test_bad_input_is_one_sentence() -> None:
+    chain = UnsupervisedMargin.read([[0, 1, 1]], 2, beta=1.0, label_balance=0.3)
+    with pytest.raises(ValueError, match="problem has 2 labels and 2 pairs, wanted 2 labels and no pairs"):
+        alternate(chain)
+    with pytest.raises(ValueError, match="multipliers reach from 0 to 2, wanted numbers from 0 to 1"):
+        alternate(points(0, 3), [0.0, 1.0, 2.0])
+    with pytest.raises(ValueError, match="multipliers has shape"):
+        alternate(points(0, 3), [0.0])
