@@ -19,8 +19,9 @@ from convexstruct.marginals.enumeration import enumerate_counts, n_assignments
 
 #: Labellings of all examples together up to which they are listed.
 LISTED = 300_000
-#: Numbers in the transition kernels of one block of chains (8 MB), so that they stay in the cache.
-KERNELS = 1_000_000
+#: Numbers in the transition kernels of one block of chains (40 MB). Every block adds to its own sums over pairs of
+#: counts at every step, so few large blocks are faster.
+KERNELS = 5_000_000
 
 
 class CountCovariance:

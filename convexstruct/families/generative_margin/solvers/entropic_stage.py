@@ -201,7 +201,6 @@ class NewtonMetric:
     def __init__(self, stage: Stage, value: Value, covariance: Vector, ridge: float) -> None:
         p, layout = stage.problem, stage.layout
         d = p.dimension
-        block = layout.block_of
         curvature = p.eta / stage.tau * covariance
         curvature[np.arange(d), np.arange(d)] += ridge * p.eta / stage.tau * value.expected.counts
 
@@ -210,15 +209,18 @@ class NewtonMetric:
 
         sums = by_block(curvature)  # 1'C, one row a block
         corner = by_block(np.ascontiguousarray(sums.T))
-        right = curvature - sums.T[:, block] * value.softmax  # C (I - 1 s')
-        phi = right - value.softmax[:, None] * by_block(right)[block]
-        inside = block[:, None] == block[None, :]
-        total = np.maximum(layout.block_sum(value.v), 0.0)
-        phi -= np.where(inside, (total[block] * value.softmax)[:, None] * value.softmax, 0.0)
-        phi[np.arange(d), np.arange(d)] += total[block] * value.softmax
-        level = layout.block_sum(np.abs(np.diag(phi))) / layout.block_sizes**2 + 1e-8
-        phi += np.where(inside, level[block][:, None], 0.0)
-        cross = -by_block(right).T
+        some = [slice(first, first + size) for first, size in zip(layout.block_start, layout.block_sizes)]
+        phi = curvature
+        for each, row in zip(some, sums):
+            phi[:, each] -= row[:, None] * value.softmax[each]  # C (I - 1 s')
+        right = by_block(phi)
+        for each, row, total in zip(some, right, np.maximum(layout.block_sum(value.v), 0.0)):
+            share = value.softmax[each]
+            phi[each] -= share[:, None] * row
+            inside = phi[each, each]
+            inside += total * (np.diag(share) - np.outer(share, share))
+            inside += np.abs(np.diag(inside)).sum() / len(share) ** 2 + 1e-8
+        cross = -right.T
         corner[np.arange(len(corner)), np.arange(len(corner))] += stage.barrier_curvature(value)
         matrix = np.block([[phi, cross], [cross.T, corner]])
         diagonal = np.arange(len(matrix))
