@@ -18,7 +18,7 @@ from convexstruct.arrays import Labels, Tensor
 from convexstruct.graphs import Chains
 from convexstruct.oracles.chain.log_sums import log_messages, messages
 from convexstruct.oracles.chain.regrets import log_domain
-from convexstruct.oracles.chain.sums import BLOCK, ChainSums, exponentials, pairs_of
+from convexstruct.oracles.chain.sums import BLOCK, ChainSums, pairs_of
 from convexstruct.tolerances import POSTERIOR
 
 #: Rows up to this length are searched column by column.
@@ -90,10 +90,10 @@ def _evened(chains: Chains, node: Tensor, edge: Tensor) -> tuple[Tensor, Tensor]
         return node, edge
     row = (edge - even)[:, 0]
     column = (edge - even)[0] - row[0]
-    node = node.copy()
-    node[chains.n_chains :] += column
-    node[chains.previous] += row
-    return node, even
+    moved = node + row
+    moved[chains.last] = node[chains.last]
+    moved[chains.n_chains :] += column
+    return moved, even
 
 
 def rescaled(
@@ -111,12 +111,13 @@ def rescaled(
     spread = float(np.ptp(edge))
     if not spread <= GAIN:
         return None
-    top, least = _row_max(node), np.exp(spread - GAIN)
+    top = _row_max(node)
     shift = float(edge.max())
     ones = np.ones(len(edge))
     with np.errstate(invalid="ignore", over="ignore", divide="ignore", under="ignore"):
         transition = np.exp(edge - shift)
-        potential = exponentials(node - top[:, None])
+        potential = np.subtract(node, top[:, None])
+        np.exp(potential, out=potential)
         alpha = np.empty_like(potential)
         scale = np.empty(chains.n_positions)
         for t in range(chains.n_steps):
@@ -129,9 +130,9 @@ def rescaled(
             else:
                 here[:] = potential[rows]
             np.matmul(here, ones, out=total)  # a product sums short rows faster than sum() does
-            if not total.min() >= least:
-                return None
             here *= (1.0 / total)[:, None]
+        if not spread - np.log(min(1.0, float(scale.min()))) <= GAIN:
+            return None
         backward = transition.T.copy()
         beta = np.empty_like(alpha)
         beta[chains.last] = 1.0

@@ -27,7 +27,7 @@ import numpy as np
 
 from convexstruct.arrays import Tensor
 from convexstruct.graphs import Chains
-from convexstruct.oracles.chain.sums import ChainSums, exponentials, pairs_of
+from convexstruct.oracles.chain.sums import ChainSums, pairs_of
 
 #: The largest entry of a share, and the depth in nats at which the entries of W are cut in two matrices.
 TOP = 650.0
@@ -72,7 +72,7 @@ def messages(chains: Chains, node: Tensor, edge: Tensor) -> Messages | None:
         here -= top[rows, None]
         if t + 1 < chains.n_steps:
             running = int(chains.active[t + 1])
-            share[rows][:running] = exponentials(here[:running] + TOP)
+            np.exp(here[:running] + TOP, out=share[rows][:running])
     top[chains.n_chains :] -= TOP
     log_partition = np.bincount(chains.chain, weights=top, minlength=chains.n_chains)
     log_partition += np.log(np.exp(message[chains.last]).sum(axis=1))

@@ -13,8 +13,6 @@ from convexstruct.graphs import Chains
 BLOCK = 1 << 17
 #: A labelling whose score is this many nats below the best adds nothing to a sum in double precision.
 NEGLIGIBLE = 60.0
-#: e^x is taken for 0 below this x: it would fall below the smallest normal number, and computing with such is slow.
-SMALLEST = -708.0
 
 
 @dataclass(frozen=True)
@@ -31,11 +29,6 @@ class ChainSums:
     node: Tensor
     edge: Tensor
     edge_squared: Tensor | None = None
-
-
-def exponentials(values: Tensor) -> Tensor:
-    """e^values, exactly 0 below e^`SMALLEST`."""
-    return np.asarray(np.exp(values, where=values > SMALLEST, out=np.zeros_like(values)))
 
 
 def pairs_of(chains: Chains, alpha: Tensor, message: Tensor, weights: Tensor | None) -> Tensor:
