@@ -82,7 +82,7 @@ class ConstraintGeneration(LabellingCuts[GenerativeMargin]):
 
     @property
     def starts(self) -> Index:
-        return np.searchsorted(self.problem.examples.example, np.arange(self.problem.n_examples + 1))
+        return self.problem.examples.start
 
     @property
     def floor(self) -> float:

@@ -26,6 +26,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from convexstruct.arrays import Point, Vector
+from convexstruct.core.mixtures import of_single_labellings
 from convexstruct.core.registry import one_family
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.graphs import TableLayout
@@ -72,17 +73,7 @@ class MarginRows:
             weight = eta * examples.weights[example]
             share = within_domain(self.a, share * weight, domain) / weight
         share[share < DUAL_ROUNDING / np.bincount(example)[example]] = 0.0
-        kept = np.flatnonzero(share)
-        of = example[kept]
-        rank = np.arange(len(kept)) - np.searchsorted(of, of)
-        m = int(rank.max(initial=-1)) + 1
-        labels = np.tile(examples.truth, (m, 1))
-        shares = np.zeros((m, self.problem.n_examples))
-        shares[rank, of] = share[kept]
-        first = np.searchsorted(examples.example, np.arange(self.problem.n_examples))
-        row, place = np.nonzero(rows.labels[kept] >= 0)
-        labels[rank[row], first[of[row]] + place] = rows.labels[kept[row], place]
-        return {"labels": labels, "label_shares": shares}
+        return of_single_labellings(examples.truth, examples.start, list(rows.labels), example, share)
 
 
 def within_domain(a: sp.csr_array, beta: Vector, c: Vector, rounds: int = 50) -> Vector:

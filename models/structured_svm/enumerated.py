@@ -27,6 +27,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from convexstruct.arrays import Index, Labels, Point, Vector
+from convexstruct.core.mixtures import of_single_labellings
 from convexstruct.core.registry import one_family
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.scale import Scale
@@ -83,22 +84,12 @@ class MarginRows:
         share = np.maximum(alpha, 0.0) / ceiling[self.example]
         share /= np.maximum(self.of_example @ share, 1.0)[self.example]
         share[share < DUAL_ROUNDING / np.bincount(self.example)[self.example]] = 0.0
-        kept = np.flatnonzero(share)
-        labels = [self.rows.labels[r] for r in kept]
-        return as_labellings(self.problem.features, labels, self.example[kept], share[kept])
+        return as_labellings(self.problem.features, self.rows.labels, self.example, share)
 
 
 def as_labellings(features: PairwiseFeatures, labels: list[Labels], example: Index, share: Vector) -> Point:
-    """Single labellings with their examples (non-decreasing) and shares as a witness: labellings of all examples at
-    once, the j-th of each example in row j; where an example has fewer, the truth with share 0."""
-    rank = np.arange(len(share)) - np.searchsorted(example, example)
-    m = int(rank.max(initial=-1)) + 1
-    rows = np.tile(features.truth, (m, 1))
-    shares = np.zeros((m, features.n_examples))
-    shares[rank, example] = share
-    for row, of, one in zip(rank, example, labels):
-        rows[row, features.node_start[of] : features.node_start[of + 1]] = one
-    return {"labels": rows, "label_shares": shares}
+    """Single labellings with their examples (non-decreasing) and shares as a witness."""
+    return of_single_labellings(features.truth, features.node_start, labels, example, share)
 
 
 def scale_parameters(problem: StructuredSVM) -> tuple[Any, Any]:

@@ -25,16 +25,9 @@ Section 3.2 says that D(p || q) with p = e^theta may replace the terms of (2). I
 convex only where theta >= ln q - 2 (corrected), so the claim holds there alone, and it is not part of this problem.
 
 **Dual witness.** A bare (mu, omega) proves nothing: membership in script-D cannot be read off it. A dual point is a
-mixture of labellings and Gibbs distributions instead, from which the problem recomputes (mu, omega) by itself:
-
-    "labels"        (m, P) integers: m labellings of all examples
-    "label_shares"  (m, K) share of each labelling in each example, >= 0
-    "gibbs"         (g, d) natural parameters Theta of distributions q_k(s) ~ exp(Theta' counts_k(s) + B loss_k(s))
-    "gibbs_loss"    (g,)   B
-    "gibbs_shares"  (g, K) share of each distribution in each example, >= 0
-
-with beta_k = eta w_k (sum of shares times distributions); the shares of one example sum to at most 1. Either pair may
-be absent.
+mixture of labellings and Gibbs distributions q_k(s) ~ exp(Theta' counts_k(s) + B loss_k(s)) instead, in the arrays that
+`convexstruct.core.mixtures` names; beta_k = eta w_k (sum of shares times distributions), and a Gibbs distribution has
+one share in all examples. The problem recomputes (mu, omega) of it by itself.
 
 **Rounding.** `primal` and `dual` say how far the exact numbers may lie from theirs: the slacks of (2) are bounded by
 a Viterbi rounded upwards, mu and omega entry by entry, and D, which grows with each v_ij, at the lower ends of v; how
@@ -55,6 +48,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Index, Labels, Point, Vector
+from convexstruct.core.mixtures import Mixture, outside_simplex, read_mixture
 from convexstruct.families.generative_margin import rounding
 from convexstruct.features.counts.bounds import shared_columns
 from convexstruct.features.counts.counts import Counts, Examples, Oracle
@@ -65,7 +59,7 @@ from convexstruct.graphs import TableLayout
 from convexstruct.rounding import Rounded
 from convexstruct.tolerances import DUAL_ROUNDING, SUM_TO_ONE
 from convexstruct.validation.arguments import described, listed, mapping, number, sentence
-from convexstruct.validation.arrays import real, wholes
+from convexstruct.validation.arrays import real
 
 #: Counts of a column that c rules out may differ from the truth's by this much in all, in uses weighted by the
 #: examples' weights, and be taken for equal: the certificate corrects that much.
@@ -333,34 +327,17 @@ class GenerativeMargin:
         return last[1]
 
     def _dual_infeasibility(self, dual_point: Point) -> float:
-        _, label_shares, gibbs, gibbs_loss, gibbs_shares = self._read_dual(dual_point)
-        shares = np.concatenate((label_shares, gibbs_shares))
-        if not (np.isfinite(shares).all() and np.isfinite(gibbs).all() and np.isfinite(gibbs_loss).all()):
-            return np.inf
-        if len(shares) == 0:
-            return 0.0
-        return float(max(0.0, -shares.min(), shares.sum(axis=0).max() - 1.0))
+        found = self._read_dual(dual_point)
+        shares = np.concatenate((found.label_shares, found.gibbs_shares))
+        return outside_simplex(shares) if all(np.isfinite(array).all() for array in found) else np.inf
 
-    def _read_dual(self, dual_point: Point) -> tuple[Labels, Vector, Vector, Vector, Vector]:
-        known = {"labels", "label_shares", "gibbs", "gibbs_loss", "gibbs_shares"}
-        given = mapping("dual_point", dual_point, (), known)
-        k, d, p = self.n_examples, self.dimension, len(self.examples.truth)
-        labels = wholes("dual_point['labels']", given.get("labels", np.zeros((0, p))), keep=False, kinds="iu")
-        gibbs = real("dual_point['gibbs']", given.get("gibbs", np.zeros((0, d))), finite=False, keep=False)
-        m, g = (len(array) if array.ndim else 0 for array in (labels, gibbs))
-        shapes = {"labels": (m, p), "label_shares": (m, k), "gibbs": (g, d), "gibbs_loss": (g,), "gibbs_shares": (g, k)}
-        label_shares, gibbs, gibbs_loss, gibbs_shares = (
-            real(f"dual_point[{name!r}]", given.get(name, np.zeros((0, *shape[1:]))), shape, finite=False, keep=False)
-            for name, shape in list(shapes.items())[1:]
-        )
-        if labels.shape != (m, p):
-            raise sentence(f"dual_point['labels'] has shape {labels.shape}, wanted ({m}, {p})")
-        if m and ((labels < 0) | (labels >= self.examples.cards)).any():
-            raise ValueError("dual_point['labels'] holds a label out of range")
+    def _read_dual(self, dual_point: Point) -> Mixture:
+        given = mapping("dual_point", dual_point, (), Mixture._fields)
+        found = read_mixture(given, self.n_examples, self.dimension, self.examples.cards)
         fixed = ~self.examples.free
-        if m and (labels[:, fixed] != self.examples.truth[fixed]).any():
+        if (found.labels[:, fixed] != self.examples.truth[fixed]).any():
             raise ValueError("dual_point['labels'] differs from the truth where that is observed")
-        return labels, label_shares, gibbs, gibbs_loss, gibbs_shares
+        return found
 
     # -- prediction ----------------------------------------------------------------------------------------------------
 

@@ -21,12 +21,9 @@ scaling, E_i(y) under slack scaling) and E = sum alpha_i(y) E_i(y),
 where Psi_+ sets negative entries to 0 that belong to weights which must be >= 0 (all others are kept).
 
 **Dual witness.** alpha_i = C omega_i (mixture of distributions over labellings), from which the problem recomputes
-Psi and E by itself; the shares of one example sum to at most 1 (what is missing lies on the truth, where both are 0):
+Psi and E by itself: labellings and Gibbs distributions q_i(y) ~ exp(<Theta, f(x_i, y)> + B E_i(y)) (the latter under
+margin scaling with node losses only) in the arrays that `convexstruct.core.mixtures` names, and
 
-    "labels"        (m, P) integers     m labellings of all examples
-    "label_shares"  (m, N)              share of each, >= 0
-    "gibbs"         (g, d), "gibbs_loss" (g,), "gibbs_shares" (g, N)
-                    q_i(y) ~ exp(<Theta, f(x_i, y)> + B E_i(y)); margin scaling and node losses only
     "node_marginals" (P, S), "edge_marginals" (Q, S, S), "marginal_shares" (N,)
                     one distribution an example by its marginals. On a forest they are read as conditionals from each
                     tree's last node on, so that they always are a distribution's; margin scaling and node losses

@@ -8,15 +8,15 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from convexstruct.arrays import Labels, Point, Vector
+from convexstruct.core.mixtures import outside_simplex, read_mixture
 from convexstruct.features.graphs.gram import GramFeatures
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 from convexstruct.features.graphs.pairwise_loss import PairwiseLoss
 from convexstruct.oracles.tree.forest import forest
 from convexstruct.validation.arguments import mapping
-from convexstruct.validation.arrays import raw, real, wholes
+from convexstruct.validation.arrays import real
 
 
 class Posed(Protocol):
@@ -70,35 +70,21 @@ def read_witness(problem: Posed, dual_point: Point) -> Witness:
         If a key is unknown, a shape is wrong, a label out of range, or a kind does not fit the problem.
     """
     dual_point = mapping("dual_point", dual_point, (), Witness._fields)
-    features = problem.features
-    n, d, p, s = problem.n_examples, problem.dimension, features.n_nodes, features.n_labels
-    given = (raw(f"dual_point[{name!r}]", dual_point.get(name, np.zeros((0, 1)))) for name in ("labels", "gibbs"))
-    m, g = (len(array) if array.ndim else 0 for array in given)
-    with_marginals = "node_marginals" in dual_point
-    q = features.n_edges
-    shapes = {
-        "labels": (m, p), "label_shares": (m, n), "gibbs": (g, d), "gibbs_loss": (g,), "gibbs_shares": (g, n),
-        "node_marginals": (p, s) if with_marginals else (0, s),
-        "edge_marginals": (q, s, s) if with_marginals else (0, s, s), "marginal_shares": (n,),
+    features, given = problem.features, "node_marginals" in dual_point
+    p, q, s = (features.n_nodes, features.n_edges, features.n_labels) if given else (0, 0, features.n_labels)
+    mixture = read_mixture(dual_point, problem.n_examples, problem.dimension, np.full(features.n_nodes, s))
+    defaults = {
+        "node_marginals": np.zeros((p, s)), "edge_marginals": np.zeros((q, s, s)),
+        "marginal_shares": np.full(problem.n_examples, float(given)),
     }  # fmt: skip
-    arrays: dict[str, NDArray[np.float64]] = {}
-    for name, shape in shapes.items():
-        default = np.full(shape, 1.0 if with_marginals else 0.0) if name == "marginal_shares" else np.zeros(shape)
-        value, said = dual_point.get(name, default), f"dual_point[{name!r}]"
-        if name == "labels":
-            wholes(said, value, shape, keep=False, kinds="iu")
-            arrays[name] = raw(said, value)  # as it came, perhaps a byte each
-        else:
-            arrays[name] = real(said, value, shape, finite=False, keep=False)
-    labels = arrays["labels"]
-    if m and not np.issubdtype(labels.dtype, np.integer):
-        raise ValueError(f"dual_point['labels'] holds {labels.dtype}, wanted whole numbers")
-    if m and (labels.min() < 0 or labels.max() >= s):
-        raise ValueError("dual_point['labels'] holds a label out of range")
-    if (g or with_marginals) and (problem.scaling != "margin" or problem.loss.zero_one):
-        kind = "gibbs" if g else "node_marginals"
+    marginals = [
+        real(f"dual_point[{name!r}]", dual_point.get(name, default), default.shape, finite=False, keep=False)
+        for name, default in defaults.items()
+    ]
+    if (len(mixture.gibbs) or given) and (problem.scaling != "margin" or problem.loss.zero_one):
+        kind = "gibbs" if len(mixture.gibbs) else "node_marginals"
         raise ValueError(f"dual_point[{kind!r}] needs margin scaling and node losses, wanted 'labels' instead")
-    return Witness(**arrays)  # type: ignore[arg-type]
+    return Witness(*mixture, *marginals)
 
 
 def infeasibility(problem: Posed, dual_point: Point) -> float:
@@ -106,10 +92,9 @@ def infeasibility(problem: Posed, dual_point: Point) -> float:
     witness = read_witness(problem, dual_point)
     if not all(np.isfinite(array).all() for array in witness):
         return np.inf
-    shares = [*witness.label_shares, *witness.gibbs_shares, witness.marginal_shares]
-    low = min(float(share.min()) for share in shares)
-    marginal = min(float(witness.node_marginals.min(initial=0.0)), float(witness.edge_marginals.min(initial=0.0)))
-    return float(max(0.0, -low, -marginal, np.sum(shares, axis=0).max() - 1.0))
+    low = min(float(each.min(initial=0.0)) for each in (witness.node_marginals, witness.edge_marginals))
+    shares = np.concatenate((witness.label_shares, witness.gibbs_shares, witness.marginal_shares[None]))
+    return max(outside_simplex(shares), -low)
 
 
 def consistent(features: PairwiseFeatures, node: Vector, edge: Vector) -> tuple[Vector, Vector]:

@@ -50,6 +50,11 @@ class Examples:
     def __len__(self) -> int:
         return len(self.weights)
 
+    @property
+    def start(self) -> Index:
+        """Where each example begins in a labelling, and P; shape (K + 1,)."""
+        return np.searchsorted(self.example, np.arange(len(self) + 1))
+
 
 class Oracle(Protocol):
     """What is asked of score_k(s) = theta' counts_k(s) + loss_weight * loss_k(s) over all s at once; theta is (d,)."""

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from convexstruct.arrays import Index, Point, Vector
 from convexstruct.core.certificates import magnitude
+from convexstruct.core.mixtures import label_type
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.families.generative_margin.solvers.proximal_dual import ProximalDual
 from convexstruct.families.generative_margin.solvers.simplicial_master import Master
@@ -65,7 +66,7 @@ class Sources:
     def __init__(self, problem: GenerativeMargin, subsets: Vector | None = None) -> None:
         everyone = np.ones((1, problem.n_examples))
         self.subsets = everyone if subsets is None else np.concatenate((everyone, subsets))
-        self.dtype = np.min_scalar_type(-int(problem.examples.cards.max()))
+        self.dtype = label_type(int(problem.examples.cards.max()))
         self.n_hidden = len(problem.examples.truth)
         self.labels: dict[int, NDArray[np.integer]] = {}
         self.gibbs: dict[int, tuple[Vector, float]] = {}

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convexstruct.arrays import Labels, Point
+from convexstruct.core.mixtures import label_type, of_single_labellings
 from convexstruct.families.structured_svm.problem import StructuredSVM
 
 #: A common factor below this is multiplied out.
@@ -26,10 +27,9 @@ class LabellingMixture:
     def __init__(self, problem: StructuredSVM) -> None:
         features = problem.features
         self._features = features
-        self._kind = np.dtype(np.int8 if features.n_labels <= 127 else np.int64)
-        flat = features.truth.astype(self._kind)
-        self._truth = [part.tobytes() for part in np.split(flat, features.node_start[1:-1])]
-        self._shares: list[dict[bytes, float]] = [{} for _ in self._truth]
+        self._truth = features.truth.astype(label_type(features.n_labels))
+        self._true = [part.tobytes() for part in np.split(self._truth, features.node_start[1:-1])]
+        self._shares: list[dict[bytes, float]] = [{} for _ in self._true]
         self._factor = np.ones(features.n_examples)  # of all shares of an example: a step touches one number
 
     def move(self, i: int, labels: Labels, step: float) -> None:
@@ -43,8 +43,8 @@ class LabellingMixture:
             if self._factor[i] < SMALL:
                 self._shares[i] = shares = {key: share * self._factor[i] for key, share in shares.items()}
                 self._factor[i] = 1.0
-        key = labels.astype(self._kind).tobytes()
-        if step > 0 and key != self._truth[i]:
+        key = labels.astype(self._truth.dtype).tobytes()
+        if step > 0 and key != self._true[i]:
             shares[key] = shares.get(key, 0.0) + min(step, 1.0) / self._factor[i]
 
     def witness(self) -> Point:
@@ -57,12 +57,7 @@ class LabellingMixture:
 
     def _written(self, all_shares: list[dict[bytes, float]], factor: NDArray[np.float64]) -> Point:
         features = self._features
-        rows = max(len(shares) for shares in all_shares)
-        labels = np.tile(features.truth.astype(self._kind), (rows, 1))
-        share = np.zeros((rows, features.n_examples))
-        for i, shares in enumerate(all_shares):
-            nodes = slice(features.node_start[i], features.node_start[i + 1])
-            for row, (key, value) in enumerate(shares.items()):
-                labels[row, nodes] = np.frombuffer(key, dtype=self._kind)
-                share[row, i] = value * factor[i]
-        return {"labels": labels, "label_shares": share}
+        example = np.repeat(np.arange(features.n_examples), [len(shares) for shares in all_shares])
+        labels = [np.frombuffer(key, dtype=self._truth.dtype) for shares in all_shares for key in shares]
+        share = np.array([share for shares in all_shares for share in shares.values()]) * factor[example]
+        return of_single_labellings(self._truth, features.node_start, labels, example, share)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from convexstruct import deadline
 from convexstruct.arrays import Labels, Point, Vector
+from convexstruct.core.mixtures import label_type, of_single_labellings
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.pool_qp import PoolColumns
 
@@ -110,15 +111,7 @@ class LabellingPools:
     def witness(self, alpha: Vector) -> Point:
         """Multipliers (M,) of the columns as a mixture of labellings: the problem's dual witness."""
         problem, features = self.problem, self.problem.features
-        kept = np.flatnonzero(alpha > 0)
-        owner = self.owner[kept]
-        rank = np.arange(len(kept)) - np.searchsorted(owner, owner)
-        m = int(rank.max(initial=-1)) + 1
-        kind = np.int8 if features.n_labels <= 127 else np.int64
-        labels = np.tile(features.truth.astype(kind), (m, 1))
-        shares = np.zeros((m, problem.n_examples))
-        shares[rank, owner] = alpha[kept] / problem.ceiling[owner]
-        for r, j in zip(rank, kept):
-            i = self.owner[j]
-            labels[r, self._start[i] : self._start[i + 1]] = self._labels[j]
-        return {"labels": labels, "label_shares": shares}
+        truth = features.truth.astype(label_type(features.n_labels))
+        ceiling = problem.ceiling[self.owner]
+        share = np.divide(alpha, ceiling, out=np.zeros(len(alpha)), where=alpha > 0)
+        return of_single_labellings(truth, self._start, self._labels, self.owner, share)

@@ -33,6 +33,7 @@ from convexstruct import deadline
 from convexstruct.arrays import Labels, Point, Vector
 from convexstruct.core.certificates import magnitude
 from convexstruct.core.iterate import Iterate
+from convexstruct.core.mixtures import label_type
 from convexstruct.core.options import at_least, positive, read_options
 from convexstruct.core.solution import Solution
 from convexstruct.families.structured_svm.problem import StructuredSVM
@@ -130,8 +131,7 @@ class Cuts:
     def __init__(self, problem: StructuredSVM, w: Vector, forget: int) -> None:
         self.problem, self.w, self.xi, self.bound, self.forget = problem, w, 0.0, 0.0, forget
         self.total = float(problem.ceiling.sum())
-        kind = np.int8 if problem.features.n_labels <= 127 else np.int64
-        self.labels = [problem.features.truth.astype(kind)]
+        self.labels = [problem.features.truth.astype(label_type(problem.features.n_labels))]
         self.a, self.b = np.zeros((1, problem.dimension)), np.zeros(1)
         self.gram = np.zeros((1, 1))
         self.beta, self.age = np.full(1, self.total), np.zeros(1, dtype=np.int64)

@@ -1,0 +1,88 @@
+"""Dual witnesses that are mixtures of distributions over labellings, example by example: read, judged and written.
+
+Both margin families prove their lower bounds by such a mixture, in arrays of these names:
+
+    "labels"       (m, P) integers : m labellings of all examples, flat, one example after the other
+    "label_shares" (m, N) : share of each labelling in each example, >= 0
+    "gibbs"        (g, d) : natural parameters Theta of distributions ~ exp(<Theta, features> + B loss)
+    "gibbs_loss"   (g,) : B
+    "gibbs_shares" (g, N) : share of each distribution in each example, >= 0
+
+The shares of an example sum to at most 1; what is missing lies on the truth. What a family sums up of its mixtures, and
+how it clears the shares of rounding for that, is the family's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convexstruct.arrays import Index, Labels, Matrix, Point, Vector
+from convexstruct.validation.arrays import raw, real, wholes
+
+
+class Mixture(NamedTuple):
+    """The arrays of a mixture, by the names above; absent ones are empty."""
+
+    labels: Labels
+    label_shares: Matrix
+    gibbs: Matrix
+    gibbs_loss: Vector
+    gibbs_shares: Matrix
+
+
+def read_mixture(given: Mapping[str, Any], n_examples: int, dimension: int, cards: Index) -> Mixture:
+    """The arrays of a dual point, with their shapes checked; ``cards`` (P,) are the numbers of labels.
+
+    Raises
+    ------
+    ValueError
+        If a shape is wrong, something is no number, or a label is out of range.
+    """
+    named = {name: f"dual_point[{name!r}]" for name in Mixture._fields}
+    m, g = (len(array) if (array := raw(named[name], given.get(name, ()))).ndim else 0 for name in ("labels", "gibbs"))
+    shapes = ((m, len(cards)), (m, n_examples), (g, dimension), (g,), (g, n_examples))
+    values = [given.get(name, np.zeros((0, *shape[1:]), dtype=np.int8)) for name, shape in zip(named, shapes)]
+    wholes(named["labels"], values[0], shapes[0], keep=False, kinds="iu")
+    labels = raw(named["labels"], values[0])  # as it came, perhaps a byte each
+    if m and (labels.min() < 0 or (labels.max(axis=0) >= cards).any()):
+        raise ValueError("dual_point['labels'] holds a label out of range")
+    rest = zip(list(named.values())[1:], values[1:], shapes[1:])
+    return Mixture(labels, *(real(name, value, shape, finite=False, keep=False) for name, value, shape in rest))
+
+
+def outside_simplex(shares: Matrix) -> float:
+    """How far the shares (n, N) of an example are, at worst, from numbers >= 0 of sum at most 1."""
+    return float(max(0.0, -shares.min(initial=0.0), shares.sum(axis=0).max(initial=0.0) - 1.0))
+
+
+def label_type(n_labels: int) -> np.dtype[Any]:
+    """The smallest type that holds the labels 0 .. n_labels - 1: one byte each for up to 128 of them."""
+    return np.min_scalar_type(-n_labels)
+
+
+def of_single_labellings(
+    truth: NDArray[np.integer],
+    start: Index,
+    labels: Sequence[NDArray[np.integer]],
+    example: Index,
+    shares: Vector,
+) -> Point:
+    """Labellings of single examples as a dual point: the j-th with a positive share of each example in row j, and the
+    truth with share 0 where an example has fewer.
+
+    truth (P,), in the type that the labels are to have. start (N + 1,) : where each example begins in it.
+    labels, example, shares : n labellings, each of its example's length or longer; whose they are (non-decreasing).
+    """
+    kept = np.flatnonzero(shares > 0)
+    example = example[kept]
+    rank = np.arange(len(kept)) - np.searchsorted(example, example)
+    m = int(rank.max(initial=-1)) + 1
+    rows, table = np.tile(truth, (m, 1)), np.zeros((m, len(start) - 1))
+    table[rank, example] = shares[kept]
+    for row, low, high, j in zip(rank, start[example], start[example + 1], kept.tolist()):
+        rows[row, low:high] = labels[j][: high - low]
+    return {"labels": rows, "label_shares": table}
