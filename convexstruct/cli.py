@@ -10,15 +10,14 @@ from __future__ import annotations
 import argparse
 import io
 import os
-import signal
 import sys
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from convexstruct.files import check_writable, write_whole
+from convexstruct.processes import Ending, one_a_core
 from convexstruct.report import PROSE, Page, Table, is_number, release
 from convexstruct.tolerances import MID, profile
 from convexstruct.validation.arguments import SENTENCE, choice, cut, seed, sentence
@@ -271,27 +270,6 @@ def verify(given: argparse.Namespace) -> Result:
     )
 
 
-class Ending:
-    """``with Ending() as ending``: SIGTERM ends the work as Ctrl-C does. code : the exit status of a run so ended."""
-
-    def __init__(self) -> None:
-        self.code = 128 + signal.SIGINT
-        self._before: Any = None
-
-    def __enter__(self) -> Ending:
-        if threading.current_thread() is threading.main_thread():  # elsewhere no signal arrives
-            self._before = signal.signal(signal.SIGTERM, self._end)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGTERM, self._before)
-
-    def _end(self, number: int, frame: object) -> NoReturn:
-        self.code = 128 + number
-        raise KeyboardInterrupt
-
-
 class _Rows:
     """Prints each row of a verification when it is decided. trouble : why standard output cannot be written."""
 
@@ -349,11 +327,12 @@ def verification_page(outcome: Outcome, pictures: bool) -> Page:
 
 
 def reproduce(given: argparse.Namespace) -> Result:
+    from convexstruct.core.experiment import spread_over
     from convexstruct.experiments import EXPERIMENTS
 
     choice("experiment", given.name, EXPERIMENTS)
     experiment = EXPERIMENTS[given.name]
-    with Steps(given.command) as steps:
+    with Steps(given.command) as steps, one_a_core(given.quick) as executor, spread_over(executor):
         found = experiment.run(quick=given.quick, seed=given.seed, progress=steps)
     return Result(0, found.as_json(), experiment_page(experiment, found))
 

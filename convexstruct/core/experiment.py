@@ -5,9 +5,12 @@ from __future__ import annotations
 import functools
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +20,9 @@ from convexstruct.validation.arguments import seed as read_seed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+T = TypeVar("T")
+_executor: ContextVar[Executor | None] = ContextVar("executor", default=None)
 
 #: A cell of a table, or anything else that JSON can hold.
 Cell = str | int | float | None
@@ -117,6 +123,41 @@ class Progress:
     @property
     def seconds(self) -> float:
         return time.perf_counter() - self._begin
+
+
+@contextmanager
+def spread_over(executor: Executor | None) -> Iterator[None]:
+    """Inside, `in_order` gives its calls to ``executor``; None: one after the other, here."""
+    token = _executor.set(executor)
+    try:
+        yield
+    finally:
+        _executor.reset(token)
+
+
+def in_order(
+    function: Callable[..., T], calls: Sequence[tuple[Any, ...]], names: Sequence[str], steps: Progress
+) -> list[T]:
+    """function(*call) of each call, in their order whoever ends first; a step for each, called by its name.
+
+    The calls must not depend on one another, and be seeded each by its own arguments: where an executor is set
+    (`spread_over`) they run at the same time, and the results are the same.
+    """
+    executor, found = _executor.get(), []
+    if executor is None:
+        for call, name in zip(calls, names, strict=True):
+            steps.next(name)
+            found.append(function(*call))
+        return found
+    futures = [executor.submit(function, *call) for call in calls]
+    try:
+        for future, name in zip(futures, names, strict=True):
+            steps.next(name)
+            found.append(future.result())
+    finally:
+        for future in futures:
+            future.cancel()
+    return found
 
 
 def standard_error(lengths: Sequence[int], values: NDArray[Any]) -> float:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from convexstruct.core.experiment import Cell, Progress, Result
+from convexstruct.core.experiment import Cell, Progress, Result, in_order, spread_over
 from convexstruct.datasets.real.sources import SOURCES, VARIABLE
 from convexstruct.experiments import EXPERIMENTS
 
@@ -52,3 +55,34 @@ def test_progress_counts_its_steps() -> None:
     progress.next("second")
     assert told == [(0, 2, "first"), (1, 2, "second")]
     assert progress.seconds >= 0
+
+
+def late(k: int) -> int:
+    """The first call ends last."""
+    time.sleep(0.02 * (3 - k))
+    return k * k
+
+
+@pytest.mark.parametrize("workers", [0, 3])
+def test_calls_give_their_results_in_order_whoever_ends_first(workers: int) -> None:
+    seen: list[tuple[int, int, str]] = []
+    steps = Progress(lambda *step: seen.append(step), 3)
+    with contextlib.ExitStack() as stack:
+        executor = stack.enter_context(ThreadPoolExecutor(workers)) if workers else None
+        stack.enter_context(spread_over(executor))
+        assert in_order(late, [(0,), (1,), (2,)], ["a", "b", "c"], steps) == [0, 1, 4]
+    assert seen == [(0, 3, "a"), (1, 3, "b"), (2, 3, "c")]
+
+
+def test_a_call_that_fails_ends_the_others_and_its_error_is_the_callers() -> None:
+    begun: list[int] = []
+
+    def call(k: int) -> None:
+        begun.append(k)
+        if k == 1:
+            raise ValueError("the second fails")
+        time.sleep(0.001)
+
+    with ThreadPoolExecutor(1) as executor, spread_over(executor), pytest.raises(ValueError, match="the second fails"):
+        in_order(call, [(k,) for k in range(2000)], ["draw"] * 2000, Progress(None, 2000))
+    assert len(begun) < 2000

@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from convexstruct.arrays import Matrix, Vector
 from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
-from convexstruct.core.experiment import Cell, Progress, Result, Steps
+from convexstruct.core.experiment import Cell, Progress, Result, Steps, in_order
 from convexstruct.datasets.generated.hidden_markov import hidden_markov
 from convexstruct.families.unsupervised_margin.experiments.draws import SETTINGS
 from convexstruct.families.unsupervised_margin.labels_from_gram import best_names, labels_from_gram
@@ -65,17 +65,15 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
     sets, rounds = (QUICK_SETS, QUICK_ROUNDS) if quick else (SETS, ROUNDS)
     steps = Progress(progress, len(sets) + 2)
     rows: list[list[Cell]] = []
-    for name in sets:
-        steps.next(f"{name}: the SDP, and losses of labels")
-        rows += bounds(name, 1000 * seed)
+    names = [f"{name}: the SDP, and losses of labels" for name in sets]
+    for found in in_order(bounds, [(name, 1000 * seed) for name in sets], names, steps):
+        rows += found
     data = hidden_markov(0.8, *SMALL, seed=1000 * seed)
     problem = UnsupervisedMargin.read(data.symbols, 2, beta=BETAS[0], label_balance=0.2, pair_balance=0.25)
     optimum = solve(problem, tol=HIGH).point["M"]
-    runs = {}
-    for first in ("uniform", "random"):
-        steps.next(f"(12) from a {first} cut")
-        runs[first] = stepped(problem, first, seed, rounds)
-    end, begun = runs["random"], runs["uniform"]
+    firsts = ("uniform", "random")
+    calls = [(problem, first, seed, rounds) for first in firsts]
+    begun, end = in_order(stepped, calls, [f"(12) from a {first} cut" for first in firsts], steps)
     notes = [
         f"one draw a set, 10 sequences of length 8, eps {SETTINGS['SYNTH1'].label_balance:g} and "
         f"{SETTINGS['SYNTH1'].pair_balance:g}; lower bound and SDP value are certified, and the losses are certified "

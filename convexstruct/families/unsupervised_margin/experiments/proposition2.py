@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from convexstruct.arrays import Labels
 from convexstruct.core.driver import solve
-from convexstruct.core.experiment import Cell, Progress, Result, Steps
+from convexstruct.core.experiment import Cell, Progress, Result, Steps, in_order
 from convexstruct.datasets.generated.hidden_markov import SYNTHETIC
 from convexstruct.families.unsupervised_margin.experiments.draws import SETTINGS, STARTS, Draw
 from convexstruct.families.unsupervised_margin.experiments.errors import standard_error
@@ -54,19 +54,14 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
     """Both variants on the same problems; ``seed`` draws them."""
     draws = QUICK_DRAWS if quick else DRAWS
     steps = Progress(progress, len(BETAS) * len(BEGINNINGS) * len(SYNTHETIC) * draws + 1)
+    each = list(itertools.product(BETAS, BEGINNINGS, SYNTHETIC, range(draws)))
+    calls = [(beta, beginning, name, 1000 * seed + k) for beta, beginning, name, k in each]
+    names = [f"beta {beta:g}, from {beginning}: {name}, draw {k + 1} of {draws}" for beta, beginning, name, k in each]
+    every = iter(in_order(relabelled, calls, names, steps))
     rows: list[list[Cell]] = []
     pairs: dict[str, list[tuple[Relabelled, Relabelled]]] = {beginning: [] for beginning in BEGINNINGS}
     for beta, beginning in itertools.product(BETAS, BEGINNINGS):
-        both = []
-        for name, k in itertools.product(SYNTHETIC, range(draws)):
-            steps.next(f"beta {beta:g}, from {beginning}: {name}, draw {k + 1} of {draws}")
-            draw_seed = 1000 * seed + k
-            draw = SETTINGS[name].draw(draw_seed)
-            problem = draw.problem(beta, label_balance=1.0, pair_balance=1.0)  # relabelling knows no balance
-            labels = _begin(beginning, draw, STARTS + draw_seed)
-            first = solve(supervised(problem, labels), tol=LOW)
-            plain, guarded = (relabel(problem, labels, guarded=g, first=first) for g in (False, True))
-            both.append((plain, guarded))
+        both = list(itertools.islice(every, len(SYNTHETIC) * draws))
         rows.append(_row(beta, beginning, both))
         pairs[beginning] += both
     steps.next("the smallest example")
@@ -92,6 +87,16 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
         "the run began with; below the line plain is better.": picture(plain, guarded, pairs)
     }
     return Result(NAME, PAPER, COLUMNS, rows, {}, notes, steps.seconds, figures)
+
+
+def relabelled(beta: float, beginning: str, name: str, seed: int) -> tuple[Relabelled, Relabelled]:
+    """Plain and guarded, of one draw."""
+    draw = SETTINGS[name].draw(seed)
+    problem = draw.problem(beta, label_balance=1.0, pair_balance=1.0)  # relabelling knows no balance
+    labels = _begin(beginning, draw, STARTS + seed)
+    first = solve(supervised(problem, labels), tol=LOW)
+    plain, guarded = (relabel(problem, labels, guarded=g, first=first) for g in (False, True))
+    return plain, guarded
 
 
 def _begin(beginning: str, draw: Draw, seed: int) -> Labels:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from convexstruct.core.experiment import Cell, Progress, Result, Steps
+from convexstruct.core.experiment import Cell, Progress, Result, Steps, in_order
 from convexstruct.families.unsupervised_margin.experiments.draws import SETTINGS, STARTS, proteins
 from convexstruct.families.unsupervised_margin.experiments.errors import (
     EM_BEST,
@@ -63,16 +63,13 @@ def compare(name: str, paper: str, methods: Sequence[str], quick: bool, seed: in
         missing = str(error)
         sets = tuple(each for each in sets if not each.startswith("PROT"))
     steps = Progress(progress, len(sets) * draws)
+    calls = [(which, 1000 * seed + k, methods) for which in sets for k in range(draws)]
+    names = [f"{which}: draw {k + 1} of {draws}" for which in sets for k in range(draws)]
+    every = in_order(measured_draw, calls, names, steps)
     rows: list[list[Cell]] = []
     counted: list[str] = []
-    for which in sets:
-        setting, measured = SETTINGS[which], list[Measured]()
-        for k in range(draws):
-            steps.next(f"{which}: draw {k + 1} of {draws}")
-            draw_seed = 1000 * seed + k
-            draw = setting.draw(draw_seed)
-            problem = setting.problem(draw)
-            measured.append(of_draw(draw, problem, STARTS + draw_seed, methods, gap=setting.gap))
+    for at, which in enumerate(sets):
+        measured = every[at * draws : (at + 1) * draws]
         published = {m: PUBLISHED[which][m] for m in methods if m in PUBLISHED[which]}
         rows += rows_of(which, measured, methods, published)
         counted.append(f"{which}: " + "; ".join(facts_of(measured)))
@@ -97,6 +94,13 @@ def compare(name: str, paper: str, methods: Sequence[str], quick: bool, seed: in
     figures = {"Mean error, whiskers of one standard error; triangles: published.": picture(rows, methods)}
     columns = ("set", "in percent", *methods)
     return Result(name, paper, columns, rows, _plain(sets, methods), notes, steps.seconds, figures)
+
+
+def measured_draw(which: str, seed: int, methods: Sequence[str]) -> Measured:
+    """The methods on one draw of a set."""
+    setting = SETTINGS[which]
+    draw = setting.draw(seed)
+    return of_draw(draw, setting.problem(draw), STARTS + seed, methods, gap=setting.gap)
 
 
 def _plain(sets: Sequence[str], methods: Sequence[str]) -> Mapping[str, float]:

@@ -6,9 +6,12 @@ experiments (it names none for these). The SDP is out of reach at this size: M a
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 
-from convexstruct.core.experiment import Cell, Progress, Result, Steps
+import numpy as np
+
+from convexstruct.core.experiment import Cell, Progress, Result, Steps, in_order
 from convexstruct.families.unsupervised_margin.experiments.draws import STARTS, whole_chains
 from convexstruct.families.unsupervised_margin.experiments.errors import (
     EM_BEST,
@@ -56,19 +59,15 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
     """
     sizes = {n: (QUICK_SAMPLES, SETS[n][1]) for n in QUICK_SETS} if quick else SETS
     steps = Progress(progress, sum(samples for samples, _ in sizes.values()))
+    calls = [(n_chains, 1000 * seed + k) for samples, n_chains in sizes.values() for k in range(samples)]
+    names = [f"{name}: sample {k + 1} of {samples}" for name, (samples, _) in sizes.items() for k in range(samples)]
+    every = iter(in_order(measured_sample, calls, names, steps))
     rows: list[list[Cell]] = []
     counted: list[str] = []
-    for name, (samples, n_chains) in sizes.items():
-        measured, positions = list[Measured](), 0
-        for k in range(samples):
-            steps.next(f"{name}: sample {k + 1} of {samples}")
-            sample_seed = 1000 * seed + k
-            draw = whole_chains(n_chains, sample_seed)
-            positions += len(draw.truth)
-            problem = draw.problem(BETA, label_balance=1.0, pair_balance=1.0)  # relabelling knows no balance
-            measured.append(of_draw(draw, problem, STARTS + sample_seed, METHODS, ROUNDS))
+    for name, (samples, _) in sizes.items():
+        positions, measured = zip(*itertools.islice(every, samples))
         rows += rows_of(name, measured, METHODS, PUBLISHED[name])
-        counted.append(f"{name}: {positions / samples:.0f} residues a sample; " + "; ".join(facts_of(measured)))
+        counted.append(f"{name}: {np.mean(positions):.0f} residues a sample; " + "; ".join(facts_of(measured)))
         counted.append(beside_one_label(name, measured, PUBLISHED[name]))
     notes = [
         "errors in percent under the best names for a sample's labels; 'less' is the difference sample by sample, with "
@@ -84,3 +83,10 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
     figures = {"Mean error, whiskers of one standard error; triangles: published.": picture(rows, METHODS)}
     published = {f"{s}, {m}": value for s in sizes for m, (value, _) in PUBLISHED[s].items()}
     return Result(NAME, PAPER, ("set", "in percent", *METHODS), rows, published, notes, steps.seconds, figures)
+
+
+def measured_sample(n_chains: int, seed: int) -> tuple[int, Measured]:
+    """The residues of one sample, and every method on it."""
+    draw = whole_chains(n_chains, seed)
+    problem = draw.problem(BETA, label_balance=1.0, pair_balance=1.0)  # relabelling knows no balance
+    return len(draw.truth), of_draw(draw, problem, STARTS + seed, METHODS, ROUNDS)
