@@ -10,7 +10,8 @@ the objective, so the losses never rise, whatever the accuracy of the halves.
 **The start decides the end.** With h = (K o M) lambda / beta the objective sums lambda_i h_i / 2 + (1 - h_i)_+,
 at least e'lambda / 2, and that only where h = e. If an M of (3) has h = e, as is so where no lambda_i is small, the
 first half finds it; lambda is then a maximiser for it, and nothing moves any more: e'lambda / 2 of the start is the
-loss of the end, far above the optimum of (3), and M says what is needed for h = e and no labels.
+loss of the end, far above the optimum of (3), and M says what is needed for h = e and no labels. It is no local minimum
+either (corrected), since the loss falls along the M and lambda with h = e together.
 
 **Quadratic half** (Proposition 1's minimum for given M): the maximum of e'lambda - lambda'Q lambda / 2 over
 0 <= lambda <= 1 with Q = K o M / beta has the same value, and its maximiser attains the minimum. Coordinate ascent, and

@@ -59,6 +59,15 @@ def test_errors_of_one_draw_are_those_of_its_labels() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ["SYNTH1", "SYNTH2", "SYNTH3", "SYNTH4"])
+def test_the_sdps_labels_are_the_observed_symbols(name: str) -> None:
+    """What explains table 1: the criterion reads the symbols, and so does no better and no worse than they do."""
+    measured = table2.measured_draw(name, 0, (SDP, SHOWN))
+    assert measured.facts["the SDP's labels are the observed symbols"]
+    assert measured.error[SDP] == measured.error[SHOWN]
+
+
+@pytest.mark.slow
 def test_proposition_2_is_counted_and_the_guard_never_lets_the_loss_rise() -> None:
     result = proposition2.run(quick=True)
     assert all(row[result.columns.index("problems")] == 4 for row in result.rows)

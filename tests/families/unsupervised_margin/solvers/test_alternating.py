@@ -85,6 +85,22 @@ def test_where_some_m_has_q_lambda_all_ones_the_start_decides_the_end(low: float
     assert two_class(problem).reference().upper_bound < 0.6 * run.loss[-1]
 
 
+def test_both_halves_rest_along_a_path_on_which_the_loss_falls_so_they_end_at_no_local_minimum() -> None:
+    """One point three times, the paper's beta 1: M with one value m off its diagonal and lambda with one value l have
+    h = l (1 + 2 m), and h = e for m = (1/l - 1) / 2. The loss there is 3 l / 2, whichever l."""
+    problem = UnsupervisedMargin.read(None, 2, beta=2.0, label_balance=0.4, kernel=np.ones((3, 3)), lengths=[1, 1, 1])
+    for l in (0.9, 0.8, 0.7):
+        m, lam = np.full((3, 3), (1 / l - 1) / 2), np.full(3, l)
+        np.fill_diagonal(m, 1.0)
+        m = (m + 1) / 2
+        assert max(problem.residuals({"M": m, "N": np.zeros((0, 0))}).values()) == 0
+        of_lambda = quadratic_half(problem, m, HIGH.gap, lam)
+        of_matrix = semidefinite_half(problem, lam, MID.gap, m)
+        for half in (of_lambda, of_matrix):
+            assert half.value == pytest.approx(1.5 * l, rel=HIGH.gap)
+            assert half.lower == pytest.approx(1.5 * l, rel=MID.gap)
+
+
 def test_bad_input_is_one_sentence() -> None:
     chain = UnsupervisedMargin.read([[0, 1, 1]], 2, beta=1.0, label_balance=0.3)
     with pytest.raises(ValueError, match="problem has 2 labels and 2 pairs, wanted 2 labels and no pairs"):
