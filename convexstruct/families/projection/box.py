@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Point, Vector
-from convexstruct.families.projection.rounding import Data, Sizes, lower_bound, reachable, upper_bound
+from convexstruct.families.projection.rounding import Data, lower_bound, reachable, upper_bound
 from convexstruct.oracles.box.projection import ROUNDED, SUMS, attainable
 from convexstruct.rounding import Rounded
 from convexstruct.tolerances import ROUNDING
@@ -79,7 +79,7 @@ class BoxProjection:
                 f"the bounds of entry {i} are {low:g} and {high:g}, wanted lower <= upper and a number between"
             )
         object.__setattr__(self, "z", number("z", self.z))
-        least, greatest = attainable(self.lower, self.upper, self.s, m.size)
+        least, greatest = self._ends
         slack = self._slack(least, greatest)
         if not least - slack <= self.z <= greatest + slack:
             raise ValueError(
@@ -89,8 +89,12 @@ class BoxProjection:
     @cached_property
     def _beyond(self) -> float:
         """How far z may lie outside what <s, a> can be."""
-        least, greatest = attainable(self.lower, self.upper, self.s, self.n)
-        return reachable(self._data, least, greatest, self._slack(least, greatest))
+        return reachable(self._data, *self._ends, self._slack(*self._ends))
+
+    @cached_property
+    def _ends(self) -> tuple[float, float]:
+        """The least and greatest <s, a> in the box, but for rounding."""
+        return attainable(self.lower, self.upper, self.s, self.n)
 
     def _slack(self, *ends: float) -> float:
         """How far z may be outside of ``ends`` before that is more than rounding."""
@@ -140,12 +144,8 @@ class BoxProjection:
 
     @cached_property
     def _data(self) -> Data:
-        return Data(self.m, self.lower, self.upper, self.s, self.d, self.z)
-
-    @cached_property
-    def _sizes(self) -> Sizes:
-        with np.errstate(all="ignore"):
-            return Sizes.of(self._data)
+        d = np.float64(self.d) if isinstance(self.d, float) else self.d  # a quotient by 0 is inf then, no exception
+        return Data(self.m, self.lower, self.upper, self.s, d, self.z)
 
     def primal(self, point: Point) -> Rounded:
         """1/2 sum d_i^2 (a_i - m_i)^2, with its allowance; infinite where a is outside the box."""
@@ -214,7 +214,7 @@ class BoxProjection:
         if not np.isfinite(rho):
             return Rounded(-np.inf)
         with np.errstate(all="ignore"):
-            return lower_bound(self._data, self._sizes, rho, self._beyond)
+            return lower_bound(self._data, rho, self._beyond)
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
         """Nothing can be infeasible but a rho that is no number."""
