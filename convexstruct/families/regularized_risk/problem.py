@@ -48,6 +48,7 @@ from convexstruct import deadline
 from convexstruct.arrays import Index, Point, Vector
 from convexstruct.families.regularized_risk import bounds as regularized_risk_bounds
 from convexstruct.families.regularized_risk import losses as piecewise_loss
+from convexstruct.families.regularized_risk import products
 from convexstruct.families.regularized_risk.losses import PiecewiseLoss, read_features, read_weights
 from convexstruct.rounding import Rounded
 from convexstruct.validation.arguments import flag, mapping, number, refuse
@@ -219,14 +220,14 @@ class RegularizedRisk:
         return np.asarray(combine.data), None if in_order else rows
 
     @cached_property
-    def longest_row(self) -> float:
-        """At least the Euclidean length of every row of X."""
-        return regularized_risk_bounds.longest_row(self.X)
+    def row_norms(self) -> Vector:
+        """At least the Euclidean length of each row of X; (n,)."""
+        return products.row_norms(self.X)
 
     @cached_property
     def columns_in_blocks(self) -> tuple[Any, int, int]:
-        """A sparse X' that sums blocks of rows apart: see `bounds.columns_in_blocks`."""
-        return regularized_risk_bounds.columns_in_blocks(self.X)
+        """A sparse X' that sums blocks of rows apart."""
+        return products.columns_in_blocks(self.X)
 
     # -- the linear map ------------------------------------------------------------------------------------------------
 
@@ -435,9 +436,8 @@ class RegularizedRisk:
         ValueError
             If ``point`` has the wrong shape, or ``examples`` are no table of finite numbers with d columns.
         """
-        read = self.as_point(point)
-        X = self.X if examples is None else read_features("examples", examples, self.X.shape[1])
-        scores = self._scores(read["w"], X)
+        read, d = self.as_point(point), self.X.shape[1]
+        scores = self._scores(read["w"], self.X if examples is None else read_features("examples", examples, d))
         kind, classes = self.loss.kind, self.loss.classes
         if kind == "binary":
             return list(classes[(scores + read.get("b", 0.0) > 0).astype(np.intp)])

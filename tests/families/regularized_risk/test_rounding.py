@@ -15,6 +15,7 @@ from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.regularized_risk import bounds as regularized_risk_bounds
+from convexstruct.families.regularized_risk import products
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 
 #: What an allowance may be on ordinary data, relative.
@@ -76,9 +77,9 @@ def test_sums_in_blocks_are_those_of_rational_arithmetic(
 ) -> None:
     """With allowances by sums of magnitudes (cheap = 0), and by norms."""
     monkeypatch.setattr(regularized_risk_bounds, "NORMS_SERVE", cheap)
-    monkeypatch.setattr(regularized_risk_bounds, "DENSE_BLOCK", 7)
-    monkeypatch.setattr(regularized_risk_bounds, "SPARSE_BLOCK", 7)
-    monkeypatch.setattr(regularized_risk_bounds, "CACHED_NUMBERS", 1000)
+    monkeypatch.setattr(products, "DENSE_BLOCK", 7)
+    monkeypatch.setattr(products, "SPARSE_BLOCK", 7)
+    monkeypatch.setattr(products, "CACHED_NUMBERS", 1000)
     X, rng = large(sparse, n=60, d=40)
     if kind == "multiclass":
         problem = RegularizedRisk.multiclass(X, rng.integers(3, size=60), 0.01)
@@ -110,12 +111,24 @@ def test_the_allowance_is_small_on_ordinary_data(sparse: bool, lam: float, bias:
 
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("size", [1e-320, 1e-200, 1e-160, 1.0, 1e150, 1e200])
-def test_no_row_is_longer_than_the_longest(size: float, sparse: bool) -> None:
+def test_no_row_is_longer_than_its_norm(size: float, sparse: bool) -> None:
     X = size * np.random.default_rng(3).normal(size=(4, 5))
-    found = RegularizedRisk.binary(sp.csr_array(X) if sparse else X, [1, -1, 1, -1], 1.0).longest_row
-    longest = max(sum(Fraction(x) ** 2 for x in row) for row in X.tolist())
-    assert found == math.inf or Fraction(found) ** 2 >= longest
-    assert size != 1.0 or found <= 3 * math.sqrt(longest)
+    X[1] = 0.0
+    norms = RegularizedRisk.binary(sp.csr_array(X) if sparse else X, [1, -1, 1, -1], 1.0).row_norms
+    for row, found in zip(X.tolist(), norms.tolist(), strict=True):
+        square = sum(Fraction(x) ** 2 for x in row)
+        assert found == math.inf or Fraction(found) ** 2 >= square
+        assert size != 1.0 or found <= 1.001 * math.sqrt(square) + 1e-100
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_rows_without_a_share_add_nothing_to_the_depth_of_a_sum(sparse: bool) -> None:
+    X, rng = large(sparse, n=300, d=20)
+    problem = RegularizedRisk.binary(X, rng.integers(2, size=300), 0.01)
+    alpha = np.where(np.arange(300) % 10 == 0, problem.shares, 0.0)
+    few, many = (products.transposed(problem, each) for each in (alpha, problem.shares))
+    assert few[1] < 30 < 100 < many[1]
+    np.testing.assert_allclose(few[0].ravel(), np.asarray(problem.adjoint(alpha)), atol=1e-12)
 
 
 def test_a_sparse_problem_is_cut_into_blocks_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,8 +138,8 @@ def test_a_sparse_problem_is_cut_into_blocks_once(monkeypatch: pytest.MonkeyPatc
         made.append(columns_in_blocks(X))
         return made[-1]
 
-    columns_in_blocks = regularized_risk_bounds.columns_in_blocks
-    monkeypatch.setattr(regularized_risk_bounds, "columns_in_blocks", counted)
+    columns_in_blocks = products.columns_in_blocks
+    monkeypatch.setattr(products, "columns_in_blocks", counted)
     X, rng = large(sparse=True)
     problem = RegularizedRisk.binary(X, rng.integers(2, size=300), 0.1)
     for _ in range(3):
