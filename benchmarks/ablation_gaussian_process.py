@@ -31,8 +31,8 @@ def _some(sequences: int, labels: int, lam: float, eta: float = 1.0) -> list[Cal
 MECHANISMS = (
     Mechanism("L-BFGS (one pair kept)", {"memory": 1}),
     Mechanism("pairs beyond 20", {"memory": 20}),
-    Mechanism("t afresh as the gap shrinks (REFRESH)", patches={f"{METHOD}:REFRESH": 0.0}),
-    Mechanism("slope condition of a step (CURVATURE)", patches={f"{METHOD}:CURVATURE": float("inf")}),
+    Mechanism("t afresh as the gap shrinks (REFRESH_FALL)", patches={f"{METHOD}:REFRESH_FALL": 0.0}),
+    Mechanism("slope condition of a step (WOLFE)", patches={f"{METHOD}:WOLFE": float("inf")}),
 )
 
 STUDIES = [

@@ -65,7 +65,7 @@ MECHANISMS = (
     Mechanism("one covariance for many stages", patches={f"{METHOD}:_Run._metric": _always_new}),
     Mechanism("first covariance by two stages' steps", patches={f"{METHOD}:_Run._counted": lambda self, *_: 0}),
     Mechanism("ridge on an old covariance (OLD_RIDGE)", patches={f"{METHOD}:OLD_RIDGE": 0.0}),
-    Mechanism("rough first stages", patches={f"{METHOD}:ROUGH": NEVER}),
+    Mechanism("rough first stages", patches={f"{METHOD}:ROUGH_COST": NEVER}),
 )
 #: Of use only where there are many examples.
 MANY = (Mechanism("pilot run", {"pilot": 0}), Mechanism("Newton's metric", {"newton": 0.0}))

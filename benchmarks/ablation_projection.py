@@ -26,11 +26,11 @@ def _offset(n: int) -> BoxProjection:
 
 MECHANISMS = (
     Mechanism("start from a sample", patches={f"{SEARCH}:_Box.likely": lambda *_: 0.0}),
-    Mechanism("sample of the sample (LEAST)", patches={f"{SEARCH}:LEAST": 1 << 15}),
+    Mechanism("sample of the sample (SMALLEST_SAMPLE)", patches={f"{SEARCH}:SMALLEST_SAMPLE": 1 << 15}),
     Mechanism("blocks in cache (BLOCK)", patches={f"{SEARCH}:BLOCK": ALL}),
-    Mechanism("Newton's steps before halving (STEPS)", patches={f"{SEARCH}:STEPS": -1}),
+    Mechanism("Newton's steps before halving (NEWTON_STEPS)", patches={f"{SEARCH}:NEWTON_STEPS": -1}),
 )
-FAR = (*MECHANISMS, Mechanism("shifted m (SHIFTS)", patches={f"{SEARCH}:SHIFTS": 0}))
+FAR = (*MECHANISMS, Mechanism("shifted m (MOST_SHIFTS)", patches={f"{SEARCH}:MOST_SHIFTS": 0}))
 KINDS = ("simplex", "capped", "bias", "weighted")
 
 STUDIES = [

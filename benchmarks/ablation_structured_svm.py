@@ -68,33 +68,33 @@ def _boundary(self: pool_qp._Newton, _corrected: Any = pool_qp._Newton.corrected
 
 POOL_QP = (
     Mechanism("Mehrotra's corrector", patches={f"{QP}:_Newton.corrected": _boundary}),
-    Mechanism("long steps (LONG)", patches={f"{QP}:LONG": 2.0}),
+    Mechanism("long steps (LONG_REACH)", patches={f"{QP}:LONG_REACH": 2.0}),
     Mechanism("system in the columns (gram)", patches={f"{POOLS}:LabellingPools.columns": _by_parameters}),
-    Mechanism("unused columns dropped (AGE)", patches={f"{POOLS}:AGE": NEVER}),
-    Mechanism("dense columns (DENSE)", patches={f"{POOLS}:DENSE": 2.0}),
+    Mechanism("unused columns dropped (UNUSED_ROUNDS)", patches={f"{POOLS}:UNUSED_ROUNDS": NEVER}),
+    Mechanism("dense columns (DENSE_SHARE)", patches={f"{POOLS}:DENSE_SHARE": 2.0}),
 )
 TEMPERING = (
     Mechanism("tempering (one stage)", {"switch": 1e9}),
     Mechanism("pools from switch on", {"switch": 1e-9}),
     Mechanism("samples in the first pools", {"samples": 0}),
-    Mechanism("early solutions (INNER)", patches={f"{TEMPER}:INNER": 1e-9}),
-    Mechanism("poor stages end or lengthen (POOR)", patches={f"{TEMPER}:POOR": NEVER}),
-    Mechanism("first stages unjudged (WARM_UP)", patches={f"{TEMPER}:WARM_UP": 0}),
+    Mechanism("early solutions (INNER_SHARE)", patches={f"{TEMPER}:INNER_SHARE": 1e-9}),
+    Mechanism("poor stages end or lengthen (POOR_SHARE)", patches={f"{TEMPER}:POOR_SHARE": NEVER}),
+    Mechanism("first stages unjudged (WARM_UP_STAGES)", patches={f"{TEMPER}:WARM_UP_STAGES": 0}),
 )
 DEAR = (
-    Mechanism("poor stages end or lengthen (POOR)", patches={f"{TEMPER}:POOR": NEVER}),
-    Mechanism("longer stages after poor ones (MORE)", patches={f"{TEMPER}:MORE": 1}),
-    Mechanism("patience where pools are dear (CHEAP)", patches={f"{TEMPER}:CHEAP": 1e99}),
-    Mechanism("pools at once where they are cheap (CHEAP)", patches={f"{TEMPER}:CHEAP": 0.0}),
+    Mechanism("poor stages end or lengthen (POOR_SHARE)", patches={f"{TEMPER}:POOR_SHARE": NEVER}),
+    Mechanism("longer stages after poor ones (LONGEST_STAGE)", patches={f"{TEMPER}:LONGEST_STAGE": 1}),
+    Mechanism("patience where pools are dear (CHEAP_WORK)", patches={f"{TEMPER}:CHEAP_WORK": 1e99}),
+    Mechanism("pools at once where they are cheap (CHEAP_WORK)", patches={f"{TEMPER}:CHEAP_WORK": 0.0}),
 )
 CUTS = (
-    Mechanism("flow near the maximum first (LARGE)", patches={f"{CUT}:LARGE": NEVER}),
-    Mechanism("more gradient steps while they help (SLOW)", patches={f"{CUT}:SLOW": 0.0}),
-    Mechanism("loops over few labels (FEW)", patches={f"{PAIRWISE}:FEW": 0}),
+    Mechanism("flow near the maximum first (GRADIENT_FROM)", patches={f"{CUT}:GRADIENT_FROM": NEVER}),
+    Mechanism("more gradient steps while they help (SLOW_FALL)", patches={f"{CUT}:SLOW_FALL": 0.0}),
+    Mechanism("loops over few labels (LOOPED_LABELS)", patches={f"{PAIRWISE}:LOOPED_LABELS": 0}),
 )
 ONE_SLACK = (
     Mechanism("cache", {"cache": 0}),
-    Mechanism("cuts from the cache by worth (WORTH)", patches={f"{SOLVERS}.one_slack:WORTH": 0.0}),
+    Mechanism("cuts from the cache by worth (CACHED_SHARE)", patches={f"{SOLVERS}.one_slack:CACHED_SHARE": 0.0}),
     Mechanism("cuts not in use dropped", {"forget": NEVER}),
     Mechanism("end without rise (PATIENCE)", patches={f"{SOLVERS}.one_slack:PATIENCE": NEVER}),
 )
@@ -106,11 +106,11 @@ RELAXED = (Mechanism("L-BFGS (ten pairs kept)", {"memory": 10}),)
 FRANK_WOLFE = (Mechanism("blocks", {"block": 1}), Mechanism("average", {"average": False}))
 COORDINATES = (
     Mechanism("sweeps", {"sweeps": 1}),
-    Mechanism("sweeps end early (INNER)", patches={f"{SOLVERS}.dual_coordinate_ascent:INNER": 0.0}),
+    Mechanism("sweeps end early (INNER_SHARE)", patches={f"{SOLVERS}.dual_coordinate_ascent:INNER_SHARE": 0.0}),
 )
 GAP = (
-    Mechanism("small first guess of L (GUESS)", patches={f"{SOLVERS}.excessive_gap:GUESS": 1.0}),
-    Mechanism("L falls after a success (EASE)", patches={f"{SOLVERS}.excessive_gap:EASE": 1.0}),
+    Mechanism("small first guess of L (FIRST_GUESS)", patches={f"{SOLVERS}.excessive_gap:FIRST_GUESS": 1.0}),
+    Mechanism("L falls after a success (GUESS_FALL)", patches={f"{SOLVERS}.excessive_gap:GUESS_FALL": 1.0}),
 )
 
 STUDIES = [

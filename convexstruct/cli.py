@@ -20,7 +20,7 @@ from convexstruct.files import check_writable, write_whole
 from convexstruct.processes import Ending, one_a_core
 from convexstruct.report import PROSE, Page, Table, is_number, release
 from convexstruct.tolerances import MID, profile
-from convexstruct.validation.arguments import SENTENCE, choice, cut, seed, sentence
+from convexstruct.validation.arguments import SENTENCE_CHARACTERS, choice, cut, seed, sentence
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -180,8 +180,8 @@ def _sentence(error: Exception) -> str:
     """What is wrong, in one line and without the number of the system's error."""
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename} " if error.filename is not None else ""
-        return cut(f"{where}cannot be read or written: {error.strerror}", SENTENCE)
-    return cut(" ".join(str(error).split()), SENTENCE)
+        return cut(f"{where}cannot be read or written: {error.strerror}", SENTENCE_CHARACTERS)
+    return cut(" ".join(str(error).split()), SENTENCE_CHARACTERS)
 
 
 def _print(result: Result, as_json: bool) -> None:

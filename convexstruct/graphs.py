@@ -28,7 +28,7 @@ from convexstruct.validation.arguments import cut, described, refuse, sentence, 
 from convexstruct.validation.arrays import frozen, wholes
 
 #: A graph of more nodes is not made.
-NODES = 2**22
+MOST_NODES = 2**22
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ def tree_graph(parents: Sequence[int], states: int) -> nx.DiGraph:
 def grid_graph(rows: int, columns: int, states: int) -> nx.DiGraph:
     """A grid of nodes (r, c), row after row; the parents of each are the node above it and the one to its left."""
     rows, columns = _length("rows", rows), _length("columns", columns)
-    sized("rows", rows, rows * columns, NODES)
+    sized("rows", rows, rows * columns, MOST_NODES)
     states = whole("states", states, least=1)
     graph = nx.DiGraph()
     for r in range(rows):
@@ -238,7 +238,7 @@ def hmm_tables(n_states: int, n_symbols: int) -> TableLayout:
 
 def _length(name: str, value: int) -> int:
     found = whole(name, value, least=1)
-    return sized(name, found, found, NODES)
+    return sized(name, found, found, MOST_NODES)
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,7 +35,7 @@ TINY = 2.0**-1074
 #: How many units in the last place (each 2 UNIT) a function such as exp or log may be wrong by, relative to its value.
 FUNCTION = 8
 #: So many terms are added one after the other, before their sums are; and so few are rounded once (`summed`).
-TOGETHER, FEW = 64, 128
+BLOCK_TERMS, EXACT_TERMS = 64, 128
 #: Widens an allowance that was itself computed with rounding: right for up to 1e6 operations a path.
 OUTWARD = 1.0 + 1e-9
 
@@ -101,20 +101,20 @@ def total(terms: ArrayLike | Iterable[float], errors: float = 0.0) -> Rounded:
 
 
 def summed(terms: Any, errors: float = 0.0, operations: int = 0, positive: bool = False) -> Rounded:
-    """The sum of many ``terms``: `TOGETHER` at a time, then their sums, until few are left, which are rounded once.
+    """The sum of many ``terms``: `BLOCK_TERMS` at a time, then their sums, until few are left, which are rounded once.
 
-    The bound is gamma(TOGETHER levels + operations) sum |terms| + errors, with as many levels as n has digits to the
-    base TOGETHER, less one.
+    The bound is gamma(BLOCK_TERMS levels + operations) sum |terms| + errors, with as many levels as n has digits to the
+    base BLOCK_TERMS, less one.
 
     errors : what the terms are wrong by in all, beside ``operations`` roundings of each. positive : no term is below 0,
     so that the sum is that of the magnitudes.
     """
     flat = np.ascontiguousarray(terms, dtype=np.float64).ravel()
     parts, depth = flat, operations
-    while parts.size > FEW:
-        even = parts.size - parts.size % TOGETHER
-        parts = np.concatenate((parts[:even].reshape(TOGETHER, -1).sum(axis=0), parts[even:]))
-        depth += TOGETHER
+    while parts.size > EXACT_TERMS:
+        even = parts.size - parts.size % BLOCK_TERMS
+        parts = np.concatenate((parts[:even].reshape(BLOCK_TERMS, -1).sum(axis=0), parts[even:]))
+        depth += BLOCK_TERMS
     value = total(parts.tolist())
     size = abs(float(value)) if positive else float(np.abs(flat).sum())
     return Rounded.of(float(value), value.allowance, gamma(depth) * size, errors)

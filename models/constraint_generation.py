@@ -22,7 +22,7 @@ from typing import Any, Generic, TypeVar
 
 from convexstruct.arrays import Point
 from convexstruct.core.certificates import Problem, certify, least_unit, relative_gap
-from convexstruct.core.driver import AHEAD, judged
+from convexstruct.core.driver import OWN_GAP_SHARE, judged
 from convexstruct.core.registry import check_family
 from convexstruct.core.solution import Solution, Status
 from convexstruct.core.trace import Trace
@@ -188,7 +188,7 @@ class ConstraintGeneration(ABC, Generic[P]):
             with within(limit):
                 while not self.done:
                     now = self.step()
-                    if relative_gap(now.primal, now.lower_bound, least) <= AHEAD * wanted.gap:
+                    if relative_gap(now.primal, now.lower_bound, least) <= OWN_GAP_SHARE * wanted.gap:
                         status = Status.OPTIMAL
                         break
                     if most is not None and now.number - before >= most:

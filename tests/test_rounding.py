@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from convexstruct.rounding import FEW, TINY, TOGETHER, Rounded, dot, enclose, gamma, summed, total
+from convexstruct.rounding import BLOCK_TERMS, EXACT_TERMS, TINY, Rounded, dot, enclose, gamma, summed, total
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False, width=64)
 
@@ -38,14 +38,18 @@ def test_a_dot_product_encloses_the_exact_one(pairs: list[tuple[float, float]]) 
 
 
 @settings(deadline=None)
-@given(st.integers(0, 10_000), st.sampled_from([0, 1, FEW, FEW + 1, 1000, TOGETHER * FEW + 7]), st.booleans())
+@given(
+    st.integers(0, 10_000),
+    st.sampled_from([0, 1, EXACT_TERMS, EXACT_TERMS + 1, 1000, BLOCK_TERMS * EXACT_TERMS + 7]),
+    st.booleans(),
+)
 def test_a_sum_of_sums_encloses_the_exact_one(seed: int, n: int, positive: bool) -> None:
     rng = np.random.default_rng(seed)
     terms = rng.integers(-(2**52), 2**52, size=n) * 2.0 ** rng.integers(0, 100 * (seed % 2) + 1, size=n)
     terms = np.abs(terms) if positive else terms
     found = summed(terms, positive=positive)
     assert inside(found, Fraction(sum(map(int, terms.tolist()))))
-    assert found.allowance <= gamma(3 * TOGETHER) * float(np.abs(terms).sum()) + TINY * 8
+    assert found.allowance <= gamma(3 * BLOCK_TERMS) * float(np.abs(terms).sum()) + TINY * 8
 
 
 def test_terms_that_are_rounded_themselves_widen_their_sum() -> None:

@@ -44,14 +44,14 @@ from convexstruct.validation.arguments import number, refuse, sentence, whole
 
 #: A run ends when the solver's own gap is below this share of the gap wanted. The certificate sums in another order and
 #: rounds differently; the margin lets its gap be small enough too.
-AHEAD = 1 - 1e-3
+OWN_GAP_SHARE = 1 - 1e-3
 #: Intermediate certificates, returned where the last one is interrupted: the share of the time that they may take, and
 #: the seconds before the first.
-SHARE, FIRST = 0.02, 5.0
+CERTIFYING_SHARE, FIRST_CERTIFICATE = 0.02, 5.0
 #: The last certificate ends within so many seconds of the time limit, or within this share of it if that is more.
 GRACE, GRACE_SHARE = 2.0, 0.1
 #: A chunk of memory in bytes, just below the largest that glibc takes as a hint (32 MiB).
-CHUNK = 31 * 2**20
+KEPT_MEMORY = 31 * 2**20
 
 
 def solve(
@@ -135,7 +135,7 @@ def solve(
                 if callback is not None and callback(iterate, trace):
                     status = Status.INTERRUPTED
                     break
-                if relative_gap(keeper.primal, keeper.lower_bound, least) <= AHEAD * wanted.gap:
+                if relative_gap(keeper.primal, keeper.lower_bound, least) <= OWN_GAP_SHARE * wanted.gap:
                     status = Status.OPTIMAL
                     break
                 if iterate.done:
@@ -238,7 +238,11 @@ class _Earlier:
     def look(self, keeper: _Keeper, seconds: float) -> None:
         """Certify what is kept, if the run is long enough and the time limit far enough away for that."""
         room = left()
-        if seconds < FIRST or self.spent > SHARE * seconds or room < (2 * self.longest if self.spent else seconds):
+        if (
+            seconds < FIRST_CERTIFICATE
+            or self.spent > CERTIFYING_SHARE * seconds
+            or room < (2 * self.longest if self.spent else seconds)
+        ):
             return
         begin = time.perf_counter()
         self.found = _certified(self.problem, keeper, self.wanted)
@@ -369,4 +373,4 @@ def _keep_freed_memory() -> None:
     when one like it is made: up to half the time of a round. Freeing one large chunk raises that threshold (mallopt(3),
     "dynamic mmap threshold"). Elsewhere it does nothing; the chunk is never touched, so it costs no memory.
     """
-    np.empty(CHUNK, dtype=np.uint8)
+    np.empty(KEPT_MEMORY, dtype=np.uint8)

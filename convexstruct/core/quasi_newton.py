@@ -21,7 +21,7 @@ import scipy.linalg
 from convexstruct.arrays import Matrix, Vector
 
 #: A pair is kept where s'y is above this share of |s| |y|: below it s'y is rounding.
-CURVED = 1e-12
+LEAST_CURVATURE = 1e-12
 
 
 class Pairs:
@@ -42,10 +42,10 @@ class Pairs:
         return self._high - self._low
 
     def add(self, change: Vector, bend: Vector) -> None:
-        """Keep (s, y) if s'y > `CURVED` |s| |y|; the oldest pair goes when there are too many."""
+        """Keep (s, y) if s'y > `LEAST_CURVATURE` |s| |y|; the oldest pair goes when there are too many."""
         both = np.stack((change, bend))
         with_change, with_bend = self._inner(both, change), self._inner(both, bend)
-        if not with_bend[0] > CURVED * np.sqrt(with_change[0] * with_bend[1]):
+        if not with_bend[0] > LEAST_CURVATURE * np.sqrt(with_change[0] * with_bend[1]):
             return
         if self._high == len(self._change):
             n = self._memory - 1

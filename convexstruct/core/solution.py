@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 #: The format of a saved solution.
 FORMAT = 1
 #: Bytes that the arrays of a saved solution may take unless told otherwise: 33 million numbers.
-LARGEST = 1 << 28
+LARGEST_SAVED = 1 << 28
 #: Kinds of arrays that a point may hold: booleans, integers, floats.
-NUMBERS = "biuf"
+NUMBER_KINDS = "biuf"
 
 
 class Status(Enum):
@@ -54,7 +54,7 @@ class Status(Enum):
 
 
 #: How a solve may end without a point.
-POINTLESS = (Status.UNBOUNDED, Status.INFEASIBLE, Status.FAILED, Status.UNCERTIFIED)
+WITHOUT_POINT = (Status.UNBOUNDED, Status.INFEASIBLE, Status.FAILED, Status.UNCERTIFIED)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,13 +138,15 @@ class Solution:
         for name, array in arrays.items():
             if array.dtype.hasobject:
                 raise ValueError(f"cannot save {name}: an array of Python objects would need pickle")
-            if array.dtype.kind not in NUMBERS:
+            if array.dtype.kind not in NUMBER_KINDS:
                 raise ValueError(f"cannot save {name}: an array of {array.dtype}, wanted numbers")
         arrays["head"] = np.array(json.dumps(head, default=lambda scalar: scalar.item()))  # NumPy's numbers
         return write_whole(path, lambda file: np.savez_compressed(file, **arrays), "solution")  # type: ignore[arg-type]
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], problem: Problem | None = None, largest: int = LARGEST) -> Solution:
+    def load(
+        cls, path: str | os.PathLike[str], problem: Problem | None = None, largest: int = LARGEST_SAVED
+    ) -> Solution:
         """Read what `save` wrote, and certify it anew where the problem is given.
 
         Parameters
@@ -213,7 +215,7 @@ def _read(arrays: dict[str, NDArray[Any]]) -> Solution:
         part, _, name = key.partition("/")
         if part not in points or not name:
             raise ValueError(f"holds an array {key!r:.60}, wanted point/NAME or dual_point/NAME")
-        if array.dtype.kind not in NUMBERS:
+        if array.dtype.kind not in NUMBER_KINDS:
             raise ValueError(f"holds {key!r:.60} with entries of {array.dtype}, wanted numbers")
         points[part][name] = array
     if points["dual_point"] and not head["has_dual_point"]:
@@ -223,7 +225,9 @@ def _read(arrays: dict[str, NDArray[Any]]) -> Solution:
     bounds = (certificate.primal, certificate.lower_bound)
     if any(map(math.isnan, (*bounds, certificate.gap, certificate.least))):
         raise ValueError("has a certificate whose bounds are no numbers")
-    if not points["point"] and (status not in POINTLESS or head["has_dual_point"] or bounds != (math.inf, -math.inf)):
+    if not points["point"] and (
+        status not in WITHOUT_POINT or head["has_dual_point"] or bounds != (math.inf, -math.inf)
+    ):
         raise ValueError(f"has no point, and claims {status.name} with {bounds[1]:.8g} <= optimum <= {bounds[0]:.8g}")
     gap = relative_gap(*bounds, certificate.least)
     if gap != certificate.gap and not abs(gap - certificate.gap) <= ROUNDING * max(1.0, abs(gap)):

@@ -31,7 +31,7 @@ from convexstruct.validation.arguments import whole
 logger = logging.getLogger(__name__)
 
 #: The number of parts that a worker keeps; with more, it drops the least recently used, which is sent again if needed.
-KEPT = 64
+KEPT_PARTS = 64
 
 
 def cuts(sizes: Index, n_shards: int | None) -> list[int]:
@@ -140,7 +140,7 @@ def _work(key: tuple[str, int], sent: Any, method: str, arguments: tuple[Any, ..
             return _Unknown()
         _held[key] = held
         _held.move_to_end(key)
-        while len(_held) > KEPT:
+        while len(_held) > KEPT_PARTS:
             _held.popitem(last=False)
     return _call(held, method, arguments)
 

@@ -23,16 +23,16 @@ import numpy as np
 import scipy.sparse as sp
 
 #: Characters of what came that a sentence shows, and characters that a sentence may have.
-SHOWN, SENTENCE = 80, 300
+SHOWN_CHARACTERS, SENTENCE_CHARACTERS = 80, 300
 #: Whole numbers that fit 64 bits.
-GREATEST = 2**63 - 1
+LARGEST_WHOLE = 2**63 - 1
 #: Numbers that one array of ours may hold, 2 GiB of them; more is taken for a slip of the caller.
-ENTRIES = 2**28
+MOST_ENTRIES = 2**28
 
 #: Lists of so many entries are shown whole.
-FEW = 4
+SHOWN_ENTRIES = 4
 #: Characters that the known names may take in a sentence; of longer lists it shows the nearest.
-NAMES = 150
+NAMES_CHARACTERS = 150
 
 LISTS = (list, tuple, deque, range)
 
@@ -40,7 +40,7 @@ LISTS = (list, tuple, deque, range)
 # -- sentences --------------------------------------------------------------------------------------------------------
 
 
-def cut(text: str, length: int = SHOWN) -> str:
+def cut(text: str, length: int = SHOWN_CHARACTERS) -> str:
     """The first ``length`` characters on one line, with two dots where there were more."""
     line = " ".join(text[: length + 1].split())
     return line if len(text) <= length and len(line) <= length else line[: length - 2] + ".."
@@ -54,7 +54,7 @@ def described(value: Any) -> str:
     if kind is int:
         return repr(value) if abs(value) < 10**40 else f"a whole number of about {value.bit_length() * 3 // 10} digits"
     if kind is str or kind is bytes:
-        return cut(repr(value[:SHOWN]))
+        return cut(repr(value[:SHOWN_CHARACTERS]))
     if isinstance(value, np.ma.MaskedArray):
         return "a masked array"
     if kind is np.ndarray:
@@ -65,7 +65,11 @@ def described(value: Any) -> str:
         return "a sparse matrix"
     if isinstance(value, type):
         return cut(f"the class {value.__name__}")
-    if kind in (list, tuple) and 0 < len(value) <= FEW and {*map(type, value)} <= {str, int, float, bool, type(None)}:
+    if (
+        kind in (list, tuple)
+        and 0 < len(value) <= SHOWN_ENTRIES
+        and {*map(type, value)} <= {str, int, float, bool, type(None)}
+    ):
         return cut(f"{'[' if kind is list else '('}{', '.join(map(described, value))}{']' if kind is list else ')'}")
     if kind in (list, tuple, dict, set, frozenset, deque):
         return f"a {kind.__name__} of {len(value)}" if len(value) else f"an empty {kind.__name__}"
@@ -75,12 +79,12 @@ def described(value: Any) -> str:
 
 def refuse(name: str, value: Any, wanted: str) -> NoReturn:
     """Raise "<name> is <what came>, wanted <what was wanted>"."""
-    raise ValueError(cut(f"{name} is {described(value)}, wanted {wanted}", SENTENCE)) from None
+    raise ValueError(cut(f"{name} is {described(value)}, wanted {wanted}", SENTENCE_CHARACTERS)) from None
 
 
 def sentence(text: str) -> ValueError:
     """A ValueError of at most 300 characters."""
-    return ValueError(cut(text, SENTENCE))
+    return ValueError(cut(text, SENTENCE_CHARACTERS))
 
 
 def listed(values: Iterable[Any]) -> str:
@@ -133,12 +137,12 @@ def whole(name: str, value: Any, *, least: int | None = None, most: int | None =
         If it is none or outside the bounds.
     """
     read = _scalar(value, "iu")
-    if read is None or not _inside(int(read), None, least, None, most) or abs(int(read)) > GREATEST:
+    if read is None or not _inside(int(read), None, least, None, most) or abs(int(read)) > LARGEST_WHOLE:
         refuse(name, value, _range("whole number", None, least, None, most, False))
     return int(read)
 
 
-def sized(name: str, value: int, entries: int, most: int = ENTRIES) -> int:
+def sized(name: str, value: int, entries: int, most: int = MOST_ENTRIES) -> int:
     """``value`` again, unless the arrays that it asks for would hold more than ``most`` numbers."""
     if entries > most:
         raise sentence(f"{name} is {described(value)}, wanted at most {most} numbers, not {entries:.3g}")
@@ -169,10 +173,14 @@ def among(value: Any, known: Collection[str]) -> str:
     """ "one of a, b, c"; where these are too many for a sentence, the names nearest to ``value`` and how many more."""
     every = [str(each) for each in known]
     shown = ", ".join(every)
-    if len(every) <= 1 or len(shown) <= NAMES:
-        return f"one of {shown}" if len(every) > 1 else cut(shown, NAMES)
-    near = difflib.get_close_matches(value[:SHOWN], every, n=FEW, cutoff=0.0) if isinstance(value, str) else []
-    first = [cut(each, NAMES // FEW) for each in near or every[:FEW]]
+    if len(every) <= 1 or len(shown) <= NAMES_CHARACTERS:
+        return f"one of {shown}" if len(every) > 1 else cut(shown, NAMES_CHARACTERS)
+    near = (
+        difflib.get_close_matches(value[:SHOWN_CHARACTERS], every, n=SHOWN_ENTRIES, cutoff=0.0)
+        if isinstance(value, str)
+        else []
+    )
+    first = [cut(each, NAMES_CHARACTERS // SHOWN_ENTRIES) for each in near or every[:SHOWN_ENTRIES]]
     return f"one of {len(every)} names, {'the nearest' if near else 'among them'} {', '.join(first)}"
 
 

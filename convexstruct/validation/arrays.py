@@ -14,14 +14,14 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from convexstruct.arrays import Vector
-from convexstruct.validation.arguments import GREATEST, LISTS, cut, refuse, sentence
+from convexstruct.validation.arguments import LARGEST_WHOLE, LISTS, cut, refuse, sentence
 
 Shape = tuple[int | str, ...]
 
 #: Lists nested deeper than this are no array (NumPy itself stops at 64 dimensions).
-DEPTH = 16
+DEEPEST_LIST = 16
 #: Arrays of more entries (128 GiB) are not looked at: a view of one number may claim any shape.
-LARGEST = 2**34
+LARGEST_VIEW = 2**34
 
 _KINDS = {
     "b": "booleans",
@@ -49,7 +49,7 @@ def raw(name: str, value: Any, wanted: str = "an array of real numbers") -> NDAr
         if isinstance(value, np.ma.MaskedArray) or sp.issparse(value) or not _readable(value):
             refuse(name, value, wanted)
         if isinstance(value, LISTS):
-            _scan(name, value, wanted, DEPTH)
+            _scan(name, value, wanted, DEEPEST_LIST)
         try:
             read = np.asarray(list(value) if isinstance(value, deque) else value)
         except MemoryError:
@@ -60,8 +60,8 @@ def raw(name: str, value: Any, wanted: str = "an array of real numbers") -> NDAr
             refuse(name, value, wanted)
         if type(read) is not np.ndarray:
             read = np.asarray(read).view(np.ndarray)
-    if read.size > LARGEST:
-        raise sentence(f"{name} has shape {read.shape}, wanted {wanted}: at most {LARGEST} entries")
+    if read.size > LARGEST_VIEW:
+        raise sentence(f"{name} has shape {read.shape}, wanted {wanted}: at most {LARGEST_VIEW} entries")
     return read
 
 
@@ -79,7 +79,7 @@ def _scan(name: str, value: Any, wanted: str, depth: int) -> None:
         return
     kinds = set(map(type, value))
     if depth == 0:
-        raise sentence(f"{name} is nested deeper than {DEPTH} lists, wanted {wanted}")
+        raise sentence(f"{name} is nested deeper than {DEEPEST_LIST} lists, wanted {wanted}")
     words = set()
     for kind in kinds:
         if issubclass(kind, LISTS):
@@ -185,12 +185,12 @@ def wholes(
     if read.dtype.kind == "f" and not np.isfinite(read).all():
         raise sentence(f"{name} contains NaN or infinity, wanted {what}{span}")
     low = -(2**63) if least is None else least
-    high = GREATEST if most is None else most
+    high = LARGEST_WHOLE if most is None else most
     bad = (read < low) | (read > high)
     if read.dtype.kind == "f":
         bad |= (read != np.floor(read)) | (np.abs(read) >= 2.0**63)
     elif read.dtype.kind == "u":
-        bad |= read > np.uint64(GREATEST)
+        bad |= read > np.uint64(LARGEST_WHOLE)
     if bad.any():
         at = tuple(int(i) for i in np.argwhere(bad)[0])
         where = f"[{', '.join(map(str, at))}]" if at else ""

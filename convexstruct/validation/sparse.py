@@ -12,11 +12,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from convexstruct.validation.arguments import ENTRIES, refuse, sentence
+from convexstruct.validation.arguments import MOST_ENTRIES, refuse, sentence
 from convexstruct.validation.arrays import is_frozen, real, said
 
 #: Beyond so many entries a sparse matrix is not written out (8 GiB in double precision).
-DENSE = 2**30
+MOST_DENSE = 2**30
 
 
 def sparse(name: str, value: Any, *shape: int | str, what: str = "numbers", why: str = "") -> sp.csr_array:
@@ -55,8 +55,8 @@ def _fits(name: str, value: Any, wanted: tuple[int | str, ...], why: str) -> Non
     if len(shape) != 2 or any(n < 1 if isinstance(w, str) else n != w for n, w in zip(shape, wanted)):
         came, end = ("is empty, of", "at least one of each") if 0 in shape else ("has", why)
         raise sentence(f"{name} {came} shape {shape}, wanted {said(wanted)}{': ' if end else ''}{end}")
-    if max(shape) > ENTRIES:
-        raise sentence(f"{name} has shape {shape}, wanted at most {ENTRIES} rows and columns")
+    if max(shape) > MOST_ENTRIES:
+        raise sentence(f"{name} has shape {shape}, wanted at most {MOST_ENTRIES} rows and columns")
 
 
 def matrix(name: str, value: Any, *shape: int | str, what: str = "numbers", why: str = "") -> Any:
@@ -71,7 +71,7 @@ def dense(name: str, value: Any) -> Any:
     if not sp.issparse(value):
         return value
     read = sparse(name, value)
-    if read.shape[0] * read.shape[1] > DENSE:
+    if read.shape[0] * read.shape[1] > MOST_DENSE:
         raise sentence(f"{name} is a sparse matrix of shape {read.shape}, wanted one that can be written out")
     return read.toarray()
 

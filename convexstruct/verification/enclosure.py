@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from convexstruct.verification.warden import GRACE, NOTICE, POSIX, Work, fork, guard, kill, leave, ready
+from convexstruct.verification.warden import GRACE_SECONDS, NOTICE, POSIX, Work, fork, guard, kill, leave, ready
 
 #: First bytes of a frame, then 16 bytes of nonce and the length of what follows.
 MARK = b"cxs1"
@@ -81,10 +81,10 @@ class Enclosure:
             If nobody is there to take it.
         """
         try:
-            self.pipe.settimeout(GRACE)
+            self.pipe.settimeout(GRACE_SECONDS)
             send(self.pipe, nonce, content)
         except OSError:
-            raise Ended(self._fate(GRACE)) from None
+            raise Ended(self._fate(GRACE_SECONDS)) from None
 
     def receive(self, nonce: bytes, seconds: float) -> bytes:
         """The message with this nonce.
@@ -127,7 +127,7 @@ class Enclosure:
             except OSError:
                 piece = b""
             if not piece:
-                raise Ended(self._fate(GRACE))
+                raise Ended(self._fate(GRACE_SECONDS))
             taken += piece
         return bytes(taken)
 
@@ -169,9 +169,9 @@ class Enclosure:
                 self.line.shutdown(socket.SHUT_WR)
         else:
             self.kill()
-        if not self.reap(GRACE):
+        if not self.reap(GRACE_SECONDS):
             self.kill()
-            self.reap(GRACE)
+            self.reap(GRACE_SECONDS)
         if POSIX:
             self._heard()
             if self._worker > 0:  # the warden was ended by force, and has not said that nothing is left

@@ -38,15 +38,15 @@ from convexstruct.verification.enclosure import LARGEST, Enclosure, Ended, Garbl
 from convexstruct.verification.fingerprint import fingerprint
 
 #: Seconds a solver's file may take to load: imports, compilation.
-LOADING = 120.0
+LOADING_SECONDS = 120.0
 #: Whether a callable can be given a process of its own.
 FORKS = sys.platform.startswith("linux")
 #: The nonce of the message that the solver is loaded.
 LOADED = bytes(16)
 #: Bytes of a message that are left for the names and shapes of its arrays.
-ROOM = 1 << 20
+NAMES_ROOM = 1 << 20
 #: As much of a foreign error message as fits a sentence.
-EXCERPT = 200
+EXCERPT_CHARACTERS = 200
 
 SolverFunction = Callable[[Any], Any]
 
@@ -137,7 +137,7 @@ class Entrant:
         else:
             self._enclosure = forked(lambda pipe: _serve(pipe, solver, case))
         try:
-            loaded = self._enclosure.receive(LOADED, LOADING).decode("utf-8", "replace")
+            loaded = self._enclosure.receive(LOADED, LOADING_SECONDS).decode("utf-8", "replace")
         except TimeoutError:
             loaded = "did not load in time"
         except Ended:
@@ -146,7 +146,7 @@ class Entrant:
             loaded = f"{error} while loading"
         if loaded:
             self._stop()
-            raise ValueError(f"{self.solver}: {loaded[: 2 * EXCERPT]}")
+            raise ValueError(f"{self.solver}: {loaded[: 2 * EXCERPT_CHARACTERS]}")
         return self._enclosure
 
     def _stop(self) -> None:
@@ -234,7 +234,7 @@ def _said(error: BaseException) -> str:
         lines = str(error).strip().splitlines()
     except Exception:  # it is the solver's own, and may do anything
         lines = []
-    return f"{type(error).__name__}{': ' + lines[0][:EXCERPT] if lines else ''}"
+    return f"{type(error).__name__}{': ' + lines[0][:EXCERPT_CHARACTERS] if lines else ''}"
 
 
 def _call(function: SolverFunction, case: Case, seed: int, alone: bool = True) -> bytes:
@@ -296,8 +296,8 @@ def _read(returned: Any, head: dict[str, Any], arrays: dict[str, np.ndarray[Any,
                 return f"returns {_kind(value)}, wanted an array of numbers, a mapping of arrays, or a Solution"
             arrays[f"{prefix}/{key}"] = array
     size = sum(array.nbytes for array in arrays.values())
-    if size > LARGEST - ROOM:
-        return f"returns {size} bytes, more than the {LARGEST - ROOM} that are read"
+    if size > LARGEST - NAMES_ROOM:
+        return f"returns {size} bytes, more than the {LARGEST - NAMES_ROOM} that are read"
     head["bare"] = not isinstance(point, Mapping)
     return ""
 
@@ -330,7 +330,7 @@ def _unpack(packed: bytes) -> Answer:
             raise ValueError("its head has other fields")
         if any(array.dtype.kind not in "biuf" for array in found.values()):
             raise ValueError("an array is not of numbers")
-        trouble = " ".join(head["trouble"].split())[: 2 * EXCERPT]
+        trouble = " ".join(head["trouble"].split())[: 2 * EXCERPT_CHARACTERS]
         if trouble:
             return Answer(trouble, seconds=numbers["seconds"], changed=bool(head["changed"]))
         point = {key.removeprefix("point/"): value for key, value in found.items() if key.startswith("point/")}

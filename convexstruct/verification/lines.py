@@ -18,7 +18,7 @@ WIDTHS = {
 #: Columns of text, set to the left.
 TEXT = ("case", "by", "verdict", "note")
 #: The note gets at least so many characters, or lines of its own.
-NOTE = 30
+NOTE_WIDTH = 30
 #: Columns that a narrow terminal does without, in this order; notes on what is not verified are kept.
 SPARE = ("note", "by", "seconds", "reference", "ratio")
 
@@ -39,7 +39,7 @@ class Lines:
             head: max(len(head), names.get(head, 0), WIDTHS.get(head, 0)) for head in heads if timed or head != "ratio"
         }
         for head in SPARE:
-            if self._used + (NOTE if "note" in self._columns else -2) > width:
+            if self._used + (NOTE_WIDTH if "note" in self._columns else -2) > width:
                 self._columns.pop(head, None)
 
     @property
@@ -56,7 +56,7 @@ class Lines:
             yield self._line({head: head for head in self._columns})
         cells = row.cells()
         if "note" in self._columns:
-            first, *rest = textwrap.wrap(cells["note"], max(self.width - self._used, NOTE)) or [""]
+            first, *rest = textwrap.wrap(cells["note"], max(self.width - self._used, NOTE_WIDTH)) or [""]
             yield self._line({**cells, "note": first})
             yield from (" " * self._used + line for line in rest)
             return

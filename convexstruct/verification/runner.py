@@ -22,7 +22,7 @@ from convexstruct.verification.outcome import Fast, Outcome, Reference, Row, Ver
 from convexstruct.verification.references import compute, refresh, stored
 
 #: Seconds a solver may take for one case unless told otherwise.
-LIMIT = 60.0
+TIME_LIMIT = 60.0
 
 
 class Steps(Protocol):
@@ -38,7 +38,7 @@ def verify(
     tol: str | float | Profile = MID,
     quick: bool = False,
     seed: int = 0,
-    limit: float = LIMIT,
+    limit: float = TIME_LIMIT,
     refresh_references: bool = False,
     progress: Steps | None = None,
     decided: Callable[[Row], None] | None = None,
@@ -124,7 +124,7 @@ def _run(
     return Outcome(rows, left_out, title)
 
 
-def built_in(case: Case, wanted: Profile, *, seed: int = 0, limit: float = LIMIT) -> Row:
+def built_in(case: Case, wanted: Profile, *, seed: int = 0, limit: float = TIME_LIMIT) -> Row:
     """One case: its formulation in CVXPY against `solve`."""
     try:
         reference = compute(case, seed)
@@ -169,7 +169,7 @@ def compare(case: Case, reference: Reference, solution: Solution, wanted: Profil
     return "verified", case.purpose + (f"; reference {reference.note}" if reference.note else "")
 
 
-def own(entrant: Entrant, case: Case, wanted: Profile, *, seed: int = 0, limit: float = LIMIT) -> Row:
+def own(entrant: Entrant, case: Case, wanted: Profile, *, seed: int = 0, limit: float = TIME_LIMIT) -> Row:
     """One case: anyone's solver against the stored reference."""
     problem = case.build(seed)
     reference = stored(case, problem)
@@ -191,7 +191,7 @@ def own(entrant: Entrant, case: Case, wanted: Profile, *, seed: int = 0, limit: 
     return _row(case, reference, fast, verdict, note, reaches=reaches)
 
 
-def check(solver: SolverFunction | str, case: Case, tol: str | float | Profile = MID, limit: float = LIMIT) -> Row:
+def check(solver: SolverFunction | str, case: Case, tol: str | float | Profile = MID, limit: float = TIME_LIMIT) -> Row:
     """One case of one solver, for pytest: parametrise a test with `cases_for(family, open_only=True)`.
 
     Returns

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 #: Seconds in which the warden ends what the worker started, or is ended itself.
-GRACE = 5.0
+GRACE_SECONDS = 5.0
 #: Whether a process can be given a warden.
 POSIX = os.name == "posix"
 LINUX = sys.platform.startswith("linux")
@@ -115,7 +115,7 @@ def _collect() -> dict[int, int]:
 
 def _sweep(worker: int) -> None:
     """End the worker's group, then, as long as there are any, the children that this process has or adopts."""
-    deadline = time.monotonic() + GRACE
+    deadline = time.monotonic() + GRACE_SECONDS
     with contextlib.suppress(OSError):
         os.killpg(worker, signal.SIGKILL)
     while time.monotonic() < deadline:

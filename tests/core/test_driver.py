@@ -149,8 +149,8 @@ class Uncertified(Square):
 
 
 def test_a_second_ctrl_c_keeps_the_certificate_made_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver, "FIRST", 0.0)
-    monkeypatch.setattr(driver, "SHARE", math.inf)
+    monkeypatch.setattr(driver, "FIRST_CERTIFICATE", 0.0)
+    monkeypatch.setattr(driver, "CERTIFYING_SHARE", math.inf)
     script: list[Iterate | BaseException] = [iterate(0.5, 0.5), iterate(0.25, 0.25), KeyboardInterrupt()]
     solution = solve(Uncertified(from_call=3), Scripted(script))
     assert solution.status is Status.INTERRUPTED

@@ -12,7 +12,7 @@ import pytest
 import convexstruct as cs
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.solution import Status
-from convexstruct.validation.arguments import SENTENCE
+from convexstruct.validation.arguments import SENTENCE_CHARACTERS
 
 X, Y = np.random.default_rng(0).normal(size=(8, 3)), np.array([-1, 1] * 4)
 LABELS = [[0, 1] * 4]
@@ -64,7 +64,7 @@ class Returning:
 def test_a_solver_that_yields_nonsense_is_told_so(solver: Any, says: str) -> None:
     with pytest.raises(ValueError, match=says) as caught:
         cs.solve(cs.RegularizedRisk.binary(X, Y, 0.1), solver, max_iterations=3)
-    assert len(str(caught.value)) <= SENTENCE
+    assert len(str(caught.value)) <= SENTENCE_CHARACTERS
 
 
 def test_a_solver_that_lies_or_writes_into_the_problem_gains_nothing() -> None:

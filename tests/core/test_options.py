@@ -11,7 +11,7 @@ import pytest
 import convexstruct as cs
 from convexstruct import solvers
 from convexstruct.core import registry
-from convexstruct.validation.arguments import SENTENCE
+from convexstruct.validation.arguments import SENTENCE_CHARACTERS
 from tests.validation.test_arguments import Hostile
 
 SOLVERS = [
@@ -36,7 +36,7 @@ def test_every_option_of_every_solver_is_read(solver: Any) -> None:
         for value in NONSENSE:
             with pytest.raises(ValueError, match="wanted") as caught:
                 solver(**{field.name: value})
-            assert len(str(caught.value)) <= SENTENCE
+            assert len(str(caught.value)) <= SENTENCE_CHARACTERS
 
 
 def test_options_out_of_range_are_refused() -> None:
@@ -62,7 +62,7 @@ def test_a_solver_says_which_family_it_is_for(solver: Any) -> None:
     for nonsense in (None, 3, "x", cs.GenerativeMargin, Hostile()):
         with pytest.raises(ValueError, match=f"wanted a {wanted}") as caught:
             solver().iterate(nonsense)
-        assert len(str(caught.value)) <= SENTENCE
+        assert len(str(caught.value)) <= SENTENCE_CHARACTERS
 
 
 @pytest.mark.parametrize("name", sorted(cs.models.FORMULATIONS))
@@ -95,7 +95,7 @@ def test_every_argument_of_solve_is_read(given: dict[str, Any]) -> None:
     ((name, _),) = given.items()
     with pytest.raises(ValueError, match=rf"^{name} is .*, wanted ") as caught:
         cs.solve(**({"problem": OWN} | given))
-    assert len(str(caught.value)) <= SENTENCE
+    assert len(str(caught.value)) <= SENTENCE_CHARACTERS
 
 
 def test_a_start_of_another_problem_is_refused() -> None:

@@ -133,7 +133,7 @@ def test_a_shard_is_sent_once() -> None:
 
 
 def test_a_worker_that_has_dropped_a_shard_is_sent_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shards, "KEPT", 2)
+    monkeypatch.setattr(shards, "KEPT_PARTS", 2)
     whole = chains_of_unequal_lengths()
     cut = shard(whole, Inline(), 3)
     theta = np.linspace(0, 5, whole.tables.dimension)

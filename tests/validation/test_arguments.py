@@ -11,8 +11,8 @@ import pytest
 import scipy.sparse as sp
 
 from convexstruct.validation.arguments import (
-    SENTENCE,
-    SHOWN,
+    SENTENCE_CHARACTERS,
+    SHOWN_CHARACTERS,
     choice,
     described,
     flag,
@@ -99,14 +99,14 @@ def test_what_is_refused_is_a_value_error_of_one_short_sentence(read: Callable[[
             read(value)
         text = str(caught.value)
         assert type(caught.value) is ValueError
-        assert len(text) <= SENTENCE
+        assert len(text) <= SENTENCE_CHARACTERS
         assert "\n" not in text
 
 
 def test_what_came_is_cut_at_eighty_characters() -> None:
     long = type("L" * 500, (), {})
     for value in ("x" * 10_000, b"x" * 10_000, 10**30, 10**5000, long(), long, np.zeros((1,) * 30), [0] * 10**6):
-        assert len(described(value)) <= SHOWN
+        assert len(described(value)) <= SHOWN_CHARACTERS
     assert described("ab") == "'ab'"
     assert described([]) == "an empty list"
 

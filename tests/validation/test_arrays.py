@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from convexstruct.validation.arguments import SENTENCE
+from convexstruct.validation.arguments import SENTENCE_CHARACTERS
 from convexstruct.validation.arrays import flags, frozen, labels, real, wholes
 from tests.validation.test_arguments import NONSENSE, Hostile
 
@@ -31,7 +31,7 @@ def refused(value: Any, *shapes: Any, reader: Any = real, **options: Any) -> str
     assert type(caught.value) is ValueError
     text = str(caught.value)
     assert text.startswith("X")
-    assert len(text) <= SENTENCE
+    assert len(text) <= SENTENCE_CHARACTERS
     return text
 
 

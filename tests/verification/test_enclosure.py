@@ -183,7 +183,7 @@ def test_a_pipe_that_the_solver_closes_is_named(monkeypatch: pytest.MonkeyPatch)
             socket.socket(fileno=os.dup(number)).shutdown(socket.SHUT_RDWR)
         time.sleep(600)
 
-    monkeypatch.setattr(enclosure, "GRACE", 0.5)
+    monkeypatch.setattr(enclosure, "GRACE_SECONDS", 0.5)
     for solver in (closes, shuts):
         assert answer(solver).trouble == "closed the pipe that carries its answers instead of returning"
 

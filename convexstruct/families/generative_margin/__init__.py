@@ -25,13 +25,13 @@ __all__ = [
 ]
 
 #: Examples beyond which listing their labellings for a covariance costs more than a bundle's rounds.
-MANY = 2000
+MANY_EXAMPLES = 2000
 
 
 def best(problem: GenerativeMargin, wanted: Profile) -> tuple[Solver, str]:
     """The entropic method in the best metric there is; a bundle where examples are many and their labellings few."""
     kind = CountCovariance(problem.features).kind
-    if kind == "recursion" or (kind == "listing" and problem.n_examples <= MANY):
+    if kind == "recursion" or (kind == "listing" and problem.n_examples <= MANY_EXAMPLES):
         return EntropicProximal(), "exact covariance: Newton's metric finishes every stage"
     if kind == "listing":
         return ProximalBundle(), "many examples with few labellings each: one oracle call a round is cheapest"

@@ -18,10 +18,10 @@ from convexstruct.features.counts.part import part
 from convexstruct.marginals.enumeration import enumerate_counts, n_assignments
 
 #: Labellings of all examples together up to which they are listed.
-LISTED = 300_000
+MOST_LISTED = 300_000
 #: Numbers in the transition kernels of one block of chains (40 MB). Every block adds to its own sums over pairs of
 #: counts at every step, so few large blocks are faster.
-KERNELS = 5_000_000
+KERNEL_BLOCK = 5_000_000
 
 
 class CountCovariance:
@@ -33,8 +33,8 @@ class CountCovariance:
     def __init__(self, features: Counts) -> None:
         self.features = features
         chain = isinstance(features, HMMCounts)
-        self.kind = "recursion" if chain else "listing" if n_assignments(features) <= LISTED else ""
-        self._rows = cache(lambda: enumerate_counts(features, LISTED))
+        self.kind = "recursion" if chain else "listing" if n_assignments(features) <= MOST_LISTED else ""
+        self._rows = cache(lambda: enumerate_counts(features, MOST_LISTED))
         self._blocks = cache(lambda: _blocks(features))
 
     @property
@@ -43,7 +43,7 @@ class CountCovariance:
         d = self.features.tables.dimension
         if isinstance(self.features, HMMCounts):
             return 6.0 * self.features.chains.n_positions * self.features.n_states**2 * d
-        return 1.0 * d * d + LISTED * 100.0
+        return 1.0 * d * d + MOST_LISTED * 100.0
 
     def __call__(self, theta: Vector, loss_weight: float) -> Vector:
         if isinstance(self.features, HMMCounts):
@@ -68,10 +68,10 @@ class CountCovariance:
 
 
 def _blocks(features: Counts) -> list[HMMCounts]:
-    """The examples in runs whose transition kernels together are at most `KERNELS` numbers."""
+    """The examples in runs whose transition kernels together are at most `KERNEL_BLOCK` numbers."""
     assert isinstance(features, HMMCounts)
     each = features.chains.n_steps * features.n_states**2
-    size = max(1, KERNELS // each)
+    size = max(1, KERNEL_BLOCK // each)
     if size >= len(features.weights):
         return [features]
     cuts = range(0, len(features.weights), size)

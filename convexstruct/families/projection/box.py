@@ -33,7 +33,7 @@ from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Point, Vector
 from convexstruct.families.projection.rounding import Data, lower_bound, reachable, upper_bound
-from convexstruct.oracles.box.projection import ROUNDED, SUMS, attainable
+from convexstruct.oracles.box.projection import EQUALITY_ROUNDING, REACH_ROUNDING, attainable
 from convexstruct.rounding import Rounded
 from convexstruct.tolerances import ROUNDING
 from convexstruct.validation.arguments import mapping, number, sentence
@@ -98,7 +98,7 @@ class BoxProjection:
 
     def _slack(self, *ends: float) -> float:
         """How far z may be outside of ``ends`` before that is more than rounding."""
-        return SUMS * max(1.0, abs(self.z), *(abs(x) for x in ends if np.isfinite(x)))
+        return REACH_ROUNDING * max(1.0, abs(self.z), *(abs(x) for x in ends if np.isfinite(x)))
 
     @classmethod
     def simplex(cls, m: ArrayLike, z: float = 1.0, d: ArrayLike = 1.0) -> BoxProjection:
@@ -169,7 +169,9 @@ class BoxProjection:
         """
         a = point["a"]
         off = abs(self.total(a) - self.z) / max(1.0, abs(self.z))
-        if 0.0 < off <= ROUNDING and off <= ROUNDED * float(np.sum(np.abs(self.s * a))) / max(1.0, abs(self.z)):
+        if 0.0 < off <= ROUNDING and off <= EQUALITY_ROUNDING * float(np.sum(np.abs(self.s * a))) / max(
+            1.0, abs(self.z)
+        ):
             off = 0.0
         return {
             "a below its lower bound": float(max(np.max(self.lower - a), 0.0)),

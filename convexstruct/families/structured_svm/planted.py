@@ -42,11 +42,11 @@ from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 
 #: By how much a label leads where a tie is not wanted.
-LEAD = 0.5
+LEAST_LEAD = 0.5
 #: Labellings that alpha is spread over, in each example.
-SPREAD = 4
+SPREAD_LABELLINGS = 4
 #: Of the lead over the second best labelling, what the costs of an example beyond its margin sum to at most.
-PART = 0.8
+LEAD_SHARE = 0.8
 
 
 def plant(problem: StructuredSVM, rng: np.random.Generator, without_alpha: Sequence[int] = ()) -> Instance:
@@ -118,9 +118,9 @@ def _draw(features: PairwiseFeatures, free: Flags, rng: np.random.Generator) -> 
     size, n = features.n_labels, features.n_nodes
     wrong = (features.truth + rng.integers(1, size, size=n)) % size
     other = (wrong + rng.integers(1, size, size=n)) % size
-    labels = np.where(rng.random((SPREAD, n)) < 0.5, wrong, other)
+    labels = np.where(rng.random((SPREAD_LABELLINGS, n)) < 0.5, wrong, other)
     labels[0], labels[1] = wrong, np.where(free, other, wrong)
-    return labels, rng.dirichlet(np.ones(SPREAD), size=features.n_examples).T, wrong
+    return labels, rng.dirichlet(np.ones(SPREAD_LABELLINGS), size=features.n_examples).T, wrong
 
 
 def _weights(problem: StructuredSVM, labels: Labels, shares: Vector, active: Labels) -> tuple[Vector, Vector]:
@@ -154,8 +154,8 @@ def _costs(
     rest = node + drawn
     rest[at, wrong] = -np.inf
     costs = drawn.copy()
-    lead = rest.max(axis=1) - node[at, wrong] + of_edges + LEAD * rng.uniform(0.5, 1.5, size=n)
-    costs[at, wrong] = np.maximum(lead, LEAD)
+    lead = rest.max(axis=1) - node[at, wrong] + of_edges + LEAST_LEAD * rng.uniform(0.5, 1.5, size=n)
+    costs[at, wrong] = np.maximum(lead, LEAST_LEAD)
 
     given = node.copy()  # g: with the neighbours at their fixed labels
     tables = np.broadcast_to(edge, (features.n_edges, size, size))
@@ -166,7 +166,7 @@ def _costs(
     for row in labels:
         carrying[at, row] = True
     with_truth = carrying[at, truth]
-    level = np.where(with_truth, given[at, truth], given.max(axis=1) + LEAD * rng.uniform(0.5, 1.5, size=n))
+    level = np.where(with_truth, given[at, truth], given.max(axis=1) + LEAST_LEAD * rng.uniform(0.5, 1.5, size=n))
     tied = level[:, None] - given  # the cost at which a label ties
     below = np.where(carrying, tied, np.minimum(drawn, 0.5 * tied))
     below[at, truth] = 0.0
@@ -185,7 +185,7 @@ def _beyond_the_margin(
     truth = np.where(here, first.labels, features.truth)
     lead = (first.scores - second.scores)[features.example]
     costs = np.where(here[:, None], 0.0, problem.loss.costs)
-    share = PART * lead / features.lengths[features.example]
+    share = LEAD_SHARE * lead / features.lengths[features.example]
     costs[here] = (share[:, None] * rng.uniform(0.0, 1.0, size=(features.n_nodes, size)))[here]
     costs[np.flatnonzero(here), truth[here]] = 0.0
     return replace(

@@ -19,7 +19,7 @@ from convexstruct.graphs import BayesianNetwork, TableLayout, read_bayesian_netw
 from convexstruct.junction_trees import JunctionTree, junction_tree
 from convexstruct.losses import cost_matrix
 from convexstruct.oracles.tree import junction_tree as oracle
-from convexstruct.validation.arguments import ENTRIES, described, refuse, sentence
+from convexstruct.validation.arguments import MOST_ENTRIES, described, refuse, sentence
 from convexstruct.validation.arrays import wholes
 
 #: Clique tables of one block of examples are kept near this many numbers, so that they stay in the cache.
@@ -347,7 +347,7 @@ def _read_hidden(
     if isinstance(hidden, str) or not isinstance(hidden, (Sequence, set, frozenset, np.ndarray)):
         refuse("hidden", hidden, "a list of nodes, or one list of nodes for each example")
     if isinstance(hidden, np.ndarray) and (
-        isinstance(hidden, np.ma.MaskedArray) or hidden.ndim == 0 or hidden.size > ENTRIES
+        isinstance(hidden, np.ma.MaskedArray) or hidden.ndim == 0 or hidden.size > MOST_ENTRIES
     ):
         refuse("hidden", hidden, "a list of nodes, or one list of nodes for each example")
     if len(hidden) == 0:

@@ -27,7 +27,7 @@ from convexstruct.tolerances import ROUNDING
 from convexstruct.validation.arrays import real
 
 #: A pivot below this many units of rounding for each row, relative to the row's own entry of the diagonal, is rounding.
-PIVOT = 4.0
+PIVOT_UNITS = 4.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,7 @@ def factor(matrix: Matrix) -> Factor:
     half = np.zeros(n, dtype=np.int64)  # K_pp is about 4^half_p
     half[diagonal > 0] = np.round(0.5 * np.log2(diagonal[diagonal > 0])).astype(np.int64)
     scaled = np.ldexp(np.ldexp(matrix, -half), -half[:, None])
-    low, order, rank, _ = scipy.linalg.lapack.dpstrf(scaled, tol=PIVOT * n * EPS, lower=1)
+    low, order, rank, _ = scipy.linalg.lapack.dpstrf(scaled, tol=PIVOT_UNITS * n * EPS, lower=1)
     rows = np.empty((n, rank))
     rows[order - 1] = np.tril(low)[:, :rank]
     apart = np.abs(scaled - rows @ rows.T)

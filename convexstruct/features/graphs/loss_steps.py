@@ -19,14 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convexstruct.arrays import Index, Labels, Matrix, Vector
-from convexstruct.oracles.tree.loss_counter import MOST
+from convexstruct.oracles.tree.loss_counter import MOST_LOSSES
 from convexstruct.rounding import UNIT
 
 #: A cost this close to a whole multiple of a unit, relative to the cost, counts as that multiple: the error of .1, .3
 #: and .7 as binary numbers, and of two divisions.
-SAME = 8 * UNIT
+SAME_STEP = 8 * UNIT
 #: Splits at so many of the widest gaps between costs are tried.
-SPLITS = 12
+MOST_SPLITS = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ def number_losses(costs: Matrix, example: Index, n_examples: int) -> LossSteps:
     Raises
     ------
     ValueError
-        If the loss of an example has more than `MOST` values that can be told apart: the example is named.
+        If the loss of an example has more than `MOST_LOSSES` values that can be told apart: the example is named.
     """
     found = _number(costs, example, n_examples)
     if found is not None:
@@ -71,7 +71,7 @@ def number_losses(costs: Matrix, example: Index, n_examples: int) -> LossSteps:
             kinds = len(np.unique(costs[nodes][costs[nodes] > 0]))
             raise ValueError(
                 f"loss has {kinds} different costs in example {i}, whose sums over its {len(nodes)} nodes take more "
-                f"than {MOST} values; slack scaling decodes once for each: wanted multiples of one coarser unit"
+                f"than {MOST_LOSSES} values; slack scaling decodes once for each: wanted multiples of one coarser unit"
             )
         steps[nodes] = part.steps
         parts.append(part)
@@ -82,9 +82,9 @@ def number_losses(costs: Matrix, example: Index, n_examples: int) -> LossSteps:
 
 
 def _number(costs: Matrix, example: Index, n_examples: int) -> _Numbered | None:
-    """The numbering with the fewest totals; None if every one has more than `MOST`."""
+    """The numbering with the fewest totals; None if every one has more than `MOST_LOSSES`."""
     kinds = np.unique(costs[costs > 0])
-    if len(kinds) >= MOST:
+    if len(kinds) >= MOST_LOSSES:
         return None
     best: _Numbered | None = None
     with np.errstate(over="ignore", invalid="ignore"):  # ratios of costs beyond all numbers: no common unit
@@ -99,10 +99,10 @@ def _groupings(kinds: Vector) -> list[list[Index]]:
     """Ways to part the rising costs ``kinds`` into groups: at the widest gaps between them, and by common units."""
     every = np.arange(len(kinds), dtype=np.intp)
     widest = np.argsort(-(kinds[1:] / kinds[:-1]), kind="stable") + 1 if len(kinds) > 1 else every[:0]
-    found = [np.split(every, np.sort(widest[:k])) for k in range(min(len(widest), SPLITS) + 1)]
+    found = [np.split(every, np.sort(widest[:k])) for k in range(min(len(widest), MOST_SPLITS) + 1)]
     classes, left = [], every
     while len(left):
-        alike = left[_multiples(kinds[left], most=MOST)]
+        alike = left[_multiples(kinds[left], most=MOST_LOSSES)]
         classes.append(alike)
         left = np.setdiff1d(left, alike)
     return [*found, classes]
@@ -113,20 +113,20 @@ def _multiples(kinds: Vector, most: int) -> NDArray[np.bool_]:
     q = np.arange(1, 65)[:, None]
     ratio = q * (kinds / kinds[0])
     whole = np.rint(ratio)
-    return np.asarray(((np.abs(ratio - whole) <= SAME * ratio) & (whole < most)).any(axis=0))
+    return np.asarray(((np.abs(ratio - whole) <= SAME_STEP * ratio) & (whole < most)).any(axis=0))
 
 
 def _unit(kinds: Vector) -> tuple[float, Labels] | None:
-    """A number of which every one of the rising costs is a multiple below `MOST`, the largest there is, and the
+    """A number of which every one of the rising costs is a multiple below `MOST_LOSSES`, the largest there is, and the
     multiples; None if there is none."""
     ratio = kinds / kinds[0]
-    if not ratio[-1] < MOST:
+    if not ratio[-1] < MOST_LOSSES:
         return None
-    q = np.arange(1, int(MOST / ratio[-1]) + 1)
+    q = np.arange(1, int(MOST_LOSSES / ratio[-1]) + 1)
     for some in np.array_split(q, 1 + len(q) // 256):
         multiples = some[:, None] * ratio
         whole = np.rint(multiples)
-        fits = (np.abs(multiples - whole) <= SAME * multiples).all(axis=1)
+        fits = (np.abs(multiples - whole) <= SAME_STEP * multiples).all(axis=1)
         if fits.any():
             at = int(np.argmax(fits))
             return float(kinds[0] / some[at]), whole[at].astype(np.int64)
@@ -162,12 +162,12 @@ def _mixed_radix(
         for cost, multiple in zip(kinds[group].tolist(), multiples.tolist()):
             exact = Fraction(cost)
             deviation = max(deviation, float(abs(multiple * Fraction(unit) - exact) / exact))
-        if deviation > 2 * SAME:  # the unit is among the smallest numbers, which are no more precise
+        if deviation > 2 * SAME_STEP:  # the unit is among the smallest numbers, which are no more precise
             return None
     totals = np.zeros(n_examples, dtype=np.int64)
     np.add.at(totals, example, steps.max(axis=1))
     most = int(totals.max(initial=0))
-    if most >= MOST:
+    if most >= MOST_LOSSES:
         return None
     every = np.arange(most + 1)
     parts = [(every // place % size) * unit for place, size, unit in digits]

@@ -2,10 +2,10 @@ r"""The roots of a falling piecewise linear function of one variable, given by i
 
     phi(rho) = value + slope (rho - left) + sum_j bend_j (rho - t_j)_+,      rho >= left, t_j >= left,
 
-and phi(rho) = value + slope (rho - left) to the left of ``left`` too. By sorting the breakpoints, O(k log k), or by
-medians (Algorithm 2 of appendix B, paper 2): the sign of phi at the median of those breakpoints that may still bracket
-the root discards half of them, and what they discard is kept as one slope and one value, so that all rounds together
-cost O(k).
+and phi(rho) = value + slope (rho - left) to the left of ``left`` too. The root is found by sorting the breakpoints,
+O(k log k), or by medians (Algorithm 2 of appendix B, paper 2): the sign of phi at the median of the breakpoints that
+may still bracket the root rules out half of them. Those on the left are replaced by one value and one slope, so that
+all rounds together cost O(k).
 
 Shapes: t (k,) breakpoints in any order, ties allowed; bend (k,) change of slope at each.
 """
@@ -17,8 +17,8 @@ import numpy as np
 from convexstruct.arrays import Vector
 from convexstruct.rounding import EPS
 
-#: Breakpoints few enough that sorting them costs less than another median.
-FEW = 512
+#: So few breakpoints are sorted: that costs less than another median.
+SORTED_BELOW = 512
 
 
 def root_by_sorting(t: Vector, bend: Vector, left: float, value: float, slope: float) -> float:
@@ -37,7 +37,7 @@ def root_by_sorting(t: Vector, bend: Vector, left: float, value: float, slope: f
     return min(max(found, float(at[piece])), float(at[stop])) if inside else found
 
 
-def root_by_medians(t: Vector, bend: Vector, left: float, value: float, slope: float, few: int = FEW) -> float:
+def root_by_medians(t: Vector, bend: Vector, left: float, value: float, slope: float, few: int = SORTED_BELOW) -> float:
     """The root of phi by median search; linear in the number of breakpoints, whatever their order and ties."""
     right = np.inf
     while len(t) > few and value > 0:

@@ -39,19 +39,19 @@ Search = Literal["bracket", "medians", "sorting"]
 
 #: Variables in one block of a pass: a few arrays of so many doubles stay in a cache of half a megabyte.
 BLOCK = 1 << 15
-#: One variable in so many is in the sample, and LEAST of them at least: Newton's steps on the sample, which has a
-#: sample of its own, cost a small part of one pass. LEAST variables or fewer are sorted.
-SAMPLE, LEAST = 64, 512
-#: Newton's steps before every second one halves the bracket. More were needed by data made for it only.
-STEPS = 12
+#: One variable in so many is in the sample, but at least `SMALLEST_SAMPLE` variables: Newton's steps on the sample,
+#: whose own start comes from a sample of it, cost a small part of one pass. So few variables are sorted instead.
+SAMPLE_ONE_IN, SMALLEST_SAMPLE = 64, 512
+#: Newton's steps after which every second step halves the bracket. Only data made for the purpose need more.
+NEWTON_STEPS = 12
 #: The equality <s, a> = z is solved to this accuracy, relative to the sum of |s_i a_i|: 64 roundings.
-ROUNDED = 64 * EPS
-#: How often m is shifted. Each time the root comes nearer by 16 digits, and doubles span 600. Few data need one.
-SHIFTS = 40
-#: How far z may be outside what can be reached before it counts as more than rounding, relative.
-SUMS = 1e-12
+EQUALITY_ROUNDING = 64 * EPS
+#: How often m is shifted at most. Each shift adds 16 digits to the root, and doubles span 600. Few data need a shift.
+MOST_SHIFTS = 40
+#: How far z may lie outside the values that <s, a> takes in the box and still count as one of them, relative: rounding.
+REACH_ROUNDING = 1e-12
 #: Splits a double into halves of 26 digits each, whose products are exact (Dekker).
-HALVES = 2.0**27 + 1.0
+DEKKER = 2.0**27 + 1.0
 
 
 def project_box_equality(
@@ -100,7 +100,7 @@ def project_with_multiplier(
     if not near:  # z is out of reach, by rounding at most
         rho, off, near = box.newton(box.checked(z), start, a)
     multiplier = base = rho
-    for _ in range(SHIFTS if near else 0):
+    for _ in range(MOST_SHIFTS if near else 0):
         if not off or rho == 0.0:
             break
         box, other = box._replace(m=box.shifted(rho)), np.empty_like(a)
@@ -113,7 +113,7 @@ def project_with_multiplier(
 
 def product_error(x: Vector | float, y: Vector | float) -> Vector:
     """x y - fl(x y), by Dekker's halves; 0 where they overflow."""
-    one, other = x * HALVES, y * HALVES
+    one, other = x * DEKKER, y * DEKKER
     high, tall = one - (one - x), other - (other - y)
     low, short = x - high, y - tall
     error = ((high * tall - x * y) + high * short + low * tall) + low * short
@@ -172,7 +172,7 @@ class _Box(NamedTuple):
     def likely(self, z: float) -> float:
         """The root of phi for a sample of the variables, with z smaller as they are fewer."""
         n = len(self.m)
-        size = max(LEAST, n // SAMPLE)
+        size = max(SMALLEST_SAMPLE, n // SAMPLE_ONE_IN)
         if size >= n:
             return self.search(z, root_by_sorting)
         some = self.part(np.sort(np.random.default_rng(0).integers(n, size=size)))
@@ -190,7 +190,7 @@ class _Box(NamedTuple):
             deadline.check()
             total, slope, size = self.sums(rho, a)
             value = total - z
-            if abs(value) <= ROUNDED * max(size, abs(z)) < np.inf:
+            if abs(value) <= EQUALITY_ROUNDING * max(size, abs(z)) < np.inf:
                 return rho, 0.0, True
             if value > 0:
                 low, above = rho, value
@@ -199,7 +199,7 @@ class _Box(NamedTuple):
             wanted = rho + value / slope if slope > 0 else np.nan
             if wanted == rho:  # the root is between two doubles, or rounding makes the slope a wrong one
                 wanted = float(np.nextafter(rho, value * np.inf))
-            if not low < wanted < high or (step > STEPS and step % 2):
+            if not low < wanted < high or (step > NEWTON_STEPS and step % 2):
                 wanted = _middle(low, high)
                 if wanted in (low, high):
                     break
@@ -256,7 +256,7 @@ class _Box(NamedTuple):
     def checked(self, z: float) -> float:
         """z, moved by rounding at most into what can be reached."""
         least, greatest = self.attainable(len(self.m))
-        slack = SUMS * max(1.0, abs(z), *(abs(x) for x in (least, greatest) if np.isfinite(x)))
+        slack = REACH_ROUNDING * max(1.0, abs(z), *(abs(x) for x in (least, greatest) if np.isfinite(x)))
         if not least - slack <= z <= greatest + slack:
             raise ValueError(f"z is {z:g}, wanted a value of <s, a> inside the bounds: from {least:g} to {greatest:g}")
         return min(max(z, least), greatest)

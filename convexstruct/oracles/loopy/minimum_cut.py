@@ -14,11 +14,11 @@ which in terms of the tables is `Pairwise.upper` at the messages made of g. So t
 from the scores and g alone, whatever made g.
 
 **Precision.** `scipy.sparse.csgraph.maximum_flow` takes 32-bit whole numbers. Capacities are multiplied by a power of
-two so that the greatest is below 2^30, and rounded: what rounds off is at most a unit for each node and each edge of
-the cut, and is the gap between score and bound. One round leaves about `ROUNDING` of sum |a_v| + sum k_e, or less. If
-less is asked for: no arc of the graph that is left over can carry more than the gap; so capacities above it are cut
-off, the unit shrinks by the same factor, and the flow goes on from where it was. A second round, which takes about as
-long as the first, leaves nothing but the rounding of double precision.
+two so that the greatest is below 2^30, and rounded. The gap between score and bound is what rounding took: at most one
+unit for each node and each edge of the cut. One round leaves a gap of about `ROUNDING` times sum |a_v| + sum k_e, or
+less. If a smaller gap is asked for, another round follows: no arc of the residual graph can carry more than the gap, so
+that capacities above it are cut off, the unit shrinks by the same factor, and the flow is continued. A second round,
+which takes about as long as the first, leaves nothing but the rounding of double precision.
 
 Large graphs start from a flow near the maximum, found by accelerated projected gradient steps on |a - net flow|^2 / 2
 (its minimiser is a maximum flow: Chambolle 2004), a few array operations each.
@@ -44,9 +44,10 @@ from convexstruct.tolerances import ROUNDING
 BITS = 30
 #: From this number of nodes and edges on, gradient steps first find a flow near the maximum; on smaller graphs the
 #: maximum flow itself is found sooner.
-LARGE = 20_000
-#: Gradient steps between two computations of the gap; they end where `STEPS` of them leave more than `SLOW` of the gap.
-STEPS, SLOW = 25, 0.9
+GRADIENT_FROM = 20_000
+#: Gradient steps between two computations of the gap; the steps end where so many of them leave more than the share
+#: `SLOW_FALL` of the gap.
+GRADIENT_STEPS, SLOW_FALL = 25, 0.9
 #: A gap below this, relative to the sum of all |a_v| and k_e, is rounding.
 NEGLIGIBLE = 2.0**-50
 
@@ -106,7 +107,7 @@ def minimum_cut(scores: Pairwise, tol: float = ROUNDING) -> Cut:
     ising = _ising(scores)
     largest = float(max(np.abs(ising.a).max(), ising.k.max(initial=0.0)))
     size = float(np.abs(ising.a).sum() + ising.k.sum())
-    large = len(ising.a) + len(ising.k) >= LARGE
+    large = len(ising.a) + len(ising.k) >= GRADIENT_FROM
     enough = size * max(NEGLIGIBLE, tol)
     g = np.zeros(len(ising.k))
     if large:
@@ -195,7 +196,7 @@ def _near_maximum(ising: _Ising, enough: float) -> Tensor:
     g = ahead = np.zeros(len(ising.k))
     least, momentum, gap = -ising.k, 1.0, np.inf
     while True:
-        for _ in range(STEPS):
+        for _ in range(GRADIENT_STEPS):
             rest = ising.a - out @ ahead
             moved = np.take(rest, ising.u)
             moved -= np.take(rest, ising.v)
@@ -210,7 +211,7 @@ def _near_maximum(ising: _Ising, enough: float) -> Tensor:
             g, momentum = moved, following
         rest = ising.a - out @ g
         before, gap = gap, ising.value(np.asarray(rest < 0, dtype=np.int64)) - ising.bound(rest)
-        if not enough < gap < SLOW * before:
+        if not enough < gap < SLOW_FALL * before:
             return g
 
 

@@ -23,14 +23,14 @@ from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Index, Labels, Tensor
 
-#: Up to this many labels, a loop over labels with one long array each is faster in NumPy than one array whose rows are
-#: short.
-FEW = 4
+#: Up to this many labels a loop over the labels, each with one long array, is faster in NumPy than one operation on an
+#: array of short rows.
+LOOPED_LABELS = 4
 
 
 @dataclass(frozen=True, eq=False)
 class Pairwise:
-    """Tensor of labellings of P nodes that take S labels each, joined by Q edges; made by `pairwise`.
+    """Scores of the labellings of P nodes that take S labels each, joined by Q edges; made by `pairwise`.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ class Pairwise:
             for s in range(self.n_labels):
                 moved[:, s] += np.bincount(ends, weights=messages[:, end, s], minlength=self.n_nodes)
         first, second = messages[:, 0], messages[:, 1]
-        if self.n_labels <= FEW:
+        if self.n_labels <= LOOPED_LABELS:
             of_edges = np.full(self.n_edges, -np.inf)
             for s in range(self.n_labels):
                 for t in range(self.n_labels):
@@ -128,7 +128,7 @@ class Pairwise:
 
 def _greatest(table: Tensor) -> Tensor:
     """max over the columns; column by column where they are few, which is faster by far."""
-    if table.shape[1] > FEW:
+    if table.shape[1] > LOOPED_LABELS:
         return np.asarray(table.max(axis=1))
     best = table[:, 0].copy()
     for s in range(1, table.shape[1]):

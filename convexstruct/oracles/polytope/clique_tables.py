@@ -31,7 +31,7 @@ Port = tuple[int, tuple[int, ...]]
 #: For each clique its group, and its row there in each component, (n,).
 Places = tuple[tuple[int, Index], ...]
 
-#: Numbers in the tables of one block of components, so that they stay in cache.
+#: Numbers in the tables of one block of components, 1 MiB, so that they stay in the cache.
 BLOCK = 1 << 17
 
 
@@ -140,7 +140,8 @@ class CliqueTables:
         return tuple(self.cards[port[0]][axis] for axis in port[1])
 
     def stiffness(self, weights: Sequence[Vector]) -> list[Vector]:
-        """For each agreement (K,) numbers with  sum_k stiffness_k |xi_k|^2 >= sum_c |spread xi on c, centred|^2 / w_c.
+        """For each agreement (K,) numbers with  sum_k stiffness_k |xi_k|^2 >= sum_c |spread xi on c, centred|^2 / w_c:
+        an upper bound on the curvature of the dual function of a projection, agreement by agreement.
 
         For agreements S, S' of a clique with Y entries the part between them has norm Y / sqrt(Y_S Y_S') if they share
         a variable, and 0 otherwise, because what is centred in different variables is orthogonal.
@@ -257,7 +258,7 @@ def graph_tables(cliques: Sequence[Sequence[int]], cards: Sequence[int], n: int 
 
 
 def _ties(cliques: list[frozenset[int]]) -> list[tuple[frozenset[int], int, int]]:
-    """(S, one clique, another): agreements from which all others follow."""
+    """Agreements from which all others follow, as (S, c, e): the cliques c and e agree on their common variables S."""
     holders: dict[int, list[int]] = {}
     for c, clique in enumerate(cliques):
         for v in clique:

@@ -1,10 +1,10 @@
 """Tables of the local marginal polytope near given ones: every clique on its simplex, all agreements met exactly.
 
 Where the sets on which a clique agrees do not overlap (all graphs of nodes and edges), the marginals to be met are the
-means of those that should agree; each table is scaled down until no marginal exceeds its own, and what is missing is
-filled up by the product of what each marginal lacks (Altschuler, Weed, Rigollet 2017, here for any number of
-marginals): what changes is of the order of the disagreement. Otherwise the least change that satisfies the equations is
-made, and mixed with the uniform tables, as little as makes everything nonnegative.
+means of those that should agree; each table is scaled down until no marginal exceeds its target, and what is missing
+is filled up by the product of what each marginal lacks (Altschuler, Weed, Rigollet 2017, here for any number of
+marginals): the tables change by the order of their disagreement. Otherwise the tables are projected onto the equations
+alone, and the result is mixed with the uniform tables, with the smallest weight that makes every entry nonnegative.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from convexstruct.arrays import Vector
 from convexstruct.oracles.polytope.clique_tables import CliqueTables, Port, Tables
 from convexstruct.rounding import EPS
 
-#: Residual that conjugate gradients are asked for, relative; they run three times, each on what is left.
+#: Relative residual that conjugate gradients are asked for. They run up to three times, each on the residual that the
+#: run before it left, for one run does not reach the rounding of the data.
 RESIDUAL = 1e-13
 
 
@@ -105,7 +106,7 @@ def _mixed(structure: CliqueTables, tables: Tables, own: list[Vector]) -> Tables
     rounding = EPS * np.sqrt(size) * max(float(z.max(initial=0.0)) for z in own)
     for _ in range(3):
         wrong = disagreement(tables)
-        if np.linalg.norm(wrong) <= rounding:  # rounding contradicts itself: it has no solution to look for
+        if np.linalg.norm(wrong) <= rounding:  # what is left is rounding, and the equations may contradict each other
             break
         step = cg(operator, wrong, rtol=RESIDUAL, atol=rounding, maxiter=10 * size)[0]
         tables = [table - change for table, change in zip(tables, spread(step))]

@@ -11,12 +11,12 @@ disagreement of the tables a (35). It is maximal in lambda where a_c sums to z: 
 simplex (appendix B). What is left is smooth in xi.
 
 `ascend` (ours; the paper goes block by block, as `convexstruct.families.projection.solvers.block_ascent` does) takes
-accelerated gradient
-steps. In the metric of `CliqueTables.stiffness` the gradient has the Lipschitz constant 1; the steps are longer. Now
-and then the metric becomes what the entries that are not at 0 make of it, the step's length follows the curvature met
-on the way, and each component restarts its momentum where that turns against the gradient. A component whose bound does
-not rise for long goes back to the steps that are certain. Components of a batch are taken in blocks that stay in cache,
-and each block stops by itself.
+accelerated gradient steps. In the metric of `CliqueTables.stiffness` the gradient has the Lipschitz constant 1, so that
+steps of length 1 are safe; `ascend` takes longer ones. Every `METRIC_ROUNDS` rounds the metric is computed anew from
+the entries of the tables that are not 0; the length of a step follows the curvature met along the last ones; and each
+component sets its momentum to 0 when it points against the gradient. A component whose bound has not risen for
+`PATIENCE` rounds goes back to the safe steps. The components of a batch are worked on in blocks that fit into the
+cache, and each block stops by itself.
 """
 
 from __future__ import annotations
@@ -38,17 +38,18 @@ from convexstruct.rounding import EPS
 from convexstruct.tolerances import ROUNDING
 
 #: Rounds between two choices of the metric.
-METRIC = 10
-#: A curvature met along a step may be this small against the metric.
+METRIC_ROUNDS = 10
+#: The curvature met along a step is taken for no less than this share of the metric's: the step is at most 1000 times
+#: as long as the safe one.
 LEAST_CURVATURE = 1e-3
-#: How fast an estimate of curvature is forgotten, a step.
-FORGET = 1.1
-#: Rounds without a better bound after which the steps are those of the bound on the curvature, for good.
+#: An estimate of curvature is divided by this at each step, unless the step meets a larger one.
+CURVATURE_DECAY = 1.1
+#: Rounds without a better bound after which a component takes the safe steps until the end.
 PATIENCE = 50
-#: What the sum of a table is brought to its scale within, relative.
-SUMS = 1e-13
-#: The same while the tables still disagree, relative to their disagreement.
-LOOSE = 0.1
+#: A table is scaled until its sum misses its scale by at most this, relative to the scale.
+SUM_ACCURACY = 1e-13
+#: The same while the tables still disagree, relative to their disagreement: more would be lost in the next round.
+EARLY_ACCURACY = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,12 +141,12 @@ def _base(structure: CliqueTables, tables: Tables, weights: Weights) -> Vector:
 
 
 def unknown(structure: CliqueTables) -> list[Vector]:
-    """Thresholds of which nothing is known yet."""
+    """Thresholds lambda to start from when nothing is known of them: -inf."""
     return [np.full(len(rows), -np.inf) for rows in structure.component]
 
 
 def ascend(structure: CliqueTables, tables: Tables, weights: Weights, start: Tables | None = None) -> Iterator[Ascent]:
-    """Accelerated ascent of D, an iterate a round; it goes on as long as it is asked."""
+    """Accelerated gradient ascent of D: one `Ascent` a round, without end; the caller stops asking."""
     n, components = structure.n_components, [each.component for each in structure.agreements]
     layout = Columns(structure)
     m = layout.tables(tables)
@@ -161,7 +162,7 @@ def ascend(structure: CliqueTables, tables: Tables, weights: Weights, start: Tab
     off = np.zeros(n)
     best, waited, cautious = np.full(n, -np.inf), np.zeros(n), np.zeros(n, dtype=bool)
     for count in itertools.count():
-        a, value = evaluate(layout, m, weights, ahead, thresholds, LOOSE * off)
+        a, value = evaluate(layout, m, weights, ahead, thresholds, EARLY_ACCURACY * off)
         value += base
         apart = layout.disagreement(a)
         off = np.zeros(n)
@@ -170,7 +171,7 @@ def ascend(structure: CliqueTables, tables: Tables, weights: Weights, start: Tab
         yield Ascent(layout, a, ahead, value, off)
         waited = np.where(value > best, 0, waited + 1)
         best = np.maximum(best, value)
-        if count % METRIC == METRIC // 2:
+        if count % METRIC_ROUNDS == METRIC_ROUNDS // 2:
             metric = [np.minimum(held, each) for held, each in zip(_active(layout, a, weights.square), bound)]
             before, curvature = None, np.ones(n)
         cautious |= waited > PATIENCE
@@ -182,7 +183,7 @@ def ascend(structure: CliqueTables, tables: Tables, weights: Weights, start: Tab
             along = _inner(components, moved, bent, n)
             squared = _inner(components, bent, [b / k for b, k in zip(bent, metric)], n)
             met = np.where(along > 0, squared / np.where(along > 0, along, 1.0), 1.0)
-            curvature = np.maximum(np.maximum(met, curvature / FORGET), LEAST_CURVATURE)
+            curvature = np.maximum(np.maximum(met, curvature / CURVATURE_DECAY), LEAST_CURVATURE)
             curvature[cautious] = 1.0
         before = ahead, apart
         new = [x - g / (curvature[c] * k) for c, x, g, k in zip(components, ahead, apart, metric)]
@@ -196,8 +197,8 @@ def ascend(structure: CliqueTables, tables: Tables, weights: Weights, start: Tab
 
 
 def _active(layout: Columns, tables: Tables, square: list[Vector]) -> Tables:
-    """For each agreement and cell the sum of 1 / d_c^2 over the entries that are not at 0, at least one on the side
-    where that is most: the diagonal of D's curvature, sums left aside; (cells, K)."""
+    """The diagonal of D's Hessian in xi at the tables, lambda held: for each agreement and cell the sum of 1 / d_c^2
+    over the entries of both cliques in that cell that are not 0, at least the larger 1 / d_c^2; (cells, K)."""
     held = [(table > 0) / weight for table, weight in zip(tables, square)]
     known = [layout.marginal(held[port[0]], port) for port in layout.ports]
     found = []
@@ -305,11 +306,11 @@ def project_chains(
 def simplex_thresholds(x: Vector, z: Vector, start: Vector, slack: Vector | float = 0.0) -> tuple[Vector, Vector]:
     """(lambda, max(x - lambda, 0)) with sum_j max(x_j - lambda, 0) = z for each column, by Newton from ``start``.
 
-    From the left Newton never passes the root, and from the right it is left of it after one step, so that the active
-    sets settle after finitely many.
+    The sum is convex and falling in lambda: Newton's steps from the left of the root stay on the left, and a step from
+    the right ends on the left, so that the set of positive terms is final after finitely many steps.
 
-    Where x is so far from 0 that no double is close enough to lambda, each column's largest entry is taken from it
-    first, and what is returned is exact: lambda alone is rounded.
+    Where x is so far from 0 that no double is close enough to lambda, the column's largest entry is subtracted first;
+    then only the returned lambda is rounded, not the second result.
 
     x : (k, n), a column a problem. z : (n,) positive. start : (n,), -inf where nothing is known. slack : how far a sum
         may be off.
@@ -319,7 +320,7 @@ def simplex_thresholds(x: Vector, z: Vector, start: Vector, slack: Vector | floa
     if far.any():
         lam = np.where(far, np.maximum(x.max(axis=0) - z, (ones @ x - z) / k), start)  # both left of the root
     over = np.empty_like(x)
-    enough = np.maximum(slack, SUMS * z)
+    enough = np.maximum(slack, SUM_ACCURACY * z)
     for _ in range(2 * k + 10):
         np.maximum(np.subtract(x, lam, out=over), 0.0, out=over)
         excess = ones @ over - z

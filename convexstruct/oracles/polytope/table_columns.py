@@ -1,8 +1,8 @@
 """Clique tables laid out for speed: cliques along the last axis, entries of a table along the first.
 
 A group of n cliques is one array (labels of the first variable, .., n), and an agreement's values are (cells, K), so
-that every operation runs over long rows, however small a table is. Everything means what it means in
-`convexstruct.oracles.polytope.clique_tables`.
+that every operation runs over long rows, however small a table is. Only the order of axes differs from
+`convexstruct.oracles.polytope.clique_tables`; the names mean the same.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from convexstruct.oracles.polytope.clique_tables import CliqueTables, Port, Side
 
 
 class End(NamedTuple):
-    """One side of an agreement: its port, and the columns of the cliques, as a slice where they follow each other."""
+    """One side of an agreement: the number of its port, and the columns of its cliques (a slice where these are
+    consecutive)."""
 
     port: int
     columns: Index | slice
 
 
 class Columns:
-    """The columns of one structure."""
+    """The layout of one structure by columns: how its tables are turned, and what agreements do to them."""
 
     def __init__(self, structure: CliqueTables) -> None:
         self.structure = structure

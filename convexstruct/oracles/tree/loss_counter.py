@@ -3,8 +3,8 @@
     B_k(l) = max { score_k(y) : sum over nodes v of steps[v, y_v] = l },        l = 0 .. L
 
 where the loss of a labelling is a whole number of units: ``steps`` holds the units that each label of each node adds
-(Hamming: 1 where the label is not the true one). From B follows slack-scaled separation (paper 1), which no decoding
-with other node scores can do:
+(Hamming: 1 where the label is not the true one). B solves the separation problem of slack scaling (paper 1), which is
+no maximum of a sum over nodes and edges:
 
     max over y of E_k(y) (1 + score_k(y) - truth_k) = max over l of unit l (1 + B_k(l) - truth_k)
 
@@ -14,8 +14,7 @@ subtrees add up, so their messages are combined by max-convolution. The work is 
 and to its square on trees that branch.
 
 Score tables are those of `convexstruct.oracles.chain.chain` and `convexstruct.oracles.tree.junction_tree`. Ties: among
-the best
-labellings of one loss the one that is smallest when read from its last variable to its first.
+the best labellings of one loss the one that is smallest when read from its last variable to its first.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ from convexstruct.junction_trees import JunctionTree
 from convexstruct.oracles.tree.junction_tree import Factor, aligned, joint, smallest, split, take
 
 #: More losses than this (0 .. L counts L + 1) are refused.
-MOST = 4096
-#: Numbers in the message of one block of chains, so that it stays in the cache.
+MOST_LOSSES = 4096
+#: Numbers in the message of one block of chains, 512 KiB, so that it stays in the cache.
 BLOCK = 1 << 16
-#: Numbers in the tables of one block of examples on a junction tree.
+#: Numbers in the tables of one block of examples on a junction tree, 32 MiB.
 TREE_BLOCK = 1 << 22
-#: Messages of up to this many numbers in all are kept for reading labellings; beyond, they are computed again.
-KEPT = 1 << 25
+#: Messages of up to this many numbers in all, 256 MiB, are kept for reading labellings; others are computed again.
+KEPT_NUMBERS = 1 << 25
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +80,7 @@ def by_loss(chains: Chains, node: Tensor, edge: Tensor, steps: ArrayLike) -> Los
     Raises
     ------
     ValueError
-        If steps has another shape than node, is not made of whole numbers >= 0, or allows more than `MOST` losses.
+        If steps has another shape than node, is not made of whole numbers >= 0, or allows `MOST_LOSSES` losses or more.
     """
     counts = _whole(steps, node.shape)
     greatest = np.bincount(chains.chain, weights=counts.max(axis=1), minlength=chains.n_chains).astype(np.intp)
@@ -89,7 +88,7 @@ def by_loss(chains: Chains, node: Tensor, edge: Tensor, steps: ArrayLike) -> Los
     blocks = list(_chain_blocks(chains, node.shape[1], greatest))
     scores = np.full((chains.n_chains, most + 1), -np.inf)
     kept: list[list[Tensor] | None] = []
-    room = KEPT
+    room = KEPT_NUMBERS
     for low, high in blocks:
         messages = _forward(chains, node, edge, counts, low, high, most)
         for t, message in enumerate(messages):
@@ -193,7 +192,7 @@ def by_loss_on_tree(tree: JunctionTree, factors: Sequence[Factor], n: int, steps
     Raises
     ------
     ValueError
-        If steps has another shape, is not made of whole numbers >= 0, or allows more than `MOST` losses.
+        If steps has another shape, is not made of whole numbers >= 0, or allows more than `MOST_LOSSES` losses.
     """
     cards = tree.cards
     rows = 1 if np.shape(steps)[:1] == (1,) else n
@@ -206,7 +205,7 @@ def by_loss_on_tree(tree: JunctionTree, factors: Sequence[Factor], n: int, steps
     blocks = [np.arange(low, min(n, low + size)) for low in range(0, n, size)]
     scores = np.full((n, most + 1), -np.inf)
     kept: list[_Counted | None] = []
-    room = KEPT
+    room = KEPT_NUMBERS
     for some in blocks:
         counted = _count(tree, [(scope, take(table, some)) for scope, table in factors], counts[some], most)
         scores[some, : len(counted.messages[0])] = counted.messages[0][:, :, 0].T
@@ -360,9 +359,9 @@ def _whole(steps: ArrayLike, shape: tuple[int, ...]) -> Labels:
 
 def _bounded(greatest: Index) -> int:
     most = int(greatest.max())
-    if most >= MOST:
+    if most >= MOST_LOSSES:
         raise ValueError(
-            f"steps allow {most + 1} distinct losses (number {int(greatest.argmax())}), wanted at most {MOST}: each "
-            "takes a decoding of its own, so choose a coarser unit"
+            f"steps allow {most + 1} distinct losses (number {int(greatest.argmax())}), wanted at most "
+            f"{MOST_LOSSES}: each takes a decoding of its own, so choose a coarser unit"
         )
     return most

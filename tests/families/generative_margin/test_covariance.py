@@ -58,7 +58,7 @@ def test_it_is_exact_on_chains_and_where_the_labellings_can_be_listed(features: 
 
 @pytest.mark.parametrize("kernels", [1, 12, 24])
 def test_summed_over_blocks_of_chains_it_is_the_same(kernels: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(covariance, "KERNELS", kernels)  # one chain takes 3 steps * 2 * 2 numbers
+    monkeypatch.setattr(covariance, "KERNEL_BLOCK", kernels)  # one chain takes 3 steps * 2 * 2 numbers
     features = chain()
     theta = np.random.default_rng(4).normal(size=features.tables.dimension)
     truth = brute_force(features, theta, 0.5)
@@ -66,7 +66,7 @@ def test_summed_over_blocks_of_chains_it_is_the_same(kernels: int, monkeypatch: 
 
 
 def test_elsewhere_there_is_none_and_the_solver_does_without(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(covariance, "LISTED", 1)
+    monkeypatch.setattr(covariance, "MOST_LISTED", 1)
     problem = GenerativeMargin(network(), default_c(None, network().tables), 0.3)
     assert CountCovariance(problem.features).kind == ""
     assert solve(problem, EntropicProximal(), tol="LOW").status is Status.OPTIMAL

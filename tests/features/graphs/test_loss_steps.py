@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from convexstruct.features.graphs.loss_steps import LossSteps, number_losses
 from convexstruct.oracles.enumeration import labellings
-from convexstruct.oracles.tree.loss_counter import MOST
+from convexstruct.oracles.tree.loss_counter import MOST_LOSSES
 from convexstruct.rounding import UNIT
 
 
@@ -90,5 +90,7 @@ def test_costs_that_share_no_unit_between_examples_are_numbered_example_by_examp
 def test_too_many_values_are_refused_in_one_sentence() -> None:
     rng = np.random.default_rng(0)
     costs = np.column_stack((np.zeros(16), rng.random(16)))
-    with pytest.raises(ValueError, match=rf"loss has 16 different costs in example 0, .* take more than {MOST} values"):
+    with pytest.raises(
+        ValueError, match=rf"loss has 16 different costs in example 0, .* take more than {MOST_LOSSES} values"
+    ):
         numbered(costs, [0] * 16)

@@ -155,7 +155,7 @@ def test_a_large_instance_takes_few_passes_and_sorts_the_breakpoints_of_a_sample
     rng = np.random.default_rng(2)
     n, m = 50_000, rng.normal(size=50_000)
     if kind == "periodic":  # a sample of every so-manieth row would see nothing else
-        m += 5.0 * (np.arange(n) % projection.SAMPLE > 0)
+        m += 5.0 * (np.arange(n) % projection.SAMPLE_ONE_IN > 0)
     elif kind == "runs":
         m = np.repeat(m[: n // 8], 8)
     elif kind == "sorted":
@@ -176,7 +176,7 @@ def test_a_large_instance_takes_few_passes_and_sorts_the_breakpoints_of_a_sample
 def test_the_projection_is_one_whether_newton_or_halving_finishes(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     problem = instance(np.random.default_rng(seed), 20_000, ties=seed % 2 == 0)
     kkt(*problem)
-    monkeypatch.setattr(projection, "STEPS", 0)
+    monkeypatch.setattr(projection, "NEWTON_STEPS", 0)
     kkt(*problem)
 
 
@@ -202,7 +202,7 @@ def test_a_start_however_wrong_ends_at_the_root(
     np.testing.assert_allclose(found, right, atol=ROUNDING)
     assert multiplier == pytest.approx(rho, abs=1e-9)
     assert abs(float(np.sum(s * found)) - z) <= 1e-13 * float(np.sum(np.abs(s * found)))
-    assert len(passes) <= 2 * 64 + projection.STEPS
+    assert len(passes) <= 2 * 64 + projection.NEWTON_STEPS
 
 
 def heavy(seed: int, n: int, spread: float, rho: float) -> tuple[Any, ...]:

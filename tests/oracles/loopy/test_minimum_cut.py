@@ -54,7 +54,7 @@ def grid(rows: int, columns: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int
 def test_a_cut_is_the_best_labelling_and_its_flow_proves_it(large: int, data: st.DataObject) -> None:
     scores = data.draw(associative(integers=False))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(minimum_cut, "LARGE", large)  # with and without a start by gradient steps
+        patch.setattr(minimum_cut, "GRADIENT_FROM", large)  # with and without a start by gradient steps
         cut = minimum_cut.minimum_cut(scores, tol=0.0)
     size = np.abs(scores.node).sum() + np.abs(scores.tables).sum()
     np.testing.assert_array_equal(cut.scores, scores.score(cut.labels))
@@ -72,7 +72,7 @@ def test_a_cut_is_the_best_labelling_and_its_flow_proves_it(large: int, data: st
 def test_among_ties_of_whole_numbers_the_smallest_labelling_is_read(large: int, data: st.DataObject) -> None:
     scores = data.draw(associative(integers=True))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(minimum_cut, "LARGE", large)
+        patch.setattr(minimum_cut, "GRADIENT_FROM", large)
         cut = minimum_cut.minimum_cut(scores)
     for k, (cards, factors, nodes) in enumerate(parts_of(scores)):
         best, labelling = enumeration.best(cards, factors)
@@ -85,7 +85,7 @@ def test_among_ties_of_whole_numbers_the_smallest_labelling_is_read(large: int, 
 def test_a_grid_too_large_to_write_out_agrees_with_its_junction_tree(
     large: int, weight: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(minimum_cut, "LARGE", large)
+    monkeypatch.setattr(minimum_cut, "GRADIENT_FROM", large)
     rng = np.random.default_rng(4)
     edges = grid(30, 7)
     node, edge = rng.normal(size=(210, 2)), weight * rng.random(len(edges))
@@ -126,7 +126,7 @@ def test_the_bound_holds_after_the_coarsest_flow_and_a_cut_in_two_parts_is_two_c
 
 @pytest.mark.parametrize("large", [10**9, 0])
 def test_scores_whose_sums_overflow_end_the_search(large: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(minimum_cut, "LARGE", large)
+    monkeypatch.setattr(minimum_cut, "GRADIENT_FROM", large)
     node = np.array([[0.0, 1.7e308], [0.0, 1.7e308], [1.7e308, 0.0], [1.7e308, 0.0]])
     with np.errstate(all="ignore"):
         cut = minimum_cut.minimum_cut(pairwise(node, [[0, 1], [1, 2], [2, 3]], np.full(3, 1e308)))

@@ -161,7 +161,7 @@ def test_blocks_and_messages_computed_again_leave_no_seam(monkeypatch: pytest.Mo
     tree_steps = rng.integers(0, 3, size=(1, 4, 3))
     whole, whole_tree = by_loss(layout, node, edge, steps), by_loss_on_tree(tree, factors, 40, tree_steps)
     totals, tree_totals = whole.scores.argmax(axis=1), whole_tree.scores.argmax(axis=1)
-    for name in ("BLOCK", "TREE_BLOCK", "KEPT"):
+    for name in ("BLOCK", "TREE_BLOCK", "KEPT_NUMBERS"):
         monkeypatch.setattr(loss_counter, name, 1 if name != "BLOCK" else 200)
     cut, cut_tree = by_loss(layout, node, edge, steps), by_loss_on_tree(tree, factors, 40, tree_steps)
     np.testing.assert_array_equal(cut.scores, whole.scores)

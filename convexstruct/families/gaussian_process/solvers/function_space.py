@@ -20,7 +20,7 @@ from convexstruct.core.solution import Solution
 from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
 
 #: Below this share of |P| a difference of two values is rounding.
-NOISE = 1e-13
+VALUE_ROUNDING = 1e-13
 
 
 @dataclass(frozen=True)
@@ -75,4 +75,4 @@ class FunctionSpace:
 
     def exhausted(self, here: Value, kg: Vector) -> bool:
         """Whether the gap is rounding: nothing is left to gain."""
-        return float(here.g @ kg) <= 2.0 * self.problem.lam * NOISE * max(1.0, abs(here.value))
+        return float(here.g @ kg) <= 2.0 * self.problem.lam * VALUE_ROUNDING * max(1.0, abs(here.value))

@@ -23,15 +23,15 @@ from convexstruct.core.options import at_least, read_options
 from convexstruct.core.quasi_newton import Pairs
 from convexstruct.core.solution import Solution
 from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
-from convexstruct.families.gaussian_process.solvers.function_space import NOISE, FunctionSpace, Value
+from convexstruct.families.gaussian_process.solvers.function_space import VALUE_ROUNDING, FunctionSpace, Value
 
 #: Evaluations of one line search.
-TRIALS = 40
+SEARCH_TRIALS = 40
 #: A step is taken where P has fallen by this share of what its slope promised, and |slope| by that share.
-DECREASE = 1e-4
-CURVATURE = 0.9
+ARMIJO = 1e-4
+WOLFE = 0.9
 #: t = K u is moved along with u and drifts by rounding. It is made afresh where the gap has shrunk to this share.
-REFRESH = 1e-2
+REFRESH_FALL = 1e-2
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class FunctionSpaceLBFGS:
         fresh = float(here.g @ kg)
         while True:
             norm = float(here.g @ kg)
-            if norm < REFRESH * fresh:
+            if norm < REFRESH_FALL * fresh:
                 here = space.at(here.u, space.multiply(here.u))
                 kg = space.multiply(here.g)
                 fresh = float(here.g @ kg)
@@ -89,15 +89,15 @@ def search(space: FunctionSpace, here: Value, d: Vector, kd: Vector) -> Value | 
     slope = float(here.g @ kd)
     if not slope < 0.0:
         return None
-    noise = NOISE * max(1.0, abs(here.value))
+    noise = VALUE_ROUNDING * max(1.0, abs(here.value))
     low, low_slope, high, high_slope = 0.0, slope, np.inf, np.inf
     step, moved, best = 1.0, "", None
-    for _ in range(TRIALS):
+    for _ in range(SEARCH_TRIALS):
         deadline.check()
         there = space.at(here.u + step * d, here.t + step * kd)
         now = float(there.g @ kd)
-        falls = there.value <= here.value + DECREASE * step * slope + noise
-        if falls and abs(now) <= -CURVATURE * slope:
+        falls = there.value <= here.value + ARMIJO * step * slope + noise
+        if falls and abs(now) <= -WOLFE * slope:
             return there
         if falls and (best is None or there.value < best.value):
             best = there

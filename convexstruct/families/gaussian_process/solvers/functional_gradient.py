@@ -18,7 +18,7 @@ from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import not_below, read_options
 from convexstruct.core.solution import Solution
 from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
-from convexstruct.families.gaussian_process.solvers.function_space import NOISE, FunctionSpace
+from convexstruct.families.gaussian_process.solvers.function_space import VALUE_ROUNDING, FunctionSpace
 
 #: Halvings of one step.
 HALVINGS = 60
@@ -48,7 +48,7 @@ class FunctionalGradient:
                 return
             yield space.report(here, kg)
             norm = float(here.g @ kg)
-            noise = NOISE * max(1.0, abs(here.value))
+            noise = VALUE_ROUNDING * max(1.0, abs(here.value))
             for _ in range(HALVINGS):
                 deadline.check()
                 there = space.at(here.u - step * here.g, here.t - step * kg)

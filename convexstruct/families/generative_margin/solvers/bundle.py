@@ -29,7 +29,7 @@ from convexstruct.core.rounds import Clock, Patience
 from convexstruct.core.solution import Solution
 from convexstruct.families.generative_margin.problem import Evaluation, GenerativeMargin
 from convexstruct.families.generative_margin.solvers.inner_approximation import (
-    EVERYONE,
+    ALL_EXAMPLES,
     InnerApproximation,
     LowerBound,
     Sources,
@@ -145,7 +145,9 @@ class ProximalBundle:
         source = sources.add_labels(found.labels)
         n = points.n_simplices
         if n == 1:
-            points.add(found.mu[None], np.array([found.omega]), [{(source, EVERYONE): 1.0}], np.zeros(1, dtype=np.intp))
+            points.add(
+                found.mu[None], np.array([found.omega]), [{(source, ALL_EXAMPLES): 1.0}], np.zeros(1, dtype=np.intp)
+            )
             return
         weight = problem.eta * problem.examples.weights * sources.subsets[1 : n + 1]
         each = problem.features.counts_each(found.labels) - problem.truth_each

@@ -62,7 +62,7 @@ LARGEST_DENSE = 2000
 #: While smoothing costs more than this share of the objective a stage is rough: its metric is the diagonal one, and it
 #: ends when `ROUGH_DECREASE` times the decrease that its step promised is below the gap asked of it. Only where a
 #: covariance mends later what it leaves.
-ROUGH = 1e-2
+ROUGH_COST = 1e-2
 ROUGH_DECREASE = 100.0
 #: Added to the diagonal of the covariance, as a share of the counts: where it was computed at this point, and where it
 #: comes from an earlier stage.
@@ -72,7 +72,7 @@ EVALUATION_STEPS = 40
 #: (shrink, inner) where no covariance is formed: a stage costs many steps at any temperature, so few and loose ones.
 DIAGONAL_ONLY = (0.5, 0.6)
 #: The pilot run ends when smoothing costs less than this share of the objective.
-PILOT = 1e-2
+PILOT_COST = 1e-2
 #: Where the lower bound has fallen behind the smoothing, a stage's gap may be this share of the certified gap, and at
 #: most so many times the cost of smoothing.
 CERTIFIED_SHARE = 0.1
@@ -81,7 +81,7 @@ SMOOTHING_MULTIPLE = 3.0
 PATIENCE = 12
 #: A parameter that no labelling may use gets a score so many times as far below the others as they are apart: its
 #: probability is 0 then, in floating point and as it is declared to the certificate.
-FORBIDDING = 1e3
+FORBIDDING_FACTOR = 1e3
 #: Missing mass delta of each block at the start, in nats.
 FIRST_DELTA = 0.05
 
@@ -134,7 +134,7 @@ class EntropicProximal:
             small = _first_examples(problem, self.pilot)
             state = _State.begin(small, self._first(small), self.shrink, None)
             run = _Run(self, small, state)
-            while run.smoothing > PILOT and run.stages < 40:
+            while run.smoothing > PILOT_COST and run.stages < 40:
                 for _ in run.stage():
                     pass
             calls += run.calls * self.pilot / problem.n_examples
@@ -239,7 +239,7 @@ class _Run:
         self._pairs_tau = state.tau
         descent = Descent(stage, value, self._metric(stage, value, self._known), self._pairs)
         patience = EVALUATION_STEPS if self._covariance is None else max(options.patience, round(0.6 * self._cost))
-        rough = self._covariance is not None and self.smoothing > ROUGH
+        rough = self._covariance is not None and self.smoothing > ROUGH_COST
         steps, waited = 0, self._waited
         while steps < options.max_steps:
             deadline.check()
@@ -350,7 +350,7 @@ class _Run:
         if (mu[unused] > 0).any():
             theta = theta.copy()
             longest = int(np.bincount(problem.examples.example).max())
-            theta[unused] = -FORBIDDING * (1.0 + longest * float(np.abs(theta).max()))
+            theta[unused] = -FORBIDDING_FACTOR * (1.0 + longest * float(np.abs(theta).max()))
             expected = problem.oracle.expected(theta, loss)
             self.calls += 1
             mu, omega = problem.eta * (expected.counts - problem.truth_counts), problem.eta * expected.loss

@@ -35,7 +35,7 @@ POLISH_ACCURACY = 0.01
 #: The fraction of that gap which slack in mu <= c may cost.
 SLACK_COST = 0.2
 #: The subset of the examples that holds all of them.
-EVERYONE = 0
+ALL_EXAMPLES = 0
 
 
 def mixed(mixtures: Iterable[tuple[float, Mixture]]) -> Mixture:

@@ -19,7 +19,7 @@ from convexstruct.arrays import Vector
 from convexstruct.graphs import TableLayout
 
 #: e^theta is taken of theta clipped here: as lam -> 0 theta grows without bound, and its square must stay finite.
-CLIP = 300.0
+LARGEST_THETA = 300.0
 
 
 def proximal_theta(mu: Vector, lam: Vector, c: Vector, centre: Vector, gamma: float) -> tuple[Vector, Vector]:
@@ -77,7 +77,7 @@ class ProximalDual:
         theta, y = proximal_theta(mu, lam[self.layout.block_of], self.c, self.centre, self.gamma)
         away = theta - self.centre
         value = omega - lam.sum() + (mu - self.c) @ theta + self.gamma * (y.sum() + 0.5 * (away @ away))
-        mass = self.layout.block_sum(np.exp(np.minimum(theta, CLIP)))
+        mass = self.layout.block_sum(np.exp(np.minimum(theta, LARGEST_THETA)))
         return DualPoint(mu, omega, lam, float(value), theta, y, mass)
 
     def best_lam(self, mu: Vector, lam: Vector | None = None) -> Vector:
@@ -124,7 +124,7 @@ class ProximalDual:
         -d2q/dmu dlam = e^theta / (lam e^theta + gamma)
         -d2q/dlam2 = sum_j e^{2 theta} / (lam e^theta + gamma)
         """
-        grown = np.exp(np.minimum(point.theta, CLIP))
+        grown = np.exp(np.minimum(point.theta, LARGEST_THETA))
         in_mu = 1.0 / (self.gamma * (1.0 + point.y))
         mixed = grown * in_mu
         return in_mu, mixed, self.layout.block_sum(grown * mixed)

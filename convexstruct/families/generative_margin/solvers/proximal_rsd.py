@@ -31,7 +31,7 @@ from convexstruct.core.rounds import Clock, Patience
 from convexstruct.core.solution import Solution
 from convexstruct.families.generative_margin.problem import Evaluation, GenerativeMargin
 from convexstruct.families.generative_margin.solvers.inner_approximation import (
-    EVERYONE,
+    ALL_EXAMPLES,
     InnerApproximation,
     LowerBound,
     Sources,
@@ -43,9 +43,9 @@ from convexstruct.families.generative_margin.solvers.warm_start import adopt, st
 #: A shift of theta below this is rounding: the point itself is the feasible point, and one oracle call serves both.
 SHIFT_ROUNDING = 1e-12
 #: A master problem is solved within this fraction of the gap of (D_n) or of what rule (ii) allows ...
-MASTER = 1e-2
+MASTER_SHARE = 1e-2
 #: ... but no finer than this fraction of the gap between the certified bounds.
-ENOUGH = 1e-3
+FINEST_SHARE = 1e-3
 #: Rounds without any improvement of either bound after which nothing is left to try.
 PATIENCE = 300
 
@@ -140,7 +140,7 @@ class ProximalRSD:
             function = ProximalDual(problem.c, problem.layout, centre, self.gamma)
             with clock("master"):
                 allowed = delta / (1 + changes) ** 2
-                tolerance = max(MASTER * min(gap, allowed), ENOUGH * min(allowed, best_value - bound.value))
+                tolerance = max(MASTER_SHARE * min(gap, allowed), FINEST_SHARE * min(allowed, best_value - bound.value))
                 master = points.master(function, self.joint).solve(points.alpha, lam, tolerance)
                 points.alpha, lam = master.alpha, master.dual.lam
                 at = master.dual
@@ -192,7 +192,7 @@ class ProximalRSD:
     ) -> None:
         """Add the maximiser of (12), and those of its terms, grouped, that point uphill from value ``here``."""
         source = sources.add_labels(found.labels)
-        mu, omega, mixtures = [found.mu], [found.omega], [{(source, EVERYONE): 1.0}]
+        mu, omega, mixtures = [found.mu], [found.omega], [{(source, ALL_EXAMPLES): 1.0}]
         if self.directions > 1:
             each = problem.features.counts_each(found.labels) - problem.truth_each
             loss = problem.features.loss(found.labels)

@@ -8,7 +8,7 @@ from convexstruct.arrays import Vector
 from convexstruct.core.solution import Solution
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.families.generative_margin.solvers.inner_approximation import (
-    EVERYONE,
+    ALL_EXAMPLES,
     InnerApproximation,
     LowerBound,
     Mixture,
@@ -16,7 +16,7 @@ from convexstruct.families.generative_margin.solvers.inner_approximation import 
 )
 
 #: theta, in nats, that stands for -inf in a start (a probability of 0): solvers need a finite one.
-FLOOR = -60.0
+LEAST_THETA = -60.0
 
 
 def starting_theta(problem: GenerativeMargin, start: Solution | None) -> Vector:
@@ -26,7 +26,7 @@ def starting_theta(problem: GenerativeMargin, start: Solution | None) -> Vector:
     theta = problem.as_point(start.point)["theta"]
     if np.isnan(theta).any():
         return problem.uniform()
-    return problem.shift(np.maximum(theta, FLOOR))
+    return problem.shift(np.maximum(theta, LEAST_THETA))
 
 
 def adopt(
@@ -44,13 +44,13 @@ def adopt(
             source = sources.add_labels(row)
             whole[source, sources.add_subset(np.maximum(share, 0.0))] = 1.0
             alone = {"labels": row[None], "label_shares": everyone}
-            _add(points, *problem.aggregate(alone), {(source, EVERYONE): 1.0})
+            _add(points, *problem.aggregate(alone), {(source, ALL_EXAMPLES): 1.0})
     for theta, loss, share in zip(*(witness.get(name, ()) for name in ("gibbs", "gibbs_loss", "gibbs_shares"))):
         if share.max() > 0:
             source = sources.add_gibbs(np.asarray(theta, dtype=np.float64), float(loss))
-            whole[source, EVERYONE] = float(share[0])
+            whole[source, ALL_EXAMPLES] = float(share[0])
             alone = {"gibbs": theta[None], "gibbs_loss": np.array([loss]), "gibbs_shares": everyone}
-            _add(points, *problem.aggregate(alone), {(source, EVERYONE): 1.0})
+            _add(points, *problem.aggregate(alone), {(source, ALL_EXAMPLES): 1.0})
     mu, omega = problem.aggregate(witness)
     _add(points, mu, omega, whole)
     bound.improve(mu, omega, lambda: whole)

@@ -40,7 +40,7 @@ from convexstruct.families.generative_margin.solvers.inner_approximation import 
     Sources,
 )
 from convexstruct.families.generative_margin.solvers.proximal_dual import DualPoint, ProximalDual
-from convexstruct.families.generative_margin.solvers.proximal_rsd import ENOUGH, MASTER, PATIENCE
+from convexstruct.families.generative_margin.solvers.proximal_rsd import FINEST_SHARE, MASTER_SHARE, PATIENCE
 from convexstruct.families.generative_margin.solvers.simplicial_master import Master
 from convexstruct.families.generative_margin.solvers.warm_start import starting_theta
 from convexstruct.features.counts.part import part
@@ -195,7 +195,7 @@ def _sweeps(
                     calls += sets.share(t)
                 points.add(mu[None], np.array([omega]), [mixture], np.array([simplex]))
                 with clock("master"):  # finer than the gap of (D_n), no finer than the certified bounds deserve
-                    tolerance = max(MASTER * gap, ENOUGH * (least - bound.value))
+                    tolerance = max(MASTER_SHARE * gap, FINEST_SHARE * (least - bound.value))
                     at = _visit(function, points, simplex, lam, tolerance)
                 theta, lam = at.theta, at.lam
             points.trim(options.keep, aggregate=len(sets.sources) <= options.most_sources)

@@ -37,7 +37,7 @@ from convexstruct.families.structured_svm.solvers.example_blocks import ExampleB
 from convexstruct.families.structured_svm.solvers.labelling_mixture import LabellingMixture
 
 #: Largest N d: the vectors psi_i of all examples then take 4 GB.
-LIMIT = 5e8
+MOST_NUMBERS = 5e8
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,10 @@ class BlockFrankWolfe:
             If block is no whole number of at least 1, or N d numbers are too many.
         """
         size = problem.n_examples * problem.dimension
-        if size > LIMIT:
-            raise ValueError(f"examples times weights are {size}, wanted at most {LIMIT:g}: use NSlack or Subgradient")
+        if size > MOST_NUMBERS:
+            raise ValueError(
+                f"examples times weights are {size}, wanted at most {MOST_NUMBERS:g}: use NSlack or Subgradient"
+            )
         rng = np.random.default_rng(self.seed)
         blocks = example_blocks(problem, self.block, rng)
         run = _Run(problem)

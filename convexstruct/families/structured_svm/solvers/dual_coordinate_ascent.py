@@ -31,12 +31,12 @@ from convexstruct.core.options import at_least, read_options, seed
 from convexstruct.core.solution import Solution
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.labelling_pools import LabellingPools
-from convexstruct.families.structured_svm.solvers.pool_qp import EXACT
+from convexstruct.families.structured_svm.solvers.pool_qp import EXACT_GAP
 from convexstruct.rounding import EPS
 
 #: Sweeps end once the gap of the problem restricted to the pools is below this share of the whole problem's gap: then
 #: new labellings bring more.
-INNER = 0.3
+INNER_SHARE = 0.3
 
 
 @dataclass(frozen=True)
@@ -65,14 +65,14 @@ class DualCoordinateAscent:
             gap = found.value - run.bound
             added = run.grow(found.labels, found.violation > 0)
             left = run.left()
-            exhausted = not added and left <= EXACT * magnitude(problem, found.value)
+            exhausted = not added and left <= EXACT_GAP * magnitude(problem, found.value)
             alpha, pools = run.alpha, run.pools
             yield Iterate({"w": run.w}, pools.witness(alpha), found.value, run.bound, calls, done=exhausted)
             if exhausted:
                 return
             for _ in range(self.sweeps):
                 moved = run.sweep(rng)
-                if not moved or run.left() <= INNER * gap:
+                if not moved or run.left() <= INNER_SHARE * gap:
                     break
             if not moved and not added:
                 return

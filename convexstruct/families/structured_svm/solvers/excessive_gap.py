@@ -36,9 +36,9 @@ from convexstruct.oracles.polytope.clique_tables import Tables, chain_tables
 from convexstruct.oracles.polytope.local_polytope import project_chains
 
 #: The first guess of L, as a fraction of |features|_F^2 / lam; what L falls by after each success.
-GUESS, EASE = 1e-3, 0.9
+FIRST_GUESS, GUESS_FALL = 1e-3, 0.9
 #: What projections are asked for, relative.
-ACCURACY = 1e-8
+PROJECTION_ACCURACY = 1e-8
 
 
 class Dual(NamedTuple):
@@ -57,7 +57,7 @@ class Dual(NamedTuple):
 class ExcessiveGap:
     """Options. accuracy : of the projections, relative."""
 
-    accuracy: float = ACCURACY
+    accuracy: float = PROJECTION_ACCURACY
 
     def __post_init__(self) -> None:
         read_options(self, accuracy=positive)
@@ -113,7 +113,7 @@ class _Run:
                 self.L *= 2.0
             w = (1.0 - tau) * w + tau * self.weights(middle)
             a, mu, k = after, (1.0 - tau) * mu, k + 1
-            self.L *= EASE
+            self.L *= GUESS_FALL
 
     def centre(self) -> Dual:
         """a_0: every example's uniform distribution."""
@@ -160,7 +160,7 @@ class _Run:
         features = self.problem.features
         x = features.node_features
         squares = float(x.data @ x.data if sp.issparse(x) else np.vdot(x, x))
-        return GUESS * (squares + features.n_edges) / self.problem.lam
+        return FIRST_GUESS * (squares + features.n_edges) / self.problem.lam
 
     def _witness(self, a: Dual) -> Point:
         features, c = self.problem.features, self.problem.ceiling

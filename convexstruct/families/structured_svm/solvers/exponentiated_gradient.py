@@ -45,7 +45,7 @@ from convexstruct.inference.exact import Sums
 from convexstruct.tolerances import ROUNDING
 
 #: Factor by which eta is tried longer after a step.
-LONGER = 2.0
+STEP_GROWTH = 2.0
 #: Halvings of eta within one step, after which rounding is all that is left to gain.
 HALVINGS = 40
 
@@ -178,7 +178,7 @@ class Group:
             if -curved <= divergence / self.eta + ROUNDING * abs(value):
                 self.theta, self.loss = theta, loss
                 self.stuck = rise - float(w @ by_psi) <= 0.0
-                self.eta *= LONGER
+                self.eta *= STEP_GROWTH
                 return moved
             self.eta *= 0.5
         self.psi, self.joint, self.lost, self.log_partition = before

@@ -18,7 +18,7 @@ from convexstruct.core.mixtures import label_type, of_single_labellings
 from convexstruct.families.structured_svm.problem import StructuredSVM
 
 #: A common factor below this is multiplied out.
-SMALL = 1e-100
+LEAST_FACTOR = 1e-100
 
 
 class LabellingMixture:
@@ -40,7 +40,7 @@ class LabellingMixture:
             self._factor[i] = 1.0
         else:
             self._factor[i] *= 1.0 - step
-            if self._factor[i] < SMALL:
+            if self._factor[i] < LEAST_FACTOR:
                 self._shares[i] = shares = {key: share * self._factor[i] for key, share in shares.items()}
                 self._factor[i] = 1.0
         key = labels.astype(self._truth.dtype).tobytes()

@@ -13,12 +13,13 @@ from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.pool_qp import PoolColumns
 
 #: Columns are held densely where more than this share of their entries is not zero.
-DENSE = 0.15
-#: A multiplier below this share of its example's ceiling is not in use; a column not in use for AGE rounds is dropped.
-UNUSED = 1e-9
-AGE = 4
+DENSE_SHARE = 0.15
+#: A multiplier below this share of its example's ceiling counts as unused; a column that is unused for `UNUSED_ROUNDS`
+#: rounds in a row is dropped.
+UNUSED_SHARE = 1e-9
+UNUSED_ROUNDS = 4
 #: Rows of a Gram matrix computed at once: between them the deadline is asked for.
-ROWS = 256
+GRAM_ROWS = 256
 
 
 class LabellingPools:
@@ -84,24 +85,24 @@ class LabellingPools:
         """The columns as the pool QP takes them: dense where that is cheaper, with their Gram matrix where it is
         smaller than a matrix of size d."""
         m, d = self.a.shape
-        dense = self.a.nnz > DENSE * m * d
+        dense = self.a.nnz > DENSE_SHARE * m * d
         a = self.a.toarray() if dense else self.a
         gram = None
         if m < d and not self.problem.features.associative:
             gram = np.empty((m, m))
-            for low in range(0, m, ROWS):
+            for low in range(0, m, GRAM_ROWS):
                 deadline.check()
-                product = a[low : low + ROWS] @ a.T
-                gram[low : low + ROWS] = product.toarray() if sp.issparse(product) else product
+                product = a[low : low + GRAM_ROWS] @ a.T
+                gram[low : low + GRAM_ROWS] = product.toarray() if sp.issparse(product) else product
         return PoolColumns(a, self.b, self.owner, gram)
 
     def forget(self, alpha: Vector) -> None:
         """Drop columns that were not in use for some rounds, never the truth; ``alpha`` (M,) is of the last solve."""
-        used = alpha > UNUSED * self.problem.ceiling[self.owner]
+        used = alpha > UNUSED_SHARE * self.problem.ceiling[self.owner]
         first = np.zeros(len(used), dtype=bool)
         first[np.searchsorted(self.owner, np.arange(self.problem.n_examples))] = True
         self._age = np.where(used | first, 0, self._age + 1)
-        kept = self._age < AGE
+        kept = self._age < UNUSED_ROUNDS
         if kept.all():
             return
         for j in np.flatnonzero(~kept):

@@ -38,7 +38,7 @@ from convexstruct.core.solution import Solution
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.example_blocks import ExampleBlock, example_blocks, starting_w
 from convexstruct.families.structured_svm.solvers.labelling_pools import LabellingPools
-from convexstruct.families.structured_svm.solvers.pool_qp import EXACT, solve_pools
+from convexstruct.families.structured_svm.solvers.pool_qp import EXACT_GAP, solve_pools
 from convexstruct.tolerances import HIGH
 from convexstruct.validation.arguments import number
 
@@ -145,7 +145,7 @@ class _Run:
     def solve(self, inner: float) -> None:
         """The optimum over the pools, to a share ``inner`` of the gap that was left."""
         problem, columns = self.problem, self.pools.columns()
-        exact = EXACT * magnitude(problem, min(self.primal, float(problem.ceiling @ problem.loss.most)))
+        exact = EXACT_GAP * magnitude(problem, min(self.primal, float(problem.ceiling @ problem.loss.most)))
         tolerance = max(exact, inner * (self.primal - self.bound) if inner > 0 and np.isfinite(self.primal) else 0.0)
         solved = solve_pools(columns, problem.ceiling, problem.lam, self.w, tolerance, problem.features.nonnegative)
         self.w, self.alpha, self.bound = problem.project(solved.w), solved.alpha, solved.bound

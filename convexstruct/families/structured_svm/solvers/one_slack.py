@@ -38,15 +38,15 @@ from convexstruct.core.options import at_least, positive, read_options
 from convexstruct.core.solution import Solution
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.example_blocks import starting_w
-from convexstruct.families.structured_svm.solvers.labelling_pools import UNUSED
-from convexstruct.families.structured_svm.solvers.pool_qp import EXACT, PoolColumns, solve_pools
+from convexstruct.families.structured_svm.solvers.labelling_pools import UNUSED_SHARE
+from convexstruct.families.structured_svm.solvers.pool_qp import EXACT_GAP, PoolColumns, solve_pools
 from convexstruct.tolerances import HIGH
 
 #: The run ends after so many cuts in a row that did not lift the dual value: more digits than rounding leaves would be
 #: needed to tell them from the cuts before.
 PATIENCE = 3
 #: A cut from the cache must be violated by at least this share of what the oracle's last cut was.
-WORTH = 0.5
+CACHED_SHARE = 0.5
 
 
 def one_slack_bound(problem: StructuredSVM, eps: float, radius: float) -> float:
@@ -106,7 +106,7 @@ class OneSlack:
                 rose = cuts.add(labels, abs(found.value))
                 added += 1
                 still = 0 if rose else still + 1
-                worth = max(self.eps, WORTH * (violation - slack))
+                worth = max(self.eps, CACHED_SHARE * (violation - slack))
                 labels = cached(problem, cuts, cache, worth) if rose else None
 
 
@@ -150,7 +150,7 @@ class Cuts:
         self.age = np.append(self.age, 0)
         before = self.bound
         self._solve(size)
-        self.age = np.where(self.beta > UNUSED * self.total, 0, self.age + 1)
+        self.age = np.where(self.beta > UNUSED_SHARE * self.total, 0, self.age + 1)
         self.age[0] = 0
         kept = np.flatnonzero(self.age < self.forget)
         if len(kept) < len(self.b):
@@ -162,7 +162,7 @@ class Cuts:
         problem, (m, d) = self.problem, self.a.shape
         small = m < d and not problem.features.associative
         columns = PoolColumns(self.a, self.b, np.zeros(m, dtype=np.intp), self.gram if small else None)
-        tolerance = EXACT * magnitude(problem, size)
+        tolerance = EXACT_GAP * magnitude(problem, size)
         nonnegative = problem.features.nonnegative
         solved = solve_pools(columns, np.array([self.total]), problem.lam, self.w, tolerance, nonnegative)
         self.w, self.beta, self.bound = problem.project(solved.w), solved.alpha, solved.bound

@@ -27,13 +27,13 @@ from convexstruct.core.cholesky import solver
 from convexstruct.tolerances import HIGH
 
 #: A restricted problem counts as solved at this relative gap: a thousandth of the finest that users can name.
-EXACT = 1e-3 * HIGH.gap
+EXACT_GAP = 1e-3 * HIGH.gap
 #: Newton steps of one solve at most, and steps in a row that improve neither bound nor complementarity, after which
 #: rounding allows no better ones. A poor start can take a dozen steps before anything improves.
-STEPS, PATIENCE = 80, 20
-#: A step goes this share of the way to the boundary: `LONG_STEP` where the whole way is at least `LONG` (1 is a full
-#: Newton step), else `SHORT_STEP`, to stay nearer the central path; near the boundary Mehrotra's directions can cycle.
-LONG_STEP, LONG, SHORT_STEP = 0.995, 0.9, 0.9
+NEWTON_STEPS, PATIENCE = 80, 20
+#: A step goes this share of the way to the boundary: `LONG_STEP` where the whole way is at least `LONG_REACH` Newton
+#: steps, else `SHORT_STEP`, to stay nearer the central path; near the boundary Mehrotra's directions can cycle.
+LONG_STEP, LONG_REACH, SHORT_STEP = 0.995, 0.9, 0.9
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +161,7 @@ class _Newton:
             at.z * self.inside + first.z * first.w[self.bounded] - centre,
         )
         reach = self.reach(second)
-        return second, (LONG_STEP if reach > LONG else SHORT_STEP) * reach
+        return second, (LONG_STEP if reach > LONG_REACH else SHORT_STEP) * reach
 
 
 def solve_pools(
@@ -185,7 +185,7 @@ def solve_pools(
     best = PoolSolution(w, np.zeros(len(b)), np.inf, -np.inf, 0)
     at = _near(columns, ceiling, lam, w, start, bounded)
     since, least = 0, np.inf
-    while best.steps < STEPS and since <= PATIENCE:
+    while best.steps < NEWTON_STEPS and since <= PATIENCE:
         deadline.check()
         psi = np.asarray(a.T @ at.alpha)
         psi[bounded] = np.maximum(psi[bounded], 0.0)

@@ -35,21 +35,22 @@ from convexstruct.core.solution import Solution
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.components import by_component, witness_of_whole
 from convexstruct.families.structured_svm.solvers.labelling_pools import LabellingPools
-from convexstruct.families.structured_svm.solvers.pool_qp import EXACT, solve_pools
+from convexstruct.families.structured_svm.solvers.pool_qp import EXACT_GAP, solve_pools
 
 #: The problem restricted to the pools is solved to this share of the gap that is left: more would be lost with the next
 #: labellings.
-INNER = 0.1
+INNER_SHARE = 0.1
 #: A stage is poor if it leaves more than this share of the gap primal - lower bound. Exact stages leave about
-#: ``shrink``; the first `WARM_UP` stages, whose temperatures are high, are not judged.
-POOR = 0.9
-WARM_UP = 6
-#: After a poor stage the pools take over, if one of their rounds is cheap: takes fewer multiplications than `CHEAP`,
-#: about a second, for `STEPS` Newton steps and `COLUMNS` labellings an example. Else the next stage has twice the
-#: L-BFGS steps, and the pools take over once a stage with `MORE` times the steps of the first was poor.
-CHEAP = 2e10
-COLUMNS, STEPS = 8, 15
-MORE = 8
+#: ``shrink``; the first `WARM_UP_STAGES` stages, whose temperatures are high, are not judged.
+POOR_SHARE = 0.9
+WARM_UP_STAGES = 6
+#: After a poor stage the pools take over, if one of their rounds is cheap: if `CHEAP_STEPS` Newton steps with
+#: `CHEAP_COLUMNS` labellings an example take fewer than `CHEAP_WORK` multiplications, about a second. Else the next
+#: stage has twice the L-BFGS steps, and the pools take over once a stage with `LONGEST_STAGE` times the steps of the
+#: first is poor.
+CHEAP_WORK = 2e10
+CHEAP_COLUMNS, CHEAP_STEPS = 8, 15
+LONGEST_STAGE = 8
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ def finish(problem: StructuredSVM, pools: LabellingPools, w: Vector, best: float
     bound = -np.inf
     while True:
         gap = best - max(bound, 0.0)
-        tolerance = INNER * gap
+        tolerance = INNER_SHARE * gap
         solved = solve_pools(pools.columns(), problem.ceiling, problem.lam, w, tolerance, problem.features.nonnegative)
         w = problem.project(solved.w)
         found = problem.most_violated(w)
@@ -127,7 +128,7 @@ def finish(problem: StructuredSVM, pools: LabellingPools, w: Vector, best: float
         best = min(best, found.value)
         pools.forget(solved.alpha)
         added = pools.add(found.labels, found.violation > 0)
-        inner, end = solved.primal - solved.bound, EXACT * magnitude(problem, best)
+        inner, end = solved.primal - solved.bound, EXACT_GAP * magnitude(problem, best)
         exhausted = added == 0 and (inner <= end or inner > tolerance)  # solved, or as well as rounding allows
         yield Iterate({"w": w}, witness, found.value, solved.bound, calls, done=exhausted)
         if exhausted:
@@ -155,8 +156,8 @@ class Temper:
         self._gap = np.inf
         self.stages = 0
         self._steps = options.steps
-        columns, d = COLUMNS * problem.n_examples, problem.dimension
-        self._cheap = STEPS * columns * float(d) * min(columns, d) <= CHEAP
+        columns, d = CHEAP_COLUMNS * problem.n_examples, problem.dimension
+        self._cheap = CHEAP_STEPS * columns * float(d) * min(columns, d) <= CHEAP_WORK
         self.finished = self.tau <= 0 or not problem.oracle.summable  # no labelling is wrong, or there are no sums
 
     def stage(self) -> None:
@@ -204,9 +205,9 @@ class Temper:
 
     def _judge(self) -> None:
         """Decide whether the stages end, and how many steps the next one has."""
-        gap, warm = self.best - self.bound, self.stages >= WARM_UP
-        poor = self.smooth and warm and gap > POOR * self._gap
-        most = MORE * self.options.steps
+        gap, warm = self.best - self.bound, self.stages >= WARM_UP_STAGES
+        poor = self.smooth and warm and gap > POOR_SHARE * self._gap
+        most = LONGEST_STAGE * self.options.steps
         stuck = poor and (self._cheap or self._steps >= most) if self.smooth else warm  # no bound: nothing to judge by
         if poor:
             self._steps = min(2 * self._steps, most)

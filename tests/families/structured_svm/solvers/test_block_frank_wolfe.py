@@ -91,6 +91,6 @@ def test_one_label_leaves_nothing_to_learn() -> None:
 def test_too_many_numbers_and_bad_blocks_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="block is 0"):
         next(BlockFrankWolfe(block=0).iterate(svm(0)))
-    monkeypatch.setattr(block_frank_wolfe, "LIMIT", 10)
+    monkeypatch.setattr(block_frank_wolfe, "MOST_NUMBERS", 10)
     with pytest.raises(ValueError, match="use NSlack or Subgradient"):
         next(BlockFrankWolfe().iterate(svm(0)))

@@ -90,7 +90,7 @@ def test_a_step_in_the_log_potentials_is_the_multiplicative_update_of_all_labell
     for _ in range(5):
         np.testing.assert_allclose(problem.project(psi) / problem.lam, written.w(q), atol=ROUNDING)
         psi = group.step(psi)
-        q = written.step(q, group.eta / exponentiated_gradient.LONGER)
+        q = written.step(q, group.eta / exponentiated_gradient.STEP_GROWTH)
         np.testing.assert_allclose(written.gibbs(group.theta, group.loss), q, atol=ROUNDING)
         assert problem.dual_value(psi, group.lost) == pytest.approx(written.value(q))
 
@@ -118,7 +118,7 @@ def test_the_rates_of_the_slides_hold_for_the_steps_that_are_taken(name: str) ->
     psi, values, least = group.psi, [problem.dual_value(group.psi, group.lost)], np.inf
     for t in range(1, 60):
         psi = group.step(psi)
-        least = min(least, group.eta / exponentiated_gradient.LONGER)
+        least = min(least, group.eta / exponentiated_gradient.STEP_GROWTH)
         values.append(problem.dual_value(psi, group.lost))
         assert expected - values[-1] <= most / (least * t) + ROUNDING
     assert all(later >= earlier - ROUNDING for earlier, later in pairwise(values))

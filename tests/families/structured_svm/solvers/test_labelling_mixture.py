@@ -18,7 +18,9 @@ from tests.models.structured_svm.instances import svm
 @given(st.integers(0, 10_000), st.integers(0, 40), st.sampled_from([1e-100, 0.5]))
 def test_the_witness_is_the_distribution_that_the_steps_lead_to(seed: int, n_steps: int, small: float) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(labelling_mixture, "SMALL", small)  # at 0.5 the common factor is multiplied out all the time
+        patch.setattr(
+            labelling_mixture, "LEAST_FACTOR", small
+        )  # at 0.5 the common factor is multiplied out all the time
         _walk(seed, n_steps)
 
 
