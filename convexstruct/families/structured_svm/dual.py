@@ -5,7 +5,7 @@ of edges, numbers >= 0 that are right to a relative error ``relative``, for they
 
 * labellings: alpha is the computed product of shares and C omega, an exact number; additions remain;
 * Gibbs measures: sums over labellings are read as conditional distributions that are scaled to one, outwards from a
-  root, or backwards along a chain (`convexstruct.oracles.chain.marginals`). That is a distribution, whatever exp and
+  root, or along a chain (`convexstruct.oracles.chain.enclosure`). That is a distribution, whatever exp and
   the messages were off by; a lower bound needs no more, and it does not matter which distribution it is;
 * marginals on forests: in the same way. On the local polytope edges are scaled to agree with their nodes; what they
   still disagree by is measured, and moved at most twice (Altschuler, Weed, Rigollet 2017, lemma 7).
@@ -42,8 +42,8 @@ from convexstruct.families.structured_svm.rounding import (
 )
 from convexstruct.families.structured_svm.witness import Posed, Witness, agreeing, consistent, read_witness
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
-from convexstruct.inference.exact import ChainInference, ForestInference, Inference, TreeInference, forest_inference
-from convexstruct.oracles.chain.marginals import marginals
+from convexstruct.inference.exact import ChainInference, ForestInference, Inference, TreeInference
+from convexstruct.oracles.chain.enclosure import near
 from convexstruct.oracles.tree import forest as levels
 from convexstruct.rounding import TINY, UNIT, Rounded, gamma, total
 
@@ -171,14 +171,12 @@ def _add_gibbs(problem: Margin, mixed: _Sums, node: Vector, edge: Vector, share:
         return
     size = features.n_labels
     if isinstance(oracle, ChainInference):
-        found = marginals(oracle.layout, node[oracle.layout.packed], edge, share)
-        if found is not None:
-            mixed.node += found.node[oracle.layout.flat] * share[features.example][:, None]
-            _add_pairs(problem, mixed, found.pairs, share)
-            mixed.relative = max(mixed.relative, found.relative)
-            mixed.absolute += found.absolute * float(share.max())
-            return
-        oracle = forest_inference(features)
+        found = near(oracle.layout, node[oracle.layout.packed], edge, share)
+        mixed.node += found.node[oracle.layout.flat] * share[features.example][:, None]
+        _add_pairs(problem, mixed, found.pairs, share)
+        mixed.relative = max(mixed.relative, found.relative)
+        mixed.absolute += found.absolute
+        return
     if isinstance(oracle, ForestInference):
         sums = levels.sum_product(oracle.layout, node, edge)
         steps = (len(oracle.layout.levels) + 1) * (2 * size + 8)

@@ -10,7 +10,8 @@ each kind of feature map (a new kind registers its own):
 Both compare labellings with the truth term by term, so that scores which both share cancel exactly and do not absorb
 small differences, however large they are. q need not be the Gibbs distribution of the scores: by (9) of paper 0 every
 distribution gives a member of script-D. q is defined by the floating-point numbers that are stored, so its moments are
-sums of positive numbers, with a relative error of a few units of rounding a step (`convexstruct.oracles.chain.bounds`).
+sums of positive numbers, with a relative error of a few units of rounding a step (`near` of
+`convexstruct.oracles.chain.enclosure`).
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.hmm_channels import ChannelCounts
 from convexstruct.features.counts.network import Group, NetworkCounts, _entries
 from convexstruct.oracles.chain import bounds as chain_bounds
+from convexstruct.oracles.chain.enclosure import near
 from convexstruct.oracles.tree import junction_tree as trees
 from convexstruct.rounding import TINY, UNIT, gamma
 
@@ -281,8 +283,8 @@ def _chain_moments(inner: HMMCounts, scores: tuple[Vector, Vector], symbols: Lab
     """``symbols`` (P, C): what each channel shows at each packed position."""
     chains, s, true = inner.chains, inner.n_states, inner.states
     m = (d - s - s * s) // (s * symbols.shape[1])
-    found = chain_bounds.moments(chains, *scores, inner.weights)
-    known = found.known
+    found = near(chains, *scores, inner.weights, certain=True)
+    known, labels = found.known, found.possible.argmax(axis=1)
     weight = inner.weights[chains.chain]
     plus, minus, loss = _sums(d, inner, float(inner.loss_table.max()))
     free = np.flatnonzero(~known)
@@ -303,7 +305,6 @@ def _chain_moments(inner: HMMCounts, scores: tuple[Vector, Vector], symbols: Lab
     lost = (node * inner.loss_table[inner.loss_row[free]]).ravel()
     loss.add(np.zeros(lost.size, dtype=np.intp), lost, relative + UNIT)
     # where one label only is possible and it is not the true one, its uses and the truth's cancel without any error
-    labels = found.label
     other = np.flatnonzero(known & (labels != true))
     begin = other[other < chains.n_chains]
     ends = ~steps

@@ -1,6 +1,6 @@
 r"""Chains with a bound on the rounding: ln Z from above and below, and a distribution that is one exactly.
 
-Score tables and the packed layout are those of `convexstruct.oracles.chain.chain`. Two passes:
+Score tables and the packed layout are those of `convexstruct.oracles.chain.chain`. The passes:
 
 `backward`  the messages b of the labels to come, and ln Z = sum of ``parts``. The recursion of log-sum-exp is
             1-Lipschitz in the largest error of its input, so the errors of a chain's positions add up.
@@ -11,6 +11,8 @@ Score tables and the packed layout are those of `convexstruct.oracles.chain.chai
 
             have terms of one sign only. So they are known to a relative error, however large the scores are, while
             ln Z - mean'scores loses all digits where the scores are large.
+`near`      both at once, where neither ln Z nor the entropy is wanted: any distribution close to the Gibbs distribution
+            proves a lower bound, so the messages need no proof, and no logarithms.
 
 There are two ways to do each. Term by term: S^2 exponentials a position, every sum shifted by its own largest term, so
 that nothing overflows or cancels whatever the scores are. By matrix products, where edge scores range over `RANGE` nats
@@ -26,14 +28,16 @@ nats a position, in place of ln S. Where that is above `NARROW`, `markov` goes t
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from convexstruct import deadline
-from convexstruct.arrays import Tensor
+from convexstruct.arrays import Flags, Matrix, Tensor, Vector
 from convexstruct.graphs import Chains
+from convexstruct.oracles.chain.chain import GAIN
 from convexstruct.oracles.chain.sums import BLOCK
 from convexstruct.rounding import FUNCTION, TINY, UNIT, gamma, summed
 
@@ -81,16 +85,28 @@ class Backward:
 class Markov:
     """Marginals and entropy of a distribution over the labellings of each chain.
 
-    node (P, S), edge (S, S) : as `ChainSums` has them. relative : how far each entry may be off, relative to itself;
-    absolute : and beside it. entropy : the sum over the chains, in nats; entropy_error : how far it may be off.
+    node (P, S) : probabilities, packed. pairs : parts (S, S) whose sum ``edge`` is that of all pairs, weighted.
+    possible (P, S) : False where the chain cannot have a label, whose probability is 0 exactly.
+    relative : how far each entry of node, pairs and edge may be off, relative to itself; absolute : and beside it.
+    entropy : the sum over the chains, in nats; entropy_error : how far it may be off, inf where it was not asked for.
     """
 
-    node: Tensor
-    edge: Tensor
+    node: Matrix
+    pairs: list[Matrix]
+    possible: Flags
     relative: float
     absolute: float
-    entropy: float
-    entropy_error: float
+    entropy: float = math.nan
+    entropy_error: float = math.inf
+
+    @property
+    def edge(self) -> Matrix:
+        return np.asarray(np.sum(self.pairs, axis=0))
+
+    @cached_property
+    def known(self) -> Flags:
+        """Where the chain can have one label only; (P,)."""
+        return np.asarray(self.possible.sum(axis=1) == 1)
 
 
 def backward(chains: Chains, node: Tensor, edge: Tensor) -> Backward:
@@ -105,6 +121,34 @@ def markov(chains: Chains, found: Backward, edge: Tensor) -> Markov:
         if quick.entropy_error <= NARROW * quick.entropy:
             return quick
     return _markov_by_terms(chains, found.ahead, edge)
+
+
+def near(chains: Chains, node: Tensor, edge: Tensor, weights: Vector, certain: bool = False) -> Markov:
+    """Chains close to the Gibbs distribution, without their entropy: any that are declared prove a lower bound.
+
+    Messages are rescaled to sum to one in place of taking logarithms, where that loses no label that counts (see
+    `convexstruct.oracles.chain.chain.rescaled`), which allows for a wider range of edge scores; else term by term.
+
+    weights (N,) : of each chain's pairs, in the caller's order. certain : whether pairs are left out of which both
+    labels are the only ones possible.
+    """
+    with np.errstate(all="ignore"):
+        transition, e = np.exp(edge - edge.max()), np.exp(node - node.max(axis=1)[:, None])
+        onto, ones = np.ascontiguousarray(transition.T), np.ones(len(edge))
+        z, total = np.empty_like(e), np.empty(chains.n_positions)
+        after = e[:0]
+        for t in range(chains.n_steps - 1, -1, -1):
+            deadline.check()
+            rows = chains.rows(t)
+            here = e[rows]
+            here[: len(after)] *= after
+            np.matmul(here, ones, out=total[rows])
+            here *= (1.0 / total[rows])[:, None]
+            after = np.matmul(here, onto, out=z[rows])
+        z[chains.rows(0)] = e[chains.rows(0)].sum(axis=1)[:, None]
+        if np.ptp(edge) - np.log(np.minimum(total.min(), 1.0)) <= GAIN:
+            return _forward(chains, transition, e, z, weights, certain)
+        return _markov_by_terms(chains, _backward_by_terms(chains, node, edge).ahead, edge, weights, certain, False)
 
 
 def _backward_by_products(chains: Chains, node: Tensor, edge: Tensor) -> Backward:
@@ -141,124 +185,152 @@ def _backward_by_products(chains: Chains, node: Tensor, edge: Tensor) -> Backwar
     return Backward(ahead, parts, UNIT * own * (1.0 + 1e-6), products)
 
 
-def _markov_by_products(chains: Chains, found: Products) -> Markov:
+def _forward(
+    chains: Chains, transition: Matrix, e: Matrix, z: Matrix, weights: Vector | None = None, certain: bool = False
+) -> Markov:
     """The chain whose weights are W e, whatever rounding did to W and e; what underflows costs `TINY` each time."""
-    s, start = len(found.transition), chains.rows(0)
-    node, share = np.empty_like(found.weights), np.empty_like(found.weights)
-    node[start] = found.weights[start] / found.z[start]
+    s, start, later = len(transition), chains.rows(0), slice(chains.n_chains, chains.n_positions)
+    node, share = np.empty_like(e), np.empty_like(e)
+    np.divide(e[start], z[start], out=node[start])
     for t in range(1, chains.n_steps):
         deadline.check()
         rows, before = chains.rows(t), int(chains.start[t - 1])
-        np.divide(node[before : before + int(chains.active[t])], found.z[rows], out=share[rows])
-        np.matmul(share[rows], found.transition, out=node[rows])
-        node[rows] *= found.weights[rows]
+        np.divide(node[before : before + int(chains.active[t])], z[rows], out=share[rows])
+        np.matmul(share[rows], transition, out=node[rows])
+        node[rows] *= e[rows]
+    possible = e > 0
+    if weights is not None:
+        share[later] *= _counted(chains, weights, certain, possible[chains.previous], possible[later], later)[:, None]
     width = math.isqrt(chains.n_positions) + 1
-    pairs = np.zeros_like(found.transition)
-    for first in range(chains.n_chains, chains.n_positions, width):
-        pairs += share[first : first + width].T @ found.weights[first : first + width]
-    pairs *= found.transition
-    relative = gamma(s + 2 + (chains.n_steps - 1) * (2 * s + 4) + 2 * width + 4)
-    absolute = 8.0 * chains.n_positions * chains.n_steps * s * s * TINY
+    blocks = [slice(first, first + width) for first in range(later.start, later.stop, width)]
+    pairs = [np.zeros_like(transition), *(share[rows].T @ e[rows] * transition for rows in blocks)]
+    relative = gamma(s + 3 + (chains.n_steps - 1) * (2 * s + 4) + 2 * width + 4)
+    return Markov(node, pairs, possible, relative, _lost(chains, s, weights))
+
+
+def _markov_by_products(chains: Chains, found: Products) -> Markov:
+    s, start, later = len(found.transition), chains.rows(0), slice(chains.n_chains, chains.n_positions)
+    gibbs = _forward(chains, found.transition, found.weights, found.z)
+    node = gibbs.node
     # of each label ln z of what follows less ln e, of each pair ln W. The probabilities of a position, and of a step,
     # sum to 1 exactly, so their errors only multiply how far these are from their mean
+    edge, n_pairs = gibbs.edge, len(chains.later)
     values = -found.log_weights
-    values[chains.previous] += found.log_z[chains.n_chains :]
+    values[chains.previous] += found.log_z[later]
     middle = np.einsum("ns,ns->n", node, values)
     values -= middle[:, None]
-    n_pairs = len(chains.later)
-    level = float(np.vdot(pairs, found.log_transition)) / max(n_pairs, 1)
-    apart = pairs * (level - found.log_transition)
+    level = float(np.vdot(edge, found.log_transition)) / max(n_pairs, 1)
+    apart = edge * (level - found.log_transition)
     spread = float(np.einsum("ns,ns->n", node, np.abs(values)).sum()) + float(np.abs(apart).sum())
     # in units: z, its logarithm, those of e and W, and the sums with the means; no logarithm that counts is above 2000
     widest = math.log(s) - float(found.log_transition.min())
     own = chains.n_positions * (s + 2.0 * FUNCTION * (2.0 + widest) + 4.0)
     own += 2.0 * float(np.abs(middle).sum()) + 2.0 * n_pairs * abs(level)
-    errors = (relative + gamma(s + 6)) * spread + 1.01 * UNIT * own + 2000.0 * absolute
+    errors = (gibbs.relative + gamma(s + 6)) * spread + 1.01 * UNIT * own + 2000.0 * gibbs.absolute
     rows = middle + np.einsum("ns,ns->n", node, values)
-    entropy = summed(np.concatenate((found.log_z[start, 0], rows, [-n_pairs * level], apart.ravel())), errors)
-    return Markov(node, pairs, relative, absolute, float(entropy), entropy.allowance)
+    sums = summed(np.concatenate((found.log_z[start, 0], rows, [-n_pairs * level], apart.ravel())), errors)
+    return replace(gibbs, entropy=float(sums), entropy_error=sums.allowance)
+
+
+def _lost(chains: Chains, s: int, weights: Vector | None) -> float:
+    """What underflow may take from a probability or a weighted sum of pairs."""
+    most = 1.0 if weights is None else 1.0 + float(weights.max())
+    return 8.0 * chains.n_positions * chains.n_steps * s * s * TINY * most
+
+
+def _counted(chains: Chains, weights: Vector, certain: bool, before: Flags, here: Flags, rows: slice) -> Vector:
+    """What the pairs of ``rows`` (n,) and the positions before count: their chain's weight, 0 where they are left out;
+    before, here (n, S) : which labels are possible."""
+    of_rows = np.asarray(weights[chains.chain[rows]])
+    return np.where((before.sum(axis=1) == 1) & (here.sum(axis=1) == 1), 0.0, of_rows) if certain else of_rows
 
 
 def _backward_by_terms(chains: Chains, node: Tensor, edge: Tensor) -> Backward:
     s = len(edge)
-    ahead = node.copy()
+    ahead = node.T.copy()  # chains run along the last axis, so that every operation is a long row
     parts, errors = np.empty(chains.n_positions), np.zeros(chains.n_positions)
     # exp, log of at most S terms, and the sum: what they do to the logarithm of a sum of which one term is 1
     own = (2.0 * FUNCTION * (1.0 + math.log(s)) + s + 4.0) * UNIT
     size = float(np.abs(edge).max())
     for t in range(chains.n_steps - 1, 0, -1):
         deadline.check()
-        first = int(chains.start[t - 1])
-        for low, high in _blocks(chains, t, s):
-            here = ahead[low:high]
-            before = slice(first + low - int(chains.start[t]), first + high - int(chains.start[t]))
-            largest, total, _, _ = _weights(edge + here[:, None, :])
+        for here, before in _blocks(chains, t, s):
+            largest, total, _, _ = _weights(edge[:, :, None] + ahead[:, here])
             message = largest + np.log(total)
-            top = message.max(axis=1)
-            parts[low:high] = top
-            message -= top[:, None]
-            ahead[before] += message
-            scores = size + np.abs(here).max(axis=1)
-            reach = 2.0 * np.abs(top) + 2.0 * np.abs(message).max(axis=1) + np.abs(ahead[before]).max(axis=1)
-            errors[low:high] = own + UNIT * (4.0 * scores + reach)
+            top = message.max(axis=0)
+            parts[here] = top
+            message -= top
+            ahead[:, before] += message
+            scores = size + np.abs(ahead[:, here]).max(axis=0)
+            reach = 2.0 * np.abs(top) + 2.0 * np.abs(message).max(axis=0) + np.abs(ahead[:, before]).max(axis=0)
+            errors[here] = own + UNIT * (4.0 * scores + reach)
     start = chains.rows(0)
-    largest, total, _, _ = _weights(ahead[start].copy())
-    parts[start] = largest + np.log(total)
-    errors[start] = own + UNIT * (4.0 * np.abs(ahead[start]).max(axis=1) + np.abs(parts[start]))
-    return Backward(ahead, parts, errors * (1.0 + 1e-6))
+    largest, total, _, _ = _weights(ahead[None, :, start].copy())
+    parts[start] = largest[0] + np.log(total[0])
+    errors[start] = own + UNIT * (4.0 * np.abs(ahead[:, start]).max(axis=0) + np.abs(parts[start]))
+    return Backward(ahead.T, parts, errors * (1.0 + 1e-6))
 
 
-def _markov_by_terms(chains: Chains, ahead: Tensor, edge: Tensor) -> Markov:
-    s = len(edge)
-    node, pairs = np.empty_like(ahead), np.zeros_like(edge)
+def _markov_by_terms(
+    chains: Chains,
+    ahead: Tensor,
+    edge: Tensor,
+    weights: Vector | None = None,
+    certain: bool = False,
+    entropy: bool = True,
+) -> Markov:
+    s, ahead = len(edge), np.ascontiguousarray(ahead.T)
+    node, possible = np.empty_like(ahead), np.empty(ahead.shape, dtype=bool)
     step, relative = gamma(2 * s + 4), gamma(s + 2)
     of_row = UNIT * 1.01 * (s + 2.0 * FUNCTION * (math.log(s) + 1.1) + (2.0 * s + 4.0) * math.log(s))
     start = chains.rows(0)
-    _, total, weights, logs = _weights(ahead[start].copy())
-    node[start] = weights / total[:, None]
-    entropies = [np.log(total) + np.einsum("ns,ns->n", weights, logs) / total]
-    error = float(entropies[0].sum()) * gamma(s + 2) + len(total) * of_row
-    added = 0
+    _, total, each, logs = _weights(ahead[None, :, start].copy())
+    node[:, start], possible[:, start] = each[0] / total, each[0] > 0
+    entropies = [np.log(total[0]) + np.einsum("sn,sn->n", each[0], logs[0]) / total[0]]
+    error = float(entropies[0].sum()) * gamma(s + 2) + total.size * of_row
+    pairs, longest = [np.zeros_like(edge)], 0
     for t in range(1, chains.n_steps):
         deadline.check()
-        first = int(chains.start[t - 1])
-        for low, high in _blocks(chains, t, s):
-            _, total, weights, logs = _weights(edge + ahead[low:high][:, None, :])
-            before = node[first + low - int(chains.start[t]) : first + high - int(chains.start[t])]
-            each = np.log(total) + np.einsum("nij,nij->ni", weights, logs) / total
-            found = np.einsum("ni,ni->n", before, each)
-            entropies.append(found)
-            error += float(found.sum()) * (relative + gamma(s + 2)) + len(found) * of_row * (1.0 + relative)
-            weights *= (before / total)[:, :, None]
-            node[low:high] = weights.sum(axis=1)
-            some = np.add.reduceat(weights, np.arange(0, high - low, TOGETHER), axis=0)
-            pairs += some.sum(axis=0)
-            added += 1 + len(some)
+        for here, before in _blocks(chains, t, s):
+            _, total, each, logs = _weights(edge[:, :, None] + ahead[:, here])
+            if entropy:
+                of_label = np.log(total) + np.einsum("ijn,ijn->in", each, logs) / total
+                entropies.append(np.einsum("in,in->n", node[:, before], of_label))
+                found = float(entropies[-1].sum())
+                error += found * (relative + gamma(s + 2)) + total.shape[1] * of_row * (1.0 + relative)
+            possible[:, here] = (possible[:, None, before] & (each > 0)).any(axis=0)
+            each *= (node[:, before] / total)[:, None, :]
+            node[:, here] = each.sum(axis=0)
+            if weights is not None:
+                each *= _counted(chains, weights, certain, possible[:, before].T, possible[:, here].T, here)
+            some = np.add.reduceat(each, np.arange(0, total.shape[1], TOGETHER), axis=2)
+            pairs.append(some.sum(axis=2))
+            longest = max(longest, some.shape[2])
         relative += step
-    entropy = math.fsum(np.concatenate(entropies).tolist())
-    absolute = 4.0 * chains.n_positions * chains.n_steps * s * s * TINY
-    return Markov(
-        node, pairs, relative + gamma(TOGETHER + added + 2), absolute, entropy, error + UNIT * entropy + absolute
-    )
+    sums, absolute = math.fsum(np.concatenate(entropies).tolist()), _lost(chains, s, weights)
+    relative += gamma(TOGETHER + longest + len(pairs) + 3)
+    gibbs = Markov(np.ascontiguousarray(node.T), pairs, possible.T, relative, absolute)
+    return replace(gibbs, entropy=sums, entropy_error=error + UNIT * sums + absolute) if entropy else gibbs
 
 
-def _weights(scores: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """(largest, sum of w, w, -ln w) along the last axis, w = e^(scores - largest), 0 where that is below e^`LEAST`.
+def _weights(scores: Tensor) -> tuple[Matrix, Matrix, Tensor, Tensor]:
+    """(largest, sum of w, w, -ln w) along the middle axis, w = e^(scores - largest), 0 where below e^`LEAST`.
 
     ``scores`` is overwritten.
     """
-    largest = scores.max(axis=-1)
-    logs = np.subtract(largest[..., None], scores, out=scores)
+    largest = scores.max(axis=1)
+    logs = np.subtract(largest[:, None], scores, out=scores)
     gone = logs > -LEAST
     if gone.any():
         logs[gone] = np.inf
     weights = np.exp(-logs)
     if gone.any():
         logs[gone] = 0.0
-    return largest, weights.sum(axis=-1), weights, logs
+    return largest, weights.sum(axis=1), weights, logs
 
 
-def _blocks(chains: Chains, t: int, s: int) -> list[tuple[int, int]]:
-    """The rows of step t in blocks of which the tables (rows, S, S) stay in cache."""
-    rows, size = chains.rows(t), max(1, BLOCK // (s * s))
-    return [(low, min(low + size, rows.stop)) for low in range(rows.start, rows.stop, size)]
+def _blocks(chains: Chains, t: int, s: int) -> list[tuple[slice, slice]]:
+    """The rows of step t, and those before them, in blocks of which the tables (S, S, rows) stay in cache."""
+    rows, size, back = chains.rows(t), max(1, BLOCK // (s * s)), int(chains.start[t] - chains.start[t - 1])
+    cuts = [(low, min(low + size, rows.stop)) for low in range(rows.start, rows.stop, size)]
+    return [(slice(low, high), slice(low - back, high - back)) for low, high in cuts]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import mpmath
@@ -13,7 +15,19 @@ from numpy.typing import NDArray
 from convexstruct.arrays import Tensor
 from convexstruct.graphs import Chains, chains
 from convexstruct.oracles.chain import enclosure
-from convexstruct.oracles.chain.enclosure import RANGE, Backward, _markov_by_products, _weights, backward, markov
+from convexstruct.oracles.chain.chain import GAIN, sum_product
+from convexstruct.oracles.chain.enclosure import (
+    RANGE,
+    Backward,
+    Markov,
+    _backward_by_terms,
+    _markov_by_products,
+    _weights,
+    backward,
+    markov,
+    near,
+)  # fmt: skip
+from convexstruct.tolerances import ROUNDING
 
 DIGITS = 50
 #: Sizes of node scores, and ranges of edge scores, in nats.
@@ -53,30 +67,40 @@ def log_partition(laid: Chains, node: Tensor, edge: Tensor) -> Any:
     return mpmath.fsum(log_sum_exp(here[row]) for row in laid.last)
 
 
-def weights(laid: Chains, found: Backward, edge: Tensor, row: int) -> NDArray[Any]:
-    """Of the steps to a row, as `markov` takes them."""
-    first = row < laid.n_chains
-    if found.products is None:
-        return exact(_weights(found.ahead[row] + (0.0 if first else edge))[2])
-    here = exact(found.products.weights[row])
-    return here if first else exact(found.products.transition) * here
+def by_terms(found: Backward, edge: Tensor, row: int, first: bool) -> NDArray[Any]:
+    """The weights of the steps to a row, by label before and here, as `markov` takes them from ``ahead``."""
+    scores = found.ahead[row] + (np.zeros((1, len(edge))) if first else edge)
+    return exact(_weights(scores[:, :, None])[2][:, :, 0])
 
 
-def declared(laid: Chains, found: Backward, edge: Tensor) -> tuple[NDArray[Any], NDArray[Any], Any]:
-    """Marginals, pairs and entropy of the chain with these weights."""
+def by_products(transition: Tensor, e: Tensor, row: int, first: bool) -> NDArray[Any]:
+    return exact(e[row])[None] * (1 if first else exact(transition))
+
+
+def declared(
+    laid: Chains, weights: Callable[[int, bool], NDArray[Any]], of_pairs: Tensor, certain: bool = False
+) -> tuple[NDArray[Any], NDArray[Any], Any]:
+    """Marginals, weighted pairs and entropy of the chain with these weights; ``certain`` as `near` has it."""
     node: list[NDArray[Any]] = []
     pairs: Any = 0
     terms = []
     for row in range(laid.n_positions):
-        w = weights(laid, found, edge, row)
+        first = row < laid.n_chains
+        before = None if first else node[laid.previous[row - laid.n_chains]]
+        w = weights(row, first)
         p = w / w.sum(axis=-1, keepdims=True)
-        joint = p
-        if row >= laid.n_chains:
-            joint = node[laid.previous[row - laid.n_chains]][:, None] * p
-            pairs = pairs + joint
+        joint = p if before is None else before[:, None] * p
+        node.append(joint.sum(axis=0))
         terms += [-q * mpmath.log(x) for q, x in zip(joint.ravel(), p.ravel()) if x > 0]
-        node.append(joint if joint.ndim == 1 else joint.sum(axis=0))
+        if before is not None and not (certain and (before > 0).sum() == (node[-1] > 0).sum() == 1):
+            pairs = pairs + joint * mpmath.mpf(of_pairs[laid.chain[row]])
     return np.array(node), pairs, mpmath.fsum(terms)
+
+
+def assert_within(gibbs: Markov, nodes: NDArray[Any], pairs: NDArray[Any]) -> None:
+    for ours, truth in ((gibbs.node, nodes), (gibbs.edge, pairs)):
+        assert (abs(exact(ours) - truth) <= gibbs.relative * ours + gibbs.absolute).all()
+    assert (gibbs.possible == (nodes > 0)).all()
 
 
 @every_scale
@@ -107,11 +131,45 @@ def test_marginals_and_entropy_are_those_of_the_weights_within_their_errors(
             for widest in (RANGE, -1.0):
                 monkeypatch.setattr(enclosure, "RANGE", widest)
                 found = backward(laid, node, edge)
-                gibbs = _markov_by_products(laid, found.products) if found.products else markov(laid, found, edge)
-                nodes, pairs, entropy = declared(laid, found, edge)
-                for ours, truth in ((gibbs.node, nodes), (gibbs.edge, pairs)):
-                    assert (abs(exact(ours) - truth) <= gibbs.relative * ours + gibbs.absolute).all()
+                if (products := found.products) is not None:
+                    gibbs, weights = _markov_by_products(laid, products), partial(by_products, *products[:3:2])
+                else:
+                    gibbs, weights = markov(laid, found, edge), partial(by_terms, found, edge)
+                nodes, pairs, entropy = declared(laid, weights, np.ones(laid.n_chains))
+                assert_within(gibbs, nodes, pairs)
                 assert abs(mpmath.mpf(gibbs.entropy) - entropy) <= gibbs.entropy_error
+
+
+@every_scale
+@pytest.mark.parametrize("certain", [False, True])
+def test_near_gibbs_the_marginals_are_those_of_a_chain_within_their_errors(
+    size: float, span: float, certain: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forward, declares = enclosure._forward, []
+
+    def watched(*given: Any) -> Markov:
+        declares.append(given[1:3])
+        return forward(*given)
+
+    monkeypatch.setattr(enclosure, "_forward", watched)
+    with mpmath.workdps(DIGITS):
+        for seed in range(4):
+            laid, node, edge = drawn(seed, size, span)
+            rng = np.random.default_rng(seed)
+            node[rng.random(laid.n_positions) < 0.5, 1:] = -np.inf  # one label only
+            weights = rng.uniform(0.1, 3.0, size=laid.n_chains)
+            for widest in (GAIN, -1.0):
+                monkeypatch.setattr(enclosure, "GAIN", widest)
+                declares.clear()
+                gibbs = near(laid, node, edge, weights, certain)
+                assert bool(declares) == (span < widest)
+                terms = partial(by_terms, _backward_by_terms(laid, node, edge), edge)
+                of = partial(by_products, *declares[0]) if declares else terms
+                assert_within(gibbs, *declared(laid, of, weights, certain)[:2])
+                expected = sum_product(laid, node, edge, weights)
+                np.testing.assert_allclose(gibbs.node, expected.node, atol=ROUNDING)
+                if not certain:
+                    np.testing.assert_allclose(gibbs.edge, expected.edge, atol=ROUNDING)
 
 
 def test_matrix_products_serve_on_ordinary_scores_and_agree_with_term_by_term(monkeypatch: pytest.MonkeyPatch) -> None:
