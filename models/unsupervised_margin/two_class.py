@@ -29,10 +29,12 @@ from convexstruct.core.registry import one_family
 from convexstruct.families.unsupervised_margin.exchanges import ExchangeMargin
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
 from convexstruct.families.unsupervised_margin.supervised import supervised
+from convexstruct.features.graphs.gram import symmetric
 from convexstruct.models.formulation import Equation, Formulation, Recovered, equation
 from convexstruct.models.unsupervised_margin.margin_loss import read_labels
 from convexstruct.models.unsupervised_margin.relaxation import root
 from convexstruct.models.unsupervised_margin.tightened import with_multiplier
+from convexstruct.tolerances import LOW
 from convexstruct.validation.arrays import real
 
 
@@ -40,7 +42,7 @@ def needs_two_classes(problem: UnsupervisedMargin, name: str) -> None:
     """Raises ValueError unless the problem has two labels and no pairs."""
     if problem.n_labels != 2 or problem.n_pairs:
         came = f"{problem.n_labels} labels and {problem.n_pairs} pairs"
-        raise ValueError(f"{name} came with a problem of {came}, wanted 2 labels and no pairs: use 'multiclass'")
+        raise ValueError(f"{name} came with a problem of {came}, wanted 2 labels and no pairs: use 'keep_or_flip'")
 
 
 def signs(problem: UnsupervisedMargin, labels: ArrayLike) -> Vector:
@@ -123,14 +125,23 @@ def dual(problem: UnsupervisedMargin, labels: ArrayLike) -> Formulation:
 
 
 def _relation(problem: UnsupervisedMargin, M: ArrayLike) -> Matrix:
-    """M (n, n) in [-1, 1] as a number.
+    """M (n, n) as numbers.
 
     Raises
     ------
     ValueError
-        Unless it is a matrix of that shape.
+        Unless it is a symmetric matrix of that shape, with entries from -1 to 1 and K o M semidefinite, up to what a
+        solver of (3) leaves.
     """
-    return real("M", M, (problem.n_rows, problem.n_rows), why="one row and column for each row of the problem")
+    why = "one row and column for each row of the problem"
+    read = symmetric("M", real("M", M, (problem.n_rows, problem.n_rows), why=why))
+    if np.abs(read).max() > 1.0 + LOW.feasibility:
+        raise ValueError(f"M reaches from {read.min():g} to {read.max():g}, wanted entries from -1 to 1")
+    together = problem.gram * read
+    least = float(np.linalg.eigvalsh(together)[0])
+    if least < -LOW.feasibility * float(np.abs(together).sum(axis=1).max()):
+        raise ValueError(f"K o M has the eigenvalue {least:.6g}, wanted a positive semidefinite matrix")
+    return read
 
 
 @one_family
@@ -152,7 +163,7 @@ def proposition_1(
     Raises
     ------
     ValueError
-        As `primal`; unless exactly one of labels and M is given.
+        As `primal`; unless exactly one of labels and M is given, and M is as above.
     """
     needs_two_classes(problem, "proposition_1")
     if (labels is None) == (M is None):
@@ -165,7 +176,7 @@ def proposition_1(
         given = _relation(problem, M)
     n, beta = problem.n_rows, problem.beta / 2
     lam, xi = cp.Variable(n, name="lambda"), cp.Variable(n, name="xi")
-    together = problem.gram * (given + given.T) / 2
+    together = problem.gram * given
     return Formulation(
         name="proposition_1",
         objective=cp.Minimize(cp.quad_form(lam, cp.psd_wrap(together)) / (2 * beta) + cp.sum(xi)),

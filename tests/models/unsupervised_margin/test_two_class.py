@@ -108,7 +108,7 @@ def test_two_classes_without_pairs_are_wanted(name: str) -> None:
     problem = INSTANCES[name]()
     labels = np.zeros(problem.n_rows, dtype=int)
     for build in (two_class, lambda p: primal(p, labels), lambda p: dual(p, labels)):
-        with pytest.raises(ValueError, match="wanted 2 labels and no pairs: use 'multiclass'"):
+        with pytest.raises(ValueError, match="wanted 2 labels and no pairs: use 'keep_or_flip'"):
             build(problem)
 
 
@@ -120,5 +120,12 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
         proposition_1(problem, [0, 0, 1, 1], np.eye(4))
     with pytest.raises(ValueError, match=r"M .*shape"):
         proposition_1(problem, M=np.eye(3))
+    for wrong, said in (
+        (2 * np.eye(4), "M reaches from 0 to 2, wanted entries from -1 to 1"),
+        (np.triu(np.ones((4, 4))), "M is not symmetric"),
+        (-np.eye(4), "K o M has the eigenvalue -.*, wanted a positive semidefinite matrix"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            proposition_1(problem, M=wrong)
     with pytest.raises(ValueError, match="reach from 0 to 2, wanted numbers from 0 to 1"):
         alternating_matrix(problem, [0.0, 1.0, 2.0, 0.5])

@@ -154,6 +154,8 @@ def draw_bounds(rows: Sequence[Sequence[Cell]]) -> Figure:
         axes.axhline(0.0, color="black", lw=0.6)
         axes.set(xscale="log", xlabel="beta", title=name)
         axes.set_yscale("symlog", linthresh=1.0)
+        axes.margins(y=0.1)
+    figure.axes[0].set_ylabel("value or loss")
     figure.axes[0].legend(frameon=False, fontsize="small", loc="lower right")
     return figure
 

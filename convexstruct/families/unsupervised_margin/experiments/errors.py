@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from convexstruct.arrays import Labels
 from convexstruct.core.driver import solve
@@ -163,4 +164,9 @@ def picture(rows: Sequence[Sequence[Cell]], methods: Sequence[str]) -> Figure:
         axes.grid(axis="x", alpha=0.3)
     panels[0].set_yticks(range(len(methods)), methods)
     panels[0].invert_yaxis()
+    marks = [
+        Line2D([], [], ls="", color=colour, marker=marker, mfc=fill, label=label)
+        for marker, colour, fill, label in (("o", GREY, GREY, "here"), ("^", "black", "none", "published"))
+    ]
+    figure.legend(handles=marks, loc="outside lower right", ncols=2, frameon=False, fontsize="small")
     return figure

@@ -30,7 +30,7 @@ from convexstruct.core.driver import solve
 from convexstruct.core.solution import Solution
 from convexstruct.families.structured_svm import StructuredSVM
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
-from convexstruct.families.unsupervised_margin.supervised import supervised as supervised
+from convexstruct.families.unsupervised_margin.supervised import supervised
 from convexstruct.tolerances import LOW, Profile
 from convexstruct.validation.arguments import flag, whole
 
