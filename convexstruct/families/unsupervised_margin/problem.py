@@ -45,7 +45,7 @@ from convexstruct.arrays import Index, Labels, Matrix, Point
 from convexstruct.families.unsupervised_margin.feasible import FeasibleSet
 from convexstruct.families.unsupervised_margin.interior import least_pair_balance
 from convexstruct.families.unsupervised_margin.labels_from_gram import labels_from_gram
-from convexstruct.families.unsupervised_margin.rounding import gram_error, lower_bound, upper_bound
+from convexstruct.families.unsupervised_margin.rounding import gram_error, lower_bound, reason, upper_bound
 from convexstruct.features.graphs.gram import check_semidefinite, symmetric
 from convexstruct.rounding import Rounded
 from convexstruct.validation.arguments import mapping, number, refuse, sentence, sequence, sized, whole
@@ -140,7 +140,12 @@ class UnsupervisedMargin:
             number("label_balance", label_balance, above=0),
             number("pair_balance", pair_balance, least=0),
         )
-        if problem.n_pairs and problem.feasible.inside is None:
+        if problem.feasible.inside is None:
+            if not problem.n_pairs:
+                at, rows = problem.label_balance, f"{n_rows} rows and {kappa} labels"
+                raise sentence(
+                    f"label_balance is {at:g}, too tight for {rows}: no double is inside, wanted 1e-12 or more"
+                )
             siblings = problem.feasible.siblings
             least = least_pair_balance(n_rows, siblings, kappa)
             known = "is known to exist" if siblings.max() > 1 else "exists"
@@ -283,6 +288,10 @@ class UnsupervisedMargin:
             name: real(f"dual_point[{name!r}]", given.get(name, np.zeros(shape)), shape, finite=False, keep=False)
             for name, shape in shapes.items()
         }
+
+    def rounding_reason(self, point: Point, dual_point: Point | None) -> str:
+        """What of the data makes the allowances large: a row of another size than the rest, or a balance too tight."""
+        return reason(self.gram, self.label_balance, self.pair_balance if self.n_pairs else 1.0)
 
     # -- what is learnt ------------------------------------------------------------------------------------------------
 

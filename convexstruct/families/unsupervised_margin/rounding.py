@@ -32,6 +32,9 @@ from convexstruct.rounding import TINY, UNIT, Rounded, gamma, summed, total
 
 #: Operations behind a product of a few of p1, p2, 1/kappa, eps, each rounded.
 FEW = 12
+#: `reason` names a row so many times as large as half of them, beside which the others' inner products are lost, and a
+#: balance at most so wide, which rounding alone may exceed.
+UNEVEN, TIGHT = 1e5, 1e-9
 
 
 def gram_error(features: Matrix | None) -> float:
@@ -45,6 +48,19 @@ def gram_error(features: Matrix | None) -> float:
         columns = np.abs(features).sum(axis=0)
         size = float(columns @ columns)
     return gamma(d + n + 3) * size + float(n * n * d) * TINY
+
+
+def reason(gram: Matrix, label_balance: float, pair_balance: float) -> str:
+    """One sentence on what of the data makes the allowances large, and what to do about it; "" where nothing does."""
+    sizes = np.sqrt(np.maximum(np.diagonal(gram), 0.0))
+    at, half = int(sizes.argmax()), float(np.median(sizes))
+    if sizes[at] > UNEVEN * half:
+        size = f"row {at} has size {sizes[at]:.1e}, half of the rows at most {half:.1e}"
+        return f"{size}: scale the features to sizes near 1"
+    for name, balance in (("label_balance", label_balance), ("pair_balance", pair_balance)):
+        if balance <= TIGHT:
+            return f"{name} is {balance:.1e}, about what rows are out of balance by rounding: take a larger one"
+    return ""
 
 
 def objective(gram: Matrix, n_pairs: int, n_labels: int, beta: float, point: Point) -> Rounded:
