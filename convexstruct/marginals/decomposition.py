@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from convexstruct.arrays import Index, Labels, Vector
+from convexstruct.arrays import Index, Labels, Matrix, Vector
 from convexstruct.features.counts.counts import Counts
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.network import NetworkCounts
@@ -48,7 +48,7 @@ def columns(features: Counts) -> Columns:
     raise ValueError(f"features is a {type(features).__name__}, wanted HMMCounts or NetworkCounts")
 
 
-def mixture(features: Counts, marginals: Vector, max_labellings: int = 2000) -> tuple[Labels, Vector]:
+def mixture(features: Counts, marginals: Vector, max_labellings: int = 2000) -> tuple[Labels, Matrix]:
     """(labels (m, P), shares (m, K)) with sum_j shares[j, k] [labels[j] has the labels of z] = z, for each example k.
 
     Greedy: follow the largest marginals from the root on, take the smallest of them as the share, subtract, repeat.
@@ -62,7 +62,7 @@ def mixture(features: Counts, marginals: Vector, max_labellings: int = 2000) -> 
     return greedy_mixture(columns(features), marginals, features.examples.truth, max_labellings)
 
 
-def greedy_mixture(of: Columns, marginals: Vector, truth: Labels, max_labellings: int = 2000) -> tuple[Labels, Vector]:
+def greedy_mixture(of: Columns, marginals: Vector, truth: Labels, max_labellings: int = 2000) -> tuple[Labels, Matrix]:
     """`mixture`, for any variables described by ``of``; ``truth`` (P,) stands where the marginals are all 0."""
     n_examples = int(of.example.max()) + 1
     left = np.maximum(np.asarray(marginals, dtype=np.float64), 0.0)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from convexstruct.arrays import Index
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
@@ -130,7 +129,7 @@ class _Tables:
 
     def __init__(self, batch: Batch, start: Index, n_labels: int) -> None:
         self.start, self.size = start, n_labels
-        self.labels: list[dict[int, NDArray[np.intp]]] = []
+        self.labels: list[dict[int, Index]] = []
         self.offset = [0]
         for clique in batch.tree.cliques:
             entries = n_labels ** len(clique)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from convexstruct.arrays import Labels, Tensor
+from convexstruct.arrays import Labels, Matrix, Tensor, Vector
 
 Factor = tuple[tuple[int, ...], Tensor]
 
@@ -34,7 +34,7 @@ def labellings(cards: Sequence[int]) -> Labels:
     return np.asarray(axes[::-1].T, dtype=np.int64)
 
 
-def chain_factors(node: Tensor, edge: Tensor) -> tuple[list[int], list[Factor]]:
+def chain_factors(node: Matrix, edge: Matrix) -> tuple[list[int], list[Factor]]:
     """(cards, factors) of one chain with node scores (T, S) and edge scores (S, S)."""
     factors: list[Factor] = []
     for t, scores in enumerate(node):
@@ -44,7 +44,7 @@ def chain_factors(node: Tensor, edge: Tensor) -> tuple[list[int], list[Factor]]:
     return [node.shape[1]] * len(node), factors
 
 
-def scores(cards: Sequence[int], factors: Sequence[Factor]) -> Tensor:
+def scores(cards: Sequence[int], factors: Sequence[Factor]) -> Vector:
     """The score of each labelling, in the order of `labellings`."""
     labels = labellings(cards)
     total = np.zeros(len(labels))
@@ -78,7 +78,7 @@ def log_partition(cards: Sequence[int], factors: Sequence[Factor]) -> float:
     return top + math.log(float(np.exp(values - top).sum())) if math.isfinite(top) else -math.inf
 
 
-def posterior(cards: Sequence[int], factors: Sequence[Factor]) -> Tensor:
+def posterior(cards: Sequence[int], factors: Sequence[Factor]) -> Vector:
     """The probability of each labelling, proportional to e^score, in the order of `labellings`."""
     values = scores(cards, factors)
     weights = np.exp(values - values.max())

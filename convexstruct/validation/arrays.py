@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from convexstruct.arrays import Vector
+from convexstruct.arrays import Flags, Vector
 from convexstruct.validation.arguments import LARGEST_WHOLE, LISTS, cut, refuse, sentence
 
 Shape = tuple[int | str, ...]
@@ -201,7 +201,7 @@ def wholes(
     return array
 
 
-def flags(name: str, value: Any, *shapes: Shape, why: str = "") -> NDArray[np.bool_]:
+def flags(name: str, value: Any, *shapes: Shape, why: str = "") -> Flags:
     """An array of True and False, our own."""
     read = raw(name, value, "True and False")
     if read.dtype.kind != "b" and read.size:

@@ -12,8 +12,8 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Index
 from convexstruct.core.registry import one_family
 from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
 from convexstruct.models.formulation import Equation, Formulation, equation, sums_by
@@ -147,13 +147,13 @@ def compact_dual(problem: GaussianProcessSequences) -> Formulation:
     )
 
 
-def _agreement(e: Any, q: Any, states: NDArray[np.intp], latex: str) -> Equation:
+def _agreement(e: Any, q: Any, states: Index, latex: str) -> Equation:
     """The sums of e by (position, label) are the marginals q there."""
     which, group = np.unique(states, return_inverse=True)
     return equation(sums_by(group, len(which)) @ e == q[which], latex)
 
 
-def _picks(columns: NDArray[np.intp], n: int) -> sp.csr_array:
+def _picks(columns: Index, n: int) -> sp.csr_array:
     """The sparse matrix whose row r picks entry ``columns[r]``."""
     rows = np.arange(len(columns))
     return sp.csr_array(sp.coo_array((np.ones(len(rows)), (rows, columns)), shape=(len(rows), n)))

@@ -16,9 +16,8 @@ from __future__ import annotations
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from convexstruct.arrays import Point, Vector
+from convexstruct.arrays import Index, Point, Vector
 from convexstruct.core.registry import one_family
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
@@ -115,7 +114,7 @@ def associative(problem: StructuredSVM) -> Formulation:
     )
 
 
-def _at(ends: NDArray[np.intp], n_nodes: int) -> sp.csr_array:
+def _at(ends: Index, n_nodes: int) -> sp.csr_array:
     """Sparse (Q, P): picks the node at one end of each edge."""
     return sp.csr_array(sp.coo_array((np.ones(len(ends)), (np.arange(len(ends)), ends)), shape=(len(ends), n_nodes)))
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import logsumexp
 
-from convexstruct.arrays import Index, Labels, Vector
+from convexstruct.arrays import Index, Labels, Matrix, Vector
 
 
-def draw_forest(parent: Index, scores: Vector, table: Vector, noise: float, rng: np.random.Generator) -> Labels:
+def draw_forest(parent: Index, scores: Matrix, table: Matrix, noise: float, rng: np.random.Generator) -> Labels:
     """A labelling (P,) of a forest whose edges are (parent[v], v).
 
     parent (P,): a flat node before v, or -1 at a root. scores (P, S). table (S, S) [parent's label, label].

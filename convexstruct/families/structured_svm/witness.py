@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from convexstruct.arrays import Labels, Point, Vector
+from convexstruct.arrays import Labels, Matrix, Point, Tensor, Vector
 from convexstruct.core.mixtures import outside_simplex, read_mixture
 from convexstruct.features.graphs.gram import GramFeatures
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
@@ -52,12 +52,12 @@ class Witness(NamedTuple):
     """A dual point's arrays, by the names of the problem's docstring; absent ones are empty."""
 
     labels: Labels
-    label_shares: Vector
-    gibbs: Vector
+    label_shares: Matrix
+    gibbs: Matrix
     gibbs_loss: Vector
-    gibbs_shares: Vector
-    node_marginals: Vector
-    edge_marginals: Vector
+    gibbs_shares: Matrix
+    node_marginals: Matrix
+    edge_marginals: Tensor
     marginal_shares: Vector
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from convexstruct.arrays import Index, Labels, Vector
+from convexstruct.arrays import Index, Labels, Matrix, Vector
 from convexstruct.features.counts.counts import Examples, Expected, example_weights
 from convexstruct.graphs import Chains, TableLayout, as_sequences, chains, hmm_tables
 from convexstruct.losses import cost_matrix
@@ -43,7 +43,7 @@ class HMMCounts:
     chains: Chains
     symbols: Labels
     states: Labels
-    loss_table: Vector
+    loss_table: Matrix
     loss_row: Index
     observed: Index
     weights: Vector
@@ -117,7 +117,7 @@ class HMMCounts:
         cards = np.full(layout.n_positions, self.n_states, dtype=np.intp)
         return Examples(self.weights, self.states[layout.flat], example, cards, free, max_loss)
 
-    def scores(self, theta: Vector, loss_weight: float = 1.0) -> tuple[Vector, Vector]:
+    def scores(self, theta: Vector, loss_weight: float = 1.0) -> tuple[Matrix, Matrix]:
         """Node (P, S), packed, and edge (S, S) score tables of theta' counts + loss_weight * loss."""
         parts = self.tables.tables(theta)
         emission, loss = np.ascontiguousarray(parts["emission"].T), loss_weight * self.loss_table
@@ -152,7 +152,7 @@ class HMMCounts:
         counts = np.concatenate((initial, sums.edge.ravel(), by_symbol.T.ravel()))
         return Expected(sums.log_partition, counts, float((by_loss * self.loss_table).sum()))
 
-    def covariance(self, theta: Vector, loss_weight: float = 1.0) -> Vector:
+    def covariance(self, theta: Vector, loss_weight: float = 1.0) -> Matrix:
         """sum_k w_k Cov counts_k under the Gibbs distributions e^score; (d, d), the Hessian of sum_k w_k ln Z_k.
 
         With f_t the counts of step t and U_t(s) = E[sum over later steps of f | s_t = s], computed backwards through
@@ -254,7 +254,7 @@ class HMMCounts:
 
 def _loss_rows(
     loss: ArrayLike | str | Sequence[ArrayLike], truth: Labels, layout: Chains, n_states: int, observed: Index
-) -> tuple[Vector, Index]:
+) -> tuple[Matrix, Index]:
     """Read a loss as (table, row of the table at each packed position)."""
     if is_list_of_tables(loss):
         wanted = "a cost matrix, or one table for each sequence"

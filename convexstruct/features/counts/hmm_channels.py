@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from convexstruct.arrays import Labels, Vector
+from convexstruct.arrays import Labels, Matrix, Tensor, Vector
 from convexstruct.features.counts.counts import Examples, Expected
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.graphs import Chains, TableLayout
@@ -88,7 +88,7 @@ class ChannelCounts:
     def examples(self) -> Examples:
         return self.states.examples
 
-    def scores(self, theta: Vector, loss_weight: float = 1.0) -> tuple[Vector, Vector]:
+    def scores(self, theta: Vector, loss_weight: float = 1.0) -> tuple[Matrix, Matrix]:
         """Node (P, S), packed, and edge (S, S) score tables of theta' counts + loss_weight * loss."""
         node, edge = self.states.scores(self._chain_part(theta), loss_weight)
         node += self._seen @ np.ascontiguousarray(self._emissions(theta).transpose(0, 2, 1).reshape(-1, node.shape[1]))
@@ -139,11 +139,11 @@ class ChannelCounts:
         s = self.states.n_states
         return np.concatenate((theta[: s + s * s], np.zeros(s)))
 
-    def _emissions(self, theta: Vector) -> Vector:
+    def _emissions(self, theta: Vector) -> Tensor:
         s = self.states.n_states
         return theta[s + s * s :].reshape(self.n_channels, s, self.n_symbols)
 
-    def _stack(self, initial: Vector, transition: Vector, by_symbol: Vector) -> Vector:
+    def _stack(self, initial: Vector, transition: Matrix, by_symbol: Matrix) -> Vector:
         """theta's layout from initial (S,), transition (S, S) and sums (C M, S)."""
         s = self.states.n_states
         emissions = np.asarray(by_symbol).reshape(self.n_channels, self.n_symbols, s).transpose(0, 2, 1)

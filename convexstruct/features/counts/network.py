@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from scipy.sparse.csgraph import connected_components
 
-from convexstruct.arrays import Index, Labels, Vector
+from convexstruct.arrays import Index, Labels, Matrix, Vector
 from convexstruct.features.counts.counts import Examples, Expected, example_weights
 from convexstruct.graphs import BayesianNetwork, TableLayout, read_bayesian_network
 from convexstruct.junction_trees import JunctionTree, junction_tree
@@ -229,7 +229,7 @@ class NetworkCounts:
             for low in range(0, len(group.examples), step):
                 yield group, slice(low, low + step)
 
-    def _loss_table(self, group: Group, rows: slice, j: int) -> Vector:
+    def _loss_table(self, group: Group, rows: slice, j: int) -> Matrix:
         """(n, labels of hidden variable j): its cost against the truth."""
         v = group.hidden[j]
         return np.asarray(self.costs[v][self.assignments[group.examples[rows], v]])

@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from convexstruct.arrays import Matrix, Vector
+from convexstruct.arrays import Index, Matrix, Vector
 from convexstruct.rounding import EPS, gamma
 from convexstruct.tolerances import ROUNDING
 from convexstruct.validation.arrays import real
@@ -39,10 +39,10 @@ class Factor:
     """
 
     rows: Matrix
-    pivots: NDArray[np.intp]
+    pivots: Index
     dropped: float
 
-    def solve(self, v: Vector) -> Vector:
+    def solve(self, v: Matrix) -> Matrix:
         """A u (n, ...) with L'u = v (r, ...): 0 but at the pivots."""
         u = np.zeros((len(self.rows), *v.shape[1:]))
         if len(self.pivots):
@@ -50,7 +50,7 @@ class Factor:
         return u
 
     @property
-    def inverse(self) -> Vector:
+    def inverse(self) -> Matrix:
         """J (n, r) with K J = L: what maps kernel values to features."""
         return self.solve(np.eye(len(self.pivots)))
 
@@ -117,11 +117,11 @@ class GramFeatures:
     """
 
     features: Matrix
-    inverse: Vector
+    inverse: Matrix
     sizes: Vector
     dropped: float
 
-    def map(self, kernel: ArrayLike) -> Vector:
+    def map(self, kernel: ArrayLike) -> Matrix:
         """Features (n, r) of new inputs from their kernel values (n, P) with the training inputs.
 
         Raises

@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
-from convexstruct.arrays import Index, Labels, Matrix, Vector
+from convexstruct.arrays import Flags, Index, Labels, Matrix, Vector
 from convexstruct.oracles.tree.loss_counter import MOST_LOSSES
 from convexstruct.rounding import UNIT
 
@@ -108,7 +107,7 @@ def _groupings(kinds: Vector) -> list[list[Index]]:
     return [*found, classes]
 
 
-def _multiples(kinds: Vector, most: int) -> NDArray[np.bool_]:
+def _multiples(kinds: Vector, most: int) -> Flags:
     """Which of the rising costs are p/q of the first, with p < ``most`` and q of at most 64."""
     q = np.arange(1, 65)[:, None]
     ratio = q * (kinds / kinds[0])

@@ -25,9 +25,9 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from convexstruct.arrays import Index, Labels, Matrix, Tensor, Vector
+from convexstruct.arrays import Flags, Index, Labels, Matrix, Tensor, Vector
 from convexstruct.validation.arguments import choice, flag, refuse, sentence, sequence, sized, whole
 from convexstruct.validation.arrays import chosen, frozen, real, wholes
 from convexstruct.validation.sparse import matrix
@@ -121,7 +121,7 @@ class PairwiseFeatures:
         return np.diff(self.node_start).astype(np.intp)
 
     @cached_property
-    def nonnegative(self) -> NDArray[np.bool_]:
+    def nonnegative(self) -> Flags:
         """Entries of w that must be >= 0 (the edge weights of an associative network); shape (d,)."""
         entries = np.zeros(self.dimension, dtype=bool)
         entries[self.n_node_weights :] = self.associative
@@ -135,16 +135,16 @@ class PairwiseFeatures:
 
     # -- scores and their adjoint --------------------------------------------------------------------------------------
 
-    def split(self, w: Vector) -> tuple[Vector, Vector]:
+    def split(self, w: Vector) -> tuple[Matrix, Tensor]:
         """Views (w_node (S, F), w_edge (E, S, S) or (E, S))."""
         at = self.n_node_weights
         return w[:at].reshape(self.n_labels, -1), w[at:].reshape(self.edge_shape)
 
-    def node_scores(self, w: Vector) -> Vector:
+    def node_scores(self, w: Vector) -> Matrix:
         """<w_node[s], x_v> for each node and label; shape (P, S)."""
         return np.asarray(self.node_features @ self.split(w)[0].T)
 
-    def edge_scores(self, w: Vector) -> Vector:
+    def edge_scores(self, w: Vector) -> Tensor:
         """Scores of label pairs: (S, S) where all edges share one table, else (Q, S, S)."""
         table = self.split(w)[1]
         if self.associative:
@@ -176,7 +176,7 @@ class PairwiseFeatures:
         node[np.arange(self.n_nodes), labels] = 1.0 if share is None else share[self.example]
         return self.adjoint(node, self._edge_indicators(labels, share))
 
-    def _edge_indicators(self, labels: Labels, share: Vector | None) -> Vector:
+    def _edge_indicators(self, labels: Labels, share: Vector | None) -> Tensor:
         first, second = labels[self.edges[:, 0]], labels[self.edges[:, 1]]
         each = np.ones(self.n_edges) if share is None else share[self.edge_example]
         size = self.n_labels
@@ -408,7 +408,7 @@ def _edges(given: Any, lengths: Index, start: Index) -> tuple[Index, Index]:
     return flat, np.array([len(array) for array in arrays], dtype=np.intp)
 
 
-def _edge_features(given: Sequence[ArrayLike], counts: Index) -> Vector:
+def _edge_features(given: Sequence[ArrayLike], counts: Index) -> Matrix:
     listed = sequence("edge_features", given, "a list of one array for each of labels", length=len(counts))
     parts = [real(f"edge_features[{i}]", part) for i, part in enumerate(listed)]
     width = next((part.shape[1] for part in parts if part.ndim == 2), None)

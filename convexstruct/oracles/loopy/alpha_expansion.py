@@ -23,7 +23,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from convexstruct.arrays import Labels, Tensor
+from convexstruct.arrays import Labels, Tensor, Vector
 from convexstruct.oracles.loopy.linear_relaxation import linear_relaxation
 from convexstruct.oracles.loopy.minimum_cut import minimum_cut
 from convexstruct.oracles.loopy.pairwise import Pairwise
@@ -41,9 +41,9 @@ class Expansion(NamedTuple):
     labelling need not be the best, even where score and bound happen to agree.
     """
 
-    scores: Tensor
+    scores: Vector
     labels: Labels
-    upper: Tensor
+    upper: Vector
     sweeps: int
     messages: Tensor | None = None
     exact: bool = False

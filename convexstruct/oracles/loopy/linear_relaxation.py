@@ -18,10 +18,9 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from convexstruct.arrays import Labels, Tensor
+from convexstruct.arrays import Flags, Labels, Matrix, Tensor, Vector
 from convexstruct.oracles.loopy.pairwise import Pairwise
 from convexstruct.tolerances import HIGH
 
@@ -37,13 +36,13 @@ class Relaxed(NamedTuple):
     messages (Q, 2, S): what proves the bound.
     """
 
-    upper: Tensor
-    scores: Tensor
+    upper: Vector
+    scores: Vector
     labels: Labels
-    node: Tensor
+    node: Matrix
     edge: Tensor
-    integral: NDArray[np.bool_]
-    exact: NDArray[np.bool_]
+    integral: Flags
+    exact: Flags
     messages: Tensor
 
 
@@ -68,7 +67,7 @@ def linear_relaxation(scores: Pairwise) -> Relaxed:
     return rounded(scores, node, edge, multipliers)
 
 
-def rounded(scores: Pairwise, node: Tensor, edge: Tensor, messages: Tensor) -> Relaxed:
+def rounded(scores: Pairwise, node: Matrix, edge: Tensor, messages: Tensor) -> Relaxed:
     """Read a labelling from marginals, a bound from messages, and compare them."""
     labels = node.argmax(axis=1).astype(np.int64)
     value = scores.score(labels)

@@ -36,7 +36,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
-from convexstruct.arrays import Index, Labels, Tensor
+from convexstruct.arrays import Flags, Index, Labels, Tensor, Vector
 from convexstruct.oracles.loopy.pairwise import Pairwise
 from convexstruct.tolerances import ROUNDING
 
@@ -59,10 +59,10 @@ class Cut(NamedTuple):
     flow (Q,): the flow g from the first to the second end of each edge, which proves the bound.
     """
 
-    scores: Tensor
+    scores: Vector
     labels: Labels
-    upper: Tensor
-    flow: Tensor
+    upper: Vector
+    flow: Vector
 
 
 class _Ising(NamedTuple):
@@ -72,14 +72,14 @@ class _Ising(NamedTuple):
     it runs from v to u.
     """
 
-    a: Tensor
+    a: Vector
     u: Index
     v: Index
-    k: Tensor
+    k: Vector
     of: Index
-    share: Tensor
+    share: Vector
 
-    def rest(self, g: Tensor) -> Tensor:
+    def rest(self, g: Vector) -> Vector:
         """a less the net flow out of each node; shape (P,)."""
         out = np.bincount(self.u, weights=g, minlength=len(self.a))
         return np.asarray(self.a - out + np.bincount(self.v, weights=g, minlength=len(self.a)))
@@ -87,7 +87,7 @@ class _Ising(NamedTuple):
     def value(self, labels: Labels) -> float:
         return float(self.a @ labels + self.k @ np.abs(labels[self.u] - labels[self.v]))
 
-    def bound(self, rest: Tensor) -> float:
+    def bound(self, rest: Vector) -> float:
         return float(np.minimum(rest, 0.0).sum())
 
 
@@ -134,7 +134,7 @@ def minimum_cut(scores: Pairwise, tol: float = ROUNDING) -> Cut:
     return Cut(found, labels, np.maximum(scores.upper(messages(scores, flow)), found), flow)
 
 
-def messages(scores: Pairwise, flow: Tensor) -> Tensor:
+def messages(scores: Pairwise, flow: Vector) -> Tensor:
     """The messages (Q, 2, 2) that a flow (Q,) stands for: they make of each edge k |y_u - y_v| - g (y_v - y_u)."""
     first, second, _ = _coefficients(scores)
     made = np.zeros((scores.n_edges, 2, 2))
@@ -143,7 +143,7 @@ def messages(scores: Pairwise, flow: Tensor) -> Tensor:
     return made
 
 
-def _coefficients(scores: Pairwise) -> tuple[Tensor, Tensor, Tensor]:
+def _coefficients(scores: Pairwise) -> tuple[Vector, Vector, Vector]:
     """Energy of each edge's table as first y_u + second y_v + k |y_u - y_v|; each (Q,)."""
     if scores.potts:
         return np.zeros(scores.n_edges), np.zeros(scores.n_edges), scores.edge
@@ -182,7 +182,7 @@ def _unit(largest: float) -> float:
     return float(2.0 ** (np.frexp(largest)[1] - BITS)) if largest > 0 else 1.0
 
 
-def _near_maximum(ising: _Ising, enough: float) -> Tensor:
+def _near_maximum(ising: _Ising, enough: float) -> Vector:
     """A flow near the maximum: accelerated projected gradient on |a - net flow|^2 / 2, as long as it pays.
 
     Steps are 1 / (degree of u + degree of v), an upper bound on the curvature edge by edge.
@@ -215,7 +215,7 @@ def _near_maximum(ising: _Ising, enough: float) -> Tensor:
             return g
 
 
-def _more_flow(ising: _Ising, g: Tensor, rest: Tensor, most: float, unit: float, prune: bool) -> Tensor:
+def _more_flow(ising: _Ising, g: Vector, rest: Vector, most: float, unit: float, prune: bool) -> Vector:
     """``g`` and a maximum flow through what it leaves over, in whole units; no arc carries more than ``most``.
 
     ``prune`` leaves out nodes that no path from source to sink passes through: of a flow near the maximum little
@@ -233,7 +233,7 @@ def _more_flow(ising: _Ising, g: Tensor, rest: Tensor, most: float, unit: float,
     edges = np.flatnonzero((place[ising.u] >= 0) & (place[ising.v] >= 0))
     u, v, k, g_open, x = place[ising.u[edges]], place[ising.v[edges]], ising.k[edges], g[edges], rest[open_nodes]
 
-    def whole(capacity: Tensor, rounding: np.ufunc = np.floor) -> NDArray[np.int32]:
+    def whole(capacity: Vector, rounding: np.ufunc = np.floor) -> NDArray[np.int32]:
         return np.asarray(rounding(np.clip(capacity, 0.0, most) / unit), dtype=np.int32)
 
     source, sink = np.flatnonzero(x > 0), np.flatnonzero(x < 0)
@@ -250,7 +250,7 @@ def _more_flow(ising: _Ising, g: Tensor, rest: Tensor, most: float, unit: float,
     return np.clip(more, -ising.k, ising.k)
 
 
-def _reached(ising: _Ising, g: Tensor, excess: Tensor, unit: float, direction: int) -> NDArray[np.bool_]:
+def _reached(ising: _Ising, g: Vector, excess: Vector, unit: float, direction: int) -> Flags:
     """Nodes joined to those of ``excess`` >= unit by a path of arcs with at least ``unit`` left: from these nodes on if
     ``direction`` is 1, towards them if it is -1; shape (P,)."""
     n = len(excess)

@@ -21,7 +21,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from convexstruct.arrays import Index, Labels, Tensor
+from convexstruct.arrays import Index, Labels, Matrix, Tensor, Vector
 
 #: Up to this many labels a loop over the labels, each with one long array, is faster in NumPy than one operation on an
 #: array of short rows.
@@ -42,7 +42,7 @@ class Pairwise:
     n_parts : N.
     """
 
-    node: Tensor
+    node: Matrix
     edges: Index
     edge: Tensor
     part: Index
@@ -77,7 +77,7 @@ class Pairwise:
             return self.edge[:, None, None] * np.eye(self.n_labels)
         return np.broadcast_to(self.edge, (self.n_edges, self.n_labels, self.n_labels))
 
-    def at(self, u: Labels | int, v: Labels | int) -> Tensor:
+    def at(self, u: Labels | int, v: Labels | int) -> Vector:
         """The score of each edge where its first end is labelled ``u`` and its second ``v``; each (Q,) or one label."""
         if self.potts:
             return np.asarray(self.edge * np.equal(u, v))
@@ -85,17 +85,17 @@ class Pairwise:
             return np.broadcast_to(self.edge[u, v], (self.n_edges,))
         return np.asarray(self.edge[np.arange(self.n_edges), u, v])
 
-    def by_part(self, of_nodes: Tensor, of_edges: Tensor) -> Tensor:
+    def by_part(self, of_nodes: Vector, of_edges: Vector) -> Vector:
         """Sums over the nodes (P,) and edges (Q,) of each part; shape (N,)."""
         nodes = np.bincount(self.part, weights=of_nodes, minlength=self.n_parts)
         return np.asarray(nodes + np.bincount(self.edge_part, weights=of_edges, minlength=self.n_parts))
 
-    def score(self, labels: Labels) -> Tensor:
+    def score(self, labels: Labels) -> Vector:
         """The score of the labelling (P,), for each part; shape (N,)."""
         u, v = labels[self.edges[:, 0]], labels[self.edges[:, 1]]
         return self.by_part(self.node[np.arange(self.n_nodes), labels], self.at(u, v))
 
-    def upper(self, messages: Tensor | None = None) -> Tensor:
+    def upper(self, messages: Tensor | None = None) -> Vector:
         """The bound above from ``messages`` (Q, 2, S), zero by default: valid up to the rounding of sums; shape (N,).
 
         messages[e, 0] is m_e,u and messages[e, 1] is m_e,v.
@@ -119,14 +119,14 @@ class Pairwise:
             of_edges = (self.tables - first[:, :, None] - second[:, None, :]).max(axis=(1, 2))
         return self.by_part(_greatest(moved), of_edges)
 
-    def moved(self, messages: Tensor) -> Tensor:
+    def moved(self, messages: Tensor) -> Vector:
         """2 sum over edges of max_s |m_e,u(s)| + max_s |m_e,v(s)|: what the rounding of `upper` depends on, besides the
         tables; shape (N,)."""
         sizes = 2.0 * (_greatest(np.abs(messages[:, 0])) + _greatest(np.abs(messages[:, 1])))
         return np.asarray(np.bincount(self.edge_part, weights=sizes, minlength=self.n_parts), dtype=np.float64)
 
 
-def _greatest(table: Tensor) -> Tensor:
+def _greatest(table: Matrix) -> Vector:
     """max over the columns; column by column where they are few, which is faster by far."""
     if table.shape[1] > LOOPED_LABELS:
         return np.asarray(table.max(axis=1))
@@ -136,7 +136,7 @@ def _greatest(table: Tensor) -> Tensor:
     return best
 
 
-def _best_unequal(left: Tensor, right: Tensor) -> Tensor:
+def _best_unequal(left: Matrix, right: Matrix) -> Vector:
     """max over s != t of left[e, s] + right[e, t]; at least two labels."""
     rows = np.arange(len(left))
     s, t = left.argmax(axis=1), right.argmax(axis=1)

@@ -22,7 +22,7 @@ import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
-from convexstruct.arrays import Index, Vector
+from convexstruct.arrays import Index, Tensor, Vector
 from convexstruct.graphs import Chains
 
 Tables = list[NDArray[np.float64]]
@@ -104,7 +104,7 @@ class CliqueTables:
         sides = (side for each in self.agreements for side in (each.left, each.right))
         return tuple(dict.fromkeys((side.group, side.axes) for side in sides))
 
-    def marginal(self, tables: Tables, group: int, axes: tuple[int, ...]) -> Vector:
+    def marginal(self, tables: Tables, group: int, axes: tuple[int, ...]) -> Tensor:
         """The marginals of a whole group on the variables of ``axes``, in that order; (n, cards of axes)."""
         table, cards = tables[group], self.cards[group]
         if axes == tuple(range(len(axes))):  # what is summed out stands last: one product with ones, faster than a sum
@@ -123,14 +123,14 @@ class CliqueTables:
             for each in self.agreements
         ]
 
-    def spread(self, multipliers: Tables) -> list[list[Vector]]:
+    def spread(self, multipliers: Tables) -> list[list[Tensor]]:
         """For each group what the agreements add to its tables, as arrays that broadcast to them: the adjoint of
         `disagreement`."""
         at = {port: np.zeros((len(self.component[port[0]]), *self.kept(port))) for port in self.ports}
         for each, values in zip(self.agreements, multipliers):
             for side, sign in ((each.left, 1.0), (each.right, -1.0)):
                 _add(at[side.group, side.axes], side.rows, sign * values)
-        shifts: list[list[Vector]] = [[] for _ in self.cards]
+        shifts: list[list[Tensor]] = [[] for _ in self.cards]
         for port, values in at.items():
             shifts[port[0]].append(self.broad(port, values))
         return shifts
@@ -189,7 +189,7 @@ class CliqueTables:
         starts = np.flatnonzero(np.diff(passed, prepend=-1.0)) if self.n_components else np.zeros(0, dtype=np.intp)
         return [self.part(int(low), int(high)) for low, high in zip(starts, [*starts[1:], self.n_components])]
 
-    def broad(self, port: Port, values: Vector) -> Vector:
+    def broad(self, port: Port, values: Tensor) -> Tensor:
         """Values (n, cards of the port's axes, in its order) with axes of length 1 for all others."""
         group, axes = port
         gone = tuple(1 + axis for axis in range(len(self.cards[group])) if axis not in axes)
@@ -276,7 +276,7 @@ def _ties(cliques: list[frozenset[int]]) -> list[tuple[frozenset[int], int, int]
     return found
 
 
-def _add(target: Vector, rows: Index, values: Vector) -> None:
+def _add(target: Tensor, rows: Index, values: Tensor) -> None:
     """target[rows] += values, for rows that may occur more than once."""
     if (np.diff(rows) > 0).all():
         target[rows] += values

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import LinearOperator, cg
 
-from convexstruct.arrays import Vector
+from convexstruct.arrays import Tensor, Vector
 from convexstruct.oracles.polytope.clique_tables import CliqueTables, Port, Tables
 from convexstruct.rounding import EPS
 
@@ -122,7 +122,7 @@ def _mixed(structure: CliqueTables, tables: Tables, own: list[Vector]) -> Tables
     return mixed
 
 
-def _simplex(table: Vector, z: Vector) -> Vector:
+def _simplex(table: Tensor, z: Vector) -> Tensor:
     """Each row's table cut at 0 and scaled to sum to z, uniform where nothing is left."""
     clean = np.maximum(table, 0.0)
     over = tuple(range(1, table.ndim))
@@ -130,5 +130,5 @@ def _simplex(table: Vector, z: Vector) -> Vector:
     return np.asarray(clean * (_column(z, table) / clean.sum(axis=over, keepdims=True)))
 
 
-def _column(values: Vector, like: Vector) -> Vector:
+def _column(values: Vector, like: Tensor) -> Tensor:
     return values.reshape(-1, *(1,) * (like.ndim - 1))

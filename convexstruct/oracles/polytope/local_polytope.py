@@ -28,9 +28,9 @@ from math import prod
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from convexstruct.arrays import Matrix, Tensor, Vector
+from convexstruct.arrays import Index, Matrix, Tensor, Vector
 from convexstruct.oracles.polytope.clique_tables import CliqueTables, Tables
 from convexstruct.oracles.polytope.feasible_tables import feasible_tables
 from convexstruct.oracles.polytope.table_columns import Columns
@@ -303,7 +303,7 @@ def project_chains(
     return ProjectedChains(found.tables[0], found.tables[1], found.multipliers)
 
 
-def simplex_thresholds(x: Vector, z: Vector, start: Vector, slack: Vector | float = 0.0) -> tuple[Vector, Vector]:
+def simplex_thresholds(x: Matrix, z: Vector, start: Vector, slack: Vector | float = 0.0) -> tuple[Vector, Matrix]:
     """(lambda, max(x - lambda, 0)) with sum_j max(x_j - lambda, 0) = z for each column, by Newton from ``start``.
 
     The sum is convex and falling in lambda: Newton's steps from the left of the root stay on the left, and a step from
@@ -339,12 +339,12 @@ def simplex_thresholds(x: Vector, z: Vector, start: Vector, slack: Vector | floa
     return lam, over
 
 
-def _squares(columns: Vector) -> Vector:
+def _squares(columns: Matrix) -> Vector:
     """The squared norm of each column."""
     return np.asarray(np.einsum("ij,ij->j", columns, columns))
 
 
-def _inner(components: Sequence[NDArray[np.intp]], left: Tables, right: Tables, n: int) -> Vector:
+def _inner(components: Sequence[Index], left: Tables, right: Tables, n: int) -> Vector:
     """<left, right> within each component; (n,)."""
     total = np.zeros(n)
     for component, one, other in zip(components, left, right):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from convexstruct.arrays import Index, Vector
+from convexstruct.arrays import Index, Matrix, Tensor
 from convexstruct.oracles.polytope.clique_tables import CliqueTables, Port, Side, Tables
 
 
@@ -67,7 +67,7 @@ class Columns:
 
     # -- marginals and their adjoint -----------------------------------------------------------------------------------
 
-    def marginal(self, table: Vector, port: Port) -> Vector:
+    def marginal(self, table: Tensor, port: Port) -> Matrix:
         """The marginals of a whole group at a port; (cells, n)."""
         group, axes = port
         gone = tuple(axis for axis in range(len(self.structure.cards[group])) if axis not in axes)
@@ -87,7 +87,7 @@ class Columns:
         known = [self.marginal(tables[port[0]], port) for port in self.ports]
         return [known[left.port][:, left.columns] - known[right.port][:, right.columns] for left, right in self.ends]
 
-    def spread(self, cells: Tables) -> list[list[Vector]]:
+    def spread(self, cells: Tables) -> list[list[Tensor]]:
         """For each group what the agreements add to its tables, as arrays that broadcast to them."""
         structure = self.structure
         at = [np.zeros((prod(structure.kept(port)), len(structure.component[port[0]]))) for port in self.ports]
@@ -99,7 +99,7 @@ class Columns:
                     at[end.port][:, end.columns] += values
                 else:
                     at[end.port][:, end.columns] -= values
-        shifts: list[list[Vector]] = [[] for _ in structure.cards]
+        shifts: list[list[Tensor]] = [[] for _ in structure.cards]
         for (group, axes), values in zip(self.ports, at):
             rising = values.reshape(*structure.kept((group, axes)), -1).transpose(*np.argsort(axes), len(axes))
             gone = tuple(axis for axis in range(len(structure.cards[group])) if axis not in axes)

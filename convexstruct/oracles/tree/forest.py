@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from convexstruct.arrays import Index, Labels, Tensor
+from convexstruct.arrays import Flags, Index, Labels, Matrix, Tensor, Vector
 
 #: Maximum or logsumexp over one axis.
 Reduce = Callable[..., Tensor]
@@ -41,7 +41,7 @@ class Level(NamedTuple):
     child: Index
     parent: Index
     edge: Index
-    forward: NDArray[np.bool_]
+    forward: Flags
     start: Index
     to: Index
 
@@ -60,7 +60,7 @@ class Forest:
     roots: Index
     tree: Index
     levels: tuple[Level, ...]
-    in_order: NDArray[np.bool_]
+    in_order: Flags
 
     @property
     def n_trees(self) -> int:
@@ -70,16 +70,16 @@ class Forest:
 class Best(NamedTuple):
     """scores (n_trees,), labels (P,), and tied (n_trees,): trees that had a choice and cannot be read in order."""
 
-    scores: Tensor
+    scores: Vector
     labels: Labels
-    tied: NDArray[np.bool_]
+    tied: Flags
 
 
 class ForestSums(NamedTuple):
     """log_partition (n_trees,); posteriors node (P, S) and edge (Q, S, S)."""
 
-    log_partition: Tensor
-    node: Tensor
+    log_partition: Vector
+    node: Matrix
     edge: Tensor
 
 
@@ -132,7 +132,7 @@ def forest(n_nodes: int, edges: ArrayLike) -> Forest:
     return Forest(n_nodes, len(pairs), order, last - tree, tuple(levels), np.array(in_order, dtype=bool)[::-1])
 
 
-def best(layout: Forest, node: Tensor, edge: Tensor) -> Best:
+def best(layout: Forest, node: Matrix, edge: Tensor) -> Best:
     """The greatest score of each tree and a labelling that attains it."""
     belief, tables = _upward(layout, node, edge, np.max)
     labels = np.empty(layout.n_nodes, dtype=np.int64)
@@ -148,7 +148,7 @@ def best(layout: Forest, node: Tensor, edge: Tensor) -> Best:
     return Best(scores, labels, choice & ~layout.in_order)
 
 
-def sum_product(layout: Forest, node: Tensor, edge: Tensor) -> ForestSums:
+def sum_product(layout: Forest, node: Matrix, edge: Tensor) -> ForestSums:
     """Log partition functions and posteriors.
 
     Roots and conditionals are scaled to sum to one, so that posteriors are those of some distribution to a relative
@@ -177,7 +177,7 @@ def sum_product(layout: Forest, node: Tensor, edge: Tensor) -> ForestSums:
     return ForestSums(log_partition, posterior, pairs)
 
 
-def sample(layout: Forest, node: Tensor, edge: Tensor, rng: np.random.Generator) -> Labels:
+def sample(layout: Forest, node: Matrix, edge: Tensor, rng: np.random.Generator) -> Labels:
     """A labelling (P,), each tree's with probability proportional to e^score: sums upwards, then each child given its
     parent, by the Gumbel trick."""
     belief, tables = _upward(layout, node, edge, _logsumexp)
@@ -190,7 +190,7 @@ def sample(layout: Forest, node: Tensor, edge: Tensor, rng: np.random.Generator)
     return labels
 
 
-def _upward(layout: Forest, node: Tensor, edge: Tensor, reduce: Reduce) -> tuple[Tensor, list[Tensor]]:
+def _upward(layout: Forest, node: Matrix, edge: Tensor, reduce: Reduce) -> tuple[Matrix, list[Tensor]]:
     """Each node's scores with all that hangs below it (P, S); each level's tables (n, label of parent, of child) with
     all that hangs below the child."""
     belief = node.astype(np.float64, copy=True)

@@ -20,9 +20,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from convexstruct.arrays import Index, Labels, Tensor
+from convexstruct.arrays import Flags, Index, Labels, Matrix, Tensor, Vector
 from convexstruct.junction_trees import JunctionTree
 
 Factor = tuple[tuple[int, ...], Tensor]
@@ -37,7 +36,7 @@ class TreeSums:
     """
 
     tree: JunctionTree
-    log_partition: Tensor
+    log_partition: Vector
     cliques: tuple[Tensor, ...]
 
     def marginal(self, scope: Sequence[int]) -> Tensor:
@@ -50,7 +49,7 @@ class TreeSums:
         return np.asarray(np.moveaxis(summed, [1 + kept.index(v) for v in scope], range(1, 1 + len(kept))))
 
 
-def best(tree: JunctionTree, factors: Sequence[Factor], n: int) -> tuple[Tensor, Labels]:
+def best(tree: JunctionTree, factors: Sequence[Factor], n: int) -> tuple[Vector, Labels]:
     """The greatest score (n,) and a labelling that attains it (n, n_variables), of each of ``n`` examples."""
     tables, messages = upward(tree, factors, n, greatest)
     labels = np.empty((n, len(tree.cards)), dtype=np.int64)
@@ -66,7 +65,7 @@ def best(tree: JunctionTree, factors: Sequence[Factor], n: int) -> tuple[Tensor,
     some = np.flatnonzero(tied)
     if len(some):
 
-        def reaches(fixed: list[Factor], rows: Index, _: Labels) -> NDArray[np.bool_]:
+        def reaches(fixed: list[Factor], rows: Index, _: Labels) -> Flags:
             return np.asarray(upward(tree, fixed, len(rows), greatest)[1][0][:, 0] == scores[some[rows]])
 
         labels[some] = smallest(tree, [(scope, take(table, some)) for scope, table in factors], len(some), reaches)
@@ -118,12 +117,12 @@ def sample(tree: JunctionTree, factors: Sequence[Factor], n: int, rng: np.random
     return labels
 
 
-def greatest(table: Tensor) -> Tensor:
+def greatest(table: Tensor) -> Matrix:
     """max over what a clique assigns."""
     return np.asarray(table.max(axis=2))
 
 
-def _logsumexp(table: Tensor) -> Tensor:
+def _logsumexp(table: Tensor) -> Matrix:
     top = table.max(axis=2)
     safe = np.where(np.isfinite(top), top, 0.0)
     with np.errstate(divide="ignore", under="ignore"):
@@ -131,14 +130,14 @@ def _logsumexp(table: Tensor) -> Tensor:
 
 
 def upward(
-    tree: JunctionTree, factors: Sequence[Factor], n: int, reduce: Callable[[Tensor], Tensor]
-) -> tuple[list[Tensor], list[Tensor]]:
+    tree: JunctionTree, factors: Sequence[Factor], n: int, reduce: Callable[[Tensor], Matrix]
+) -> tuple[list[Tensor], list[Matrix]]:
     """Each clique's table (n, separator, assigned) with all that hangs below it, and its message (n, separator)."""
     tables = [np.zeros((n, *(tree.cards[v] for v in clique))) for clique in tree.cliques]
     for scope, table in factors:
         c = tree.clique_of(scope)
         tables[c] += aligned(table, scope, tree.cliques[c])
-    messages: list[Tensor] = [np.zeros((n, 1))] * tree.n_cliques
+    messages: list[Matrix] = [np.zeros((n, 1))] * tree.n_cliques
     shaped: list[Tensor] = list(tables)
     for c in range(tree.n_cliques - 1, -1, -1):
         shaped[c] = tables[c].reshape(n, *tree.shapes[c])
@@ -167,7 +166,7 @@ def joint(labels: Labels, scope: tuple[int, ...], cards: tuple[int, ...]) -> Lab
     return at
 
 
-def split(at: NDArray[np.intp], scope: tuple[int, ...], cards: tuple[int, ...], labels: Labels) -> None:
+def split(at: Index, scope: tuple[int, ...], cards: tuple[int, ...], labels: Labels) -> None:
     """The inverse of `joint`: write the labels of ``scope`` into ``labels``."""
     for v in reversed(scope):
         at, labels[:, v] = np.divmod(at, cards[v])
@@ -182,7 +181,7 @@ def smallest(
     tree: JunctionTree,
     factors: Sequence[Factor],
     n: int,
-    reaches: Callable[[list[Factor], Index, Labels], NDArray[np.bool_]],
+    reaches: Callable[[list[Factor], Index, Labels], Flags],
 ) -> Labels:
     """The colexicographically smallest labelling (n, n_variables) of those wanted: from the last variable to the first,
     the smallest label with which one is still there.

@@ -18,9 +18,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from convexstruct.arrays import Index, Labels, Tensor
+from convexstruct.arrays import Flags, Index, Labels, Matrix, Tensor, Vector
 from convexstruct.junction_trees import JunctionTree
 from convexstruct.oracles.tree.junction_tree import Factor, best, greatest, joint, smallest, split, take, upward
 
@@ -32,9 +31,9 @@ class TreeTwoBest(NamedTuple):
     best_labels, second_labels (n, n_variables): where second is -inf, second_labels repeats the best.
     """
 
-    best: Tensor
+    best: Vector
     best_labels: Labels
-    second: Tensor
+    second: Vector
     second_labels: Labels
 
 
@@ -45,9 +44,9 @@ class _Departures(NamedTuple):
     below : for each clique the pairs (child, score (n,)) of departing below that child alone for certain.
     """
 
-    score: Tensor
-    own: list[Tensor]
-    below: list[list[tuple[int, Tensor]]]
+    score: Vector
+    own: list[Vector]
+    below: list[list[tuple[int, Vector]]]
 
 
 def two_best(tree: JunctionTree, factors: Sequence[Factor], n: int) -> TreeTwoBest:
@@ -57,7 +56,7 @@ def two_best(tree: JunctionTree, factors: Sequence[Factor], n: int) -> TreeTwoBe
     return TreeTwoBest(scores, first, second, labels)
 
 
-def best_other(tree: JunctionTree, factors: Sequence[Factor], given: Labels) -> tuple[Tensor, Labels]:
+def best_other(tree: JunctionTree, factors: Sequence[Factor], given: Labels) -> tuple[Vector, Labels]:
     """The greatest score (n,) of a labelling other than ``given`` (n, n_variables), and one that attains it.
 
     ``given`` need not be the best. Where nothing else is allowed the score is -inf and ``given`` is returned.
@@ -71,7 +70,7 @@ def best_other(tree: JunctionTree, factors: Sequence[Factor], given: Labels) -> 
     some = np.flatnonzero(tied & ~alone)
     if len(some):
 
-        def reaches(fixed: list[Factor], rows: Index, _: Labels) -> NDArray[np.bool_]:
+        def reaches(fixed: list[Factor], rows: Index, _: Labels) -> Flags:
             tables, messages = upward(tree, fixed, len(rows), greatest)
             reached = _departures(tree, fixed, given[some[rows]], tables, messages).score
             return np.asarray(reached == departures.score[some[rows]])
@@ -81,15 +80,15 @@ def best_other(tree: JunctionTree, factors: Sequence[Factor], given: Labels) -> 
 
 
 def _departures(
-    tree: JunctionTree, factors: Sequence[Factor], given: Labels, tables: list[Tensor], messages: list[Tensor]
+    tree: JunctionTree, factors: Sequence[Factor], given: Labels, tables: list[Tensor], messages: list[Matrix]
 ) -> _Departures:
     """The recursion for D, upwards; numbers are added in the order in which `upward` adds them, to the last bit."""
     n = len(given)
     rows = np.arange(n)
     staying = [np.zeros(n) for _ in tables]  # f_c(y) + sum of M_j(y) over the children met so far
     leaving = [np.full(n, -np.inf) for _ in tables]  # the same with D_k in place of one of the M_k
-    below: list[list[tuple[int, Tensor]]] = [[] for _ in tables]
-    own: list[Tensor] = [np.zeros(0)] * len(tables)
+    below: list[list[tuple[int, Vector]]] = [[] for _ in tables]
+    own: list[Vector] = [np.zeros(0)] * len(tables)
     for scope, table in factors:
         staying[tree.clique_of(scope)] += table[(rows if len(table) > 1 else 0, *(given[:, v] for v in scope))]
     score = np.zeros(0)
@@ -109,9 +108,7 @@ def _departures(
     return _Departures(score, own, below)
 
 
-def _read(
-    tree: JunctionTree, given: Labels, tables: list[Tensor], departures: _Departures
-) -> tuple[Labels, NDArray[np.bool_]]:
+def _read(tree: JunctionTree, given: Labels, tables: list[Tensor], departures: _Departures) -> tuple[Labels, Flags]:
     """A best labelling that departs from ``given``, downwards, and whether there may be another as good."""
     n = len(given)
     rows = np.arange(n)

@@ -23,9 +23,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from convexstruct.arrays import Index, Labels, Tensor
+from convexstruct.arrays import Flags, Index, Labels, Matrix, Tensor
 from convexstruct.graphs import Chains
 from convexstruct.junction_trees import JunctionTree
 from convexstruct.oracles.tree.junction_tree import Factor, aligned, joint, smallest, split, take
@@ -48,7 +48,7 @@ class LossTable:
     reader : totals (N,) to labellings, in the layout of whoever made the table.
     """
 
-    scores: Tensor
+    scores: Matrix
     reader: Callable[[Index], Labels]
 
     def labels(self, totals: ArrayLike) -> Labels:
@@ -72,7 +72,7 @@ class LossTable:
         return self.reader(given.astype(np.intp))
 
 
-def by_loss(chains: Chains, node: Tensor, edge: Tensor, steps: ArrayLike) -> LossTable:
+def by_loss(chains: Chains, node: Matrix, edge: Matrix, steps: ArrayLike) -> LossTable:
     """B_k(l) of chains that share one table of transitions.
 
     node (P, S), edge (S, S): scores, packed. steps (P, S): loss of each label in units, whole numbers >= 0, packed.
@@ -125,7 +125,7 @@ def _rows(chains: Chains, t: int, low: int, high: int) -> slice:
     return slice(begin + low, begin + min(high, int(chains.active[t])))
 
 
-def _forward(chains: Chains, node: Tensor, edge: Tensor, steps: Labels, low: int, high: int, most: int) -> list[Tensor]:
+def _forward(chains: Chains, node: Matrix, edge: Matrix, steps: Labels, low: int, high: int, most: int) -> list[Tensor]:
     """For each step t the best scores (S, losses so far, chains still running) of what ends there in each label."""
     n_labels = node.shape[1]
     messages: list[Tensor] = []
@@ -143,7 +143,7 @@ def _forward(chains: Chains, node: Tensor, edge: Tensor, steps: Labels, low: int
     return messages
 
 
-def _max_product(message: Tensor, edge: Tensor) -> Tensor:
+def _max_product(message: Tensor, edge: Matrix) -> Tensor:
     """max over i of message[i] + edge[i, j], for each j; row by row, so that everything stays in the cache."""
     flat = np.ascontiguousarray(message).reshape(len(message), -1)
     best = np.add(flat[0], edge[0][:, None])
@@ -165,7 +165,7 @@ def _shifted(scores: Tensor, steps: Labels, most: int) -> Tensor:
 
 
 def _backward(
-    chains: Chains, edge: Tensor, steps: Labels, messages: list[Tensor], low: int, totals: Index, labels: Labels
+    chains: Chains, edge: Matrix, steps: Labels, messages: list[Tensor], low: int, totals: Index, labels: Labels
 ) -> None:
     """Read the labelling of each chain of a block with its loss in ``totals`` (by falling length) into ``labels``."""
     left = totals.copy()
@@ -323,7 +323,7 @@ def _read(tree: JunctionTree, factors: list[Factor], steps: Labels, counted: _Co
     if len(some):
         best = counted.messages[0][totals, rows, 0]
 
-        def reaches(fixed: list[Factor], those: Index, _: Labels) -> NDArray[np.bool_]:
+        def reaches(fixed: list[Factor], those: Index, _: Labels) -> Flags:
             asked = some[those]
             return np.asarray(
                 _count(tree, fixed, steps[asked], counted.most).messages[0][totals[asked], np.arange(len(asked)), 0]
@@ -334,7 +334,7 @@ def _read(tree: JunctionTree, factors: list[Factor], steps: Labels, counted: _Co
     return labels
 
 
-def _share(before: Tensor, part: Tensor, total: Index) -> tuple[Index, NDArray[np.bool_]]:
+def _share(before: Matrix, part: Matrix, total: Index) -> tuple[Index, Flags]:
     """How much of each loss ``total`` falls to ``part`` (losses, n) at the best, and whether another share does too."""
     share = np.arange(len(part))[:, None]
     rest = total - share

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from convexstruct.arrays import Labels, Tensor
+from convexstruct.arrays import Index, Labels, Matrix, Vector
 from convexstruct.graphs import Chains
 from convexstruct.oracles.chain.sums import BLOCK
 
@@ -19,13 +19,13 @@ class TwoBest(NamedTuple):
     best_labels, second_labels (P,): packed; where second is -inf, second_labels repeats the best.
     """
 
-    best: Tensor
+    best: Vector
     best_labels: Labels
-    second: Tensor
+    second: Vector
     second_labels: Labels
 
 
-def two_best(chains: Chains, node: Tensor, edge: Tensor) -> TwoBest:
+def two_best(chains: Chains, node: Matrix, edge: Matrix) -> TwoBest:
     """max and second largest, over labellings, of the sum of node (P, S) and edge (S, S) scores.
 
     Each label of each position keeps the two best ways to reach it. Ties are broken as in `convexstruct.oracles`: of
@@ -55,7 +55,7 @@ def two_best(chains: Chains, node: Tensor, edge: Tensor) -> TwoBest:
     final[: len(best)] = best
     ends = final.reshape(chains.n_chains, 2 * n_labels)
     rows = np.arange(chains.n_chains)
-    found: list[tuple[Tensor, Labels]] = []
+    found: list[tuple[Vector, Labels]] = []
     for _ in range(2):
         at = ends.argmax(axis=1)
         value = np.empty(chains.n_chains)
@@ -67,7 +67,7 @@ def two_best(chains: Chains, node: Tensor, edge: Tensor) -> TwoBest:
     return TwoBest(first, first_labels, second, np.where(alone, first_labels, second_labels))
 
 
-def _trace_back(chains: Chains, back: NDArray[np.int64], last: NDArray[np.intp]) -> Labels:
+def _trace_back(chains: Chains, back: NDArray[np.int64], last: Index) -> Labels:
     """Follow the back pointers from 2 label + rank at each chain's end (sorted order); labels packed."""
     labels = np.empty(chains.n_positions, dtype=np.int64)
     current = last

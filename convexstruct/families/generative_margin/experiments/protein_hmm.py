@@ -22,7 +22,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from convexstruct.arrays import Vector
+from convexstruct.arrays import Flags, Vector
 from convexstruct.core.driver import solve
 from convexstruct.core.experiment import Cell, Progress, Result, Steps, standard_error
 from convexstruct.core.solution import Solution
@@ -189,7 +189,7 @@ def discriminative(chains: Proteins, radius: int, choice: Choice) -> Solution:
     return solve(problem(chains, radius, choice.eta, c), SOLVER, tol=LOW, max_iterations=ROUNDS)
 
 
-def right(chains: Proteins, radius: int, theta: Vector) -> NDArray[np.bool_]:
+def right(chains: Proteins, radius: int, theta: Vector) -> Flags:
     """Whether each residue is predicted rightly, chain after chain."""
     wanted = problem(chains, radius)
     return np.asarray(np.concatenate(wanted.predict(theta)) == wanted.examples.truth)

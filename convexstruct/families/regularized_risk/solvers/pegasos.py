@@ -21,10 +21,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from convexstruct import deadline
-from convexstruct.arrays import Vector
+from convexstruct.arrays import Index, Vector
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, or_none, read_options, seed
 from convexstruct.core.solution import Solution
@@ -152,7 +151,7 @@ class _Draw:
             change += self.add(u, int(combine.indices[at]), mass * float(combine.data[at]))
         return chosen, change
 
-    def row(self, score: int) -> tuple[Vector, NDArray[np.intp] | slice, int]:
+    def row(self, score: int) -> tuple[Vector, Index | slice, int]:
         """(entries, columns, output) of the score at this place."""
         example, output = divmod(score, self.outputs)
         if not self.sparse:

@@ -24,7 +24,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from convexstruct.arrays import Labels
+from convexstruct.arrays import Flags, Labels
 from convexstruct.core.driver import solve
 from convexstruct.core.experiment import Cell, Progress, Result, Steps
 from convexstruct.core.solution import Solution
@@ -71,7 +71,7 @@ class Decoded(NamedTuple):
     """labels (P,) of all cells, and whether each image's are proved to be the best (N,)."""
 
     labels: Labels
-    exact: NDArray[np.bool_]
+    exact: Flags
 
 
 def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Result:

@@ -24,7 +24,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from convexstruct import deadline
-from convexstruct.arrays import Vector
+from convexstruct.arrays import Flags, Vector
 from convexstruct.core.certificates import magnitude
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, read_options, seed
@@ -96,7 +96,7 @@ class _Run:
     def bound(self) -> float:
         return self.problem.dual_value(self.psi, float(self.b @ self.alpha))
 
-    def grow(self, labels: NDArray[np.int64], wanted: NDArray[np.bool_]) -> int:
+    def grow(self, labels: NDArray[np.int64], wanted: Flags) -> int:
         """Take in new labellings, with multiplier 0; how many there were."""
         owner, start = self.owner, self.start
         added = self.pools.add(labels, wanted)

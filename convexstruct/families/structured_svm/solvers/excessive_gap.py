@@ -25,7 +25,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from convexstruct import deadline
-from convexstruct.arrays import Point, Vector
+from convexstruct.arrays import Matrix, Point, Tensor, Vector
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import positive, read_options
 from convexstruct.core.rounds import Clock
@@ -44,8 +44,8 @@ PROJECTION_ACCURACY = 1e-8
 class Dual(NamedTuple):
     """A member of Q: node (P, S), edge (Q, S, S); psi (d,) its Psi."""
 
-    node: Vector
-    edge: Vector
+    node: Matrix
+    edge: Tensor
     psi: Vector
 
     def to(self, other: Dual, t: float) -> Dual:

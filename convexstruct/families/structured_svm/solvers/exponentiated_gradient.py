@@ -32,10 +32,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from convexstruct import deadline
-from convexstruct.arrays import Point, Vector
+from convexstruct.arrays import Index, Point, Vector
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, positive, read_options, seed
 from convexstruct.core.solution import Solution
@@ -88,7 +87,7 @@ class ExponentiatedGradient:
             lost = sum(group.lost for group in groups)
             held = [(group.block.examples, group.theta, group.loss) for group in groups]
 
-            def witness(held: list[tuple[NDArray[np.intp], Vector, float]] = held) -> Point:
+            def witness(held: list[tuple[Index, Vector, float]] = held) -> Point:
                 return as_gibbs(problem, held)
 
             tried = [group.tried for group in groups]
@@ -113,7 +112,7 @@ def refuse_what_has_no_sums(problem: StructuredSVM) -> None:
         raise ValueError("problem has inference without sums over labellings, wanted 'exact': use BlockFrankWolfe")
 
 
-def as_gibbs(problem: StructuredSVM, held: list[tuple[NDArray[np.intp], Vector, float]]) -> Point:
+def as_gibbs(problem: StructuredSVM, held: list[tuple[Index, Vector, float]]) -> Point:
     """The dual witness of measures, each of its own examples: (examples, Theta, B)."""
     shares = np.zeros((len(held), problem.n_examples))
     for row, (examples, _, _) in zip(shares, held):

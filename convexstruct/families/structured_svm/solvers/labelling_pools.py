@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from convexstruct import deadline
-from convexstruct.arrays import Labels, Point, Vector
+from convexstruct.arrays import Flags, Index, Labels, Point, Vector
 from convexstruct.core.mixtures import label_type, of_single_labellings
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.pool_qp import PoolColumns
@@ -45,7 +44,7 @@ class LabellingPools:
     def n_columns(self) -> int:
         return len(self.b)
 
-    def add(self, labels: Labels, wanted: NDArray[np.bool_] | None = None) -> int:
+    def add(self, labels: Labels, wanted: Flags | None = None) -> int:
         """Take in one labelling (P,) of all examples, or of those ``wanted`` (N,); returns how many were new."""
         problem, features = self.problem, self.problem.features
         new = []
@@ -76,7 +75,7 @@ class LabellingPools:
         order = np.argsort(self.owner, kind="stable")
         self._take(order)
 
-    def _take(self, order: NDArray[np.intp]) -> None:
+    def _take(self, order: Index) -> None:
         self.a = self.a[order]
         self.b, self.owner, self._age = self.b[order], self.owner[order], self._age[order]
         self._labels = [self._labels[j] for j in order]

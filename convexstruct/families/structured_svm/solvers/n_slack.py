@@ -27,10 +27,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from convexstruct import deadline
-from convexstruct.arrays import Labels, Vector
+from convexstruct.arrays import Flags, Labels, Vector
 from convexstruct.core.certificates import magnitude
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, or_none, positive, read_options
@@ -129,7 +128,7 @@ class _Run:
         self.xi, self.bound, self.primal = np.zeros(problem.n_examples), 0.0, np.inf
         self.solved, self.exact = 0, True
 
-    def add(self, block: ExampleBlock, labels: Labels, wanted: NDArray[np.bool_], inner: float) -> int:
+    def add(self, block: ExampleBlock, labels: Labels, wanted: Flags, inner: float) -> int:
         """Take in the labellings (p,) of those examples of a block that are ``wanted`` (n,); solve if there are any."""
         if not wanted.any():
             return 0

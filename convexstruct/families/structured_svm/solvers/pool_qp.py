@@ -18,11 +18,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.linalg.blas import dsyrk
 
 from convexstruct import deadline
-from convexstruct.arrays import Index, Vector
+from convexstruct.arrays import Flags, Index, Vector
 from convexstruct.core.cholesky import solver
 from convexstruct.tolerances import HIGH
 
@@ -170,7 +169,7 @@ def solve_pools(
     lam: float,
     w: Vector,
     tolerance: float,
-    nonnegative: NDArray[np.bool_] | None = None,
+    nonnegative: Flags | None = None,
 ) -> PoolSolution:
     """The optimum of the restricted problem, to an absolute gap of ``tolerance`` where rounding allows.
 
