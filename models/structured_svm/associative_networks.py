@@ -17,7 +17,7 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-from convexstruct.arrays import Index, Point, Vector
+from convexstruct.arrays import Index, Matrix, Point, Tensor, Vector
 from convexstruct.core.registry import one_family
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
@@ -133,7 +133,7 @@ def thresholds(features: PairwiseFeatures, p: Vector) -> Point:
     return {"labels": labels[kept], "label_shares": shares[kept]}
 
 
-def with_most_agreement(features: PairwiseFeatures, mu: Vector) -> Vector:
+def with_most_agreement(features: PairwiseFeatures, mu: Matrix) -> Tensor:
     """Edge marginals (Q, S, S) of node marginals (P, S) that agree as often as they can: min(mu_u, mu_v) on the
     diagonal, what is left spread as a product."""
     u, v = mu[features.edges[:, 0]], mu[features.edges[:, 1]]

@@ -16,7 +16,7 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-from convexstruct.arrays import Vector
+from convexstruct.arrays import Matrix
 from convexstruct.core.registry import one_family
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.marginals.pairwise_enumeration import n_labellings
@@ -38,7 +38,7 @@ from convexstruct.models.structured_svm.max_margin_markov import NodeAndEdgeMarg
 LIMIT = 1_500
 
 
-def gram(problem: StructuredSVM) -> Vector:
+def gram(problem: StructuredSVM) -> Matrix:
     """K (P, P) = Phi Phi' over the nodes of all examples."""
     x = problem.features.node_features
     product = x @ x.T
@@ -182,7 +182,7 @@ def matrix_form(problem: StructuredSVM) -> Formulation:
     )
 
 
-def _similarity(mu: Any, truth: Vector, k: Vector) -> Any:
+def _similarity(mu: Any, truth: Matrix, k: Matrix) -> Any:
     """<mu, K C> - (<C C', K> + <mu mu', K>) / 2 = -|K^(1/2) (C - mu)|^2 / 2, column by column."""
     squares = sum(cp.quad_form(mu[:, s], cp.psd_wrap(k)) for s in range(truth.shape[1]))
     return cp.sum(cp.multiply(k @ truth, mu)) - (np.sum(truth * (k @ truth)) + squares) / 2

@@ -23,7 +23,7 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-from convexstruct.arrays import Point, Vector
+from convexstruct.arrays import Matrix, Point, Vector
 from convexstruct.core.registry import one_family
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.marginals.decomposition import greedy_mixture
@@ -104,7 +104,7 @@ class NodeAndEdgeMarginals:
         signs = [self.mu >= 0] + ([self.nu >= 0] if self.nu is not None else [])
         return parts | {"5.4": equation(signs, NONNEGATIVE)}
 
-    def indicators(self) -> tuple[Vector, Vector]:
+    def indicators(self) -> tuple[Matrix, Matrix]:
         """The truth's mu and nu."""
         features, size = self.problem.features, self.size
         y = features.truth

@@ -65,7 +65,7 @@ class Kernel:
         known = PARAMETERS[choice("kernel", name, PARAMETERS)]
         return cls(name, **mapping(f"kernel {name}", given, (), known))
 
-    def __call__(self, x: Vector, y: Vector) -> Vector:
+    def __call__(self, x: Matrix, y: Matrix) -> Matrix:
         """k at all pairs; x (n, d), y (m, d), result (n, m)."""
         table = x @ y.T
         if self.name == "rbf":
@@ -92,9 +92,9 @@ class Gram:
     inputs : (D, d) the inputs, with ``kernel``: so that k can be evaluated against new ones.
     """
 
-    matrix: Vector
+    matrix: Matrix
     kernel: Kernel | None = None
-    inputs: Vector | None = None
+    inputs: Matrix | None = None
 
     def __post_init__(self) -> None:
         matrix = real("gram", self.matrix, ("n", "n"))
@@ -106,7 +106,7 @@ class Gram:
         object.__setattr__(self, "matrix", matrix)
 
     @classmethod
-    def of(cls, kernel: Kernel, inputs: Vector) -> Gram:
+    def of(cls, kernel: Kernel, inputs: Matrix) -> Gram:
         """k at all pairs of ``inputs`` (D, d)."""
         with np.errstate(all="ignore"):  # where it overflows, what is not finite is refused
             matrix = kernel(inputs, inputs)

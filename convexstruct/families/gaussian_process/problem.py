@@ -205,7 +205,7 @@ class GaussianProcessSequences:
         """n = D S + S^2, the length of u."""
         return (self.n_inputs + self.n_labels) * self.n_labels
 
-    def split(self, u: Vector) -> tuple[Vector, Vector]:
+    def split(self, u: Vector) -> tuple[Matrix, Matrix]:
         """Views of a vector (n,) as labels (D, S) and transitions [previous, current] (S, S)."""
         cut = self.n_inputs * self.n_labels
         return u[:cut].reshape(-1, self.n_labels), u[cut:].reshape(self.n_labels, self.n_labels)
@@ -376,7 +376,7 @@ class GaussianProcessSequences:
         )
 
     @cached_property
-    def _magnitudes(self) -> Vector:
+    def _magnitudes(self) -> Matrix:
         """|K| of the Gram matrix; the matrix itself where nothing is negative."""
         matrix = self.gram.matrix
         return np.abs(matrix) if (matrix < 0).any() else matrix

@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 import scipy.sparse as sp
 
-from convexstruct.arrays import Vector
+from convexstruct.arrays import Matrix, Vector
 from convexstruct.features.counts.counts import Counts
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.part import part
@@ -45,12 +45,12 @@ class CountCovariance:
             return 6.0 * self.features.chains.n_positions * self.features.n_states**2 * d
         return 1.0 * d * d + MOST_LISTED * 100.0
 
-    def __call__(self, theta: Vector, loss_weight: float) -> Vector:
+    def __call__(self, theta: Vector, loss_weight: float) -> Matrix:
         if isinstance(self.features, HMMCounts):
             return sum((block.covariance(theta, loss_weight) for block in self._blocks()), start=np.zeros(()))
         return self._listed(theta, loss_weight)
 
-    def _listed(self, theta: Vector, loss_weight: float) -> Vector:
+    def _listed(self, theta: Vector, loss_weight: float) -> Matrix:
         rows = self._rows()
         score = np.asarray(rows.counts @ theta) + loss_weight * rows.loss
         top = np.full(len(self.features.examples), -np.inf)

@@ -25,7 +25,7 @@ from functools import singledispatch
 import numpy as np
 import scipy.sparse as sp
 
-from convexstruct.arrays import Index, Vector
+from convexstruct.arrays import Index, Matrix, Vector
 from convexstruct.features.counts.counts import Counts
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.hmm_channels import ChannelCounts
@@ -90,7 +90,7 @@ def _chain_invariants(s: int, m: int, channels: int) -> sp.csr_array:
     return sp.csr_array(sp.coo_array((signs, (rows, place)), shape=(emission + channels * s * m, len(columns))))
 
 
-def _chain_variance(inner: HMMCounts, scores: tuple[Vector, Vector], symbols: Index, m: int) -> LocalVariance:
+def _chain_variance(inner: HMMCounts, scores: tuple[Matrix, Matrix], symbols: Index, m: int) -> LocalVariance:
     """``symbols`` (P, C): what each channel shows at each packed position."""
     chains, s, channels = inner.chains, inner.n_states, symbols.shape[1]
     sums = chain.sum_product(chains, *scores, inner.weights, squares=True)

@@ -27,7 +27,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from convexstruct.arrays import Index, Vector
+from convexstruct.arrays import Index, Matrix, Vector
 from convexstruct.validation import arrays
 from convexstruct.validation.arguments import cut, described, flag, sentence, sized, whole
 from convexstruct.validation.arrays import raw, real, wholes
@@ -215,7 +215,7 @@ def read_labels(name: str, labels: ArrayLike, n: int) -> NDArray[Any]:
     return arrays.labels(name, labels, n)
 
 
-def read_cost(cost: ArrayLike, k: int) -> Vector:
+def read_cost(cost: ArrayLike, k: int) -> Matrix:
     """Validate cost[y, k]: finite, not negative, zero where k = y."""
     table = real("cost", cost, (k, k), what="costs", least=0, why="true class by other class")
     if np.diagonal(table).any():

@@ -45,7 +45,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from convexstruct import deadline
-from convexstruct.arrays import Index, Point, Vector
+from convexstruct.arrays import Index, Point, Tensor, Vector
 from convexstruct.families.regularized_risk import bounds as regularized_risk_bounds
 from convexstruct.families.regularized_risk import losses as piecewise_loss
 from convexstruct.families.regularized_risk import products
@@ -237,12 +237,12 @@ class RegularizedRisk:
         read = real("w", w, self.shape, (self.dimension,), what="weights", keep=False)
         return self._scores(read, self.X if X is None else read_features("X", X, self.X.shape[1]))
 
-    def _scores(self, w: Vector, X: Any) -> Vector:
+    def _scores(self, w: Tensor, X: Any) -> Tensor:
         deadline.check()
         w = w.reshape(self.shape)
         return np.asarray(X @ (w if w.ndim == 1 else w.T))
 
-    def forward(self, w: Vector) -> Vector:
+    def forward(self, w: Tensor) -> Vector:
         """A w, one value a piece, offsets and biases left out; (m,)."""
         scores = self._scores(w, self.X)
         if self.single is None:
@@ -250,7 +250,7 @@ class RegularizedRisk:
         factor, rows = self.single
         return np.asarray(factor * (scores if rows is None else scores[rows]))
 
-    def adjoint(self, alpha: Vector) -> Vector:
+    def adjoint(self, alpha: Vector) -> Tensor:
         """A' alpha, in the shape of w."""
         deadline.check()
         if self.single is None:
@@ -276,7 +276,7 @@ class RegularizedRisk:
 
     # -- primal --------------------------------------------------------------------------------------------------------
 
-    def values(self, w: Vector, b: Vector | None = None) -> Vector:
+    def values(self, w: Tensor, b: Vector | None = None) -> Vector:
         """The value of every piece, A w + s b + c; (m,)."""
         values = self.forward(w) + self.loss.offset
         if self.n_biases and b is not None:
@@ -385,7 +385,7 @@ class RegularizedRisk:
         """D(alpha) = <c, alpha> - |A' alpha|^2 / (2 lam), for alpha in Q or not."""
         return float(self.loss.offset @ alpha - np.sum(self.adjoint(alpha) ** 2) / (2.0 * self.lam))
 
-    def primal_of(self, alpha: Vector) -> Vector:
+    def primal_of(self, alpha: Vector) -> Tensor:
         """w(alpha) = - A' alpha / lam, (24); in the shape of w."""
         return np.asarray(-self.adjoint(alpha) / self.lam)
 

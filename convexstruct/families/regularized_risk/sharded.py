@@ -17,7 +17,7 @@ from itertools import pairwise
 import numpy as np
 import scipy.sparse as sp
 
-from convexstruct.arrays import Index, Vector
+from convexstruct.arrays import Index, Tensor, Vector
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.inference.parallel import in_shards
 from convexstruct.inference.shards import Shards, cuts
@@ -58,11 +58,11 @@ class ShardedRisk(RegularizedRisk):
             parts.append(RegularizedRisk(X[low:high], own, self.lam))
         return Shards(tuple(parts), self.executor), pieces
 
-    def forward(self, w: Vector) -> Vector:
+    def forward(self, w: Tensor) -> Vector:
         """As `RegularizedRisk.forward`: one map over the shards."""
         return np.concatenate(self._cut[0].map("forward", w))
 
-    def adjoint(self, alpha: Vector) -> Vector:
+    def adjoint(self, alpha: Vector) -> Tensor:
         """As `RegularizedRisk.adjoint`: one map over the shards and one sum."""
         shards, pieces = self._cut
         found = shards.map_each("adjoint", [(alpha[low:high],) for low, high in pairwise(pieces)])

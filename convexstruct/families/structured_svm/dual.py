@@ -30,7 +30,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from convexstruct import deadline
-from convexstruct.arrays import Labels, Point, Vector
+from convexstruct.arrays import Labels, Matrix, Point, Tensor, Vector
 from convexstruct.families.structured_svm.kernel_rounding import of_lower_bound
 from convexstruct.families.structured_svm.rounding import (
     BLOCK,
@@ -89,9 +89,9 @@ class _Sums:
     bounds on the error of every entry; loose (Q,): of each edge besides, absolute.
     """
 
-    node: Vector
-    edge: Vector
-    gained: Vector
+    node: Matrix
+    edge: Tensor
+    gained: Tensor
     loss: Vector
     relative: float = 0.0
     absolute: float = 0.0
@@ -164,7 +164,7 @@ def _add_labelling(problem: Margin, mixed: _Sums, labels: Labels, share: Vector)
         table += np.bincount(cell, weights=of_edges[wrong], minlength=table.size).reshape(table.shape)
 
 
-def _add_gibbs(problem: Margin, mixed: _Sums, node: Vector, edge: Vector, share: Vector) -> None:
+def _add_gibbs(problem: Margin, mixed: _Sums, node: Matrix, edge: Tensor, share: Vector) -> None:
     features, oracle = problem.features, problem.oracle
     if not float(np.abs(node).sum() + features.n_edges * np.abs(edge).max(initial=0.0)) < GREATEST:
         mixed.node[:] = np.nan  # sums of such scores may overflow
@@ -209,7 +209,7 @@ def _add_marginals(problem: Margin, mixed: _Sums, witness: Witness, share: Vecto
     _add_tables(problem, mixed, node, edge, share, gamma(size + 8))
 
 
-def _add_tables(problem: Margin, mixed: _Sums, node: Vector, edge: Vector, share: Vector, relative: float) -> None:
+def _add_tables(problem: Margin, mixed: _Sums, node: Matrix, edge: Tensor, share: Vector, relative: float) -> None:
     """Marginals of every node and every edge, each right to ``relative``."""
     features = problem.features
     mixed.node += node * share[features.example][:, None]
@@ -239,7 +239,7 @@ def _add_pairs(problem: Margin, mixed: _Sums, pairs: list[Vector] | Vector, shar
 # -- Psi and E ---------------------------------------------------------------------------------------------------------
 
 
-def _differences(features: PairwiseFeatures, node: Vector) -> Vector:
+def _differences(features: PairwiseFeatures, node: Matrix) -> Matrix:
     """d (P, S): minus mu, but at the truth, where it is the sum of the others."""
     every = np.arange(features.n_nodes)
     away = -node
@@ -248,7 +248,7 @@ def _differences(features: PairwiseFeatures, node: Vector) -> Vector:
     return away
 
 
-def _spread(problem: Margin, mixed: _Sums, away: Vector) -> float:
+def _spread(problem: Margin, mixed: _Sums, away: Matrix) -> float:
     """An upper bound on sum_p sqrt(K_pp) |d_p|; 0 without a kernel."""
     if problem.kernel is None:
         return 0.0
@@ -257,7 +257,7 @@ def _spread(problem: Margin, mixed: _Sums, away: Vector) -> float:
     return float(problem.kernel.sizes @ norms) * (1.0 + mixed.relative + gamma(n + 4 * size + 8))
 
 
-def _joint(problem: Margin, mixed: _Sums, away: Vector) -> tuple[Vector, Vector]:
+def _joint(problem: Margin, mixed: _Sums, away: Matrix) -> tuple[Vector, Vector]:
     """Psi and the bound on its error, entrywise; both (d,); from the differences d (P, S) of the nodes."""
     features, plain = problem.features, problem.rounding.plain
     relative, absolute = mixed.relative + gamma(BLOCK + 8), mixed.absolute

@@ -48,7 +48,7 @@ import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike
 
-from convexstruct.arrays import Labels, Point, Vector
+from convexstruct.arrays import Labels, Matrix, Point, Tensor, Vector
 from convexstruct.families.structured_svm.dual import Aggregate, aggregate, dual
 from convexstruct.families.structured_svm.prediction import decode, of_one_kind, read_others
 from convexstruct.families.structured_svm.rounding import PrimalRounding, primal, reason, weighed
@@ -221,15 +221,15 @@ class StructuredSVM:
 
     # -- scores --------------------------------------------------------------------------------------------------------
 
-    def scores(self, w: Vector) -> tuple[Vector, Vector]:
+    def scores(self, w: Vector) -> tuple[Matrix, Tensor]:
         """(node (P, S), edge) scores of <w, f(x, y)>."""
         return self.features.node_scores(w), self.features.edge_scores(w)
 
-    def truth_scores(self, node: Vector, edge: Vector) -> Vector:
+    def truth_scores(self, node: Matrix, edge: Tensor) -> Vector:
         """<w, f(x_i, y_i)> from score tables; shape (N,)."""
         return self.score(node, edge, self.features.truth)
 
-    def score(self, node: Vector, edge: Vector, labels: Labels) -> Vector:
+    def score(self, node: Matrix, edge: Tensor, labels: Labels) -> Vector:
         """The score of a labelling (P,) of all examples; shape (N,)."""
         features = self.features
         each = node[np.arange(features.n_nodes), labels]
@@ -247,7 +247,7 @@ class StructuredSVM:
         node, edge = self.scores(w)
         return self.violated(node, edge, w)
 
-    def violated(self, node: Vector, edge: Vector, w: Vector) -> Evaluation:
+    def violated(self, node: Matrix, edge: Tensor, w: Vector) -> Evaluation:
         """`most_violated` from score tables that are at hand."""
         truth, moved = self.truth_scores(node, edge), None
         if self.loss.zero_one:  # margin and slack scaling agree: E is 0 or 1

@@ -97,7 +97,7 @@ def infeasibility(problem: Posed, dual_point: Point) -> float:
     return max(outside_simplex(shares), -low)
 
 
-def consistent(features: PairwiseFeatures, node: Vector, edge: Vector) -> tuple[Vector, Vector]:
+def consistent(features: PairwiseFeatures, node: Matrix, edge: Tensor) -> tuple[Matrix, Tensor]:
     """The marginals of the distribution that ``node`` and ``edge`` say on a forest, read from each root, the tree's
     last node, outwards: P(root) from its node marginal, P(child | parent) from the edge's marginal (uniform where the
     parent's is 0).
@@ -128,7 +128,7 @@ def consistent(features: PairwiseFeatures, node: Vector, edge: Vector) -> tuple[
     return settled, out
 
 
-def agreeing(features: PairwiseFeatures, node: Vector, edge: Vector) -> tuple[Vector, Vector]:
+def agreeing(features: PairwiseFeatures, node: Matrix, edge: Tensor) -> tuple[Matrix, Tensor]:
     """The point of the local polytope that ``node`` and ``edge`` say: nodes scaled to sum to one, edges to agree with
     them: what is above a node's marginal is scaled down, by rows and then by columns, and what is missing then is added
     as a product (Altschuler, Weed, Rigollet 2017, rounding)."""

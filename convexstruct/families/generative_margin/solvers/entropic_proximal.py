@@ -36,7 +36,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from convexstruct import deadline
-from convexstruct.arrays import Point, Vector
+from convexstruct.arrays import Matrix, Point, Vector
 from convexstruct.core.certificates import magnitude
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, not_below, positive, read_options, share
@@ -288,7 +288,7 @@ class _Run:
             before = best - bound
             self.finished = bool(np.isfinite(before) and before - (self.best - self._bound) <= 0.05 * before)
 
-    def _metric(self, stage: Stage, value: Value, known: Vector | None) -> Metric:
+    def _metric(self, stage: Stage, value: Value, known: Matrix | None) -> Metric:
         """The stage's metric, by a covariance that is ``known`` or a new one."""
         if not self._dense or self._covariance is None:
             return DiagonalMetric(stage, value)

@@ -28,7 +28,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from convexstruct import deadline
-from convexstruct.arrays import Vector
+from convexstruct.arrays import Matrix, Vector
 from convexstruct.core.cholesky import solver
 from convexstruct.core.quasi_newton import Pairs
 from convexstruct.families.generative_margin.invariants import LocalVariance, invariants, local_variance
@@ -198,13 +198,13 @@ class NewtonMetric:
     phi may move along 1 in each block without changing anything; a small multiple of 11' makes the matrix definite.
     """
 
-    def __init__(self, stage: Stage, value: Value, covariance: Vector, ridge: float) -> None:
+    def __init__(self, stage: Stage, value: Value, covariance: Matrix, ridge: float) -> None:
         p, layout = stage.problem, stage.layout
         d = p.dimension
         curvature = p.eta / stage.tau * covariance
         curvature[np.arange(d), np.arange(d)] += ridge * p.eta / stage.tau * value.expected.counts
 
-        def by_block(matrix: Vector) -> Vector:
+        def by_block(matrix: Matrix) -> Matrix:
             return np.asarray(np.add.reduceat(matrix, layout.block_start, axis=0))
 
         sums = by_block(curvature)  # 1'C, one row a block

@@ -17,7 +17,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from convexstruct.arrays import Index, Point, Vector
+from convexstruct.arrays import Index, Matrix, Point, Vector
 from convexstruct.core.certificates import magnitude
 from convexstruct.core.mixtures import label_type
 from convexstruct.families.generative_margin.problem import GenerativeMargin
@@ -48,7 +48,7 @@ def mixed(mixtures: Iterable[tuple[float, Mixture]]) -> Mixture:
     return total
 
 
-def subsets_of(n_examples: int, n_subsets: int) -> Vector | None:
+def subsets_of(n_examples: int, n_subsets: int) -> Matrix | None:
     """Disjoint runs of examples, ``n_subsets`` of them as far as there are examples, as rows of 0 and 1."""
     if n_subsets == 1:
         return None
@@ -63,7 +63,7 @@ class Sources:
     kept in the smallest integer type that holds them: one byte a variable, up to 127 states.
     """
 
-    def __init__(self, problem: GenerativeMargin, subsets: Vector | None = None) -> None:
+    def __init__(self, problem: GenerativeMargin, subsets: Matrix | None = None) -> None:
         everyone = np.ones((1, problem.n_examples))
         self.subsets = everyone if subsets is None else np.concatenate((everyone, subsets))
         self.dtype = label_type(int(problem.examples.cards.max()))
@@ -101,7 +101,7 @@ class Sources:
         gibbs = {source: self.gibbs[source] for source, _ in mixture if source in self.gibbs}
         frozen, subsets, dtype, n_hidden = dict(mixture), self.subsets, self.dtype, self.n_hidden
 
-        def shares(sources: Iterable[int]) -> Vector:
+        def shares(sources: Iterable[int]) -> Matrix:
             row = {source: at for at, source in enumerate(sources)}
             table = np.zeros((len(row), len(subsets)))
             for (source, subset), weight in frozen.items():
@@ -146,7 +146,7 @@ class InnerApproximation:
     def __len__(self) -> int:
         return len(self.omega)
 
-    def add(self, mu: Vector, omega: Vector, mixtures: list[Mixture], simplex: Index) -> None:
+    def add(self, mu: Matrix, omega: Vector, mixtures: list[Mixture], simplex: Index) -> None:
         """Append points mu (n, d), omega (n,) with weight 0; a point that its simplex holds already is left out."""
         new = [j for j in range(len(omega)) if not self._holds(mu[j], float(omega[j]), int(simplex[j]))]
         if len(new) < len(omega):

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.linalg import lapack
 
 from convexstruct import deadline
-from convexstruct.arrays import Index, Vector
+from convexstruct.arrays import Index, Matrix, Vector
 from convexstruct.families.generative_margin.solvers.proximal_dual import DualPoint, ProximalDual
 
 #: Coordinates within this of zero count as at their bound, where they want to fall.
@@ -61,7 +61,7 @@ class Master:
     """
 
     function: ProximalDual
-    mu: Vector
+    mu: Matrix
     omega: Vector
     simplex: Index
     joint: bool = False
@@ -178,7 +178,7 @@ class Master:
         return np.asarray(order[last])
 
 
-def _solve(hessian: Vector, right: Vector, ridge: float) -> Vector:
+def _solve(hessian: Matrix, right: Vector, ridge: float) -> Vector:
     """Newton's direction with ``ridge`` on the diagonal, more where rounding asks for it (points may nearly repeat)."""
     diagonal = np.arange(len(hessian))
     while len(right):

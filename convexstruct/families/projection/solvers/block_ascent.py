@@ -26,7 +26,7 @@ from math import prod
 import numpy as np
 
 from convexstruct import deadline
-from convexstruct.arrays import Index, Vector
+from convexstruct.arrays import Index, Matrix, Tensor, Vector
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, read_options
 from convexstruct.core.solution import Solution
@@ -114,7 +114,7 @@ def colours(structure: CliqueTables) -> list[tuple[int, Index]]:
     return blocks
 
 
-def balance(left: Vector, right: Vector, left_slope: Vector, right_slope: Vector) -> Vector:
+def balance(left: Tensor, right: Tensor, left_slope: Vector, right_slope: Vector) -> Matrix:
     """delta with left_slope sum_i (delta - left_i)_+ = right_slope sum_j (right_j - delta)_+, cell by cell.
 
     left (K, cells, p), right (K, cells, q): breakpoints. left_slope, right_slope (K,), positive. Where both sums can be
@@ -137,11 +137,11 @@ def balance(left: Vector, right: Vector, left_slope: Vector, right_slope: Vector
     return np.where(lowest <= highest, np.clip(0.0, lowest, highest), root)
 
 
-def _thresholds(table: Vector, scale: Vector, start: Vector) -> Vector:
+def _thresholds(table: Tensor, scale: Vector, start: Vector) -> Vector:
     return simplex_thresholds(np.ascontiguousarray(table.reshape(len(table), prod(table.shape[1:])).T), scale, start)[0]
 
 
-def _cells(structure: CliqueTables, side: Side, tables: Vector) -> Vector:
+def _cells(structure: CliqueTables, side: Side, tables: Tensor) -> Tensor:
     """Tables (K, labels ...) as (K, cells of the shared variables, the rest)."""
     rest = [axis for axis in range(tables.ndim - 1) if axis not in side.axes]
     cells = prod(structure.kept((side.group, side.axes)))
@@ -149,5 +149,5 @@ def _cells(structure: CliqueTables, side: Side, tables: Vector) -> Vector:
     return ordered.reshape(len(tables), cells, prod(tables.shape[1:]) // cells)
 
 
-def _column(values: Vector, like: Vector) -> Vector:
+def _column(values: Vector, like: Tensor) -> Tensor:
     return values.reshape(-1, *(1,) * (like.ndim - 1))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from convexstruct.arrays import Index, Vector
+from convexstruct.arrays import Index, Matrix, Vector
 from convexstruct.families.regularized_risk.problem import Plane, RegularizedRisk
 
 
@@ -32,9 +32,9 @@ class CuttingPlanes:
     """Planes (t, dimension), offsets (t,), their Gram matrix (t, t), and the corner behind each."""
 
     problem: RegularizedRisk
-    a: Vector = field(init=False)
+    a: Matrix = field(init=False)
     b: Vector = field(init=False)
-    gram: Vector = field(init=False)
+    gram: Matrix = field(init=False)
     corners: list[Corner] = field(default_factory=list)
 
     def __post_init__(self) -> None:

@@ -132,7 +132,7 @@ class _Draw:
         self.X, self.outputs = problem.X, problem.loss.n_outputs
         self.sparse = sp.issparse(problem.X)
 
-    def step(self, u: Vector, scale: float, group: int, mass: float) -> tuple[int, float]:
+    def step(self, u: Tensor, scale: float, group: int, mass: float) -> tuple[int, float]:
         """(piece, change of |u|^2) where w = ``scale`` u; piece -1 if the group's loss is zero, flat there."""
         loss = self.loss
         first, last = int(loss.start[group]), int(loss.start[group + 1])
@@ -159,11 +159,11 @@ class _Draw:
         begin, end = self.X.indptr[example], self.X.indptr[example + 1]
         return self.X.data[begin:end], self.X.indices[begin:end], output
 
-    def score(self, u: Vector, at: int) -> float:
+    def score(self, u: Tensor, at: int) -> float:
         entries, columns, output = self.row(at)
         return float(entries @ (u if u.ndim == 1 else u[output])[columns])
 
-    def add(self, u: Vector, at: int, weight: float) -> float:
+    def add(self, u: Tensor, at: int, weight: float) -> float:
         entries, columns, output = self.row(at)
         part = u if u.ndim == 1 else u[output]
         change = 2.0 * weight * float(entries @ part[columns]) + weight**2 * float(entries @ entries)

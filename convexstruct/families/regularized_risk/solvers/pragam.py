@@ -32,7 +32,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from convexstruct import deadline
-from convexstruct.arrays import Point, Vector
+from convexstruct.arrays import Point, Tensor, Vector
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import positive, read_options
 from convexstruct.core.rounds import Clock
@@ -106,10 +106,10 @@ class _Tried:
     """One step from (w_k, alpha_k) with a given L, in the paper's names; ``excess`` > 0 says that L is too small."""
 
     tau: float
-    w: Vector
+    w: Tensor
     scores: Vector
     alpha: Vector
-    pull: Vector
+    pull: Tensor
     excess: float
 
 
@@ -159,12 +159,12 @@ def _step(
     problem: RegularizedRisk,
     clock: Clock,
     tau: float,
-    w: Vector,
+    w: Tensor,
     scores: Vector,
     alpha: Vector,
-    pull: Vector,
+    pull: Tensor,
     smooth: Vector,
-    smooth_pull: Vector,
+    smooth_pull: Tensor,
     L: float,
 ) -> _Tried:
     middle = (1.0 - tau) * alpha + tau * smooth
@@ -178,8 +178,8 @@ def _step(
 
 
 def _gradient_step(
-    problem: RegularizedRisk, clock: Clock, at: Vector, at_pull: Vector, scores: Vector, L: float
-) -> tuple[Vector, Vector, float]:
+    problem: RegularizedRisk, clock: Clock, at: Vector, at_pull: Tensor, scores: Vector, L: float
+) -> tuple[Vector, Tensor, float]:
     """(V(at), A' V(at), by how much L is too small): D is quadratic, and L has to bear |A' (V - at)|^2 / lam."""
     with clock("projection"):
         alpha = onto_q(problem, at + (problem.loss.offset + scores) / L)
@@ -194,7 +194,7 @@ def _tau(ratio: float) -> float:
     return 2.0 * ratio / (ratio + math.sqrt(ratio * ratio + 4.0 * ratio))
 
 
-def _primal(problem: RegularizedRisk, w: Vector, scores: Vector) -> tuple[Vector, float]:
+def _primal(problem: RegularizedRisk, w: Tensor, scores: Vector) -> tuple[Vector, float]:
     """(b, J): least over the free offsets."""
     values = scores + problem.loss.offset
     b = np.zeros(0)

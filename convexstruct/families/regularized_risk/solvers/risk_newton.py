@@ -113,7 +113,7 @@ def _rows(risk: SmoothedRisk, pieces: Index) -> tuple[Any, Vector]:
 
 def _factored(
     risk: SmoothedRisk, point: Smoothed, free: Index, tau: float, primal: bool
-) -> tuple[Callable[[Vector], Vector], Vector]:
+) -> tuple[Callable[[Vector], Vector], Matrix]:
     """(right -> H_ww^-1 right, H_wb)."""
     lam, d = risk.lam, risk.dimension
     mixed = np.zeros((d, risk.n_biases))
@@ -180,7 +180,7 @@ def _coarse(risk: SmoothedRisk, free: Index, tau: float) -> Callable[[Vector], V
     return solve
 
 
-def _grouped(risk: SmoothedRisk, point: Smoothed, free: Index, tau: float) -> Vector:
+def _grouped(risk: SmoothedRisk, point: Smoothed, free: Index, tau: float) -> Matrix:
     """sum_g (p_g / tau) A_g' P_g A_g for groups of several pieces, (dimension, dimension), by pairs of outputs."""
     n, k = risk.X.shape[0], risk.n_outputs
     m = len(free)
@@ -240,7 +240,7 @@ def _with_offsets(
     free: Index,
     tau: float,
     solve: Callable[[Vector], Vector],
-    mixed: Vector,
+    mixed: Matrix,
 ) -> tuple[Vector, Vector]:
     """Eliminate w, solve for b, substitute back."""
     if not risk.n_biases:

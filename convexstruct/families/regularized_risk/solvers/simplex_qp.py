@@ -14,7 +14,7 @@ import numpy as np
 from scipy.linalg import lapack
 
 from convexstruct import deadline
-from convexstruct.arrays import Vector
+from convexstruct.arrays import Matrix, Vector
 from convexstruct.rounding import EPS
 
 #: Ridge relative to the mean diagonal of G / lam where rounding has made it indefinite: planes repeat.
@@ -25,7 +25,7 @@ ZERO_BELOW = 1e-15
 EXCHANGES = 10
 
 
-def maximise(gram: Vector, b: Vector, lam: float, beta: Vector, tolerance: float = 0.0) -> Vector:
+def maximise(gram: Matrix, b: Vector, lam: float, beta: Vector, tolerance: float = 0.0) -> Vector:
     """beta (t,), within ``tolerance`` of the maximum, or as near as rounding allows.
 
     gram (t, t), b (t,) : of the planes. beta (t,) : a member of the simplex to start from.
@@ -67,7 +67,7 @@ def maximise(gram: Vector, b: Vector, lam: float, beta: Vector, tolerance: float
     return kept
 
 
-def _on_support(K: Vector, b: Vector) -> Vector:
+def _on_support(K: Matrix, b: Vector) -> Vector:
     """argmax of <b, beta> - beta' K beta / 2 over sum of beta = 1; K may be singular."""
     size = len(b)
     if size == 1:

@@ -24,7 +24,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from convexstruct import deadline
-from convexstruct.arrays import Flags, Vector
+from convexstruct.arrays import Flags, Matrix, Vector
 from convexstruct.core.certificates import magnitude
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, read_options, seed
@@ -128,7 +128,7 @@ class _Run:
                 moved |= self._step(at, rows.toarray() if sp.issparse(rows) else rows)
         return moved
 
-    def _step(self, at: slice, rows: Vector) -> bool:
+    def _step(self, at: slice, rows: Matrix) -> bool:
         alpha, lam = self.alpha[at], self.problem.lam  # alpha is a view
         slopes = self.b[at] - rows @ self.w
         y = int(slopes.argmax())

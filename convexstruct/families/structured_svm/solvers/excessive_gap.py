@@ -127,7 +127,7 @@ class _Run:
         """w(a), (24)."""
         return self.problem.project(a.psi) / self.problem.lam
 
-    def _dual(self, node: Vector, edge: Vector) -> Dual:
+    def _dual(self, node: Matrix, edge: Tensor) -> Dual:
         problem = self.problem
         with self.clock("data"):
             return Dual(node, edge, problem.truth_joint - problem.features.adjoint(node, edge))

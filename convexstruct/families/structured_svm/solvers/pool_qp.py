@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from scipy.linalg.blas import dsyrk
 
 from convexstruct import deadline
-from convexstruct.arrays import Flags, Index, Vector
+from convexstruct.arrays import Flags, Index, Matrix, Vector
 from convexstruct.core.cholesky import solver
 from convexstruct.tolerances import HIGH
 
@@ -46,7 +46,7 @@ class PoolColumns:
     a: Any
     b: Vector
     owner: Index
-    gram: Vector | None = None
+    gram: Matrix | None = None
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class _Newton:
         self._root: Vector | None = None
         self._inverse = solver(matrix)
 
-    def _factor_by_columns(self, gram: Vector, share: Vector) -> None:
+    def _factor_by_columns(self, gram: Matrix, share: Vector) -> None:
         owner = self.columns.owner
         cross = segment_rows(gram, share, self.start)  # (N, M)
         corner = segment_rows(np.ascontiguousarray(cross.T), share, self.start)  # (N, N)
@@ -236,6 +236,6 @@ def segment_product(a: Any, share: Vector, start: Index) -> Any:
     return segment_rows(a, share, start)
 
 
-def segment_rows(rows: Vector, share: Vector, start: Index) -> Vector:
+def segment_rows(rows: Matrix, share: Vector, start: Index) -> Matrix:
     """sum over each pool of share_j rows_j; (N, ...)."""
     return np.asarray(np.add.reduceat(rows * share[:, None], start, axis=0))

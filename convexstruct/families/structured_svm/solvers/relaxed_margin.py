@@ -22,7 +22,7 @@ import numpy as np
 import scipy.optimize
 
 from convexstruct import deadline
-from convexstruct.arrays import Point, Vector
+from convexstruct.arrays import Matrix, Point, Tensor, Vector
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, positive, read_options, share
 from convexstruct.core.solution import Solution
@@ -85,13 +85,13 @@ class _Run:
     def _upper(self, x: Vector) -> float:
         return self.problem.primal(self._point(x))
 
-    def _tables(self, x: Vector, loss: float) -> tuple[Vector, Vector]:
+    def _tables(self, x: Vector, loss: float) -> tuple[Matrix, Tensor]:
         """Node scores shared out (sum P_f, S), and edge scores."""
         features = self.problem.features
         node = features.node_scores(x[: self.d]) + loss * self.problem.loss.costs
         return self.forests.shared(node, x[self.d :].reshape(self.shape)), features.edge_scores(x[: self.d])
 
-    def _sums(self, shares: Vector, edge: Vector, weight: Vector) -> tuple[float, Vector, Vector]:
+    def _sums(self, shares: Matrix, edge: Tensor, weight: Vector) -> tuple[float, Matrix, Tensor]:
         """(sum of c ln Z over all trees, node marginals of every copy, edge marginals), weighted by ``weight`` (N,)."""
         of_nodes, total = np.empty_like(shares), 0.0
         of_edges = np.zeros_like(edge)
