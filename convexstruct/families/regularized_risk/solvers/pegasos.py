@@ -23,7 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from convexstruct import deadline
-from convexstruct.arrays import Index, Vector
+from convexstruct.arrays import Index, Tensor, Vector
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, or_none, read_options, seed
 from convexstruct.core.solution import Solution
