@@ -70,7 +70,7 @@ class Case:
     unit: Callable[[Any], float] | None = None
 
     def build(self, seed: int = 0) -> Problem:
-        """The problem, made afresh, so that nobody can spoil it for the next."""
+        """The problem, made anew at each call: a solver that changes its arrays does no harm to the next one."""
         return self.make(seed).problem
 
     def __repr__(self) -> str:

@@ -8,8 +8,8 @@
   an allowance for the rounding of their own sums (`convexstruct.rounding.Rounded`), by which the bounds are widened;
 * ``problem.residuals(point)`` and ``problem.dual_residuals(dual_point)``: how far each is from feasible, by name.
 
-Every problem of this project is a minimisation. A problem without duality (non-convex training) has no ``dual``
-worth the name; it returns -inf and the gap is inf: undefined is inf, never 0.
+Every problem of this project is a minimisation. The ``dual`` of a problem without duality (non-convex training)
+returns -inf, so that the gap is inf: what is undefined is inf, never 0.
 
 What a gap is relative to, what an upside-down bracket is and which profile a certificate meets is said once, here
 (`relative_gap`) and in `convexstruct.tolerances` (`Profile.met_by`, `FLOOR`); everything else asks these.

@@ -50,7 +50,7 @@ OWN_GAP_SHARE = 1 - 1e-3
 CERTIFYING_SHARE, FIRST_CERTIFICATE = 0.02, 5.0
 #: The last certificate ends within so many seconds of the time limit, or within this share of it if that is more.
 GRACE, GRACE_SHARE = 2.0, 0.1
-#: A chunk of memory in bytes, just below the largest that glibc takes as a hint (32 MiB).
+#: Bytes below which freed memory is kept for later use, just under the largest value that glibc accepts (32 MiB).
 KEPT_MEMORY = 31 * 2**20
 
 

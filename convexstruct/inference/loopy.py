@@ -1,10 +1,10 @@
 """Oracles over the examples of `PairwiseFeatures` whose graphs are too wide for a junction tree.
 
     minimum_cut     exact: associative networks of two labels, all examples in one flow
-    expansion       approximate: associative networks of any number of labels; says so, and bounds what it may miss
+    expansion       approximate: associative networks of any number of labels; with a bound on the greatest score
     relaxed         the local polytope in place of all labellings: another problem, whose optimum lies above
 
-None of them sums over labellings: what needs sums (tempering, exponentiated gradient) cannot run on them.
+None of them sums over labellings, so that solvers which need sums (tempering, exponentiated gradient) refuse them.
 """
 
 from __future__ import annotations

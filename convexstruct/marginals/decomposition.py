@@ -1,7 +1,7 @@
-"""Marginals taken apart: a point of the local polytope as a mixture of labellings.
+"""A point of the local polytope as a mixture of labellings.
 
-On a chain or a junction tree every point of the polytope is such a mixture; this is what turns marginals into a dual
-witness that a problem can check by itself.
+On a chain or a junction tree every point of the polytope is one. So the marginals that a model finds become a dual
+witness, which a problem can check without the model.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def greedy_mixture(of: Columns, marginals: Vector, truth: Labels, max_labellings
     """`mixture`, for any variables described by ``of``; ``truth`` (P,) stands where the marginals are all 0."""
     n_examples = int(of.example.max()) + 1
     left = np.maximum(np.asarray(marginals, dtype=np.float64), 0.0)
-    # an interior point leaves a trace everywhere; without the traces the rounds are many times faster
+    # an interior point method leaves tiny numbers in place of zeros; without them there are many times fewer rounds
     order = np.lexsort((of.example, of.step))
     order = order[left[order] > 0.1 * DUAL_ROUNDING]
     ends = np.searchsorted(of.step[order], np.arange(int(of.step.max()) + 2))

@@ -1,12 +1,12 @@
 """Runs a user's solver in a process of its own, so that a hang can be ended and a crash survived.
 
 The worker makes the problem, calls the solver, looks whether its input is still the same, and sends plain arrays back:
-a head in JSON and arrays in ``.npy`` form, read without pickle. What the solver prints goes to standard error. With the
-worker ends whatever the solver started (see `convexstruct.verification.enclosure`).
+a head in JSON and arrays in ``.npy`` form, read without pickle. What the solver prints goes to standard error. When
+the worker ends, so does every process that the solver started (see `convexstruct.verification.enclosure`).
 
 A solver named FILE.py:NAME runs in a fresh interpreter, which loads the file by its path and serves case after case. A
-Python callable runs in a fork of this process where there is one (Linux), a new one for each case; elsewhere it runs
-right here, and a hang cannot be ended.
+Python callable runs in a fork of this process where the system can fork (Linux), a new one for each case; elsewhere it
+runs in this process, and a hang cannot be ended.
 """
 
 from __future__ import annotations

@@ -40,8 +40,9 @@ def test_any_changed_part_of_a_problem_is_noticed() -> None:
     assert isinstance(problem, GenerativeMargin)
     before = fingerprint(problem, exact=True)
     assert fingerprint(replace(problem, eta=problem.eta * 1.001), exact=True) != before
-    problem.features.weights.setflags(write=True)
-    problem.features.weights[0] += 1e-12
+    stored = problem.features.examples.weights
+    stored.setflags(write=True)
+    stored[0] += 1e-12
     assert fingerprint(problem, exact=True) != before
 
 

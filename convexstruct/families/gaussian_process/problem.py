@@ -11,7 +11,7 @@ z_y counts what labelling y of sequence i uses, z is the sum of that over the tr
 K is never inverted: in t the first term is lam/2 t'K^{-1}t, which says the same only if K has an inverse.
 
 (The scan lost (32); it is restored from its description and from Altun, Hofmann and Smola. The kernel is the sum of one
-over observations and one over transitions; "stationary" means that both forget the position.)
+over observations and one over transitions; "stationary" means that neither depends on the position.)
 
 E.2 calls the variables of (32) marginals without consistency constraints (corrected: they are coefficients; z - lam u
 are marginals at the optimum, and consistent), and says that (23) and (25) are the projections of E.1 (corrected: those
@@ -37,13 +37,13 @@ lam u - (z - m) being the gradient of P in the inner product u'Kv: the certified
 by more than the sum of that), to every log-sum-exp, and to the sums. D: the witness is not e^<z_y, t'> but the Markov
 chain of the transition probabilities as they were computed (`convexstruct.oracles.chain.enclosure`), which is a
 distribution whatever rounding did to them. Its marginals err by about (2 S T + D) units, relative, T the length of the
-longest chain. Its entropy is a sum of positive terms, or of terms whose distances from their mean err by as much; (ln Z
-- <m, t'> would cancel where t' is large.) What the error e of m does to the quadratic is at most
+longest chain. Its entropy is a sum of positive terms, or of terms whose distances from their mean err by as much
+(ln Z - <m, t'> would cancel where t' is large). What the error e of m does to the quadratic is at most
 2 |e'K (z - m)| + e'Ke; the errors of a position's labels sum to 0, so only distances of K (z - m) from a mean count.
 
-K is taken to be positive semidefinite, as Gram matrices are. Rounding may have left the numbers of one an eigenvalue
--eps; P then has no least value far out, and what is bounded is P where the optimum of a Gram matrix must lie,
-u = (z - m) / lam, up to eps |m - m'|^2 / (2 lam).
+K is taken to be positive semidefinite, as Gram matrices are. Rounding may have given the stored numbers an eigenvalue
+-eps; P is then unbounded below. What is bounded is P on the set of all u = (z - m) / lam, in which the optimum for a
+Gram matrix lies, up to eps |m - m'|^2 / (2 lam).
 """
 
 from __future__ import annotations

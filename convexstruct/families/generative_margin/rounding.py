@@ -4,8 +4,7 @@ Data are what the numbers say that came in (c, eta, weights, losses: exact), and
 
 **Primal.** The slack of each example is bounded from above by Viterbi rounded upwards throughout
 (`convexstruct.features.counts.bounds.excess`), and from below by the labelling found, whose difference from the truth
-is
-summed over the entries in which the two differ. A theta that passes for feasible may have 1'e^theta_i above 1 by
+is summed over the entries in which the two differ. A theta that passes for feasible may have 1'e^theta_i above 1 by
 rounding; the shift that mends it is bounded, and so is what it does to P: the counts of a labelling sum to the number
 of its terms N_k, whence |P(theta) - P(theta - delta)| <= max(delta) (1'c + 2 eta sum_k w_k N_k).
 

@@ -15,10 +15,10 @@ here. Where s_i = 0 the entry is clip(m_i, l_i, u_i) whatever rho.)
 
 **Dual witness.** {"rho": a number}. Every finite number is valid.
 
-**Allowance** (`rounding`). P: some units of its sum of squares, and what it costs to
-make <s, a> equal to z exactly: about |rho| times 66 units of sum |s_i a_i|. D: the same, and g_i^2 / d_i^2 where
-a_i(rho) is free, g_i being the rounding of its derivative. A z that no a in the box reaches, by rounding (it passes the
-door), is read as the nearest value that one does.
+**Allowance** (`rounding`). P: some units of its sum of squares, and what it costs to make <s, a> equal to z exactly:
+about |rho| times 66 units of sum |s_i a_i|. D: the same, and g_i^2 / d_i^2 where a_i(rho) is free, g_i being the
+rounding of its derivative. A z that <s, a> misses on the whole box, by no more than rounding, is accepted and replaced
+by the nearest value that <s, a> takes.
 """
 
 from __future__ import annotations

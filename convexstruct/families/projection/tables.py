@@ -20,9 +20,8 @@ the multipliers of the sums and of a >= 0 stand in the dual too; here they are m
 **Points** are flat: {"a": (n_entries,)}, the groups of `CliqueTables` one after the other; `tables` reads them.
 **Dual witness.** {"xi": (n_multipliers,)}, the structure's agreements one after the other. Every finite one is valid.
 
-**Allowance** (`tables_rounding`). P: some units of its sums, and what it costs to make
-the tables agree exactly and stay nonnegative. D: the units of its sums, and g^2 / d^2 where g, the derivative of the
-Lagrangian, is not 0 by rounding.
+**Allowance** (`tables_rounding`). P: some units of its sums, and what it costs to make the tables agree exactly and
+stay nonnegative. D: the units of its sums, and g^2 / d^2, g being what rounding leaves of the Lagrangian's derivative.
 """
 
 from __future__ import annotations

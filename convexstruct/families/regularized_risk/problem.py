@@ -29,8 +29,8 @@ the same sums with every term made positive,
     primal   sum_g share_g max_{p in g} (|A| |w| + |b| + |c|)_p  and  lam/2 |w|^2,
     dual     <|c|, alpha>  and  |w|' |A|' alpha  at w = w(alpha)    (alpha in Q up to rounding is covered too),
 
-or times bounds on these by lengths of vectors, where that is little beside the value. So a value that cancels (a
-feature of 1e12, scores near 1) says so; where a sum overflows, the bound is infinite.
+or times upper bounds on these from norms, where that is small beside the value. Where large terms cancel (a feature
+of 1e12, scores near 1) the allowance is large; where a sum overflows, it is infinite.
 """
 
 from __future__ import annotations

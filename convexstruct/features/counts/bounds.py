@@ -33,7 +33,7 @@ from convexstruct.oracles.chain.enclosure import near
 from convexstruct.oracles.tree import junction_tree as trees
 from convexstruct.rounding import TINY, UNIT, gamma
 
-#: What underflow may take from a probability, and from a sum of products: far more than it can.
+#: Bounds on what underflow takes from a probability, and from a sum of products; both far above what is possible.
 FAINT = 1e-100
 LOST = 2.0**40 * TINY
 

@@ -4,7 +4,7 @@
 
 Given the state, the channels are independent, and each has a table of its own. It is a Bayesian network (a chain of
 states, C leaves at each), read here as a chain so that the fast recursions serve. With the neighbours of a position as
-its channels (`window`) it models what is seen around a position, each residue as often as it is looked at.
+its channels (`window`) it models all that is seen from a position; a symbol then counts once for each window it is in.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class ChannelCounts:
 
     Attributes
     ----------
-    states : the chain of states, with loss and weights; it emits nothing of interest (one symbol).
+    states : the chain of states, with loss and weights; its own emissions, always of one symbol, have score 0.
     symbols : (P, C) symbol of each channel at each packed position.
     n_symbols : M, the same for every channel.
     """

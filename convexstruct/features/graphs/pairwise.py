@@ -6,8 +6,8 @@ edge features z_e (E,),
     <w, f(x_i, y)> = sum_v <w_node[y_v], x_v> + sum_{e = (u, v)} sum_k z_ek w_edge[k, y_u, y_v]
 
 and w = (w_node (S, F), w_edge (E, S, S)) stacked in C order. Without edge features every edge has z_e = 1: one
-transition table for all (E = 1). In an *associative* network (Taskar, Chatalbashev, Koller 2004) an edge speaks only
-where its ends agree, for z_e >= 0 and w_edge >= 0 of shape (E, S):
+transition table for all (E = 1). In an *associative* network (Taskar, Chatalbashev, Koller 2004) an edge adds a score
+only where its two ends have the same label, with z_e >= 0 and w_edge >= 0 of shape (E, S):
 
     ... + sum_e sum_k z_ek w_edge[k, y_u] [y_u = y_v].
 
@@ -48,7 +48,7 @@ class PairwiseFeatures:
     node_start : (N + 1,) flat node at which each example begins.
     edges : (Q, 2) flat nodes (u, v) of each edge, example after example.
     edge_features : (Q, E), or None where all edges share one table.
-    associative : whether an edge speaks only where its ends agree, with a weight >= 0.
+    associative : whether an edge adds a score, with a weight >= 0, only where its two ends have the same label.
     """
 
     node_features: NodeFeatures

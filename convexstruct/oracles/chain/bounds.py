@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from convexstruct.arrays import Labels, Tensor
+from convexstruct.arrays import Labels, Matrix, Tensor, Vector
 from convexstruct.graphs import Chains
 from convexstruct.oracles.chain.sums import BLOCK
 from convexstruct.rounding import UNIT
@@ -18,7 +18,7 @@ def up(values: Tensor) -> Tensor:
     return np.asarray(np.maximum(values * (1 + 4 * UNIT), values * (1 - 4 * UNIT)))
 
 
-def excess(chains: Chains, rise: Tensor, edge: Tensor, truth: Labels) -> tuple[Tensor, Labels]:
+def excess(chains: Chains, rise: Matrix, edge: Matrix, truth: Labels) -> tuple[Vector, Labels]:
     """An upper bound on max_s sum_t [rise_t(s_t) + edge(s_{t-1}, s_t) - edge(truth_{t-1}, truth_t)], and a labelling.
 
     Viterbi with every operation rounded upwards. Measured against the truth, scores that a labelling shares with it

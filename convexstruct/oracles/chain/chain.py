@@ -14,24 +14,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from convexstruct.arrays import Labels, Tensor
+from convexstruct.arrays import Labels, Matrix, Vector
 from convexstruct.graphs import Chains
 from convexstruct.oracles.chain.log_sums import log_messages, messages
 from convexstruct.oracles.chain.regrets import log_domain
 from convexstruct.oracles.chain.sums import BLOCK, ChainSums, pairs_of
 from convexstruct.tolerances import POSTERIOR
 
-#: Rows up to this length are searched column by column.
+#: The largest entry of rows of up to this many labels is found column by column, which is faster there.
 SHORT = 64
 #: Rescaled messages drop a label whose entry is below e^-708. The result counts as exact if a dropped label can gain at
 #: most so many nats later (see `rescaled`).
 GAIN = 660.0
-#: Sweeps that make the edge scores more even, and the range up to which none is needed.
+#: Sweeps of `_evened`, which narrows the range of the edge scores, and the range in nats up to which none is made.
 SWEEPS = 8
 EVEN = 100.0
 
 
-def viterbi(chains: Chains, node: Tensor, edge: Tensor) -> tuple[Tensor, Labels]:
+def viterbi(chains: Chains, node: Matrix, edge: Matrix) -> tuple[Vector, Labels]:
     """The best labelling of each chain: max over labellings of the sum of node and edge scores.
 
     Forward max-messages, then the labels are read backwards, comparing once more only what leads to the label chosen.
@@ -57,7 +57,7 @@ def viterbi(chains: Chains, node: Tensor, edge: Tensor) -> tuple[Tensor, Labels]
 
 
 def sum_product(
-    chains: Chains, node: Tensor, edge: Tensor, weights: Tensor | None = None, squares: bool = False
+    chains: Chains, node: Matrix, edge: Matrix, weights: Vector | None = None, squares: bool = False
 ) -> ChainSums:
     """Forward-backward: log partition functions, posteriors and expected pairs; their squares too, if asked for.
 
@@ -76,7 +76,7 @@ def sum_product(
     return log_domain(chains, node, edge, weights, squares)
 
 
-def _evened(chains: Chains, node: Tensor, edge: Tensor) -> tuple[Tensor, Tensor]:
+def _evened(chains: Chains, node: Matrix, edge: Matrix) -> tuple[Matrix, Matrix]:
     """The same scores of labellings from edge scores of a smaller range: edge - r - c', their parts moved to the nodes.
 
     A constant in a row of ``edge`` is moved to the node score of the label before, a constant in a column to that of
@@ -97,7 +97,7 @@ def _evened(chains: Chains, node: Tensor, edge: Tensor) -> tuple[Tensor, Tensor]
 
 
 def rescaled(
-    chains: Chains, node: Tensor, edge: Tensor, weights: Tensor | None = None, squares: bool = False
+    chains: Chains, node: Matrix, edge: Matrix, weights: Vector | None = None, squares: bool = False
 ) -> ChainSums | None:
     """Forward-backward with one matrix product a step and messages rescaled to sum to one.
 
@@ -160,7 +160,7 @@ def rescaled(
     return ChainSums(log_partition, posterior, pairs, squared)
 
 
-def _row_max(values: Tensor) -> Tensor:
+def _row_max(values: Matrix) -> Vector:
     """The largest entry of each row; by columns, in blocks that stay in the cache, where rows are short."""
     if values.shape[1] > SHORT:
         return np.asarray(values.max(axis=1))
@@ -173,7 +173,7 @@ def _row_max(values: Tensor) -> Tensor:
     return top
 
 
-def sample(chains: Chains, node: Tensor, edge: Tensor, rng: np.random.Generator) -> Labels:
+def sample(chains: Chains, node: Matrix, edge: Matrix, rng: np.random.Generator) -> Labels:
     """One labelling a chain, drawn with probability proportional to e^score; labels (P,), packed.
 
     Forward filtering in the log domain, then backward sampling by the Gumbel trick (exact at every temperature).
@@ -192,7 +192,7 @@ def sample(chains: Chains, node: Tensor, edge: Tensor, rng: np.random.Generator)
     return labels
 
 
-def _messages_by_terms(chains: Chains, node: Tensor, edge: Tensor) -> Tensor:
+def _messages_by_terms(chains: Chains, node: Matrix, edge: Matrix) -> Matrix:
     """Log forward messages (P, S), each sum over its terms, whatever the range of the edge scores."""
     forward = node.copy()
     size = max(1, BLOCK // edge.size)

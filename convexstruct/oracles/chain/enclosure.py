@@ -1,4 +1,4 @@
-r"""Chains with a bound on the rounding: ln Z from above and below, and a distribution that is one exactly.
+r"""Chains with a bound on the rounding: ln Z from above and below, and a distribution near that of Gibbs.
 
 Score tables and the packed layout are those of `convexstruct.oracles.chain.chain`. The passes:
 
@@ -43,11 +43,11 @@ from convexstruct.rounding import FUNCTION, TINY, UNIT, gamma, summed
 
 #: The widest range of edge scores, in nats, at which messages are matrix products.
 RANGE = 150.0
-#: Logarithms of weights below this are those of weight 0: e^-700 is still a normal number.
+#: Weights whose logarithm is below this are set to 0: e^-700 is still a normal number.
 LEAST = -700.0
-#: How far the entropy may be off, relative to itself, where matrix products serve.
+#: Matrix products serve where the entropy is known to within this share of itself.
 NARROW = 1e-12
-#: Rows that are added one after the other, before their sums are.
+#: So many rows are added one after the other, then the sums of such blocks: the rounding grows with both numbers.
 TOGETHER = 64
 
 
@@ -58,12 +58,12 @@ class Products(NamedTuple):
     z, log_z (P, S) : of the label before; at the first position of a chain the sum of e, whatever the label.
     """
 
-    transition: Tensor
-    log_transition: Tensor
-    weights: Tensor
-    log_weights: Tensor
-    z: Tensor
-    log_z: Tensor
+    transition: Matrix
+    log_transition: Matrix
+    weights: Matrix
+    log_weights: Matrix
+    z: Matrix
+    log_z: Matrix
 
 
 @dataclass(frozen=True)
@@ -75,9 +75,9 @@ class Backward:
     products : None where it went term by term.
     """
 
-    ahead: Tensor
-    parts: Tensor
-    errors: Tensor
+    ahead: Matrix
+    parts: Vector
+    errors: Vector
     products: Products | None = None
 
 
@@ -109,12 +109,12 @@ class Markov:
         return np.asarray(self.possible.sum(axis=1) == 1)
 
 
-def backward(chains: Chains, node: Tensor, edge: Tensor) -> Backward:
+def backward(chains: Chains, node: Matrix, edge: Matrix) -> Backward:
     """The messages from each position's successors, and ln Z position by position."""
     return (_backward_by_products if np.ptp(edge) <= RANGE else _backward_by_terms)(chains, node, edge)
 
 
-def markov(chains: Chains, found: Backward, edge: Tensor) -> Markov:
+def markov(chains: Chains, found: Backward, edge: Matrix) -> Markov:
     """The chains that start and go on with probabilities proportional to e^ahead and e^(edge + ahead)."""
     if found.products is not None:
         quick = _markov_by_products(chains, found.products)
@@ -123,7 +123,7 @@ def markov(chains: Chains, found: Backward, edge: Tensor) -> Markov:
     return _markov_by_terms(chains, found.ahead, edge)
 
 
-def near(chains: Chains, node: Tensor, edge: Tensor, weights: Vector, certain: bool = False) -> Markov:
+def near(chains: Chains, node: Matrix, edge: Matrix, weights: Vector, certain: bool = False) -> Markov:
     """Chains close to the Gibbs distribution, without their entropy: any that are declared prove a lower bound.
 
     Messages are rescaled to sum to one in place of taking logarithms, where that loses no label that counts (see
@@ -151,7 +151,7 @@ def near(chains: Chains, node: Tensor, edge: Tensor, weights: Vector, certain: b
         return _markov_by_terms(chains, _backward_by_terms(chains, node, edge).ahead, edge, weights, certain, False)
 
 
-def _backward_by_products(chains: Chains, node: Tensor, edge: Tensor) -> Backward:
+def _backward_by_products(chains: Chains, node: Matrix, edge: Matrix) -> Backward:
     """Where e or a term of z underflows, what is lost is less than S e^(RANGE - 700) of z: nothing beside a unit."""
     s, top = len(edge), float(edge.max())
     log_transition = edge - top
@@ -245,7 +245,7 @@ def _counted(chains: Chains, weights: Vector, certain: bool, before: Flags, here
     return np.where((before.sum(axis=1) == 1) & (here.sum(axis=1) == 1), 0.0, of_rows) if certain else of_rows
 
 
-def _backward_by_terms(chains: Chains, node: Tensor, edge: Tensor) -> Backward:
+def _backward_by_terms(chains: Chains, node: Matrix, edge: Matrix) -> Backward:
     s = len(edge)
     ahead = node.T.copy()  # chains run along the last axis, so that every operation is a long row
     parts, errors = np.empty(chains.n_positions), np.zeros(chains.n_positions)
@@ -273,8 +273,8 @@ def _backward_by_terms(chains: Chains, node: Tensor, edge: Tensor) -> Backward:
 
 def _markov_by_terms(
     chains: Chains,
-    ahead: Tensor,
-    edge: Tensor,
+    ahead: Matrix,
+    edge: Matrix,
     weights: Vector | None = None,
     certain: bool = False,
     entropy: bool = True,

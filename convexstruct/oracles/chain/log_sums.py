@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from convexstruct.arrays import Tensor
+from convexstruct.arrays import Matrix, Vector
 from convexstruct.graphs import Chains
 from convexstruct.oracles.chain.sums import ChainSums, pairs_of
 
@@ -40,16 +40,16 @@ class Messages(NamedTuple):
     share (P, S), product (P, S): share_t and p_t as above, where there is a next, a previous position. large, small:
     the two parts of W; None where no entry is small."""
 
-    message: Tensor
-    log_partition: Tensor
-    share: Tensor
-    product: Tensor
-    large: Tensor
-    small: Tensor | None
+    message: Matrix
+    log_partition: Vector
+    share: Matrix
+    product: Matrix
+    large: Matrix
+    small: Matrix | None
 
 
 @np.errstate(under="ignore", divide="ignore", invalid="ignore")
-def messages(chains: Chains, node: Tensor, edge: Tensor) -> Messages | None:
+def messages(chains: Chains, node: Matrix, edge: Matrix) -> Messages | None:
     """The forward pass; None where the edge scores of one column range beyond `REACH`, or are not finite."""
     column = edge.max(axis=0)
     depth = edge - column
@@ -74,13 +74,13 @@ def messages(chains: Chains, node: Tensor, edge: Tensor) -> Messages | None:
             running = int(chains.active[t + 1])
             np.exp(here[:running] + TOP, out=share[rows][:running])
     top[chains.n_chains :] -= TOP
-    log_partition = np.bincount(chains.chain, weights=top, minlength=chains.n_chains)
-    log_partition += np.log(np.exp(message[chains.last]).sum(axis=1))
+    constants = np.bincount(chains.chain, weights=top, minlength=chains.n_chains)
+    log_partition = constants + np.log(np.exp(message[chains.last]).sum(axis=1))
     return Messages(message, log_partition, share, product, large, small)
 
 
 @np.errstate(over="ignore", under="ignore", invalid="ignore")
-def log_messages(chains: Chains, node: Tensor, edge: Tensor, weights: Tensor | None = None) -> ChainSums | None:
+def log_messages(chains: Chains, node: Matrix, edge: Matrix, weights: Vector | None = None) -> ChainSums | None:
     """Log partition functions, posteriors and expected pairs, as derived above; None where `messages` is.
 
     ``weights`` (N,), in the caller's order, multiplies each chain's share of the pairs.
@@ -105,7 +105,7 @@ def log_messages(chains: Chains, node: Tensor, edge: Tensor, weights: Tensor | N
     return ChainSums(found.log_partition, posterior, pairs) if np.isfinite(posterior).all() else None
 
 
-def _times(rows: Tensor, large: Tensor, small: Tensor | None) -> Tensor:
+def _times(rows: Matrix, large: Matrix, small: Matrix | None) -> Matrix:
     """rows W, from the two parts of W."""
     product = rows @ large
     if small is not None:

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from convexstruct.arrays import Tensor
+from convexstruct.arrays import Matrix, Tensor, Vector
 from convexstruct.graphs import Chains
 from convexstruct.oracles.chain.sums import BLOCK, NEGLIGIBLE, ChainSums
 
-#: Chains taken at a time at least, so that rows stay long.
+#: At least so many chains are worked on at a time, so that the rows of the arrays stay long.
 LEAST = 16
 
 
 def log_domain(
-    chains: Chains, node: Tensor, edge: Tensor, weights: Tensor | None = None, squares: bool = False
+    chains: Chains, node: Matrix, edge: Matrix, weights: Vector | None = None, squares: bool = False
 ) -> ChainSums:
     """Forward-backward in the log domain, measured against the best completion: exact at every temperature.
 
@@ -48,7 +48,7 @@ def log_domain(
     return ChainSums(log_partition, np.ascontiguousarray(posterior.T), pairs, squared)
 
 
-def kernels(chains: Chains, node: Tensor, edge: Tensor) -> tuple[Tensor, list[Tensor]]:
+def kernels(chains: Chains, node: Matrix, edge: Matrix) -> tuple[Matrix, list[Tensor]]:
     """The Gibbs distribution as a Markov chain run forwards: exact at every temperature.
 
     Returns the posterior of each label at each packed position (P, S), and for each step t >= 1 the probabilities
@@ -75,8 +75,8 @@ def kernels(chains: Chains, node: Tensor, edge: Tensor) -> tuple[Tensor, list[Te
     return posterior, forward
 
 
-def _regrets(node: Tensor, edge: Tensor, steps: list[slice]) -> tuple[Tensor, list[Tensor]]:
-    """Tensor of the best labelling through each first label (S, n), and e^regret (S, S, n) of each later step."""
+def _regrets(node: Matrix, edge: Matrix, steps: list[slice]) -> tuple[Matrix, list[Tensor]]:
+    """Scores of the best labelling through each first label (S, n), and e^regret (S, S, n) of each later step."""
     n_labels = edge.shape[0]
     regret = [np.zeros((n_labels, n_labels, 0))] * len(steps)
     future = np.zeros((n_labels, steps[-1].stop - steps[-1].start))
@@ -91,14 +91,14 @@ def _regrets(node: Tensor, edge: Tensor, steps: list[slice]) -> tuple[Tensor, li
 
 
 def _sum_regrets(
-    top: Tensor,
+    top: Matrix,
     regret: list[Tensor],
     steps: list[slice],
-    share: Tensor | None,
-    posterior: Tensor,
-    pairs: Tensor,
-    squared: Tensor | None,
-) -> Tensor:
+    share: Vector | None,
+    posterior: Matrix,
+    pairs: Matrix,
+    squared: Matrix | None,
+) -> Vector:
     """Log partition functions (n,) of a block; its columns of ``posterior`` are filled, its pairs (S, S) added."""
     best = top.max(axis=0)
     logs = best.copy()

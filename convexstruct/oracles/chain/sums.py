@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from convexstruct.arrays import Tensor
+from convexstruct.arrays import Matrix, Vector
 from convexstruct.graphs import Chains
 
 #: Work of one block of chains is kept near this many numbers, so that it stays in the cache.
@@ -25,13 +25,13 @@ class ChainSums:
     edge_squared (S, S): the squares of the pairs' posteriors, summed alike; None unless asked for.
     """
 
-    log_partition: Tensor
-    node: Tensor
-    edge: Tensor
-    edge_squared: Tensor | None = None
+    log_partition: Vector
+    node: Matrix
+    edge: Matrix
+    edge_squared: Matrix | None = None
 
 
-def pairs_of(chains: Chains, alpha: Tensor, message: Tensor, weights: Tensor | None) -> Tensor:
+def pairs_of(chains: Chains, alpha: Matrix, message: Matrix, weights: Vector | None) -> Matrix:
     """sum over steps of alpha_{t-1} u_t', weighted by chain."""
     if weights is not None:
         alpha = alpha * weights[chains.chain][:, None]

@@ -5,8 +5,7 @@ Hidden: helix, sheet or coil at each residue. Observed, in two variants:
 * ``plain``: the residue itself, one of 20 (tables: initial 3, transition 3 x 3, emission 3 x 20);
 * ``window``: the 13 residues around it, as Qian and Sejnowski saw them, each by a table of its own (product emissions,
   `convexstruct.features.counts.hmm_channels`). As a generative model of the chain it counts every residue 13 times;
-  maximum
-  likelihood does not know that, discriminative training can make up for it.
+  maximum likelihood takes no account of that, discriminative training can make up for it.
 
 Trained on the 111 training chains by maximum likelihood (ML, add-one counts) and discriminatively (DT, Hamming loss);
 eta and c (uniform, or the ML estimate) are chosen by cross-validation over the training chains, never by the test

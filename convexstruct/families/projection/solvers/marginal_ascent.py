@@ -1,9 +1,8 @@
 """Projection onto the local marginal polytope by accelerated ascent of its dual, (33)-(36) of paper 2, E.3.
 
-The steps are those of `convexstruct.oracles.polytope.local_polytope.ascend`, taken for each block of components by
-itself until
-its tables agree to a tolerance; then the tables are made feasible, so that every round has both bounds, and the
-tolerance becomes stricter.
+The steps are those of `convexstruct.oracles.polytope.local_polytope.ascend`. In a round, each block of components takes
+steps until its tables agree to a tolerance; then the tables are made feasible, so that the round ends with both bounds.
+The next round has a stricter tolerance.
 """
 
 from __future__ import annotations
