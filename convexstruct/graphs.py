@@ -27,7 +27,7 @@ from convexstruct.arrays import Index
 from convexstruct.validation.arguments import cut, described, refuse, sentence, sequence, sized, whole
 from convexstruct.validation.arrays import frozen, wholes
 
-#: A graph of more nodes is not made.
+#: The functions here that make a graph refuse more nodes than this.
 MOST_NODES = 2**22
 
 

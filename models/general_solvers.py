@@ -28,8 +28,8 @@ def installed(solver: Any) -> str:
 
 
 def run(problem: cp.Problem, solver: str, settings: Mapping[str, Any]) -> None:
-    """``problem.solve``; and KeyboardInterrupt where SCS was interrupted, which takes Ctrl-C for itself and only says
-    so in its answer, of which CVXPY makes a failure."""
+    """``problem.solve``, which raises KeyboardInterrupt with SCS too. SCS handles Ctrl-C itself and reports it as its
+    status, from which CVXPY makes a failed solve."""
     if solver != "SCS":
         problem.solve(solver=solver, **settings)
         return

@@ -50,7 +50,7 @@ def sparse(name: str, value: Any, *shape: int | str, what: str = "numbers", why:
 
 
 def _fits(name: str, value: Any, wanted: tuple[int | str, ...], why: str) -> None:
-    """Refuse a shape before anything is copied: the index pointers of 10^9 rows are 8 GB though nothing be in them."""
+    """Refuse a shape before anything is copied: the index pointers of 10^9 empty rows take 8 GB."""
     shape = tuple(value.shape)
     if len(shape) != 2 or any(n < 1 if isinstance(w, str) else n != w for n, w in zip(shape, wanted)):
         came, end = ("is empty, of", "at least one of each") if 0 in shape else ("has", why)

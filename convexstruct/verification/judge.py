@@ -1,7 +1,7 @@
 """The judgement of an answer: feasible by how much, optimal to what gap, which profile it meets, or what is wrong.
 
 A bare primal point is enough: its objective is computed here, and the stored bracket supplies the bound below it. A
-dual point earns a bound of its own, which must not contradict the bracket. What a solver claims is compared with what
+dual point gives a bound of its own, which must not contradict the bracket. What a solver claims is compared with what
 the problem computes; a claim is never evidence.
 """
 
@@ -103,7 +103,7 @@ def _contradiction(
 
 
 def _dual(problem: Problem, point: Mapping[str, np.ndarray], answer: Answer, slack: float) -> tuple[float, str]:
-    """The bound that the dual point earns, and what is wrong with it."""
+    """The bound that the dual point gives, and what is wrong with it."""
     try:
         certificate = certify(problem, point, answer.dual_point)
     except ValueError as error:

@@ -6,9 +6,9 @@ r"""Gaussian process sequence labelling, (32) of paper 2, in CVXPY: all labellin
 The forms of polynomial size, over messages and over edge marginals, are in `compact`.
 
 Symbols: D distinct inputs, S labels, n = D S + S^2; u (n,) and t = K u (n,); z (n,) counts of the true labellings; R
-labellings in all, row r of z_y (R, n) belonging to sequence i(r). K = R R' is taken apart once, by a Cholesky factor
-with pivots, so that u'Ku = |R'u|^2. The primal forms are stated in v = R'u: t = R v, u'Ku = |v|^2. What K leaves
-undetermined in u is no variable of theirs, and rounding cannot move along it; a u is read back from v at the pivots.
+labellings in all, row r of z_y (R, n) belonging to sequence i(r). K = R R' is factored once, by Cholesky with
+pivots, so that u'Ku = |R'u|^2. The primal forms are stated in v = R'u: t = R v, u'Ku = |v|^2. So they have no variable
+for the directions of u that K maps to 0, along which rounding would move; u is read back from v at the pivots.
 """
 
 from __future__ import annotations

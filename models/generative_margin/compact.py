@@ -41,7 +41,7 @@ def compact_dual(problem: GenerativeMargin) -> Formulation:
     Only d exponential cones, however many assignments there are.
 
     Source: ours, from paper 0, (8)-(9). Variables z (n,), mu (d,), v (d,); parameter eta. The multiplier of
-    mu = eta (M z - c*) is theta; the witness is z taken apart into labellings.
+    mu = eta (M z - c*) is theta; the witness is a mixture of labellings that has the marginals z.
     """
     polytope = local_polytope(problem.features)
     n_sums = problem.n_examples

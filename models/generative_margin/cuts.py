@@ -8,9 +8,10 @@ theta, and adds them. Bounds, valid every round whatever the solver's accuracy:
   `GenerativeMargin.best_on_segment` turns into a bound. The value the solver claims for the master is a bound only up
   to its tolerance, and only if the box is not active; it is reported, never used.
 
-**The box.** With few cuts some V_i is near 0, theta_ij runs to -100 and further, and e^theta spoils the interior point
-(Clarabel breaks in the third one-slack round). The masters therefore carry theta >= floor. A floor that cuts nothing
-off follows from any upper bound U of the optimum (ours): with H(c_i) the entropy, -c_i'theta_i >= H(c_i) under (4), so
+**The box.** With few cuts some V_i is near 0, theta_ij falls to -100 and below, and the interior point method fails on
+e^theta (Clarabel in the third one-slack round). The masters therefore have the constraint theta >= floor. A floor that
+cuts nothing off follows from any upper bound U of the optimum (ours): with H(c_i) the entropy, -c_i'theta_i >= H(c_i)
+under (4), so
 
     -theta_ij <= (U - sum_{i' != i} H(c_i') - H_rest) / c_ij,   H_rest = -sum_{j' != j} c_ij' ln(c_ij' / (1 - c_ij)).
 

@@ -1,6 +1,7 @@
 r"""Associative Markov networks (Taskar, Chatalbashev, Koller 2004): one quadratic program with the inference folded in.
 
-Where edges speak only if their ends agree, for w_edge >= 0, loss-augmented inference relaxes to the linear program
+Where an edge adds a score only if its two ends have the same label, with w_edge >= 0, loss-augmented inference relaxes
+to the linear program
 
     max  sum_v,s mu_v(s) (<w_node[s], x_v> + E_v(s)) + sum_e,s mu_e(s) <z_e, w_edge[:, s]>
     s.t. sum_s mu_v(s) = 1,  mu_e(s) <= mu_u(s),  mu_e(s) <= mu_v(s),  mu >= 0,

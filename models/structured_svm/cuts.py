@@ -13,7 +13,7 @@ Bounds, valid every round whatever the solver's accuracy:
 * lower: the master's multipliers, cleared of rounding, are alpha of (D). D at their best multiple between 0 and 1 (any
   multiple >= 0 without slack) is the bound. What the solver claims of the master is reported, never used.
 
-xi >= 0 stands in every master, so that no example earns a negative slack. With an oracle that is approximate or relaxed
+xi >= 0 stands in every master, so that no example has a negative slack. With an oracle that is approximate or relaxed
 the bounds hold, and need not meet.
 """
 

@@ -131,8 +131,8 @@ def link(problem: StructuredSVM, lam: Any, w: Any, psi: Any, latex: str) -> Equa
 def from_dual(problem: StructuredSVM, witness: Point, psi: Any, w: Any = None) -> Recovered:
     """A dual's solution: the solver's own w, or Psi / lam, and the witness.
 
-    Where w must be >= 0 it is always Psi_+ / lam: the solver's may be off, because near 0 the objective does not feel
-    it. Elsewhere the solver's w is better than Psi / lam, which holds the rounding of all multipliers.
+    Entries of w that must be >= 0 are taken from Psi_+ / lam: the solver's may be off near 0, where they hardly change
+    |w|^2. Of the others the solver's are better than Psi / lam, which adds up the rounding of all multipliers.
     """
     from_psi = problem.project(np.asarray(psi, dtype=np.float64)) / problem.lam
     if w is None:
@@ -151,7 +151,7 @@ def n_slack(problem: StructuredSVM, limit: int = LIMIT) -> Formulation:
              w_edge >= 0                                    (associative networks)
 
     Under margin scaling xi >= 0 is the constraint of y = y_i. Under slack scaling it must be stated; the slides leave
-    it out (corrected): without it an example beyond the margin earns a negative slack, ``without("xi")`` shows it. The
+    it out (corrected): without it an example beyond the margin has a negative slack, as ``without("xi")`` shows. The
     slides' <w, df_i(y)> >= 1 - xi_i / E_i(y) is multiplied by E_i(y) here, so that its multipliers are alpha_i(y).
 
     Source: paper 1, "Two formulations"; paper 4, "Margin rescaling" (C = 1, lam twice the lecture's). Variables w (d,),
@@ -203,7 +203,7 @@ def dual_alpha(problem: StructuredSVM, limit: int = LIMIT) -> Formulation:
              alpha >= 0                                                                            "alpha"
 
     e = 1 under margin scaling, E_i(y) under slack scaling. The sum runs over y_i too, where df and E are 0: under slack
-    scaling alpha_i(y_i) is the multiplier of xi_i >= 0, without which there is no inequality left to spare.
+    scaling alpha_i(y_i) is the multiplier of xi_i >= 0: counting it makes the sum an equality.
 
     Source: paper 1, "The Dual (D) of (P)". Variables alpha (R,), w (d,); parameters lam, C.
 

@@ -3,8 +3,8 @@ r"""Structural SVMs stated by inner products alone: kernels, and the matrix form
     dual_kernel    (D) over alpha, the node features entering by their Gram matrix K
     matrix_form    (8), Theorem 1: (5) by K, E and the indicator matrices C, D
 
-K (P, P) is the Gram matrix over all nodes. Where the problem was built with ``kernel=``, its features Phi factorise the
-matrix given, K = Phi Phi', so that here the kernel itself is back, and w = Psi / lam lives in the factorised features.
+K (P, P) is the Gram matrix over all nodes. Where the problem was built with ``kernel=``, its features Phi are a factor
+of the kernel that was given, so that K = Phi Phi' is that kernel; w = Psi / lam has one entry for each column of Phi.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def dual_kernel(problem: StructuredSVM, limit: int = LIMIT) -> Formulation:
              sum_y alpha_i(y) = C omega_i,  alpha >= 0                                         "sum", "alpha"
         G_rr' = e_r e_r' sum_v,v' K_vv' sum_s T_r(v, s) T_r'(v', s),   T_r(v, s) = [y_iv = s] - [y_v = s]
 
-    where v runs over the nodes of i(r). What an edge says has few features, and stays explicit.
+    where v runs over the nodes of i(r). Edges have few features, so that their weights stay variables.
 
     Source: paper 1, (D), with Gram matrices; ours in this form. Variables alpha (R,), w_edge; parameters lam, C.
 
@@ -129,7 +129,7 @@ def matrix_form(problem: StructuredSVM) -> Formulation:
 
     E is all ones because a stationary transition has one feature, 1, in every pair. <mu, K C> is what the paper prints
     as <K C>. Pairs stand as (previous, current) here. With beta far below 1 the quadratic terms are far larger than
-    their sum, and a solver's mu gives a poor w: `marginals` states w itself and does not suffer.
+    their sum, and a solver's mu gives a poor w; `marginals`, which has w as a variable, is as accurate as ever.
 
     Source: paper 3, (8), Theorem 1. Variables mu (p1, S), nu (p2, S S); parameters lam, C.
 

@@ -207,7 +207,7 @@ def marginals(problem: StructuredSVM) -> Formulation:
 
 
 def _over_cliques(problem: StructuredSVM) -> Formulation:
-    """The dual over clique marginals z; the witness is z taken apart into labellings."""
+    """The dual over clique marginals z; the witness is a mixture of labellings that has these marginals."""
     features = problem.features
     polytope = clique_polytope(features)
     weight = problem.weights[polytope.columns.example]

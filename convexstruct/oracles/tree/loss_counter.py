@@ -343,7 +343,7 @@ def _share(before: Matrix, part: Matrix, total: Index) -> tuple[Index, Flags]:
     return value.argmax(axis=0), (value == value.max(axis=0)).sum(axis=0) > 1
 
 
-# -- the door ----------------------------------------------------------------------------------------------------------
+# -- validation --------------------------------------------------------------------------------------------------------
 
 
 def _whole(steps: ArrayLike, shape: tuple[int, ...]) -> Labels:

@@ -1,4 +1,4 @@
-"""A structural SVM whose examples fall apart, with each part as an example of its own.
+"""A structural SVM with each connected component of its examples as an example of its own.
 
 Under margin scaling with node losses the hinge of an example is the sum of the hinges of its connected components, so
 the problem of the components, weighted as their examples are, has the same value at every w. Pools need it: labellings
@@ -17,9 +17,9 @@ from convexstruct.inference.exact import ForestInference
 
 
 def by_component(problem: StructuredSVM) -> StructuredSVM | None:
-    """The problem of the components; None if there is nothing to take apart, or nodes and edges do not stand in order.
+    """The problem of the components; None if every example is connected, or nodes and edges do not stand in order.
 
-    Only forests are taken apart: there, marginals of the components are a witness of the whole.
+    Only forests are split: there, marginals of the components are a witness of the whole.
     """
     oracle, features = problem.oracle, problem.features
     if problem.scaling != "margin" or problem.loss.zero_one or not isinstance(oracle, ForestInference):

@@ -37,7 +37,7 @@ from convexstruct.oracles.polytope.local_polytope import project_chains
 
 #: The first guess of L, as a fraction of |features|_F^2 / lam; what L falls by after each success.
 FIRST_GUESS, GUESS_FALL = 1e-3, 0.9
-#: What projections are asked for, relative.
+#: The accuracy of projections, relative.
 PROJECTION_ACCURACY = 1e-8
 
 

@@ -17,8 +17,8 @@ problem is solved after each of them (``block=1``); here, for any weights,
 
 Each one lifts the dual value, at most sum_i c_i max E_i, by min(c_i eps / 2, lam eps^2 / (8 R^2)) at least. With many
 examples between two solutions the theorem bounds the number of solutions instead. Under slack scaling R holds the
-factor E_i(y), which makes of it the Dmax^3 of the theorem. It speaks of exact solutions, ``inner=0``; early ones need
-not be, and cost less.
+factor E_i(y), which makes of it the Dmax^3 of the theorem. The theorem holds for exact solutions, ``inner=0``; others
+cost less, and the bound need not hold for them.
 """
 
 from __future__ import annotations
