@@ -7,7 +7,8 @@ and nu of Theorem 1 that agree, for every x = (lambda, delta) in the marginal po
     0 <= lambda <= 1,   delta_k >= 0,   delta_k <= lambda_c(k),   delta_k <= lambda_p(k),
     lambda_c(k) + lambda_p(k) - delta_k <= 1                                                          A x <= r
 
-With g = c - c' in R^kappa they give C - mu = diag(lambda) g and, for pair k,
+With g = c - c' in R^kappa, and a (x) b the table of the products of their entries, they give C - mu = diag(lambda) g
+and, for pair k,
 
     (D - nu)_k = lambda_c(k) g_c(k) (x) c_p(k) + lambda_p(k) c_c(k) (x) g_p(k) - delta_k g_c(k) (x) g_p(k).
 

@@ -28,7 +28,8 @@ the allowances).
 
 **Without pairs** it is the multiclass relaxation of section 2.2 with De = e, which collapses in the same way:
 n (1 - 1/kappa) - (max <K, M> - 1'K1/kappa) / (2 beta). The two-class SDP (3) is another problem, tighter than this one
-with kappa = 2: its labels enter through M alone, its loss stays a maximum over lambda and is never below 0.
+with kappa = 2: its loss stays a maximum over lambda, never below 0, and this one has lambda = 1/2 in its place
+(`.exchanges`, where the same is said of sequences).
 """
 
 from __future__ import annotations
