@@ -38,6 +38,7 @@ from convexstruct.arrays import Labels, Point
 from convexstruct.core.registry import one_family
 from convexstruct.families.unsupervised_margin.exchanges import ExchangeMargin, polytope
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
+from convexstruct.families.unsupervised_margin.tied import TiedMargin
 from convexstruct.models.formulation import Equation, Formulation, Recovered, equation
 from convexstruct.models.unsupervised_margin.relaxation import FULL, Equivalences, Indicators, of_rows, onto, recovered
 from convexstruct.validation.arrays import wholes
@@ -92,16 +93,16 @@ def tied(problem: UnsupervisedMargin, known: ArrayLike | None = None) -> Formula
     Rows and pairs with known labels coincide with rows of I in [[I, C'], [C, M]], so they leave the semidefinite
     matrices, which would have no interior with them. One known label (an anchor) excludes no labelling up to renaming.
 
-    Source: ours. Variables and parameters as `full` has them. The value is the solver's word: with labels known, the
-    problem is not the one that `UnsupervisedMargin` certifies.
+    Source: ours. Variables and parameters as `full` has them. Certified by `TiedMargin`, from above where independent
+    labels, uniform where they are not known, are balanced.
 
     Raises
     ------
     ValueError
         Unless known has one whole number from -1 to kappa - 1 for each row.
     """
-    of = Indicators(problem)
-    parts = {**of.dual_of_theorem_1(), **of.balance(), **_known(of, read_known(problem, known))}
+    of, y = Indicators(problem), read_known(problem, known)
+    parts = {**of.dual_of_theorem_1(), **of.balance(), **_known(of, y)}
     parts |= {**of.ones(), **of.rows(), **of.ties(), **of.signs()}
     if of.N is not None:
         to_previous, to_current = onto(of.kappa)
@@ -119,7 +120,37 @@ def tied(problem: UnsupervisedMargin, known: ArrayLike | None = None) -> Formula
         variables={**of.matrices, **of.own},
         parameters=of.parameters,
         source="ours: paper 3, (9)-(11), with cuts and known labels",
+        recover=lambda formulation: _of_ties(of, y, formulation),
     )
+
+
+def _of_ties(of: Indicators, y: Labels, formulation: Formulation) -> Recovered:
+    """All variables and multipliers as `TiedMargin` reads them, these in the units of beta omega."""
+    problem, beta = of.present(), float(of.beta.value)
+    at = TiedMargin(problem, y)
+    point, witness = map(dict, at.trivial())
+    point |= {name: np.asarray(each.value) for name, each in (of.matrices | of.indicators).items()}
+    if of.N is not None:
+        point["b"] = np.asarray(of.own["b"].value)
+
+    def of_equation(label: str) -> list[Any]:
+        return [beta * np.asarray(c.dual_value) for c in formulation.equations.get(label, ())]
+
+    for name, found in zip(("mu", "nu"), of_equation("8")):
+        point[name] = witness[name] = found
+    witness |= {name: 0.5 * np.asarray(each) for name, each in of.witness().items()}  # of <K, M>: 2 beta
+    semidefinite = iter(of_equation("10"))
+    for name, kept in zip(("Z_C", "Z_D"), at.free):
+        if kept.any():
+            witness[name] = next(semidefinite)
+    witness |= dict(zip(("A_previous", "A_current"), of_equation("C D")))
+    witness |= dict(zip(("A_same",), of_equation("M D")))
+    fixed = iter(of_equation("known")[1::2])
+    for name, kept, size in zip("FH", at.free, (of.p1, of.p2)):
+        witness[name] = np.zeros((size, size))
+        for i in np.flatnonzero(~kept):
+            witness[name][i] = next(fixed)
+    return Recovered(at, point, witness)
 
 
 class Exchanges:

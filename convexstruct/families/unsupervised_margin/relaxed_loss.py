@@ -91,7 +91,7 @@ class RelaxedLoss:
         depth = problem.n_rows + problem.n_pairs + 4 * kappa + 8
         doubt = problem.kernel_error * float((np.abs(c) + np.abs(mu)).max())
         theta = summed(scores.max(axis=1), gamma(depth) * float(sizes.max(axis=1).sum()) + doubt)
-        square, error = self._squares(mu, nu)
+        square, error = self.squares(mu, nu)
         return self._value(float(theta) + square, theta.allowance + error)
 
     def dual(self, dual_point: Point) -> Rounded:
@@ -107,8 +107,8 @@ class RelaxedLoss:
         size = float(np.sum(mu * (np.abs(problem.gram) @ np.abs(c) + problem.beta * np.abs(c))))
         tables, together = self.given["D"].sum(axis=0), nu.sum(axis=0)
         size += float(np.abs(self.given["D"]).sum(axis=0) @ together)
-        square, error = self._squares(mu, nu)
-        sizes = self._squares(mu, nu, np.abs)[0]
+        square, error = self.squares(mu, nu)
+        sizes = self.squares(mu, nu, np.abs)[0]
         operations = depth + 2 * (problem.n_rows + problem.n_pairs) + 8
         value = float(np.sum(mu * costs)) + float(tables @ together) - square
         doubt = problem.kernel_error * float(np.abs(c).max())
@@ -128,7 +128,7 @@ class RelaxedLoss:
             todo, depth = todo[~known[problem.current[todo]]], depth + 1
         return mu, nu.reshape(-1, kappa**2), (depth + 1) * (2 * kappa + 4)
 
-    def _squares(self, mu: Matrix, nu: Matrix, of: Any = np.asarray) -> tuple[float, float]:
+    def squares(self, mu: Matrix, nu: Matrix, of: Any = np.asarray) -> tuple[float, float]:
         """<mu, K mu>/2 + |1'nu|^2/2, with ``of`` taken of K, and what it is wrong by."""
         gram = self.problem.gram
         value, spread = float(np.sum(mu * (of(gram) @ mu))), nu.sum(axis=0)

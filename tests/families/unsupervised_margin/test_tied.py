@@ -1,0 +1,121 @@
+"""The relaxation with ties and known labels: its bounds against every labelling that has these labels."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from convexstruct.arrays import Labels
+from convexstruct.families.unsupervised_margin import UnsupervisedMargin, tied
+from convexstruct.families.unsupervised_margin.tied import TiedMargin
+from convexstruct.models.unsupervised_margin import indicators
+from convexstruct.models.unsupervised_margin import tied as stated
+from convexstruct.tolerances import HIGH, ROUNDING
+from tests.models.unsupervised_margin.instances import INSTANCES, losses
+from tests.reference import optimum
+
+NAMES = ("chains", "three labels", "a tree", "a kernel", "points, three labels")
+
+
+def partly_known(name: str, count: int) -> tuple[UnsupervisedMargin, Labels]:
+    """The labels of least loss at ``count`` rows."""
+    problem, every = INSTANCES[name](), losses(name)
+    best = np.array(min(every, key=lambda y: every[y]))
+    kept = np.random.default_rng(0).permutation(len(best))[:count]
+    known = np.full(len(best), -1)
+    known[kept] = best[kept]
+    return problem, known
+
+
+def least_loss(name: str, known: Labels) -> float:
+    """Of all balanced labellings that have the known labels."""
+    kappa, found = INSTANCES[name]().n_labels, []
+    for y, loss in losses(name).items():
+        named = (np.array(order)[list(y)] for order in itertools.permutations(range(kappa)))
+        if any(((known < 0) | (known == each)).all() for each in named):
+            found.append(loss)
+    return min(found)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 4])
+@pytest.mark.parametrize("name", NAMES)
+def test_what_a_general_solver_finds_is_certified_and_below_every_labelling_that_has_the_known_labels(
+    name: str, count: int
+) -> None:
+    problem, known = partly_known(name, count)
+    said = stated(problem, known).reference()
+    assert said.lower_bound <= least_loss(name, known)
+    if np.isfinite(said.upper_bound):
+        assert optimum(stated(problem, known)).certified
+    else:  # independent labels of one row that is not known are out of balance
+        assert (name, count) == ("chains", 4)
+
+
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e6])
+@pytest.mark.parametrize("name", NAMES)
+def test_any_witness_is_below_and_any_point_above_and_neither_meets_the_other(name: str, size: float) -> None:
+    rng = np.random.default_rng(0)
+    for count in (0, 1, 3):
+        problem, known = partly_known(name, count)
+        at = TiedMargin(problem, known)
+        shapes: dict[str, tuple[int, ...]] = {**at._multipliers, "P": (problem.n_rows,) * 2, "u": (problem.n_rows,)}
+        shapes |= {key: at._shapes[key] for key in ("mu", "nu")} | {"W_pair": (problem.n_pairs,) * 2}
+        lower = at.dual({key: size * rng.normal(size=shape) for key, shape in shapes.items()}).lower
+        assert -np.inf < lower <= least_loss(name, known)
+        upper = at.primal({key: size * rng.normal(size=shape) for key, shape in at._shapes.items()}).upper
+        assert upper >= (stated(problem, known).reference().lower_bound if size == 1.0 else lower)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+@pytest.mark.parametrize("name", NAMES)
+def test_the_point_inside_is_the_mean_of_all_labellings_that_have_the_known_labels(name: str, count: int) -> None:
+    problem, known = partly_known(name, count)
+    every = itertools.product(range(problem.n_labels), repeat=problem.n_rows)
+    each = [indicators(problem, y) for y in every if ((known < 0) | (known == y)).all()]
+    inside = TiedMargin(problem, known)._inside
+    for key in each[0]:
+        np.testing.assert_allclose(inside[key], np.mean([one[key] for one in each], axis=0), atol=ROUNDING)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_labelling_is_as_prescribed_and_slack_is_not_below_0(name: str) -> None:
+    problem, known = partly_known(name, 2)
+    at = TiedMargin(problem, known)
+    y = np.array(min(losses(name), key=lambda one: losses(name)[one]))
+    point = {**at.trivial()[0], **indicators(problem, y)}
+    assert max(at.residuals(point).values()) <= ROUNDING
+    changed = {**point, "C": point["C"][:, ::-1]}
+    assert at.residuals(changed)["entries not as prescribed"] == 1.0
+
+
+@pytest.mark.parametrize("block", ["Z_C", "Z_D"])
+def test_a_dual_point_that_is_not_made_feasible_claims_more_than_the_least_loss(
+    block: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem, known = partly_known("chains", 1)
+    at = TiedMargin(problem, known)
+    witness: dict[str, Any] = {**at.trivial()[1], block: -1e3 * np.eye(at._multipliers[block][0])}
+    assert at.dual(witness).lower <= least_loss("chains", known)
+    monkeypatch.setattr(tied, "least_eigenvalue", lambda matrix, error=0.0: 0.0)
+    assert at.dual(witness).lower > least_loss("chains", known)
+
+
+def test_a_tie_left_out_of_the_repair_is_seen() -> None:
+    """M_c(k)p(k) = sum_u D_k(u, u) at the repaired point of what knows nothing of it."""
+    problem, known = partly_known("chains", 1)
+    at = TiedMargin(problem, known)
+    found = at.repair({**at.trivial()[0], "M": np.eye(problem.n_rows)})
+    same = found["D"][:, [0, 3]].sum(axis=1)
+    np.testing.assert_allclose(found["M"][problem.current, problem.previous], same, atol=HIGH.feasibility)
+    assert max(at.residuals(found).values()) <= ROUNDING
+
+
+def test_what_is_not_finite_has_no_bound() -> None:
+    problem, known = partly_known("chains", 1)
+    at = TiedMargin(problem, known)
+    point, witness = at.trivial()
+    assert at.primal({**point, "M": np.full_like(point["M"], np.nan)}).upper == np.inf
+    assert at.dual({**witness, "mu": np.full_like(point["mu"], np.inf)}).lower == -np.inf
