@@ -23,7 +23,7 @@ import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from convexstruct.arrays import Index
+from convexstruct.arrays import Index, Labels, Vector
 from convexstruct.validation.arguments import cut, described, refuse, sentence, sequence, sized, whole
 from convexstruct.validation.arrays import frozen, wholes
 
@@ -78,11 +78,11 @@ class TableLayout:
             for name, shape, start in zip(self.names, self.shapes, self.offsets)
         }
 
-    def block_sum(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def block_sum(self, values: Vector) -> Vector:
         """Sum of ``values`` (d,) within each block."""
         return np.asarray(np.add.reduceat(values, self.block_start), dtype=np.float64)
 
-    def block_logsumexp(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+    def block_logsumexp(self, theta: Vector) -> Vector:
         """ln 1'e^theta_i for each block i."""
         top = np.maximum.reduceat(theta, self.block_start)
         safe = np.where(np.isfinite(top), top, 0.0)
@@ -335,7 +335,7 @@ def chains(lengths: ArrayLike) -> Chains:
     return Chains(sizes, order, active, start, packed, flat, chain)
 
 
-def as_sequences(name: str, sequences: Sequence[ArrayLike], n_values: int) -> tuple[NDArray[np.int64], Index]:
+def as_sequences(name: str, sequences: Sequence[ArrayLike], n_values: int) -> tuple[Labels, Index]:
     """Validate a list of integer sequences; return them end to end, with their lengths.
 
     Raises

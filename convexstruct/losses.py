@@ -7,25 +7,26 @@ sum over its hidden positions, so loss-augmented decoding is decoding with other
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from convexstruct.arrays import Matrix
 from convexstruct.validation.arguments import choice, sentence, sized, whole
 from convexstruct.validation.arrays import real
 
 
-def hamming(n_labels: int) -> NDArray[np.float64]:
+def hamming(n_labels: int) -> Matrix:
     """cost[y, z] = [y != z]; shape (n_labels, n_labels)."""
     return np.asarray(1.0 - np.eye(_size(n_labels)))
 
 
-def ring(n_labels: int) -> NDArray[np.float64]:
+def ring(n_labels: int) -> Matrix:
     """cost[y, z] = steps between y and z along a ring of ``n_labels`` places (paper 0, section 4)."""
     n_labels = _size(n_labels)
     apart = np.abs(np.subtract.outer(np.arange(n_labels), np.arange(n_labels)))
     return np.asarray(np.minimum(apart, n_labels - apart), dtype=np.float64)
 
 
-def named(name: str, n_labels: int) -> NDArray[np.float64]:
+def named(name: str, n_labels: int) -> Matrix:
     """The loss called ``name`` ("hamming" or "ring") on ``n_labels`` labels."""
     known = {"hamming": hamming, "ring": ring}
     return known[choice("loss", name, known, "or a cost matrix")](n_labels)
@@ -36,7 +37,7 @@ def _size(n_labels: int) -> int:
     return sized("n_labels", size, size * size)
 
 
-def cost_matrix(cost: ArrayLike | str, n_labels: int) -> NDArray[np.float64]:
+def cost_matrix(cost: ArrayLike | str, n_labels: int) -> Matrix:
     """Validate a cost matrix, or make the one called by name.
 
     Raises

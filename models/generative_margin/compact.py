@@ -10,9 +10,8 @@ from __future__ import annotations
 import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from convexstruct.arrays import Point
+from convexstruct.arrays import Labels, Matrix, Point
 from convexstruct.core.registry import one_family
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.marginals.decomposition import mixture
@@ -83,7 +82,7 @@ def compact_dual(problem: GenerativeMargin) -> Formulation:
     )
 
 
-def _within_domain(problem: GenerativeMargin, labels: NDArray[np.int64], shares: NDArray[np.float64]) -> Point:
+def _within_domain(problem: GenerativeMargin, labels: Labels, shares: Matrix) -> Point:
     """The mixture as a witness; where c_ij = 0, lowered where rounding lifts mu above it (see `within_domain`)."""
     witness = {"labels": labels, "label_shares": shares}
     if (problem.c > 0).all():

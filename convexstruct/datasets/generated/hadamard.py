@@ -14,13 +14,13 @@ below every J(w_t), t < d: with it the gap is 1/(2 lam t), the rate unchanged.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg
 
+from convexstruct.arrays import Matrix
 from convexstruct.validation.arguments import refuse, sized, whole
 
 
-def hadamard(d: int) -> NDArray[np.float64]:
+def hadamard(d: int) -> Matrix:
     """A = H_d / sqrt(d) of (14), shape (d, d): symmetric, A'A = I, so that row j is column a_j too.
 
     Source: paper 2, section 3. d : number of pieces and of dimensions, a power of two (8 d^2 bytes).

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from convexstruct.arrays import Vector
+from convexstruct.arrays import Labels, Matrix, Vector
 from convexstruct.validation.arguments import number, sized, whole
 from convexstruct.validation.arguments import seed as read_seed
 
@@ -30,8 +29,8 @@ class BinarySet:
     hyperplane the labels came from, before some were flipped.
     """
 
-    features: Vector | sp.csr_array
-    labels: NDArray[np.int64]
+    features: Matrix | sp.csr_array
+    labels: Labels
     w: Vector
     bias: float
 

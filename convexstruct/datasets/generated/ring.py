@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from convexstruct.arrays import Labels
+from convexstruct.arrays import Labels, Matrix, Vector
 from convexstruct.datasets.generated.hidden_markov import sample
 from convexstruct.inference.baum_welch import HiddenMarkovModels
 from convexstruct.validation.arguments import number, sequence, sized, whole
@@ -53,9 +52,9 @@ class Ring:
     states: list[Labels]
     n_states: int
     n_symbols: int
-    initial: NDArray[np.float64]
-    transition: NDArray[np.float64]
-    emission: NDArray[np.float64]
+    initial: Vector
+    transition: Matrix
+    emission: Matrix
 
 
 def ring(

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Labels
 from convexstruct.datasets.real import svmlight
 from convexstruct.datasets.real.sources import read_part
 from convexstruct.validation.arguments import text_of
@@ -28,7 +28,7 @@ class Incomes:
     """
 
     features: sp.csr_array
-    labels: NDArray[np.int64]
+    labels: Labels
 
 
 def parse(text: str) -> Incomes:

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
+from convexstruct.arrays import Labels, Matrix
 from convexstruct.datasets.real.sources import PARTS, arrays_of_part, read_arrays
 from convexstruct.validation.arguments import choice, sentence
 from convexstruct.validation.arrays import real, wholes
@@ -28,8 +28,8 @@ class Scenes:
     features : (n, 294) in [0, 1]. labels : (n, 6) 0 or 1, columns named by `SCENES`.
     """
 
-    features: NDArray[np.float64]
-    labels: NDArray[np.int64]
+    features: Matrix
+    labels: Labels
 
 
 def from_arrays(arrays: Mapping[str, NDArray[Any]], part: str) -> Scenes:

@@ -25,9 +25,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from convexstruct.arrays import Vector
+from convexstruct.arrays import Labels, Matrix, Vector
 from convexstruct.core.cases import Case, Instance
 from convexstruct.datasets.generated.hadamard import hadamard
 from convexstruct.datasets.generated.margins import dense_margins, sparse_margins
@@ -244,7 +243,7 @@ def sparse_many(seed: int) -> Instance:
 # -- other losses ------------------------------------------------------------------------------------------------------
 
 
-def clusters(rng: np.random.Generator, n: int, d: int, k: int) -> tuple[Vector, NDArray[np.int64]]:
+def clusters(rng: np.random.Generator, n: int, d: int, k: int) -> tuple[Matrix, Labels]:
     """Points near one of k centres, each centre met at least once."""
     y = rng.permutation(np.concatenate((np.arange(k), rng.integers(0, k, size=n - k))))
     return np.asarray(rng.normal(size=(k, d))[y] + 0.7 * rng.normal(size=(n, d))), y

@@ -20,12 +20,11 @@ from typing import Any, NamedTuple
 
 import networkx as nx
 import numpy as np
-from numpy.typing import NDArray
 
 from convexstruct.arrays import Index, Tensor, Vector
 from convexstruct.graphs import Chains
 
-Tables = list[NDArray[np.float64]]
+Tables = list[Tensor]
 #: A group and the axes of its tables at which agreements attach.
 Port = tuple[int, tuple[int, ...]]
 #: For each clique its group, and its row there in each component, (n,).

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Vector
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import not_below, read_options
 from convexstruct.core.solution import Solution
@@ -20,7 +20,7 @@ from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.validation.arguments import number
 
 
-def maximum_likelihood(problem: GenerativeMargin, smoothing: float = 0.0) -> NDArray[np.float64]:
+def maximum_likelihood(problem: GenerativeMargin, smoothing: float = 0.0) -> Vector:
     """theta (d,) of the smoothed relative frequencies of the problem's examples, weighted.
 
     A block never met (its parents' values do not occur) takes its prior c_i if there is no smoothing, and is uniform if

@@ -21,10 +21,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from convexstruct import deadline
-from convexstruct.arrays import Flags, Matrix, Vector
+from convexstruct.arrays import Flags, Labels, Matrix, Vector
 from convexstruct.core.certificates import magnitude
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, read_options, seed
@@ -96,7 +95,7 @@ class _Run:
     def bound(self) -> float:
         return self.problem.dual_value(self.psi, float(self.b @ self.alpha))
 
-    def grow(self, labels: NDArray[np.int64], wanted: Flags) -> int:
+    def grow(self, labels: Labels, wanted: Flags) -> int:
         """Take in new labellings, with multiplier 0; how many there were."""
         owner, start = self.owner, self.start
         added = self.pools.add(labels, wanted)

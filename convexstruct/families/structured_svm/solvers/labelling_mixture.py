@@ -11,9 +11,8 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
-from convexstruct.arrays import Labels, Point
+from convexstruct.arrays import Labels, Point, Vector
 from convexstruct.core.mixtures import label_type, of_single_labellings
 from convexstruct.families.structured_svm.problem import StructuredSVM
 
@@ -55,7 +54,7 @@ class LabellingMixture:
         """A function that makes the witness of now, whatever moves later: shares are copied, arrays made if asked."""
         return partial(self._written, [shares.copy() for shares in self._shares], self._factor.copy())
 
-    def _written(self, all_shares: list[dict[bytes, float]], factor: NDArray[np.float64]) -> Point:
+    def _written(self, all_shares: list[dict[bytes, float]], factor: Vector) -> Point:
         features = self._features
         example = np.repeat(np.arange(features.n_examples), [len(shares) for shares in all_shares])
         labels = [np.frombuffer(key, dtype=self._truth.dtype) for shares in all_shares for key in shares]
