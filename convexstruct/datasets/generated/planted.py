@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import logsumexp
 
-from convexstruct.arrays import Index, Labels, Matrix, Vector
+from convexstruct.arrays import Index, Labels, Matrix
 
 
 def draw_forest(parent: Index, scores: Matrix, table: Matrix, noise: float, rng: np.random.Generator) -> Labels:
@@ -46,8 +46,8 @@ def _levels(parent: Index) -> list[Index]:
 def draw_graphs(
     edges: Index,
     node_start: Index,
-    scores: Vector,
-    table: Vector,
+    scores: Matrix,
+    table: Matrix,
     noise: float,
     rng: np.random.Generator,
     labels: Labels,

@@ -31,7 +31,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from convexstruct import deadline
-from convexstruct.arrays import Labels, Vector
+from convexstruct.arrays import Labels, Matrix, Vector
 from convexstruct.features.counts import bounds
 from convexstruct.features.counts.counts import Counts
 from convexstruct.graphs import TableLayout
@@ -170,10 +170,10 @@ class Member:
 def member(
     problem: Margin,
     labels: Labels,
-    label_shares: Vector,
-    gibbs: Vector,
+    label_shares: Matrix,
+    gibbs: Matrix,
     gibbs_loss: Vector,
-    gibbs_shares: Vector,
+    gibbs_shares: Matrix,
 ) -> Member:
     """(mu, omega) of the mixture that a witness names; shares are cleared of rounding, downwards."""
     features = problem.features
@@ -250,7 +250,7 @@ def _balanced(problem: Margin, rise: Vector, rise_error: Vector) -> tuple[Vector
     return rise, rise_error, short
 
 
-def _of_labels(problem: Margin, labels: Labels, weight: Vector) -> tuple[Vector, Vector, float, float]:
+def _of_labels(problem: Margin, labels: Labels, weight: Matrix) -> tuple[Vector, Vector, float, float]:
     """sum of p (counts - counts(s*)), its error, and the loss with its error; ``weight`` (m, K) are p."""
     features, d = problem.features, problem.dimension
     index, terms = [np.zeros(0, dtype=np.intp)], [np.zeros(0)]

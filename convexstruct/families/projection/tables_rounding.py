@@ -26,18 +26,18 @@ from typing import Any
 import numpy as np
 
 from convexstruct import deadline
-from convexstruct.arrays import Vector
+from convexstruct.arrays import Matrix, Tensor, Vector
 from convexstruct.oracles.polytope.clique_tables import CliqueTables, Port, Tables
 from convexstruct.oracles.polytope.local_polytope import Weights, evaluate, unknown
 from convexstruct.oracles.polytope.table_columns import Columns
 from convexstruct.rounding import TINY, UNIT, Rounded, gamma, summed
 
 
-def _flat(table: Vector) -> Vector:
+def _flat(table: Tensor) -> Matrix:
     return table.reshape(len(table), prod(table.shape[1:]))
 
 
-def _inner(rows: Vector, other: Vector) -> Vector:
+def _inner(rows: Matrix, other: Matrix) -> Vector:
     return np.asarray(np.einsum("ij,ij->i", rows, other))
 
 

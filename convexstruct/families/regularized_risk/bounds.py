@@ -40,7 +40,7 @@ import math
 import numpy as np
 import scipy.sparse as sp
 
-from convexstruct.arrays import Vector
+from convexstruct.arrays import Matrix, Tensor, Vector
 from convexstruct.families.regularized_risk.products import (
     Risk,
     active_shares,
@@ -100,7 +100,7 @@ def member(problem: Risk, alpha: Vector) -> Vector:
     return np.asarray(clean)
 
 
-def upper(problem: Risk, w: Vector, b: Vector | None) -> Rounded:
+def upper(problem: Risk, w: Tensor, b: Vector | None) -> Rounded:
     """J(w, b), finite or inf, and how far the exact J may lie from it."""
     with np.errstate(all="ignore"):
         loss = problem.loss
@@ -251,7 +251,7 @@ def summed(terms: Vector, errors: float) -> Rounded:
     return Rounded.of(float(value), gamma(depth) * float(np.abs(terms).sum()), errors)
 
 
-def _square(values: Vector) -> Rounded:
+def _square(values: Matrix) -> Rounded:
     """|values|^2."""
     squares = (values * values).ravel()
     return summed(squares, UNIT * float(squares.sum()) + len(squares) * TINY)

@@ -30,7 +30,7 @@ from typing import Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from convexstruct.arrays import Point, Vector
+from convexstruct.arrays import Matrix, Point, Tensor, Vector
 from convexstruct.families.structured_svm.kernel_rounding import of_upper_bound
 from convexstruct.families.structured_svm.witness import Posed
 from convexstruct.features.graphs.gram import GramFeatures
@@ -72,7 +72,7 @@ def square(x: Vector) -> Rounded:
     return Rounded.of(float(rough), rough.allowance, gamma(BLOCK + 2) * float(rough), len(x) * TINY)
 
 
-def compensated(parts: Iterable[Vector], shape: tuple[int, ...]) -> Vector:
+def compensated(parts: Iterable[Vector], shape: tuple[int, ...]) -> Tensor:
     """The sum of arrays, each addition with its error carried along (Ogita, Rump, Oishi 2005, Sum2): wrong by at most
     UNIT |sum| + gamma(n)^2 sum |parts| for n of them."""
     high, low = np.zeros(shape), np.zeros(shape)
@@ -110,7 +110,7 @@ class Magnitudes:
         return cls(node, edges @ z, longest + features.n_edge_features)
 
 
-def _absolute_sums(x: Vector, rows: Vector) -> Vector:
+def _absolute_sums(x: Matrix, rows: Vector) -> Vector:
     """|x|' rows, block by block, so that no copy of x is made."""
     found = np.zeros(x.shape[1])
     for low in range(0, len(x), 4096):

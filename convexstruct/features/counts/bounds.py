@@ -23,7 +23,7 @@ from functools import singledispatch
 
 import numpy as np
 
-from convexstruct.arrays import Index, Labels, Vector
+from convexstruct.arrays import Index, Labels, Matrix, Vector
 from convexstruct.features.counts.counts import Counts
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.hmm_channels import ChannelCounts
@@ -230,7 +230,7 @@ def _difference(plus: Sums, minus: Sums, loss: Sums) -> Moments:
 # -- chains ------------------------------------------------------------------------------------------------------------
 
 
-def _rise(features: HMMCounts, theta: Vector, emissions: list[tuple[Vector, Labels]]) -> Vector:
+def _rise(features: HMMCounts, theta: Vector, emissions: list[tuple[Vector, Labels]]) -> Matrix:
     """At least what each state gains over the true one at its position, its transition aside; (P, S), packed.
 
     emissions : (scores (S, M), symbols (P,)) of each channel.
@@ -279,7 +279,7 @@ def _(features: ChannelCounts, theta: Vector, loss_weight: float) -> Moments:
     return _chain_moments(features.states, features.scores(theta, loss_weight), features.symbols, theta.size)
 
 
-def _chain_moments(inner: HMMCounts, scores: tuple[Vector, Vector], symbols: Labels, d: int) -> Moments:
+def _chain_moments(inner: HMMCounts, scores: tuple[Matrix, Matrix], symbols: Labels, d: int) -> Moments:
     """``symbols`` (P, C): what each channel shows at each packed position."""
     chains, s, true = inner.chains, inner.n_states, inner.states
     m = (d - s - s * s) // (s * symbols.shape[1])

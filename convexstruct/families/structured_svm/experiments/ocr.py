@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
-from convexstruct.arrays import Vector
+from convexstruct.arrays import Matrix, Vector
 from convexstruct.core.driver import solve
 from convexstruct.core.experiment import Cell, Progress, Result, Steps
 from convexstruct.core.solution import Solution
@@ -234,7 +234,7 @@ def picture(rows: Sequence[Sequence[Cell]]) -> Figure:
     return figure
 
 
-def draw_transitions(table: Vector) -> Figure:
+def draw_transitions(table: Matrix) -> Figure:
     """The table of transition weights, blue below 0 and red above."""
     figure = Figure(figsize=(6.2, 5.4), layout="constrained")
     axes = figure.subplots()
