@@ -126,8 +126,8 @@ def markov(chains: Chains, found: Backward, edge: Matrix) -> Markov:
 def near(chains: Chains, node: Matrix, edge: Matrix, weights: Vector, certain: bool = False) -> Markov:
     """Chains close to the Gibbs distribution, without their entropy: any that are declared prove a lower bound.
 
-    Messages are rescaled to sum to one in place of taking logarithms, where that loses no label that counts (see
-    `convexstruct.oracles.chain.chain.rescaled`), which allows for a wider range of edge scores; else term by term.
+    Messages are rescaled to sum to one in place of taking logarithms, where that loses no label that counts: one whose
+    e_t falls below e^-708 / total would have added less than e^(`GAIN` - 708) to every z. Else term by term.
 
     weights (N,) : of each chain's pairs, in the caller's order. certain : whether pairs are left out of which both
     labels are the only ones possible.
@@ -146,7 +146,7 @@ def near(chains: Chains, node: Matrix, edge: Matrix, weights: Vector, certain: b
             here *= (1.0 / total[rows])[:, None]
             after = np.matmul(here, onto, out=z[rows])
         z[chains.rows(0)] = e[chains.rows(0)].sum(axis=1)[:, None]
-        if np.ptp(edge) - np.log(np.minimum(total.min(), 1.0)) <= GAIN:
+        if -np.log(np.minimum(total.min(), 1.0)) - np.log(np.minimum(z.min(), 1.0)) <= GAIN:
             return _forward(chains, transition, e, z, weights, certain)
         return _markov_by_terms(chains, _backward_by_terms(chains, node, edge).ahead, edge, weights, certain, False)
 
@@ -190,15 +190,17 @@ def _forward(
 ) -> Markov:
     """The chain whose weights are W e, whatever rounding did to W and e; what underflows costs `TINY` each time."""
     s, start, later = len(transition), chains.rows(0), slice(chains.n_chains, chains.n_positions)
-    node, share = np.empty_like(e), np.empty_like(e)
+    node, share, possible, follows = np.empty_like(e), np.empty_like(e), e > 0, transition > 0
     np.divide(e[start], z[start], out=node[start])
     for t in range(1, chains.n_steps):
         deadline.check()
-        rows, before = chains.rows(t), int(chains.start[t - 1])
-        np.divide(node[before : before + int(chains.active[t])], z[rows], out=share[rows])
+        rows = chains.rows(t)
+        before = slice(int(chains.start[t - 1]), int(chains.start[t - 1] + chains.active[t]))
+        np.divide(node[before], z[rows], out=share[rows])
         np.matmul(share[rows], transition, out=node[rows])
         node[rows] *= e[rows]
-    possible = e > 0
+        if not follows.all():
+            possible[rows] &= possible[before] @ follows
     if weights is not None:
         share[later] *= _counted(chains, weights, certain, possible[chains.previous], possible[later], later)[:, None]
     width = math.isqrt(chains.n_positions) + 1
