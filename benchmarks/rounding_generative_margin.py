@@ -213,7 +213,7 @@ def trials(rng: np.random.Generator) -> Iterator[Trial]:
             yield Trial("primal", problem.primal({"theta": theta}), truth, ordinary, trivial, one.told)
         for _ in range(POINTS):
             witness = mixture(one, rng)
-            t, bound = rounding.segment(problem, rounding.member(problem, *problem._read_dual(witness)))
+            t, bound = rounding.segment(problem, rounding.member(problem, problem._read_dual(witness)))
             truth = exact_dual(one, witness, t)
             if truth == -mpmath.inf:  # the bound is that of a balanced member near by: held against P instead
                 truth = mpmath.inf if least is None else least

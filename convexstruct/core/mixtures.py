@@ -14,7 +14,7 @@ how it clears the shares of rounding for that, is the family's own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,9 +54,13 @@ def read_mixture(given: Mapping[str, Any], n_examples: int, dimension: int, card
     return Mixture(labels, *(real(name, value, shape, finite=False, keep=False) for name, value, shape in rest))
 
 
-def outside_simplex(shares: Matrix) -> float:
-    """How far the shares (n, N) of an example are, at worst, from numbers >= 0 of sum at most 1."""
-    return float(max(0.0, -shares.min(initial=0.0), shares.sum(axis=0).max(initial=0.0) - 1.0))
+def outside_simplex(arrays: Iterable[NDArray[Any]], *shares: Matrix) -> float:
+    """How far the shares (n, N) of an example are, at worst, from numbers >= 0 of sum at most 1, all ``shares`` taken
+    together; inf if ``arrays`` are not all finite."""
+    if not all(np.isfinite(array).all() for array in arrays):
+        return np.inf
+    every = np.concatenate(shares)
+    return float(max(0.0, -every.min(initial=0.0), every.sum(axis=0).max(initial=0.0) - 1.0))
 
 
 def label_type(n_labels: int) -> np.dtype[Any]:

@@ -35,10 +35,12 @@ def test_what_is_written_has_each_labelling_with_its_share_and_the_truth_elsewhe
 
 
 def test_shares_that_are_negative_or_sum_to_more_than_one_are_outside_the_simplex() -> None:
-    assert outside_simplex(np.zeros((0, 3))) == 0.0
-    assert outside_simplex(np.array([[0.5, 1.0], [0.5, 0.0]])) == 0.0
-    assert outside_simplex(np.array([[0.5, -0.25]])) == 0.25
-    assert outside_simplex(np.array([[0.75, 0.0], [0.5, 0.0]])) == 0.25
+    none = np.zeros((0, 2))
+    assert outside_simplex([], none) == 0.0
+    assert outside_simplex([none], none, np.array([[0.5, 1.0], [0.5, 0.0]])) == 0.0
+    assert outside_simplex([], np.array([[0.5, -0.25]]), none) == 0.25
+    assert outside_simplex([], np.array([[0.75, 0.0]]), np.array([[0.5, 0.0]])) == 0.25
+    assert outside_simplex([np.array([np.nan])], none) == np.inf
 
 
 @pytest.mark.parametrize(("n_labels", "size"), [(2, 1), (128, 1), (129, 2), (2**15, 2), (2**15 + 1, 4)])

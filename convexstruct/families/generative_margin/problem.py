@@ -315,21 +315,20 @@ class GenerativeMargin:
 
     def _member(self, dual_point: Point) -> rounding.Member:
         """What a witness names; the last one is kept, for `certify` asks twice."""
-        arrays = self._read_dual(dual_point)
+        mixture = self._read_dual(dual_point)
         digest = hashlib.blake2b()
-        for array in arrays:
+        for array in mixture:
             digest.update(f"{array.dtype}{array.shape}".encode())
             digest.update(np.ascontiguousarray(array).data)
         last: tuple[bytes, rounding.Member] | None = self.__dict__.get("_last")
         if last is None or last[0] != digest.digest():
-            last = digest.digest(), rounding.member(self, *arrays)
+            last = digest.digest(), rounding.member(self, mixture)
             self.__dict__["_last"] = last
         return last[1]
 
     def _dual_infeasibility(self, dual_point: Point) -> float:
         found = self._read_dual(dual_point)
-        shares = np.concatenate((found.label_shares, found.gibbs_shares))
-        return outside_simplex(shares) if all(np.isfinite(array).all() for array in found) else np.inf
+        return outside_simplex(found, found.label_shares, found.gibbs_shares)
 
     def _read_dual(self, dual_point: Point) -> Mixture:
         given = mapping("dual_point", dual_point, (), Mixture._fields)

@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 
 from convexstruct import deadline
 from convexstruct.arrays import Labels, Matrix, Vector
+from convexstruct.core.mixtures import Mixture
 from convexstruct.features.counts import bounds
 from convexstruct.features.counts.counts import Counts
 from convexstruct.graphs import TableLayout
@@ -167,16 +168,9 @@ class Member:
     omega_error: float
 
 
-def member(
-    problem: Margin,
-    labels: Labels,
-    label_shares: Matrix,
-    gibbs: Matrix,
-    gibbs_loss: Vector,
-    gibbs_shares: Matrix,
-) -> Member:
+def member(problem: Margin, mixture: Mixture) -> Member:
     """(mu, omega) of the mixture that a witness names; shares are cleared of rounding, downwards."""
-    features = problem.features
+    features, (labels, label_shares, gibbs, gibbs_loss, gibbs_shares) = problem.features, mixture
     weights = features.examples.weights
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         label_shares, gibbs_shares = np.maximum(label_shares, 0.0), np.maximum(gibbs_shares, 0.0)

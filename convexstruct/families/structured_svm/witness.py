@@ -90,11 +90,9 @@ def read_witness(problem: Posed, dual_point: Point) -> Witness:
 def infeasibility(problem: Posed, dual_point: Point) -> float:
     """How far the shares are from distributions; inf if something is not finite."""
     witness = read_witness(problem, dual_point)
-    if not all(np.isfinite(array).all() for array in witness):
-        return np.inf
     low = min(float(each.min(initial=0.0)) for each in (witness.node_marginals, witness.edge_marginals))
-    shares = np.concatenate((witness.label_shares, witness.gibbs_shares, witness.marginal_shares[None]))
-    return max(outside_simplex(shares), -low)
+    shares = witness.label_shares, witness.gibbs_shares, witness.marginal_shares[None]
+    return max(outside_simplex(witness, *shares), -low)
 
 
 def consistent(features: PairwiseFeatures, node: Matrix, edge: Tensor) -> tuple[Matrix, Tensor]:
