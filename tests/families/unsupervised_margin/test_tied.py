@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,12 @@ import pytest
 
 from convexstruct.arrays import Labels
 from convexstruct.families.unsupervised_margin import UnsupervisedMargin, tied
+from convexstruct.families.unsupervised_margin.relaxed_loss import RelaxedLoss
 from convexstruct.families.unsupervised_margin.tied import TiedMargin
 from convexstruct.models.unsupervised_margin import indicators
 from convexstruct.models.unsupervised_margin import tied as stated
 from convexstruct.tolerances import HIGH, ROUNDING
+from tests.families.unsupervised_margin.test_relaxed_loss import instance, mixture, value
 from tests.models.unsupervised_margin.instances import INSTANCES, losses
 from tests.reference import optimum
 
@@ -67,6 +70,25 @@ def test_any_witness_is_below_and_any_point_above_and_neither_meets_the_other(na
         assert -np.inf < lower <= least_loss(name, known)
         upper = at.primal({key: size * rng.normal(size=shape) for key, shape in at._shapes.items()}).upper
         assert upper >= (stated(problem, known).reference().lower_bound if size == 1.0 else lower)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_bound_of_any_witness_holds_in_fractions(seed: int) -> None:
+    """Against Theorem 1's function at the witness' own mu and nu, for every balanced labelling that has the labels."""
+    of, rng = instance(seed)
+    problem = of.problem
+    known = np.where(rng.random(problem.n_rows) < 0.3, 0, -1)
+    at = TiedMargin(problem, known)
+    mu, nu = mixture(of, rng)
+    witness = {key: 10.0 ** rng.integers(-3, 4) * rng.normal(size=shape) for key, shape in at._multipliers.items()}
+    lower = Fraction(at.dual({**witness, "mu": mu, "nu": nu}).lower)
+    tried = 0
+    for y in itertools.product(range(problem.n_labels), repeat=problem.n_rows):
+        given = indicators(problem, y)
+        if ((known < 0) | (known == y)).all() and max(problem.residuals(given).values()) <= ROUNDING:
+            assert lower <= value(RelaxedLoss(problem, given), mu, nu)
+            tried += 1
+    assert tried
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])

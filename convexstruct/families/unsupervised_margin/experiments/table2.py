@@ -1,9 +1,9 @@
 """Paper 3, table 2: errors on the four synthetic and the two small protein sets, the alternating method included.
 
 Beside the paper's methods stand what explains them: labels that are the observed symbols (y = x), the Viterbi labels of
-the true parameters, and one label everywhere. On the synthetic sets the SDP's labels are the symbols, in nearly every
-draw: the paper's CDHMM errs as they do, and little more than the true parameters. Its EM errs as the mean of our
-restarts, not as the likeliest of them. Neither says that the criterion is better than EM's.
+the true parameters, and one label everywhere. On the synthetic sets the SDP's labels are the symbols (in each of 40
+draws): the paper's CDHMM errs as they do, and little more than the true parameters. Its EM errs as the mean of our
+restarts or more, not as the likeliest of them. Neither says that the criterion is better than EM's.
 """
 
 from __future__ import annotations
