@@ -48,8 +48,9 @@ OWN_GAP_SHARE = 1 - 1e-3
 #: Intermediate certificates, returned where the last one is interrupted: the share of the time that they may take, and
 #: the seconds before the first.
 CERTIFYING_SHARE, FIRST_CERTIFICATE = 0.02, 5.0
-#: The last certificate ends within so many seconds of the time limit, or within this share of it if that is more.
-GRACE, GRACE_SHARE = 2.0, 0.1
+#: The last certificate ends within so many seconds of the time limit, or within this share of it if that is more. It is
+#: given up after `FIRST_TRY` of that: the rest is for the upper bound alone.
+GRACE, GRACE_SHARE, FIRST_TRY = 2.0, 0.1, 0.6
 #: Bytes below which freed memory is kept for later use, just under the largest value that glibc accepts (32 MiB).
 KEPT_MEMORY = 31 * 2**20
 
@@ -161,7 +162,7 @@ def solve(
         message = f"stopped before its first iterate: this is {'the trivial point' if start is None else 'the start'}"
     try:
         room = None if time_limit is None else max(time_limit - (time.perf_counter() - begin), 0.0)
-        found = _last(problem, whole, keeper, wanted, room, _grace(time_limit))
+        found = _last(problem, whole, keeper, wanted, room, FIRST_TRY * _grace(time_limit))
         if found is None:
             status = Status.TIME_LIMIT
             found, message = earlier.found, "the last certificate took too long: these points were certified before it"

@@ -42,7 +42,7 @@ from convexstruct.graphs import chains
 from convexstruct.oracles.polytope.clique_tables import CliqueTables, Places, Tables, chain_tables, graph_tables
 from convexstruct.oracles.polytope.feasible_tables import feasible_tables
 from convexstruct.oracles.polytope.local_polytope import Weights, read_weights
-from convexstruct.rounding import Rounded
+from convexstruct.rounding import Rounded, gamma
 from convexstruct.validation.arguments import cut, described, mapping, sentence, sequence, whole
 from convexstruct.validation.arrays import frozen, real
 
@@ -208,8 +208,12 @@ class MarginalProjection:
             return total or 1.0
 
     def trivial(self) -> tuple[Point, Point]:
-        """The point of the polytope that `repair` makes of 0, and xi = 0."""
-        return self.repair({"a": np.zeros(self.structure.n_entries)}), {"xi": np.zeros(self.structure.n_multipliers)}
+        """Uniform tables, and xi = 0."""
+        a = np.empty(self.structure.n_entries)
+        for table, component in zip(self.structure.split(a), self.structure.component):
+            level = self.scale[component] / max(prod(table.shape[1:]), 1)
+            table[:] = level.reshape(-1, *(1,) * (table.ndim - 1))
+        return {"a": a}, {"xi": np.zeros(self.structure.n_multipliers)}
 
     # -- primal --------------------------------------------------------------------------------------------------------
 
@@ -232,16 +236,19 @@ class MarginalProjection:
             return upper_bound(self.structure, self.groups, self.weights, self.scale, tables)
 
     def residuals(self, point: Point) -> Mapping[str, float]:
-        """How far the tables are from simplices and from agreement, relative to the component's z."""
+        """How far the tables are from simplices and from agreement, relative to the component's z; what is within the
+        rounding of their sums counts as 0, the allowance of P holds it."""
         tables = self.structure.split(point["a"])
         low = off = apart = 0.0
         for table, component in zip(tables, self.structure.component):
             rows, z = table.reshape(len(table), prod(table.shape[1:])), self.scale[component]
-            low = max(low, float(np.max(-rows / z[:, None], initial=0.0)))
+            low = max(low, float(np.max(-rows.min(axis=1, initial=0.0) / z, initial=0.0)))
             off = max(off, float(np.max(np.abs(rows.sum(axis=1) / z - 1.0), initial=0.0)))
         for each, agreement in zip(self.structure.disagreement(tables), self.structure.agreements):
             size = np.abs(each).reshape(len(each), prod(each.shape[1:])).max(axis=1, initial=0.0)
             apart = max(apart, float(np.max(size / self.scale[agreement.component], initial=0.0)))
+        rounded = 2.0 * gamma(max(map(prod, self.structure.cards), default=1) + 4)
+        off, apart = (0.0 if each <= rounded else each for each in (off, apart))
         return {"a below 0": low, "tables that do not sum to z": off, "marginals that disagree": apart}
 
     def repair(self, point: Point) -> Point:

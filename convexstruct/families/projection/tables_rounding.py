@@ -9,11 +9,15 @@ there are exact tables within
 of a, entry by entry; mixed with the uniform tables u, t = c cells / z of them, none is negative. By convexity that
 costs at most twice sum_c d_c^2 (c |a_c - m_c|_1 + cells c^2 / 2), and t (P(u) - P(a)).
 
-A lower bound needs the least value of the Lagrangian. With g the derivative of
+A lower bound needs the least value of the Lagrangian
 
-    sum_c d_c^2 / 2 |a_c - m_c|^2 - <xi, disagreement of a> + sum_c mu_c (sum of a_c - z),        mu_c = d_c^2 lambda_c,
+    sum_c d_c^2 / 2 |a_c - m_c|^2 - <xi, disagreement of a> + sum_c mu_c (sum of a_c - z),        mu_c = d_c^2 lambda_c.
 
-at a, which would be 0 where a > 0 and not below 0 elsewhere, the value at a is at most g^2 / (2 d^2) too large.
+It is attained at max(0, m + sigma / d^2 - lambda), sigma what xi spreads, and a is that up to e, so that its value is
+at most d^2 e^2 / 2 too large. In each entry e <= gamma(k) (|m| + |xi| spread / d^2 + |lambda| + sum of a), k operations
+behind it; squares of this are far below one unit of the value for ordinary data. Where they are not, entries are
+looked at (`_lost`): with g the derivative at a, which would be 0 where a > 0 and not below 0 elsewhere, the value is at
+most g^2 / (2 d^2) too large.
 """
 
 from __future__ import annotations
@@ -31,6 +35,11 @@ from convexstruct.oracles.polytope.clique_tables import CliqueTables, Port, Tabl
 from convexstruct.oracles.polytope.local_polytope import Weights, evaluate, unknown
 from convexstruct.oracles.polytope.table_columns import Columns
 from convexstruct.rounding import TINY, UNIT, Rounded, gamma, summed
+
+#: Entries that are looked at together, so that they stay in cache.
+CHUNK = 1 << 16
+#: d^2 neither overflows nor underflows between these.
+LEAST, GREATEST = 1e-290, 1e290
 
 
 def _flat(table: Tensor) -> Matrix:
@@ -51,7 +60,7 @@ def _apart(structure: CliqueTables, known: dict[Port, Vector]) -> list[tuple[Vec
     for each in structure.agreements:
         left = known[each.left.group, each.left.axes][each.left.rows]
         right = known[each.right.group, each.right.axes][each.right.rows]
-        size = max(prod(structure.cards[each.left.group]), prod(structure.cards[each.right.group]))
+        size = max(prod(structure.cards[side.group]) for side in (each.left, each.right)) // max(prod(each.cards), 1)
         found.append((_flat(left - right), gamma(size + 2) * _flat(left + right)))
     return found
 
@@ -65,28 +74,40 @@ def upper_bound(structure: CliqueTables, m: Tables, weights: Weights, scale: Vec
         rho += np.bincount(agreement.component, (np.abs(gap) + error).sum(axis=1), n)
     inside, terms, entries = True, 0.0, 0
     for g, (table, given, square, z) in enumerate(zip(a, m, weights.square, weights.scale)):
-        deadline.check()
         rows, component, cells = _flat(table), structure.component[g], prod(structure.cards[g])
-        inside = inside and not (rows < 0).any()
-        off = rows - _flat(given)
-        each = 0.5 * square * _inner(off, off)
-        total = rows.sum(axis=1)
+        squares, total, least = _looked_at(rows, _flat(given))
+        inside = inside and least >= 0
+        each = 0.5 * square * squares
         missed = np.abs(total - z) + gamma(cells + 2) * (total + z)
         near = _spread(structure, g) * rho[component] + missed / cells
         value += np.bincount(component, each, n)
         terms += gamma(cells + 8) * float(each.sum())
         entries += rows.size
-        flat = (z / cells)[:, None] - _flat(given)
-        uniform += np.bincount(component, 0.5 * square * _inner(flat, flat), n)
-        first += np.bincount(component, square * np.abs(off).sum(axis=1) * near, n)
+        level, flat = z * z / cells, _flat(given)
+        apart = level - 2.0 * z / cells * flat.sum(axis=1) + (size := _inner(flat, flat))
+        uniform += np.bincount(component, 0.5 * square * (apart + 1e-9 * (level + size)), n)
+        first += np.bincount(component, square * np.sqrt(cells * squares) * near, n)
         second += np.bincount(component, 0.5 * square * cells * near**2, n)
         np.maximum.at(worst, component, near * cells / z)
     whole = summed(value, terms + 4 * TINY * entries)
     if not (inside and math.isfinite(whole)):
         return Rounded(float(whole), math.inf)
     share = np.minimum(worst, 1.0)
-    mixed = share * (np.maximum(uniform - value, 0.0) + 1e-9 * (uniform + value))
-    return Rounded.of(float(whole), whole.allowance, float(np.sum(2.0 * (first + second) + mixed)) * (1.0 + 1e-6))
+    moved = 2.0 * (first + second) + share * (np.maximum(uniform - value, 0.0) + 1e-9 * (np.abs(uniform) + value))
+    return Rounded.of(float(whole), whole.allowance, float(np.sum(moved)) * (1.0 + 1e-6))
+
+
+def _looked_at(rows: Vector, given: Vector) -> tuple[Vector, Vector, float]:
+    """(|rows - given|^2, sums of the rows, least entry)."""
+    squares, total, least = np.empty(len(rows)), np.empty(len(rows)), 0.0
+    step = max(1, CHUNK // max(rows.shape[1], 1))
+    for at in range(0, len(rows), step):
+        deadline.check()
+        cut = slice(at, at + step)
+        off = rows[cut] - given[cut]
+        squares[cut], total[cut] = _inner(off, off), rows[cut].sum(axis=1)
+        least = float(np.minimum(least, rows[cut].min(initial=0.0)))
+    return squares, total, least
 
 
 def _spread(structure: CliqueTables, group: int) -> float:
@@ -117,35 +138,59 @@ def lower_bound(structure: CliqueTables, m: Tables, weights: Weights, multiplier
         one = summed(-terms, 2.0 * UNIT * float(np.abs(terms).sum()) + float(np.sum(np.abs(rows) * error)))
         values.append(one)
         doubt += one.allowance + rows.size * TINY
-    shifts, sizes, uses = structure.spread(multipliers), *_sizes(structure, multipliers)
+    lost, uses = 0.0, _uses(structure)
     for g, (table, given, square, z) in enumerate(zip(a, m, weights.square, weights.scale)):
-        deadline.check()
-        rows, many = _flat(table), prod(structure.cards[g])
-        mu = square * thresholds[g]
-        off = rows - _flat(given)
-        column = (-1, *(1,) * (table.ndim - 1))
-        sigma = _flat(sum(shifts[g], np.zeros(table.shape)))
-        large = _flat(sum(sizes[g], np.zeros(table.shape)))
-        pull = square[:, None] * off
-        slope = pull - sigma + mu[:, None]
-        error = gamma(uses + 12) * (np.abs(pull) + large + np.abs(mu)[:, None])
-        error = error + 8 * TINY * (1.0 + square.reshape(column[:1])[:, None])
-        inwards = np.maximum(np.where(rows == 0, -slope, np.abs(slope)) + error, 0.0)
-        lost = _inner(inwards, inwards) / square
-        each = 0.5 * square * _inner(off, off)
-        total = rows.sum(axis=1)
+        many, mu = prod(structure.cards[g]), square * thresholds[g]
+        squares, total, _ = _looked_at(_flat(table), _flat(given))
+        each = 0.5 * square * squares
         sums = mu * (total - z)
         here = summed(np.concatenate((each, sums)))
         values.append(here)
-        doubt += here.allowance + gamma(many + 8) * float(each.sum()) + float(lost.sum()) + 8 * TINY * rows.size
+        doubt += here.allowance + gamma(many + 8) * float(each.sum()) + 8 * TINY * table.size
         doubt += float(np.sum(np.abs(mu) * gamma(many + 4) * (total + z)))
+        lost += float(square @ (2.0 * squares + (2.0 + many) * total * total + many * thresholds[g] ** 2))
+    ordinary = all(bool((x > LEAST).all() and (x < GREATEST).all()) for x in weights.square)
+    if ordinary:  # |xi| spread: at most ``uses`` numbers an entry, each of xi on so many entries of two cliques
+        widest = 2.0 * uses * uses * max(map(prod, structure.cards), default=1)
+        least = min((float(x.min(initial=math.inf)) for x in weights.square), default=1.0)
+        lost += widest * sum(float(np.vdot(xi, xi)) for xi in multipliers) / least
+        lost = 4.0 * gamma(uses + 16) ** 2 * (lost + TINY) + sum(16 * TINY * table.size for table in a)
     try:
         value = math.fsum(values)
     except (OverflowError, ValueError):
         return Rounded(-math.inf)
     if not math.isfinite(value):
         return Rounded(-math.inf)
-    return Rounded.of(value, doubt, UNIT * abs(value))
+    if not (ordinary and lost <= UNIT * abs(value)):
+        lost = _lost(structure, m, weights, multipliers, a, thresholds)
+    return Rounded.of(value, doubt, lost, UNIT * abs(value))
+
+
+def _uses(structure: CliqueTables) -> int:
+    """At least the number of agreements that add to one entry, and of arrays that they are added in."""
+    most = dict.fromkeys(structure.ports, 1)
+    for each in structure.agreements:
+        for side in (each.left, each.right):
+            most[side.group, side.axes] += int(np.bincount(side.rows).max(initial=0))
+    return sum(most.values())
+
+
+def _lost(
+    structure: CliqueTables, m: Tables, weights: Weights, multipliers: Tables, a: Tables, thresholds: list[Vector]
+) -> float:
+    """The sum of g^2 / d^2 over the entries."""
+    shifts, sizes, uses, lost = structure.spread(multipliers), *_sizes(structure, multipliers), 0.0
+    for g, (table, given, square) in enumerate(zip(a, m, weights.square)):
+        deadline.check()
+        rows, mu = _flat(table), square * thresholds[g]
+        sigma = _flat(sum(shifts[g], np.zeros(table.shape)))
+        large = _flat(sum(sizes[g], np.zeros(table.shape)))
+        pull = square[:, None] * (rows - _flat(given))
+        slope = pull - sigma + mu[:, None]
+        error = gamma(uses + 12) * (np.abs(pull) + large + np.abs(mu)[:, None]) + 8 * TINY * (1.0 + square)[:, None]
+        inwards = np.maximum(np.where(rows == 0, -slope, np.abs(slope)) + error, 0.0)
+        lost += float((_inner(inwards, inwards) / square).sum())
+    return lost
 
 
 def _sizes(structure: CliqueTables, multipliers: Tables) -> tuple[list[list[Vector]], int]:

@@ -36,6 +36,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
+from convexstruct import deadline
 from convexstruct.arrays import Flags, Index, Labels, Tensor, Vector
 from convexstruct.oracles.loopy.pairwise import Pairwise
 from convexstruct.tolerances import ROUNDING
@@ -117,6 +118,7 @@ def minimum_cut(scores: Pairwise, tol: float = ROUNDING) -> Cut:
     labels = np.asarray(rest < 0, dtype=np.int64)
     gap = np.inf
     while True:
+        deadline.check()
         before, gap = gap, ising.value(labels) - ising.bound(rest)
         if not enough < gap < before / 2:  # also where sums overflowed and the gap is not a number
             break
@@ -196,6 +198,7 @@ def _near_maximum(ising: _Ising, enough: float) -> Vector:
     g = ahead = np.zeros(len(ising.k))
     least, momentum, gap = -ising.k, 1.0, np.inf
     while True:
+        deadline.check()
         for _ in range(GRADIENT_STEPS):
             rest = ising.a - out @ ahead
             moved = np.take(rest, ising.u)

@@ -30,6 +30,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from convexstruct import deadline
 from convexstruct.arrays import Index, Matrix, Tensor, Vector
 from convexstruct.oracles.polytope.clique_tables import CliqueTables, Tables
 from convexstruct.oracles.polytope.feasible_tables import feasible_tables
@@ -109,6 +110,7 @@ def evaluate(
     found, value = [], np.zeros(structure.n_components)
     each_slack = np.broadcast_to(np.asarray(slack, dtype=np.float64), (structure.n_components,))
     for g, (m, shifts) in enumerate(zip(tables, layout.spread(cells))):
+        deadline.check()
         component, square, scale = structure.component[g], weights.square[g], weights.scale[g]
         x = m
         for shift in shifts:
@@ -322,6 +324,7 @@ def simplex_thresholds(x: Matrix, z: Vector, start: Vector, slack: Vector | floa
     over = np.empty_like(x)
     enough = np.maximum(slack, SUM_ACCURACY * z)
     for _ in range(2 * k + 10):
+        deadline.check()
         np.maximum(np.subtract(x, lam, out=over), 0.0, out=over)
         excess = ones @ over - z
         if (np.abs(excess) <= enough).all():
@@ -331,6 +334,8 @@ def simplex_thresholds(x: Matrix, z: Vector, start: Vector, slack: Vector | floa
         if (np.abs(step) <= 2 * EPS * np.abs(lam)).all():
             break
         lam = lam + step
+    else:  # what is returned belongs together
+        np.maximum(np.subtract(x, lam, out=over), 0.0, out=over)
     if (np.abs(excess) > np.maximum(enough, ROUNDING * z)).any():
         top = x.max(axis=0)
         if top.any():

@@ -14,7 +14,7 @@ import convexstruct as cs
 from benchmarks.rounding import GOAL, run
 from convexstruct import deadline
 from convexstruct.arrays import Vector
-from convexstruct.families.projection import rounding
+from convexstruct.families.projection import rounding, tables_rounding
 from convexstruct.families.projection.box import BoxProjection
 from convexstruct.families.projection.tables import MarginalProjection
 from convexstruct.oracles.box.projection import project_with_multiplier
@@ -385,3 +385,52 @@ def test_weights_whose_squares_underflow_are_looked_at_entry_by_entry() -> None:
     problem = BoxProjection(np.ones(2), 0.0, 2.0, 1.0, 1.0, np.array([1e-152, 1.0]))
     assert problem._data.lost_at_most(0.5) == np.inf
     assert cs.solve(problem).status is cs.Status.OPTIMAL
+
+
+# -- what the bounds of tables cost ------------------------------------------------------------------------------------
+
+
+def sequences(seed: int = 0) -> MarginalProjection:
+    rng = np.random.default_rng(seed)
+    return MarginalProjection.chains([8] * 5, rng.normal(size=(35, 6, 6)), rng.normal(size=(40, 6)))
+
+
+def test_ordinary_tables_are_bounded_without_a_look_at_each_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = sequences()
+    solution = cs.solve(problem)
+    monkeypatch.setattr(tables_rounding, "_lost", lambda *_: pytest.fail("each entry was looked at"))
+    monkeypatch.setattr(MarginalProjection, "repair", lambda *_: pytest.fail("sums that are off by rounding, repaired"))
+    certificate = cs.certify(problem, solution.point, solution.dual_point)
+    assert certificate.infeasibility == 0.0
+    assert max(certificate.primal_allowance, certificate.dual_allowance) <= 1e-12 * certificate.primal
+
+
+def test_what_the_lagrangian_of_tables_loses_is_at_most_what_a_look_at_each_entry_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    problem = sequences()
+    rng = np.random.default_rng(1)
+    for size in (0.0, 1.0, 1e4, 1e9):
+        xi = {"xi": size * rng.normal(size=problem.structure.n_multipliers)}
+        found = problem.dual(xi)
+        with monkeypatch.context() as patched:
+            patched.setattr(tables_rounding, "GREATEST", 0.0)  # no d is ordinary: each entry is looked at
+            by_entry = problem.dual(xi)
+        assert float(found) == float(by_entry)
+        assert abs(found.allowance - by_entry.allowance) <= 0.1 * by_entry.allowance
+
+
+def test_uniform_tables_are_the_trivial_point_and_feasible() -> None:
+    problem = sequences()
+    point, _ = problem.trivial()
+    assert set(problem.residuals(point).values()) == {0.0}
+    for table in problem.tables(point).values():
+        assert np.ptp(table) == 0.0
+
+
+def test_tables_that_disagree_by_more_than_their_rounding_are_no_feasible_ones() -> None:
+    problem = sequences()
+    a = problem.trivial()[0]["a"].copy()
+    a[0] += 1e-11
+    a[1] -= 1e-11
+    assert problem.residuals({"a": a})["marginals that disagree"] == pytest.approx(1e-11, rel=1e-3)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from convexstruct import deadline
 from convexstruct.junction_trees import junction_tree
 from convexstruct.oracles import enumeration
 from convexstruct.oracles.loopy import minimum_cut
@@ -168,3 +169,11 @@ def test_an_edge_that_is_not_associative_is_named() -> None:
         minimum_cut.minimum_cut(pairwise(node, edges, [-0.1, 1.0]))
     with pytest.raises(ValueError, match="node has 3 labels, wanted 2"):
         minimum_cut.minimum_cut(pairwise(np.zeros((1, 3)), [], []))
+
+
+@pytest.mark.parametrize("first_by_gradient", [False, True])
+def test_a_cut_obeys_the_deadline(first_by_gradient: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(minimum_cut, "GRADIENT_FROM", 0 if first_by_gradient else 10**9)
+    scores = pairwise(np.zeros((2, 2)), np.array([[0, 1]]), np.eye(2))
+    with deadline.within(0.0), pytest.raises(deadline.DeadlinePassed):
+        minimum_cut.minimum_cut(scores)

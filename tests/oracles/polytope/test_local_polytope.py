@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
+from convexstruct import deadline
 from convexstruct.arrays import Vector
 from convexstruct.graphs import chains
 from convexstruct.oracles.box.projection import project_box_equality
@@ -203,3 +204,16 @@ def test_a_component_whose_bound_stalls_goes_back_to_certain_steps(monkeypatch: 
     assert usual.rounds < cautious.rounds
     for one, other in zip(cautious.tables, usual.tables):
         np.testing.assert_allclose(one, other, atol=HIGH.feasibility)
+
+
+def test_a_threshold_and_its_entries_belong_together_however_the_search_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_polytope, "SUM_ACCURACY", 0.0)
+    monkeypatch.setattr(local_polytope, "EPS", -1.0)  # no step is small enough: all are spent
+    x = np.random.default_rng(0).normal(size=(7, 2000))
+    lam, found = local_polytope.simplex_thresholds(x, np.ones(2000), np.full(2000, -np.inf))
+    assert (found == np.maximum(x - lam, 0.0)).all()
+
+
+def test_thresholds_obey_the_deadline() -> None:
+    with deadline.within(0.0), pytest.raises(deadline.DeadlinePassed):
+        local_polytope.simplex_thresholds(np.ones((3, 2)), np.ones(2), np.zeros(2))
