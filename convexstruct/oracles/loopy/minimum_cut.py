@@ -240,8 +240,8 @@ def _more_flow(ising: _Ising, g: Vector, rest: Vector, most: float, unit: float,
         return np.asarray(rounding(np.clip(capacity, 0.0, most) / unit), dtype=np.int32)
 
     source, sink = np.flatnonzero(x > 0), np.flatnonzero(x < 0)
-    rows = np.concatenate((u, v, np.full(len(source), n), sink))
-    columns = np.concatenate((v, u, source, np.full(len(sink), n + 1)))
+    rows = np.concatenate((u, v, np.full(len(source), n), sink), dtype=np.int32)  # as SciPy has them
+    columns = np.concatenate((v, u, source, np.full(len(sink), n + 1)), dtype=np.int32)
     capacity = (whole(k - g_open), whole(k + g_open), whole(x[source], np.rint), whole(-x[sink], np.rint))
     graph = sp.csr_matrix((np.concatenate(capacity), (rows, columns)), shape=(n + 2, n + 2))
     flow = maximum_flow(graph, n, n + 1, method="dinic").flow
@@ -259,9 +259,9 @@ def _reached(ising: _Ising, g: Vector, excess: Vector, unit: float, direction: i
     n = len(excess)
     forward, backward = ising.k - direction * g >= unit, ising.k + direction * g >= unit
     start = np.flatnonzero(excess >= unit)
-    tail = np.concatenate((ising.u[forward], ising.v[backward], np.full(len(start), n)))
-    head = np.concatenate((ising.v[forward], ising.u[backward], start))
-    graph = sp.csr_matrix((np.ones(len(tail), dtype=np.int8), (tail, head)), shape=(n + 1, n + 1))
+    tail = np.concatenate((ising.u[forward], ising.v[backward], np.full(len(start), n)), dtype=np.int32)
+    head = np.concatenate((ising.v[forward], ising.u[backward], start), dtype=np.int32)
+    graph = sp.csr_matrix((np.ones(len(tail)), (tail, head)), shape=(n + 1, n + 1))
     found = np.zeros(n + 1, dtype=bool)
     found[breadth_first_order(graph, n, return_predecessors=False)] = True
     return found[:n]

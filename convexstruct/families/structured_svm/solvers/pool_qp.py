@@ -97,7 +97,10 @@ class _Newton:
         rows, means = self.columns.a, self.means
         if sp.issparse(rows):
             rows, means = rows.toarray(), means.toarray()
-        matrix = dsyrk(1.0, ((rows - means[self.columns.owner]) * np.sqrt(self.weight)[:, None]).T, lower=1)
+        centred = means[self.columns.owner]
+        np.subtract(rows, centred, out=centred)
+        centred *= np.sqrt(self.weight)[:, None]
+        matrix = dsyrk(1.0, centred.T, lower=1)
         diagonal = np.arange(len(matrix))
         matrix[diagonal, diagonal] += self.lam
         matrix[self.bounded, self.bounded] += self.at.z / self.inside
@@ -106,8 +109,8 @@ class _Newton:
 
     def _factor_by_columns(self, gram: Matrix, share: Vector) -> None:
         owner = self.columns.owner
-        cross = segment_rows(gram, share, self.start)  # (N, M)
-        corner = segment_rows(np.ascontiguousarray(cross.T), share, self.start)  # (N, N)
+        cross = segment_product(gram, share, self.start)  # (N, M)
+        corner = segment_product(np.ascontiguousarray(cross.T), share, self.start)  # (N, N)
         side = cross[owner]
         centred = gram - side - side.T + corner[np.ix_(owner, owner)]
         self._root = np.sqrt(self.weight)
@@ -230,12 +233,5 @@ def _positive(w: Vector, bounded: Index) -> Vector:
 
 def segment_product(a: Any, share: Vector, start: Index) -> Any:
     """sum over each pool of share_j a_j: (N, d), sparse if ``a`` is."""
-    if sp.issparse(a):
-        ends = np.append(start, len(share))
-        return sp.csr_array((share, np.arange(len(share)), ends), shape=(len(start), len(share))) @ a
-    return segment_rows(a, share, start)
-
-
-def segment_rows(rows: Matrix, share: Vector, start: Index) -> Matrix:
-    """sum over each pool of share_j rows_j; (N, ...)."""
-    return np.asarray(np.add.reduceat(rows * share[:, None], start, axis=0))
+    ends = np.append(start, len(share))
+    return sp.csr_array((share, np.arange(len(share)), ends), shape=(len(start), len(share))) @ a
