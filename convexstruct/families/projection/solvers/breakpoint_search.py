@@ -15,7 +15,10 @@ from convexstruct.core.iterate import Iterate
 from convexstruct.core.solution import Solution
 from convexstruct.families.projection.box import BoxProjection
 from convexstruct.oracles.box.projection import Search, project_with_multiplier
-from convexstruct.validation.arguments import choice
+from convexstruct.validation.arguments import choice, sentence
+
+#: Weights outside of this range, whose squares may underflow or overflow, are scaled; they may span so much.
+LEAST, GREATEST, SPAN = 1e-150, 1e150, 2.0**510
 
 
 @dataclass(frozen=True)
@@ -33,11 +36,27 @@ class BreakpointSearch:
         choice("search", self.search, ("bracket", "medians", "sorting"))
 
     def iterate(self, problem: BoxProjection, start: Solution | None = None) -> Iterator[Iterate]:
-        a, rho = project_with_multiplier(
-            problem.m, problem.lower, problem.upper, problem.s, problem.z, problem.d, self.search
-        )
-        point, dual_point = {"a": a}, {"rho": np.array(rho)}
+        """One round.
+
+        Raises
+        ------
+        ValueError
+            If the largest weight d is more than 2^510 times the least.
+        """
+        d, power = problem.d, 0
+        least, greatest = float(np.min(d)), float(np.max(d))
+        if not LEAST <= least <= greatest <= GREATEST:  # 2^k d has the same projection, and 4^k rho
+            if least < greatest / SPAN:
+                raise sentence(
+                    f"d reaches from {least:g} to {greatest:g}, wanted at most 2^510 = {SPAN:.1e} times as much"
+                )
+            power = -int(np.frexp(greatest)[1])
+            d = np.ldexp(d, power)
+        box = problem.m, problem.lower, problem.upper, problem.s, problem.z
+        a, rho = project_with_multiplier(*box, d, self.search)
         with np.errstate(all="ignore"):
+            rho = float(np.ldexp(rho, -2 * power))
+            point, dual_point = {"a": a}, {"rho": np.array(rho)}
             value = problem.value(a)
             believed = value + rho * (problem.total(a) - problem.z)  # the Lagrangian at its minimiser
         value = value if np.isfinite(value) else np.inf

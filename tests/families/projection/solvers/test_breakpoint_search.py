@@ -61,3 +61,20 @@ def test_another_problem_is_refused() -> None:
     problem = cs.MarginalProjection.graph([("a",)], [[1.0, 2.0]])
     with pytest.raises(ValueError, match="wanted a BoxProjection"):
         cs.solve(problem, BreakpointSearch())
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-200, 1e-155, 1e155, 1e200])
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_weights_whose_squares_are_no_doubles_have_the_same_projection(size: float, shape: tuple[int, ...]) -> None:
+    m = np.array([1.0, 2.0, 2.5])
+    d = np.full(shape, size)
+    found = cs.solve(BoxProjection.simplex(m, d=d))
+    np.testing.assert_allclose(found.point["a"], [0.0, 0.25, 0.75], atol=1e-12)
+    assert found.certificate.infeasibility <= 1e-12
+
+
+def test_weights_of_too_many_sizes_are_refused_in_one_sentence() -> None:
+    with pytest.raises(
+        ValueError, match=r"^d reaches from 1e-200 to 1, wanted at most 2\^510 = 3\.4e\+153 times as much$"
+    ):
+        cs.solve(BoxProjection.simplex([1.0, 2.0], d=[1e-200, 1.0]))
