@@ -10,10 +10,10 @@ that a recursion takes as many steps as the deepest tree has levels, however man
 they look. Sums: messages towards the root are logarithms; away from it, P(child | parent) times P(parent): exact at any
 scale of the scores.
 
-Ties: among the best labellings the one that is smallest when read from its last node to its first. Read from the root,
-the smallest label first, yields that labelling if every node has a greater number than its descendants. For other trees
-`Best.tied` says which had several best labellings; a caller that needs the rule solves those again with
-`convexstruct.oracles.tree.junction_tree`.
+Ties: among the best labellings the one that is smallest when read from its last node to its first. Choosing the
+smallest best label node by node, from the root down, yields that labelling if every node has a greater number than its
+descendants (`Forest.in_order`). Of the other trees `Best.tied` says which have several best labellings; a caller that
+needs the smallest one solves those again with `convexstruct.oracles.tree.junction_tree`.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ class Forest:
 
 
 class Best(NamedTuple):
-    """scores (n_trees,), labels (P,), and tied (n_trees,): trees that had a choice and cannot be read in order."""
+    """scores (n_trees,), labels (P,), and tied (n_trees,): trees with several best labellings, of which ``labels`` may
+    hold another than the smallest."""
 
     scores: Vector
     labels: Labels

@@ -8,10 +8,11 @@ One tree serves n examples that share it. A model is a list of factors (scope, t
 
 The score of a labelling is the sum over the factors. Labellings are integer arrays (n, n_variables).
 
-Ties: among the best labellings the one that is smallest when read from its last variable to its first. Where the
-tree cannot be read in that order, the examples with more than one best labelling, and those alone, fix one variable
-after the other. Adding a number to two others never turns their order round, not even in floating point, so the score
-of the best stays the same to the last bit.
+Ties: among the best labellings the one that is smallest when read from its last variable to its first. Where choosing
+clique by clique from the root down does not yield it (`JunctionTree.reads_in_order`), examples with more than one best
+labelling have their variables fixed one after the other, each to the smallest label that keeps the best score. That
+score can be compared for equality: rounded addition is monotone, so fixing a variable to its label in a best labelling
+leaves the greatest score the same to the last bit.
 """
 
 from __future__ import annotations

@@ -40,8 +40,9 @@ class TreeTwoBest(NamedTuple):
 class _Departures(NamedTuple):
     """The best score (n,) among labellings that differ from a given one, and what is needed to read one of them.
 
-    own : for each clique (n,), the best score below it that departs in what the clique itself assigns.
-    below : for each clique the pairs (child, score (n,)) of departing below that child alone for certain.
+    own : for each clique (n,), the best score, of it and what hangs below, of labellings that differ in what the clique
+        itself assigns.
+    below : for each clique the pairs (child, score (n,)): the same of labellings that differ below that child.
     """
 
     score: Vector
