@@ -12,9 +12,9 @@ function (34) has two kinds of blocks:
                  over the entries i of c and j of c' in that cell, b_i = -(x_i - lambda_c) d_c^2 and
                  b_j = (x_j - lambda_c') d_c'^2: a rising piecewise linear function again, by its breakpoints.
 
-Every block is maximised exactly, so that D never falls. Agreements that share no clique do not see each other: they
-are coloured, and one colour is one block, for all components at once; on chains the colours are the even and the odd
-edges, (37)-(38).
+Every block is maximised exactly, so that D never falls. Agreements that share no clique do not depend on each other.
+So they are coloured, and all of one colour, in all components, are one block; on chains the colours are the even and
+the odd edges, (37)-(38).
 """
 
 from __future__ import annotations
