@@ -115,9 +115,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         raise SystemExit(_shown(int(ended.code or 0))) from None
     except (ValueError, OSError) as error:
         return _fail(_sentence(error))
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as ended:
         _say("interrupted, nothing was written")
-        return 130
+        return int(ended.args[0]) if ended.args else 130
     return _deliver(result, given)
 
 
@@ -332,8 +332,18 @@ def reproduce(given: argparse.Namespace) -> Result:
 
     choice("experiment", given.name, EXPERIMENTS)
     experiment = EXPERIMENTS[given.name]
-    with Steps(given.command) as steps, one_a_core(given.quick) as executor, spread_over(executor):
-        found = experiment.run(quick=given.quick, seed=given.seed, progress=steps)
+    with Ending() as ending:
+
+        def next_step(done: int, total: int, name: str) -> None:
+            ending.check()
+            steps(done, total, name)
+
+        try:
+            with Steps(given.command) as steps, one_a_core(given.quick) as executor, spread_over(executor):
+                found = experiment.run(quick=given.quick, seed=given.seed, progress=next_step)
+            ending.check()
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(ending.code) from None
     return Result(0, found.as_json(), experiment_page(experiment, found))
 
 

@@ -16,24 +16,34 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class Ending:
-    """``with Ending() as ending``: SIGTERM ends the work as Ctrl-C does. code : the exit status of a run so ended."""
+    """``with Ending() as ending``: SIGTERM ends the work as Ctrl-C does. code : the exit status of a run so ended.
+
+    A solver that is interrupted returns what it has; so whoever runs several asks `check` after each.
+    """
 
     def __init__(self) -> None:
         self.code = 128 + signal.SIGINT
-        self._before: Any = None
+        self._over = False
+        self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Ending:
         if threading.current_thread() is threading.main_thread():  # elsewhere no signal arrives
-            self._before = signal.signal(signal.SIGTERM, self._end)
+            heeded = [each for each in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(each) is not signal.SIG_IGN]
+            self._before = {number: signal.signal(number, self._end) for number in heeded}
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGTERM, self._before)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
 
     def _end(self, number: int, frame: object) -> NoReturn:
-        self.code = 128 + number
+        self.code, self._over = 128 + number, True
         raise KeyboardInterrupt
+
+    def check(self) -> None:
+        """Raise KeyboardInterrupt if a signal has come."""
+        if self._over:
+            raise KeyboardInterrupt
 
 
 @contextmanager
@@ -48,17 +58,14 @@ def one_a_core(quick: bool) -> Iterator[Executor | None]:
     for name in THREADS:
         os.environ.setdefault(name, "1")
     executor = ProcessPoolExecutor(cores, multiprocessing.get_context("spawn"), initializer=_leave_interrupts)
-    with Ending() as ending:
-        try:
-            yield executor
-        except BaseException as error:
-            executor.shutdown(wait=False, cancel_futures=True)
-            for child in multiprocessing.active_children():
-                child.terminate()
-            if isinstance(error, KeyboardInterrupt) and ending.code != 128 + signal.SIGINT:
-                raise SystemExit(ending.code) from None
-            raise
-        executor.shutdown()
+    try:
+        yield executor
+    except BaseException:
+        executor.shutdown(wait=False, cancel_futures=True)
+        for child in multiprocessing.active_children():
+            child.terminate()
+        raise
+    executor.shutdown()
 
 
 def _leave_interrupts() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -337,6 +338,29 @@ def toy_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
         return Result("toy", "paper 9", ["what", "x", "y"], rows, {"x": "1.4"}, [f"quick is {quick}"], 0.5)
 
     monkeypatch.setitem(experiments.EXPERIMENTS, "toy", Experiment("toy", "none", "paper 9", "A toy", go))
+
+
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("step", [0, 1])
+def test_an_interrupted_solve_of_an_experiment_is_no_result(
+    ending: signal.Signals, step: int, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A solver that is interrupted returns what it has; a table of that would hold it."""
+
+    def go(quick: bool = False, seed: int = 0, progress: Any = None) -> Result:
+        for at in range(2):
+            progress(at, 2, "a solve")
+            if at == step:
+                with contextlib.suppress(KeyboardInterrupt):
+                    os.kill(os.getpid(), ending)
+        return Result("toy", "paper 9", ["what"], [["half done"]], {}, [], 0.5)
+
+    monkeypatch.setitem(experiments.EXPERIMENTS, "toy", Experiment("toy", "none", "paper 9", "A toy", go))
+    code, out, err = run("reproduce", "toy", "--quick", "--report", "page.html")
+    assert (code, out) == (128 + ending, "")
+    assert err.endswith("interrupted, nothing was written\n")
+    assert not list(Path().iterdir())
 
 
 @pytest.mark.usefixtures("toy_experiment")
