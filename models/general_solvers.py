@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,14 +31,16 @@ def installed(solver: Any) -> str:
 
 def run(problem: cp.Problem, solver: str, settings: Mapping[str, Any]) -> None:
     """``problem.solve``, which raises KeyboardInterrupt with SCS too. SCS handles Ctrl-C itself and reports it as its
-    status, from which CVXPY makes a failed solve."""
+    status, from which CVXPY makes a failed solve; and it prints "Failure:interrupted", which is no part of the output
+    of a command and goes to standard error."""
     if solver != "SCS":
         problem.solve(solver=solver, **settings)
         return
     options = {name: value for name, value in settings.items() if name not in ("verbose", "warm_start")}
     data, chain, inverse = problem.get_problem_data(solver, solver_opts=options)
     warm, verbose = settings.get("warm_start", True), settings.get("verbose", False)
-    answer = chain.solve_via_data(problem, data, warm, verbose, options)
+    with contextlib.nullcontext() if verbose else contextlib.redirect_stdout(sys.stderr):
+        answer = chain.solve_via_data(problem, data, warm, verbose, options)
     if answer["info"]["status"] == "interrupted":
         raise KeyboardInterrupt
     problem.unpack_results(answer, chain, inverse)
