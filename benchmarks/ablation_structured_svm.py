@@ -63,12 +63,11 @@ def _by_parameters(self: LabellingPools, _columns: Any = LabellingPools.columns)
 def _boundary(self: pool_qp._Newton, _corrected: Any = pool_qp._Newton.corrected) -> tuple[pool_qp._State, float]:
     """Mehrotra's first direction alone, without centring or second order."""
     first = self.direction(self.at.alpha * self.at.s, self.at.z * self.inside)
-    return first, pool_qp.SHORT_STEP * self.reach(first)
+    return first, pool_qp.STEP_SHARE * self.reach(first)
 
 
 POOL_QP = (
     Mechanism("Mehrotra's corrector", patches={f"{QP}:_Newton.corrected": _boundary}),
-    Mechanism("long steps (LONG_REACH)", patches={f"{QP}:LONG_REACH": 2.0}),
     Mechanism("system in the columns (gram)", patches={f"{POOLS}:LabellingPools.columns": _by_parameters}),
     Mechanism("unused columns dropped (UNUSED_ROUNDS)", patches={f"{POOLS}:UNUSED_ROUNDS": NEVER}),
     Mechanism("dense columns (DENSE_SHARE)", patches={f"{POOLS}:DENSE_SHARE": 2.0}),

@@ -30,9 +30,8 @@ EXACT_GAP = 1e-3 * HIGH.gap
 #: Newton steps of one solve at most, and steps in a row that improve neither bound nor complementarity, after which
 #: rounding allows no better ones. A poor start can take a dozen steps before anything improves.
 NEWTON_STEPS, PATIENCE = 80, 20
-#: A step goes this share of the way to the boundary: `LONG_STEP` where the whole way is at least `LONG_REACH` Newton
-#: steps, else `SHORT_STEP`, to stay nearer the central path; near the boundary Mehrotra's directions can cycle.
-LONG_STEP, LONG_REACH, SHORT_STEP = 0.995, 0.9, 0.9
+#: A step goes this share of the way to the boundary: nearer to it Mehrotra's directions can cycle.
+STEP_SHARE = 0.9
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,8 +161,7 @@ class _Newton:
             at.alpha * at.s + first.alpha * first.s - centre,
             at.z * self.inside + first.z * first.w[self.bounded] - centre,
         )
-        reach = self.reach(second)
-        return second, (LONG_STEP if reach > LONG_REACH else SHORT_STEP) * reach
+        return second, STEP_SHARE * self.reach(second)
 
 
 def solve_pools(
