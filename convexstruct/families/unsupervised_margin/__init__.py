@@ -4,15 +4,16 @@ from convexstruct.core.iterate import Solver
 from convexstruct.core.papers import PAPER_3
 from convexstruct.core.registry import Family, System, register
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
+from convexstruct.families.unsupervised_margin.solvers.low_rank import LowRank
 from convexstruct.families.unsupervised_margin.solvers.reduced_admm import ReducedADMM
 from convexstruct.tolerances import Profile
 
-__all__ = ["FAMILY", "ReducedADMM", "UnsupervisedMargin"]
+__all__ = ["FAMILY", "LowRank", "ReducedADMM", "UnsupervisedMargin"]
 
 
 def best(problem: UnsupervisedMargin, wanted: Profile) -> tuple[Solver, str]:
-    """ADMM on the reduced SDP."""
-    return ReducedADMM(), "splitting into cones, rows and triples, with Anderson acceleration"
+    """Low-rank factors, and ADMM from where they are slow."""
+    return LowRank(), "low-rank factors with an augmented Lagrangian, finished by ADMM"
 
 
 FAMILY = register(
@@ -20,7 +21,7 @@ FAMILY = register(
         __name__,
         title="Unsupervised max-margin Markov networks by semidefinite programming",
         problems=(UnsupervisedMargin,),
-        solvers=(ReducedADMM,),
+        solvers=(LowRank, ReducedADMM),
         best=best,
         systems=(
             System(

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from convexstruct import deadline
-from convexstruct.arrays import Vector
+from convexstruct.arrays import Point, Vector
 from convexstruct.core.certificates import least_unit
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, positive, read_options
@@ -74,10 +74,16 @@ class ReducedADMM:
             raise ValueError(f"change is {self.change:g}, wanted a number above 1")
 
     def iterate(self, problem: UnsupervisedMargin, start: Solution | None = None) -> Iterator[Iterate]:
-        splitting = Splitting(problem)
         begin = problem.trivial()[0] if start is None or start.point is None else start.point
+        return self.from_point(problem, begin)
+
+    def from_point(self, problem: UnsupervisedMargin, begin: Point, witness: Point | None = None) -> Iterator[Iterate]:
+        """From a point, feasible or not, and multipliers, 0 by default."""
+        splitting = Splitting(problem)
         state = splitting.copies(begin["M"], begin["N"])
         penalty, taken, changes = self.penalty, 0, 0
+        if witness is not None:
+            state += splitting.multipliers(witness, penalty)
         combination = _Combination(self.memory, len(state))
         waiting = Patience(self.patience, least_unit(problem))
         while True:

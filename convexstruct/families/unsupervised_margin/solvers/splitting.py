@@ -120,6 +120,20 @@ class Splitting:
             "W_pair": weights[2],
         }
 
+    def multipliers(self, witness: Point, penalty: float) -> Vector:
+        """Scaled multipliers u of a dual point: `witness` the other way round."""
+        found = np.zeros(self._bounds[-1])
+        cone, pair_cone, ties, rows, pair_rows = self.parts(found)
+        names = ("W_current", "W_previous", "W_pair")
+        for target, name in zip(ties, names):
+            target[:] = witness[name][self.upper]
+        u, v = witness["u"], witness["v"]
+        left = self.problem.gram - 0.5 * (u[:, None] + u) - self._gather(ties[:2].ravel()) - witness["P"]
+        cone[...] = left - np.diag(witness["y"])
+        pair_cone[...] = 1.0 - 0.5 * (v[:, None] + v) - witness["W_pair"] - np.diag(witness["z"])
+        rows[...], pair_rows[...] = u[:, None], v[:, None]
+        return found / (penalty * self.size)
+
 
 def _semidefinite(matrix: Matrix) -> Matrix:
     """The nearest semidefinite matrix, from the smaller half of the spectrum."""

@@ -1,0 +1,263 @@
+r"""Low-rank factors for the reduced SDP (Burer and Monteiro 2003), with an augmented Lagrangian for its inequalities.
+
+    M = 11'/kappa + V V',   rows of V (p1, r) of squared length 1 - 1/kappa;      N = 11'/kappa^2 + U U' likewise:
+
+the cones and the diagonals hold by construction. What is left, (9), (11) and M >= 0, has multipliers lambda and a
+penalty s: a stage minimises over (V, U), by L-BFGS,
+
+    -<K, M> - <E, N> + sum over constraints g <= 0 of (max(0, lambda + s g)^2 - lambda^2) / (2 s),
+
+and then lambda <- max(0, lambda + s g). lambda is the witness, with y_i = v_i'(M~ V)_i / |v_i|^2 of the diagonals, and
+`rounding.lower_bound` makes it feasible as it does any other: nothing depends on the factors being globally optimal.
+
+Three things make it work. The problem in V has saddle points where columns of V have vanished, so after each stage the
+last column becomes the eigenvector of the least eigenvalue of Diag(y) - M~, if that is below 0, as long as its own gain
+|least| against its own penalty s allows. The penalty is raised where the repair costs most of the bracket, and the
+stages are solved more sharply where the witness does. And where stages no longer halve the bracket, `ReducedADMM` goes
+on from the factors and multipliers: where the multipliers are not unique, those here move by equal small steps.
+
+A step costs products (p1, p1) x (p1, r) where ADMM's costs whole spectra.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from convexstruct import deadline
+from convexstruct.arrays import Matrix, Point, Vector
+from convexstruct.core.iterate import Iterate
+from convexstruct.core.options import at_least, positive, read_options
+from convexstruct.core.quasi_newton import Pairs
+from convexstruct.core.solution import Solution
+from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
+from convexstruct.families.unsupervised_margin.solvers.reduced_admm import ReducedADMM
+
+#: Columns beside the square root of 2 n, above which there are no other minima than the optimum but saddle points.
+BESIDE = 8
+#: One side of the bracket is so many times as far off as the other; what the penalty and the sharpness then become.
+UNEVEN, RAISED, SHARPER = 2.0, 1.5, 0.3
+#: Sufficient decrease of a step, the range of a shorter one, and how many are tried.
+DECREASE, SHORTEST, SHORTER, TRIALS = 1e-4, 0.1, 0.5, 25
+#: The longest change of an entry in the first step of a stage.
+FIRST = 0.1
+#: ADMM's penalty when it goes on: the multipliers it gets are nearly right.
+PENALTY = 50.0
+
+
+@dataclass(frozen=True)
+class LowRank:
+    """Burer and Monteiro's factors with an augmented Lagrangian, finished by ADMM.
+
+    penalty : s at first, for K of largest entry 1. steps : of L-BFGS in a stage at most. memory : its pairs of changes.
+    sharpness : the length of the gradient at which a stage ends, at first. stages : so many without the bracket being
+    halved end the factors' part. seed : of the first factors.
+    """
+
+    penalty: float = 50.0
+    steps: int = 200
+    memory: int = 15
+    sharpness: float = 0.1
+    stages: int = 3
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        read_options(
+            self,
+            penalty=positive,
+            steps=at_least(1),
+            memory=at_least(1),
+            sharpness=positive,
+            stages=at_least(1),
+            seed=at_least(0),
+        )
+
+    def iterate(self, problem: UnsupervisedMargin, start: Solution | None = None) -> Iterator[Iterate]:
+        lagrangian = _Lagrangian(problem, self.penalty)
+        x = lagrangian.first(np.random.default_rng(self.seed), None if start is None else start.point)
+        pairs, sharp = Pairs(self.memory, len(x)), self.sharpness
+        upper, lower, halved, stage = np.inf, -np.inf, np.inf, 0
+        while stage < self.stages:
+            x = self._stage(lagrangian, x, pairs, sharp)
+            factors, _ = lagrangian.normal(x)
+            raw = lagrangian.matrices(factors)
+            lagrangian.update(raw)
+            witness, least = lagrangian.witness(factors)
+            point = dict(problem.repair(raw))
+            primal, dual = problem.primal(point), problem.dual(witness)
+            upper, lower = min(upper, primal.upper), max(lower, dual.lower)
+            yield Iterate(
+                point, witness, primal.upper, dual.lower, lagrangian.calls, message=f"penalty {lagrangian.penalty:.3g}"
+            )
+            stage += 1
+            if upper - lower <= 0.5 * halved:
+                halved, stage = upper - lower, 0
+            close = float(problem.primal(raw))
+            repaired, left = float(primal) - close, abs(close - float(dual))
+            x = lagrangian.escape(factors, least)
+            if repaired > UNEVEN * left:
+                lagrangian.penalty *= RAISED
+            elif left > UNEVEN * repaired:
+                sharp *= SHARPER
+        for later in ReducedADMM(penalty=PENALTY).from_point(problem, raw, witness):
+            yield replace(later, oracle_calls=later.oracle_calls + lagrangian.calls)
+
+    def _stage(self, lagrangian: _Lagrangian, x: Vector, pairs: Pairs, sharp: float) -> Vector:
+        """L-BFGS with backtracking, until the gradient is shorter than ``sharp``."""
+        value, gradient = lagrangian.at(x)
+        pairs.clear()
+        for _ in range(self.steps):
+            deadline.check()
+            if not float(np.linalg.norm(gradient)) > sharp:
+                break
+            step = -pairs.solve(np.asarray, gradient, True)
+            slope = float(step @ gradient)
+            if not len(pairs) or slope >= 0.0:
+                pairs.clear()
+                step = -gradient * min(1.0, FIRST / float(np.abs(gradient).max()))
+                slope = float(step @ gradient)
+            t = 1.0
+            for _ in range(TRIALS):
+                after, bent = lagrangian.at(x + t * step)
+                if after <= value + DECREASE * t * slope:
+                    break
+                t = min(max(-slope * t * t / (2.0 * (after - value - t * slope)), SHORTEST * t), SHORTER * t)
+            else:
+                break  # rounding
+            pairs.add(t * step, bent - gradient)
+            x, value, gradient = x + t * step, after, bent
+        return x
+
+
+class _Lagrangian:
+    """The augmented Lagrangian on vectors (d,) that hold V and U; ``calls`` counts its evaluations.
+
+    All of it is divided by max |K|.
+    """
+
+    def __init__(self, problem: UnsupervisedMargin, penalty: float) -> None:
+        self.problem, self.penalty, self.calls = problem, penalty, 0
+        sizes = n, q = problem.n_rows, problem.n_pairs
+        self.size = float(np.abs(problem.gram).max()) or 1.0
+        self.gram = problem.gram / self.size
+        self.shares = [share for share, _ in problem.feasible.shares]
+        self.bands = [(m * (share - eps), m * (share + eps)) for m, (share, eps) in zip(sizes, problem.feasible.shares)]
+        self.shapes = [(m, min(m, BESIDE + int(np.ceil(np.sqrt(2.0 * m))))) for m in sizes]
+        first, second = np.triu_indices(q, 1)
+        self.upper, self.lower = first * q + second, second * q + first
+        self.current = problem.current[first] * n + problem.current[second]
+        self.previous = problem.previous[first] * n + problem.previous[second]
+        self.both = np.concatenate((self.current, self.previous))
+        seen = np.zeros((n, n), dtype=bool)
+        seen.ravel()[self.both] = True
+        self.untied = np.flatnonzero(np.triu(~(seen | seen.T), 1).ravel())
+        #: Of -N, N - M (current), N - M (previous), M + M - 1 - N above the diagonal; of rows; of -M where no tie is.
+        self.ties = np.zeros((4, len(first)))
+        self.rows = [np.zeros(m) for m in sizes]
+        self.signs = np.zeros(len(self.untied))
+
+    def first(self, rng: np.random.Generator, point: Point | None) -> Vector:
+        """Factors of a point, or random ones; columns beyond the rank of the point are small and random."""
+        found = []
+        for shape, share, name in zip(self.shapes, self.shares, "MN"):
+            factor = rng.normal(size=shape)
+            if point is not None:
+                values, vectors = np.linalg.eigh(point[name] - share)
+                some = slice(len(values) - shape[1], None)
+                factor = vectors[:, some] * np.sqrt(np.maximum(values[some], 0.0)) + 1e-3 * factor
+            found.append(factor.ravel())
+        return np.concatenate(found)
+
+    def normal(self, x: Vector) -> tuple[list[Matrix], list[Vector]]:
+        """The factors with rows of the right length, and by what the rows were divided."""
+        parts = np.split(x, [self.shapes[0][0] * self.shapes[0][1]])
+        tables = [part.reshape(shape) for part, shape in zip(parts, self.shapes)]
+        lengths = [np.sqrt(np.einsum("ij,ij->i", v, v) / (1.0 - share)) for v, share in zip(tables, self.shares)]
+        return [v / length[:, None] for v, length in zip(tables, lengths)], lengths
+
+    def matrices(self, factors: list[Matrix]) -> Point:
+        return {name: v @ v.T + share for name, v, share in zip("MN", factors, self.shares)}
+
+    def shifted(self, point: Point) -> tuple[Matrix, list[Vector], Vector]:
+        """max(0, lambda + s g) of the ties (4, m), the rows (that of the upper bound less that of the lower) and the
+        signs."""
+        m, n = point["M"].ravel(), point["N"].ravel()
+        a, b, c = m[self.current], m[self.previous], n[self.upper]
+        ties = np.stack((-c, c - a, c - b, a + b - c - 1.0))
+        ties *= self.penalty
+        ties += self.ties
+        np.maximum(ties, 0.0, out=ties)
+        rows = []
+        for x, (low, high), row in zip(point.values(), self.bands, self.rows):
+            sums, weight = x.sum(axis=1), self.penalty / max(len(x), 1)
+            rows.append(np.maximum(row + weight * (sums - high), 0.0) + np.minimum(row + weight * (sums - low), 0.0))
+        return ties, rows, np.maximum(self.signs - self.penalty * m[self.untied], 0.0)
+
+    def update(self, point: Point) -> None:
+        self.ties, self.rows, self.signs = self.shifted(point)
+
+    def at(self, x: Vector) -> tuple[float, Vector]:
+        """The value, up to a constant, and its gradient."""
+        self.calls += 1
+        factors, lengths = self.normal(x)
+        point = self.matrices(factors)
+        ties, rows, signs = self.shifted(point)
+        value = -float(np.vdot(self.gram, point["M"])) - float(point["N"].sum()) / self.size
+        value += (float(np.vdot(ties, ties)) + float(signs @ signs)) / self.penalty
+        value += sum(len(row) * float(row @ row) for row in rows) / (2.0 * self.penalty)
+        gradients = []
+        for v, left, length, share in zip(factors, self.left(ties, rows, signs), lengths, self.shares):
+            gradient = -2.0 * (left @ v)
+            gradient -= (np.einsum("ij,ij->i", gradient, v) / (1.0 - share))[:, None] * v
+            gradients.append((gradient / length[:, None]).ravel())
+        return value, np.concatenate(gradients)
+
+    def left(self, ties: Matrix, rows: list[Vector], signs: Vector) -> tuple[Matrix, Matrix]:
+        """M~ and N~ of these multipliers."""
+        n, q = self.problem.n_rows, self.problem.n_pairs
+        weights = np.concatenate((ties[1] - ties[3], ties[2] - ties[3]))
+        pulled = np.bincount(self.both, weights, n * n).astype(np.float64, copy=False)  # of none it counts in integers
+        pulled[self.untied] += signs
+        table = pulled.reshape(n, n)
+        u, v = 0.5 * rows[0], 0.5 * rows[1]
+        of_pairs = np.zeros(q * q)
+        of_pairs[self.upper] = of_pairs[self.lower] = ties[0] + ties[3] - ties[1] - ties[2]
+        return table + table.T + self.gram - u[:, None] - u, of_pairs.reshape(q, q) - (v - 1.0 / self.size)[:, None] - v
+
+    def witness(self, factors: list[Matrix]) -> tuple[Point, list[tuple[float, Vector]]]:
+        """The multipliers as a dual point; and of each matrix the least eigenvalue of Diag(y) - M~ with its vector."""
+        q, scale = self.problem.n_pairs, self.size
+        diagonals, least = [], []
+        for v, left, share in zip(factors, self.left(self.ties, self.rows, self.signs), self.shares):
+            y = np.einsum("ij,ij->i", left @ v, v) / (1.0 - share)
+            diagonals.append(scale * y)
+            values, vectors = np.linalg.eigh(np.diag(y) - left)
+            least.append((float(values[0]), vectors[:, 0]) if len(y) else (0.0, y))
+        none, current, previous, both = scale * self.ties
+        weights = np.zeros((3, q * q))
+        for target, values in zip(weights, (both - current, both - previous, current + previous - both - none)):
+            target[self.upper] = target[self.lower] = values
+        p = np.zeros(self.problem.n_rows**2)
+        p[self.untied] = -scale * self.signs
+        table = p.reshape(self.problem.n_rows, -1)
+        names = ("W_current", "W_previous", "W_pair")
+        return dict(zip(names, weights.reshape(3, q, q))) | {
+            "P": table + table.T,
+            "u": scale * self.rows[0],
+            "y": diagonals[0],
+            "v": scale * self.rows[1],
+            "z": diagonals[1],
+        }, least
+
+    def escape(self, factors: list[Matrix], least: list[tuple[float, Vector]]) -> Vector:
+        """The factors turned so that their last column is the shortest, with the way out of a saddle point in it."""
+        found = []
+        for v, (value, vector) in zip(factors, least):
+            left, lengths, _ = np.linalg.svd(v, full_matrices=False)
+            turned = left * lengths
+            if value < 0.0:
+                turned[:, -1] = np.sqrt(-value / self.penalty) * vector
+            found.append(turned.ravel())
+        return np.concatenate(found)

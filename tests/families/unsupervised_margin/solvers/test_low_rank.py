@@ -1,0 +1,116 @@
+"""Low-rank factors: their augmented Lagrangian, what they certify, and how ADMM goes on from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import convexstruct as cs
+from convexstruct.core.solution import Status
+from convexstruct.families.unsupervised_margin import LowRank, ReducedADMM, UnsupervisedMargin, cases
+from convexstruct.families.unsupervised_margin.solvers.low_rank import _Lagrangian
+from convexstruct.families.unsupervised_margin.solvers.splitting import Splitting
+from convexstruct.models import FORMULATIONS
+from convexstruct.tolerances import HIGH, ROUNDING
+from tests.reference import optimum
+
+
+def problem(seed: int, **changes: Any) -> UnsupervisedMargin:
+    rng = np.random.default_rng(seed)
+    rows = [rng.normal(size=(n, 2)) for n in (4, 1, 5)]
+    given: dict[str, Any] = {"beta": 0.1, "label_balance": 0.2, "pair_balance": 0.4} | changes
+    return UnsupervisedMargin.read(rows, given.pop("n_labels", 2), **given)
+
+
+KINDS: list[dict[str, Any]] = [
+    {}, {"n_labels": 3}, {"pairs": [(0, 1), (0, 2), (2, 3), (5, 6)]}, {"pairs": []}, {"label_balance": 0.01},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", range(len(KINDS)))
+def test_it_certifies_the_optimum_that_a_general_solver_finds(kind: int) -> None:
+    made = problem(0, **KINDS[kind])
+    solution = cs.solve(made, LowRank(), tol=1e-4)
+    assert solution.status is Status.OPTIMAL
+    wanted = optimum(FORMULATIONS["unsupervised_margin.reduced"].builder(made)).value
+    slack = HIGH.gap * abs(wanted)
+    assert solution.lower_bound - slack <= wanted <= solution.primal + slack
+    assert max(made.residuals(solution.point).values()) <= ROUNDING
+
+
+@pytest.mark.parametrize("make", [cases.planted_chains, cases.planted_three, cases.planted_tree, cases.planted_points])
+def test_its_bracket_holds_the_optimum_that_was_built_in(make: Any) -> None:
+    instance = make(0)
+    solution = cs.solve(instance.problem, LowRank(), tol=1e-4)
+    assert solution.status is Status.OPTIMAL
+    assert solution.lower_bound <= instance.optimum <= solution.primal
+
+
+def test_every_balanced_labelling_costs_at_least_its_lower_bound() -> None:
+    made = problem(2)
+    bound = cs.solve(made, LowRank(), tol=1e-3).lower_bound
+    found = 0
+    for number in range(1 << made.n_rows):
+        y = (number >> np.arange(made.n_rows)) & 1
+        both = y[made.pairs]
+        m = (y[:, None] == y).astype(np.float64)
+        n = (both[:, None] == both).all(axis=2).astype(np.float64)
+        point = {"M": m, "N": n}
+        if max(made.residuals(point).values()) <= ROUNDING:
+            found += 1
+            assert float(made.primal(point)) >= bound
+    assert found > 10
+
+
+@pytest.mark.parametrize("kind", range(len(KINDS)))
+def test_the_gradient_is_that_of_finite_differences(kind: int) -> None:
+    rng = np.random.default_rng([1, kind])
+    lagrangian = _Lagrangian(problem(1, **KINDS[kind]), 3.0)
+    x, way = rng.normal(size=(2, len(lagrangian.first(rng, None))))
+    lagrangian.update(lagrangian.matrices(lagrangian.normal(rng.normal(size=x.shape))[0]))
+    step = 1e-5
+    found = (lagrangian.at(x + step * way)[0] - lagrangian.at(x - step * way)[0]) / (2.0 * step)
+    assert found == pytest.approx(float(lagrangian.at(x)[1] @ way), rel=1e-6, abs=1e-6)
+
+
+def test_a_saddle_point_is_left() -> None:
+    """Factors of one column are stationary in all that they can see; the optimum has more."""
+    made = problem(0, n_labels=3)
+    lagrangian = _Lagrangian(made, 50.0)
+    x = lagrangian.first(np.random.default_rng(0), None)
+    factors, _ = lagrangian.normal(x)
+    for factor in factors:
+        factor[:, 1:] = 0.0
+    factors, _ = lagrangian.normal(np.concatenate([factor.ravel() for factor in factors]))
+    lagrangian.update(lagrangian.matrices(factors))
+    _, least = lagrangian.witness(factors)
+    assert min(value for value, _ in least) < -0.01
+    ranks = [np.linalg.matrix_rank(v, 1e-9) for v in lagrangian.normal(lagrangian.escape(factors, least))[0]]
+    assert max(ranks) == 2
+
+
+def test_admm_reads_the_multipliers_as_it_writes_them() -> None:
+    made = problem(1, pairs=[(0, 1), (0, 2), (2, 3), (5, 6)])
+    solution = cs.solve(made, ReducedADMM(), tol=1e-4)
+    assert solution.dual_point is not None
+    splitting = Splitting(made)
+    m = made.feasible.safe["M"]  # no entry at 0 or 1: P stays with the cone
+    given = dict(solution.dual_point) | {"P": np.zeros_like(m)}
+    back = splitting.witness(splitting.multipliers(given, 7.0), 7.0, m)
+    for name, array in given.items():
+        np.testing.assert_allclose(back[name], array, atol=ROUNDING * max(1.0, np.abs(array).max()), err_msg=name)
+
+
+def test_it_starts_from_a_solution_and_keeps_its_limits() -> None:
+    made = cases.symbols(0).problem
+    first = cs.solve(made, LowRank(), tol=1e-3)
+    assert cs.solve(made, LowRank(), tol=1e-3, start=first).status is Status.OPTIMAL
+    assert cs.solve(made, LowRank(), tol=1e-9, max_iterations=2).lower_bound > -np.inf
+
+
+@pytest.mark.parametrize("option", [{"penalty": 0.0}, {"steps": 0}, {"stages": 0}, {"sharpness": -1.0}])
+def test_options_out_of_range_are_refused(option: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(option))):
+        LowRank(**option)
