@@ -1,118 +1,243 @@
-"""Workload `unsupervised_margin`: ADMM on the reduced SDP beside Clarabel and SCS on the same form; growth.
+"""Workload `unsupervised_margin`: the fast default beside ADMM, Clarabel and SCS on the reduced SDP; reduction; growth.
 
-    python benchmarks/unsupervised_margin.py [--only WORKLOAD ...] [--solvers NAME ...] [--seconds LIMIT]
+    python benchmarks/unsupervised_margin.py [--quick] [--only NAME ...] [--seconds LIMIT] [--json FILE]
 
 Sequences of symbols from a hidden Markov model that changes its state with probability `CHANGE` and shows it with the
-same, as the synthetic sets of paper 3. All runs are made here, one after the other, with one thread. Times are
-processor seconds: ADMM's until its own proved bracket is within `GAP`, a reference's for one solve, compiled before,
-after which its answer is certified as any other is. SCS is asked for `SCS_ACCURACY`, about what gives the same gap.
+same, as the synthetic sets of paper 3. Every run is a fresh process with one thread, so its peak memory is its own. Own
+times are when the proved bounds first met within a gap. A reference is timed for one solve, compiled before, of the
+objective scaled to entries near 1, and what it finds is repaired and certified as any other answer is: its gap is that.
+It is compared at that gap. Where its limit ended it, the limit is what it took at least.
 """
 
 from __future__ import annotations
 
-import argparse
-import os
-import resource
+import functools
+import math
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if not __package__:  # run as a script: the checkout is not on the path, only this directory is
     sys.path.append(str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.measure import (
+    GAPS,
+    LEFT_OUT,
+    Launcher,
+    Run,
+    Session,
+    cell,
+    child,
+    finite,
+    growth_rows,
+    judged,
+    launch,
+    memory,
+    new_table,
+    opened,
+    options,
+    shown,
+    watched,
+)
+
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from convexstruct.families.unsupervised_margin import UnsupervisedMargin
 
-ADMM, CLARABEL, SCS = "ADMM", "CLARABEL", "SCS"
-#: Sequences, their length, labels; the rows of the paper's sets come first. References are run on the first two alone.
-WORKLOADS = {"80/70": (10, 8, 2), "80/70, 3 labels": (10, 8, 3), "160/150": (10, 16, 2), "400/380": (20, 20, 2)}
-WITH_REFERENCES = ("80/70", "80/70, 3 labels")
+FAST, ADMM, CLARABEL, SCS, FULL = "fast default", "ADMM", "Clarabel", "SCS", "full form, Clarabel"
+LIMITS = {FAST: 60.0, ADMM: 60.0, CLARABEL: 240.0, SCS: 60.0, FULL: 120.0}
+BUDGET, QUICK_BUDGET, QUICK_LIMIT = 900.0, 50.0, 10.0
+#: How many times faster than either reference the fast default is wanted to be.
+GOALS = {CLARABEL: 40.0, SCS: 2.0}
+#: The relative gap that is wanted, and SCS's tolerance, absolute and relative.
+GAP, SCS_ACCURACY = 1e-4, 1e-5
 #: Probability that the state changes, and that it is shown.
 CHANGE = 0.95
-#: The relative gap that is wanted, the residual after repair, and SCS's tolerance, absolute and relative.
-GAP, FEASIBLE, SCS_ACCURACY = 1e-4, 1e-4, 1e-5
-#: How many times faster than either reference ADMM is wanted to be.
-GOALS = {CLARABEL: 40.0, SCS: 2.0}
+#: beta of the problem, and the one that references get: it multiplies the objective, by 1 / (2 beta).
+BETA, SCALED = 0.01, 0.5
 
 
-def instance(name: str, seed: int = 0) -> UnsupervisedMargin:
-    """The workload's problem."""
-    import numpy as np
+@dataclass(frozen=True)
+class Workload:
+    """Sequences of one length."""
 
-    from convexstruct.families.unsupervised_margin import UnsupervisedMargin
+    sequences: int
+    length: int
+    labels: int = 2
+    seed: int = 0
+    tol: float = GAP
 
-    n, length, kappa = WORKLOADS[name]
-    rng = np.random.default_rng(seed)
-    seen = []
-    for _ in range(n):
-        state = int(rng.integers(kappa))
-        row = []
-        for _ in range(length):
-            row.append(state if rng.random() < CHANGE else (state + int(rng.integers(1, kappa))) % kappa)
-            state = (state + int(rng.integers(1, kappa))) % kappa if rng.random() < CHANGE else state
-        seen.append(row)
-    return UnsupervisedMargin.read(seen, kappa, beta=0.01, label_balance=0.1, pair_balance=0.25, n_symbols=kappa)
+    @property
+    def name(self) -> str:
+        rows = f"{self.sequences * self.length}/{self.sequences * (self.length - 1)}"
+        return rows + ("" if self.labels == 2 else f", {self.labels} labels")
+
+    def problem(self) -> UnsupervisedMargin:
+        import numpy as np
+
+        from convexstruct.families.unsupervised_margin import UnsupervisedMargin
+
+        kappa, rng, seen = self.labels, np.random.default_rng(self.seed), []
+        for _ in range(self.sequences):
+            state = int(rng.integers(kappa))
+            row = []
+            for _ in range(self.length):
+                row.append(state if rng.random() < CHANGE else (state + int(rng.integers(1, kappa))) % kappa)
+                state = (state + int(rng.integers(1, kappa))) % kappa if rng.random() < CHANGE else state
+            seen.append(row)
+        return UnsupervisedMargin.read(
+            seen, kappa, beta=BETA, label_balance=0.1, pair_balance=0.25, n_symbols=kappa
+        )  # fmt: skip
 
 
-def run_admm(problem: UnsupervisedMargin, limit: float) -> tuple[float, Any, str]:
-    """(processor seconds, certificate, how it went)."""
-    from convexstruct.core.certificates import certify
-    from convexstruct.core.driver import solve
-    from convexstruct.families.unsupervised_margin import ReducedADMM
-
-    begin = time.process_time()
-    solution = solve(problem, ReducedADMM(), tol=GAP, time_limit=limit)
-    seconds = time.process_time() - begin
-    return seconds, certify(problem, solution.point, solution.dual_point), f"{solution.trace.oracle_calls[-1]} steps"
+#: The rows of the paper's synthetic sets; what is solved in full too; what grows.
+PAPER, SMALL = Workload(10, 8), Workload(3, 6)
+LARGER = (PAPER, Workload(10, 16), Workload(20, 20))
+LABELS = (Workload(10, 8, 3),)
+SECTIONS = ("references", "reduction", "growth")
+START = functools.partial(launch, __file__)
 
 
-def run_reference(problem: UnsupervisedMargin, solver: str) -> tuple[float, Any, str]:
-    """(processor seconds of the solve alone, certificate, status)."""
+# -- in the child ------------------------------------------------------------------------------------------------------
+
+
+def measure(workload: Workload, solver: str, limit: float) -> Iterator[dict[str, Any]]:
+    """Solve; yield what is known before, and at the end."""
+    if solver not in (FAST, ADMM):
+        import convexstruct.models  # noqa: F401  its import is no part of the solve, nor is its memory
+    problem = workload.problem()
+    yield {"before": memory()}
+    if solver in (FAST, ADMM):
+        from convexstruct.families.unsupervised_margin import ReducedADMM
+
+        yield from watched(problem, None if solver == FAST else ReducedADMM(), workload.tol, limit)
+    else:
+        yield from _reference(problem, solver, limit)
+    yield {"peak": memory()}
+
+
+def _reference(problem: UnsupervisedMargin, solver: str, limit: float) -> Iterator[dict[str, Any]]:
+    from dataclasses import replace
+
     from convexstruct.core.certificates import certify
     from convexstruct.models import FORMULATIONS
 
-    formulation = FORMULATIONS["unsupervised_margin.reduced"].builder(problem)
-    inner = formulation.problem
-    inner.get_problem_data(solver)  # compiled, and cached
-    given = {"eps_abs": SCS_ACCURACY, "eps_rel": SCS_ACCURACY, "max_iters": 200_000} if solver == SCS else {}
-    begin = time.process_time()
-    inner.solve(solver=solver, **given)
-    seconds = time.process_time() - begin
+    form = "unsupervised_margin.full" if solver == FULL else "unsupervised_margin.reduced"
+    formulation = FORMULATIONS[form].builder(replace(problem, beta=SCALED))
+    inner, name = formulation.problem, "SCS" if solver == SCS else "CLARABEL"
+    begin = time.perf_counter()
+    inner.get_problem_data(name)  # compiled, and cached
+    yield {"build_seconds": time.perf_counter() - begin}
+    given: dict[str, Any] = {"time_limit": limit}
+    if solver == SCS:
+        given = {"time_limit_secs": limit, "eps_abs": SCS_ACCURACY, "eps_rel": SCS_ACCURACY, "max_iters": 10**6}
+    begin = time.perf_counter()
+    try:
+        inner.solve(solver=name, **given)
+    except Exception as error:  # what a solver raises where its limit ended it differs from one to the next
+        yield {"seconds": time.perf_counter() - begin, "status": "TIME_LIMIT", "trouble": f"{error}"[:60]}
+        return
+    seconds = time.perf_counter() - begin
+    late = seconds >= limit
+    yield {"seconds": seconds, "status": "TIME_LIMIT" if late else inner.status.upper(), "rounds": 1}
+    if any(variable.value is None for variable in inner.variables()):
+        yield {"trouble": f"no answer: {inner.status}"}
+        return
     found = formulation.recover(formulation)
-    return seconds, certify(problem, found.point, found.dual_point), str(inner.status)
+    gap = certify(problem, problem.repair(found.point), found.dual_point).gap
+    yield {"gap": gap}
+    for reached in GAPS:
+        if gap <= reached:
+            yield {"reached": [reached, seconds]}
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="ADMM on the reduced SDP beside Clarabel and SCS.")
-    parser.add_argument("--only", nargs="+", choices=WORKLOADS, metavar="WORKLOAD", help=", ".join(WORKLOADS))
-    parser.add_argument("--solvers", nargs="+", choices=(ADMM, CLARABEL, SCS), default=(ADMM, CLARABEL, SCS))
-    parser.add_argument("--seconds", type=float, default=120.0, help="of ADMM on one workload (default 120)")
-    chosen = parser.parse_args(arguments)
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        os.environ[name] = "1"
-    good = True
-    print(f"{'workload':<18}{'solver':<10}{'seconds':>9}{'gap':>10}{'residual':>10}{'MB':>7}  {'':<14}times ADMM's")
-    for name in chosen.only or WORKLOADS:
-        problem, own = instance(name), 0.0
-        for solver in chosen.solvers:
-            if solver != ADMM and name not in WITH_REFERENCES:
-                continue
-            made = run_admm(problem, chosen.seconds) if solver == ADMM else run_reference(problem, solver)
-            seconds, certificate, told = made
-            if solver == ADMM:
-                own = seconds
-                good = good and certificate.gap <= GAP and certificate.infeasibility <= FEASIBLE
-            memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-            ratio = f"{seconds / own:.1f} (goal {GOALS[solver]:g})" if own and solver in GOALS else ""
-            print(
-                f"{name:<18}{solver:<10}{seconds:>9.2f}{certificate.gap:>10.1e}{certificate.infeasibility:>10.1e}"
-                f"{memory:>7.0f}  {told:<14}{ratio}",
-                flush=True,
-            )
-    return 0 if good else 1
+# -- in the parent -----------------------------------------------------------------------------------------------------
+
+
+def times(fast: Run, other: Run) -> tuple[float, bool]:
+    """How many times as long the reference took as ``fast`` did to its gap or less, and whether its limit ended it."""
+    wanted = [gap for gap in GAPS if gap <= max(other.gap, GAP)] if math.isfinite(other.gap) else [GAP]
+    seconds = fast.to(wanted[0])
+    return (other.seconds / seconds if math.isfinite(seconds) else math.nan), other.status == "TIME_LIMIT"
+
+
+def run_references(session: Session, workload: Workload, console: Console) -> None:
+    table = new_table(
+        "Seconds to a certified gap; references: of one solve, its gap after repair, and how many times the fast "
+        "default's to that gap", "solver", *(f"{gap:.0e}" for gap in GAPS[:3]), "seconds", "gap", "times", "goal",
+        "peak MiB",
+    )  # fmt: skip
+    fast = session("references", workload, FAST)
+    reached = None if fast.trouble == LEFT_OUT else fast.to(workload.tol) < math.inf
+    session.judge(workload, f"certified {workload.tol:.0e}", reached, seconds=finite(fast.to(workload.tol)))
+    for run in (fast, session("references", workload, ADMM), *(session("references", workload, o) for o in GOALS)):
+        ratio, late = times(fast, run)
+        said = judged(f"{workload.tol:.0e}", reached) if run is fast else ""
+        if run.solver in GOALS and workload == PAPER:  # the goals are those of its size
+            goal = GOALS[run.solver]
+            met = None if math.isnan(ratio) or (late and ratio < goal) else ratio >= goal
+            session.judge(workload, f"{goal:g} times faster than {run.solver}", met, ratio=finite(ratio))
+            said = judged(f"{goal:g}", met)
+        own = run.solver not in GOALS
+        known = "" if own or math.isnan(ratio) else f"{'> ' if late else ''}{ratio:.1f}"
+        cells = [shown(run, gap) if own else "" for gap in GAPS[:3]]
+        table.add_row(
+            run.solver, *cells, cell(run.seconds, ".2f"), cell(run.gap, ".1e"), known, said, cell(run.peak, ".0f")
+        )
+    console.print(table)
+
+
+def run_reduction(session: Session, workload: Workload, console: Console) -> None:
+    """The same solver on the full form and on the reduced one."""
+    table = new_table(
+        f"What the reduction alone gives, {workload.name}", "solver", "seconds", "gap", "times", "peak MiB"
+    )
+    reduced, full = (session("reduction", workload, solver) for solver in (CLARABEL, FULL))
+    for run in (reduced, full):
+        ratio = run.seconds / reduced.seconds
+        late = "> " if run.status == "TIME_LIMIT" else ""
+        table.add_row(
+            run.solver, cell(run.seconds, ".2f"), cell(run.gap, ".1e"), late + cell(ratio, ".1f"), cell(run.peak, ".0f")
+        )
+    console.print(table)
+
+
+def run_growth(session: Session, workloads: Sequence[Workload], more: Sequence[Workload], console: Console) -> None:
+    table = new_table(
+        f"Growth: seconds of the {FAST}", "what grows", "size", *(f"{g:.0e}" for g in GAPS[:3]), "peak MiB"
+    )
+    runs = [session("growth", workload, FAST) for workload in workloads]
+    growth_rows(table, "rows", [each.sequences * each.length for each in workloads], runs, GAPS[:3])
+    runs = [session("growth", workload, FAST) for workload in more]
+    growth_rows(table, "labels", [each.labels for each in more], runs, GAPS[:3])
+    console.print(table)
+    for _, run in session.runs[-len(workloads) - len(more) :]:
+        early = run.trouble == LEFT_OUT or run.status == "TIME_LIMIT"
+        met = True if run.to(GAP) < math.inf else None if early else False
+        session.judge(run.workload, f"certified {GAP:.0e}", met, seconds=finite(run.to(GAP)), peak=finite(run.peak))
+        console.print(f"{run.workload.name}: " + judged(f"certified {GAP:.0e}", met))
+
+
+def main(arguments: Sequence[str] | None = None, launcher: Launcher = START) -> int:
+    chosen = options(
+        "The reduced SDP: fast default, ADMM, references, growth.", SECTIONS, BUDGET, QUICK_BUDGET, arguments
+    )
+    wanted, quick = chosen.only or SECTIONS, chosen.quick
+    with opened(chosen, launcher, LIMITS, QUICK_LIMIT, ("cvxpy", "clarabel", "scs")) as (session, console):
+        if "references" in wanted:
+            run_references(session, SMALL if quick else PAPER, console)
+        if "reduction" in wanted:
+            run_reduction(session, Workload(2, 4) if quick else SMALL, console)
+        if "growth" in wanted:
+            larger = (Workload(3, 4), Workload(3, 8)) if quick else LARGER
+            run_growth(session, larger, (Workload(3, 4, 3),) if quick else LABELS, console)
+    return 0
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    child(Workload, measure)
+    sys.exit(main())
