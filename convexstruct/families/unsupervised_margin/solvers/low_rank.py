@@ -11,8 +11,8 @@ and then lambda <- max(0, lambda + s g). lambda is the witness, with y_i = v_i'(
 `rounding.lower_bound` makes it feasible as it does any other: nothing depends on the factors being globally optimal.
 
 Three things make it work. The problem in V has saddle points where columns of V have vanished, so after each stage the
-last column becomes the eigenvector of the least eigenvalue of Diag(y) - M~, if that is below 0, as long as its own gain
-|least| against its own penalty s allows. The penalty is raised where the repair costs most of the bracket, and the
+last column becomes the eigenvector of the least eigenvalue of Diag(y) - M~, if that is below 0, of squared length
+|least| / s, about where what it gains is what it costs in penalty. The penalty is raised where the repair costs most of the bracket, and the
 stages are solved more sharply where the witness does. And where stages no longer halve the bracket, `ReducedADMM` goes
 on from the factors and multipliers: where the multipliers are not unique, those here move by equal small steps.
 
@@ -35,7 +35,8 @@ from convexstruct.core.solution import Solution
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
 from convexstruct.families.unsupervised_margin.solvers.reduced_admm import ReducedADMM
 
-#: Columns beside the square root of 2 n, above which there are no other minima than the optimum but saddle points.
+#: Columns beside the square root of 2 n. So many leave no local minima where the diagonal is all that is constrained
+#: (Boumal, Voroninski, Bandeira 2016); with inequalities that is not proved, and the witness is what counts.
 BESIDE = 8
 #: One side of the bracket is so many times as far off as the other; what the penalty and the sharpness then become.
 UNEVEN, RAISED, SHARPER = 2.0, 1.5, 0.3
