@@ -12,9 +12,10 @@ and then lambda <- max(0, lambda + s g). lambda is the witness, with y_i = v_i'(
 
 Three things make it work. The problem in V has saddle points where columns of V have vanished, so after each stage the
 last column becomes the eigenvector of the least eigenvalue of Diag(y) - M~, if that is below 0, of squared length
-|least| / s, about where what it gains is what it costs in penalty. The penalty is raised where the repair costs most of the bracket, and the
-stages are solved more sharply where the witness does. And where stages no longer halve the bracket, `ReducedADMM` goes
-on from the factors and multipliers: where the multipliers are not unique, those here move by equal small steps.
+|least| / s, about where what it gains is what it costs in penalty. The penalty is raised where the repair costs most of
+the bracket, and the stages are solved more sharply where the witness does. And where stages no longer halve the
+bracket, `ReducedADMM` goes on from the factors and multipliers: where the multipliers are not unique, those here move
+by equal small steps.
 
 A step costs products (p1, p1) x (p1, r) where ADMM's costs whole spectra.
 """
