@@ -183,25 +183,33 @@ class BoxProjection:
     def repair(self, point: Point) -> Point:
         """Clip to the box, then go towards the bounds on which <s, a> is greatest (or least) until it is z; where such
         a bound is infinite, along s / d^2 in the entries that have none. Valid whatever comes."""
-        a = np.clip(np.nan_to_num(point["a"]), self.lower, self.upper)
+        a = np.nan_to_num(point["a"])  # a copy
+        np.clip(a, self.lower, self.upper, out=a)
         for _ in range(2):  # what rounding leaves of a long way is a short one
             short = self.z - self.total(a)
             if short == 0:
                 break
-            up = np.broadcast_to(np.asarray(self.s) * short > 0, a.shape)  # raising these brings <s, a> nearer
-            down = np.broadcast_to(np.asarray(self.s) * short < 0, a.shape)
-            goal = np.where(up, self.upper, np.where(down, self.lower, a))
-            open_ended = ~np.isfinite(goal)
-            if open_ended.any():
-                step = np.where(open_ended, np.asarray(self.s) / self.weight, 0.0)
-                along = self.total(step)
-                if not 0.0 < along < np.inf:  # d^2 is beyond all numbers
-                    step = np.where(open_ended, np.sign(self.s), 0.0)
-                    along = self.total(step)
-                a = np.clip(a + short / along * step, self.lower, self.upper)
-            else:
-                room = self.total(goal - a)
-                a = np.clip(a + min(short / room, 1.0) * (goal - a), self.lower, self.upper) if room != 0 else a
+            room = along = signs = 0.0
+            for cut, part in self._data.blocks():
+                goal = _bounds_towards(part, a[cut], short)
+                open_ended = ~np.isfinite(goal)
+                if open_ended.any():
+                    s = np.where(open_ended, part.s, 0.0)
+                    along += float(np.sum(s * (s / (part.d * part.d))))
+                    signs += float(np.abs(s).sum())
+                else:
+                    room += float(np.sum(part.s * (goal - a[cut])))
+            for cut, part in self._data.blocks():
+                goal = _bounds_towards(part, a[cut], short)
+                if signs:
+                    s = np.where(np.isfinite(goal), 0.0, part.s)
+                    by_weight = 0.0 < along < np.inf  # else d^2 is beyond all numbers
+                    step = short / along * (s / (part.d * part.d)) if by_weight else short / signs * np.sign(s)
+                elif room:
+                    step = min(short / room, 1.0) * (goal - a[cut])
+                else:
+                    break
+                np.clip(a[cut] + step, part.lower, part.upper, out=a[cut])
         return {"a": a}
 
     # -- dual ----------------------------------------------------------------------------------------------------------
@@ -235,3 +243,10 @@ class BoxProjection:
             Always; every other family predicts the labels of examples here.
         """
         raise sentence("a BoxProjection has no prediction: it learns nothing from examples, its answer is the point")
+
+
+def _bounds_towards(data: Data, a: Vector, short: float) -> Vector:
+    """The bounds at which <s, a> is greatest where ``short`` is positive, and least where it is negative; a where s is
+    0."""
+    up = data.s * short
+    return np.where(up > 0, data.upper, np.where(up < 0, data.lower, a))
