@@ -278,8 +278,8 @@ def instances(quick: bool) -> dict[str, Callable[[], Any]]:
     found: dict[str, Callable[[], Any]] = {
         "hmm-easy-10": hmm(noise="EASY").build, "hmm-hard-10": hmm().build,
         "hmm-easy-30": hmm(states=30, noise="EASY").build, "svm-chains": svm().build,
-        "svm-sparse": lambda: sparse_chains(300, 1000),
-        "svm-grid": lambda: image(10, 20, 1, {}), "kernel-26": lambda: kernel_chains(60, 26, 0.1, 1.0, 1),
+        "svm-sparse": lambda: sparse_chains(100, 300),
+        "svm-grid": lambda: image(10, 20, 1, {"associative": True, "inference": "minimum_cut"}), "kernel-26": lambda: kernel_chains(60, 26, 0.1, 1.0, 1),
     }  # fmt: skip
     found |= {f"risk-32kx{d}-C{C:g}": _risk(n=32_000, d=d, C=C) for d in (123, 200) for C in (1.0, 10.0)}
     found["risk-sparse-C1"] = _risk(data="sparse", n=20_000)
