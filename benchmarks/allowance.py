@@ -169,7 +169,11 @@ def plain_box(problem: Any, point: Point, dual: Point) -> tuple[Callable[[], flo
         a = np.clip(problem.m - rho * (problem.s / problem.weight), problem.lower, problem.upper)
         return value(a) + rho * float(problem.total(a) - problem.z)
 
-    return lambda: value(point["a"]), lower
+    def primal() -> float:
+        """Infinite outside the box, as P is."""
+        return value(point["a"]) if problem._data.holds(point["a"]) else math.inf
+
+    return primal, lower
 
 
 def plain_tables(problem: Any, point: Point, dual: Point) -> tuple[Callable[[], float], Callable[[], float]]:
@@ -279,7 +283,8 @@ def instances(quick: bool) -> dict[str, Callable[[], Any]]:
         "hmm-easy-10": hmm(noise="EASY").build, "hmm-hard-10": hmm().build,
         "hmm-easy-30": hmm(states=30, noise="EASY").build, "svm-chains": svm().build,
         "svm-sparse": lambda: sparse_chains(100, 300),
-        "svm-grid": lambda: image(10, 20, 1, {"associative": True, "inference": "minimum_cut"}), "kernel-26": lambda: kernel_chains(60, 26, 0.1, 1.0, 1),
+        "svm-grid": lambda: image(10, 20, 1, {"associative": True, "inference": "minimum_cut"}),
+        "kernel-26": lambda: kernel_chains(60, 26, 0.1, 1.0, 1),
     }  # fmt: skip
     found |= {f"risk-32kx{d}-C{C:g}": _risk(n=32_000, d=d, C=C) for d in (123, 200) for C in (1.0, 10.0)}
     found["risk-sparse-C1"] = _risk(data="sparse", n=20_000)

@@ -173,9 +173,13 @@ class BoxProjection:
             1.0, abs(self.z)
         ):
             off = 0.0
+        below, above = [0.0], [0.0]
+        for cut, part in self._data.blocks():
+            below.append(np.max(part.lower - (a[cut].min() if isinstance(part.lower, float) else a[cut])))
+            above.append(np.max((a[cut].max() if isinstance(part.upper, float) else a[cut]) - part.upper))
         return {
-            "a below its lower bound": float(max(np.max(self.lower - a), 0.0)),
-            "a above its upper bound": float(max(np.max(a - self.upper), 0.0)),
+            "a below its lower bound": float(np.max(below)),
+            "a above its upper bound": float(np.max(above)),
             "<s, a> off z": off,
         }
 

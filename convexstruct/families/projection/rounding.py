@@ -11,7 +11,7 @@ rho s_i / d_i^2, and e_i the rounding of it. The Lagrangian is d_i^2 (a_i - x_i)
 a_i is x_i + e_i clipped, so that it loses at most d_i^2 e_i^2 / 2: nothing where a bound clips both, else |a_i - x_i|
 is at most |e_i| or the distance of x_i from its bound. With |e_i| <= gamma(6) (|m_i| + |rho s_i| / d_i^2), beside what
 underflows, the sum of this is at most 2 gamma(6)^2 sum ((d_i m_i)^2 + (rho s_i / d_i)^2), which is far below one unit
-of the value for ordinary data (`Data.lost_at_most`). Where it is not, the loss is bounded entry by entry: with g_i =
+of the value for ordinary data (`lost_at_most`). Where it is not, the loss is bounded entry by entry: with g_i =
 d_i^2 (a_i - m_i) + rho s_i, which is 0 in real arithmetic where a_i is free, by g_i^2 / (2 d_i^2), and by nothing where
 a_i stands at a bound and g_i points outwards.
 """
@@ -19,7 +19,7 @@ a_i stands at a bound and g_i points outwards.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,8 +29,8 @@ from convexstruct.arrays import Vector
 from convexstruct.oracles.box.projection import product_error
 from convexstruct.rounding import TINY, UNIT, Rounded, gamma
 
-#: Entries of one block: a few arrays of so many numbers stay in cache, and calls of NumPy take little time beside them.
-BLOCK = 1 << 16
+#: Entries of one block: calls of NumPy take little time beside it, and its few arrays of 2 MiB little memory.
+BLOCK = 1 << 18
 #: Products that one call of BLAS adds, in an order that is its own; sums of so many are rounded once (math.fsum). The
 #: relative rounding of a sum of squares is that of so many additions, 1.2e-13.
 ROW = 1 << 10
@@ -66,6 +66,12 @@ class Data(NamedTuple):
         """a(rho) = clip(m - rho s / d^2, lower, upper)."""
         return np.asarray(np.clip(self.m - rho * (self.s / (self.d * self.d)), self.lower, self.upper))
 
+    def holds(self, a: Vector) -> bool:
+        """Whether a lies in the box."""
+        low = a.min() if isinstance(self.lower, float) else a
+        high = a.max() if isinstance(self.upper, float) else a
+        return bool(np.all(low >= self.lower) and np.all(high <= self.upper))
+
     def weighted(self, a: Vector) -> Rounded:
         """<s, a> for a in the box."""
         if isinstance(self.s, float):
@@ -87,16 +93,11 @@ class Data(NamedTuple):
         error = gamma(min(len(a), ROW) + 8) * value
         return Rounded.of(value, error, len(a) * TINY) if math.isfinite(value) else Rounded(math.nan, math.inf)
 
-    def lost_at_most(self, rho: float) -> float:
-        """A bound on what the Lagrangian loses because a(rho) is rounded, see above, by the least and the greatest d;
-        inf where d^2 may underflow."""
-        n, least, greatest = len(self.m), float(np.min(self.d)), float(np.max(self.d))
-        if not SAFE <= least <= greatest <= 1.0 / SAFE:
-            return math.inf
-        entries = float(self.m @ self.m) + n * TINY
-        steps = (n * self.s * self.s if isinstance(self.s, float) else float(self.s @ self.s)) + n * TINY
-        step, tiny = abs(rho) * math.sqrt(steps) / least, greatest * 4.0 * TINY * (1.0 + abs(rho))
-        return 2.0 * (gamma(6) ** 2 * (greatest * (greatest * entries) + step * step) + n * (tiny * tiny + TINY))
+    def sizes(self) -> tuple[float, float, float, float]:
+        """sum m_i^2, sum s_i^2, and the least and the greatest d."""
+        steps = len(self.m) * self.s * self.s if isinstance(self.s, float) else float(self.s @ self.s)
+        ends = (self.d, self.d) if isinstance(self.d, float) else (float(self.d.min()), float(self.d.max()))
+        return float(self.m @ self.m), steps, *ends
 
 
 def _row_products(x: Vector, y: Vector) -> list[float]:
@@ -123,11 +124,10 @@ def _size(x: Vector, y: Vector | None = None) -> float:
 def upper_bound(data: Data, a: Vector) -> Rounded:
     """1/2 sum d_i^2 (a_i - m_i)^2, with what a feasible point near a may cost more; an infinite allowance if a is
     outside the box."""
-    terms, weighted, numbers = [], [], isinstance(data.lower, float) and isinstance(data.upper, float)
-    inside = not numbers or bool(a.min() >= data.lower and a.max() <= data.upper)
+    terms, weighted, inside = [], [], True
     for cut, part in data.blocks():
         some = a[cut]
-        inside = inside and (numbers or bool((some >= part.lower).all() and (some <= part.upper).all()))
+        inside = inside and part.holds(some)
         terms.append(part.squares(some))
         weighted.append(part.weighted(some))
     squares = _sum(terms)
@@ -184,9 +184,10 @@ def lower_bound(data: Data, rho: float, beyond: float) -> Rounded:
 
     beyond : by how much z may lie outside what <s, a> can be; z is read as the nearest such value.
     """
-    squares, weighted = [], []
+    squares, weighted, sizes = [], [], []
     for _, part in data.blocks():
         some = part.at(rho)
+        sizes.append(part.sizes())
         squares.append(part.squares(some))
         weighted.append(part.weighted(some))
     total = _sum(squares)
@@ -194,13 +195,24 @@ def lower_bound(data: Data, rho: float, beyond: float) -> Rounded:
     value = 0.5 * total + rho * rest
     if not math.isfinite(value):
         return Rounded(-math.inf)
-    lost = data.lost_at_most(rho)
+    lost = lost_at_most(len(data.m), rho, *zip(*sizes))
     if not lost <= UNIT * abs(value):
         lost = _lost(data, rho)
     doubt = _sum([t.allowance for t in weighted]) + UNIT * abs(rest) + beyond
     own = 0.5 * _sum([t.allowance for t in squares]) + 4 * TINY * (len(data.m) + total)
     turned = abs(rho * rest)
     return Rounded.of(value, own, abs(rho) * doubt, 2.0 * UNIT * (abs(value) + turned) + TINY, lost)
+
+
+def lost_at_most(n: int, rho: float, m: Sequence[float], s: Sequence[float], *d: Sequence[float]) -> float:
+    """A bound on what the Lagrangian loses because a(rho) is rounded, see above, by the sizes of the blocks; inf where
+    d^2 may underflow."""
+    least, greatest = min(d[0]), max(d[1])
+    if not SAFE <= least <= greatest <= 1.0 / SAFE:
+        return math.inf
+    entries, steps = sum(m) + n * TINY, sum(s) + n * TINY
+    step, tiny = abs(rho) * math.sqrt(steps) / least, greatest * 4.0 * TINY * (1.0 + abs(rho))
+    return 2.0 * (gamma(6) ** 2 * (greatest * (greatest * entries) + step * step) + n * (tiny * tiny + TINY))
 
 
 def _lost(data: Data, rho: float) -> float:
