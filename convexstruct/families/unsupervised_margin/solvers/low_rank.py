@@ -35,6 +35,7 @@ from convexstruct.core.quasi_newton import Pairs
 from convexstruct.core.solution import Solution
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
 from convexstruct.families.unsupervised_margin.solvers.reduced_admm import ReducedADMM
+from convexstruct.families.unsupervised_margin.solvers.splitting import cost_size
 
 #: Columns beside the square root of 2 n. So many leave no local minima where the diagonal is all that is constrained
 #: (Boumal, Voroninski, Bandeira 2016); with inequalities that is not proved, and the witness is what counts.
@@ -53,7 +54,7 @@ PENALTY = 50.0
 class LowRank:
     """Burer and Monteiro's factors with an augmented Lagrangian, finished by ADMM.
 
-    penalty : s at first, for K of largest entry 1. steps : of L-BFGS in a stage at most. memory : its pairs of changes.
+    penalty : s at first, for a largest cost of 1. steps : of L-BFGS in a stage at most. memory : its pairs of changes.
     sharpness : the length of the gradient at which a stage ends, at first. stages : so many without the bracket being
     halved end the factors' part. seed : of the first factors.
     """
@@ -136,13 +137,13 @@ class LowRank:
 class _Lagrangian:
     """The augmented Lagrangian on vectors (d,) that hold V and U; ``calls`` counts its evaluations.
 
-    All of it is divided by max |K|.
+    All of it is divided by the largest cost, `cost_size`.
     """
 
     def __init__(self, problem: UnsupervisedMargin, penalty: float) -> None:
         self.problem, self.penalty, self.calls = problem, penalty, 0
         sizes = n, q = problem.n_rows, problem.n_pairs
-        self.size = float(np.abs(problem.gram).max()) or 1.0
+        self.size = cost_size(problem)
         self.gram = problem.gram / self.size
         self.shares = [share for share, _ in problem.feasible.shares]
         self.bands = [(m * (share - eps), m * (share + eps)) for m, (share, eps) in zip(sizes, problem.feasible.shares)]

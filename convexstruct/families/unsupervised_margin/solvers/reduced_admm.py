@@ -40,7 +40,7 @@ LONGER = 2.0
 class ReducedADMM:
     """ADMM with Anderson acceleration on the reduced SDP.
 
-    penalty : weight of the distance between copies and consensus at first, in units of the largest entry of K.
+    penalty : weight of the distance between copies and consensus at first, in units of the largest cost.
     relaxation : alpha, from 1 to below 2. memory : steps that are combined; 0 is plain ADMM. every : steps between two
     combinations. steps : steps between two brackets. change, changes : the factor by which the penalty is changed after
     a bracket, above 1, and how often at most. patience : brackets without progress after which what is left is taken

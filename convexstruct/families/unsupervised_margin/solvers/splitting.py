@@ -8,7 +8,8 @@ One step of Douglas and Rachford (ADMM) at the state w, over-relaxed by alpha:
 
     z = projection of each copy of w,      x = consensus of 2 z - w,      w <- w + alpha (x - z).
 
-u = w - z are the scaled multipliers. The objective is <K, M> / s + <E, N> / s with s = max |K|, whatever beta is.
+u = w - z are the scaled multipliers. The objective is <K, M> / s + <E, N> / s with s the largest cost (`cost_size`),
+whatever beta is.
 """
 
 from __future__ import annotations
@@ -22,6 +23,11 @@ from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
 from convexstruct.families.unsupervised_margin.solvers.tetrahedron import project_tetrahedron
 
 
+def cost_size(problem: UnsupervisedMargin) -> float:
+    """The largest |entry| of what is multiplied: of K, and of E, whose entries are 1, where there are pairs."""
+    return max(float(np.abs(problem.gram).max()), float(problem.n_pairs > 0)) or 1.0
+
+
 class Splitting:
     """The operators of one problem, on states (d,) that hold the five copies end to end.
 
@@ -31,7 +37,7 @@ class Splitting:
     def __init__(self, problem: UnsupervisedMargin) -> None:
         self.problem = problem
         n, q = problem.n_rows, problem.n_pairs
-        self.size = float(np.abs(problem.gram).max()) or 1.0
+        self.size = cost_size(problem)
         self.upper = np.triu_indices(q, 1)
         first, second = self.upper
         self.current = problem.current[first] * n + problem.current[second]

@@ -114,3 +114,11 @@ def test_it_starts_from_a_solution_and_keeps_its_limits() -> None:
 def test_options_out_of_range_are_refused(option: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(option))):
         LowRank(**option)
+
+
+@pytest.mark.parametrize("solver", [LowRank(), ReducedADMM()])
+@pytest.mark.parametrize("size", [1e8, 1e-2, 1e-8, 0.0])
+def test_features_of_any_size_are_solved(solver: Any, size: float) -> None:
+    x = size * np.random.default_rng(0).normal(size=(7, 2))
+    problem = UnsupervisedMargin.read([x[:4], x[4:]], 2, beta=1.0, label_balance=0.3)
+    assert cs.solve(problem, solver).status is Status.OPTIMAL
