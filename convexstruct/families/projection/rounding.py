@@ -39,7 +39,7 @@ LEAST, GREATEST = 1e-280, 1e280
 #: d^2 does not underflow where d is at least this, nor overflow where d is at most its inverse.
 SAFE = 1e-150
 #: How many entries with room are looked at for the cheapest move, among so many at a time.
-FEW, SOME = 64, 1 << 12
+CANDIDATES, LOOKED_AT = 64, 1 << 12
 
 
 class Data(NamedTuple):
@@ -145,9 +145,9 @@ def _cost(data: Data, a: Vector, eps: float, direction: float) -> float:
     """What raising <s, a> (direction 1) or lowering it by up to ``eps`` costs at most."""
     if eps <= 0.0:
         return 0.0
-    for cut, part in data.blocks(SOME):
+    for cut, part in data.blocks(LOOKED_AT):
         some = a[cut]
-        rows = np.flatnonzero(_room(some, part, direction) > 2.0 * eps)[:FEW]
+        rows = np.flatnonzero(_room(some, part, direction) > 2.0 * eps)[:CANDIDATES]
         if len(rows):
             few, own = some[rows], part.part(rows)
             step = eps / np.abs(own.s)

@@ -31,7 +31,7 @@ from convexstruct.families.unsupervised_margin.feasible import FeasibleSet
 from convexstruct.rounding import TINY, UNIT, Rounded, gamma, summed, total
 
 #: Operations behind a product of a few of p1, p2, 1/kappa, eps, each rounded.
-FEW = 12
+OPERATIONS = 12
 #: `reason` names a row so many times as large as half of them, beside which the others' inner products are lost, and a
 #: balance at most so wide, which rounding alone may exceed.
 UNEVEN, TIGHT = 1e5, 1e-9
@@ -76,7 +76,7 @@ def objective(gram: Matrix, n_pairs: int, n_labels: int, beta: float, point: Poi
     return Rounded.of(
         value,
         (linear.allowance + tied.allowance) / (2.0 * beta),
-        FEW * UNIT * (constant + (abs(float(linear)) + abs(float(tied))) / (2.0 * beta) + abs(value)),
+        OPERATIONS * UNIT * (constant + (abs(float(linear)) + abs(float(tied))) / (2.0 * beta) + abs(value)),
         n * n * TINY / beta,
     )
 
@@ -93,7 +93,7 @@ def upper_bound(feasible: FeasibleSet, gram: Matrix, n_labels: int, beta: float,
         return Rounded(np.inf)  # no point is known to be feasible in exact arithmetic
     reached = beside.upper + max(0.0, t * (inside.upper - beside.lower))
     return Rounded.of(
-        float(value), value.allowance, max(0.0, reached - float(value)), doubt / beta, UNIT * FEW * abs(reached)
+        float(value), value.allowance, max(0.0, reached - float(value)), doubt / beta, UNIT * OPERATIONS * abs(reached)
     )
 
 
@@ -107,7 +107,7 @@ def lower_bound(
     most = total([float(found), -fixed], found.allowance + known.allowance)
     constant = n * (1.0 - 1.0 / n_labels)
     value = constant - float(most) / (2.0 * beta)
-    rounded = FEW * UNIT * (constant + abs(value) + (abs(float(most)) + abs(float(known)) + p2**2) / beta)
+    rounded = OPERATIONS * UNIT * (constant + abs(value) + (abs(float(most)) + abs(float(known)) + p2**2) / beta)
     return Rounded.of(value, most.allowance / (2.0 * beta), rounded, doubt / beta, TINY / beta)
 
 
@@ -154,14 +154,16 @@ def _of_cone(costs: Matrix, sizes: Matrix, terms: int, sums: Vector, diagonal: V
     held = summed(diagonal)
     value = float(whole) / kappa + rest * (float(held) + n * excess)
     size = abs(float(whole)) / kappa + abs(float(held)) + n * abs(excess) + abs(value)
-    return Rounded.of(value, whole.allowance, held.allowance, FEW * UNIT * size)
+    return Rounded.of(value, whole.allowance, held.allowance, OPERATIONS * UNIT * size)
 
 
 def _of_rows(sums: Vector, n: int, band: tuple[float, float]) -> Rounded:
     """sum_i max(high u_i, low u_i), the most that u'X1 can be where rows are in balance."""
     share, balance = band
     found = summed(n * (share * sums + balance * np.abs(sums)))
-    return Rounded.of(float(found), found.allowance, FEW * UNIT * n * (share + balance) * float(np.abs(sums).sum()))
+    return Rounded.of(
+        float(found), found.allowance, OPERATIONS * UNIT * n * (share + balance) * float(np.abs(sums).sum())
+    )
 
 
 def _of_entries(p: Matrix) -> Rounded:

@@ -34,8 +34,8 @@ from convexstruct.oracles.tree import junction_tree as trees
 from convexstruct.rounding import TINY, UNIT, gamma
 
 #: Bounds on what underflow takes from a probability, and from a sum of products; both far above what is possible.
-FAINT = 1e-100
-LOST = 2.0**40 * TINY
+PROBABILITY_UNDERFLOW = 1e-100
+SUM_UNDERFLOW = 2.0**40 * TINY
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ class Sums:
         """``scale``: the largest factor of a probability in any term."""
         self.total = np.zeros(size)
         self.error = np.zeros(size)
-        self._faint = FAINT * scale + LOST
+        self._faint = PROBABILITY_UNDERFLOW * scale + SUM_UNDERFLOW
 
     def add(self, index: Index, terms: Vector, relative: float) -> None:
         """Add ``terms`` (n,), each wrong by at most ``relative`` of itself, at ``index`` (n,)."""

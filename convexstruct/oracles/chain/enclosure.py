@@ -48,7 +48,7 @@ LEAST = -700.0
 #: Matrix products serve where the entropy is known to within this share of itself.
 NARROW = 1e-12
 #: So many rows are added one after the other, then the sums of such blocks: the rounding grows with both numbers.
-TOGETHER = 64
+ROWS_ADDED = 64
 
 
 class Products(NamedTuple):
@@ -305,12 +305,12 @@ def _markov_by_terms(
             node[:, here] = each.sum(axis=0)
             if weights is not None:
                 each *= _counted(chains, weights, certain, possible[:, before].T, possible[:, here].T, here)
-            some = np.add.reduceat(each, np.arange(0, total.shape[1], TOGETHER), axis=2)
+            some = np.add.reduceat(each, np.arange(0, total.shape[1], ROWS_ADDED), axis=2)
             pairs.append(some.sum(axis=2))
             longest = max(longest, some.shape[2])
         relative += step
     sums, absolute = math.fsum(np.concatenate(entropies).tolist()), _lost(chains, s, weights)
-    relative += gamma(TOGETHER + longest + len(pairs) + 3)
+    relative += gamma(ROWS_ADDED + longest + len(pairs) + 3)
     gibbs = Markov(np.ascontiguousarray(node.T), pairs, possible.T, relative, absolute)
     return replace(gibbs, entropy=sums, entropy_error=error + UNIT * sums + absolute) if entropy else gibbs
 
