@@ -57,7 +57,8 @@ def _image(images: int, side: int, seed: int, options: dict[str, Any]) -> Struct
 
 
 def _by_parameters(self: LabellingPools, _columns: Any = LabellingPools.columns) -> pool_qp.PoolColumns:
-    return replace(_columns(self), gram=None)
+    columns: pool_qp.PoolColumns = _columns(self)
+    return replace(columns, gram=None)
 
 
 def _boundary(self: pool_qp._Newton, _corrected: Any = pool_qp._Newton.corrected) -> tuple[pool_qp._State, float]:
