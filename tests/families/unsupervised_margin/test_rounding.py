@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.rounding_unsupervised_margin import _alike_trials, exact
 from convexstruct.families.unsupervised_margin import UnsupervisedMargin
-from convexstruct.families.unsupervised_margin.rounding import objective
+from convexstruct.families.unsupervised_margin.rounding import gram_error, objective
 
 
 def reads(kernel: np.ndarray, n_labels: int = 3, **options: float) -> UnsupervisedMargin:
@@ -55,3 +55,13 @@ def test_the_reason_for_large_allowances_names_the_row_or_the_balance() -> None:
     assert "label_balance is 1.0e-10" in reads(kernel, label_balance=1e-10).rounding_reason({}, None)
     kernel[2, 2] = 1e16
     assert "row 2 has size 1.0e+08" in reads(kernel).rounding_reason({}, None)
+
+
+@pytest.mark.parametrize("size", [1e-8, 1.0, 1e8])
+def test_the_inner_products_err_and_by_no_more_than_is_said(size: float) -> None:
+    features = size * np.random.default_rng(0).normal(size=(6, 4))
+    gram = UnsupervisedMargin.read([features], 2, beta=1.0, label_balance=0.4).gram
+    truth = [[sum(Fraction(a) * Fraction(b) for a, b in zip(x, y)) for y in features] for x in features]
+    error = sum(abs(Fraction(k) - e) for found, row in zip(gram, truth) for k, e in zip(found, row))
+    assert 0 < error <= Fraction(gram_error(features))
+    assert gram_error(np.round(features / size)) == 0.0
