@@ -29,8 +29,8 @@ import scipy.sparse as sp
 
 from convexstruct.arrays import Index, Labels, Vector
 from convexstruct.core.registry import one_family
+from convexstruct.core.scale import Scale
 from convexstruct.families.structured_svm.problem import StructuredSVM
-from convexstruct.families.structured_svm.scale import Scale
 from convexstruct.models.constraint_generation import Round as Round
 from convexstruct.models.formulation import Formulation, equation
 from convexstruct.models.labelling_cuts import LabellingCuts

@@ -29,8 +29,8 @@ import scipy.sparse as sp
 from convexstruct.arrays import Index, Labels, Point, Vector
 from convexstruct.core.mixtures import of_single_labellings
 from convexstruct.core.registry import one_family
+from convexstruct.core.scale import Scale
 from convexstruct.families.structured_svm.problem import StructuredSVM
-from convexstruct.families.structured_svm.scale import Scale
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 from convexstruct.marginals.pairwise_enumeration import LIMIT, EnumeratedPairwise, enumerate_pairwise
 from convexstruct.models.formulation import Entry, Equation, Formulation, Recovered, equation, sums_by

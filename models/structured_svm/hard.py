@@ -13,8 +13,8 @@ import numpy as np
 
 from convexstruct.arrays import Vector
 from convexstruct.core.registry import one_family
+from convexstruct.core.scale import Scale
 from convexstruct.families.structured_svm.problem import StructuredSVM
-from convexstruct.families.structured_svm.scale import Scale
 from convexstruct.marginals.pairwise_enumeration import LIMIT
 from convexstruct.models.formulation import Formulation, Recovered, equation
 from convexstruct.models.structured_svm.enumerated import (

@@ -49,10 +49,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Labels, Matrix, Point, Tensor, Vector
+from convexstruct.core.scale import Scale
 from convexstruct.families.structured_svm.dual import Aggregate, aggregate, dual
 from convexstruct.families.structured_svm.prediction import decode, of_one_kind, read_others
 from convexstruct.families.structured_svm.rounding import PrimalRounding, primal, reason, weighed
-from convexstruct.families.structured_svm.scale import Scale
 from convexstruct.families.structured_svm.witness import infeasibility, read_witness
 from convexstruct.features.counts.counts import example_weights
 from convexstruct.features.graphs.gram import GramFeatures, gram_features

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from convexstruct.core.scale import Scale
 from convexstruct.families.structured_svm.problem import StructuredSVM
-from convexstruct.families.structured_svm.scale import Scale
 from tests.mutants import (
     ABOVE,
     TOO_GOOD,

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
+from convexstruct.core.scale import Scale
 from convexstruct.families.structured_svm.problem import StructuredSVM, choose_oracle
-from convexstruct.families.structured_svm.scale import Scale
 from convexstruct.features.graphs.pairwise import read_pairwise
 from convexstruct.inference.exact import Best, Inference
 from convexstruct.marginals.pairwise_enumeration import EnumeratedPairwise, enumerate_pairwise

@@ -12,9 +12,9 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
+from convexstruct.core.scale import Scale
 from convexstruct.core.solution import Status
 from convexstruct.families.structured_svm.problem import StructuredSVM
-from convexstruct.families.structured_svm.scale import Scale
 from convexstruct.models import FORMULATIONS, Formulation
 from convexstruct.models.structured_svm import enumerated as structured_svm
 from convexstruct.models.structured_svm import hard as structured_svm_hard

@@ -1,4 +1,4 @@
-"""The two numbers of a structural SVM's objective, lam and C, in whichever convention of the papers they come."""
+"""The two numbers of an objective, lam of its penalty and C of its losses, in whichever convention of the papers."""
 
 from __future__ import annotations
 
@@ -9,19 +9,21 @@ from convexstruct.validation.arguments import number
 
 @dataclass(frozen=True)
 class Scale:
-    """P(w) = lam/2 |w|^2 + C sum_i omega_i H_i(w)."""
+    """P(w) = lam/2 |w|^2 + C sum_i omega_i loss_i(w)."""
 
     lam: float
     C: float
 
     @classmethod
-    def read(cls, n_examples: int, **given: float | None) -> Scale:
+    def read(cls, n_examples: int, free: bool = False, **given: float | None) -> Scale:
         """Exactly one of
 
-            C       1/2 |w|^2 + C sum_i H_i                 (lam = 1)
-            C_mean  1/2 |w|^2 + (C_mean / N) sum_i H_i      (paper 1)
-            lam     lam/2 |w|^2 + (1/N) sum_i H_i           (paper 2)
-            beta    beta/2 |w|^2 + sum_i H_i                (paper 3)
+            C       1/2 |w|^2 + C sum_i loss_i                 (lam = 1)
+            C_mean  1/2 |w|^2 + (C_mean / N) sum_i loss_i      (paper 1)
+            lam     lam/2 |w|^2 + (1/N) sum_i loss_i           (paper 2)
+            beta    beta/2 |w|^2 + sum_i loss_i                (paper 3)
+
+        free : none may be given too, and there is no penalty then (lam = 0, C = 1).
 
         Raises
         ------
@@ -29,6 +31,8 @@ class Scale:
             If not exactly one is given, or it is not positive and finite.
         """
         named = {name: value for name, value in given.items() if value is not None}
+        if free and not named:
+            return cls(0.0, 1.0)
         if len(named) != 1:
             came = ", ".join(named) or "none"
             raise ValueError(f"the scale needs exactly one of C, C_mean, lam, beta, got {came}")
