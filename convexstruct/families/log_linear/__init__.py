@@ -1,0 +1,1 @@
+"""Likelihood training of log-linear models (paper 4)."""
