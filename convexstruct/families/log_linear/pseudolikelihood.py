@@ -1,0 +1,356 @@
+r"""Pseudolikelihood (paper 4, 20.6, (20.31)): every variable predicted from all others, so that no ln Z is needed.
+
+    P(theta) = C sum_i omega_i sum_v -ln p_theta(x_iv | x_i without v)  +  lam/2 |theta|^2 + l1 |theta|_1
+
+Only the factors that hold v count in its conditional, a softmax over v's own labels: one pass over the data is a sum
+over samples, variables and labels, however wide the graph. Samples in which v and its neighbours in the graph, its
+*blanket*, have the same labels share a softmax. They are grouped once: group g has a variable, a blanket, and n_g(l),
+the weight C omega of its samples whose variable has label l. With N_g = sum_l n_g(l) and k_g(l) the features of the
+factors that hold the variable at label l, the rows of a matrix K,
+
+    P(theta) = sum_g [N_g ln sum_l e^{<theta, k_g(l)>} - sum_l n_g(l) <theta, k_g(l)>] + R(theta).
+
+The number of groups is bounded by the joint labels of the blankets, however many samples there are: a million samples
+of a grid of 900 binary variables make 14,400 groups at most.
+
+**Dual.** A softmax is a maximum over distributions p_g of the labels, ln sum e^s = max <p_g, s> + H(p_g), so
+
+    D(p) = sum_g N_g H(p_g) - R*(sum_g sum_l (n_g(l) - N_g p_g(l)) k_g(l)),        R* of `penalty`.
+
+At the optimum p_g is the model's conditional. Each other p yields a lower bound too, and so does each mixture with the
+empirical conditionals n_g / N_g, whose argument of R* is 0: for lam = 0 this keeps D finite. Without any penalty it is
+all that is proved: the lower bound is then the entropy of the empirical conditionals, the optimum of a model that is
+free to choose each conditional by itself.
+
+**Dual witness.** {"conditionals": (R,)}: p, one number a group and label. Negative numbers are set to 0, and each group
+is divided by its sum (uniform where that is 0).
+
+**Rounding.** s = K theta is wrong by delta_g = gamma(w) max_l |K|_l |theta|, w the longest row's products; a loss
+ln sum e^s - s_l by 2 delta_g, by what exp and log of c labels err, UNIT (2 c + 16 ln c + 40), and by 4 UNIT times
+itself. All losses are at least 0, so that a relative error of n_g is one of P. p is wrong by gamma(c + 2) p and H by
+that times |ln p| + 1, the argument of R* by gamma(rows) |K|'(n + N p).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+from scipy.optimize import linprog
+
+from convexstruct import deadline
+from convexstruct.arrays import Index, Labels, Point, Vector
+from convexstruct.core.scale import Scale
+from convexstruct.families.log_linear.penalty import Penalty
+from convexstruct.features.counts.counts import example_weights
+from convexstruct.features.graphs.factors import Factors
+from convexstruct.rounding import FUNCTION, TINY, UNIT, Rounded, gamma, summed
+from convexstruct.tolerances import DUAL_ROUNDING
+from convexstruct.validation.arguments import mapping, refuse, sized
+from convexstruct.validation.arrays import real
+
+#: Blankets are numbered by mixed radix; the numbers are packed anew before they exceed this, far inside 64 bits.
+LARGEST_CODE = 2**40
+#: A direction counts as one that runs away where its gain, of rows of length 1, is above this: the linear program's own
+#: tolerance is 1e-7.
+LEAST_GAIN = 1e-5
+
+
+class Groups(NamedTuple):
+    """The distinct conditionals of the samples.
+
+    variable (G,) : of each group. start (G + 1,) : its first row, one row a label. features (R, d) : K.
+    sizes (R, d) : with |design| in place of the design. counts (R,) : n, the weights C omega of each label.
+    totals (G,) : N. width : products in the longest row of K, before terms of one parameter are added.
+    """
+
+    variable: Index
+    start: Index
+    features: sp.csr_array
+    sizes: sp.csr_array
+    counts: Vector
+    totals: Vector
+    width: int
+
+
+@dataclass(frozen=True, eq=False)
+class PseudoLikelihood:
+    """The pseudolikelihood of factors and samples; made by `PseudoLikelihood.read`.
+
+    factors : the model. samples : (m, n) labels, from 0. weights : (m,) omega > 0. scale : lam and C. l1 : of the
+    penalty's second part.
+    """
+
+    factors: Factors
+    samples: Labels
+    weights: Vector
+    scale: Scale
+    l1: float = 0.0
+    family: ClassVar[str] = "log_linear"
+
+    @classmethod
+    def read(
+        cls,
+        factors: Factors,
+        samples: ArrayLike,
+        *,
+        weights: ArrayLike | None = None,
+        l1: float = 0.0,
+        C: float | None = None,
+        C_mean: float | None = None,
+        lam: float | None = None,
+        beta: float | None = None,
+    ) -> PseudoLikelihood:
+        """Validate the data.
+
+        Parameters
+        ----------
+        factors : see `read_factors`, `factors_of_features`, `tabular_factors`.
+        samples : (m, n) one row a sample, one label a variable.
+        weights : (m,) omega_i, 1 by default.
+        l1 : weight of |theta|_1.
+        C, C_mean, lam, beta : at most one; see `Scale`. None: no L2 penalty, and C = 1.
+
+        Raises
+        ------
+        ValueError
+            If ``factors`` are none, there is no sample, a label is out of range, or a weight is not positive.
+        """
+        if not isinstance(factors, Factors):
+            refuse("factors", factors, "Factors: see read_factors, factors_of_features, tabular_factors")
+        read = factors.read_samples("samples", samples)
+        scale = Scale.read(len(read), free=True, C=C, C_mean=C_mean, lam=lam, beta=beta)
+        return cls(factors, read, example_weights(weights, len(read)), scale, Penalty(scale.lam, l1).l1)
+
+    def __repr__(self) -> str:
+        return (
+            f"PseudoLikelihood({len(self.samples)} samples, {self.factors.n_variables} variables, theta in "
+            f"R^{self.dimension}, {len(self.groups.totals)} conditionals, lam {self.scale.lam:g}, l1 {self.l1:g}, "
+            f"C {self.scale.C:g})"
+        )
+
+    @property
+    def dimension(self) -> int:
+        return self.factors.dimension
+
+    @cached_property
+    def penalty(self) -> Penalty:
+        return Penalty(self.scale.lam, self.l1)
+
+    @cached_property
+    def groups(self) -> Groups:
+        """The distinct conditionals of the samples, variable by variable."""
+        factors, samples = self.factors, self.samples
+        chosen, rho = factors.entries(samples), self.scale.C * self.weights
+        variable, rows, lengths, counts = [], [], [], []
+        for v, card in enumerate(factors.cards):
+            deadline.check()
+            holding = np.flatnonzero(factors.strides[:, v])
+            first, group = _alike(samples, sorted({u for c in holding for u in factors.scopes[c]} - {v}), factors.cards)
+            steps = factors.strides[holding, v]
+            base = chosen[np.ix_(first, holding)] - samples[first, v, None] * steps
+            rows.append((base[:, None, :] + np.arange(card)[:, None] * steps).reshape(len(first) * card, len(holding)))
+            counts.append(np.bincount(group * card + samples[:, v], weights=rho, minlength=len(first) * card))
+            variable.append(np.full(len(first), v))
+            lengths.append(np.full(len(first), card))
+        held = np.concatenate([np.full(len(each), each.shape[1]) for each in rows])
+        sized("the conditionals of all samples and variables", len(held), int(held.sum()) + len(held))
+        ends = np.concatenate(([0], np.cumsum(held)))
+        entries = np.concatenate([each.ravel() for each in rows])
+        gather = sp.csr_array((np.ones(len(entries)), entries, ends), shape=(len(held), factors.n_entries))
+        features, sizes = sp.csr_array(gather @ factors.design), sp.csr_array(gather @ abs(factors.design))
+        width = int((gather @ np.diff(factors.design.indptr).astype(np.float64)).max(initial=0))
+        start = np.concatenate(([0], np.cumsum(np.concatenate(lengths)))).astype(np.intp)
+        n = np.concatenate(counts)
+        return Groups(np.concatenate(variable), start, features, sizes, n, np.add.reduceat(n, start[:-1]), width)
+
+    @property
+    def trivial_value(self) -> float:
+        """P(0) = sum_g N_g ln(labels of its variable); 1 where every variable has one label."""
+        return float(self.groups.totals @ np.log(np.diff(self.groups.start))) or 1.0
+
+    def trivial(self) -> tuple[Point, Point]:
+        """theta = 0, and uniform conditionals."""
+        lengths = np.diff(self.groups.start)
+        return {"theta": np.zeros(self.dimension)}, {"conditionals": np.repeat(1.0 / lengths, lengths)}
+
+    # -- the sum of softmax losses -------------------------------------------------------------------------------------
+
+    def losses(self, theta: Vector) -> Vector:
+        """-ln p(label | blanket) at theta for every group and label; (R,)."""
+        start = self.groups.start
+        scores = np.asarray(self.groups.features @ theta)
+        lengths = np.diff(start)
+        scores -= np.repeat(np.maximum.reduceat(scores, start[:-1]), lengths)
+        logs = np.log(np.add.reduceat(np.exp(scores), start[:-1]))
+        return np.asarray(np.repeat(logs, lengths) - scores)
+
+    def conditionals(self, theta: Vector) -> Vector:
+        """p(label | blanket) at theta for every group and label: the dual point that belongs to theta; (R,)."""
+        return np.exp(-self.losses(theta))
+
+    def value_and_gradient(self, theta: Vector) -> tuple[float, Vector]:
+        """The losses' sum and its gradient, both without the penalty: (20.31), times -1 and the weights."""
+        deadline.check()
+        losses = self.losses(theta)
+        return float(self.groups.counts @ losses), self.missing(np.exp(-losses))
+
+    def missing(self, p: Vector) -> Vector:
+        """sum_g (N_g p_g - n_g)'K_g: what the conditionals p expect of the features beyond what the samples have."""
+        groups = self.groups
+        each = np.repeat(groups.totals, np.diff(groups.start)) * p - groups.counts
+        return np.asarray(groups.features.T @ each)
+
+    def curvature(self, theta: Vector) -> Vector:
+        """The diagonal of the losses' Hessian, sum_g N_g Var_p(K_g); (d,)."""
+        groups = self.groups
+        p, totals = self.conditionals(theta), np.repeat(groups.totals, np.diff(groups.start))
+        spread = sp.csr_array((p, np.arange(len(p)), groups.start), shape=(len(groups.totals), len(p)))
+        mean = sp.csr_array(spread @ groups.features)
+        squares = groups.features.multiply(groups.features).T @ (totals * p)
+        return np.asarray(np.maximum(squares - mean.multiply(mean).T @ groups.totals, 0.0))
+
+    # -- bounds --------------------------------------------------------------------------------------------------------
+
+    def as_point(self, value: Any) -> Point:
+        """Read theta: an array (d,), or a mapping with "theta"."""
+        if isinstance(value, Mapping):
+            value = mapping("point", value, {"theta"})["theta"]
+        return {"theta": real("theta", value, (self.dimension,), finite=False, keep=False)}
+
+    def primal(self, point: Point) -> Rounded:
+        """P(theta) and its allowance; inf where theta is not finite or scores overflow."""
+        theta, groups = point["theta"], self.groups
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            size = np.asarray(groups.sizes @ np.abs(theta))
+            if not math.isfinite(float(size.sum())):
+                return Rounded(math.inf)
+            losses = self.losses(theta)
+            penalty = self.penalty.value(theta)
+            lengths = np.diff(groups.start)
+            scores = gamma(groups.width + 2) * np.maximum.reduceat(size, groups.start[:-1]) + groups.width * TINY
+            per_group = 2 * scores + UNIT * (2 * lengths + 16 * np.log(lengths) + 40.0)
+            terms = groups.counts * losses
+            value = summed(terms, len(terms) * TINY, 1, positive=True)
+            relative = (4 * UNIT + self._counting) * float(value)
+            total = float(value) + float(penalty)
+            if not math.isfinite(total):
+                return Rounded(math.inf)
+            allowed = float(per_group @ groups.totals) * (1 + self._counting)
+            return Rounded.of(total, value.allowance, penalty.allowance, allowed, relative, 2 * UNIT * abs(total))
+
+    @property
+    def _counting(self) -> float:
+        """The relative error of n: none where every weight is a whole number, for then the sums are."""
+        rho = self.scale.C * self.weights
+        whole = (rho == np.floor(rho)).all() and rho.sum() < 2.0**52 and self.scale.C == 1.0
+        return 0.0 if whole else gamma(len(rho) + 2)
+
+    def repair(self, point: Point) -> Point:
+        return point
+
+    def residuals(self, point: Point) -> Mapping[str, float]:
+        """Nothing constrains theta."""
+        return {}
+
+    def _read_dual(self, dual_point: Point) -> Vector:
+        named = mapping("dual_point", dual_point, {"conditionals"})
+        name = "dual_point['conditionals']"
+        return real(name, named["conditionals"], (int(self.groups.start[-1]),), finite=False, keep=False)
+
+    def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
+        """How far the conditionals are from distributions."""
+        given = self._read_dual(dual_point)
+        if not np.isfinite(given).all():
+            return {"conditionals outside the simplex": math.inf}
+        with np.errstate(over="ignore"):
+            away = np.abs(np.add.reduceat(given, self.groups.start[:-1]) - 1.0).max()
+        return {"conditionals outside the simplex": float(max(away, -given.min()))}
+
+    def dual(self, dual_point: Point) -> Rounded:
+        """D at the conditionals, cleared of rounding, or at the best mixture with the empirical ones; -inf if they are
+        far from distributions."""
+        if max(self.dual_residuals(dual_point).values()) > DUAL_ROUNDING:
+            return Rounded(-math.inf)
+        groups = self.groups
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            p = self._normalised(self._read_dual(dual_point))
+            totals = np.repeat(groups.totals, np.diff(groups.start))
+            mass = np.asarray(groups.sizes.T @ (groups.counts + totals * p))
+            terms = np.bincount(groups.features.indices).max(initial=0) + groups.width + np.diff(groups.start).max() + 8
+            error = (gamma(int(terms)) + self._counting) * mass + len(p) * TINY
+            empirical = self.entropy(self._normalised(groups.counts))
+            return self.penalty.lower_bound(self.entropy(p), -self.missing(p), error, least=empirical.lower)
+
+    def _normalised(self, p: Vector) -> Vector:
+        """Each group divided by its sum; uniform where that is 0."""
+        start, p = self.groups.start, np.maximum(p, 0.0)
+        lengths = np.diff(start)
+        sums = np.repeat(np.add.reduceat(p, start[:-1]), lengths)
+        return np.where(sums > 0, p / np.where(sums > 0, sums, 1.0), np.repeat(1.0 / lengths, lengths))
+
+    def entropy(self, p: Vector) -> Rounded:
+        """sum_g N_g H of the distributions next to p, whose groups sum to 1 but for rounding."""
+        lengths = np.diff(self.groups.start)
+        totals = np.repeat(self.groups.totals, lengths)
+        logs = np.log(np.where(p > 0, p, 1.0))
+        each = totals * p * -logs
+        relative = gamma(int(lengths.max()) + 4) + 2 * (FUNCTION + 2) * UNIT
+        errors = relative * float(np.abs(each).sum() + (totals * p).sum()) * (1 + self._counting)
+        # an entry that fell below the smallest number is worth at most TINY times its logarithm, 745
+        lost = 1000 * TINY * float(totals.sum() + len(p))
+        value = summed(each, errors + lost, 3)
+        return Rounded.of(float(value), value.allowance, self._counting * abs(float(value)))
+
+    # -- where there is no minimum -------------------------------------------------------------------------------------
+
+    def runaway(self) -> Vector | None:
+        """A direction d along which P falls for ever, so that without a penalty no minimum exists; None if there is
+        none, or a penalty.
+
+        In every group each label that occurs has the greatest score under d, <d, k_g(l) - k_g(l')> >= 0 for all l', and
+        some label that does not occur has less. Found by a linear program: the gains, at most 1 each, are maximised
+        over |d_j| <= 1.
+        """
+        if self.penalty.lam > 0 or self.l1 > 0:
+            return None
+        seen, rows = self.groups.counts > 0, self._differences()
+        unseen = ~seen
+        n_gains = int(unseen.sum())
+        if not n_gains:
+            return None
+        equal = rows[np.flatnonzero(seen)]
+        less = sp.hstack([rows[np.flatnonzero(unseen)], sp.eye_array(n_gains)]).tocsr()  # score plus gain <= 0
+        bounds = [(-1.0, 1.0)] * self.dimension + [(0.0, 1.0)] * n_gains
+        cost = np.concatenate((np.zeros(self.dimension), np.full(n_gains, -1.0)))
+        nothing = sp.csr_array((equal.shape[0], n_gains))
+        found = linprog(
+            cost, less, np.zeros(n_gains), sp.hstack([equal, nothing]).tocsr(), np.zeros(equal.shape[0]), bounds,
+            method="highs",
+        )  # fmt: skip
+        return found.x[: self.dimension] if found.status == 0 and -found.fun > LEAST_GAIN else None
+
+    def _differences(self) -> sp.csr_array:
+        """k_g(l) - k_g(the first label that occurs) for every row."""
+        start, seen = self.groups.start, self.groups.counts > 0
+        at = np.where(seen, np.arange(len(seen)), len(seen))
+        first = np.repeat(np.minimum.reduceat(at, start[:-1]), np.diff(start))
+        return sp.csr_array(self.groups.features - self.groups.features[first])
+
+
+def _alike(samples: Labels, blanket: list[int], cards: tuple[int, ...]) -> tuple[Index, Labels]:
+    """Samples whose blankets have the same labels: (a sample of each group (U,), the group of each sample (m,))."""
+    code, largest = np.zeros(len(samples), dtype=np.int64), 1
+    for u in blanket:
+        if largest * cards[u] > LARGEST_CODE:
+            code = np.unique(code, return_inverse=True)[1].astype(np.int64)
+            largest = len(samples)
+        code, largest = code * cards[u] + samples[:, u], largest * cards[u]
+    _, first, group = np.unique(code, return_index=True, return_inverse=True)
+    return first.astype(np.intp), group.astype(np.int64)
