@@ -1,14 +1,14 @@
-"""What every workload shares: runs in processes of their own, seconds to certified gaps, peak memory, goals, tables.
+"""The part that all benchmarks share: runs in processes of their own, seconds to certified gaps, peak memory, goals.
 
-A workload's file holds a frozen dataclass with ``name`` and ``tol`` (`Workload`), a function ``measure(workload,
-solver, limit)`` that yields what a run has to tell, its goals, and a `main`; it ends with
+A benchmark's file holds a frozen dataclass with ``name`` and ``tol`` (`Workload`), a function ``measure(workload,
+solver, limit)`` that yields the fields of a `Run` as mappings, its goals, and a `main`; it ends with
 
     if __name__ == "__main__":
         child(MyWorkload, measure)
         sys.exit(main())
 
 and starts its runs by ``functools.partial(launch, __file__)``. A time is the moment at which the bounds first met
-within a gap; it counts only if `certify`, asked at the end, confirms the bounds.
+within a gap; it counts only if `certify` confirms the bounds at the end.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 GAPS = (1e-2, 1e-3, 1e-4, 1e-6)
 THREADS = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-#: A solver looks at its limit between rounds only; beyond this many seconds more its process is ended.
-GRACE = 60.0
+#: Seconds after its limit at which the process of a solver is ended: some solvers check their limit only once a round.
+GRACE_SECONDS = 60.0
 LEFT_OUT = "left out: out of time"
 #: Columns that hold words; the others hold numbers.
 WORDS = ("workload", "solver", "goal", "what grows")
@@ -67,8 +67,8 @@ class Goal:
 class Run:
     """What one process reported.
 
-    reached : seconds to each gap of `GAPS` reached. gap, status : by the certificate at the end. seconds : of the
-    solve. peak, before : MiB resident at most, at the end and before the solve (interpreter, imports, data).
+    reached : seconds to each gap of `GAPS` that was reached. gap, status : by the certificate at the end. seconds : of
+    the solve. peak, before : the most MiB in memory up to the end, and up to the solve (interpreter, imports, data).
     value : of the objective at the end, where a workload reports it. trouble : why there is no certificate, or "".
     """
 
@@ -87,7 +87,7 @@ class Run:
     trouble: str = ""
 
     def to(self, gap: float) -> float:
-        """Seconds to ``gap``; inf if it was not reached or the certificate does not bear it out."""
+        """Seconds to ``gap``; inf if it was not reached or the certificate does not confirm it."""
         confirmed = not self.trouble and -1e-9 <= self.gap <= gap * (1 + 1e-3)
         return self.reached.get(gap, math.inf) if confirmed else math.inf
 
@@ -108,7 +108,8 @@ def report(line: Mapping[str, Any]) -> None:
 
 
 def watched(problem: Any, solver: Any, tol: float, limit: float) -> Iterator[dict[str, Any]]:
-    """`convexstruct.solve` (``solver`` None: its own choice); tells at once of each gap reached, yields what held."""
+    """Run `convexstruct.solve` (``solver`` None: the family's best). Each gap is printed as soon as the solver's bounds
+    are within it, in case the process is ended; at the end the gaps are yielded, and the certificate's result."""
     from convexstruct.core.certificates import relative_gap
     from convexstruct.core.driver import solve
     from convexstruct.core.iterate import Iterate
@@ -133,7 +134,7 @@ def child(
     workload: Callable[..., Any],
     measure: Callable[[Any, str, float], Iterable[Mapping[str, Any]]],
 ) -> None:
-    """If this process was started by `launch`: do what was asked, report it line by line, and exit."""
+    """If this process was started by `launch`: do the run, print what `measure` yields line by line, and exit."""
     if sys.argv[1:2] != ["--child"]:
         return
     options, solver, limit = json.loads(sys.argv[2])
@@ -167,12 +168,17 @@ def launch(script: str, workload: Any, solver: str, limit: float) -> Run:
     command = [sys.executable, os.path.abspath(script), "--child", task]
     try:
         ended = subprocess.run(
-            command, env={**os.environ, **THREADS}, capture_output=True, text=True, timeout=limit + GRACE, check=False
+            command,
+            env=os.environ | THREADS,
+            capture_output=True,
+            text=True,
+            timeout=limit + GRACE_SECONDS,
+            check=False,
         )
     except subprocess.TimeoutExpired as late:
         out = late.stdout or b""
         understand(run, (out.decode() if isinstance(out, bytes) else out).splitlines())
-        run.trouble = f"ended {GRACE:g} s after its limit"
+        run.trouble = f"ended {GRACE_SECONDS:g} s after its limit"
         return run
     understand(run, ended.stdout.splitlines())
     if ended.returncode:
@@ -184,7 +190,8 @@ def launch(script: str, workload: Any, solver: str, limit: float) -> Run:
 class Session:
     """Launches runs, one after the other, while the budget lasts; keeps them all, and the verdicts.
 
-    limit : seconds for a solver. budget : seconds for everything; what is not started by then is left out, and said.
+    limit : the seconds for a solver by its name. budget : seconds for everything; runs that have not started by then
+    are left out, with `LEFT_OUT` as their trouble.
     """
 
     limit: Callable[[str], float]
@@ -251,7 +258,7 @@ def run_goals(
 
 
 def shown(run: Run, gap: float, fast: Run | None = None) -> str:
-    """Seconds to ``gap``, and how many times the fast path's; what is not known is not shown."""
+    """Seconds to ``gap``, and their ratio to those of the fast path; "> s" if a run of s seconds did not reach it."""
     seconds = run.to(gap)
     if math.isfinite(seconds):
         ratio = seconds / fast.to(gap) if fast is not None else 0.0
@@ -296,13 +303,13 @@ def slope(sizes: Sequence[float], seconds: Sequence[float]) -> float:
 
 
 def described(run: Run) -> dict[str, Any]:
-    """A run for JSON, which knows neither inf nor NaN: they are null."""
+    """A run for JSON, in which infinity and NaN are null."""
     flat = asdict(run) | {"reached": {f"{gap:.0e}": seconds for gap, seconds in run.reached.items()}}
     return {name: finite(value) if isinstance(value, float) else value for name, value in flat.items()}
 
 
 def machine(console: Console, *packages: str) -> dict[str, Any]:
-    """Where this runs, printed and returned; says so if the machine is busy."""
+    """The system, the versions and the load of this machine, printed and returned; warns if the machine is busy."""
     from importlib.metadata import version
 
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else math.nan
@@ -328,7 +335,7 @@ def options(
     arguments: Sequence[str] | None,
     plot: bool = False,
 ) -> argparse.Namespace:
-    """The options of a workload, read and checked; ``budget`` is filled in. plot : whether it can draw its growth."""
+    """The command line of a benchmark, read and checked; ``budget`` is filled in. plot : whether it can draw growth."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--quick", action="store_true", help="small sizes and limits, within a minute")
     parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help=f"some of: {', '.join(names)}")
@@ -343,7 +350,7 @@ def options(
         value = getattr(chosen, name)
         if value is not None and not value > 0:
             parser.error(f"--{name} is {value:g}, wanted a positive number")
-    for name, path in vars(chosen).items():  # said now, not after twelve minutes
+    for name, path in vars(chosen).items():  # checked now, not when the runs have ended and their results would be lost
         if isinstance(path, Path) and (path.is_dir() or not path.absolute().parent.is_dir()):
             parser.error(f"--{name} is {path}, wanted a file in a directory that exists")
     if plot and chosen.plot and chosen.only and "growth" not in chosen.only:
@@ -361,10 +368,10 @@ def opened(
     packages: Sequence[str] = (),
     otherwise: float = 60.0,
 ) -> Iterator[tuple[Session, Console]]:
-    """The session of a workload's run and its console: the machine is told first, the goals are counted at the end.
+    """The session of a benchmark and its console: the machine is printed first, the goals are counted at the end.
 
     chosen : from `options`. limits : seconds for each solver; ``otherwise`` for those not named, ``quick_limit`` with
-    --quick. packages : whose versions are told.
+    --quick. packages : whose versions are printed.
     """
 
     def limit(solver: str) -> float:

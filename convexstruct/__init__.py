@@ -61,10 +61,9 @@ __all__ = [
     "verify",
 ]
 
-#: Imported at first use: they bring CVXPY, matplotlib or much else with them.
 families.discover()
 
-#: Imported at first use.
+#: Imported at first use, because they import CVXPY, matplotlib or much else.
 _LATER = ("experiments", "models", "plots", "solvers", "verification")
 
 

@@ -1,8 +1,10 @@
-"""Names of arrays: what a signature says of them. The names tell people how many axes to expect; mypy knows the type.
+"""Names of the array types in signatures. A name tells the reader the number of axes; mypy checks the dtype alone.
 
-Vector : (n,) floats. Matrix : (n, m) floats. Tensor : floats with three axes or more, or as many as the caller's.
-Labels : whole numbers that name a value, 0 .. S - 1. Index : whole numbers that point into another array.
-Flags : truth values. Point : arrays by the names a problem gives them, e.g. ``{"theta": ...}``.
+Vector : (n,) floats. Matrix : (n, m) floats. Tensor : floats with three axes or more, or with as many as the caller
+passes.
+Labels : whole numbers that name a value, 0 .. S - 1. Index : whole numbers that point into another array. Flags : truth
+values. These three may have any number of axes.
+Point : arrays by the names that a problem gives them, e.g. ``{"theta": ...}``.
 """
 
 from __future__ import annotations

@@ -32,9 +32,7 @@ if TYPE_CHECKING:
 
 #: Width of tables where standard output is no terminal.
 WIDTH = 170
-
-
-#: Colours of the verdicts, in a table of cells and in a line that is printed by itself.
+#: Colours of the verdicts: of a cell in a table, and of a whole line, in which "verified" is not coloured.
 CELLS = {"verified": "green", "failed": "bold red", "unverified": "yellow"}
 COLOURS = {**CELLS, "verified": ""}
 
@@ -122,7 +120,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _deliver(result: Result, given: argparse.Namespace) -> int:
-    """Write the report and print the result: a disk that is full for the one does not cost the other."""
+    """Write the report and print the result; where the report cannot be written, the result is printed all the same."""
     code = result.code
     if given.report is not None:
         try:
@@ -169,7 +167,7 @@ def _fail(sentence: str) -> int:
 
 
 def _say(sentence: str, prefix: str = "convexstruct: ") -> None:
-    """One line on standard error; where that cannot be written either, the exit status says it."""
+    """Print one line on standard error; where that cannot be written either, the exit status must do."""
     try:
         print(f"{prefix}{sentence}", file=sys.stderr, flush=True)
     except OSError:

@@ -1,9 +1,9 @@
-"""How long a solver may go on inside a round: a deadline that the driver sets and inner loops ask for.
+"""How long a solver may go on inside a round: the driver sets a deadline, and inner loops check it.
 
 `solve` runs a solver ``with within(time_limit)``. Every inner loop of a solver that can be long (a line search, the
 steps of an interior point method or of L-BFGS, a pass over the examples) calls `check`, which raises `DeadlinePassed`
-once the time is over; the driver catches it and keeps the best iterate before. So no solver has to carry a clock
-through its functions, and without a limit a check costs a fraction of a microsecond.
+once the time is over; the driver catches it and keeps the best iterate found before. So no solver has to pass a clock
+from function to function, and without a limit a check costs a fraction of a microsecond.
 
 The deadline belongs to the context of the caller (`contextvars`): two solves in two threads have one each, and of one
 solve inside another the earlier deadline holds.
@@ -21,7 +21,7 @@ _end: ContextVar[float] = ContextVar("deadline", default=math.inf)
 
 
 class DeadlinePassed(Exception):
-    """The time is over; raised by `check` alone. The driver catches it; who else does raises it again."""
+    """The time is over; raised by `check` alone. The driver catches it; any other code must raise it again."""
 
 
 @contextmanager
@@ -37,7 +37,7 @@ def within(seconds: float | None) -> Iterator[None]:
 
 @contextmanager
 def without() -> Iterator[None]:
-    """Inside there is no deadline: for what must be finished after it, the last certificate."""
+    """Inside there is no deadline: for the last certificate, which must be computed even after the deadline."""
     token = _end.set(math.inf)
     try:
         yield

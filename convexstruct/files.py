@@ -1,8 +1,8 @@
 """Files: written whole or not at all, and archives read under a cap.
 
 `write_whole` writes beside its target and then renames, so that a reader sees the old file or the new one. It follows
-symbolic links, writes nothing but regular files, and leaves nothing behind where the disk is full. What is read may
-come from a stranger: `unpack` and `read_arrays` stop at a number of bytes, and no pickle is ever loaded.
+symbolic links, writes nothing but regular files, and leaves nothing behind where the disk is full. A file that is read
+may come from anybody: `unpack` and `read_arrays` stop at a number of bytes, and no pickle is ever loaded.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def _beside(target: Path) -> tuple[Path, BinaryIO]:
     return partial, open(partial, "xb")
 
 
-# -- what a stranger wrote ---------------------------------------------------------------------------------------------
+# -- reading files of unknown origin -----------------------------------------------------------------------------------
 
 
 def sha256(path: Path) -> str:
@@ -212,7 +212,7 @@ def read_arrays(file: BinaryIO, largest: int) -> dict[str, NDArray[Any]]:
 
 
 def _array(name: str, content: bytes) -> NDArray[Any]:
-    """One ``.npy`` file; its shape must account for every byte, so that nothing is allocated on a header's word."""
+    """One ``.npy`` file. Its shape must account for every byte of ``content``: no header can make us allocate more."""
     file = io.BytesIO(content)
     try:
         version = np.lib.format.read_magic(file)

@@ -1,6 +1,6 @@
-"""networkx graphs in, index arrays out.
+"""Graphs as the package uses them: networkx graphs are read into index arrays, once, when a problem is made.
 
-Two descriptions are read here, once, at the door:
+Two descriptions are read here:
 
 * a **Bayesian network** is a ``networkx.DiGraph``; each node carries ``states`` (how many values it takes); the edges
   into a node come from its parents, in the order in which they were added; an optional node attribute ``table`` names
@@ -90,7 +90,7 @@ class TableLayout:
             return np.asarray(safe + np.log(self.block_sum(np.exp(theta - safe[self.block_of]))))
 
     def block_name(self, block: int) -> str:
-        """A name a person understands: the table and the parents' values."""
+        """The name of a block in messages: its table and the parents' values, such as ``rain[0, 2]``."""
         for name, shape in zip(self.names, self.shapes):
             rows = int(np.prod(shape[:-1], dtype=int))
             if block < rows:
@@ -120,6 +120,7 @@ class BayesianNetwork:
     table_of: tuple[int, ...]
 
     def position(self, node: Hashable) -> int:
+        """The position of ``node`` in ``nodes``; ValueError if it is not in the graph."""
         if node not in self.nodes:
             raise sentence(f"node {described(node)} is not in the graph")
         return self.nodes.index(node)

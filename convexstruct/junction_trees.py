@@ -14,7 +14,7 @@ from convexstruct.validation.arguments import described, refuse, sentence, whole
 from convexstruct.validation.arrays import wholes
 
 #: A clique table of more entries than this is refused.
-LIMIT = 1_000_000
+MOST_CLIQUE_ENTRIES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class JunctionTree:
 def junction_tree(
     graph: nx.Graph,
     cards: Sequence[int],
-    limit: int = LIMIT,
+    limit: int = MOST_CLIQUE_ENTRIES,
     what: str = "the hidden variables' junction tree has a",
     advice: str = "hide fewer variables",
 ) -> JunctionTree:

@@ -27,7 +27,7 @@ def ring(n_labels: int) -> Matrix:
 
 
 def named(name: str, n_labels: int) -> Matrix:
-    """The loss called ``name`` ("hamming" or "ring") on ``n_labels`` labels."""
+    """The loss called ``name`` ("hamming" or "ring") on ``n_labels`` labels; ValueError for any other name."""
     known = {"hamming": hamming, "ring": ring}
     return known[choice("loss", name, known, "or a cost matrix")](n_labels)
 

@@ -1,6 +1,6 @@
 """The pictures of the package; each draws on axes it is given, or on a figure of its own, and returns the axes.
 
-Nothing here touches pyplot's state: a figure appears in a notebook because it is returned, and nowhere else.
+Nothing here uses pyplot: a figure appears in a notebook because it is returned, and nowhere else.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from convexstruct.tolerances import PROFILES, upside_down
 from convexstruct.validation.arguments import choice, described, number, refuse, sequence
 
 UPPER, LOWER, GREY = "#b3452c", "#2c6fb3", "#777777"
-#: What the lines of a run are called: a solver's figures on the way are not certified.
-OWN = {"upper": "solver's own upper bound", "lower": "solver's own lower bound"}
+#: Names of the two lines of a run in legends: bounds that a solver reports on the way are its own, not certified.
+LEGEND = {"upper": "solver's own upper bound", "lower": "solver's own lower bound"}
 VERDICT_COLOURS = {"verified": "#2e7d4f", "failed": "#b3261e", "unverified": "#b8860b"}
 
 Against = Literal["seconds", "iteration"]
@@ -159,8 +159,8 @@ def bounds(
     upper = np.asarray(trace.primal, dtype=float)
     lower = np.asarray(trace.lower_bound, dtype=float)
     both = np.isfinite(upper) & np.isfinite(lower)
-    axes.plot(x, np.where(np.isfinite(upper), upper, np.nan), color=UPPER, label=OWN["upper"], lw=1.6)
-    axes.plot(x, np.where(np.isfinite(lower), lower, np.nan), color=LOWER, label=OWN["lower"], lw=1.6)
+    axes.plot(x, np.where(np.isfinite(upper), upper, np.nan), color=UPPER, label=LEGEND["upper"], lw=1.6)
+    axes.plot(x, np.where(np.isfinite(lower), lower, np.nan), color=LOWER, label=LEGEND["lower"], lw=1.6)
     axes.fill_between(x, lower, upper, where=both, color=GREY, alpha=0.15, lw=0)
     if len(x) == 1:
         axes.plot(x, upper, "o", color=UPPER, ms=4)
@@ -196,7 +196,8 @@ def _said(trace: Trace, certified: tuple[float, float] | None) -> str:
 
 
 def _zoom(axes: Axes, upper: np.ndarray[Any, Any], lower: np.ndarray[Any, Any]) -> None:
-    """Leave out what the first rounds overshoot, so that the bounds' meeting can be seen."""
+    """Limit the vertical axis to the bounds of the later rounds: those of the first rounds are so wide that nobody
+    would see how the bounds meet."""
     best_upper, best_lower = upper[np.isfinite(upper)], lower[np.isfinite(lower)]
     if not (len(best_upper) and len(best_lower)):
         return
@@ -322,8 +323,8 @@ def traces(rows: Sequence[Compared]) -> Figure | None:
     for axes in grid[len(shown) :]:
         axes.set_visible(False)
     handles = [
-        grid[0].plot([], [], color=UPPER, label=OWN["upper"])[0],
-        grid[0].plot([], [], color=LOWER, label=OWN["lower"])[0],
+        grid[0].plot([], [], color=UPPER, label=LEGEND["upper"])[0],
+        grid[0].plot([], [], color=LOWER, label=LEGEND["lower"])[0],
         grid[0].plot([], [], "D", color="black", ms=4, label="certificate")[0],
         grid[0].plot([], [], color="black", lw=0.9, ls="--", label="reference optimum")[0],
     ]

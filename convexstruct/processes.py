@@ -1,4 +1,4 @@
-"""Processes of the command line: one a core for the draws of an experiment, and how a signal ends the work."""
+"""Processes and signals of the command line: worker processes for experiments, and how a signal ends a command."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
-#: What linear algebra reads its number of threads from, when it is loaded.
+#: Environment variables from which linear algebra libraries read their number of threads when they are loaded.
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class Ending:
-    """``with Ending() as ending``: SIGTERM ends the work as Ctrl-C does. code : the exit status of a run so ended.
+    """``with Ending() as ending``: SIGTERM ends the work as Ctrl-C does. code : the exit status of a run that it ended.
 
-    A solver that is interrupted returns what it has; so whoever runs several asks `check` after each.
+    A solver that is interrupted returns its best iterate instead of raising; so code that runs several solvers calls
+    `check` after each.
     """
 
     def __init__(self) -> None:
@@ -48,9 +49,9 @@ class Ending:
 
 @contextmanager
 def one_a_core(quick: bool) -> Iterator[Executor | None]:
-    """A process for each core that this one may use; None for one core, and for a quick run, which would wait for them
-    longer than they help. They start with the first call, have one thread each in their linear algebra, and are ended
-    where the work is interrupted."""
+    """An executor with a process for each core that this process may use. None where there is one core, and for a quick
+    run, in which starting the processes takes longer than they save. The processes start with the first call, use one
+    thread each for linear algebra, and are ended where the work is interrupted."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if quick or cores == 1:
         yield None
@@ -69,5 +70,5 @@ def one_a_core(quick: bool) -> Iterator[Executor | None]:
 
 
 def _leave_interrupts() -> None:
-    """Ctrl-C reaches every process of a terminal: the one that waits for the others decides."""
+    """Ignore Ctrl-C, which reaches every process of a terminal: the process that waits for the others handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Characters at which a column of prose may be folded.
+#: A column with a cell of more characters is prose, whose lines may be folded.
 PROSE = 40
 
 STYLE = """

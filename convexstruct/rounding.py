@@ -32,18 +32,20 @@ UNIT = 2.0**-53
 EPS = 2.0**-52
 #: The smallest positive number: no product or quotient that underflows is wrong by more.
 TINY = 2.0**-1074
-#: How many units in the last place (each 2 UNIT) a function such as exp or log may be wrong by, relative to its value.
+#: The error of a function such as exp or log, in units in the last place (each 2 UNIT relative to the value), at most.
 FUNCTION = 8
-#: So many terms are added one after the other, before their sums are; and so few are rounded once (`summed`).
+#: `summed` adds blocks of BLOCK_TERMS terms one after the other, then the sums of the blocks in the same way; once at
+#: most EXACT_TERMS numbers are left, it adds them exactly and rounds once.
 BLOCK_TERMS, EXACT_TERMS = 64, 128
-#: Widens an allowance that was itself computed with rounding: right for up to 1e6 operations a path.
+#: Factor by which an allowance is widened because it was itself computed with rounding; enough for 1e6 operations
+#: one after another.
 OUTWARD = 1.0 + 1e-9
 
 
 class Rounded(float):
     """A float and how far the exact number may lie from it.
 
-    It is its computed value wherever a float is wanted; arithmetic gives plain floats and drops the allowance.
+    It can stand wherever a float is wanted; arithmetic with it gives plain floats, without the allowance.
 
     allowance : at least 0; inf where nothing is known. ``upper`` and ``lower`` enclose the exact number.
     """
@@ -91,7 +93,7 @@ def enclose(value: float) -> Rounded:
 
 
 def total(terms: ArrayLike | Iterable[float], errors: float = 0.0) -> Rounded:
-    """The sum of ``terms``, rounded once (math.fsum), where the terms themselves err by ``errors`` in all."""
+    """The sum of ``terms``, rounded once (math.fsum). errors : the sum of the absolute errors of the terms."""
     flat = np.asarray(terms, dtype=np.float64).ravel() if not isinstance(terms, list) else terms
     try:
         value = math.fsum(flat.tolist() if isinstance(flat, np.ndarray) else flat)
@@ -101,13 +103,13 @@ def total(terms: ArrayLike | Iterable[float], errors: float = 0.0) -> Rounded:
 
 
 def summed(terms: Any, errors: float = 0.0, operations: int = 0, positive: bool = False) -> Rounded:
-    """The sum of many ``terms``: `BLOCK_TERMS` at a time, then their sums, until few are left, which are rounded once.
+    """The sum of many ``terms`` (any shape), in blocks as `BLOCK_TERMS` says.
 
-    The bound is gamma(BLOCK_TERMS levels + operations) sum |terms| + errors, with as many levels as n has digits to the
-    base BLOCK_TERMS, less one.
+    The bound is gamma(BLOCK_TERMS levels + operations) sum |terms| + errors, where levels is the number of digits of n
+    to the base BLOCK_TERMS, less one.
 
-    errors : what the terms are wrong by in all, beside ``operations`` roundings of each. positive : no term is below 0,
-    so that the sum is that of the magnitudes.
+    operations : roundings in the computation of each term. errors : the sum of what the terms are wrong by besides,
+    absolute. positive : no term is below 0, so that sum |terms| is the sum itself.
     """
     flat = np.ascontiguousarray(terms, dtype=np.float64).ravel()
     parts, depth = flat, operations

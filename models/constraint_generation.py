@@ -1,4 +1,4 @@
-r"""Constraint generation, one step at a time: what is the same for every family.
+r"""Constraint generation, one step at a time: the part that all families share.
 
 Each step solves the master problem, that is the formulation with the constraints found so far, and adds those that are
 violated at its solution.
@@ -62,14 +62,14 @@ class ConstraintGeneration(ABC, Generic[P]):
     Attributes
     ----------
     problem : the problem.
-    solver, options : what solves the masters, and its options.
+    solver, options : the name of the solver of the masters, and its options.
     master : the last master solved, a `Formulation`; None before the first step.
-    rounds : what the steps did.
+    rounds : a `Round` for each step so far.
     point : the best feasible point so far; the trivial one before the first step.
     done : nothing is left to add, or the solver found no solution of the last master.
     """
 
-    #: How often one step asks the oracle what is violated.
+    #: Calls of the oracle in one step.
     oracle_calls = 1
 
     def __init__(self, problem: P, solver: str = "CLARABEL", options: Mapping[str, Any] | None = None) -> None:
@@ -92,7 +92,7 @@ class ConstraintGeneration(ABC, Generic[P]):
         bounds = f"{self._lower:.8g} <= optimum <= {self._primal:.8g}"
         return f"ConstraintGeneration({self.name}: {len(self.rounds)} rounds, {added} constraints, {bounds})"
 
-    # -- what a family says ----------------------------------------------------------------------------------------
+    # -- hooks of a family -----------------------------------------------------------------------------------------
 
     @property
     @abstractmethod
@@ -105,19 +105,20 @@ class ConstraintGeneration(ABC, Generic[P]):
 
     @abstractmethod
     def bound_below(self) -> None:
-        """Hook: call `raise_bound` with what the master's multipliers give."""
+        """Hook: call `raise_bound` with the lower bound that the master's multipliers prove."""
 
     @abstractmethod
     def separate(self) -> tuple[float, int]:
-        """Hook: call `improve` with what the master's solution gives, and add what is violated there; by how much at
-        most, and how many constraints were added."""
+        """Hook: call `improve` with a feasible point made from the master's solution, and add constraints that the
+        solution violates. Returns the largest violation, and how many constraints were added."""
 
     @abstractmethod
     def witness(self) -> Point:
         """Hook: the dual point of the best lower bound."""
 
     def widen(self) -> bool:
-        """Hook: nothing is violated; loosen what the master restricts besides, if anything, and say whether it was."""
+        """Hook, called where no constraint is violated: loosen another restriction of the master, such as `floor`, if
+        any, and return whether there was one."""
         return False
 
     @property
@@ -126,14 +127,14 @@ class ConstraintGeneration(ABC, Generic[P]):
         return -math.inf
 
     def certified(self) -> P:
-        """Hook: the problem whose optimum the run finds, and which its points certify."""
+        """Hook: the problem whose optimum the run finds, and by which its points are certified."""
         return self.problem
 
     # -- one round -------------------------------------------------------------------------------------------------
 
     def step(self) -> Round:
-        """Solve the master, bound the optimum, add what is violated. If the solver returns no point, `done` is set: the
-        round says its status, and the bounds stay."""
+        """Solve the master, bound the optimum, add violated constraints. If the solver returns no point, `done` is set,
+        the round has the solver's status, and the bounds stay."""
         begin = time.perf_counter()
         self.master = self.formulation()
         said = self.master.reference(self.solver, **self.options)
@@ -235,7 +236,7 @@ class ConstraintGeneration(ABC, Generic[P]):
         Raises
         ------
         KeyboardInterrupt
-            If the run was interrupted: what was cut short is no reference.
+            If the run was interrupted: its last master's value is no reference.
         """
         solution = self.solve(solver, HIGH, **options)
         if solution.status is Status.INTERRUPTED:

@@ -12,7 +12,7 @@ a way to read a solution back as a point and a dual witness of the problem it st
 CVXPY's own ``problem.constraints`` is a copy, and editing it silently does nothing; that is why a change makes a copy
 here. A changed copy states another problem: its solve reports the value and the variables, and certifies nothing. A
 copy shares its variables, parameters and remaining constraints with the original (so that expressions go on working),
-hence ``.value`` and ``.dual_value`` always belong to the last solve of either; what `solve` returns is kept apart.
+hence ``.value`` and ``.dual_value`` always belong to the last solve of either; the `Solution` of a solve keeps its own.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from convexstruct.validation.arguments import choice, number, refuse, sentence, 
 
 @dataclass(frozen=True)
 class Reference:
-    """What a general solver said about a formulation, and what its own answer, read back, certifies.
+    """What a general solver claims about a formulation, and the bounds that its own answer, read back, certifies.
 
     formulation, solver : their names.
     status : CVXPY's status: the solver's word, which decides nothing where there is a certificate.
@@ -52,10 +52,10 @@ class Reference:
         it failed). It is the solver's own value: the objective re-evaluated at the rounded variables can read -inf.
     seconds : wall time of compiling (the first time only) and solving, without the certificate.
     lower_bound, upper_bound : the bracket of the optimum that `certify` makes of the point and the dual witness read
-        back; -inf and inf where there is none. gap : their relative gap, less what the rounding of their own sums may
-        amount to (near an optimum of 0 that is all there is).
-    certified : whether the answer could be read back as a point and a dual witness. That of a changed copy cannot be:
-        there the solver's word is all there is.
+        back; -inf and inf where there is none. gap : their relative gap, less the allowances for the rounding of their
+        own sums (near an optimum of 0 the gap is nothing else).
+    certified : whether the answer could be read back as a point and a dual witness. That of a changed copy cannot be,
+        and only the solver's claim is known.
     """
 
     formulation: str
@@ -97,14 +97,15 @@ class Reference:
 
     @property
     def best(self) -> float:
-        """The value; that of a solver that is not sure of it, cut to the certified bracket."""
+        """The value claimed; where the status is not "optimal", the point of the certified bracket nearest to it."""
         if self.status == "optimal" or not self.certified:
             return self.value
         return min(max(self.value, self.lower_bound), self.upper_bound)
 
 
 def beyond_rounding(certificate: Certificate) -> float:
-    """The relative gap less the allowances for the rounding of its bounds' own sums; below 0 as it is."""
+    """The relative gap less the allowances for the rounding of its bounds' own sums, but not below 0; a gap that is
+    negative as it is stays so."""
     return min(certificate.gap, max(certificate.gap - certificate.rounding, 0.0))
 
 
@@ -388,6 +389,7 @@ class Formulation:
         )
 
 
+#: The status of a solution by CVXPY's status, where there is no point.
 _NO_SOLUTION = {
     "unbounded": Status.UNBOUNDED,
     "unbounded_inaccurate": Status.UNBOUNDED,
@@ -409,10 +411,10 @@ def _rows(constraint: Any) -> int:
 
 @dataclass(frozen=True)
 class Entry:
-    """A formulation in the list: how to build it, and where it comes from.
+    """An entry of `FORMULATIONS`: how to build a formulation, and where it comes from.
 
     name, family : "compact_dual" of "generative_margin"; `FORMULATIONS` knows it as "generative_margin.compact_dual".
-    title : one line for a person. paper, equations : the source, as text.
+    title : one line of text. paper, equations : the source, as text.
     optimum : entries of a family with the same ``optimum`` have one optimal value ("p*"; the proximal ones "p_n*").
     enumerated : whether it writes out all assignments, and so is for small instances only.
     builder : problem -> `Formulation`, or an object with the same ``reference`` and ``solve``.

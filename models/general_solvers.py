@@ -1,4 +1,4 @@
-"""CVXPY's solvers as formulations ask them: their names, their options, and Ctrl-C."""
+"""CVXPY's solvers as formulations call them: their names, their options, and how Ctrl-C ends them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from convexstruct.validation.arguments import choice
 SOLVER_OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "SCS": {"eps_abs": REFERENCE_ACCURACY, "eps_rel": REFERENCE_ACCURACY, "max_iters": 200_000},
 }
-#: What a solver is asked for once more where its answer does not certify the gap wanted. Clarabel measures its gap
+#: Options of a second solve, where the answer of the first does not certify the gap wanted. Clarabel measures its gap
 #: absolutely where the optimum is below 1, by default to 1e-8, while a gap here is relative to the optimum however
-#: small: at an optimum of 1e-3 the default certifies five digits. Asked from the start this would take a tenth more
-#: time, and end "inaccurate" more often, which tells nothing of a changed copy.
+#: small: at an optimum of 1e-3 the default certifies five digits. With these options in the first solve, solves would
+#: take a tenth more time and end "inaccurate" more often, which for a changed copy is all that is known.
 TIGHTER: Mapping[str, Mapping[str, Any]] = {"CLARABEL": {"tol_gap_abs": 1e-15, "tol_gap_rel": 1e-15}}
 
 

@@ -1,7 +1,7 @@
-r"""Constraints of labellings: what the families have in common that ask an oracle for the most violated labelling.
+r"""Constraint generation where each constraint belongs to a labelling: the part that such families share.
 
-The oracle says the most violated labelling of each example at the master's solution, and the constraints that are new
-are added.
+In each round an oracle finds the most violated labelling of each example at the master's solution, and those of its
+constraints that are new are added.
 
     slack "n"     a slack for each example: up to N constraints a round
     slack "one"   one slack for the weighted sum of the examples' constraints: one constraint a round
@@ -42,7 +42,8 @@ class LabellingCuts(ConstraintGeneration[P]):
     """A margin problem by constraints of labellings.
 
     slack : "n", "one" or "none"; the master's slack variable, if any, is called "eps" or "xi".
-    labels : one labelling of all examples a round. in_master (rounds, N) : whose constraint went into the master.
+    labels : for each round the labelling (P,) of all examples that was found. in_master : for each round the examples
+    (N,) whose constraint was added to the master.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class LabellingCuts(ConstraintGeneration[P]):
         self._rows: list[Rows] = []
         self._multipliers: Matrix = np.zeros((0, len(self.weights)))
 
-    # -- what a family says ----------------------------------------------------------------------------------------
+    # -- hooks of a family -----------------------------------------------------------------------------------------
 
     @property
     @abstractmethod
@@ -77,14 +78,14 @@ class LabellingCuts(ConstraintGeneration[P]):
 
     @abstractmethod
     def bound_above(self) -> tuple[Labels, Vector]:
-        """Hook: call `improve` with what the master's solution gives, and return the most violated labelling of all
-        examples and b - a'x of each (N,), before any slack, at the master's solution x."""
+        """Hook: call `improve` with a feasible point made from the master's solution x. Returns the most violated
+        labelling (P,) of all examples at x, and b - a'x of each example (N,), without slacks."""
 
     # -- cuts ------------------------------------------------------------------------------------------------------
 
     def separate(self) -> tuple[float, int]:
-        """Add the most violated constraint of each example (or of all together), if it is new; the labellings there
-        already are never added twice, so a master solved inaccurately cannot make the loop run for ever."""
+        """Add the most violated constraint of each example (or of all together), if it is new. No labelling is added
+        twice, so a master that was solved inaccurately cannot make the loop run for ever."""
         assert self.master is not None
         labels, each = self.bound_above()
         named = self.master.variables

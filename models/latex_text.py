@@ -1,4 +1,4 @@
-"""Text of a formulation as LaTeX: tags of equations, and CVXPY's own text where an equation has no LaTeX of ours."""
+"""Text of a formulation as LaTeX: tags of equations, and CVXPY's own text for equations that were given no LaTeX."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 
 
 def tag(label: str) -> str:
-    """The number of an equation, beside it."""
+    r"""The number of an equation as a LaTeX ``\tag``; "" without a number."""
     return rf" \tag{{{escaped(label)}}}" if label else ""
 
 
 def plain(text: str) -> str:
-    """CVXPY's own text, as LaTeX on one line; of a long array of numbers the first and the last."""
+    """CVXPY's own text, as LaTeX on one line; a long array of numbers is shown by its first and its last number."""
     short = _LONG_ARRAY.sub(_ends, text)
     return rf"\texttt{{{escaped(' '.join(short.split()))}}}"
 

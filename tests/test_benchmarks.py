@@ -50,7 +50,7 @@ def test_a_run_in_a_process_of_its_own_comes_back_whole() -> None:
 
 
 def test_a_process_that_hangs_is_ended_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measure, "GRACE", 0.5)
+    monkeypatch.setattr(measure, "GRACE_SECONDS", 0.5)
     slow = Workload(sequences=20_000, length=50, states=30)
     run = START(slow, FAST, 0.5)
     assert "ended" in run.trouble

@@ -1,8 +1,8 @@
-"""Seeded generators and loaders; every one returns plain arrays and graphs.
+"""Seeded generators and loaders of data sets; they return plain arrays and graphs.
 
 Generated: `ring`, `hidden_markov`, `hadamard`, `dense_margins`, `sparse_margins`, `random_chains`, `random_trees`,
 `random_graphs`, `noisy_images`. Real, read from the data root and checked: `protein`, `connect4`, `a9a`, `ocr_letters`,
-`scene`, `snakes`, `conll2000`; `available` says which are here, `fetch` gets those with a published address.
+`scene`, `snakes`, `conll2000`; `available` says which are here, `fetch` downloads those with a published address.
 """
 
 from convexstruct.datasets.generated.hadamard import hadamard

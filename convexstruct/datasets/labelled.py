@@ -1,7 +1,7 @@
-"""Labelled graphs as plain arrays: what structured loaders and generators return.
+"""Labelled graphs as plain arrays, which structured loaders and generators return.
 
 The nodes of all examples stand one after the other ("flat"): example i owns node_start[i] : node_start[i + 1], and
-edges name flat nodes, example after example. The lists with nodes counted from 0 in each example are one property away.
+edges name flat nodes, example after example. Properties give the same as lists, one array an example.
 """
 
 from __future__ import annotations
@@ -89,7 +89,8 @@ class LabelledGraphs:
 
 
 def _ranges(start: Index, wanted: Index) -> tuple[Index, Index]:
-    """The entries start[i] : start[i + 1] of each wanted i, one range after the other, and where each range begins."""
+    """The numbers start[i] .. start[i + 1] - 1 of each wanted i, one range after the other, and where each range
+    begins among them."""
     sizes = np.diff(start)[wanted]
     begin = np.concatenate(([0], np.cumsum(sizes))).astype(np.intp)
     return np.arange(begin[-1]) + np.repeat(start[wanted] - begin[:-1], sizes), begin
@@ -101,7 +102,15 @@ def starts(sizes: ArrayLike) -> Index:
 
 
 def chain_edges(node_start: Index) -> Index:
-    """Edges (t, t + 1) of chains whose nodes stand in order; (Q, 2) flat nodes."""
+    """Edges (t, t + 1) of chains whose nodes stand in order; (Q, 2) flat nodes.
+
+    node_start : (N + 1,) flat node at which each chain begins, and P.
+
+    Raises
+    ------
+    ValueError
+        If ``node_start`` does not begin with 0 and rise.
+    """
     node_start = wholes("node_start", node_start, ("n",), least=0, what="flat nodes").astype(np.intp)
     if node_start[0] != 0 or len(node_start) < 2 or (np.diff(node_start) < 1).any():
         raise sentence("node_start does not rise from 0, wanted the node at which each example begins, and P last")
@@ -132,7 +141,7 @@ def grid_edges(shapes: ArrayLike) -> tuple[Index, Index]:
 
 
 def _sides(shapes: ArrayLike) -> Index:
-    """Heights and widths (N, 2) of grids, read."""
+    """Heights and widths (N, 2) of grids; ValueError if they are none."""
     sides = wholes("shapes", shapes, ("n", 2), (2,), least=1, what="heights and widths").reshape(-1, 2)
     cells = int(sides.astype(object).prod(axis=1).sum())
     sized("shapes", cells, cells)

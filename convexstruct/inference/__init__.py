@@ -1,1 +1,1 @@
-"""Oracles over a batch of examples behind one set of methods, whatever the graphs; in shards for any executor."""
+"""Oracles over a batch of examples, with the same methods whatever the graphs; and batches in shards on executors."""

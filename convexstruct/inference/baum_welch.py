@@ -119,7 +119,8 @@ class HiddenMarkovModels:
         return HiddenMarkovModels(self.initial[which], self.transition[which], self.emission[which])
 
     def scores(self, observed: Observations) -> Tensor:
-        """Log probability of what each position shows, given its state, the start's added in; (R, P, S), packed."""
+        """Log probability of the symbols of each position given its state, plus, at the first position of a sequence,
+        that of the initial state; (R, P, S), packed."""
         c, s, m = self.emission.shape[1:]
         seen = observed.symbols
         if (c, m) != (seen.shape[1], observed.n_symbols):
@@ -153,7 +154,8 @@ class Expected(NamedTuple):
 
 
 def expected(observed: Observations, models: HiddenMarkovModels) -> Expected:
-    """The E step: forward-backward of every model over every sequence; L = -inf where a model cannot show them."""
+    """The E step: forward-backward of every model over every sequence; L = -inf where a model gives them probability
+    0."""
     layout, node = observed.chains, models.scores(observed)
     top = node.max(axis=2)
     with np.errstate(invalid="ignore", divide="ignore", under="ignore", over="ignore"):
@@ -210,7 +212,7 @@ def _shares(counts: Tensor, otherwise: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """What training reached.
+    """The result of training.
 
     models : R models. log_likelihood (R,) : L of each, none of them proved to be the greatest.
     trace (n + 1, R) : L at the start and after each iteration; a model that has stopped keeps its last value.

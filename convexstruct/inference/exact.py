@@ -1,4 +1,4 @@
-"""Oracles over the examples of `PairwiseFeatures`: the kind that fits the graphs, behind one set of methods.
+"""Oracles over the examples of `PairwiseFeatures`: one kind for each kind of graphs, all with the same methods.
 
     chains      examples that are chains and share one table of transitions: packed recursions over all of them at once
     forests     any other graphs without a cycle, level by level over all of them at once
@@ -19,7 +19,7 @@ import numpy as np
 from convexstruct.arrays import Index, Labels, Matrix, Tensor, Vector
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 from convexstruct.graphs import Chains, chains
-from convexstruct.junction_trees import LIMIT, JunctionTree, junction_tree
+from convexstruct.junction_trees import MOST_CLIQUE_ENTRIES, JunctionTree, junction_tree
 from convexstruct.oracles.chain import chain
 from convexstruct.oracles.tree import forest as levels
 from convexstruct.oracles.tree import junction_tree as jt
@@ -28,12 +28,12 @@ from convexstruct.oracles.tree.loss_counter import LossTable, by_loss, by_loss_o
 
 
 class Best(NamedTuple):
-    """What maximising over labellings yields.
+    """The result of maximising over labellings.
 
-    scores (N,): the score of ``labels``. labels (P,): a labelling that attains it.
+    labels (P,): the labelling found. scores (N,): its score in each example.
     upper (N,): at least the greatest score; equal to ``scores`` if the oracle is exact.
-    moved (N,): where ``upper`` comes from messages, twice the sum of their sizes: what its rounding depends on besides
-    the scores.
+    moved (N,): where ``upper`` comes from messages, twice the sum of their absolute values, on which its rounding
+    depends besides the scores; None where there are no messages.
     """
 
     scores: Vector
@@ -43,10 +43,10 @@ class Best(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """What summing over labellings yields.
+    """The result of summing over labellings.
 
-    log_partition (N,). node (P, S), edge: posteriors weighted by the examples' shares; edge is (S, S), summed over the
-    edges, where they share a table, else (Q, S, S).
+    log_partition (N,): ln sum_y e^score(y). node (P, S), edge: posteriors weighted by the examples' shares; edge is
+    (S, S), summed over the edges, where they share a table, else (Q, S, S).
     """
 
     log_partition: Vector
@@ -55,7 +55,7 @@ class Sums(NamedTuple):
 
 
 class Inference(Protocol):
-    """What a problem asks of an oracle over all its examples."""
+    """An oracle over all examples of a problem."""
 
     @property
     def exact(self) -> bool:
@@ -230,10 +230,10 @@ class TreeInference:
 
 @dataclass(frozen=True, eq=False)
 class ForestInference:
-    """Graphs without a cycle, whatever they look like; tables may differ from edge to edge.
+    """Any graphs without a cycle; tables may differ from edge to edge.
 
-    Second bests, losses by value, and the few examples whose ties cannot be broken from the root, are left to
-    `TreeInference`.
+    `TreeInference` does what this recursion cannot: second best labellings, best labellings by loss, and the few
+    examples whose ties cannot be broken from the root.
     """
 
     features: PairwiseFeatures
@@ -283,7 +283,7 @@ class ForestInference:
 
 
 def forest_inference(features: PairwiseFeatures) -> ForestInference:
-    """All trees at once.
+    """The oracle over all trees at once.
 
     Raises
     ------
@@ -293,7 +293,7 @@ def forest_inference(features: PairwiseFeatures) -> ForestInference:
     return ForestInference(features, levels.forest(features.n_nodes, features.edges))
 
 
-def tree_inference(features: PairwiseFeatures, limit: int = LIMIT) -> TreeInference:
+def tree_inference(features: PairwiseFeatures, limit: int = MOST_CLIQUE_ENTRIES) -> TreeInference:
     """Batches of examples that share a graph, with its junction tree.
 
     Raises
@@ -325,12 +325,12 @@ ADVICE = "use inference='relaxed' (the local polytope), or 'minimum_cut' for an 
 
 
 def chain_inference(features: PairwiseFeatures) -> ChainInference:
-    """Packed recursions for chains with one table."""
+    """The oracle over chains that share one table."""
     return ChainInference(chains(features.lengths), features.n_edges)
 
 
 def exact_inference(features: PairwiseFeatures) -> ChainInference | ForestInference | TreeInference:
-    """Chains at once where all examples are chains and share one table; forests level by level; else junction trees."""
+    """The fastest exact oracle for these graphs, of the three at the head of this file."""
     if features.is_chain and features.shared and features.n_edges:
         return chain_inference(features)
     try:

@@ -1,7 +1,7 @@
 r"""The maximum over the local polytope of a graph with cycles, by splitting the graph's scores among forests.
 
 Every edge of a graph belongs to one forest, every node to each forest that has an edge at it (and to the first if there
-is none). If node scores are shared out, sum_f node_f,v = node_v, then
+is none). If node scores are divided among these forests, sum_f node_f,v = node_v, then
 
     max over the local polytope = min over shares of  sum_f max_y score_f(y)
 
@@ -25,7 +25,7 @@ from convexstruct.inference.exact import ForestInference, forest_inference
 class Forest:
     """Some edges without a cycle, tree by tree.
 
-    nodes : (P_f,) the flat node of each of the forest's own. edges : (Q_f,) its edges' places among all.
+    nodes : (P_f,) the flat nodes of the forest, in its own order. edges : (Q_f,) its edges' places among all.
     example : (n_trees,) the example of each tree. trees : oracles over the trees.
     """
 
@@ -37,7 +37,11 @@ class Forest:
 
 @dataclass(frozen=True, eq=False)
 class Forests:
-    """The forests of all examples. start (k + 1,): where each forest's nodes begin in shares (sum P_f, S)."""
+    """The forests of all examples.
+
+    start (k + 1,) : where the nodes of each of the k forests begin in arrays of shares (sum P_f, S). nodes (sum P_f,) :
+    the flat node of each of their rows. copies (P,) : the number of forests that a node belongs to.
+    """
 
     parts: tuple[Forest, ...]
     start: Index
@@ -73,8 +77,8 @@ class Forests:
         return total
 
     def moved(self, shifts: Matrix) -> Vector:
-        """4 sum over the copies of an example's nodes of max_s |shifts|: what the rounding of `upper` depends on,
-        besides the scores; (N,)."""
+        """4 times the sum of max_s |shifts|, over the copies of an example's nodes, on which the rounding of `upper`
+        depends besides the scores; (N,)."""
         example = np.zeros(self.n_nodes, dtype=np.intp)
         for f, forest in enumerate(self.parts):
             lengths = np.diff(forest.trees.features.node_start)
@@ -113,7 +117,7 @@ def _is_forest(edges: Index) -> bool:
 
 
 def _first_fit(features: PairwiseFeatures, these: slice) -> Index:
-    """The first forest that an edge closes no cycle in, one edge after the other."""
+    """For one edge after the other the first forest in which it closes no cycle."""
     joined: list[nx.utils.UnionFind] = []
     place = np.zeros(these.stop - these.start, dtype=np.intp)
     for e, (u, v) in enumerate(features.edges[these].tolist()):

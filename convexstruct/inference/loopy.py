@@ -2,7 +2,7 @@
 
     minimum_cut     exact: associative networks of two labels, all examples in one flow
     expansion       approximate: associative networks of any number of labels; with a bound on the greatest score
-    relaxed         the local polytope in place of all labellings: another problem, whose optimum lies above
+    relaxed         the local polytope in place of all labellings: another problem, with a greater optimum
 
 None of them sums over labellings, so that solvers which need sums (tempering, exponentiated gradient) refuse them.
 """
@@ -28,7 +28,7 @@ from convexstruct.oracles.loopy.pairwise import Pairwise, pairwise
 class LoopyInference:
     """One maximisation over all examples; it refuses sums, second best labellings and best labellings by loss.
 
-    name : as ``inference=`` calls it, a key of `MAXIMISE`. exact, relaxed : see `Inference`.
+    name : the value of the argument ``inference=``, a key of `MAXIMISE`. exact, relaxed, summable : see `Inference`.
     """
 
     features: PairwiseFeatures
@@ -94,13 +94,13 @@ def relaxed_inference(features: PairwiseFeatures) -> LoopyInference:
 
 
 def _cut(scores: Pairwise) -> Best:
-    """Exact up to the rounding of double precision, which ``upper`` says."""
+    """``labels`` is optimal up to the rounding of double precision; ``upper`` is a bound in real arithmetic."""
     cut = minimum_cut(scores)
     return Best(cut.scores, cut.labels, cut.upper, scores.moved(messages(scores, cut.flow)))
 
 
 def _expand(scores: Pairwise) -> Best:
-    """``labels`` is good, ``upper`` is the bound of the relaxation to the local polytope."""
+    """``labels`` is that of alpha-expansion, ``upper`` the bound of the relaxation to the local polytope."""
     found = alpha_expansion(scores, bound="relaxation")
     assert found.messages is not None
     return Best(found.scores, found.labels, found.upper, scores.moved(found.messages))

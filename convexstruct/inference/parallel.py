@@ -1,8 +1,8 @@
 """Problems cut into shards, on any ``concurrent.futures.Executor``: one map over shards, then one sum of small vectors.
 
 `sharded` returns the same problem with its examples cut into shards; `convexstruct.core.driver.solve(..., executor=)`
-calls it. Threads, processes here, or a Dask cluster's ``client.get_executor()`` serve alike; how shards travel, and
-what happens when a worker dies, is in `convexstruct.inference.shards`.
+calls it. Threads, processes on this machine, or a Dask cluster's ``client.get_executor()`` all do; how shards are sent,
+and what happens when a worker dies, is in `convexstruct.inference.shards`.
 
 Values are those of the serial problem: examples do not depend on each other, and only sums over all of them are taken
 in another order (equal up to rounding).
@@ -27,7 +27,7 @@ from convexstruct.validation.arguments import cut, refuse, sentence
 
 
 class Named(Protocol):
-    """A problem, of which an error says the family."""
+    """A problem; errors name its family."""
 
     @property
     def family(self) -> str: ...
@@ -43,7 +43,7 @@ def sharded(problem: Shared, executor: Executor, n_shards: int | None = None) ->
     ----------
     problem : of a family that has registered how it is cut (`in_shards`).
     executor : where the shards are worked on; it stays the caller's, who also shuts it down.
-    n_shards : how many (default: one a processor of this machine; say so for a cluster), at most one an example.
+    n_shards : how many, at most one an example (default: one a processor of this machine, which a cluster may exceed).
 
     Raises
     ------

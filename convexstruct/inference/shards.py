@@ -1,11 +1,10 @@
-"""Parts of a batch on any ``concurrent.futures.Executor``: one map over the parts, each worked on where it is kept.
+"""Parts of a batch on any ``concurrent.futures.Executor``: one map over the parts, which workers keep between calls.
 
 A part is sent to each worker once. A task carries only the key of its part; a worker that does not hold the part
-answers so, receives it, and keeps it. So a worker needs no preparation, and one that replaces a dead worker is served
-like any other. If a task fails, this process computes its result: where the worker died, with a warning in the log;
-where the work itself is at fault, the same error is raised here. An executor that broke, was shut down, or has a worker
-that did not answer by the deadline (`convexstruct.deadline`) is used no more: one warning is logged, and this process
-does the rest of the work.
+answers so, receives it, and keeps it. So a worker needs no preparation, and one that replaces a dead worker is treated
+like any other. If a task fails, this process computes its result, with a warning in the log; where the work itself is
+at fault, the same error is then raised here. An executor that broke, was shut down, or has a worker that did not answer
+by the deadline (`convexstruct.deadline`) is used no more: this process does the rest of the work.
 """
 
 from __future__ import annotations

@@ -1,1 +1,2 @@
-"""Enumeration and local polytopes as sparse rows: what models/ state, and how marginals become labellings."""
+"""All labellings written out, local polytopes as sparse rows (both for the formulations in models/), and mixtures of
+labellings from marginals."""

@@ -1,7 +1,7 @@
 """A point of the local polytope as a mixture of labellings.
 
-On a chain or a junction tree every point of the polytope is one. So the marginals that a model finds become a dual
-witness, which a problem can check without the model.
+On a chain or a junction tree every point of the polytope is one. So the marginals that a formulation finds become a
+dual witness, which a problem can check without the formulation.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ def columns(features: Counts) -> Columns:
 def mixture(features: Counts, marginals: Vector, max_labellings: int = 2000) -> tuple[Labels, Matrix]:
     """(labels (m, P), shares (m, K)) with sum_j shares[j, k] [labels[j] has the labels of z] = z, for each example k.
 
-    Greedy: follow the largest marginals from the root on, take the smallest of them as the share, subtract, repeat.
-    Each labelling uses up at least one marginal, so it ends. What rounding leaves, and what is left after
-    ``max_labellings``, is left out: the shares of an example sum to 1 or less.
+    Greedy: follow the largest marginals from the root on, take the smallest of them as the share, subtract it, repeat.
+    Each labelling brings at least one marginal to 0, so this ends. Marginals that remain because of rounding, or after
+    ``max_labellings``, are left out: the shares of an example sum to 1 or less.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Every labelling of every example, for instances small enough to write out: the truth for fast paths."""
+"""Every labelling of every example, for instances small enough to write out; fast paths are tested against them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from convexstruct.arrays import Index, Labels, Vector
 from convexstruct.features.counts.counts import Counts
 
 #: At most this many assignments, over all examples, are written out unless the caller says otherwise.
-LIMIT = 300_000
+MOST_LABELLINGS = 300_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ def n_assignments(features: Counts) -> int:
     return sum(math.prod(part.tolist()) for part in np.split(cards, first))
 
 
-def enumerate_counts(features: Counts, limit: int = LIMIT) -> Enumerated:
+def enumerate_counts(features: Counts, limit: int = MOST_LABELLINGS) -> Enumerated:
     """Counts and losses of every labelling; the r-th labelling of all examples is counted at once.
 
     Positions that are not free (`Counts.free`) stay at the truth.

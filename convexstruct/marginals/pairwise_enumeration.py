@@ -10,10 +10,8 @@ import scipy.sparse as sp
 from convexstruct.arrays import Index, Labels, Vector
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 from convexstruct.features.graphs.pairwise_loss import PairwiseLoss
+from convexstruct.marginals.enumeration import MOST_LABELLINGS
 from convexstruct.oracles.enumeration import labellings
-
-#: At most this many labellings, over all examples, are written out unless the caller says otherwise.
-LIMIT = 300_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,13 +40,15 @@ def n_labellings(features: PairwiseFeatures) -> int:
     return sum(features.n_labels ** int(length) for length in features.lengths)
 
 
-def enumerate_pairwise(features: PairwiseFeatures, loss: PairwiseLoss, limit: int = LIMIT) -> EnumeratedPairwise:
+def enumerate_pairwise(
+    features: PairwiseFeatures, loss: PairwiseLoss, limit: int = MOST_LABELLINGS
+) -> EnumeratedPairwise:
     """Write out every labelling of every example.
 
     Raises
     ------
     ValueError
-        If there are more than ``limit``: says how many, and what serves instead.
+        If there are more than ``limit``; the message says how many, and which formulation to use instead.
     """
     total = n_labellings(features)
     if total > limit:

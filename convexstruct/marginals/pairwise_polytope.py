@@ -19,7 +19,7 @@ from convexstruct.marginals.decomposition import Columns
 from convexstruct.marginals.triplets import Triplets
 
 #: A clique table of more entries than this is refused: every entry is a variable of a convex program.
-LIMIT = 20_000
+MOST_CLIQUE_VARIABLES = 20_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ def is_forest(features: PairwiseFeatures) -> bool:
     return int(components) == features.n_nodes - features.n_edges
 
 
-def clique_polytope(features: PairwiseFeatures, limit: int = LIMIT) -> CliquePolytope:
+def clique_polytope(features: PairwiseFeatures, limit: int = MOST_CLIQUE_VARIABLES) -> CliquePolytope:
     """The marginal polytope of every example, exact, by junction trees. Variables stand example after example, root
     clique first, C order within a table.
 

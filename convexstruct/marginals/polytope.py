@@ -170,7 +170,7 @@ def network_polytope(features: NetworkCounts) -> LocalPolytope:
             c = group.tree.home[j]
             cost = features.costs[v][features.assignments[examples, v]][:, labels[c][j]]
             loss[columns[:, None] + np.arange(offset[c], offset[c + 1])] += weights[:, None] * cost
-    # what no hidden variable touches is counted with the root clique, whose marginals sum to 1
+    # distributions that touch no hidden variable are counted with the root clique, whose marginals sum to 1
     observed, entries = features.observed
     size = root_entries[observed]
     inner = np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)

@@ -16,7 +16,7 @@ from convexstruct.arrays import Labels, Matrix, Tensor, Vector
 Factor = tuple[tuple[int, ...], Tensor]
 
 #: At most this many labellings are written out.
-LIMIT = 2_000_000
+MOST_LABELLINGS = 2_000_000
 
 
 def labellings(cards: Sequence[int]) -> Labels:
@@ -25,11 +25,11 @@ def labellings(cards: Sequence[int]) -> Labels:
     Raises
     ------
     ValueError
-        If there are more than `LIMIT`.
+        If there are more than `MOST_LABELLINGS`.
     """
     total = math.prod(int(card) for card in cards)
-    if total > LIMIT:
-        raise ValueError(f"cards allow {total} labellings, brute force holds at most {LIMIT}")
+    if total > MOST_LABELLINGS:
+        raise ValueError(f"cards allow {total} labellings, brute force holds at most {MOST_LABELLINGS}")
     axes = np.indices(tuple(cards)[::-1]).reshape(len(cards), total)
     return np.asarray(axes[::-1].T, dtype=np.int64)
 

@@ -1,12 +1,12 @@
-"""The readers behind every public door: what a caller hands in, as a number, a name, a list or a mapping of our own.
+"""Readers of the arguments of public functions: numbers, names, lists and mappings.
 
 Arrays are read by `convexstruct.validation.arrays`, sparse matrices by `convexstruct.validation.sparse`, by the same
 rules.
 
-Each reader takes the name of the argument first and answers with a value that nobody else can write to, or raises a
-ValueError of one sentence: which argument, what came, what was wanted. What came is described, never printed at length:
-no foreign ``__repr__`` is called, since it may fail or be endless. Booleans are not numbers here, nor are strings,
-complex numbers, dates, masked arrays or Python objects; a whole number is never rounded to.
+Each reader takes the name of the argument first. It returns a value that no other code can change, or raises a
+ValueError of one sentence: which argument, what came, what was wanted. The sentence describes what came and never
+prints it at length: no foreign ``__repr__`` is called, since it may fail or be endless. Booleans are not numbers here,
+nor are strings, complex numbers, dates, masked arrays or Python objects; no number is rounded to a whole one.
 """
 
 from __future__ import annotations
@@ -22,18 +22,19 @@ from typing import Any, NoReturn
 import numpy as np
 import scipy.sparse as sp
 
-#: Characters of what came that a sentence shows, and characters that a sentence may have.
+#: The most characters of a value that a sentence shows, and the most characters of a sentence.
 SHOWN_CHARACTERS, SENTENCE_CHARACTERS = 80, 300
 #: Whole numbers that fit 64 bits.
 LARGEST_WHOLE = 2**63 - 1
-#: Numbers that one array of ours may hold, 2 GiB of them; more is taken for a slip of the caller.
+#: The most numbers that one array made here may hold (2 GiB); a call that needs more is taken for a mistake.
 MOST_ENTRIES = 2**28
 
-#: Lists of so many entries are shown whole.
+#: Sentences show lists of at most so many entries whole.
 SHOWN_ENTRIES = 4
-#: Characters that the known names may take in a sentence; of longer lists it shows the nearest.
+#: The most characters that the known names may take in a sentence; of a longer list it shows the nearest names.
 NAMES_CHARACTERS = 150
 
+#: Types that are read as lists.
 LISTS = (list, tuple, deque, range)
 
 
@@ -129,7 +130,7 @@ def number(
 
 
 def whole(name: str, value: Any, *, least: int | None = None, most: int | None = None) -> int:
-    """One whole number that fits 64 bits; 2.0 is none, for what computes it may well give 2.7 next time.
+    """One whole number that fits 64 bits; 2.0 is refused, because the computation that gave it may give 2.7 next time.
 
     Raises
     ------
@@ -155,7 +156,7 @@ def seed(name: str, value: Any) -> int:
 
 
 def flag(name: str, value: Any) -> bool:
-    """True or False, nothing that merely counts as one."""
+    """True or False; values that Python merely treats as true or false, such as 1, are refused."""
     if not isinstance(value, (bool, np.bool_)):
         refuse(name, value, "True or False")
     return bool(value)
@@ -170,7 +171,7 @@ def choice(name: str, value: Any, known: Collection[str], otherwise: str = "") -
 
 
 def among(value: Any, known: Collection[str]) -> str:
-    """ "one of a, b, c"; where these are too many for a sentence, the names nearest to ``value`` and how many more."""
+    """ "one of a, b, c"; where the list is too long for a sentence, their number and the names nearest to ``value``."""
     every = [str(each) for each in known]
     shown = ", ".join(every)
     if len(every) <= 1 or len(shown) <= NAMES_CHARACTERS:
@@ -192,7 +193,7 @@ def text_of(name: str, value: Any) -> str:
 
 
 def path_of(name: str, value: Any) -> str:
-    """The name of a file: a string, or an object that says one (``os.PathLike``).
+    """The path of a file: a string, or an object that has one (``os.PathLike``).
 
     Raises
     ------

@@ -1,5 +1,4 @@
-"""Arrays that a caller hands in, as copies of our own that nobody writes to (`convexstruct.validation.arguments` has
-the rules).
+"""Readers of arrays: they return copies that nobody can write to (`convexstruct.validation.arguments` has the rules).
 
 A shape that is wanted is a tuple of lengths, in which a word stands for any length of at least 1: ("n", 3).
 """
@@ -20,9 +19,10 @@ Shape = tuple[int | str, ...]
 
 #: Lists nested deeper than this are no array (NumPy itself stops at 64 dimensions).
 DEEPEST_LIST = 16
-#: Arrays of more entries (128 GiB) are not looked at: a view of one number may claim any shape.
+#: Arrays of more entries (128 GiB) are refused unread: a view of one number may have any shape.
 LARGEST_VIEW = 2**34
 
+#: What the entries of an array are called in a sentence, by the kind of its dtype.
 _KINDS = {
     "b": "booleans",
     "c": "complex numbers",
@@ -128,7 +128,7 @@ def real(
     finite : whether NaN and infinity are refused.
     positive, least : bounds on every entry.
     booleans : whether True and False may stand for 1 and 0.
-    keep : whether it is a copy that nobody can write to; else it may be ``value`` itself.
+    keep : whether the result is a copy that nobody can write to; else it may be ``value`` itself.
     why : ends the sentence about a shape: "one weight an example".
     """
     wanted = f"{said(*shapes)} {what}" if shapes else f"an array of real {what}"
@@ -202,7 +202,7 @@ def wholes(
 
 
 def flags(name: str, value: Any, *shapes: Shape, why: str = "") -> Flags:
-    """An array of True and False, our own."""
+    """An array of True and False, as a copy that nobody can write to."""
     read = raw(name, value, "True and False")
     if read.dtype.kind != "b" and read.size:
         raise sentence(f"{name} holds {_KINDS.get(read.dtype.kind, str(read.dtype))}, wanted True and False")
@@ -213,7 +213,7 @@ def flags(name: str, value: Any, *shapes: Shape, why: str = "") -> Flags:
 
 
 def chosen(name: str, value: Any, n: int) -> NDArray[np.int64]:
-    """Which of ``n`` things: their numbers, from 0, in any order; or a mask, True for those that are wanted.
+    """The numbers, from 0, of some of ``n`` things: given as such, in any order, or as a mask (n,), True where wanted.
 
     Raises
     ------
@@ -229,7 +229,7 @@ def chosen(name: str, value: Any, n: int) -> NDArray[np.int64]:
 
 
 def labels(name: str, value: Any, n: int) -> NDArray[Any]:
-    """One label an example, numbers or strings or booleans, all of one kind; our own.
+    """One label an example: numbers, strings or booleans, all of one kind; as a copy that nobody can write to.
 
     Raises
     ------
@@ -265,7 +265,7 @@ def is_list_of_tables(value: Any) -> bool:
 
 
 def said(*shapes: Shape) -> str:
-    """ "(n,) or (n, 3)"."""
+    """Shapes in a sentence, such as "(n,) or (n, 3)"."""
     return " or ".join(f"({', '.join(map(str, s))}{',' if len(s) == 1 else ''})" if s else "one number" for s in shapes)
 
 
@@ -282,7 +282,7 @@ def _fits(name: str, read: Any, shapes: tuple[Shape, ...], why: str) -> None:
 
 
 def owned(read: Any) -> Vector:
-    """A copy in double precision that cannot be written to; one that is so already, and has no other owner, stays."""
+    """A copy in double precision that nobody can write to; ``read`` itself if it is one already."""
     if read.dtype == np.float64 and is_frozen(read) and read.flags.c_contiguous:
         return np.asarray(read)
     array = np.array(read, dtype=np.float64, order="C")
@@ -291,7 +291,7 @@ def owned(read: Any) -> Vector:
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
-    """A copy of an array, of its dtype, that cannot be written to."""
+    """A copy of an array, of its dtype, that nobody can write to; ``array`` itself if it is one already."""
     if is_frozen(array):
         return array
     copy = np.array(array)
@@ -300,5 +300,5 @@ def frozen(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def is_frozen(array: NDArray[Any]) -> bool:
-    """Whether nobody writes to it: it is read-only, and no view of another array."""
+    """Whether nobody can write to it: it is read-only, and no view of another array."""
     return type(array) is np.ndarray and not array.flags.writeable and array.base is None

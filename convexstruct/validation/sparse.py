@@ -1,4 +1,4 @@
-"""Sparse matrices that a caller hands in, read without trust: SciPy's compiled code follows indices wherever they lead.
+"""Readers of sparse matrices, which check every index: SciPy's compiled code does not.
 
 A matrix whose arrays were changed after it was made may hold indices outside its shape, and the first product or
 conversion then reads and writes foreign memory. So every array is copied and checked before SciPy converts anything.
@@ -20,7 +20,7 @@ MOST_DENSE = 2**30
 
 
 def sparse(name: str, value: Any, *shape: int | str, what: str = "numbers", why: str = "") -> sp.csr_array:
-    """A CSR array in double precision of our own: duplicates summed, indices sorted, no array of it writeable.
+    """A copy as a CSR array in double precision: duplicates summed, indices sorted, none of its arrays writeable.
 
     ``shape`` is two entries as in `convexstruct.validation.arrays.real`; none stands for any two-dimensional shape.
 
@@ -60,7 +60,7 @@ def _fits(name: str, value: Any, wanted: tuple[int | str, ...], why: str) -> Non
 
 
 def matrix(name: str, value: Any, *shape: int | str, what: str = "numbers", why: str = "") -> Any:
-    """A matrix of real numbers of our own, read-only: CSR if it came sparse, else dense."""
+    """A read-only copy of a matrix of real numbers: CSR if it came sparse, else dense."""
     if sp.issparse(value):
         return sparse(name, value, *shape, what=what, why=why)
     return real(name, value, tuple(shape) or ("rows", "columns"), what=what, why=why)

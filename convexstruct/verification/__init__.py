@@ -1,4 +1,4 @@
-"""Instances with reference optima, and the runner that solves them: by the package's solvers, or by one of your own.
+"""Instances with reference optima, and the runner that solves them by the package's solvers or by one of your own.
 
 A solver is any function of one problem. It returns a point (an array, or a mapping by the problem's names), a mapping
 with "point" and perhaps "dual_point", "primal" and "lower_bound", or a `Solution`:

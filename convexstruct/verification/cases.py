@@ -1,4 +1,4 @@
-"""Which cases there are: of a family, of that name, or all. Nothing here knows any family."""
+"""The cases of a family, the case of a given name, or all cases. Nothing here knows any family."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def select(on: str | None, *, quick: bool = False, open_only: bool = False) -> t
     Raises
     ------
     ValueError
-        If ``on`` is neither; the known names are given. If nothing is left to run.
+        If ``on`` is neither (the known names are given), or is one case that is too large for ``open_only``.
     """
     if on is not None and not isinstance(on, str):
         refuse("on", on, f"a family, the name of a case, or None; {among(on, families())}")

@@ -1,8 +1,10 @@
-"""A process for foreign code, which ends with everything that it started, and the pipe to it.
+"""A process for foreign code, which can be ended with everything that it started, and the pipe to it.
 
-Three processes take part: we, who ask and wait, never beyond a deadline; the *worker*, which runs the foreign code in a
-session of its own; and between them the *warden* (see `convexstruct.verification.warden`), which sees to it that
-nothing of the worker survives. Where there is neither fork nor process group (Windows) the worker alone is ended.
+Three processes take part: this one, which sends requests and waits for answers, never beyond a deadline; the *worker*,
+which runs the foreign code in a session of its own; and between them the *warden* (see
+`convexstruct.verification.warden`), which ends the worker and all processes that the worker started. The *pipe* goes to
+the worker, the *line* to the warden. Where there is neither fork nor process group (Windows) there is no warden, and
+the worker alone is ended.
 
 A message on the pipe is a frame: a mark, the nonce of the request, a length, the content. The foreign code and the
 processes that it started can write to the pipe as well. So bytes that are not a frame end the worker, a frame with
@@ -34,11 +36,12 @@ from convexstruct.verification.warden import GRACE_SECONDS, NOTICE, POSIX, Work,
 MARK = b"cxs1"
 HEAD = struct.Struct(">4s16sQ")
 #: Bytes that a message may have: 32 million numbers.
-LARGEST = 1 << 28
-#: Stands for the worker's exit code where the warden ended without telling it.
-GUARDLESS = -256
+MOST_BYTES = 1 << 28
+#: In place of the worker's exit code where the warden ended without reporting it.
+WARDEN_GONE = -256
 
-#: What a fresh interpreter is told to do: our import path, the function "module:name", its text, the two sockets.
+#: The program of a fresh interpreter. Its argument, in JSON: our import path, the function "module:name", the text that
+#: the function takes, the file descriptors of the two sockets.
 BOOT = """
 import json, sys
 given = json.loads(sys.argv[1])
@@ -53,15 +56,16 @@ class Ended(Exception):
 
 
 class Garbled(Exception):
-    """What came is no answer of ours; the text says what came, as the rest of a sentence."""
+    """The bytes on the pipe are no valid answer; the text says what came, as the rest of a sentence."""
 
 
 @dataclass
 class Enclosure:
     """A running worker.
 
-    pipe : our end of the pipe to the worker. line : our end of the line to the warden, None without one.
-    reap : waits for the process that we started, at most so many seconds; kill : ends it at once.
+    pipe : our end of the pipe to the worker. line : our end of the line to the warden, None without a warden.
+    reap : waits for the process that this one started (the warden, else the worker), at most so many seconds, and says
+    whether it has ended. kill : ends that process at once.
     """
 
     pipe: socket.socket
@@ -94,20 +98,23 @@ class Enclosure:
         TimeoutError
             If it was not whole after so many seconds.
         Ended
-            If the worker ended first. Garbled: if what came is no message, or too long.
+            If the worker ended first.
+        Garbled
+            If what came is no message, or too long.
         """
         deadline = time.monotonic() + seconds
         while True:
             mark, told, size = HEAD.unpack(self._take(HEAD.size, deadline))
             if mark != MARK:
                 raise Garbled("writes to the pipe that carries its answers")
-            if size > LARGEST:
-                raise Garbled(f"answers with {size} bytes, more than the {LARGEST} that are read")
+            if size > MOST_BYTES:
+                raise Garbled(f"answers with {size} bytes, more than the {MOST_BYTES} that are read")
             content = self._take(size, deadline)
             if told == nonce:
                 return content
 
     def _take(self, size: int, deadline: float) -> bytes:
+        """The next ``size`` bytes of the pipe; TimeoutError after ``deadline``, Ended if there will be no more."""
         taken = bytearray()
         while len(taken) < size:
             left = deadline - time.monotonic()
@@ -132,7 +139,8 @@ class Enclosure:
         return bytes(taken)
 
     def _heard(self) -> int | None:
-        """The worker's exit code if the warden has told it by now; `GUARDLESS` if the warden itself is gone."""
+        """The worker's exit code if the warden has reported it by now; `WARDEN_GONE` if the warden itself is gone; else
+        None."""
         while self.line is not None and not self._over and ready([self.line], 0.0):
             try:
                 said = self.line.recv(NOTICE.size, socket.MSG_WAITALL)
@@ -147,17 +155,18 @@ class Enclosure:
             elif kind == b"done":
                 self._worker = 0
             elif self._status is None:
-                self._status = GUARDLESS
+                self._status = WARDEN_GONE
         return self._status
 
     def _fate(self, seconds: float) -> str:
+        """How the worker ended, as the rest of a sentence; waits at most so many seconds for the warden to say."""
         deadline = time.monotonic() + seconds
         while (code := self._heard()) is None and self.line is not None:
             if not ready([self.line], deadline - time.monotonic()):
                 break
         if code is None:
             return "closed the pipe that carries its answers"
-        if code == GUARDLESS:
+        if code == WARDEN_GONE:
             return "ended the process that guards it"
         named = f"exit code {code}" if code >= 0 else f"signal {_signal(-code)}"
         return f"ended its process ({named})"
@@ -174,7 +183,7 @@ class Enclosure:
             self.reap(GRACE_SECONDS)
         if POSIX:
             self._heard()
-            if self._worker > 0:  # the warden was ended by force, and has not said that nothing is left
+            if self._worker > 0:  # the warden was ended by force before it reported that all processes are gone
                 with contextlib.suppress(OSError):
                     os.killpg(self._worker, signal.SIGKILL)
         for end in (self.pipe, self.line):
@@ -193,7 +202,7 @@ def requests(pipe: socket.socket) -> Iterable[tuple[bytes, bytes]]:
     with pipe.dup() as own, own.makefile("rb") as file:
         while len(head := file.read(HEAD.size)) == HEAD.size:
             mark, nonce, size = HEAD.unpack(head)
-            if mark != MARK or size > LARGEST:
+            if mark != MARK or size > MOST_BYTES:
                 return
             yield nonce, file.read(size)
 
@@ -219,7 +228,7 @@ def forked(work: Work) -> Enclosure:
     line, wardens = socket.socketpair()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, OSError, ValueError):
-            stream.flush()  # else what is still in them would be written twice
+            stream.flush()  # else both processes would write what is still in the buffers
     child = fork()
     if child == 0:
 
@@ -259,7 +268,7 @@ def fresh(function: str, text: str) -> Enclosure:
 def _booted(given: dict[str, Any]) -> NoReturn:
     wardens, theirs = (socket.socket(fileno=number) for number in given["sockets"])
     for end in (wardens, theirs):
-        end.set_inheritable(False)  # what the foreign code executes has no part in the pipe
+        end.set_inheritable(False)  # programs that the foreign code executes must not hold the pipe
     leave(lambda: guard(wardens, theirs, lambda pipe: _named(given["function"])(pipe, given["text"])))
 
 

@@ -1,4 +1,4 @@
-"""A short hash of a problem's data: has a generator changed, or a solver its input?"""
+"""A short hash of a problem's data, which shows whether a generator changed, or a solver changed its input."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ import scipy.sparse as sp
 def fingerprint(value: Any, *, exact: bool = False) -> str:
     """A hash of all data reachable from ``value``: dataclass fields, mappings, sequences, arrays, graphs.
 
-    Numbers are rounded to nine digits first, so that another machine's last bit does not count; ``exact`` takes every
-    bit. What a dataclass derives from its fields (caches, ``init=False``) is not data.
+    Floats are rounded to ten significant digits first, so that the hash does not depend on the last bits, in which
+    machines differ; ``exact`` takes every bit. What a dataclass derives from its fields (caches, fields with
+    ``init=False``) is not data.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """Runs a user's solver in a process of its own, so that a hang can be ended and a crash survived.
 
-The worker makes the problem, calls the solver, looks whether its input is still the same, and sends plain arrays back:
-a head in JSON and arrays in ``.npy`` form, read without pickle. What the solver prints goes to standard error. When
+The worker makes the problem, calls the solver, checks that the solver did not change the problem, and sends back a head
+in JSON and arrays in ``.npy`` form, which are read without pickle. What the solver prints goes to standard error. When
 the worker ends, so does every process that the solver started (see `convexstruct.verification.enclosure`).
 
 A solver named FILE.py:NAME runs in a fresh interpreter, which loads the file by its path and serves case after case. A
@@ -34,7 +34,17 @@ from convexstruct.core.solution import Solution
 from convexstruct.files import read_arrays
 from convexstruct.validation.arguments import cut, sentence
 from convexstruct.verification.cases import select
-from convexstruct.verification.enclosure import LARGEST, Enclosure, Ended, Garbled, forked, fresh, nonce, requests, send
+from convexstruct.verification.enclosure import (
+    MOST_BYTES,
+    Enclosure,
+    Ended,
+    Garbled,
+    forked,
+    fresh,
+    nonce,
+    requests,
+    send,
+)
 from convexstruct.verification.fingerprint import fingerprint
 
 #: Seconds a solver's file may take to load: imports, compilation.
@@ -43,9 +53,9 @@ LOADING_SECONDS = 120.0
 FORKS = sys.platform.startswith("linux")
 #: The nonce of the message that the solver is loaded.
 LOADED = bytes(16)
-#: Bytes of a message that are left for the names and shapes of its arrays.
+#: Bytes of a message that are reserved for the names and shapes of its arrays.
 NAMES_ROOM = 1 << 20
-#: As much of a foreign error message as fits a sentence.
+#: Characters of a foreign error message that a sentence shows.
 EXCERPT_CHARACTERS = 200
 
 SolverFunction = Callable[[Any], Any]
@@ -53,12 +63,12 @@ SolverFunction = Callable[[Any], Any]
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What came back from a solver.
+    """A solver's answer to one case.
 
-    trouble : one sentence if it gave no answer (raised, hung, died, returned something else), or "".
-    point : the array or mapping it returned. dual_point : its dual point, if any.
-    primal, lower_bound : what it claims, NaN if it claims nothing. seconds, iterations : as measured, as reported.
-    changed : whether its input was another one afterwards.
+    trouble : one sentence if the solver gave no answer (raised, hung, died, returned something else), or "".
+    point : the array or mapping that it returned. dual_point : its dual point, if any.
+    primal, lower_bound : the bounds it claims, NaN if it claims none. seconds : as measured here. iterations : as the
+    solver reports. changed : whether the solver changed its input.
     """
 
     trouble: str = ""
@@ -156,6 +166,7 @@ class Entrant:
 
 
 def _building(case: Case, seed: int) -> float:
+    """Seconds to allow the worker for making the instance: five times what it takes here, and one."""
     begin = time.perf_counter()
     case.build(seed)
     return 1.0 + 5.0 * (time.perf_counter() - begin)
@@ -183,7 +194,7 @@ def _serve(pipe: socket.socket, function: SolverFunction, case: Case | None) -> 
         chosen = case if case is not None else select(request["case"])[0]
         packed = _call(function, chosen, int(request["seed"]))
         if os.getpid() != worker:
-            return  # a fork that the solver made came back from it as well: it has no part in the answers
+            return  # the solver forked, and this is the child: the parent alone answers
         send(pipe, told, packed)
 
 
@@ -232,13 +243,16 @@ def load(solver: str) -> SolverFunction:
 def _said(error: BaseException) -> str:
     try:
         lines = str(error).strip().splitlines()
-    except Exception:  # it is the solver's own, and may do anything
+    except Exception:  # the exception's class is the solver's own, and its __str__ may do anything
         lines = []
     return f"{type(error).__name__}{': ' + lines[0][:EXCERPT_CHARACTERS] if lines else ''}"
 
 
 def _call(function: SolverFunction, case: Case, seed: int, alone: bool = True) -> bytes:
-    """Call the solver on a problem of its own, and pack what comes back. alone : whether this process is its own."""
+    """Call the solver on a problem made for it alone, and pack what it returns.
+
+    alone : whether this process runs nothing but the solver; else KeyboardInterrupt is ours, and is raised again.
+    """
     problem: Problem = case.build(seed)
     before = fingerprint(problem, exact=True)
     head: dict[str, Any] = {"trouble": ""}
@@ -271,7 +285,7 @@ def _pack(head: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]) -
 
 
 def _read(returned: Any, head: dict[str, Any], arrays: dict[str, np.ndarray[Any, Any]]) -> str:
-    """Take apart what a solver returned; a sentence if it is nothing that can be read."""
+    """Put what a solver returned into ``head`` and ``arrays``; returns a sentence if it cannot be read, else ""."""
     point, dual_point = returned, None
     if isinstance(returned, Solution):
         point, dual_point = returned.point, returned.dual_point
@@ -296,8 +310,8 @@ def _read(returned: Any, head: dict[str, Any], arrays: dict[str, np.ndarray[Any,
                 return f"returns {_kind(value)}, wanted an array of numbers, a mapping of arrays, or a Solution"
             arrays[f"{prefix}/{key}"] = array
     size = sum(array.nbytes for array in arrays.values())
-    if size > LARGEST - NAMES_ROOM:
-        return f"returns {size} bytes, more than the {LARGEST - NAMES_ROOM} that are read"
+    if size > MOST_BYTES - NAMES_ROOM:
+        return f"returns {size} bytes, more than the {MOST_BYTES - NAMES_ROOM} that are read"
     head["bare"] = not isinstance(point, Mapping)
     return ""
 
@@ -320,9 +334,9 @@ def _kind(value: Any) -> str:
 
 
 def _unpack(packed: bytes) -> Answer:
-    """The answer in a message; whatever is in it, nothing but numbers is taken from it."""
+    """The answer in a message. Whatever the message holds, only numbers, and one line of text, are taken from it."""
     try:
-        found = read_arrays(io.BytesIO(packed), LARGEST)
+        found = read_arrays(io.BytesIO(packed), MOST_BYTES)
         head = json.loads(str(found.pop("head")))
         numbers = {key: float(head.get(key, math.nan)) for key in ("seconds", "primal", "lower_bound")}
         iterations = head.get("iterations")

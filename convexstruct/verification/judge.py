@@ -1,8 +1,8 @@
-"""The judgement of an answer: feasible by how much, optimal to what gap, which profile it meets, or what is wrong.
+"""The judgement of an answer: its infeasibility, its gap, the profile that it meets, or what is wrong with it.
 
-A bare primal point is enough: its objective is computed here, and the stored bracket supplies the bound below it. A
-dual point gives a bound of its own, which must not contradict the bracket. What a solver claims is compared with what
-the problem computes; a claim is never evidence.
+A primal point alone is enough: its objective is computed here, and the stored bracket has a lower bound of the optimum.
+A dual point gives another lower bound, which must not contradict the bracket. What a solver claims is compared with
+what the problem computes; a claim is never evidence.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from convexstruct.verification.outcome import Fast, Reference, Verdict
 def judge(
     problem: Problem, reference: Reference, answer: Answer, wanted: Profile, name: str
 ) -> tuple[Fast, Verdict, str, str | None]:
-    """(what was reached, verdict, the reason in one sentence, the strictest profile met).
+    """(bounds and gap of the answer, verdict, the reason in one sentence, the strictest profile met).
 
-    ``problem`` must be another copy than the one the solver was given.
+    problem : not the copy that the solver was given, which it may have changed.
     """
     blank = Fast(name, iterations=answer.iterations, seconds=answer.seconds)
     if answer.changed:
@@ -64,7 +64,7 @@ def judge(
     bracket = relative_gap(certificate.primal, lower, certificate.least)
     if upside_down(bracket) or own > reference.upper_bound + HIGH.gap * scale:
         return reached, "unverified", "contradicts the stored bracket with a valid certificate: please report it", None
-    # Within rounding of the optimum the difference may come out negative; it is no gap then.
+    # The gap of a point within rounding of the optimum may come out negative, and counts as 0 then.
     gap = max(bracket, 0.0)
     reached = Fast(name, certificate.primal, lower, gap, answer.iterations, answer.seconds)
     reaches = met(gap, certificate.infeasibility)

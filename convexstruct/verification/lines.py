@@ -1,6 +1,7 @@
 """Rows of a verification as lines of text, each written as soon as its row is decided.
 
-The widths of the columns are fixed before the first row: the names are known then, and numbers have so many digits.
+The widths of the columns are fixed before the first row: the names are known by then, and numbers have a fixed number
+of digits.
 """
 
 from __future__ import annotations
@@ -11,16 +12,16 @@ from collections.abc import Iterator, Sequence
 from convexstruct.core.cases import Case
 from convexstruct.verification.outcome import Row
 
-#: Characters of the columns whose text is not known beforehand; a longer cell moves what follows it to the right.
+#: Characters of the columns whose text is not known beforehand; a longer cell moves the cells after it to the right.
 WIDTHS = {
     "reference": 12, "lower bound": 12, "primal": 12, "gap": 7, "seconds": 7, "ratio": 7, "verdict": 10,
 }  # fmt: skip
-#: Columns of text, set to the left.
+#: Columns of text, aligned to the left.
 TEXT = ("case", "by", "verdict", "note")
-#: The note gets at least so many characters, or lines of its own.
+#: Characters that the column of notes gets at least; on a terminal without room for it, notes are lines of their own.
 NOTE_WIDTH = 30
-#: Columns that a narrow terminal does without, in this order; notes on what is not verified are kept.
-SPARE = ("note", "by", "seconds", "reference", "ratio")
+#: Columns that are left out, in this order, on a narrow terminal; notes on what is not verified are kept.
+OPTIONAL = ("note", "by", "seconds", "reference", "ratio")
 
 
 class Lines:
@@ -38,7 +39,7 @@ class Lines:
         self._columns = {
             head: max(len(head), names.get(head, 0), WIDTHS.get(head, 0)) for head in heads if timed or head != "ratio"
         }
-        for head in SPARE:
+        for head in OPTIONAL:
             if self._used + (NOTE_WIDTH if "note" in self._columns else -2) > width:
                 self._columns.pop(head, None)
 

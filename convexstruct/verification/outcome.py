@@ -1,4 +1,4 @@
-"""What verification says: one `Row` a case, an `Outcome` for the run; as strict JSON, as a table, in a notebook."""
+"""The results of verification: a `Row` for each case, an `Outcome` for the run; as strict JSON, text and HTML."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Reference:
     formulation, solver : their names. status : of the solver; ignored where there is a bracket.
     value : its optimum. seconds : building, compiling and solving. lower_bound, upper_bound : proven bracket of the
     optimum, -inf and inf where there is none. version : of the solver, where the reference was stored.
-    note : how it was obtained, unless it is the case's own formulation by a solver that reports "optimal".
+    note : how it was obtained, unless it is from the case's own formulation by a solver that reports "optimal".
     trouble : why it is no reference, in one sentence; "" if it is one.
     """
 
@@ -45,7 +45,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class Fast:
-    """What the solver on trial reached, as `certify` sees it."""
+    """The result of the solver on trial: bounds and gap by `certify`, iterations as it reports, seconds as measured."""
 
     solver: str
     primal: float = math.inf

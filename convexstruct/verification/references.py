@@ -27,7 +27,7 @@ from convexstruct.verification.cases import cases_for
 from convexstruct.verification.fingerprint import fingerprint
 from convexstruct.verification.outcome import Reference, finite
 
-#: The solver that is asked where another one fails.
+#: The solver that is tried after another one has failed.
 OTHER_SOLVER = {"CLARABEL": "SCS", "SCS": "CLARABEL"}
 
 
@@ -39,9 +39,9 @@ def compute(case: Case, seed: int = 0) -> Reference:
     3. the case's formulation, by another solver;
     4. the stored optimum of exactly this data.
 
-    What an attempt gives is judged by the certificate of its own answer, and by the optimum where that is known by
-    construction, never by the solver's status. ``note`` says which of them it was and why those before it failed; if
-    all fail, ``trouble`` says why. ``seconds`` counts building, compiling and solving of the one that counts.
+    An answer is judged by its own certificate, and by the optimum where that is known by construction, never by the
+    solver's status. ``note`` says which of the four gave the reference and why those before it failed; if all fail,
+    ``trouble`` says why. ``seconds`` is the time of building, compiling and solving it, without failed attempts.
     """
     instance = case.make(seed)
     failed: list[Reference] = []
@@ -57,8 +57,8 @@ def compute(case: Case, seed: int = 0) -> Reference:
 
 
 def others(case: Case) -> list[str]:
-    """The formulations that state the same optimum as the case's own, in the order in which they are asked: the case's
-    ``second`` alone, or those that follow in the family's list, from its beginning after its end."""
+    """The formulations with the same optimum as the case's own, in the order in which they are tried: the case's
+    ``second`` alone if it has one, else those after its own in the family's list, then those before it."""
     if case.second:
         return [case.second]
     known = [entry for entry in _formulations().values() if entry.family == case.family]
@@ -85,7 +85,7 @@ def _formulations() -> Mapping[str, Any]:
 
 
 def _answers(case: Case, instance: Instance) -> Iterator[Reference]:
-    """What the formulations give, in the order of `compute`; the next is asked only if it is called for."""
+    """The answers of the formulations, in the order of `compute`; each is computed only when the caller asks for it."""
     yield _answer(case, instance, case.formulation, case.formulation_solver)
     for name in others(case):
         try:
@@ -98,7 +98,7 @@ def _answers(case: Case, instance: Instance) -> Iterator[Reference]:
 
 
 def _answer(case: Case, instance: Instance, name: str, solver: str) -> Reference:
-    """What one formulation gives by one solver, judged."""
+    """The answer of one formulation by one solver, judged."""
     begin = time.perf_counter()
     try:
         formulation = formulate(case, instance, name)
@@ -118,7 +118,7 @@ def _answer(case: Case, instance: Instance, name: str, solver: str) -> Reference
 
 
 def _closed(case: Case, problem: Problem, found: Reference) -> Reference:
-    """``found``, of a formulation that leaves no dual witness, with the fast path's lower bound."""
+    """``found``, the answer of a formulation without a dual witness, with the fast path's lower bound."""
     from convexstruct.core.driver import solve
 
     found = replace(found, lower_bound=solve(problem, case.solver, HIGH).lower_bound)
@@ -130,7 +130,7 @@ def _closed(case: Case, problem: Problem, found: Reference) -> Reference:
 
 
 def _known(found: Reference, optimum: float, accuracy: float) -> Reference:
-    """``found``, set against the optimum that is known by construction, which then is the bracket."""
+    """``found`` with the optimum that is known by construction as its bracket, and with trouble if it misses it."""
     rounding = ROUNDING * max(1.0, abs(optimum))
     exact = replace(found, lower_bound=optimum - rounding, upper_bound=optimum + rounding)
     missed = found.accurate and not _within(exact, accuracy)
@@ -145,7 +145,7 @@ def _within(reference: Reference, accuracy: float) -> bool:
 
 
 def _how(found: Reference, failed: Sequence[Reference]) -> str:
-    """Which reference it is and why, where it is not the first one with the word "optimal"."""
+    """Where the reference comes from and why; "" if from the case's own formulation with the status "optimal"."""
     if failed:
         who = f"the stored optimum ({found.formulation}, {found.version})" if found.version else ""
         return f"by {who or f'{found.formulation}, {found.solver}'}, as {'; '.join(each.trouble for each in failed)}"

@@ -1,4 +1,4 @@
-"""The runs: every built-in case, reference against fast path; and anyone's own solver against the stored references."""
+"""Runs of verification: each built-in case, reference against fast path; or a user's solver on stored references."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def verify(
     solver : a function problem -> array | mapping | Solution, or "FILE.py:NAME". A mapping is a point by names, or has
         the keys "point" and perhaps "dual_point", "primal", "lower_bound". Default: the package's own fast paths.
     on : a family, or the name of one case; default all.
-    tol : a profile, its name, or a relative gap: what "verified" means.
-    quick : only the small cases. seed : of the generated instances; references are stored for seed 0 only, others are
-        computed on the way. limit : seconds a solver may take for one case.
+    tol : the accuracy that "verified" means: a profile, its name, or a relative gap.
+    quick : only the small cases. seed : of the generated instances; references are stored for seed 0 only, those of
+        other seeds are computed in the run. limit : seconds a solver may take for one case.
     refresh_references : recompute and store the references first.
     progress : called with (cases done, cases in all, name of the next).
-    decided : called with each row as soon as it is there.
+    decided : called with each row as soon as its verdict is known.
 
     Returns
     -------
@@ -105,7 +105,7 @@ def _run(
     left_out: list[str],
     title: str = "convexstruct verify",
 ) -> Outcome:
-    """Row by row, until the end or an interruption."""
+    """The rows of ``cases``, until the end or an interruption. one : verifies a case. The rest is as in `verify`."""
     rows: list[Row] = []
     try:
         for case in cases:
@@ -148,8 +148,8 @@ def built_in(case: Case, wanted: Profile, *, seed: int = 0, limit: float = TIME_
 def compare(case: Case, reference: Reference, solution: Solution, wanted: Profile) -> tuple[Verdict, str]:
     """The verdict on a fast path: lower bound <= reference <= primal, and a gap within the profile.
 
-    A reference is what `references.compute` makes of it; where it is not the case's own formulation by a solver that
-    says "optimal", the reason ends with which it was and why.
+    reference : from `references.compute`; where it is not from the case's own formulation by a solver that says
+    "optimal", the reason ends with where it is from and why.
     """
     if not reference.accurate:
         return "unverified", f"no reference: {reference.trouble or 'it has no value'}"
@@ -170,7 +170,7 @@ def compare(case: Case, reference: Reference, solution: Solution, wanted: Profil
 
 
 def own(entrant: Entrant, case: Case, wanted: Profile, *, seed: int = 0, limit: float = TIME_LIMIT) -> Row:
-    """One case: anyone's solver against the stored reference."""
+    """One case: a user's solver against the stored reference."""
     problem = case.build(seed)
     reference = stored(case, problem)
     if reference is None:
@@ -181,7 +181,7 @@ def own(entrant: Entrant, case: Case, wanted: Profile, *, seed: int = 0, limit: 
         reference = compute(case, seed)
     answer = entrant.answer(case, seed, limit)
     with warnings.catch_warnings():
-        # A foreign point may overflow on the way to its verdict.
+        # The evaluation of a foreign point may overflow.
         warnings.simplefilter("ignore", RuntimeWarning)
         try:
             fast, verdict, note, reaches = judge(problem, reference, answer, wanted, entrant.name)
@@ -240,7 +240,7 @@ def _row(
 
 
 def _real_data(on: str | None) -> list[str]:
-    """One sentence that names the data sets that the families in question would have used and that are not here."""
+    """One sentence that names the data sets, used by experiments of the families in question, that are not here."""
     from convexstruct.datasets.real.sources import available
 
     used = {name for system in systems() if on in (None, system.family) for name in system.experiments}

@@ -1,8 +1,9 @@
 """The warden: a process between ours and a worker with foreign code, which ends every process the worker started.
 
-It runs no foreign code. When the worker ends, when our end of its line closes (because we ask for it, or because we are
-gone, whatever ended us), it ends the worker and all that the worker started, and then itself. On Linux it adopts
-orphans, so that a process which left the worker's group is found too; on other POSIX systems it ends the group.
+It runs no foreign code. When the worker ends, or the other end of the warden's line closes (on request, or because our
+process has ended for whatever reason), it ends the worker and all processes that the worker started, and then itself.
+On Linux it adopts orphans, so that a process which left the worker's group is found too; on other POSIX systems it ends
+the group.
 """
 
 from __future__ import annotations
@@ -20,26 +21,27 @@ import warnings
 from collections.abc import Callable
 from typing import NoReturn
 
-#: Seconds in which the warden ends what the worker started, or is ended itself.
+#: Seconds that the warden has to end the processes that the worker started; after them it is ended itself.
 GRACE_SECONDS = 5.0
 #: Whether a process can be given a warden.
 POSIX = os.name == "posix"
 LINUX = sys.platform.startswith("linux")
-#: What the warden tells: b"born" and the worker's number, b"exit" and its exit code, b"done" when nothing is left.
+#: A message of the warden: b"born" and the worker's process number, b"exit" and its exit code, or b"done" and 0 when
+#: all processes have ended.
 NOTICE = struct.Struct(">4si")
 
-#: Numbers of options of Linux's prctl.
+#: Numbers of options of Linux's prctl: a signal to this process when its parent ends; this process adopts orphans.
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 
-#: What a worker does with its end of the pipe.
+#: What a worker runs; the argument is its end of the pipe.
 Work = Callable[[socket.socket], None]
 
 
 def guard(line: socket.socket, pipe: socket.socket, work: Work) -> None:
     """Fork the worker, wait until it or the line ends, and end whatever is left of it."""
     with contextlib.suppress(OSError):
-        os.setsid()  # an interrupt from the keyboard is for us, who end this process then
+        os.setsid()  # an interrupt from the keyboard goes to the process that started the warden, and that ends it
     _control(PR_SET_CHILD_SUBREAPER, 1)
     signal.set_wakeup_fd(-1)
     me = os.getpid()
@@ -73,7 +75,8 @@ def guard(line: socket.socket, pipe: socket.socket, work: Work) -> None:
 
 
 def _enter(warden: int) -> None:
-    """The worker: a session of its own, ended with its warden, the first to go where memory is short, no core file."""
+    """Prepare the worker: a session of its own, ended when the warden ends; the first process that Linux ends where
+    memory is short; no core file, no standard input, and standard error in place of standard output."""
     os.setsid()
     _control(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != warden:
@@ -99,6 +102,7 @@ def _enter(warden: int) -> None:
 
 
 def _control(option: int, value: int) -> None:
+    """Linux's prctl; nothing elsewhere."""
     if LINUX:
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
@@ -141,7 +145,7 @@ def _children() -> list[int]:
 
 
 def leave(work: Callable[[], object]) -> NoReturn:
-    """Do ``work`` and end this process: neither its callers nor what they registered for exit run in it."""
+    """Do ``work`` and end this process at once: neither its callers nor their exit handlers run after it."""
     code = 1
     try:
         work()
@@ -168,7 +172,7 @@ def kill(process: int) -> None:
 
 
 def ready(sockets: list[socket.socket], seconds: float) -> list[socket.socket]:
-    """Those that can be read, after so many seconds at most. Not `select.select`: it fails from descriptor 1024 on."""
+    """The sockets that can be read, after at most so many seconds. (`select.select` fails from descriptor 1024 on.)"""
     if not POSIX:
         return select.select(sockets, [], [], max(seconds, 0.0))[0]
     poll = select.poll()

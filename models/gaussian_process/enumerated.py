@@ -23,7 +23,7 @@ import scipy.sparse as sp
 from convexstruct.arrays import Vector
 from convexstruct.core.registry import one_family
 from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
-from convexstruct.marginals.enumeration import LIMIT
+from convexstruct.marginals.enumeration import MOST_LABELLINGS
 from convexstruct.models.formulation import Entry, Formulation, Recovered, equation, sums_by
 from convexstruct.oracles.enumeration import labellings
 
@@ -42,7 +42,7 @@ class Labellings:
     of_sequence: sp.csr_array
 
 
-def write_out(problem: GaussianProcessSequences, limit: int = LIMIT) -> Labellings:
+def write_out(problem: GaussianProcessSequences, limit: int = MOST_LABELLINGS) -> Labellings:
     """All labellings, sequence after sequence, and what each counts.
 
     Raises
@@ -123,7 +123,7 @@ class FunctionValues:
 
 
 @one_family
-def primal(problem: GaussianProcessSequences, limit: int = LIMIT) -> Formulation:
+def primal(problem: GaussianProcessSequences, limit: int = MOST_LABELLINGS) -> Formulation:
     r"""(32), every labelling written out:
 
         min  lam/2 |v|^2 - <z, t> + sum_i a_i,     t = R v       (32)
@@ -158,7 +158,7 @@ def primal(problem: GaussianProcessSequences, limit: int = LIMIT) -> Formulation
 
 
 @one_family
-def dual(problem: GaussianProcessSequences, limit: int = LIMIT) -> Formulation:
+def dual(problem: GaussianProcessSequences, limit: int = MOST_LABELLINGS) -> Formulation:
     r"""The Fenchel dual, every labelling written out:
 
         max  - sum_i sum_y beta_i(y) ln beta_i(y) - lam/2 u'Ku

@@ -30,7 +30,7 @@ from convexstruct.core.mixtures import of_single_labellings
 from convexstruct.core.registry import one_family
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.graphs import TableLayout
-from convexstruct.marginals.enumeration import LIMIT, Enumerated, enumerate_counts
+from convexstruct.marginals.enumeration import MOST_LABELLINGS, Enumerated, enumerate_counts
 from convexstruct.models.formulation import Entry, Formulation, Recovered, equation, sums_by
 from convexstruct.tolerances import DUAL_ROUNDING, ROUNDING
 
@@ -51,7 +51,7 @@ class MarginRows:
     of_example : sparse (K, R), sums rows by example.
     """
 
-    def __init__(self, problem: GenerativeMargin, limit: int = LIMIT) -> None:
+    def __init__(self, problem: GenerativeMargin, limit: int = MOST_LABELLINGS) -> None:
         self.problem = problem
         self.enumerated: Enumerated = enumerate_counts(problem.features, limit)
         example = self.enumerated.example
@@ -112,7 +112,7 @@ def at_parameters(problem: GenerativeMargin, formulation: Formulation) -> Genera
 
 
 @one_family
-def primal(problem: GenerativeMargin, limit: int = LIMIT) -> Formulation:
+def primal(problem: GenerativeMargin, limit: int = MOST_LABELLINGS) -> Formulation:
     r"""(P), all assignments enumerated:
 
         min  - sum_i c_i' theta_i + eta sum_k w_k eps_k                         (2)
@@ -183,7 +183,7 @@ class DualSet:
 
 
 @one_family
-def dual_beta(problem: GenerativeMargin, limit: int = LIMIT) -> Formulation:
+def dual_beta(problem: GenerativeMargin, limit: int = MOST_LABELLINGS) -> Formulation:
     r"""(D'), over beta and lambda, all assignments enumerated:
 
         max  omega - sum_i lambda_i + sum_i q_i(mu_i, lambda_i)                            (D')
@@ -229,7 +229,7 @@ def dual_beta(problem: GenerativeMargin, limit: int = LIMIT) -> Formulation:
 
 
 @one_family
-def dual(problem: GenerativeMargin, limit: int = LIMIT) -> Formulation:
+def dual(problem: GenerativeMargin, limit: int = MOST_LABELLINGS) -> Formulation:
     r"""(D), over (mu, omega, lambda) in script-D x {lambda >= 0}:
 
         max  omega - sum_i lambda_i + sum_i q_i(mu_i, lambda_i)                            (8)
@@ -275,7 +275,7 @@ def dual(problem: GenerativeMargin, limit: int = LIMIT) -> Formulation:
 
 
 @one_family
-def entropy_dual(problem: GenerativeMargin, limit: int = LIMIT) -> Formulation:
+def entropy_dual(problem: GenerativeMargin, limit: int = MOST_LABELLINGS) -> Formulation:
     r"""The dual without lambda (ours; the maximum of (8) over lambda_i is at lambda_i = V_i):
 
         max  omega + sum_i [V_i ln V_i - sum_j v_ij ln v_ij],   v = c - mu, V_i = sum_j v_ij

@@ -17,7 +17,7 @@ from scipy.special import wrightomega
 from convexstruct.arrays import Point, Vector
 from convexstruct.core.registry import one_family
 from convexstruct.families.generative_margin.problem import GenerativeMargin
-from convexstruct.marginals.enumeration import LIMIT
+from convexstruct.marginals.enumeration import MOST_LABELLINGS
 from convexstruct.models.formulation import Formulation, Recovered, equation
 from convexstruct.models.generative_margin.enumerated import (
     LAMBDA,
@@ -135,7 +135,7 @@ def _instance(problem: GenerativeMargin, formulation: Formulation) -> ProximalMa
 
 @one_family
 def proximal(
-    problem: GenerativeMargin, gamma: float = 1.0, centre: ArrayLike | None = None, limit: int = LIMIT
+    problem: GenerativeMargin, gamma: float = 1.0, centre: ArrayLike | None = None, limit: int = MOST_LABELLINGS
 ) -> Formulation:
     r"""(P_n), all assignments enumerated:
 
@@ -187,7 +187,7 @@ def proximal(
 
 @one_family
 def proximal_dual(
-    problem: GenerativeMargin, gamma: float = 1.0, centre: ArrayLike | None = None, limit: int = LIMIT
+    problem: GenerativeMargin, gamma: float = 1.0, centre: ArrayLike | None = None, limit: int = MOST_LABELLINGS
 ) -> Formulation:
     r"""(D_n), with (19) as a maximum that CVXPY accepts (the form is ours):
 

@@ -32,7 +32,8 @@ from convexstruct.core.registry import one_family
 from convexstruct.core.scale import Scale
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
-from convexstruct.marginals.pairwise_enumeration import LIMIT, EnumeratedPairwise, enumerate_pairwise
+from convexstruct.marginals.enumeration import MOST_LABELLINGS
+from convexstruct.marginals.pairwise_enumeration import EnumeratedPairwise, enumerate_pairwise
 from convexstruct.models.formulation import Entry, Equation, Formulation, Recovered, equation, sums_by
 from convexstruct.tolerances import DUAL_ROUNDING
 
@@ -56,7 +57,7 @@ class MarginRows:
     of_example : sparse (N, R), sums rows by example.
     """
 
-    def __init__(self, problem: StructuredSVM, limit: int = LIMIT) -> None:
+    def __init__(self, problem: StructuredSVM, limit: int = MOST_LABELLINGS) -> None:
         self.problem = problem
         self.rows: EnumeratedPairwise = enumerate_pairwise(problem.features, problem.loss, limit)
         self.loss = self.rows.loss
@@ -141,7 +142,7 @@ def from_dual(problem: StructuredSVM, witness: Point, psi: Any, w: Any = None) -
 
 
 @one_family
-def n_slack(problem: StructuredSVM, limit: int = LIMIT) -> Formulation:
+def n_slack(problem: StructuredSVM, limit: int = MOST_LABELLINGS) -> Formulation:
     r"""(P), all labellings enumerated:
 
         min  lam/2 |w|^2 + C sum_i omega_i xi_i
@@ -194,7 +195,7 @@ def n_slack(problem: StructuredSVM, limit: int = LIMIT) -> Formulation:
 
 
 @one_family
-def dual_alpha(problem: StructuredSVM, limit: int = LIMIT) -> Formulation:
+def dual_alpha(problem: StructuredSVM, limit: int = MOST_LABELLINGS) -> Formulation:
     r"""(D), over the multipliers of all labellings:
 
         max  sum_i,y alpha_i(y) E_i(y) - lam/2 |w|^2

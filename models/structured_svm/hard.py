@@ -15,7 +15,7 @@ from convexstruct.arrays import Vector
 from convexstruct.core.registry import one_family
 from convexstruct.core.scale import Scale
 from convexstruct.families.structured_svm.problem import StructuredSVM
-from convexstruct.marginals.pairwise_enumeration import LIMIT
+from convexstruct.marginals.enumeration import MOST_LABELLINGS
 from convexstruct.models.formulation import Formulation, Recovered, equation
 from convexstruct.models.structured_svm.enumerated import (
     NO_SLACK_BELOW_0,
@@ -29,7 +29,7 @@ from convexstruct.models.structured_svm.enumerated import (
 
 
 @one_family
-def hard_margin(problem: StructuredSVM, limit: int = LIMIT) -> Formulation:
+def hard_margin(problem: StructuredSVM, limit: int = MOST_LABELLINGS) -> Formulation:
     r"""No slack, all labellings enumerated:
 
         min  lam/2 |w|^2
@@ -97,7 +97,7 @@ def stretch(reached: Vector, margin: Vector) -> float:
 
 
 @one_family
-def hm_svm(problem: StructuredSVM, limit: int = LIMIT) -> Formulation:
+def hm_svm(problem: StructuredSVM, limit: int = MOST_LABELLINGS) -> Formulation:
     r"""The hidden Markov SVM on the problem's data, all labellings enumerated:
 
         min  lam/2 |w|^2 + C sum_i omega_i xi_i

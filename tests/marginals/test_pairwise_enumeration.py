@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from convexstruct.features.graphs.pairwise import PairwiseFeatures, read_pairwise
 from convexstruct.features.graphs.pairwise_loss import read_loss
-from convexstruct.marginals.pairwise_enumeration import LIMIT, enumerate_pairwise, n_labellings
+from convexstruct.marginals.enumeration import MOST_LABELLINGS
+from convexstruct.marginals.pairwise_enumeration import enumerate_pairwise, n_labellings
 from convexstruct.tolerances import ROUNDING
 from tests.features.graphs.labelled_graphs import by_definition, labelled_graphs
 
@@ -44,7 +45,7 @@ def test_too_many_labellings_are_refused_with_their_exact_number() -> None:
     assert n_labellings(features) == 4**50 + 16  # beyond 64 bits
     loss = read_loss("hamming", features)
     with pytest.raises(
-        ValueError, match=f"{4**50 + 16} labellings, wanted at most {LIMIT} .*'marginals'.*'n_slack_cuts'"
+        ValueError, match=f"{4**50 + 16} labellings, wanted at most {MOST_LABELLINGS} .*'marginals'.*'n_slack_cuts'"
     ):
         enumerate_pairwise(features, loss)
     part = features.some([1])

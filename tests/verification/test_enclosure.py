@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 
 from convexstruct.verification import cases_for, enclosure
-from convexstruct.verification.enclosure import HEAD, LARGEST, MARK
+from convexstruct.verification.enclosure import HEAD, MARK, MOST_BYTES
 from convexstruct.verification.isolation import Answer, Entrant, _pack, _unpack
 from tests.verification.toy import BEST, Box, case
 
@@ -149,8 +149,8 @@ def spoils_its_input(problem: Box) -> Any:
         (half_an_answer, "did not return within 0.5 s"),
         (endless_frames, "did not return within 0.5 s"),
         (deaf, "did not return within 0.5 s"),
-        (a_frame_of_a_terabyte, f"answers with {1 << 40} bytes, more than the {LARGEST} that are read"),
-        (a_large_answer, f"returns {1 << 43} bytes, more than the {LARGEST - (1 << 20)} that are read"),
+        (a_frame_of_a_terabyte, f"answers with {1 << 40} bytes, more than the {MOST_BYTES} that are read"),
+        (a_large_answer, f"returns {1 << 43} bytes, more than the {MOST_BYTES - (1 << 20)} that are read"),
         (all_of_memory, "raises "),
         (segfault, "ended its process (signal SIGSEGV) instead of returning"),
         (ends_itself, "ended its process (signal SIGKILL) instead of returning"),
@@ -245,7 +245,7 @@ def test_a_message_is_read_as_numbers_or_not_at_all() -> None:
     objects = io.BytesIO()
     np.savez(objects, head=np.array(json.dumps(head)), **{"point/": np.array([{}], dtype=object)})  # type: ignore[arg-type]
     bomb = io.BytesIO()
-    np.savez_compressed(bomb, head=np.array(json.dumps(head)), **{"point/": np.zeros(LARGEST // 8)})  # type: ignore[arg-type]
+    np.savez_compressed(bomb, head=np.array(json.dumps(head)), **{"point/": np.zeros(MOST_BYTES // 8)})  # type: ignore[arg-type]
     for packed in (
         b"", b"garbage", good[:-20], pickle.dumps({}), objects.getvalue(), bomb.getvalue(),
         _pack({}, {}), _pack([1], {}), _pack(head, {}), _pack(head | {"seconds": "a"}, {"point/": np.ones(2)}),  # type: ignore[arg-type]

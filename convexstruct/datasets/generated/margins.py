@@ -1,12 +1,12 @@
-r"""Generated sets for binary classification, dense and sparse: where paper 2's data are not at hand.
+r"""Generated sets for binary classification, dense and sparse, in place of paper 2's data where these are missing.
 
     dense    x Gaussian, standard deviation of coordinate j ~ (1 + j)^-1/2, scaled to E|x|^2 = 1
     sparse   rows like documents: words drawn with probability ~ 1/(10 + rank), x = log(1 + count), scaled to |x| = 1
     labels   y = sign(<w*, x> + b*), w* Gaussian, b* such that a share ``positives`` is positive; then a share ``flips``
-             of all labels is turned round, so that no hyperplane separates the set
+             of all labels changes sign, so that no hyperplane separates the set
 
-The decaying spectrum of the dense set and the long tail of the sparse one are what makes solvers differ; the flips keep
-some margins violated at the optimum.
+Solvers differ on these sets because of the decaying spectrum of the dense one and the long tail of the sparse one; the
+flips keep some margins violated at the optimum.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from convexstruct.validation.arguments import seed as read_seed
 class BinarySet:
     """Rows and labels, and the hyperplane they came from.
 
-    features : (n, d), an array, or CSR where it was asked for sparse. labels : (n,) in {-1, +1}. w (d,), bias : the
-    hyperplane the labels came from, before some were flipped.
+    features : (n, d), an array, or CSR from `sparse_margins`. labels : (n,) in {-1, +1}. w (d,), bias : the hyperplane
+    that gave the labels, before some were flipped.
     """
 
     features: Matrix | sp.csr_array
@@ -55,7 +55,7 @@ def dense_margins(n: int, d: int, *, flips: float = 0.1, positives: float = 0.5,
 def sparse_margins(
     n: int, d: int, *, words: int = 40, flips: float = 0.05, positives: float = 0.5, seed: int = 0
 ) -> BinarySet:
-    """A sparse set of n rows in d dimensions, each of ``words`` words with repetitions.
+    """A sparse set of n rows in d dimensions; each row counts ``words`` words, which may repeat.
 
     Raises
     ------

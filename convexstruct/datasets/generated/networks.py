@@ -13,8 +13,8 @@ from convexstruct.validation.arguments import number, refuse, sentence, sequence
 from convexstruct.validation.arguments import seed as read_seed
 from convexstruct.validation.arrays import real
 
-#: What the numbers of states are.
-TWO_STATES = "the least number of states and the most"
+#: What the argument ``states`` must be, for messages.
+STATES_WANTED = "the least number of states and the most"
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,9 @@ def random_network(
     """
     n_nodes, n_samples = whole("n_nodes", n_nodes, least=1), whole("n_samples", n_samples, least=1)
     sized("n_samples", n_samples, n_nodes * n_samples)
-    least, most = (whole("states", each, least=1) for each in sequence("states", states, TWO_STATES, length=2))
+    least, most = (whole("states", each, least=1) for each in sequence("states", states, STATES_WANTED, length=2))
     if most < least:
-        refuse("states", states, TWO_STATES)
+        refuse("states", states, STATES_WANTED)
     max_parents = whole("max_parents", max_parents, least=0)
     number("concentration", concentration, above=0)
     rng = np.random.default_rng(read_seed("seed", seed))

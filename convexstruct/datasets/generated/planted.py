@@ -1,8 +1,8 @@
 r"""Labels drawn from planted scores on a graph: p(y) ~ exp((sum_v scores_v[y_v] + sum_(u,v) table[y_u, y_v]) / noise).
 
-On forests the draw is exact, and with noise 0 it is a labelling of the highest score. On graphs with cycles it is a
-Gibbs sampler, one node after the other, which comes near to p; with noise 0 it ends where changing one node gains
-nothing. All examples are drawn at once, level by level or node by node.
+On forests the draw is exact, and with noise 0 it is a labelling of the highest score. On graphs with cycles a Gibbs
+sampler draws one node after the other, and its distribution comes near to p; with noise 0 it ends where no change of
+one label raises the score. All examples are drawn at once, level by level or node by node.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The toy tracking problem of paper 0, section 4: a position that moves along a ring, seen through noise.
+"""The toy tracking problem of paper 0, section 4: a position that moves along a ring and is observed with noise.
 
     transition = (1 - p_transition) next + p_transition uniform
     emission   = (1 - p_emission) own symbol + p_emission uniform   for the states that have a symbol of their own
@@ -23,8 +23,8 @@ from convexstruct.inference.baum_welch import HiddenMarkovModels
 from convexstruct.validation.arguments import number, sequence, sized, whole
 from convexstruct.validation.arguments import seed as read_seed
 
-#: What noise is.
-WHAT_NOISE = "the probabilities of a random transition and of a random symbol"
+#: What the argument ``noise`` must be, for messages.
+NOISE_WANTED = "the probabilities of a random transition and of a random symbol"
 
 
 class Noise(NamedTuple):
@@ -71,7 +71,8 @@ def ring(
 
     Parameters
     ----------
-    n_sequences, length : so many sequences of so many steps. n_states : S. n_symbols : M, by default 7 of 10 states.
+    n_sequences, length : the number of sequences, and of the steps of each. n_states : S. n_symbols : M, by default
+        7 S / 10 rounded down, at least 1.
     noise : the probabilities of a random transition and of a random symbol.
 
     Raises
@@ -85,7 +86,7 @@ def ring(
         n_symbols = whole("n_symbols", n_symbols, least=1)
     sized("n_states", n_states, n_states * max(n_states, n_symbols or 0))
     sized("n_sequences", n_sequences, n_sequences * length * max(n_states, n_symbols or 0))
-    noise = Noise(*(number("noise", p, least=0, most=1) for p in sequence("noise", noise, WHAT_NOISE, length=2)))
+    noise = Noise(*(number("noise", p, least=0, most=1) for p in sequence("noise", noise, NOISE_WANTED, length=2)))
     symbols_count = max(1, (7 * n_states) // 10) if n_symbols is None else n_symbols
     initial = np.full(n_states, 1.0 / n_states)
     transition = np.full((n_states, n_states), noise.transition / n_states)

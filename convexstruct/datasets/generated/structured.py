@@ -1,7 +1,7 @@
 r"""Generated sets for structured prediction: chains, trees and loopy graphs with planted weights, and noisy images.
 
-    features  dense: x_v ~ N(0, I_F); sparse: ``active`` ones a node, one in each of ``active`` blocks of columns, as
-              attributes of words are
+    features  dense: x_v ~ N(0, I_F); sparse: ``active`` ones for each node, one in each of ``active`` blocks of
+              columns, like attributes of words
     weights   w_node (S, F) Gaussian, such that a node's scores have the standard deviation ``signal``; w_edge (S, S)
               Gaussian of standard deviation ``coupling``
     labels    p(y | x) ~ exp((sum_v <w_node[y_v], x_v> + sum_(u,v) w_edge[y_u, y_v]) / noise)
@@ -24,7 +24,7 @@ from convexstruct.datasets.labelled import LabelledGraphs, chain_edges, grid_edg
 from convexstruct.validation.arguments import number, sized, whole
 from convexstruct.validation.arguments import seed as read_seed
 
-#: A number, or the least and the most.
+#: A number, or a pair: the least number and the greatest.
 Range = int | tuple[int, int]
 
 
@@ -44,9 +44,9 @@ def random_chains(
 
     Parameters
     ----------
-    n_chains, length : N chains of so many nodes, or of a length drawn between the two given.
+    n_chains, length : N chains of ``length`` nodes, or of lengths drawn between the two given.
     n_labels, n_features : S and F.
-    active : ones a node, for sparse features (a csr_array); None for dense ones.
+    active : ones for each node, for sparse features (a csr_array); None for dense ones.
     signal, coupling : standard deviations of the node and edge scores.
     noise : temperature of the labels; 0 for the highest score.
 
@@ -76,7 +76,8 @@ def random_trees(
     noise: float = 1.0,
     seed: int = 0,
 ) -> LabelledGraphs:
-    """Labelled trees: every node but the first hangs on one drawn evenly from those before it; edges (parent, child).
+    """Labelled trees: the parent of each node but the first is drawn uniformly from those before it; edges are (parent,
+    child).
 
     Parameters and errors are those of `random_chains`.
     """
@@ -102,11 +103,11 @@ def random_graphs(
     sweeps: int = 50,
     seed: int = 0,
 ) -> LabelledGraphs:
-    """Labelled connected graphs with cycles: a random tree, and ``extra`` more edges as far as there are pairs left.
+    """Labelled connected graphs with cycles: a random tree, and ``extra`` more edges, or fewer where no pair is left.
 
-    The labels come from ``sweeps`` rounds of Gibbs sampling that begin with a draw on the tree, which is near to the
-    planted distribution and not exact. With noise 0 changing the label of one node gains nothing, while changing
-    several may. The other parameters and the errors are those of `random_chains`.
+    The labels come from ``sweeps`` rounds of Gibbs sampling that begin with a draw on the tree; their distribution is
+    near the planted one, not equal to it. With noise 0 no change of the label of one node raises the score, while a
+    change of several may. The other parameters and the errors are those of `random_chains`.
     """
     rng = np.random.default_rng(read_seed("seed", seed))
     sizes = _sizes("n_nodes", n_nodes, _whole("n_graphs", n_graphs), rng)
@@ -141,16 +142,17 @@ def noisy_images(
     smoothness: float = 2.0,
     seed: int = 0,
 ) -> LabelledGraphs:
-    """Images of two labels seen through noise, as grids for associative networks (every edge feature is >= 0).
+    """Noisy images of two labels, as grids for associative networks (every edge feature is >= 0).
 
-    The labels are where a smoothed Gaussian field lies above its median, so that about half of each image has either;
+    The label is 1 where a smoothed Gaussian field lies above its median, which is about half of each image, else 0;
     x_v = +1 or -1 by the label, plus noise.
 
     Parameters
     ----------
-    n_images, height, width : N images of so many rows and columns, or of sizes drawn between the two given.
-    noise : standard deviation of what is added to x.
-    smoothness : standard deviation, in pixels, of the smoothing; 0 for labels without neighbourhood.
+    n_images, height, width : N images of ``height`` rows and ``width`` columns, or of sizes drawn between the two
+        given.
+    noise : standard deviation of the noise in x.
+    smoothness : standard deviation of the smoothing, in pixels; with 0 neighbouring labels are independent.
 
     Returns
     -------
@@ -183,11 +185,11 @@ def noisy_images(
     )
 
 
-# -- parts -------------------------------------------------------------------------------------------------------------
+# -- planted weights, trees and sizes ----------------------------------------------------------------------------------
 
 
 class _Planted(NamedTuple):
-    """features (P, F); nodes (S, F), w_node; table (S, S), w_edge."""
+    """Node features (P, F), and the planted weights: nodes (S, F) is w_node, table (S, S) is w_edge."""
 
     features: Any
     nodes: Matrix
@@ -205,13 +207,14 @@ class _Planted(NamedTuple):
 
 
 def _parents(start: Index, rng: np.random.Generator) -> Index:
-    """The node on which each node hangs, -1 at the first of each example; (P,)."""
+    """A random parent of each node, among those before it, -1 at the first node of each example; (P,)."""
     rank = np.arange(start[-1]) - np.repeat(start[:-1], np.diff(start))
     parent = np.repeat(start[:-1], np.diff(start)) + (rng.random(len(rank)) * rank).astype(np.intp)
     return np.where(rank > 0, parent, -1).astype(np.intp)
 
 
 def _tree_edges(parent: Index) -> Index:
+    """The edges (parent, child), by child; (Q, 2)."""
     child = np.flatnonzero(parent >= 0)
     return np.column_stack((parent[child], child)).astype(np.intp)
 
@@ -249,7 +252,7 @@ def _planted(
 
 
 def _sizes(name: str, given: Range, count: int, rng: np.random.Generator) -> Index:
-    """``count`` sizes: the number given, or drawn evenly between the two given, both included."""
+    """``count`` sizes: the number given, or drawn uniformly between the two given, both included."""
     low, high = given if isinstance(given, tuple) and len(given) == 2 else (given, given)
     least, most = _whole(name, low), _whole(name, high)
     if most < least:

@@ -1,8 +1,8 @@
-"""Connect-4's text from the numbers in which pmlb publishes it: what a download is kept as."""
+"""UCI's text of Connect-4 from the numbers in which pmlb publishes the set; a download is stored as that text."""
 
 from __future__ import annotations
 
-#: A square's number is its place here; so is a value's.
+#: The states of a square and the values of the game; each one's number is its place here.
 SQUARES = ("b", "o", "x")
 VALUES = ("draw", "loss", "win")
 

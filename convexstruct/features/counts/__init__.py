@@ -1,6 +1,6 @@
 """Joint feature maps as sparse counts: how often each parameter of theta is used by (hidden, observed) values.
 
-A feature map binds data to a graph. It turns theta into score tables, asks an oracle, and turns what the oracle says
+A feature map binds data to a graph. It turns theta into score tables, asks an oracle, and turns the oracle's answer
 back into counts. For example k and a labelling s of its hidden variables
 
     score_k(s) = theta' counts_k(s) + loss_weight * loss_k(s),

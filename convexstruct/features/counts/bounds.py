@@ -1,7 +1,7 @@
-r"""What a certificate asks of a feature map: bounds on the best labelling, and moments of a declared distribution.
+r"""Feature maps for certificates: proved bounds on the best labelling, and moments of a distribution with their errors.
 
-`best` and `expected` of a feature map are fast and right up to rounding; a bound needs more. Two functions give it, for
-each kind of feature map (a new kind registers its own):
+`best` and `expected` of a feature map are right up to a rounding that nobody has bounded. A certificate needs bounds,
+and two functions give them for each kind of feature map (a new kind registers its own):
 
     excess(features, theta)        at least max_s [score_k(s) - score_k(s*)] in real arithmetic, and a labelling near it
     moments(features, theta, B)    sum_k w_k E[counts_k - counts_k(s*)] and sum_k w_k E loss_k under some distribution q
@@ -43,7 +43,7 @@ class Moments:
     """Moments of a distribution q of labellings, and how far the exact ones may lie from them.
 
     rise (d,) : sum_k w_k E[counts_k - counts_k(s*)]; exactly 0 where no labelling can differ from the truth.
-    rise_error (d,), loss, loss_error : likewise; errors are absolute.
+    loss : sum_k w_k E loss_k. rise_error (d,), loss_error : bounds on the absolute errors of the two.
     """
 
     rise: Vector
@@ -54,7 +54,7 @@ class Moments:
 
 @singledispatch
 def excess(features: Counts, theta: Vector) -> tuple[Vector, Labels]:
-    """(upper bounds (K,) on max_s [score_k(s) - score_k(s*)], a labelling (P,) that comes near them).
+    """(upper bounds (K,) on max_s [score_k(s) - score_k(s*)], a labelling (P,) whose excess is near them).
 
     theta : (d,), at most 1e300 in size or -inf, and finite where the truth uses it.
     """
@@ -69,22 +69,23 @@ def moments(features: Counts, theta: Vector, loss_weight: float) -> Moments:
 
 @singledispatch
 def shared_columns(features: Counts) -> Sequence[Index]:
-    """Sets of entries, at least two in each, whose counts add up to the same number in every labelling."""
+    """Sets of entries of theta, at least two in each, whose counts add up to the same number in every labelling."""
     return ()
 
 
 @singledispatch
 def gained(features: Counts, old: int, new: int) -> Iterator[Index]:
-    """Ways to use entry ``new`` once in the place of entry ``old`` of the same shared column, starting from the truth.
+    """Labellings that use entry ``new`` of theta once more than the truth, and entry ``old`` once less.
 
-    Yields (ways, entries): for each labelling that does so what it uses once more than the truth, ``new`` apart.
+    old, new : two entries of one set of `shared_columns`. Yields arrays (n, m): row i has the entries, other than
+    ``new``, that the i-th such labelling uses and the truth may not.
     """
     return iter(())
 
 
 @shared_columns.register
 def _(features: HMMCounts) -> Sequence[Index]:
-    """How often each symbol is emitted, by whatever state."""
+    """The entries that emit one symbol, one a state: whatever the states, it is emitted as often as it was observed."""
     return _emission_columns(features.n_states, features.n_symbols, 1)
 
 
@@ -94,6 +95,7 @@ def _(features: ChannelCounts) -> Sequence[Index]:
 
 
 def _emission_columns(s: int, m: int, channels: int) -> list[Index]:
+    """The entries (S,) of each symbol of each channel, for S states and M symbols."""
     if s < 2:
         return []
     table = (s + s * s + np.arange(channels * s * m)).reshape(channels, s, m)
@@ -111,7 +113,10 @@ def _(features: ChannelCounts, old: int, new: int) -> Iterator[Index]:
 
 
 def _other_state(inner: HMMCounts, symbols: Labels, m: int, old: int, new: int) -> Iterator[Index]:
-    """One position in another state; ``symbols`` (P, C): what each channel shows at each packed position."""
+    """`gained` for chains, by labellings that differ from the truth at one position.
+
+    symbols (P, C) : of each channel at each packed position. m : the number of symbols.
+    """
     s, chains, true = inner.n_states, inner.chains, inner.states
     first = s + s * s
     channel, place = divmod(old - first, s * m)
@@ -129,13 +134,13 @@ def _other_state(inner: HMMCounts, symbols: Labels, m: int, old: int, new: int) 
 
 @shared_columns.register
 def _(features: NetworkCounts) -> Sequence[Index]:
-    """Entries of a table of which each example uses one, or none, whatever its labelling; as finely as can be said."""
+    """The smallest sets of entries that each example uses equally often whatever its labelling."""
     return features.alternatives
 
 
 @gained.register
 def _(features: NetworkCounts, old: int, new: int) -> Iterator[Index]:
-    """The hidden variables of one factor take the values that ``new`` stands for."""
+    """`gained` by labellings that give the hidden variables of one factor the values to which ``new`` belongs."""
     for group in features.groups:
         true = _true(features, group, slice(None))
         for factor in group.factors:
@@ -169,10 +174,10 @@ class Sums:
     """
 
     def __init__(self, size: int, scale: float) -> None:
-        """``scale``: the largest factor of a probability in any term."""
+        """size : the number of sums. scale : the largest factor of a probability in any term."""
         self.total = np.zeros(size)
         self.error = np.zeros(size)
-        self._faint = PROBABILITY_UNDERFLOW * scale + SUM_UNDERFLOW
+        self._underflow = PROBABILITY_UNDERFLOW * scale + SUM_UNDERFLOW
 
     def add(self, index: Index, terms: Vector, relative: float) -> None:
         """Add ``terms`` (n,), each wrong by at most ``relative`` of itself, at ``index`` (n,)."""
@@ -180,20 +185,21 @@ class Sums:
         if not n:
             return
         most = float(terms.max())
-        fence = float(2.0 ** np.ceil(np.log2(n + 2.0))) * float(2.0 ** np.ceil(np.log2(max(most, 1e-290)) + 1.0))
-        high = (terms + fence) - fence
+        sigma = float(2.0 ** np.ceil(np.log2(n + 2.0))) * float(2.0 ** np.ceil(np.log2(max(most, 1e-290)) + 1.0))
+        high = (terms + sigma) - sigma
         found = np.bincount(index, weights=high, minlength=size) + np.bincount(
             index, weights=terms - high, minlength=size
         )
         self.total += found
-        self.error += (relative + 2 * UNIT) * found + 2 * UNIT * self.total + gamma(n) * n * UNIT * fence + self._faint
+        lost = gamma(n) * n * UNIT * sigma + self._underflow
+        self.error += (relative + 2 * UNIT) * found + 2 * UNIT * self.total + lost
 
 
 def signed_sums(index: Index, values: Vector, size: int) -> tuple[Vector, Vector]:
-    """Sums of ``values`` by ``index``, and their errors: 0 where the sum is 0 exactly.
+    """Sums (size,) of ``values`` (n,) by ``index`` (n,), and bounds on their errors: 0 where the sum is 0 exactly.
 
-    Split at powers of two: the upper parts add up without error; what is left after some splits is nothing, or too
-    small to matter (Rump, Ogita and Oishi, Accurate floating-point summation, part I).
+    Values are split at powers of two: the upper parts add up without error; what is left after four splits is 0 or so
+    small that its error hardly counts (Rump, Ogita and Oishi, Accurate floating-point summation, part I).
     """
     parts = []
     rest = values.copy()
@@ -202,8 +208,8 @@ def signed_sums(index: Index, values: Vector, size: int) -> tuple[Vector, Vector
         most = float(np.abs(rest).max(initial=0.0))
         if most == 0.0:
             break
-        fence = float(2.0 ** (np.ceil(np.log2(rest.size + 2.0)) + np.ceil(np.log2(most)) + 1.0))
-        high = (rest + fence) - fence
+        sigma = float(2.0 ** (np.ceil(np.log2(rest.size + 2.0)) + np.ceil(np.log2(most)) + 1.0))
+        high = (rest + sigma) - sigma
         parts.append(np.bincount(index, weights=high, minlength=size))
         rest = rest - high
     if rest.any():
@@ -216,11 +222,13 @@ def signed_sums(index: Index, values: Vector, size: int) -> tuple[Vector, Vector
 
 
 def _sums(d: int, features: HMMCounts | NetworkCounts, costs: float) -> tuple[Sums, Sums, Sums]:
+    """Empty sums of expected counts, of the truth's counts and of the loss; costs : the largest cost of a label."""
     heaviest = float(features.weights.max())
     return Sums(d, heaviest), Sums(d, 0.0), Sums(1, heaviest * costs)
 
 
 def _difference(plus: Sums, minus: Sums, loss: Sums) -> Moments:
+    """The moments from expected counts ``plus``, the truth's counts ``minus``, and the loss."""
     used = (plus.total != 0) | (minus.total != 0)
     rise = plus.total - minus.total
     error = np.where(used, plus.error + minus.error + UNIT * np.abs(rise), 0.0)
@@ -231,7 +239,7 @@ def _difference(plus: Sums, minus: Sums, loss: Sums) -> Moments:
 
 
 def _rise(features: HMMCounts, theta: Vector, emissions: list[tuple[Vector, Labels]]) -> Matrix:
-    """At least what each state gains over the true one at its position, its transition aside; (P, S), packed.
+    """Upper bounds on what each state scores above the true state of its position, without transitions; (P, S), packed.
 
     emissions : (scores (S, M), symbols (P,)) of each channel.
     """
@@ -280,7 +288,10 @@ def _(features: ChannelCounts, theta: Vector, loss_weight: float) -> Moments:
 
 
 def _chain_moments(inner: HMMCounts, scores: tuple[Matrix, Matrix], symbols: Labels, d: int) -> Moments:
-    """``symbols`` (P, C): what each channel shows at each packed position."""
+    """`moments` for chains. scores : as `HMMCounts.scores` gives them. symbols (P, C) : of each channel, packed.
+
+    Positions at which one state alone is possible ("known") are counted apart from the others, without any error.
+    """
     chains, s, true = inner.chains, inner.n_states, inner.states
     m = (d - s - s * s) // (s * symbols.shape[1])
     found = near(chains, *scores, inner.weights, certain=True)

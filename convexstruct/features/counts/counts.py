@@ -1,4 +1,4 @@
-"""What a problem asks of a joint feature map: its `Examples`, an `Oracle` over all labellings, and `Counts` of one."""
+"""The interface of a joint feature map: its `Examples`, an `Oracle` over all labellings, and `Counts` of one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Expected:
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """K examples, whose hidden variables are P in all; ``len`` is K.
+    """K examples with P hidden variables in all; ``len`` is K.
 
     weights (K,) : w_k > 0.
     truth (P,) : the true labelling.
@@ -57,7 +57,8 @@ class Examples:
 
 
 class Oracle(Protocol):
-    """What is asked of score_k(s) = theta' counts_k(s) + loss_weight * loss_k(s) over all s at once; theta is (d,)."""
+    """Maximum and sums over all labellings s of score_k(s) = theta' counts_k(s) + loss_weight * loss_k(s); theta is
+    (d,)."""
 
     def best(self, theta: Vector, loss_weight: float = 1.0) -> tuple[Vector, Labels]:
         """(max_s score_k(s) for each k (K,), a labelling that attains them (P,)). Ties: see `convexstruct.oracles`."""
@@ -69,7 +70,7 @@ class Oracle(Protocol):
 
 
 class Counts(Oracle, Protocol):
-    """A feature map: the examples, what a labelling of them counts and loses, and the oracle over all labellings."""
+    """A feature map: the examples, counts and losses of one labelling of them, and the oracle over all labellings."""
 
     @property
     def tables(self) -> TableLayout:

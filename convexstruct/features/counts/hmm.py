@@ -24,8 +24,8 @@ from convexstruct.validation.arrays import flags, is_list_of_tables, real
 class HMMCounts:
     """Counts of a hidden Markov model: initial, transition and emission, for a batch of sequences.
 
-    Made by `HMMCounts.read`. Arrays of positions are in packed order (see `convexstruct.graphs.Chains`); labellings at
-    the methods' doors are in the caller's order.
+    Made by `HMMCounts.read`. Arrays of positions are in packed order (see `convexstruct.graphs.Chains`); labellings
+    that methods take and return are in the caller's order.
 
     Attributes
     ----------
@@ -77,7 +77,8 @@ class HMMCounts:
         Raises
         ------
         ValueError
-            One sentence: which argument, what came, what was wanted.
+            If lengths do not match, a symbol or state is out of range, a sequence hides no position, or a loss is
+            negative or not 0 on the truth.
         """
         hmm_tables(n_states, n_symbols)
         seen, lengths = as_sequences("symbols", symbols, n_symbols)
@@ -230,17 +231,19 @@ class HMMCounts:
 
     @cached_property
     def _kinds(self) -> int:
-        """M R, the kinds of positions by symbol and row of the loss table; 0 if there are more than positions."""
+        """M R, the number of pairs (symbol, row of the loss table); 0 if there are more pairs than positions."""
         kinds = self.n_symbols * len(self.loss_table)
         return kinds if kinds <= self.chains.n_positions else 0
 
     @cached_property
     def _kind(self) -> Index:
+        """The pair (symbol, row of the loss table) of each packed position, as one number; (P,)."""
         return np.asarray(self.symbols * len(self.loss_table) + self.loss_row, dtype=np.intp)
 
     @cached_property
     def _gather(self) -> sp.csr_array:
-        """Sums packed rows, weighted: by kind (M R, P), or by symbol and by row of the loss table (M + R, P)."""
+        """The matrix that sums weighted packed positions by `_kind` (M R, P), or, where `_kinds` is 0, by symbol and by
+        row of the loss table (M + R, P)."""
         by_row = self.weights[self.chains.chain]
         n = self.chains.n_positions
         position = np.arange(n)

@@ -2,9 +2,10 @@
 
     P(states, symbols) = P(s_1) prod_t P(s_t | s_{t-1}) prod_t prod_o P_o(x_{t,o} | s_t)
 
-Given the state, the channels are independent, and each has a table of its own. It is a Bayesian network (a chain of
-states, C leaves at each), read here as a chain so that the fast recursions serve. With the neighbours of a position as
-its channels (`window`) it models all that is seen from a position; a symbol then counts once for each window it is in.
+Given the state, the channels are independent, and each has a table of its own. The model is a Bayesian network (a chain
+of states, C leaves at each), read here as a chain so that the fast recursions for chains apply. With the neighbours of
+a position as its channels (`window`), each state emits all symbols near its position; a symbol then counts once for
+each window it is in.
 """
 
 from __future__ import annotations
@@ -136,10 +137,12 @@ class ChannelCounts:
         return sp.csr_array((np.ones(columns.size), columns, starts), shape=shape)
 
     def _chain_part(self, theta: Vector) -> Vector:
+        """theta of `states`: the initial and transition tables, and 0 for the emission of its one symbol."""
         s = self.states.n_states
         return np.concatenate((theta[: s + s * s], np.zeros(s)))
 
     def _emissions(self, theta: Vector) -> Tensor:
+        """The emission tables of theta; (C, S, M)."""
         s = self.states.n_states
         return theta[s + s * s :].reshape(self.n_channels, s, self.n_symbols)
 
@@ -151,7 +154,7 @@ class ChannelCounts:
 
 
 def window(sequences: Sequence[ArrayLike], n_symbols: int, radius: int) -> list[Labels]:
-    """What is seen from ``radius`` steps before each position to ``radius`` steps after it, as channels.
+    """The symbols from ``radius`` steps before each position to ``radius`` steps after it, as channels.
 
     sequences : K integer sequences (T_k,). Returns K arrays (T_k, 2 radius + 1); beyond the ends stands the symbol
     ``n_symbols``, so that there are n_symbols + 1 of them.

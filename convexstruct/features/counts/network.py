@@ -22,8 +22,8 @@ from convexstruct.oracles.tree import junction_tree as oracle
 from convexstruct.validation.arguments import MOST_ENTRIES, described, refuse, sentence
 from convexstruct.validation.arrays import wholes
 
-#: Clique tables of one block of examples are kept near this many numbers, so that they stay in the cache.
-BLOCK = 1 << 18
+#: Numbers in the clique tables of the examples that are worked on at once: so few that they stay in the cache.
+BLOCK_NUMBERS = 1 << 18
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +103,8 @@ class NetworkCounts:
         Raises
         ------
         ValueError
-            One sentence: which argument, what came, what was wanted; also if a junction tree is too wide.
+            If a value is out of range, a hidden node is not in the graph, an example hides none, a loss is missing,
+            negative or not 0 on the truth, or a junction tree is too wide.
         """
         network = read_bayesian_network(graph)
         values = _read_assignments(assignments, network)
@@ -186,8 +187,8 @@ class NetworkCounts:
     def alternatives(self) -> tuple[Index, ...]:
         """Sets of two or more entries of theta whose counts add up to the same number in every labelling.
 
-        Each hidden factor of an example uses one of some entries, whatever the labels; such sets that overlap are put
-        together, until those that remain are apart.
+        A hidden factor of an example uses exactly one entry of a fixed set, whatever the labels. Sets that overlap are
+        merged until no two overlap.
         """
         pairs = [np.zeros((0, 2), dtype=np.intp)]
         for group in self.groups:
@@ -224,8 +225,9 @@ class NetworkCounts:
         return np.bincount(examples, weights=theta[entries], minlength=len(self.weights)).astype(np.float64)
 
     def _blocks(self) -> Iterator[tuple[Group, slice]]:
+        """Each group with the rows of its examples that are worked on at once (`BLOCK_NUMBERS`)."""
         for group in self.groups:
-            step = max(1, BLOCK // group.tree.n_entries)
+            step = max(1, BLOCK_NUMBERS // group.tree.n_entries)
             for low in range(0, len(group.examples), step):
                 yield group, slice(low, low + step)
 
@@ -235,6 +237,7 @@ class NetworkCounts:
         return np.asarray(self.costs[v][self.assignments[group.examples[rows], v]])
 
     def _scores(self, group: Group, rows: slice, theta: Vector, loss_weight: float) -> list[oracle.Factor]:
+        """The score tables of some examples of a group, as the oracle takes them."""
         n = len(group.examples[rows])
         factors = [(f.scope, theta[_entries(f, rows)].reshape(n, *f.inner.shape)) for f in group.factors]
         if loss_weight:
@@ -303,6 +306,7 @@ def _family(network: BayesianNetwork, v: int) -> tuple[tuple[int, ...], Labels, 
 
 
 def _hidden_factors(network: BayesianNetwork, values: Labels, hidden: tuple[int, ...]) -> tuple[HiddenFactor, ...]:
+    """The conditional distributions that touch a hidden node, for the assignments ``values`` (n, n_nodes)."""
     variable = {v: j for j, v in enumerate(hidden)}
     factors = []
     for v in range(len(network.nodes)):
@@ -324,7 +328,7 @@ def _hidden_factors(network: BayesianNetwork, values: Labels, hidden: tuple[int,
 
 
 def _entries(factor: HiddenFactor, rows: slice) -> Index:
-    """(n, labels of the scope) entries of theta."""
+    """The entries of theta that a factor may use; (n, labels of the scope)."""
     return np.asarray(factor.base[rows, None] + factor.inner.ravel())
 
 
@@ -368,6 +372,7 @@ def _read_hidden(
 
 
 def _known(item: Any, position: Mapping[Hashable, int]) -> bool:
+    """Whether ``item`` is a node."""
     try:
         return item in position
     except Exception:  # any: an object of foreign code that cannot be hashed or compared is no node
@@ -375,6 +380,7 @@ def _known(item: Any, position: Mapping[Hashable, int]) -> bool:
 
 
 def _positions(name: str, nodes: list[Any], position: Mapping[Hashable, int]) -> tuple[int, ...]:
+    """The positions of ``nodes``, ascending; ValueError if there is none, one comes twice or is not in the graph."""
     if not nodes:
         raise ValueError(f"{name} is empty, wanted at least one node to predict")
     for node in nodes:

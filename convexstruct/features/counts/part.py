@@ -1,4 +1,4 @@
-"""The feature map of some of the examples: how a batch is cut for shards, working sets and pilot runs."""
+"""The feature map of some of the examples: shards, working sets and pilot runs each work on a part of a batch."""
 
 from __future__ import annotations
 

@@ -4,11 +4,11 @@ Phi is a Cholesky factor with pivots, of K scaled to a diagonal of about 1 (by p
 with a small norm are represented as accurately as those with a large one. The factorisation stops when the remainder of
 K is no larger than the rounding of its own rows and columns,
 
-    |K - Phi Phi'|_pq <= dropped sqrt(K_pp K_qq),     dropped about n times the unit of rounding,
+    |K - Phi Phi'|_pq <= dropped sqrt(K_pp K_qq),     dropped about n times the unit of rounding.
 
-while the eigenvalues of K above rounding of the largest one would lose whatever is small. With w = sum_p a_p phi(x_p),
-new inputs enter through k(x, x_p) alone. The features of the pivots span the space, so those of new inputs are the
-solution of k(x, pivots) = Phi_pivots phi(x), a triangular system.
+(Features from those eigenvalues of K that exceed the rounding of the largest one would lose the inputs with a small
+norm.) With w = sum_p a_p phi(x_p), new inputs enter through k(x, x_p) alone. The features of the pivots span the space,
+so those of new inputs are the solution of k(x, pivots) = Phi_pivots phi(x), a triangular system.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from convexstruct.rounding import EPS, gamma
 from convexstruct.tolerances import ROUNDING
 from convexstruct.validation.arrays import real
 
-#: A pivot below this many units of rounding for each row, relative to the row's own entry of the diagonal, is rounding.
+#: A pivot counts as 0 if it is below this many units of rounding times n, relative to its own entry of the diagonal.
 PIVOT_UNITS = 4.0
 
 
@@ -43,7 +43,7 @@ class Factor:
     dropped: float
 
     def solve(self, v: Matrix) -> Matrix:
-        """A u (n, ...) with L'u = v (r, ...): 0 but at the pivots."""
+        """A u (n, m) with L'u = v (r, m): 0 in all rows but the pivots."""
         u = np.zeros((len(self.rows), *v.shape[1:]))
         if len(self.pivots):
             u[self.pivots] = scipy.linalg.solve_triangular(self.rows[self.pivots], v, lower=True, trans="T")
@@ -51,7 +51,7 @@ class Factor:
 
     @property
     def inverse(self) -> Matrix:
-        """J (n, r) with K J = L: what maps kernel values to features."""
+        """J (n, r) with K J = L, which maps kernel values (m, n) to features (m, r)."""
         return self.solve(np.eye(len(self.pivots)))
 
 
@@ -110,10 +110,10 @@ def _row_sum(matrix: Matrix) -> float:
 
 @dataclass(frozen=True, eq=False)
 class GramFeatures:
-    """features (P, r) with features features' = K, and what maps new inputs to the same space, (P, r).
+    """features (P, r) with features features' = K, and the matrix inverse (P, r) that maps new inputs to that space.
 
     sizes : (P,) sqrt(K_pp). dropped : a bound on |K - features features'|_pq / (sizes_p sizes_q): how far the problem
-        in these features is from that of the kernel that came.
+        in these features is from the problem of the kernel given.
     """
 
     features: Matrix

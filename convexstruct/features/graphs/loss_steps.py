@@ -1,12 +1,12 @@
-"""The distinct values of a loss, numbered: what slack scaling needs, for it decodes once for each value.
+"""The distinct values of a loss, numbered: slack scaling decodes once for each value.
 
     E_i(y) = values[i, l],        l = sum over nodes v of steps[v, y_v]
 
 with whole numbers ``steps`` >= 0, so that `convexstruct.oracles.tree.loss_counter` can count. Where all costs are whole
 multiples of one unit, l counts units. Where they are not, or where that takes too many steps (.5 beside 1e9), costs
 fall into groups that each have a unit; l is then a number in mixed radix, one digit a group, and the loss of a
-labelling is read off its digits. No cost is rounded to another: a value in the table differs from the sum of the costs
-that came by no more than `deviation`, relative, a few units of double precision.
+labelling is read off its digits. No cost is rounded to another: a value in the table differs from the sum of the given
+costs by at most `deviation`, relative to it, which is a few units of double precision.
 """
 
 from __future__ import annotations
@@ -24,14 +24,17 @@ from convexstruct.rounding import UNIT
 #: A cost this close to a whole multiple of a unit, relative to the cost, counts as that multiple: the error of .1, .3
 #: and .7 as binary numbers, and of two divisions.
 SAME_STEP = 8 * UNIT
-#: Splits at so many of the widest gaps between costs are tried.
+#: The rising costs are split into groups at up to so many of the widest gaps between them.
 MOST_SPLITS = 12
 
 
 @dataclass(frozen=True, eq=False)
 class LossSteps:
-    """steps (P, S) whole numbers >= 0. values (N, L + 1), or (1, L + 1) where all examples share them: the loss of each
-    total. deviation : how far a value may be from the exact sum of the costs, relative to it."""
+    """The numbering of the head of this file.
+
+    steps : (P, S) whole numbers >= 0. values : (N, L + 1), or (1, L + 1) where all examples share them: the loss of
+    each total l = 0 .. L. deviation : how far a value may be from the exact sum of the costs, relative to it.
+    """
 
     steps: Labels
     values: Matrix
@@ -40,7 +43,8 @@ class LossSteps:
 
 @dataclass(frozen=True, eq=False)
 class _Numbered:
-    """Steps (P, S) of some nodes, the greatest total of an example, the loss of each total (most + 1,)."""
+    """steps : (P, S) of some nodes. most : the greatest total of an example. values : (most + 1,), the loss of each
+    total. deviation : as in `LossSteps`."""
 
     steps: Labels
     most: int
@@ -95,7 +99,7 @@ def _number(costs: Matrix, example: Index, n_examples: int) -> _Numbered | None:
 
 
 def _groupings(kinds: Vector) -> list[list[Index]]:
-    """Ways to part the rising costs ``kinds`` into groups: at the widest gaps between them, and by common units."""
+    """Ways to split the rising costs ``kinds`` into groups: at the widest gaps between them, and by common units."""
     every = np.arange(len(kinds), dtype=np.intp)
     widest = np.argsort(-(kinds[1:] / kinds[:-1]), kind="stable") + 1 if len(kinds) > 1 else every[:0]
     found = [np.split(every, np.sort(widest[:k])) for k in range(min(len(widest), MOST_SPLITS) + 1)]
@@ -116,8 +120,8 @@ def _multiples(kinds: Vector, most: int) -> Flags:
 
 
 def _unit(kinds: Vector) -> tuple[float, Labels] | None:
-    """A number of which every one of the rising costs is a multiple below `MOST_LOSSES`, the largest there is, and the
-    multiples; None if there is none."""
+    """The largest number of which every one of the rising costs ``kinds`` is a multiple, and the multiples, all below
+    `MOST_LOSSES`; None if there is no such number."""
     ratio = kinds / kinds[0]
     if not ratio[-1] < MOST_LOSSES:
         return None
@@ -135,7 +139,8 @@ def _unit(kinds: Vector) -> tuple[float, Labels] | None:
 def _mixed_radix(
     costs: Matrix, example: Index, n_examples: int, kinds: Vector, groups: list[Index]
 ) -> _Numbered | None:
-    """One digit a group; None if a group has no unit, or an example too many totals."""
+    """The numbering with one digit for each group of ``kinds``; None if a group has no unit, or an example has too many
+    totals."""
     radix, deviation = 1, 0.0
     steps = np.zeros(costs.shape, dtype=np.int64)
     digits: list[tuple[int, int, float]] = []

@@ -188,8 +188,11 @@ class PairwiseFeatures:
         return edge
 
     def joint_each(self, labels: Labels, examples: Index | None = None) -> sp.csr_array:
-        """f(x_i, y) of each example; sparse (N, d). With ``examples`` (m,) and ``labels`` one after the other of these
-        examples only, one row an entry of ``examples`` (an example may come several times)."""
+        """f(x_i, y) of each example; sparse (N, d).
+
+        With ``examples`` (m,), ``labels`` are those of these examples alone, one example after the other, and the rows
+        (m, d) are theirs; an example may come several times.
+        """
         wanted = np.arange(self.n_examples) if examples is None else examples
         sizes = self.lengths[wanted]
         row = np.repeat(np.arange(len(wanted)), sizes)
@@ -252,7 +255,7 @@ class PairwiseFeatures:
         Raises
         ------
         ValueError
-            If ``examples`` are no numbers from 0 to N - 1, and no mask.
+            If ``examples`` are neither numbers from 0 to N - 1 nor a mask.
         """
         wanted = chosen("examples", examples, self.n_examples).astype(np.intp)
         sizes = self.lengths[wanted]
@@ -323,7 +326,7 @@ def read_examples(
     *,
     like: PairwiseFeatures,
 ) -> PairwiseFeatures:
-    """Read examples that have no labels, to be labelled; the truth is 0 everywhere and means nothing.
+    """Read examples without labels, for prediction; their ``truth`` is 0 everywhere and means nothing.
 
     Parameters
     ----------

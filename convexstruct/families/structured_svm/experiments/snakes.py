@@ -33,7 +33,7 @@ from convexstruct.datasets.real.snakes import N_LABELS, Snakes, snakes
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.features.graphs.pairwise import PairwiseFeatures, read_pairwise
 from convexstruct.inference.loopy import relaxed_inference
-from convexstruct.junction_trees import LIMIT
+from convexstruct.junction_trees import MOST_CLIQUE_ENTRIES
 from convexstruct.plots import GREY, LOWER, UPPER
 from convexstruct.tolerances import HIGH, LOW
 
@@ -107,7 +107,7 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
         decoded[name] = decode(name, found, test)
         rows.append(_row(name, best, validated, found, train, test, decoded[name]))
     side = test.shapes.min(axis=1)
-    wide = int((float(N_LABELS) ** (side + 1) > LIMIT).sum())
+    wide = int((float(N_LABELS) ** (side + 1) > MOST_CLIQUE_ENTRIES).sum())
     notes = [
         f"trained on {train.n_images} images ({len(train.labels)} cells) of {every.n_images}, C chosen on "
         f"{held.n_images} others, tested on {test.n_images} ({len(test.labels)} cells); test: share of the cells that "
@@ -119,8 +119,8 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
         f"over the local polytope, another problem whose optimum is no lower; the latter is solved to {relaxed[0]:g} "
         f"or {relaxed[1]} rounds, the former to {EXACT[0]:g} or {EXACT[1]}",
         f"tree width of the test images' grids: {side.min()} to {side.max()}; {wide} of {test.n_images} have cliques "
-        f"of more than {LIMIT:,} joint labels ({N_LABELS}^{side.max() + 1} = {float(N_LABELS) ** (side.max() + 1):.1e} "
-        "in the widest), for which exact inference is refused",
+        f"of more than {MOST_CLIQUE_ENTRIES:,} joint labels ({N_LABELS}^{side.max() + 1} = "
+        f"{float(N_LABELS) ** (side.max() + 1):.1e} in the widest), for which exact inference is refused",
         "the five papers print no numbers for this set",
     ]
     if quick:
