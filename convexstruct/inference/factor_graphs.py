@@ -13,7 +13,7 @@ import numpy as np
 
 from convexstruct.arrays import Labels, Vector
 from convexstruct.features.graphs.factors import Factors
-from convexstruct.junction_trees import LIMIT, JunctionTree, junction_tree
+from convexstruct.junction_trees import MOST_CLIQUE_ENTRIES, JunctionTree, junction_tree
 from convexstruct.oracles.tree import junction_tree as jt
 
 #: What to do about a graph that is too wide.
@@ -38,7 +38,7 @@ class FactorInference:
     """
 
     factors: Factors
-    limit: int = LIMIT
+    limit: int = MOST_CLIQUE_ENTRIES
 
     @cached_property
     def tree(self) -> JunctionTree:
