@@ -1,0 +1,202 @@
+r"""Loopy belief propagation on factor graphs: damped messages in logarithms, and the Bethe approximation of ln Z.
+
+    score(x) = sum_c table_c(x_c)
+    m_cv(x_v) = ln sum over x_c with this x_v of exp(table_c(x_c) / rho_c + sum_{u in c, u != v} [b_u(x_u) - m_cu(x_u)])
+    b_v = sum_c rho_c m_cv,      b_c = table_c / rho_c + sum_{u in c} [b_u - m_cu]      (logarithms, to be normalised)
+    ln Z ~ sum_c <b_c, table_c> + sum_v H(b_v) - sum_c rho_c [sum_{v in c} H(b_v) - H(b_c)]
+
+with rho = 1 for belief propagation: messages m from factor c to its variables v, beliefs b, the Bethe entropy. On a
+tree they are the marginals and ln Z. Elsewhere a fixed point is a stationary point of the last line over beliefs that
+agree; ln Z may lie above it or below, there may be several fixed points, and rounds need not reach one. With pairs of
+variables and rho_c the share of spanning trees that hold pair c (Wainwright, Jaakkola, Willsky 2005) the last line is
+concave, and its maximum is at least ln Z; `convexstruct.oracles.loopy.tree_reweighted` has a bound that is proved.
+
+All factors of one shape, and all members of a batch, are updated at once (a "flooding" round). Source: Yedidia,
+Freeman, Weiss (2005) for the Bethe approximation; paper 4, 20.5, for its use in learning.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from convexstruct import deadline
+from convexstruct.arrays import Flags, Index, Matrix, Tensor, Vector
+
+#: Share of the old message that is kept: 0.5 ends most oscillations and costs a factor of about 2 elsewhere.
+DAMPING = 0.5
+#: Rounds, and the largest change of a message in nats at which they end: a change of 1e-9 moves beliefs by less.
+ROUNDS, CHANGE = 1000, 1e-9
+
+
+class Shape(NamedTuple):
+    """All factors of one shape. factors (F,) : which; entries (F, size) : of the stacked tables; messages : for each
+    axis (F, card), the places of the messages to that variable."""
+
+    shape: tuple[int, ...]
+    factors: Index
+    entries: Index
+    messages: tuple[Index, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class FactorGraph:
+    """Variables and factors by index; made by `factor_graph`.
+
+    cards : labels of each variable. shapes : the factors by shape. to (M,) : the place, among all labels of all
+    variables, that each number of a message speaks of. owner (M,) : its factor. first (n + 1,) : the first label of
+    each variable. n_entries : of the stacked tables. n_factors : how many.
+    """
+
+    cards: tuple[int, ...]
+    shapes: tuple[Shape, ...]
+    to: Index
+    owner: Index
+    first: Index
+    n_entries: int
+    n_factors: int
+
+
+class Beliefs(NamedTuple):
+    """What belief propagation ended with, for each member of a batch.
+
+    entries (B, T) : beliefs of all factors, stacked as their tables. labels (B, V) : of all labels of all variables.
+    log_partition (B,) : the Bethe approximation of ln Z at these beliefs, which means little where not converged.
+    messages (B, M) : to go on from. change (B,) : the largest change of a message in the last round, in nats.
+    converged (B,) : whether that is within the tolerance. rounds : how many.
+    """
+
+    entries: Matrix
+    labels: Matrix
+    log_partition: Vector
+    messages: Matrix
+    change: Vector
+    converged: Flags
+    rounds: int
+
+
+def factor_graph(cards: Sequence[int], scopes: Sequence[Sequence[int]]) -> FactorGraph:
+    """The indices that messages run on. scopes : the variables of each factor, in the order of its table's axes."""
+    first = np.concatenate(([0], np.cumsum(cards))).astype(np.intp)
+    sizes = [math.prod(cards[v] for v in scope) for scope in scopes]
+    start = np.concatenate(([0], np.cumsum(sizes))).astype(np.intp)
+    by_shape: dict[tuple[int, ...], list[int]] = {}
+    for c, scope in enumerate(scopes):
+        by_shape.setdefault(tuple(cards[v] for v in scope), []).append(c)
+    shapes, to, owner, used = [], [], [], 0
+    for shape, listed in by_shape.items():
+        which = np.array(listed, dtype=np.intp)
+        places = []
+        for axis, card in enumerate(shape):
+            variables = np.array([scopes[c][axis] for c in listed])
+            places.append((used + np.arange(len(listed) * card)).reshape(-1, card))
+            to.append((first[variables][:, None] + np.arange(card)).ravel())
+            owner.append(np.repeat(which, card))
+            used += len(listed) * card
+        shapes.append(Shape(shape, which, start[which][:, None] + np.arange(math.prod(shape)), tuple(places)))
+    return FactorGraph(
+        tuple(map(int, cards)), tuple(shapes), np.concatenate(to), np.concatenate(owner), first, int(start[-1]),
+        len(sizes),
+    )  # fmt: skip
+
+
+def propagate(
+    graph: FactorGraph,
+    tables: Matrix,
+    messages: Matrix | None = None,
+    rho: Vector | None = None,
+    *,
+    damping: float = DAMPING,
+    rounds: int = ROUNDS,
+    change: float = CHANGE,
+) -> Beliefs:
+    """Pass messages until none changes by more than ``change`` nats, or for so many rounds.
+
+    Parameters
+    ----------
+    tables : (B, T) the stacked tables of each member of the batch, or (T,) of one; finite.
+    messages : (B, M) to go on from; 0 by default, which makes every belief uniform.
+    rho : (factors,) positive; 1 by default. For factors of one variable it must be 1.
+    """
+    tables = np.atleast_2d(tables)
+    weight = np.ones(graph.n_factors) if rho is None else rho
+    of_message = weight[graph.owner]
+    gather = sp.csr_array(
+        (of_message, (np.arange(len(graph.to)), graph.to)), shape=(len(graph.to), int(graph.first[-1]))
+    )
+    divided = [tables[:, each.entries] / weight[each.factors][:, None] for each in graph.shapes]
+    current = np.zeros((len(tables), len(graph.to))) if messages is None else messages
+    moved = np.full(len(tables), np.inf)
+    done = 0
+    while done < rounds and not (moved <= change).all():
+        deadline.check()
+        into = _into(graph, gather, current)
+        new = np.empty_like(current)
+        for each, table in zip(graph.shapes, divided):
+            joint = _joint(each, table, into)
+            for axis, places in enumerate(each.messages):
+                others = tuple(k + 2 for k in range(len(each.shape)) if k != axis)
+                sent = _logsumexp(joint, others) - into[:, places]
+                new[:, places] = sent - sent.max(axis=2, keepdims=True)
+        moved = np.abs(new - current).max(axis=1)
+        current = new if done == 0 and messages is None else damping * current + (1.0 - damping) * new
+        done += 1
+    into = _into(graph, gather, current)
+    entries = np.empty_like(tables)
+    labels = _softmaxed(graph, current @ gather)
+    entropy = _entropies(graph, labels)
+    log_partition = entropy.sum(axis=1)
+    for each, table in zip(graph.shapes, divided):
+        joint = _joint(each, table, into).reshape(*table.shape)
+        belief = np.exp(joint - _logsumexp(joint, (2,))[:, :, None])
+        belief /= belief.sum(axis=2, keepdims=True)
+        entries[:, each.entries] = belief
+        log_partition += np.einsum("bft,bft->b", belief, tables[:, each.entries])
+        variables = [np.searchsorted(graph.first, graph.to[places[:, 0]], side="right") - 1 for places in each.messages]
+        shared = sum(entropy[:, v] for v in variables) - _entropy(belief).sum(axis=2)
+        log_partition -= shared @ weight[each.factors]
+    return Beliefs(entries, labels, log_partition, current, moved, moved <= change, done)
+
+
+def _into(graph: FactorGraph, gather: sp.csr_array, messages: Matrix) -> Matrix:
+    """What each variable tells each factor: its belief without the factor's own message; (B, M)."""
+    belief = np.asarray(messages @ gather)
+    return np.asarray(belief[:, graph.to] - messages)
+
+
+def _joint(each: Shape, table: Tensor, into: Matrix) -> Tensor:
+    """table / rho + what all variables say; (B, F, *shape)."""
+    joint = table.reshape(*table.shape[:2], *each.shape)
+    for axis, places in enumerate(each.messages):
+        said = into[:, places]
+        joint = joint + said.reshape(*said.shape[:2], *(-1 if k == axis else 1 for k in range(len(each.shape))))
+    return joint
+
+
+def _logsumexp(values: Tensor, axes: tuple[int, ...]) -> Tensor:
+    if not axes:
+        return values
+    top = values.max(axis=axes, keepdims=True)
+    return np.asarray(np.log(np.exp(values - top).sum(axis=axes)) + top.squeeze(axes))
+
+
+def _softmaxed(graph: FactorGraph, logs: Matrix) -> Matrix:
+    """Each variable's labels normalised."""
+    lengths, first = np.diff(graph.first), graph.first[:-1]
+    p = np.exp(logs - np.repeat(np.maximum.reduceat(logs, first, axis=1), lengths, axis=1))
+    return np.asarray(p / np.repeat(np.add.reduceat(p, first, axis=1), lengths, axis=1))
+
+
+def _entropy(p: Tensor) -> Tensor:
+    """-p ln p, 0 where p is."""
+    return np.asarray(-p * np.log(np.where(p > 0, p, 1.0)))
+
+
+def _entropies(graph: FactorGraph, labels: Matrix) -> Matrix:
+    """The entropy of each variable's belief; (B, n)."""
+    return np.asarray(np.add.reduceat(_entropy(labels), graph.first[:-1], axis=1))
