@@ -48,9 +48,13 @@ class FactorInference:
 
     def sums(self, flat: Vector) -> FactorSums:
         """ln Z and the marginals of all factors."""
-        found = jt.sum_product(self.tree, self._tables(flat), 1)
+        found = self.cliques(flat)
         marginals = [found.marginal(scope).ravel() for scope in self.factors.scopes]
         return FactorSums(float(found.log_partition[0]), np.concatenate(marginals))
+
+    def cliques(self, flat: Vector) -> jt.TreeSums:
+        """ln Z and the posteriors of the junction tree's cliques, as one example."""
+        return jt.sum_product(self.tree, self._tables(flat), 1)
 
     def clamped(self, flat: Vector, samples: Labels, weights: Vector | None = None) -> tuple[Vector, Vector]:
         """Sums over what samples (m, n) leave open, where a label of -1 is hidden: (ln sum of e^score of each sample's

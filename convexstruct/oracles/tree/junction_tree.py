@@ -90,20 +90,26 @@ def sum_product(tree: JunctionTree, factors: Sequence[Factor], n: int) -> TreeSu
     if not np.isfinite(log_partition).all():
         k = int(np.flatnonzero(~np.isfinite(log_partition))[0])
         raise ValueError(f"factors forbid every labelling of example {k}, wanted at least one of finite score")
-    posteriors: list[Tensor] = []
-    for c, (table, message) in enumerate(zip(tables, messages)):
+    conditionals = []
+    for table, message in zip(tables, messages):
         conditional = np.exp(table - np.where(np.isfinite(message), message, 0.0)[:, :, None])
         total = conditional.sum(axis=2, keepdims=True)  # 1, but for the rounding of large scores
         conditional /= np.where(total > 0, total, 1.0)
-        if c:
-            up = tree.parent[c]
-            above = posteriors[up].reshape(n, *(tree.cards[v] for v in tree.cliques[up]))
-            gone = tuple(1 + i for i, v in enumerate(tree.cliques[up]) if v not in tree.separators[c])
-            kept = [v for v in tree.cliques[up] if v in tree.separators[c]]
-            separator = above.sum(axis=gone).transpose(0, *(1 + kept.index(v) for v in tree.separators[c]))
-            conditional *= separator.reshape(n, -1, 1)
-        posteriors.append(conditional)
-    return TreeSums(tree, log_partition, tuple(posteriors))
+        conditionals.append(conditional)
+    return TreeSums(tree, log_partition, downward(tree, conditionals))
+
+
+def downward(tree: JunctionTree, conditionals: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """P(clique) from each clique's P(assigned | separator), (n, labels of the separator, labels of what it assigns),
+    root first; written over the conditionals."""
+    for c in range(1, tree.n_cliques):
+        up = tree.parent[c]
+        above = conditionals[up].reshape(-1, *(tree.cards[v] for v in tree.cliques[up]))
+        gone = tuple(1 + i for i, v in enumerate(tree.cliques[up]) if v not in tree.separators[c])
+        kept = [v for v in tree.cliques[up] if v in tree.separators[c]]
+        separator = above.sum(axis=gone).transpose(0, *(1 + kept.index(v) for v in tree.separators[c]))
+        np.multiply(conditionals[c], separator.reshape(len(above), -1, 1), out=conditionals[c])
+    return tuple(conditionals)
 
 
 def sample(tree: JunctionTree, factors: Sequence[Factor], n: int, rng: np.random.Generator) -> Labels:

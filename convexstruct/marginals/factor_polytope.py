@@ -1,0 +1,118 @@
+r"""The marginal polytope of `Factors`, exact, by the cliques of their junction tree.
+
+One table z_c over the labels of each clique, that agree on what neighbouring cliques share, is what the distributions
+over all joint labels have for clique marginals, no more and no less. The distribution of greatest entropy with given z
+is q(x) = prod_c z_c(assigned | separator), so the entropy is a sum of conditional ones, clique minus separator:
+
+    H(z) = - sum_c sum z_c ln (z_c / z_sep(c)),      z_sep(c) the sums of z_c over what clique c assigns.
+
+Entries stand clique after clique, root first, in C order of each clique's axes (separator, then assigned).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+
+from convexstruct.arrays import Index, Labels, Vector
+from convexstruct.features.graphs.factors import Factors
+from convexstruct.inference.factor_graphs import FactorInference
+from convexstruct.junction_trees import JunctionTree
+from convexstruct.marginals.triplets import Triplets
+
+
+@dataclass(frozen=True, eq=False)
+class FactorPolytope:
+    """{z >= 0, totals z = 1, agreement z = 0} for some factors; made by `factor_polytope`."""
+
+    factors: Factors
+    tree: JunctionTree
+
+    @property
+    def n_variables(self) -> int:
+        """n, the entries of all clique tables."""
+        return self.tree.n_entries
+
+    @cached_property
+    def start(self) -> Index:
+        """The first entry of each clique, and n at the end."""
+        sizes = [rows * columns for rows, columns in self.tree.shapes]
+        return np.concatenate(([0], np.cumsum(sizes))).astype(np.intp)
+
+    @cached_property
+    def labels(self) -> tuple[dict[int, Labels], ...]:
+        """For each clique the label of each of its variables at every entry of its table."""
+        found = []
+        for clique in self.tree.cliques:
+            shape = [self.tree.cards[v] for v in clique]
+            found.append(dict(zip(clique, np.indices(shape).reshape(len(clique), -1))))
+        return tuple(found)
+
+    @cached_property
+    def totals(self) -> sp.csr_array:
+        """(1, n): the sum of the root's table."""
+        entries = Triplets()
+        entries.add(np.zeros(1, dtype=np.intp), np.arange(self.start[1]), 1.0)
+        return entries.matrix((1, self.n_variables))
+
+    @cached_property
+    def agreement(self) -> sp.csr_array:
+        """(m, n): for each clique but the root, and each labelling of its separator, the clique's sum less its
+        parent's."""
+        entries, below = Triplets(), 0
+        for c in range(1, self.tree.n_cliques):
+            for clique, sign in ((c, 1.0), (self.tree.parent[c], -1.0)):
+                at = self._joint(clique, self.tree.separators[c])
+                entries.add(below + at, np.arange(self.start[clique], self.start[clique + 1]), sign)
+            below += self.tree.shapes[c][0]
+        return entries.matrix((below, self.n_variables))
+
+    @cached_property
+    def tables(self) -> sp.csr_array:
+        """(T, n): the marginals of each factor's table, as the factors stack them."""
+        entries = Triplets()
+        for f, scope in enumerate(self.factors.scopes):
+            c = self.tree.clique_of(scope)
+            strides = self.factors.strides[f]
+            at = np.full(self.start[c + 1] - self.start[c], self.factors.start[f])
+            for v in scope:
+                at = at + strides[v] * self.labels[c][v]
+            entries.add(at, np.arange(self.start[c], self.start[c + 1]), 1.0)
+        return entries.matrix((self.factors.n_entries, self.n_variables))
+
+    @cached_property
+    def features(self) -> sp.csr_array:
+        """(d, n): E f = features z."""
+        return sp.csr_array(self.factors.design.T @ self.tables)
+
+    def of_samples(self, samples: Labels, weights: Vector) -> Vector:
+        """The clique tables of samples (m, variables), each with its weight; they sum to the weights' sum."""
+        found = np.zeros(self.n_variables)
+        for c, clique in enumerate(self.tree.cliques):
+            at = np.zeros(len(samples), dtype=np.intp)
+            for v in clique:
+                at = at * self.tree.cards[v] + samples[:, v]
+            size = int(self.start[c + 1] - self.start[c])
+            found[self.start[c] : self.start[c + 1]] = np.bincount(at, weights=weights, minlength=size)
+        return found
+
+    def _joint(self, clique: int, scope: tuple[int, ...]) -> Index:
+        """The joint label of ``scope`` at each entry of a clique's table; C order."""
+        at = np.zeros(int(self.start[clique + 1] - self.start[clique]), dtype=np.intp)
+        for v in scope:
+            at = at * self.tree.cards[v] + self.labels[clique][v]
+        return at
+
+
+def factor_polytope(inference: FactorInference) -> FactorPolytope:
+    """The marginal polytope of the factors that ``inference`` is for.
+
+    Raises
+    ------
+    ValueError
+        If the junction tree is too wide.
+    """
+    return FactorPolytope(inference.factors, inference.tree)
