@@ -88,8 +88,8 @@ class FactorPolytope:
         """(d, n): E f = features z."""
         return sp.csr_array(self.factors.design.T @ self.tables)
 
-    def of_samples(self, samples: Labels, weights: Vector) -> Vector:
-        """The clique tables of samples (m, variables), each with its weight; they sum to the weights' sum."""
+    def of_samples(self, samples: Labels, weights: Vector | None = None) -> Vector:
+        """The clique tables of samples (m, variables), each counted ``weights`` (m,) times."""
         found = np.zeros(self.n_variables)
         for c, clique in enumerate(self.tree.cliques):
             at = np.zeros(len(samples), dtype=np.intp)

@@ -1,0 +1,94 @@
+r"""A distribution over joint labels by its clique tables: marginals, entropy, and how far rounding may have moved both.
+
+Whatever tables z >= 0 come are read as conditionals, root first: q_c = z_c / (its sums over what clique c assigns),
+uniform where that sum is 0, and the distribution is q(x) = prod_c q_c. So every z stands for some distribution, and a
+lower bound at it is one whatever z was.
+
+**Rounding.** q_c is a quotient of sums of numbers >= 0, so its relative error is gamma(k + 2), k the entries of a
+row; the posteriors multiply and sum such numbers from the root down, so theirs is gamma of the operations on the
+longest way, `relative` below. Every term of H = sum_c sum posterior_c (-ln q_c) is >= 0; ln of a number that is wrong
+by r is wrong by r, absolute, and by FUNCTION units in the last place. So H is wrong by (relative + units) H and
+gamma(k + 2) for each clique.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import lsqr
+
+from convexstruct import deadline
+from convexstruct.arrays import Vector
+from convexstruct.marginals.factor_polytope import FactorPolytope
+from convexstruct.oracles.tree.junction_tree import downward
+from convexstruct.rounding import EPS, FUNCTION, Rounded, gamma, summed
+
+#: Systems with so many unknowns times equations are solved densely, larger ones by iteration.
+DENSE = 4_000_000
+#: Corrections of the residual, and the share of the moments' size below which it is rounding.
+CORRECTIONS, RESIDUAL = 8, 1e-15
+#: No product of probabilities that falls below the normal numbers, times its logarithm, is larger.
+UNDERFLOW = 1e-300
+
+
+@dataclass(frozen=True, eq=False)
+class CliqueDistribution:
+    """z (n,) : the clique tables, posteriors of one distribution. entropy : in nats. relative : how far each entry of
+    z may be from that distribution's own, relative."""
+
+    z: Vector
+    entropy: Rounded
+    relative: float
+
+
+def distribution(polytope: FactorPolytope, z: Vector) -> CliqueDistribution:
+    """The distribution whose conditionals the clique tables ``z`` (n,) have; negative entries count as 0."""
+    tree, start = polytope.tree, polytope.start
+    conditionals, logs, steps, most = [], [], [0] * tree.n_cliques, 0
+    for c, shape in enumerate(tree.shapes):
+        deadline.check()
+        table = np.maximum(z[start[c] : start[c + 1]], 0.0).reshape(shape)
+        table = table / (table.max() or 1.0)  # sums of large numbers stay finite, those of small ones do not vanish
+        sums = table.sum(axis=1, keepdims=True)
+        q = np.where(sums > 0, table / np.where(sums > 0, sums, 1.0), 1.0 / shape[1])
+        above = 0 if c == 0 else steps[tree.parent[c]] + int(np.prod(tree.shapes[tree.parent[c]]))
+        steps[c], most = above + shape[1] + 6, max(most, shape[1])
+        logs.append(-np.log(np.where(q > 0, q, 1.0)).ravel())
+        conditionals.append(q[None].copy())
+    posteriors = np.concatenate([table.ravel() for table in downward(tree, conditionals)])
+    relative = gamma(max(steps))
+    each = posteriors * np.concatenate(logs)
+    value = summed(each, len(each) * UNDERFLOW, 2, positive=True)
+    errors = (relative + (FUNCTION + 2) * EPS) * float(value), tree.n_cliques * 1.01 * gamma(most + 8)
+    return CliqueDistribution(posteriors, Rounded.of(float(value), value.allowance, *errors), relative)
+
+
+def restored(polytope: FactorPolytope, z: Vector, moments: Vector) -> Vector:
+    """Clique tables near the posteriors ``z`` (n,) whose expected features are ``moments`` (d,): the change dz of least
+    sum dz^2 / z that restores the moments and keeps the tables in agreement.
+
+    Such a change is z times a small number wherever it is small at all, so that nothing becomes negative near an
+    optimum; what does is set to 0, and the rest corrected again.
+    """
+    rows = sp.csr_array(sp.vstack([polytope.features, polytope.agreement, polytope.totals]))
+    right = np.concatenate((moments, np.zeros(polytope.agreement.shape[0]), [1.0]))
+    size = float(np.abs(right).max())
+    dense = rows.toarray() if rows.shape[0] * rows.shape[1] <= DENSE else None
+    best, least = z, np.inf
+    for _ in range(CORRECTIONS):
+        deadline.check()
+        away = right - rows @ z
+        worst = float(np.abs(away).max())
+        if worst < least:
+            best, least = z, worst
+        if worst <= RESIDUAL * size:
+            break
+        root = np.sqrt(z)
+        if dense is not None:
+            change = np.linalg.lstsq(dense * root, away, rcond=None)[0]
+        else:
+            change = lsqr(rows @ sp.diags_array(root), away, atol=1e-15, btol=1e-15, iter_lim=4 * rows.shape[0])[0]
+        z = np.maximum(z + root * change, 0.0)
+    return best

@@ -1,0 +1,101 @@
+r"""Whether moments are those of a distribution, and whether a maximum of the likelihood exists (paper 4, 20.3).
+
+The moments of all distributions are a polytope, {features z : z clique tables that agree} (`FactorPolytope`). Without a
+penalty the likelihood has a maximum if and only if the moments lie in its relative interior, that is, some z > 0 has
+them; outside the polytope it has no finite supremum, and on the border it has one that is not attained. Two linear
+programs tell which it is:
+
+    the least sum of |features z - m|       above 0: no distribution has the moments
+    the largest t with z >= t, E f = m      0: on the border
+
+The multipliers y of E f = m prove it: as a function of the moments the largest t is concave, at most t - <y, m' - m>,
+and not below 0 at m' = f(x) of any x. So at the border <y', f(x)> <= <y', m> for all x, y' = -y: the likelihood does
+not fall along y', and rises where some x has less. Both are asked of the exact oracle before the direction is reported.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.optimize import linprog
+
+from convexstruct.arrays import Vector
+from convexstruct.features.graphs.factors import Factors
+from convexstruct.inference.factor_graphs import FactorInference
+from convexstruct.marginals.factor_polytope import FactorPolytope
+from convexstruct.validation.arguments import sentence
+
+#: The largest sum of |E f - m|, relative to the moments, that counts as rounding of them.
+INCONSISTENT = 1e-7
+#: Probabilities below this are 0 to the linear program, and a direction's gains are zero below this.
+ZERO = 1e-8
+#: What the linear programs are asked for, absolute.
+ACCURACY = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+#: Names that are listed in a sentence.
+SHOWN = 3
+
+
+def named(factors: Factors, j: int) -> str:
+    """moments[j], and where its feature is met first."""
+    rows = factors.design.tocsc().indices[slice(*factors.design.tocsc().indptr[j : j + 2])]
+    if not len(rows):
+        return f"moments[{j}] (of a feature that is 0)"
+    row = int(rows.min())
+    c = int(np.searchsorted(factors.start, row, side="right")) - 1
+    labels = tuple(int(i) for i in np.unravel_index(row - factors.start[c], factors.shapes[c]))
+    return f"moments[{j}] (variables {factors.scopes[c]} with labels {labels})"
+
+
+def truth(polytope: FactorPolytope, moments: Vector) -> Vector:
+    """Clique tables (n,) that have the ``moments`` (d,), to the accuracy of a linear program.
+
+    Raises
+    ------
+    ValueError
+        If no distribution has them: the sentence names which they are.
+    """
+    d, n = polytope.features.shape
+    each = sp.eye_array(d)
+    none = sp.csr_array((polytope.agreement.shape[0] + 1, 2 * d))
+    below = sp.hstack([sp.vstack([polytope.agreement, polytope.totals]), none])
+    rows = sp.vstack([sp.hstack([polytope.features, each, -each]), below])
+    right = np.concatenate((moments, np.zeros(polytope.agreement.shape[0]), [1.0]))
+    cost = np.concatenate((np.zeros(n), np.ones(2 * d)))
+    found = linprog(cost, A_eq=sp.csr_array(rows), b_eq=right, bounds=(0, None), method="highs", options=ACCURACY)
+    if found.status != 0:
+        raise sentence(f"moments could not be judged: the linear program says {found.message}")
+    if found.fun > INCONSISTENT * max(1.0, float(np.abs(moments).max(initial=0.0))):
+        y = np.asarray(found.eqlin.marginals[:d])
+        which = np.argsort(-np.abs(y), kind="stable")[: int((np.abs(y) > ZERO).sum())]
+        said = ", ".join(named(polytope.factors, int(j)) for j in which[:SHOWN])
+        more = f" and {len(which) - SHOWN} more" if len(which) > SHOWN else ""
+        raise sentence(f"moments are those of no distribution: {said}{more} contradict the graph or one another")
+    return np.asarray(found.x[:n])
+
+
+def runaway(polytope: FactorPolytope, inference: FactorInference, moments: Vector) -> Vector | None:
+    """A direction (d,), largest entry 1, along which the likelihood never falls and does not end; None where the
+    maximum exists, or the linear program is not sure."""
+    n = polytope.n_variables
+    rows = sp.csr_array(sp.vstack([polytope.features, polytope.agreement, polytope.totals]))
+    shift = rows @ np.ones(n)  # z = s + t: s >= 0
+    right = np.concatenate((moments, np.zeros(polytope.agreement.shape[0]), [1.0]))
+    found = linprog(
+        np.append(np.zeros(n), -1.0),
+        A_eq=sp.csr_array(sp.hstack([rows, sp.csr_array(shift[:, None])])),
+        b_eq=right,
+        bounds=[(0.0, None)] * n + [(None, 1.0)],
+        method="highs",
+        options=ACCURACY,
+    )
+    if found.status != 0 or found.x[-1] > ZERO:
+        return None
+    d = np.asarray(found.eqlin.marginals[: len(moments)])
+    size = float(np.abs(d).max(initial=0.0))
+    if size == 0.0:
+        return None
+    d = np.where(np.abs(d) > ZERO * size, d / size, 0.0)
+    flat = np.asarray(polytope.factors.design @ d)
+    reached, highest, lowest = float(moments @ d), inference.best(flat)[0], -inference.best(-flat)[0]
+    rounding = ZERO * max(1.0, float(np.abs(moments).sum()))
+    return d if highest <= reached + rounding and lowest < reached - rounding else None

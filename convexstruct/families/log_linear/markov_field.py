@@ -1,0 +1,336 @@
+r"""Markov random fields: likelihood training of undirected models without inputs (paper 4, 20.2-20.4).
+
+    P(theta) = C [M ln Z(theta) - <theta, s>] + lam/2 |theta|^2 + l1 |theta|_1,     p(x) = e^<theta, f(x)> / Z(theta)
+
+M = sum_i omega_i is the mass of the data and s = sum_i omega_i f(x_i) what its features sum to: all that the likelihood
+knows of them. s / M are the *moments*. They come from samples, from counts of each factor's table, or as such.
+
+**Dual** (maximum entropy, Theorem 20.3.4). For every distribution mu over the joint labels, with entropy H and moments
+F mu,
+
+    D(mu) = C M H(mu) - R*(g),      g = C (s - M F mu),
+
+is a lower bound, R* of `penalty`; it is least sharp where mu is arbitrary and exact at mu = p of the optimum. For
+lam = 0 and l1 > 0 mu is mixed with the truth until g is inside the box. **Without a penalty** g must be 0, which
+nothing computed is: the Gibbs point is corrected by the small signed change of its clique tables that restores the
+moments (`clique_entropy.restored`), and what rounding leaves of g is paid for: the lower bound is then one over all
+theta with |theta_j| <= `REACH` / max |A_j|, no single feature changing a score by more than `REACH`.
+
+**Dual witness**: {"theta": (d,)}, the Gibbs distribution there, or {"cliques": (n,)}, clique tables as
+`FactorPolytope` lays them out. Both are read as conditionals from the root, so that they are some distribution's.
+
+**Rounding.** The moments are those of exact sums; s errs by ``off``. With S the sum over factors of their largest
+(|A||theta|)_t no sum of scores, and with S + ln |X| no message, is larger; each passes through as many additions as a
+row has features, and there are factors and cliques, and each log-sum-exp errs by a few units in the last place beside.
+-<theta, s> and g are sums of products. `clique_entropy` has H.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from convexstruct import deadline
+from convexstruct.arrays import Labels, Point, Vector
+from convexstruct.core.scale import Scale
+from convexstruct.families.log_linear.clique_entropy import CliqueDistribution, distribution, restored
+from convexstruct.families.log_linear.existence import runaway, truth
+from convexstruct.families.log_linear.penalty import Penalty
+from convexstruct.features.counts.counts import example_weights
+from convexstruct.features.graphs.factors import Factors
+from convexstruct.inference.factor_graphs import FactorInference
+from convexstruct.marginals.factor_polytope import FactorPolytope, factor_polytope
+from convexstruct.rounding import FUNCTION, TINY, UNIT, Rounded, dot, gamma
+from convexstruct.tolerances import SUM_TO_ONE
+from convexstruct.validation.arguments import mapping, number, refuse, sentence
+from convexstruct.validation.arrays import real
+
+#: Without a penalty: how far a feature alone may move a score, in nats, among the theta that the lower bound is for.
+#: Probabilities below e^-745 are 0 in double precision.
+REACH = 1000.0
+#: Scores beyond this might overflow on the way.
+GREATEST = 1e300
+
+
+@dataclass(frozen=True, eq=False)
+class MarkovRandomField:
+    """A Markov random field to be fitted; made by `MarkovRandomField.read`.
+
+    factors : the model. sums (d,) : s. mass : M. scale : lam and C. l1 : of the penalty's second part. off (d,) : how
+    far ``sums`` may be from the exact ones. samples (m, n), weights (m,) : where the data came as samples.
+    """
+
+    factors: Factors
+    sums: Vector
+    mass: float
+    scale: Scale
+    l1: float
+    off: Vector = field(repr=False)
+    samples: Labels | None = field(default=None, repr=False)
+    weights: Vector | None = field(default=None, repr=False)
+    family: ClassVar[str] = "log_linear"
+
+    @classmethod
+    def read(
+        cls,
+        factors: Factors,
+        samples: ArrayLike | None = None,
+        *,
+        counts: Sequence[ArrayLike] | None = None,
+        moments: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+        l1: float = 0.0,
+        C: float | None = None,
+        C_mean: float | None = None,
+        lam: float | None = None,
+        beta: float | None = None,
+    ) -> MarkovRandomField:
+        """Validate the data; exactly one of samples, counts and moments.
+
+        Parameters
+        ----------
+        factors : see `read_factors`, `factors_of_features`, `tabular_factors`; a narrow junction tree.
+        samples : (m, n) one row a sample, one label a variable.
+        counts : for each factor how often each of its joint labels occurs, in the shape of its table.
+        moments : (d,) the mean of each feature; the mass is 1.
+        weights : (m,) omega_i of the samples, 1 by default.
+        l1 : weight of |theta|_1.
+        C, C_mean, lam, beta : at most one; see `Scale`. None: no L2 penalty, and C = 1. Counts and moments count as one
+            example of their mass.
+
+        Raises
+        ------
+        ValueError
+            If the junction tree is too wide; if samples, counts or moments do not fit the factors, or no distribution
+            has them.
+        """
+        if not isinstance(factors, Factors):
+            refuse("factors", factors, "Factors: see read_factors, factors_of_features, tabular_factors")
+        given = {"samples": samples, "counts": counts, "moments": moments}
+        came = [name for name, value in given.items() if value is not None]
+        if len(came) != 1:
+            raise sentence(f"data are {', '.join(came) or 'none'}, wanted exactly one of samples, counts, moments")
+        if weights is not None and samples is None:
+            raise sentence(f"weights are given with {came[0]}, wanted them with samples only")
+        polytope = factor_polytope(FactorInference(factors))
+        read, omega, n = None, None, 1
+        if samples is not None:
+            read = factors.read_samples("samples", samples)
+            n = len(read)
+            omega = example_weights(weights, n)
+            entries, mass = factors.counts(read, omega), math.fsum(omega.tolist())
+        elif counts is not None:
+            entries, mass = _read_counts(factors, counts)
+        else:
+            entries, mass = np.zeros(factors.n_entries), 1.0
+        if moments is not None:
+            sums = real("moments", moments, (factors.dimension,), why="one mean a feature")
+            off = 2 * UNIT * np.abs(sums)
+        else:
+            sums = factors.moments(entries)
+            longest = int(np.diff(factors.design.tocsc().indptr).max(initial=0)) + n + 4
+            off = gamma(longest) * (abs(factors.design).T @ entries) + longest * TINY
+        if read is None:
+            z = truth(polytope, sums / mass)
+            z = restored(polytope, distribution(polytope, z).z, sums / mass)
+            off = off + np.abs(sums - mass * (polytope.features @ z))
+        scale = Scale.read(n, free=True, C=C, C_mean=C_mean, lam=lam, beta=beta)
+        return cls(factors, sums, mass, scale, Penalty(scale.lam, l1).l1, off, read, omega)
+
+    # -- sizes ---------------------------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        return (
+            f"MarkovRandomField({self.factors.n_variables} variables, {len(self.factors.scopes)} factors, theta in "
+            f"R^{self.dimension}, data of mass {self.mass:g}, lam {self.scale.lam:g}, l1 {self.l1:g}, "
+            f"C {self.scale.C:g}, tree width {self.inference.tree.width})"
+        )
+
+    @property
+    def dimension(self) -> int:
+        return self.factors.dimension
+
+    @cached_property
+    def penalty(self) -> Penalty:
+        return Penalty(self.scale.lam, self.l1)
+
+    @property
+    def moments(self) -> Vector:
+        """s / M, the mean of each feature; shape (d,)."""
+        return self.sums / self.mass
+
+    @cached_property
+    def inference(self) -> FactorInference:
+        """The exact oracle."""
+        return FactorInference(self.factors)
+
+    @cached_property
+    def polytope(self) -> FactorPolytope:
+        """The marginal polytope, by the cliques of the junction tree."""
+        return factor_polytope(self.inference)
+
+    @property
+    def log_labels(self) -> float:
+        """ln |X|, X all joint labels."""
+        return math.fsum(math.log(card) for card in self.factors.cards)
+
+    @property
+    def trivial_value(self) -> float:
+        """P(0) = C M ln |X|; 1 where there is one joint label."""
+        return self.scale.C * self.mass * self.log_labels or 1.0
+
+    def trivial(self) -> tuple[Point, Point]:
+        """theta = 0, and the uniform distribution."""
+        theta = np.zeros(self.dimension)
+        return {"theta": theta}, {"theta": theta}
+
+    # -- primal --------------------------------------------------------------------------------------------------------
+
+    def value_and_gradient(self, theta: Vector) -> tuple[float, Vector]:
+        """C [M ln Z - <theta, s>] and its gradient (20.4), both without the penalty."""
+        deadline.check()
+        found = self.inference.sums(self.factors.design @ theta)
+        value = self.scale.C * (self.mass * found.log_partition - float(theta @ self.sums))
+        return value, self.scale.C * (self.mass * self.factors.moments(found.marginals) - self.sums)
+
+    def curvature(self, theta: Vector) -> Vector:
+        """An estimate of the diagonal of the Hessian, C M times the variances of the features: as if the factors of one
+        feature did not depend on one another; (d,)."""
+        factors = self.factors
+        marginals = self.inference.sums(factors.design @ theta).marginals
+        weighted = factors.design.multiply(marginals[:, None]).tocsr()
+        squares = np.asarray(weighted.multiply(factors.design).sum(axis=0)).ravel()
+        for first, last in zip(factors.start[:-1], factors.start[1:]):
+            squares -= np.asarray(weighted[first:last].sum(axis=0)).ravel() ** 2
+        return self.scale.C * self.mass * np.maximum(squares, 0.0)
+
+    def as_point(self, value: Any) -> Point:
+        """Read theta: an array (d,), or a mapping with "theta"."""
+        if isinstance(value, Mapping):
+            value = mapping("point", value, {"theta"})["theta"]
+        return {"theta": real("theta", value, (self.dimension,), finite=False, keep=False)}
+
+    def primal(self, point: Point) -> Rounded:
+        """P(theta) and its allowance; inf where theta is not finite or scores might overflow."""
+        theta, factors, tree = point["theta"], self.factors, self.inference.tree
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            sizes = np.asarray(abs(factors.design) @ np.abs(theta))
+            reach = float(np.maximum.reduceat(sizes, factors.start[:-1]).sum()) + self.log_labels
+            if not (np.isfinite(theta).all() and reach < GREATEST):
+                return Rounded(math.inf)
+            log_partition = self.inference.sums(factors.design @ theta).log_partition
+            fit, penalty = dot(theta, self.sums), self.penalty.value(theta)
+            C, M = self.scale.C, self.mass
+            total = C * (M * log_partition - fit) + penalty
+            if not math.isfinite(total):
+                return Rounded(math.inf)
+            longest = int(np.diff(factors.design.indptr).max(initial=0))
+            additions = longest + len(factors.scopes) + 8 * tree.n_cliques + 8
+            functions = math.fsum(gamma(k + math.ceil(2 * FUNCTION * (2 + math.log(k)))) for _, k in tree.shapes)
+            of_sums = M * (gamma(additions) * reach + functions + len(sizes) * TINY) + fit.allowance
+            of_data = float(np.abs(theta) @ self.off)
+            rounding = 4 * UNIT * (C * (M * abs(log_partition) + abs(fit)) + abs(total))
+            return Rounded.of(total, C * of_sums, C * of_data, penalty.allowance, rounding)
+
+    def repair(self, point: Point) -> Point:
+        return point
+
+    def residuals(self, point: Point) -> Mapping[str, float]:
+        """Nothing constrains theta."""
+        return {}
+
+    # -- dual ----------------------------------------------------------------------------------------------------------
+
+    def gibbs(self, theta: Vector) -> Vector:
+        """The clique tables (n,) of p at theta."""
+        found = self.inference.cliques(self.factors.design @ theta)
+        return np.concatenate([table.ravel() for table in found.cliques])
+
+    def dual(self, dual_point: Point) -> Rounded:
+        """D at the witness, and its allowance; -inf where the witness is not finite."""
+        name, value = self._read_dual(dual_point)
+        with np.errstate(all="ignore"):
+            if not (
+                np.isfinite(value).all() and np.isfinite(self.factors.design @ value if name == "theta" else 0.0).all()
+            ):
+                return Rounded(-math.inf)
+            z = self.gibbs(value) if name == "theta" else value
+            if name == "theta" and self.penalty == Penalty():
+                z = restored(self.polytope, z, self.moments)
+            found = distribution(self.polytope, z)
+            g, error = self._apart(found)
+            weight = self.scale.C * self.mass
+            entropy = weight * found.entropy
+            rounded = Rounded.of(entropy, weight * found.entropy.allowance, 4 * UNIT * entropy)
+            if self.penalty != Penalty():
+                return self.penalty.lower_bound(rounded, g, error)
+            largest = abs(self.factors.design).max(axis=0).toarray().ravel()
+            box = np.where(largest > 0, REACH / np.where(largest > 0, largest, 1.0), 0.0)
+            paid, doubt = float(box @ np.abs(g)), float(box @ error) + gamma(len(g) + 4) * float(box @ np.abs(g))
+            return Rounded.of(entropy - paid, rounded.allowance, doubt, 2 * UNIT * (entropy + paid))
+
+    def _apart(self, found: CliqueDistribution) -> tuple[Vector, Vector]:
+        """g = C (s - M F mu) and a bound on its error; both (d,)."""
+        factors, C, M = self.factors, self.scale.C, self.mass
+        marginals = self.polytope.tables @ found.z
+        mean, size = factors.moments(marginals), np.asarray(abs(factors.design).T @ marginals)
+        g = C * (self.sums - M * mean)
+        widest = max(rows * columns for rows, columns in self.inference.tree.shapes)
+        longest = int(np.diff(factors.design.tocsc().indptr).max(initial=0))
+        of_mean = (found.relative + gamma(widest + longest + 4)) * size + (widest + longest) * TINY
+        error = C * (M * of_mean + self.off) + 4 * UNIT * (C * (np.abs(self.sums) + M * np.abs(mean)) + np.abs(g))
+        return g, error * (1.0 + 8 * UNIT) + TINY
+
+    def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
+        """How far clique tables are from agreeing ones that sum to 1; none of theta, for it is always a witness."""
+        name, value = self._read_dual(dual_point)
+        if name == "theta":
+            return {}
+        if not np.isfinite(value).all():
+            return {"cliques outside the marginal polytope": math.inf}
+        with np.errstate(over="ignore"):
+            apart = np.abs(self.polytope.agreement @ value).max(initial=0.0)
+            away = abs(float((self.polytope.totals @ value)[0]) - 1.0)
+        return {"cliques outside the marginal polytope": float(max(apart, away, -value.min(), 0.0))}
+
+    def _read_dual(self, dual_point: Point) -> tuple[str, Vector]:
+        name = "cliques" if isinstance(dual_point, Mapping) and "cliques" in dual_point else "theta"
+        shape = self.polytope.n_variables if name == "cliques" else self.dimension
+        named = mapping(
+            "dual_point", dual_point, {name}, otherwise=', or "theta"' if name == "cliques" else ', or "cliques"'
+        )
+        return name, real(f"dual_point[{name!r}]", named[name], (shape,), finite=False, keep=False)
+
+    # -- where there is no minimum -------------------------------------------------------------------------------------
+
+    def runaway(self) -> Vector | None:
+        """A direction (d,) along which P never rises and does not end, so that without a penalty no minimum is
+        attained; None where there is one, or a penalty."""
+        if self.penalty != Penalty():
+            return None
+        if self.samples is not None and (self.polytope.of_samples(self.samples, self.weights) > 0).all():
+            return None  # every joint label of a clique occurs: the moments are inside
+        return runaway(self.polytope, self.inference, self.moments)
+
+
+def _read_counts(factors: Factors, counts: Any) -> tuple[Vector, float]:
+    """The stacked counts (T,) and their mass, the same of each factor."""
+    if not isinstance(counts, Sequence) or isinstance(counts, str) or len(counts) != len(factors.scopes):
+        refuse("counts", counts, f"a list of {len(factors.scopes)} tables, one a factor")
+    tables = []
+    for c, (table, shape) in enumerate(zip(counts, factors.shapes)):
+        tables.append(real(f"counts[{c}]", table, shape, why="one axis a variable of the factor"))
+        if tables[c].min() < 0:
+            raise sentence(f"counts[{c}] has {tables[c].min():g}, wanted numbers of at least 0")
+    masses = [math.fsum(table.ravel().tolist()) for table in tables]
+    mass = number("counts[0], summed,", masses[0], above=0)
+    for c, one in enumerate(masses):
+        if abs(one - mass) > SUM_TO_ONE * mass:
+            raise sentence(f"counts[{c}] sum to {one:g} and counts[0] to {mass:g}, wanted one sum for all factors")
+    return np.concatenate([table.ravel() for table in tables]), mass

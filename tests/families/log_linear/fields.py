@@ -1,0 +1,52 @@
+"""Small Markov random fields, and what they are by all joint labels written out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import networkx as nx
+import numpy as np
+
+from convexstruct.arrays import Vector
+from convexstruct.families.log_linear.markov_field import MarkovRandomField
+from convexstruct.features.graphs.factors import Factors, factors_of_features, tabular_factors
+from convexstruct.oracles.enumeration import labellings
+
+#: The pairs of the triangle A-B-C, in the order of (20.17)-(20.23).
+TRIANGLE = ((0, 1), (1, 2), (0, 2))
+#: Moments of the tied features: as printed, by the three rows of the slide, and inside the polytope.
+CAMEL = {"printed": (2.0, 0.0), "rows": (5 / 3, 0.0), "inside": (1.5, 0.3)}
+GRAPHS = {
+    "path": nx.path_graph(4),
+    "tree": nx.star_graph(3),
+    "cycle": nx.cycle_graph(4),
+    "grid": nx.convert_node_labels_to_integers(nx.grid_2d_graph(2, 3)),
+    "two parts": nx.Graph([(0, 2), (1, 3)]),
+}
+
+
+def triangle() -> Factors:
+    """The tied features f00 and f11 on the edges of a triangle."""
+    f00, f11 = np.diag([1.0, 0.0]), np.diag([0.0, 1.0])
+    return factors_of_features([2, 2, 2], [[(pair, table) for pair in TRIANGLE] for table in (f00, f11)])
+
+
+def drawn(name: str = "cycle", seed: int = 0, n: int = 60, **options: Any) -> MarkovRandomField:
+    """Tables on a graph's edges and nodes and samples of a random field; ``options`` as `MarkovRandomField.read` has
+    them, ``tied`` and ``n_labels`` beside."""
+    rng = np.random.default_rng(seed)
+    graph, size, tied = GRAPHS[name], options.pop("n_labels", 2), options.pop("tied", False)
+    factors = tabular_factors(graph, size, tied=tied)
+    every = labellings(factors.cards)
+    scores = factors.scores(rng.normal(size=factors.dimension), every)
+    shares = np.exp(scores - np.logaddexp.reduce(scores))
+    samples = every[rng.choice(len(every), size=n, p=shares / shares.sum())]
+    return MarkovRandomField.read(factors, samples, **options)
+
+
+def value(problem: MarkovRandomField, theta: Vector) -> float:
+    """P(theta), every joint label written out."""
+    factors, scale = problem.factors, problem.scale
+    scores = factors.joint_each(labellings(factors.cards)) @ theta
+    fit = problem.mass * np.logaddexp.reduce(scores) - theta @ problem.sums
+    return float(scale.C * fit + 0.5 * scale.lam * theta @ theta + problem.l1 * np.abs(theta).sum())

@@ -1,0 +1,251 @@
+"""Markov random fields: values, bounds and existence against all joint labels written out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+
+from convexstruct.arrays import Vector
+from convexstruct.core.certificates import certify
+from convexstruct.families.log_linear.clique_entropy import distribution, restored
+from convexstruct.families.log_linear.markov_field import MarkovRandomField
+from convexstruct.features.graphs.factors import read_factors, tabular_factors
+from convexstruct.oracles.enumeration import labellings
+from convexstruct.tolerances import DERIVATIVE, HIGH, MID, ROUNDING
+from tests.families.log_linear.fields import CAMEL, GRAPHS, drawn, triangle, value
+
+SEEDS = st.integers(0, 2**32 - 1)
+PENALTIES: dict[str, dict[str, float]] = {
+    "none": {}, "L2": {"beta": 0.7}, "L1": {"l1": 0.9}, "elastic": {"C": 0.3, "l1": 0.2}, "mean": {"lam": 0.05},
+}  # fmt: skip
+
+
+def smooth_optimum(problem: MarkovRandomField) -> Vector:
+    """argmin P by a general solver; no L1 part."""
+
+    def both(theta: Vector) -> tuple[float, Vector]:
+        fit, gradient = problem.value_and_gradient(theta)
+        return fit + float(problem.penalty.value(theta)), gradient + problem.scale.lam * theta
+
+    options = {"ftol": 0.0, "gtol": 1e-11, "maxiter": 5000}
+    start = np.zeros(problem.dimension)
+    return np.asarray(minimize(both, start, jac=True, method="L-BFGS-B", options=options).x)
+
+
+@pytest.mark.parametrize("name", sorted(GRAPHS))
+@pytest.mark.parametrize("penalty", sorted(PENALTIES))
+def test_the_value_is_that_of_every_joint_label_written_out(name: str, penalty: str) -> None:
+    problem = drawn(name, **PENALTIES[penalty])
+    theta = np.random.default_rng(1).normal(size=problem.dimension)
+    found = problem.primal({"theta": theta})
+    assert found == pytest.approx(value(problem, theta), rel=ROUNDING)
+    assert 0 < found.allowance < ROUNDING * found
+
+
+def test_the_gradient_is_that_of_finite_differences_and_the_curvature_that_of_one_factor_a_feature() -> None:
+    problem = drawn("cycle", beta=1.0)
+    theta, step = np.random.default_rng(2).normal(size=problem.dimension), 1e-6
+    _, gradient = problem.value_and_gradient(theta)
+    curvature = problem.curvature(theta)
+    for j, move in enumerate(np.eye(problem.dimension) * step):
+        (up, above), (down, below) = (problem.value_and_gradient(theta + sign * move) for sign in (1, -1))
+        assert gradient[j] == pytest.approx((up - down) / (2 * step), rel=DERIVATIVE, abs=DERIVATIVE)
+        assert curvature[j] == pytest.approx((above - below)[j] / (2 * step), rel=DERIVATIVE, abs=DERIVATIVE)
+
+
+@given(st.sampled_from(sorted(GRAPHS)), st.sampled_from(sorted(PENALTIES)), SEEDS)
+@settings(max_examples=40, deadline=None)
+def test_no_lower_bound_lies_above_the_value_at_any_theta(name: str, penalty: str, seed: int) -> None:
+    problem = drawn(name, seed, 20, **PENALTIES[penalty])
+    rng = np.random.default_rng(seed)
+    thetas = [rng.normal(size=problem.dimension) * size for size in (0.1, 1.0, 4.0)]
+    least = min(problem.primal({"theta": theta}).upper for theta in thetas)
+    raw = rng.exponential(size=problem.polytope.n_variables) * (rng.random(problem.polytope.n_variables) < 0.8)
+    witnesses: list[dict[str, Vector]] = [{"theta": theta} for theta in thetas]
+    for witness in (*witnesses, {"cliques": raw}, {"cliques": raw - 0.5}):
+        assert problem.dual(witness).lower <= least
+
+
+@pytest.mark.parametrize("name", sorted(GRAPHS))
+@pytest.mark.parametrize("penalty", ["none", "L2", "mean"])
+def test_the_gibbs_distribution_of_the_optimum_closes_the_gap(name: str, penalty: str) -> None:
+    problem = drawn(name, **PENALTIES[penalty])
+    theta = smooth_optimum(problem)
+    certificate = certify(problem, theta, {"theta": theta})
+    assert abs(certificate.gap) <= HIGH.gap
+    assert certify(problem, theta, {"cliques": problem.gibbs(theta)}).lower_bound <= certificate.primal
+
+
+@given(SEEDS)
+@settings(max_examples=40, deadline=None)
+def test_any_tables_are_read_as_some_distribution_and_its_entropy_is_enclosed(seed: int) -> None:
+    """The distribution is the product of conditionals; its entropy by all joint labels."""
+    rng = np.random.default_rng(seed)
+    problem = drawn("grid", seed)
+    polytope = problem.polytope
+    z = rng.exponential(size=polytope.n_variables) * (rng.random(polytope.n_variables) < 0.7)
+    found = distribution(polytope, z)
+    every = labellings(problem.factors.cards)
+    logs = np.zeros(len(every))
+    for c, (rows, columns) in enumerate(polytope.tree.shapes):
+        table = z[polytope.start[c] : polytope.start[c + 1]].reshape(rows, columns)
+        sums = table.sum(axis=1, keepdims=True)
+        table = np.where(sums > 0, table / np.where(sums > 0, sums, 1.0), 1.0 / columns).ravel()
+        at = np.zeros(len(every), dtype=np.intp)
+        for v in polytope.tree.cliques[c]:
+            at = at * polytope.tree.cards[v] + every[:, v]
+        with np.errstate(divide="ignore"):
+            logs += np.log(table[at])
+    shares = np.exp(logs)
+    assert shares.sum() == pytest.approx(1.0)
+    entropy = -float((shares[shares > 0] * logs[shares > 0]).sum())
+    assert found.entropy == pytest.approx(entropy, rel=ROUNDING)
+    np.testing.assert_allclose(found.z, polytope.of_samples(every, shares), atol=1e-12)
+
+
+@given(SEEDS)
+@settings(max_examples=25, deadline=None)
+def test_the_correction_restores_the_moments_and_stays_in_agreement(seed: int) -> None:
+    """Of a Gibbs point whose parameters are near those of the moments, as a solver's are."""
+    problem = drawn("grid", seed)
+    rng = np.random.default_rng(seed)
+    polytope, theta = problem.polytope, rng.normal(size=problem.dimension)
+    moments = polytope.features @ problem.gibbs(theta + 0.01 * rng.normal(size=problem.dimension))
+    z = restored(polytope, problem.gibbs(theta), moments)
+    assert z.min() >= 0
+    np.testing.assert_allclose(polytope.features @ z, moments, atol=1e-12)
+    np.testing.assert_allclose(polytope.agreement @ z, 0.0, atol=1e-12)
+
+
+# -- where there is no maximum ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "wanted"), [("printed", 1.24245), ("rows", 1.36892)])
+def test_moments_on_the_border_have_an_infimum_and_a_direction_that_runs_away(name: str, wanted: float) -> None:
+    problem = MarkovRandomField.read(triangle(), moments=CAMEL[name])
+    direction = problem.runaway()
+    assert direction is not None
+    np.testing.assert_allclose(direction, [0.0, -1.0], atol=HIGH.gap)
+    theta = smooth_optimum(problem)
+    certificate = certify(problem, theta, {"theta": theta})
+    assert abs(certificate.gap) <= HIGH.gap
+    assert certificate.lower_bound == pytest.approx(wanted, abs=5e-6)
+    assert problem.primal({"theta": theta + 5 * direction}) <= certificate.primal
+
+
+def test_moments_inside_have_a_maximum() -> None:
+    problem = MarkovRandomField.read(triangle(), moments=CAMEL["inside"])
+    assert problem.runaway() is None
+    assert np.abs(smooth_optimum(problem)).max() < 1.0
+
+
+@given(SEEDS)
+@settings(max_examples=30, deadline=None)
+def test_a_direction_is_found_exactly_where_some_joint_label_of_a_clique_must_have_probability_0(seed: int) -> None:
+    """On a tree with tables the maximum exists if and only if every entry of every table occurs."""
+    problem = drawn("tree", seed, int(np.random.default_rng(seed).integers(1, 40)))
+    every = (problem.factors.counts(problem.samples) > 0).all()  # type: ignore[arg-type]
+    direction = problem.runaway()
+    assert (direction is None) == every
+    if direction is not None:
+        assert problem.samples is not None
+        gains = problem.factors.scores(direction, labellings(problem.factors.cards))
+        assert gains.max() <= problem.moments @ direction + HIGH.gap
+        assert gains.min() < problem.moments @ direction - HIGH.gap
+
+
+@pytest.mark.parametrize("penalty", ["L2", "L1", "elastic"])
+def test_a_penalty_leaves_no_direction(penalty: str) -> None:
+    assert drawn("tree", 0, 1, **PENALTIES[penalty]).runaway() is None
+    assert drawn("tree", 0, 1).runaway() is not None
+
+
+# -- one problem from samples, counts, moments -----------------------------------------------------------------------
+
+
+def test_samples_counts_and_moments_state_one_problem() -> None:
+    problem = drawn("cycle", beta=0.5)
+    assert problem.samples is not None
+    counts = problem.factors.counts(problem.samples)
+    parts = np.split(counts, problem.factors.start[1:-1])
+    tables = [part.reshape(shape) for part, shape in zip(parts, problem.factors.shapes)]
+    by_counts = MarkovRandomField.read(problem.factors, counts=tables, beta=0.5)
+    by_moments = MarkovRandomField.read(problem.factors, moments=problem.moments, beta=0.5 / 60)
+    theta = np.random.default_rng(3).normal(size=problem.dimension)
+    wanted = problem.primal({"theta": theta})
+    assert by_counts.primal({"theta": theta}) == pytest.approx(wanted, rel=ROUNDING)
+    assert 60 * by_moments.primal({"theta": theta}) == pytest.approx(wanted, rel=ROUNDING)
+
+
+def test_a_weight_counts_a_sample_so_many_times() -> None:
+    problem = drawn("cycle", 5, 12)
+    weights = np.arange(1, 13)
+    assert problem.samples is not None
+    weighted = MarkovRandomField.read(problem.factors, problem.samples, weights=weights, beta=1.0)
+    repeated = MarkovRandomField.read(problem.factors, np.repeat(problem.samples, weights, axis=0), beta=1.0)
+    theta = np.random.default_rng(4).normal(size=problem.dimension)
+    assert weighted.primal({"theta": theta}) == pytest.approx(repeated.primal({"theta": theta}), rel=ROUNDING)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "data are none, wanted exactly one of samples, counts, moments"),
+        ({"moments": [1.0], "counts": []}, "data are counts, moments, wanted exactly one"),
+        ({"moments": [1.0, 0.0], "weights": [1.0]}, "weights are given with moments"),
+        ({"moments": [3.5, 0.0]}, r"moments are those of no distribution: moments\[0\] \(variables \(0, 1\) with la"),
+        ({"moments": [1.0, -0.1]}, r"moments are those of no distribution: moments\[1\]"),
+        ({"moments": [np.nan, 0.0]}, "moments"),
+        ({"counts": [np.ones((2, 2))]}, "counts is a list of 1, wanted a list of 3 tables, one a factor"),
+        ({"counts": [np.ones((2, 2)), np.ones((2, 2)), 2 * np.ones((2, 2))]}, r"counts\[2\] sum to 8 and counts\[0\]"),
+        ({"counts": [-np.ones((2, 2))] * 3}, r"counts\[0\] has -1, wanted numbers of at least 0"),
+        ({"samples": np.zeros((0, 3))}, "samples"),
+        ({"samples": [[0, 1, 2]]}, "samples has label 2 of variable 2"),
+        ({"samples": [[0, 1, 1]], "C": 1.0, "lam": 1.0}, "the scale needs exactly one"),
+        ({"samples": [[0, 1, 1]], "l1": -1.0}, "l1"),
+    ],
+    ids=lambda value: None if isinstance(value, str) else "-".join(value) or "none",
+)
+def test_what_is_no_data_is_refused_in_one_sentence(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        MarkovRandomField.read(triangle(), **given)
+
+
+def test_counts_that_contradict_one_another_are_named() -> None:
+    factors = read_factors([2, 2], [[0], [0, 1]])
+    with pytest.raises(ValueError, match=r"moments are those of no distribution: .*variables \(0,\) with labels"):
+        MarkovRandomField.read(factors, counts=[[3.0, 1.0], [[1.0, 1.0], [1.0, 1.0]]])
+
+
+def test_a_graph_too_wide_says_its_width_and_names_the_approximations() -> None:
+    factors = tabular_factors(nx.complete_graph(21), 2)
+    with pytest.raises(ValueError, match="tree width 20.*use pseudolikelihood, contrastive divergence"):
+        MarkovRandomField.read(factors, np.zeros((1, 21), dtype=int))
+
+
+def test_witnesses_are_judged_by_how_far_they_are_from_the_polytope() -> None:
+    problem = drawn("path", beta=1.0)
+    z = problem.gibbs(np.zeros(problem.dimension))
+    assert problem.dual_residuals({"cliques": z})["cliques outside the marginal polytope"] <= ROUNDING
+    z = z.copy()
+    z[0] += 0.25
+    assert problem.dual_residuals({"cliques": z})["cliques outside the marginal polytope"] == pytest.approx(0.25)
+    assert problem.dual({"cliques": np.full_like(z, np.nan)}) == -np.inf
+    assert problem.dual({"theta": np.full(problem.dimension, np.inf)}) == -np.inf
+    assert problem.primal({"theta": np.full(problem.dimension, np.inf)}) == np.inf
+    with pytest.raises(ValueError, match="dual_point"):
+        problem.dual({"mu": z})
+
+
+def test_one_joint_label_has_nothing_to_learn() -> None:
+    problem = MarkovRandomField.read(tabular_factors(nx.path_graph(2), 1), [[0, 0]], beta=1.0)
+    point, dual_point = problem.trivial()
+    certificate = certify(problem, point, dual_point)
+    assert certificate.primal == pytest.approx(0.0, abs=MID.gap * ROUNDING)
+    assert certificate.lower_bound <= certificate.primal
