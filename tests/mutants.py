@@ -1,7 +1,7 @@
-"""What the mutants of all families share: solvers that are wrong on purpose, each by one plausible slip.
+"""Mutants: solvers that are wrong on purpose, each by one plausible mistake; here is the part that all families share.
 
-A check that lets a mutant pass is no check. Each is our own solver with one thing changed, either in what it believes
-the problem to be or in what it hands back. `honest` is the solver unchanged.
+Verification must fail every mutant. Each is our own solver with one change, either in the problem that it solves or in
+what it returns. `honest` is the solver unchanged.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ABOVE, TOO_GOOD = "above the optimum", "too good to be true"
 
 @dataclass(frozen=True)
 class Mutant:
-    """A wrong solver. slip : what is wrong with it. case : one that catches it. named : words of the verdict's note."""
+    """A wrong solver. slip : its mistake. case : a case that must fail it. named : words of that verdict's note."""
 
     name: str
     slip: str
@@ -37,7 +37,7 @@ class Mutant:
 
 
 def honest(problem: Any, tol: Profile = MID) -> Solution:
-    """Our own solver, as it is."""
+    """Our own solver, unchanged."""
     return solve(problem, tol=tol)
 
 
@@ -70,27 +70,27 @@ def not_a_number(problem: Any) -> Any:
 
 
 def write_to(array: NDArray[np.float64]) -> None:
-    """Change an input in place; the array is read-only, which does not stop one who means to."""
+    """Change an array of the input in place, although it is read-only: a solver can set it writeable."""
     array.setflags(write=True)
     array[:] = array * 0.999
 
 
 def judged(solver: Callable[[Any], Any], on: str) -> Outcome:
-    """What verification says of a solver, with a cache of its own."""
+    """The outcome of verifying a solver, with an empty cache of references."""
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setenv("CONVEXSTRUCT_CACHE", folder)
         return verify(solver, on=on)
 
 
 def assert_passes(solver: Callable[[Any], Any], family: str, least: int) -> None:
-    """It passes every case of the family, and there are at least so many."""
+    """The solver passes every case of the family, and there are at least so many cases."""
     outcome = judged(solver, family)
     assert outcome.ok, told(outcome)
     assert len(outcome) >= least
 
 
 def assert_fails(mutant: Mutant) -> None:
-    """Its case fails it, and the note names what is wrong."""
+    """The mutant fails its case, and the note names its mistake."""
     outcome = judged(mutant.solver, mutant.case)
     assert [row.verdict for row in outcome] == ["failed"], told(outcome)
     assert mutant.named in outcome.rows[0].note

@@ -1,4 +1,4 @@
-"""The benchmark of minimum cuts: small runs of each solver, and its verdicts on runs made up for a test."""
+"""The benchmark of minimum cuts: small runs of each solver, and its verdicts on invented runs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_every_solver_finds_the_optimum_of_a_small_grid(solver: str, monkeypatch
 
 
 def judged(seconds: dict[str, float], value: float = 1.0, gap: float = 0.0, trouble: str = "") -> bool | None:
-    """What is said where HiGHS takes that long, scores ``value`` and ends with ``gap``."""
+    """The verdict where each solver takes its ``seconds``, and HiGHS scores ``value`` and ends with ``gap``."""
 
     def made_up(workload: CutWorkload, solver: str, limit: float) -> Run:
         run = Run(workload, solver, limit, dict.fromkeys(measure.GAPS, seconds[solver]), 0.0, "OPTIMAL")

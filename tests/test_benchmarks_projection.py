@@ -1,4 +1,4 @@
-"""The benchmark of projections: small runs of each solver, and its verdicts on runs made up for a test."""
+"""The benchmark of projections: small runs of each solver, and its verdicts on invented runs."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_run_in_a_process_of_its_own_comes_back_whole() -> None:
 
 
 def made_up(workload: Workload, solver: str, limit: float) -> Run:
-    """A bracket costs as many partitions as it has labels; everything grows linearly."""
+    """An invented run: a bracket takes as many partitions as there are labels; all times grow linearly."""
     run = Run(workload, solver, limit, dict.fromkeys(GAPS, workload.n * 1e-6), 1e-9, "OPTIMAL", peak=2.0, before=1.0)
     run.value = workload.n * 1e-9
     run.seconds = run.value * (workload.labels if solver == BRACKET else 100)

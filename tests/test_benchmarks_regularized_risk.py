@@ -1,4 +1,4 @@
-"""The benchmark of regularised risks: small runs of each solver, and its verdicts on runs made up for a test."""
+"""The benchmark of regularised risks: small runs of each solver, and its verdicts on invented runs."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_liblinear_is_timed_against_the_bound_that_was_certified(monkeypatch: py
 
 
 def judged(fast: float, peer: float | None, section: str = "liblinear", trouble: str = "") -> list[bool | None]:
-    """The verdicts where the fast default takes ``fast`` seconds, and the peer ``peer``; None: it gets nowhere."""
+    """The verdicts where the fast default takes ``fast`` seconds and the peer ``peer``; None: it reaches no gap."""
 
     def made_up(workload: Workload, solver: str, limit: float) -> Run:
         seconds = fast if solver == FAST else peer

@@ -1,4 +1,4 @@
-"""Bounds against exact arithmetic: the bookkeeping on trials made up, and a sample of every family's own."""
+"""Bounds against exact arithmetic: the bookkeeping on invented trials, and a sample of the trials of every family."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from benchmarks.rounding import GOAL, Trial, count, families, main, run
 from convexstruct.rounding import Rounded
 
-#: So many trials of each family run here; the whole count is the script's.
+#: Trials of each family in these tests; the benchmark itself runs many more.
 SAMPLE = 300
 
 

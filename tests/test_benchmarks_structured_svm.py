@@ -1,4 +1,4 @@
-"""The workload of structural SVMs: small runs of each solver, and verdicts on runs a test can make up."""
+"""The benchmark of structural SVMs: small runs of each solver, and its verdicts on invented runs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_target_is_reached_and_no_more(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def made_up(times: float) -> Callable[[Workload, str, float], Run]:
-    """The fast default needs a second, Clarabel ``times`` as long; dlib ends at an objective of 7."""
+    """An invented run: the fast default takes a second, Clarabel ``times`` as long; dlib ends at an objective of 7."""
 
     def launcher(workload: Workload, solver: str, limit: float) -> Run:
         seconds = 1.0 if solver == FAST else times

@@ -1,4 +1,4 @@
-"""The benchmark of the reduced SDP: small runs of each solver, and its verdicts on runs made up for a test."""
+"""The benchmark of the reduced SDP: small runs of each solver, and its verdicts on invented runs."""
 
 from __future__ import annotations
 

@@ -186,7 +186,7 @@ def test_an_interrupt_before_the_first_row_writes_nothing_and_says_so(
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """Commands started here take SIGINT, also where the tests run in the background and ignore it themselves."""
+    """Commands started by a test take SIGINT even where the tests run in the background, which makes them ignore it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -346,7 +346,7 @@ def toy_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_interrupted_solve_of_an_experiment_is_no_result(
     ending: signal.Signals, step: int, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A solver that is interrupted returns what it has; a table of that would hold it."""
+    """An interrupted solver returns its best iterate, so a table made of it would show a result that is not final."""
 
     def go(quick: bool = False, seed: int = 0, progress: Any = None) -> Result:
         for at in range(2):

@@ -1,4 +1,4 @@
-"""Files are written whole or not at all, where a regular file belongs; archives of strangers are read under a cap."""
+"""Files are written whole or not at all, and regular files only; archives of unknown origin are read up to a size."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path: Path) -> 
 def test_a_full_disk_leaves_the_old_file_and_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    """Whichever call of the system it is that says so; a buffer says it once more when it is closed."""
+    """Any of the system calls may report it, and closing the file reports it again."""
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     class Full(io.FileIO):

@@ -22,7 +22,7 @@ from convexstruct.models import FORMULATIONS
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "convexstruct"
 
-#: How long a file may be: what can be read in one sitting.
+#: The most lines of a file, so that it can be read in one sitting.
 LONGEST = 450
 
 #: The storeys of the house above the ground: a part imports its own storey and those below it. What has no storey here
@@ -59,7 +59,7 @@ EVERY = (*MODULES.values(), *(ROOT / "tests").rglob("*.py"), *(ROOT / "benchmark
 
 
 def without_empty(found: dict[str, set[str]]) -> dict[str, list[str]]:
-    """What each file does against a rule, where it does anything: all at once, to be read off one failure."""
+    """The files that break a rule, with what breaks it, so that one failing test shows all of them."""
     return {where: sorted(names) for where, names in found.items() if names}
 
 

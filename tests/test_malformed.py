@@ -1,4 +1,4 @@
-"""A sample of benchmarks/malformed.py: malformed input at every door ends in one sentence; and data are copies."""
+"""A sample of benchmarks/malformed.py: malformed input of each public function gives one sentence; data are copied."""
 
 from __future__ import annotations
 

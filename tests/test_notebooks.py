@@ -1,4 +1,4 @@
-"""The notebooks as they are committed: executed from top to bottom, without errors, small, and of no one machine."""
+"""The notebooks as committed: executed from top to bottom, without errors, small, and without paths of a machine."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 
 FOLDER = Path(__file__).parents[1] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
-#: Bytes a notebook may have with its outputs.
+#: The most bytes of a notebook with its outputs.
 MOST = 1_500_000
-#: An absolute path, of two names at least: /home/someone, C:\Users.
+#: An absolute path of at least two names: /home/someone, C:\Users.
 ABSOLUTE = re.compile(r"(?<![\w.:/<\\)}\]])/[A-Za-z][\w-]*/[\w.-]|\b[A-Z]:\\\\?[A-Za-z]")
 
 every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -94,7 +94,7 @@ def test_other_strokes_are_no_path(text: str) -> None:
 
 @every_notebook
 def test_a_notebook_checks_what_it_says(path: Path) -> None:
-    """Assertions in line: a notebook that is wrong fails when it is executed."""
+    """A notebook has assertions, so that a wrong one fails when it is executed."""
     python = [re.sub(r"^%.*$", "", source(cell), flags=re.MULTILINE) for cell in code_cells(path)]
     asserts = sum(isinstance(node, ast.Assert) for text in python for node in ast.walk(ast.parse(text)))
     assert asserts >= 5

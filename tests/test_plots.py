@@ -69,7 +69,7 @@ def test_bounds_of_short_or_uncertified_runs_can_be_drawn(made: Trace) -> None:
 
 
 def liar() -> Solution:
-    """A run that believes in a gap of 1e-7 whose points prove 18%."""
+    """A run that claims a gap of 1e-7, while its points prove 18%."""
     honest = solution()
     worth = replace(honest.certificate, primal=-5.0, lower_bound=-6.0, gap=1 / 6)
     believed = trace([0.0, -5.9999995], [-8.0, -6.0])

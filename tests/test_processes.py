@@ -1,4 +1,4 @@
-"""Processes of the command line: how many, and that they have one thread each."""
+"""Worker processes of the command line: their number, and that each uses one thread."""
 
 from __future__ import annotations
 

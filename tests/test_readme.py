@@ -1,4 +1,4 @@
-"""What README.md says is tried: the example prints what it says, its solver is verified, the names are there."""
+"""README.md is right: its example prints what it shows, its solver is verified, the names it lists exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a file says of a solution is checked, and believed only where the problem confirms it."""
+"""A saved solution is checked when it is loaded, and its claims count only where the problem confirms them."""
 
 from __future__ import annotations
 

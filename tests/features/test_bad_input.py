@@ -1,4 +1,4 @@
-"""What the feature maps refuse, in one clear sentence that names the argument."""
+"""Bad input of the feature maps is refused in one clear sentence that names the argument."""
 
 from __future__ import annotations
 

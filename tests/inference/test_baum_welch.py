@@ -1,4 +1,4 @@
-"""Baum-Welch against all state sequences written out: posteriors, counts, the M step, and that L never falls."""
+"""Baum-Welch against all state sequences written out: posteriors, counts and the M step; and L never falls."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def oracles(features: PairwiseFeatures) -> list[Inference]:
-    """All that fit."""
+    """All kinds of oracles that fit the graphs."""
     makers: list[Callable[[PairwiseFeatures], Inference]] = [exact_inference, tree_inference]
     if all(nx.is_forest(features.graph(i)) for i in range(features.n_examples)):
         makers.append(forest_inference)
@@ -174,7 +174,7 @@ def test_a_graph_too_wide_is_refused_by_its_width_and_sent_to_the_relaxation() -
 
 @pytest.mark.parametrize("length", [1, 2, 200])
 def test_long_chains_are_as_easy_as_short_ones(length: int) -> None:
-    """Equal scores everywhere: S^n labellings, so that ln Z = n ln S, and all-zero is the smallest best labelling."""
+    """All scores are equal: ln Z = n ln S for the S^n labellings, and all zeros is the smallest best labelling."""
     features = read_pairwise(np.ones((length + 2, 1)), [np.zeros(length, dtype=int), [0, 1]], 3)
     node, edge = np.zeros((length + 2, 3)), np.zeros((3, 3))
     for oracle in oracles(features):

@@ -1,4 +1,4 @@
-"""Oracles over graphs too wide for a junction tree, on graphs narrow enough to be written out."""
+"""Oracles for graphs too wide for a junction tree, on graphs small enough to write all labellings out."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def associative(seed: int, n_labels: int) -> tuple[PairwiseFeatures, np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Any graphs with scores (node, edge) of weights that reward agreement; whole numbers half the time, so ties."""
+    """Any graphs, with scores (node, edge) that reward agreement; whole numbers in half of the draws, so that there are
+    ties."""
     rng = np.random.default_rng(seed)
     features = labelled(
         rng, "graph", int(rng.integers(1, 4)), 5, n_labels, n_edge_features=int(rng.integers(0, 3)), associative=True

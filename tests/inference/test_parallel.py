@@ -1,4 +1,4 @@
-"""Shards on executors: the serial values, and failures that are survived."""
+"""Shards on executors: their values are the serial ones, also where workers fail."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from convexstruct.tolerances import ROUNDING
 
 
 class Inline(Executor):
-    """Runs a task at once, in this process but through the protocol of processes; fails where it is told to."""
+    """Runs each task at once, in this process but by the protocol for processes; fails on chosen tasks."""
 
     def __init__(self, failing: Callable[[int], bool] = lambda task: False, broken_from: int | None = None) -> None:
         self.tasks = 0
@@ -202,7 +202,7 @@ def test_workers_that_die_in_the_middle_are_survived(caplog: pytest.LogCaptureFi
 
 @dataclass(frozen=True)
 class Without:
-    """A problem that has no examples."""
+    """A problem without examples."""
 
     family: str = "projection"
 
@@ -244,10 +244,10 @@ def test_a_broken_executor_is_told_once_and_used_no_more(caplog: pytest.LogCaptu
 
 
 class Frozen(Inline):
-    """Works until so many tasks were sent, then never answers.
+    """Does its first ``after`` tasks, then never answers.
 
-    now : seconds that were spent waiting for it, and nothing else; it stands for `time.perf_counter`. Who waits without
-    a limit waits for ever: infinity.
+    now : the clock of the test, in place of `time.perf_counter`: the seconds for which callers waited for an answer;
+    infinity if one waited without a limit.
     """
 
     def __init__(self, after: int, patch: pytest.MonkeyPatch) -> None:
@@ -261,7 +261,7 @@ class Frozen(Inline):
 
 
 class Unanswered(Future[Any]):
-    """What a frozen worker was asked: waiting for it takes as long as one is willing to wait."""
+    """The future of a task that is never answered: waiting for it takes the whole timeout."""
 
     def __init__(self, worker: Frozen) -> None:
         super().__init__()

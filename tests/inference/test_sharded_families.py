@@ -40,7 +40,7 @@ from convexstruct.inference.parallel import sharded
 from convexstruct.inference.shards import Shards, cuts
 from tests.inference.test_parallel import Inline
 
-#: By how much a sum over shards may differ from the serial one, relative.
+#: The most that a sum over shards may differ from the serial one, relative.
 SUMS = 1e-12
 
 
@@ -266,7 +266,7 @@ def test_brackets_overlap_on_every_executor(made: Callable[[], Any], executor: E
 
 @dataclass(frozen=True)
 class Part:
-    """Counts its own work in a file; the first to do the work of ``deadly`` outside ``home`` dies of it."""
+    """Counts its calls in a file. The first process other than ``home`` that works on the part ``deadly`` dies."""
 
     number: int
     deadly: bool

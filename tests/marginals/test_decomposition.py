@@ -1,4 +1,4 @@
-"""A mixture of labellings is taken apart into a mixture with the same marginals, on chains and on junction trees."""
+"""The marginals of a mixture of labellings give a mixture with the same marginals, on chains and on junction trees."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def features_of(name: str) -> Features:
 
 
 def marginals(features: Features, labels: NDArray[np.int64], share: Vector) -> Vector:
-    """z of the mixture, straight from what each column stands for."""
+    """z of the mixture, by the definition of each column."""
     of = columns(features)
     z = np.zeros(len(of.example))
     for row, weight in zip(labels, share):

@@ -1,4 +1,4 @@
-"""Clique marginals of labelled graphs: exactly the distributions over labellings, and taken apart into them again."""
+"""Clique marginals of labelled graphs: those of distributions over labellings, and mixtures of labellings from them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def drawn(features: PairwiseFeatures, m: int = 5) -> tuple[NDArray[np.int64], Ve
 
 
 def summed(features: PairwiseFeatures, labels: NDArray[np.int64], shares: Vector) -> Vector:
-    """The clique marginals of a mixture, entry by entry from what each stands for."""
+    """The clique marginals of a mixture, entry by entry by their definition."""
     of = clique_polytope(features).columns
     fits = np.stack([(row[of.position] == of.label).all(axis=1) for row in labels])
     return np.asarray((fits * shares[:, of.example]).sum(axis=0))

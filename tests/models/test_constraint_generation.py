@@ -1,4 +1,4 @@
-"""What constraint generation does in every family: bounds under a sloppy solver, one slack, limits, going on."""
+"""Constraint generation in every family: bounds with an inaccurate solver, one slack, limits, continued runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Formulation` by itself, on programs that have nothing to do with any family: an SDP, an entropy program."""
+"""`Formulation` by itself, on programs of no family: an SDP, an entropy program."""
 
 from __future__ import annotations
 
@@ -328,7 +328,7 @@ def test_every_entry_of_the_list_says_where_it_comes_from() -> None:
 
 @pytest.fixture
 def keyboard() -> Iterator[threading.Event]:
-    """Ctrl-C again and again, from when the event is set until SCS has answered; Python itself does not heed it."""
+    """Send SIGINT again and again, from when the event is set until SCS has answered; Python itself ignores it."""
     begun, over, main = threading.Event(), threading.Event(), threading.get_ident()
 
     def press() -> None:

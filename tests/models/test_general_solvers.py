@@ -1,4 +1,4 @@
-"""What general solvers leave behind when they are interrupted."""
+"""General solvers that are interrupted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the readers of numbers, names, lists and mappings take and refuse."""
+"""The values that the readers of numbers, names, lists and mappings accept and refuse."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from convexstruct.validation.arguments import (
 
 
 class Hostile:
-    """An object of foreign code whose every question fails."""
+    """An object of foreign code on which every operation fails."""
 
     def __repr__(self) -> str:
         raise RuntimeError("no")
@@ -72,7 +72,7 @@ class HostileMapping(Mapping[str, Any]):
         return 1
 
 
-#: What is no number, no name, no list and no mapping anywhere.
+#: Values that are neither a number nor a name, a list or a mapping.
 NONSENSE: list[Any] = [
     Hostile(), Endless(), object(), object, 3j, np.complex128(1), np.datetime64("2020-01-01"), np.timedelta64(1, "s"),
     {1, 2}, iter([1]), np.ma.masked, sp.csr_array((2, 2)), lambda: 0, b"\xff" * 1000, NotImplemented, ...,

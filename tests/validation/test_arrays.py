@@ -1,4 +1,4 @@
-"""What the readers of arrays take and refuse, and that nobody writes to what they keep."""
+"""The values that the readers of arrays accept and refuse; nobody can write to what they return."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.validation.test_arguments import NONSENSE, Hostile
 LOOP: list[Any] = []
 LOOP.append(LOOP)
 
-#: What is no array of real numbers.
+#: Values that are no array of real numbers.
 NO_ARRAYS: list[Any] = [
     *NONSENSE, None, "abc", {"a": 1}, [1, "a"], [1, None], [True, 2], [[1, 2], [3]], [1j], LOOP, [Hostile()],
     [[1.0, Hostile()]], np.array([1j]), np.array(["a"]), np.array([None]), np.array(["2020"], dtype="M8[Y]"),

@@ -1,4 +1,4 @@
-"""Solvers that mean harm: each ends as one sentence, the run goes on, and no process of theirs is left."""
+"""Hostile solvers: each gives one sentence in its row, the run goes on, and no process of theirs is left."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from convexstruct.verification.enclosure import HEAD, MARK, MOST_BYTES
 from convexstruct.verification.isolation import Answer, Entrant, _pack, _unpack
 from tests.verification.toy import BEST, Box, case
 
-#: Seconds after which a process that ought to be gone counts as left over.
+#: Seconds after which a process that should have ended counts as left over.
 PATIENCE = 20.0
 
 
@@ -49,7 +49,7 @@ def gone(process: int) -> bool:
 
 
 def pipes() -> list[int]:
-    """The sockets from 3 up: among them the pipe of the answers. Other files are the test's own here."""
+    """The sockets among the file descriptors from 3 up: the pipe of the answers is one of them."""
     found = []
     for number in range(3, 256):
         try:

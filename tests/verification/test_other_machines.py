@@ -1,5 +1,5 @@
-"""The references of every family as another machine would compute them: data that differ by one rounding, factors whose
-signs differ, or that are turned where a matrix says no more than L L' (another CPU's kernels do all of this)."""
+"""The references of every family as another machine would compute them. Linear algebra on another CPU gives data that
+differ by one rounding, and factors L of a matrix L L' whose columns differ in sign or by a rotation."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from convexstruct.verification.references import formulate, stored
 
 #: One rounding, relative.
 NOISE = 3e-16
-#: So many machines are tried for each case; where a factor is taken, so many with other signs and so many with another
-#: factor.
+#: The number of machines that are imitated for each case; where a factor is taken, so many with other signs and so many
+#: with a rotated factor.
 MACHINES = 10
-#: Seconds that a reference took when it was stored, up to which a case is tried here; those of the families whose
-#: formulations take a matrix apart are all tried, and one of them has a class for its factor.
-SHORT = 0.04
+#: Cases whose stored reference took at most so many seconds are tried here, and all cases of the families in
+#: ALL_CASES, whose formulations factor a matrix; FACTORED has a class for its factor.
+SHORT_SECONDS = 0.04
 FACTORED = "gaussian_process"
-WHOLE = (FACTORED, "unsupervised_margin")
+ALL_CASES = (FACTORED, "unsupervised_margin")
 
 CASES = [
     case
     for family in families()
     for case in cases_for(family, quick=True, open_only=True)
-    if (known := stored(case, case.build())) is not None and (known.seconds <= SHORT or family in WHOLE)
+    if (known := stored(case, case.build())) is not None and (known.seconds <= SHORT_SECONDS or family in ALL_CASES)
 ]
 
 
 def disturbed(value: Any, rng: np.random.Generator) -> Any:
-    """A copy of a problem, or of a part of one, whose numbers that are not whole differ by a rounding."""
+    """A copy of a problem, or of a part of one, in which numbers that are not whole differ by a rounding."""
     if isinstance(value, np.ndarray) and value.dtype == np.float64:
         finite = value[np.isfinite(value)]
         if np.array_equal(finite, np.round(finite)):
@@ -64,7 +64,7 @@ def disturbed(value: Any, rng: np.random.Generator) -> Any:
 
 
 class Turned(Factor):
-    """L Q for an orthogonal Q: as good a factor, and no triangle any more."""
+    """L Q for an orthogonal Q: as good a factor as L, but not triangular."""
 
     def solve(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray(np.linalg.pinv(self.rows).T @ v)

@@ -18,7 +18,7 @@ from convexstruct.tolerances import HIGH
 from convexstruct.verification import Case, cases_for, families, references
 from convexstruct.verification.references import compute, others, packaged, refresh, stored
 
-#: Where a formulation asks a general solver.
+#: The function by which a formulation calls a general solver.
 RUN = "convexstruct.models.formulation.run"
 OPEN = cases_for("generative_margin", open_only=True)
 

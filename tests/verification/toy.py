@@ -1,4 +1,4 @@
-"""A family that is no family of the package: minimise c'x over the box |x_j| <= 1. Its optimum is -|c|_1."""
+"""A toy family, not one of the package: minimise c'x over the box |x_j| <= 1. The optimum is -|c|_1."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Box:
 
     @property
     def trivial_value(self) -> float:
-        """No box point is trivial but 0, whose value is 0: the size of the objective at a corner instead."""
+        """The objective is 0 at the trivial point, so the size of the objective at a corner takes its place."""
         return float(np.abs(self.c).sum())
 
     def trivial(self) -> tuple[Point, Point]:

@@ -22,7 +22,7 @@ def test_its_columns_are_orthonormal_and_it_is_symmetric(d: int) -> None:
 
 
 def test_the_optimum_of_14_is_at_minus_the_sum_of_the_columns() -> None:
-    """Every column is active there, and 0 = lam w + A 1/d is in the subdifferential."""
+    """Every piece is active at w*, and 0 = lam w* + A 1/d lies in the subdifferential."""
     d, lam = 16, 0.3
     a = hadamard(d)
     w = -a.sum(axis=1) / (lam * d)

@@ -1,4 +1,4 @@
-"""Generated structured sets against enumeration: what labels they plant, and with what frequencies."""
+"""Generated structured sets against enumeration: the labels that are planted, and their frequencies."""
 
 from __future__ import annotations
 

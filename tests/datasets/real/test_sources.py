@@ -1,4 +1,4 @@
-"""The registry of real sets: found, checked, downloaded whole or not at all."""
+"""The registry of real sets: sets are found, checked, and downloaded whole or not at all."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def look() -> None:
 def test_a_bomb_is_found_out_in_little_memory(
     root: Path, monkeypatch: pytest.MonkeyPatch, call: Callable[[], object]
 ) -> None:
-    """81 kB that unpack to 80 MB: neither to look whether a set is here, nor to read it, nor to fetch it anew."""
+    """A file of 81 kB unpacks to 80 MB: `available`, `read` and `fetch` refuse it without unpacking it whole."""
     monkeypatch.setitem(sys.modules, "pooch", None)
     register(monkeypatch, File("tiny.gz", "0" * 64, total(b"text"), "https://example.org/tiny", total(b"text")))
     with gzip.open(root / "tiny.gz", "wb") as file:

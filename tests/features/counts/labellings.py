@@ -1,4 +1,4 @@
-"""Labellings to try a feature map on."""
+"""Random labellings for the tests of feature maps."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from convexstruct.features.counts.counts import Examples
 
 
 def random_labels(examples: Examples, rng: np.random.Generator) -> Labels:
-    """Any labelling as likely as any other; what is observed stays at the truth. Flat (P,)."""
+    """A labelling drawn uniformly, flat (P,); observed positions have their true labels."""
     return np.where(examples.free, rng.integers(examples.cards), examples.truth)

@@ -1,4 +1,4 @@
-"""Every feature map against the enumeration of its labellings; what an HMM is, the same as a chain and as a network."""
+"""Every feature map against all labellings written out; an HMM as a chain and as a network gives the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Product emissions against the plain hidden Markov model, and against the same model read as a Bayesian network."""
+"""Several channels against the plain hidden Markov model, and against the same model as a Bayesian network."""
 
 from __future__ import annotations
 

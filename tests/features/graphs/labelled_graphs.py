@@ -1,4 +1,4 @@
-"""Labelled graphs drawn for tests, and what a labelling scores by the definition, node by node and edge by edge."""
+"""Labelled graphs drawn for tests, and the score of a labelling by the definition, node by node and edge by edge."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KINDS = ("chain", "none", "path", "forest", "graph")
 
 
 def drawn_graph(rng: np.random.Generator, kind: str, n: int) -> nx.Graph:
-    """A graph on n nodes whose edges stand in no order and point either way."""
+    """A graph on n nodes; its edges are in random order, their two ends too."""
     if kind == "path":
         edges = [(v, v + 1) for v in range(n - 1)]
     elif kind == "forest":
@@ -54,7 +54,7 @@ def labelled(
 
 @st.composite
 def labelled_graphs(draw: st.DrawFn, kinds: tuple[str, ...] = KINDS, n_labels: int | None = None) -> PairwiseFeatures:
-    """Every kind: sparse and dense, edge features or a shared table, associative or not, one label, one node."""
+    """Graphs of every kind: sparse or dense, edge features or a shared table, associative or not, one label, one node."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     return labelled(
         rng,
@@ -70,7 +70,7 @@ def labelled_graphs(draw: st.DrawFn, kinds: tuple[str, ...] = KINDS, n_labels: i
 
 
 def by_definition(features: PairwiseFeatures, w: Vector, i: int, y: Labels) -> float:
-    """<w, f(x_i, y)>, summed up as the docstring of `convexstruct.features.graphs.pairwise` writes it."""
+    """<w, f(x_i, y)>, summed as the docstring of `convexstruct.features.graphs.pairwise` states it."""
     size, first = features.n_labels, int(features.node_start[i])
     x = features.node_features
     dense = x.toarray() if sp.issparse(x) else x
@@ -90,7 +90,7 @@ def by_definition(features: PairwiseFeatures, w: Vector, i: int, y: Labels) -> f
 
 
 def drawn_scores(features: PairwiseFeatures, rng: np.random.Generator, whole: bool = False) -> tuple[Vector, Vector]:
-    """Score tables as inference takes them, not made of any w; whole numbers, so that there are ties."""
+    """Score tables as inference takes them, not computed from weights; whole numbers, so that there are ties."""
     size = features.n_labels
     shapes = (features.n_nodes, size), ((size, size) if features.shared else (features.n_edges, size, size))
     tables = [rng.integers(-1, 2, size=s).astype(float) if whole else 2.0 * rng.normal(size=s) for s in shapes]
@@ -98,7 +98,7 @@ def drawn_scores(features: PairwiseFeatures, rng: np.random.Generator, whole: bo
 
 
 def truth_of(features: PairwiseFeatures, node: Vector, edge: Vector, i: int) -> tuple[list[int], list[Factor]]:
-    """Example i with these scores as brute force takes it: cards and factors."""
+    """Cards and factors of example i with these scores, for brute force."""
     low, high = int(features.node_start[i]), int(features.node_start[i + 1])
     factors: list[Factor] = [((v - low,), node[v]) for v in range(low, high)]
     for e in np.flatnonzero(features.edge_example == i):

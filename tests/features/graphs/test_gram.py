@@ -75,7 +75,7 @@ def test_what_is_small_is_kept_beside_what_is_large(large: float) -> None:
 @settings(max_examples=50, deadline=None, derandomize=True)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 9), st.integers(1, 9))
 def test_no_entry_is_off_by_more_than_was_said_to_be_dropped(seed: int, n: int, rank: int) -> None:
-    """Rows of sizes from 1e-140 to 1e140, in exact arithmetic."""
+    """The rows have norms from 1e-140 to 1e140; inner products are computed in exact arithmetic."""
     rng = np.random.default_rng(seed)
     x = 10.0 ** rng.uniform(-140, 140, size=(n, 1)) * rng.normal(size=(n, rank))
     k = x @ x.T
@@ -92,7 +92,7 @@ def test_no_entry_is_off_by_more_than_was_said_to_be_dropped(seed: int, n: int, 
 
 
 def test_a_small_block_that_is_no_kernel_is_refused_beside_a_large_one() -> None:
-    """Its eigenvalue -100 is rounding of the largest, 1e15, but not of its own rows."""
+    """Its eigenvalue -100 is within rounding of the largest eigenvalue, 1e15, but not of the block's own rows."""
     k = np.array([[1e15, 0.0, 0.0], [0.0, 100.0, 200.0], [0.0, 200.0, 100.0]])
     with pytest.raises(ValueError, match=r"kernel\[.*\] is .*wanted a positive semidefinite matrix"):
         gram_features(k, 3)

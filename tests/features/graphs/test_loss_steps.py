@@ -1,4 +1,4 @@
-"""The values of a loss, numbered: against sums of fractions over all labellings, at any scale of the costs."""
+"""The numbered values of a loss against sums of fractions over all labellings, at any scale of the costs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def numbered(costs: Any, example: Any) -> LossSteps:
 
 
 def check(costs: Any, example: Any, found: LossSteps) -> None:
-    """Every labelling's value against the sum of its costs as fractions."""
+    """The value of every labelling is the sum of its costs, computed in fractions, up to the deviation."""
     costs = np.asarray(costs, dtype=np.float64)
     for i in range(max(example) + 1):
         nodes = np.flatnonzero(np.asarray(example) == i)
