@@ -22,7 +22,7 @@ def finished(reached: dict[float, float], gap: float = 5e-4, **more: float) -> R
 
 
 def made_up(workload: Workload, solver: str, limit: float) -> Run:
-    """An invented run: the fast default takes sequences x states / 1000 seconds, any other solver a hundred times that."""
+    """An invented run: the fast default takes sequences x states / 1000 seconds, others a hundred times that."""
     seconds = workload.sequences * workload.states / 1000 * (1 if solver == FAST else 100)
     if seconds > limit:
         return Run(workload, solver, limit, status="TIME_LIMIT", seconds=limit, gap=0.5, peak=100.0, before=50.0)

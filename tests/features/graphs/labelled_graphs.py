@@ -54,7 +54,7 @@ def labelled(
 
 @st.composite
 def labelled_graphs(draw: st.DrawFn, kinds: tuple[str, ...] = KINDS, n_labels: int | None = None) -> PairwiseFeatures:
-    """Graphs of every kind: sparse or dense, edge features or a shared table, associative or not, one label, one node."""
+    """Graphs of every kind: sparse or dense, with edge features or a shared table, associative or not, of one label."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     return labelled(
         rng,
