@@ -54,7 +54,7 @@ class TableLayout:
     def offsets(self) -> Index:
         """Where each table starts in theta."""
         sizes = [int(np.prod(shape)) for shape in self.shapes]
-        return np.concatenate(([0], np.cumsum(sizes)[:-1])).astype(np.intp)
+        return starts(sizes)[:-1]
 
     @cached_property
     def block_sizes(self) -> Index:
@@ -64,7 +64,7 @@ class TableLayout:
     @cached_property
     def block_start(self) -> Index:
         """Where each block starts in theta."""
-        return np.concatenate(([0], np.cumsum(self.block_sizes)[:-1])).astype(np.intp)
+        return starts(self.block_sizes)[:-1]
 
     @cached_property
     def block_of(self) -> Index:
@@ -284,7 +284,7 @@ class Chains:
     @cached_property
     def first(self) -> Index:
         """Flat position (caller's order) at which each chain begins; shape (N,)."""
-        return np.concatenate(([0], np.cumsum(self.lengths)[:-1])).astype(np.intp)
+        return starts(self.lengths)[:-1]
 
     def rows(self, t: int) -> slice:
         """The packed rows of step t."""
@@ -326,14 +326,26 @@ def chains(lengths: ArrayLike) -> Chains:
     order = np.argsort(-sizes, kind="stable").astype(np.intp)
     steps = np.arange(int(sizes.max()))
     active = (np.searchsorted(np.sort(sizes), steps, side="right") * -1 + sizes.size).astype(np.intp)
-    start = np.concatenate(([0], np.cumsum(active))).astype(np.intp)
-    first = np.concatenate(([0], np.cumsum(sizes)[:-1])).astype(np.intp)
+    start, first = starts(active), starts(sizes)[:-1]
     step_of = np.repeat(steps, active)
     chain = order[np.arange(start[-1]) - start[step_of]]
     packed = first[chain] + step_of
     flat = np.empty_like(packed)
     flat[packed] = np.arange(len(packed))
     return Chains(sizes, order, active, start, packed, flat, chain)
+
+
+def starts(sizes: ArrayLike) -> Index:
+    """(0, n_1, n_1 + n_2, ...): where N parts of ``sizes`` (N,) begin, and the length of the whole; (N + 1,)."""
+    return np.concatenate(([0], np.cumsum(sizes, dtype=np.intp)))
+
+
+def ranges(start: Index, wanted: Index) -> tuple[Index, Index]:
+    """(entries, begin): the numbers start[i] .. start[i + 1] - 1 of each i in ``wanted`` (m,), one range after the
+    other, and where each range begins among them (m + 1,)."""
+    sizes = np.diff(start)[wanted]
+    begin = starts(sizes)
+    return np.arange(begin[-1]) + np.repeat(start[wanted] - begin[:-1], sizes), begin
 
 
 def as_sequences(name: str, sequences: Sequence[ArrayLike], n_values: int) -> tuple[Labels, Index]:

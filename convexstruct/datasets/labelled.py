@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from convexstruct.arrays import Index, Labels, Vector
+from convexstruct.arrays import Index, Labels, Matrix, Vector
+from convexstruct.graphs import ranges, starts
 from convexstruct.validation.arguments import sentence, sized
 from convexstruct.validation.arrays import chosen, wholes
 
@@ -36,7 +37,7 @@ class LabelledGraphs:
     node_start: Index
     labels: Labels
     n_labels: int
-    edge_features: Vector | None = None
+    edge_features: Matrix | None = None
     planted: Vector | None = None
 
     @property
@@ -61,7 +62,7 @@ class LabelledGraphs:
         return [part - start for part, start in zip(parts, self.node_start)]
 
     @property
-    def edge_features_each(self) -> list[Vector] | None:
+    def edge_features_each(self) -> list[Matrix] | None:
         """The edge features (q_i, E) of each example, None where all edges are alike."""
         return None if self.edge_features is None else np.split(self.edge_features, self.edge_start[1:-1])
 
@@ -74,8 +75,8 @@ class LabelledGraphs:
             If ``examples`` are no numbers from 0 to N - 1, and no mask.
         """
         wanted = chosen("examples", examples, self.n_examples).astype(np.intp)
-        node, node_start = _ranges(self.node_start, wanted)
-        edge, edge_start = _ranges(self.edge_start, wanted)
+        node, node_start = ranges(self.node_start, wanted)
+        edge, edge_start = ranges(self.edge_start, wanted)
         shift = np.repeat(node_start[:-1] - self.node_start[wanted], np.diff(edge_start))
         return LabelledGraphs(
             self.node_features[node],
@@ -86,19 +87,6 @@ class LabelledGraphs:
             None if self.edge_features is None else self.edge_features[edge],
             self.planted,
         )
-
-
-def _ranges(start: Index, wanted: Index) -> tuple[Index, Index]:
-    """The numbers start[i] .. start[i + 1] - 1 of each wanted i, one range after the other, and where each range
-    begins among them."""
-    sizes = np.diff(start)[wanted]
-    begin = np.concatenate(([0], np.cumsum(sizes))).astype(np.intp)
-    return np.arange(begin[-1]) + np.repeat(start[wanted] - begin[:-1], sizes), begin
-
-
-def starts(sizes: ArrayLike) -> Index:
-    """(0, n_1, n_1 + n_2, ...): where each of N examples of ``sizes`` (N,) nodes begins; shape (N + 1,)."""
-    return np.concatenate(([0], np.cumsum(sizes, dtype=np.intp))).astype(np.intp)
 
 
 def chain_edges(node_start: Index) -> Index:

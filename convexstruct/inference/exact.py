@@ -301,7 +301,7 @@ def tree_inference(features: PairwiseFeatures, limit: int = MOST_CLIQUE_ENTRIES)
     ValueError
         If a junction tree is too wide: its width is named, and the relaxation that serves instead.
     """
-    first_edge = np.searchsorted(features.edge_example, np.arange(features.n_examples + 1))
+    first_edge = features.edge_start
     local = features.edges - features.node_start[features.edge_example][:, None]
     alike: dict[tuple[int, bytes], list[int]] = {}
     for i, length in enumerate(features.lengths):

@@ -18,6 +18,7 @@ import numpy as np
 
 from convexstruct.arrays import Index, Matrix, Tensor, Vector
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
+from convexstruct.graphs import starts
 from convexstruct.inference.exact import ForestInference, forest_inference
 
 
@@ -90,7 +91,7 @@ class Forests:
 def forests(features: PairwiseFeatures) -> Forests:
     """Split the edges: by the distance of their ends in the order of nodes where each example has two such distances at
     most (rows and columns of a grid), else first fit."""
-    first = np.searchsorted(features.edge_example, np.arange(features.n_examples + 1))
+    first = features.edge_start
     distance = features.edges[:, 1] - features.edges[:, 0]
     place = np.zeros(features.n_edges, dtype=np.intp)
     for i in range(features.n_examples):
@@ -102,7 +103,7 @@ def forests(features: PairwiseFeatures) -> Forests:
         _forest(features, np.flatnonzero(place == f).astype(np.intp), bare if f == 0 else bare[:0])
         for f in range(int(place.max(initial=0)) + 1)
     ]
-    start = np.concatenate(([0], np.cumsum([len(part.nodes) for part in parts]))).astype(np.intp)
+    start = starts([len(part.nodes) for part in parts])
     nodes = np.concatenate([part.nodes for part in parts])
     copies = np.bincount(nodes, minlength=features.n_nodes).astype(np.float64)
     return Forests(tuple(parts), start, nodes, copies, features.n_nodes, features.n_examples)
@@ -137,7 +138,7 @@ def _forest(features: PairwiseFeatures, edges: Index, bare: Index) -> Forest:
     trees = [sorted(tree) for tree in nx.connected_components(graph)]
     trees.sort()
     nodes = np.array([v for tree in trees for v in tree], dtype=np.intp)
-    start = np.concatenate(([0], np.cumsum([len(tree) for tree in trees]))).astype(np.intp)
+    start = starts([len(tree) for tree in trees])
     own = np.zeros(features.n_nodes, dtype=np.intp)
     own[nodes] = np.arange(len(nodes))
     ends = own[features.edges[edges]].reshape(-1, 2)

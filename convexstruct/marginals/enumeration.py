@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from convexstruct.arrays import Index, Labels, Vector
 from convexstruct.features.counts.counts import Counts
+from convexstruct.graphs import starts
 
 #: At most this many assignments, over all examples, are written out unless the caller says otherwise.
 MOST_LABELLINGS = 300_000
@@ -76,7 +77,7 @@ def enumerate_counts(features: Counts, limit: int = MOST_LABELLINGS) -> Enumerat
     stride = _strides(cards, place)
     last = first + sizes - 1
     rows = stride[last] * cards[last]
-    start = np.concatenate(([0], np.cumsum(rows)[:-1])).astype(np.intp)
+    start = starts(rows)[:-1]
     labels = np.full((total, int(sizes.max())), -1, dtype=np.int64)
     loss = np.empty(total)
     parts, at = [], []

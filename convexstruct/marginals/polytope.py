@@ -15,6 +15,7 @@ from convexstruct.arrays import Index, Vector
 from convexstruct.features.counts.counts import Counts
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.network import Group, NetworkCounts
+from convexstruct.graphs import starts
 from convexstruct.marginals.triplets import Triplets
 
 
@@ -193,4 +194,4 @@ def _clique_labels(group: Group) -> tuple[Index, list[dict[int, Index]]]:
     for clique, size in zip(group.tree.cliques, sizes):
         grid = np.indices([group.tree.cards[v] for v in clique]).reshape(len(clique), size)
         labels.append({v: grid[axis].astype(np.intp) for axis, v in enumerate(clique)})
-    return np.concatenate(([0], np.cumsum(sizes))).astype(np.intp), labels
+    return starts(sizes), labels

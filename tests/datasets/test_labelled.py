@@ -9,7 +9,8 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from convexstruct.datasets.labelled import LabelledGraphs, chain_edges, grid_edges, places, starts
+from convexstruct.datasets.labelled import LabelledGraphs, chain_edges, grid_edges, places
+from convexstruct.graphs import starts
 
 SIZES = st.lists(st.integers(1, 4), min_size=1, max_size=5)
 

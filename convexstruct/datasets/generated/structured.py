@@ -20,7 +20,8 @@ from scipy.ndimage import gaussian_filter
 
 from convexstruct.arrays import Index, Labels, Matrix
 from convexstruct.datasets.generated.planted import draw_forest, draw_graphs
-from convexstruct.datasets.labelled import LabelledGraphs, chain_edges, grid_edges, starts
+from convexstruct.datasets.labelled import LabelledGraphs, chain_edges, grid_edges
+from convexstruct.graphs import starts
 from convexstruct.validation.arguments import number, sized, whole
 from convexstruct.validation.arguments import seed as read_seed
 

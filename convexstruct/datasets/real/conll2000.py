@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from convexstruct.arrays import Index, Labels
-from convexstruct.datasets.labelled import starts
 from convexstruct.datasets.real.sources import read_part
+from convexstruct.graphs import starts
 from convexstruct.validation.arguments import sentence, text_of, whole
 
 KINDS = ("ADJP", "ADVP", "CONJP", "INTJ", "LST", "NP", "PP", "PRT", "SBAR", "UCP", "VP")

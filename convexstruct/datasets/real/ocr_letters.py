@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from convexstruct.arrays import Index, Labels
-from convexstruct.datasets.labelled import LabelledGraphs, chain_edges, starts
+from convexstruct.datasets.labelled import LabelledGraphs, chain_edges
 from convexstruct.datasets.real.sources import read_arrays
+from convexstruct.graphs import starts
 from convexstruct.validation.arguments import mapping, sentence
 from convexstruct.validation.arrays import chosen, wholes
 

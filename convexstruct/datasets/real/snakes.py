@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from convexstruct.arrays import Index, Labels, Vector
-from convexstruct.datasets.labelled import LabelledGraphs, grid_edges, places, starts
+from convexstruct.arrays import Index, Labels, Matrix
+from convexstruct.datasets.labelled import LabelledGraphs, grid_edges, places
 from convexstruct.datasets.real.sources import PARTS, arrays_of_part, read_arrays
+from convexstruct.graphs import starts
 from convexstruct.validation.arguments import choice, sentence, whole
 from convexstruct.validation.arrays import wholes
 
@@ -67,7 +68,7 @@ class Snakes:
         height, width = (int(side) for side in self.shapes[i])
         return self.pixels[cells].reshape(height, width, 3), self.labels[cells].reshape(height, width)
 
-    def neighbourhoods(self) -> Vector:
+    def neighbourhoods(self) -> Matrix:
         """Colours of the 3 x 3 cells around each cell, one-hot; (P, 45).
 
         Column 5 p + c: whether place p, row by row with the cell itself as p = 4, has colour c. Outside the image all

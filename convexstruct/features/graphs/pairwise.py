@@ -28,6 +28,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Flags, Index, Labels, Matrix, Tensor, Vector
+from convexstruct.graphs import ranges, starts
 from convexstruct.validation.arguments import choice, flag, refuse, sentence, sequence, sized, whole
 from convexstruct.validation.arrays import chosen, frozen, real, wholes
 from convexstruct.validation.sparse import matrix
@@ -115,6 +116,11 @@ class PairwiseFeatures:
         """The example of each edge; shape (Q,)."""
         return np.asarray(self.example[self.edges[:, 0]])
 
+    @cached_property
+    def edge_start(self) -> Index:
+        """Edge at which each example begins; shape (N + 1,)."""
+        return np.searchsorted(self.edge_example, np.arange(self.n_examples + 1))
+
     @property
     def lengths(self) -> Index:
         """Nodes of each example; shape (N,)."""
@@ -194,10 +200,8 @@ class PairwiseFeatures:
         (m, d) are theirs; an example may come several times.
         """
         wanted = np.arange(self.n_examples) if examples is None else examples
-        sizes = self.lengths[wanted]
-        row = np.repeat(np.arange(len(wanted)), sizes)
-        begin = np.concatenate(([0], np.cumsum(sizes)))
-        node = np.arange(begin[-1]) - begin[row] + self.node_start[wanted][row]
+        node, begin = ranges(self.node_start, wanted)
+        row = np.repeat(np.arange(len(wanted)), np.diff(begin))
         chosen = self.node_features[node]
         size, width = self.n_labels, self.n_node_features
         if sp.issparse(chosen):
@@ -214,11 +218,8 @@ class PairwiseFeatures:
         )
 
     def _edges_each(self, labels: Labels, wanted: Index, begin: Index, size: int) -> sp.csr_array:
-        first_edge = np.searchsorted(self.edge_example, np.arange(self.n_examples + 1))
-        counts = np.diff(first_edge)[wanted]
-        row = np.repeat(np.arange(len(wanted)), counts)
-        start = np.concatenate(([0], np.cumsum(counts)))
-        edge = np.arange(start[-1]) - start[row] + first_edge[wanted][row]
+        edge, start = ranges(self.edge_start, wanted)
+        row = np.repeat(np.arange(len(wanted)), np.diff(start))
         shift = begin[:-1][row] - self.node_start[wanted][row]
         u, v = labels[self.edges[edge, 0] + shift], labels[self.edges[edge, 1] + shift]
         if self.associative:
@@ -258,16 +259,9 @@ class PairwiseFeatures:
             If ``examples`` are neither numbers from 0 to N - 1 nor a mask.
         """
         wanted = chosen("examples", examples, self.n_examples).astype(np.intp)
-        sizes = self.lengths[wanted]
-        start = np.concatenate(([0], np.cumsum(sizes))).astype(np.intp)
-        row = np.repeat(np.arange(len(wanted)), sizes)
-        node = np.arange(start[-1]) - start[row] + self.node_start[wanted][row]
-        first_edge = np.searchsorted(self.edge_example, np.arange(self.n_examples + 1))
-        counts = np.diff(first_edge)[wanted]
-        of = np.repeat(np.arange(len(wanted)), counts)
-        begin = np.concatenate(([0], np.cumsum(counts)))
-        edge = np.arange(begin[-1]) - begin[of] + first_edge[wanted][of]
-        edges = self.edges[edge] + (start[:-1] - self.node_start[wanted])[of][:, None]
+        node, start = ranges(self.node_start, wanted)
+        edge, edge_start = ranges(self.edge_start, wanted)
+        edges = self.edges[edge] + np.repeat(start[:-1] - self.node_start[wanted], np.diff(edge_start))[:, None]
         features = None if self.edge_features is None else self.edge_features[edge]
         return PairwiseFeatures(
             self.node_features[node], self.truth[node], self.n_labels, start, edges.reshape(-1, 2).astype(np.intp),
@@ -304,7 +298,7 @@ def read_pairwise(
     """
     associative = flag("associative", associative)
     truth, lengths, size = _labels(labels, n_labels)
-    start = np.concatenate(([0], np.cumsum(lengths))).astype(np.intp)
+    start = starts(lengths)
     nodes = _node_features(node_features, lengths)
     sized("n_labels", size, size * max(nodes.shape[1], size, len(truth)))
     flat_edges, counts = _edges(edges, lengths, start)

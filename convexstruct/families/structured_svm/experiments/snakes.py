@@ -28,10 +28,11 @@ from convexstruct.arrays import Flags, Labels
 from convexstruct.core.driver import solve
 from convexstruct.core.experiment import Cell, Progress, Result, Steps
 from convexstruct.core.solution import Solution
-from convexstruct.datasets.labelled import LabelledGraphs, starts
+from convexstruct.datasets.labelled import LabelledGraphs
 from convexstruct.datasets.real.snakes import N_LABELS, Snakes, snakes
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.features.graphs.pairwise import PairwiseFeatures, read_pairwise
+from convexstruct.graphs import starts
 from convexstruct.inference.loopy import relaxed_inference
 from convexstruct.junction_trees import MOST_CLIQUE_ENTRIES
 from convexstruct.plots import GREY, LOWER, UPPER

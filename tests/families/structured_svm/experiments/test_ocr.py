@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from convexstruct.core.solution import Status
-from convexstruct.datasets.labelled import starts
 from convexstruct.datasets.real.ocr_letters import N_FOLDS, Words
 from convexstruct.families.structured_svm.experiments import ocr
+from convexstruct.graphs import starts
 from convexstruct.marginals.pairwise_enumeration import enumerate_pairwise
 from convexstruct.tolerances import ROUNDING
 
