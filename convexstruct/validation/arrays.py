@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from convexstruct.arrays import Flags, Vector
+from convexstruct.arrays import Flags, Tensor
 from convexstruct.validation.arguments import LARGEST_WHOLE, LISTS, cut, refuse, sentence
 
 Shape = tuple[int | str, ...]
@@ -118,7 +118,7 @@ def real(
     booleans: bool = False,
     keep: bool = True,
     why: str = "",
-) -> Vector:
+) -> Tensor:
     """An array of real numbers in double precision, of one of ``shapes`` (any, if none is given).
 
     Parameters
@@ -148,7 +148,7 @@ def real(
 
 
 def bounded(
-    name: str, values: Vector, *, positive: bool = False, least: float | None = None, what: str = "numbers"
+    name: str, values: Tensor, *, positive: bool = False, least: float | None = None, what: str = "numbers"
 ) -> None:
     """Refuse an array with an entry that is not above 0, or below ``least``."""
     if positive and (values <= 0).any():
@@ -281,7 +281,7 @@ def _fits(name: str, read: Any, shapes: tuple[Shape, ...], why: str) -> None:
         raise sentence(f"{name} has shape {shape}, wanted {said(*shapes)}{': ' if why else ''}{why}")
 
 
-def owned(read: Any) -> Vector:
+def owned(read: Any) -> Tensor:
     """A copy in double precision that nobody can write to; ``read`` itself if it is one already."""
     if read.dtype == np.float64 and is_frozen(read) and read.flags.c_contiguous:
         return np.asarray(read)

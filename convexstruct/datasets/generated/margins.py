@@ -79,7 +79,7 @@ def sparse_margins(
     return _labelled(x, flips, positives, rng)
 
 
-def _labelled(x: Vector | sp.csr_array, flips: float, positives: float, rng: np.random.Generator) -> BinarySet:
+def _labelled(x: Matrix | sp.csr_array, flips: float, positives: float, rng: np.random.Generator) -> BinarySet:
     n, d = x.shape
     w: Vector = np.asarray(rng.normal(size=d))
     score: Vector = np.asarray(x @ w)

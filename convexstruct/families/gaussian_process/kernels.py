@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from convexstruct.arrays import Matrix, Vector
+from convexstruct.arrays import Matrix
 from convexstruct.features.counts.hmm_channels import window
 from convexstruct.features.graphs.gram import Factor, check_semidefinite, factor, symmetric
 from convexstruct.validation.arguments import choice, mapping, number, refuse, sentence, sequence, whole
@@ -168,7 +168,7 @@ def read_inputs(inputs: Any, name: str = "inputs") -> list[Matrix]:
     return arrays
 
 
-def one_hot_windows(sequences: Sequence[ArrayLike], n_symbols: int, radius: int) -> list[Vector]:
+def one_hot_windows(sequences: Sequence[ArrayLike], n_symbols: int, radius: int) -> list[Matrix]:
     """The symbols from ``radius`` steps before each position to ``radius`` after it, one indicator each.
 
     sequences : integer sequences (T_k,). Returns arrays (T_k, (2 radius + 1) (n_symbols + 1)) of 0 and 1; beyond the

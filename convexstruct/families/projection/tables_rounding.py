@@ -50,11 +50,11 @@ def _inner(rows: Matrix, other: Matrix) -> Vector:
     return np.asarray(np.einsum("ij,ij->i", rows, other))
 
 
-def _marginals(structure: CliqueTables, tables: Tables) -> dict[Port, Vector]:
+def _marginals(structure: CliqueTables, tables: Tables) -> dict[Port, Tensor]:
     return {port: structure.marginal(tables, *port) for port in structure.ports}
 
 
-def _apart(structure: CliqueTables, known: dict[Port, Vector]) -> list[tuple[Vector, Vector]]:
+def _apart(structure: CliqueTables, known: dict[Port, Tensor]) -> list[tuple[Matrix, Matrix]]:
     """For each agreement the disagreement (K, cells), and how far each of its numbers may be off."""
     found = []
     for each in structure.agreements:
@@ -97,7 +97,7 @@ def upper_bound(structure: CliqueTables, m: Tables, weights: Weights, scale: Vec
     return Rounded.of(float(whole), whole.allowance, float(np.sum(moved)) * (1.0 + 1e-6))
 
 
-def _looked_at(rows: Vector, given: Vector) -> tuple[Vector, Vector, float]:
+def _looked_at(rows: Matrix, given: Matrix) -> tuple[Vector, Vector, float]:
     """(|rows - given|^2, sums of the rows, least entry)."""
     squares, total, least = np.empty(len(rows)), np.empty(len(rows)), 0.0
     step = max(1, CHUNK // max(rows.shape[1], 1))
@@ -193,7 +193,7 @@ def _lost(
     return lost
 
 
-def _sizes(structure: CliqueTables, multipliers: Tables) -> tuple[list[list[Vector]], int]:
+def _sizes(structure: CliqueTables, multipliers: Tables) -> tuple[list[list[Tensor]], int]:
     """What `CliqueTables.spread` yields of |xi| where no sign cancels, and how many terms one sum of it has."""
     at = {port: np.zeros((len(structure.component[port[0]]), *structure.kept(port))) for port in structure.ports}
     counts = {port: np.zeros(len(structure.component[port[0]]), dtype=np.intp) for port in structure.ports}
@@ -201,7 +201,7 @@ def _sizes(structure: CliqueTables, multipliers: Tables) -> tuple[list[list[Vect
         for side in (each.left, each.right):
             np.add.at(at[side.group, side.axes], side.rows, np.abs(values))
             np.add.at(counts[side.group, side.axes], side.rows, 1)
-    found: list[list[Vector]] = [[] for _ in structure.cards]
+    found: list[list[Tensor]] = [[] for _ in structure.cards]
     for port, values in at.items():
         found[port[0]].append(structure.broad(port, values))
     most = sum(int(count.max(initial=0)) for count in counts.values())

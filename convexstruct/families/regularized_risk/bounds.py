@@ -115,7 +115,7 @@ def upper(problem: Risk, w: Tensor, b: Vector | None) -> Rounded:
         half = 0.5 * (problem.lam * square)
         tiny = 2 * SHARE_UNITS * TINY
 
-        def evaluated(scores: Vector) -> tuple[Vector, Rounded, float]:
+        def evaluated(scores: Matrix) -> tuple[Vector, Rounded, float]:
             """(the pieces' values, the risk, J)."""
             values = piece_values(problem, scores) + fixed
             losses = problem.losses(values)

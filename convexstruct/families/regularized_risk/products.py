@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from convexstruct import deadline
-from convexstruct.arrays import Index, Vector
+from convexstruct.arrays import Index, Matrix, Tensor, Vector
 from convexstruct.families.regularized_risk.losses import PiecewiseLoss
 from convexstruct.rounding import TINY, UNIT, gamma
 
@@ -115,7 +115,7 @@ def widths(problem: Risk) -> tuple[int, float]:
     return widest, widest * max(float(combine.data.max(initial=0.0)), -float(combine.data.min(initial=0.0)))
 
 
-def piece_values(problem: Risk, scores: Vector, positive: bool = False) -> Vector:
+def piece_values(problem: Risk, scores: Matrix, positive: bool = False) -> Vector:
     """M vec S, or |M| vec S; (m,)."""
     if problem.single is None:
         combine = problem.loss.combine
@@ -125,7 +125,7 @@ def piece_values(problem: Risk, scores: Vector, positive: bool = False) -> Vecto
     return np.asarray((np.abs(factor) if positive else factor) * own)
 
 
-def _in_rows(X: Vector) -> Iterator[tuple[slice, Vector]]:
+def _in_rows(X: Matrix) -> Iterator[tuple[slice, Matrix]]:
     """|X| of a dense X, as many rows at a time as stay in cache; the next overwrite them."""
     step = max(1, CACHED_NUMBERS // X.shape[1])
     room = np.empty((step, X.shape[1]))
@@ -134,7 +134,7 @@ def _in_rows(X: Vector) -> Iterator[tuple[slice, Vector]]:
         yield rows, np.abs(X[rows], out=room[: rows.stop - at])
 
 
-def scores_at_once(X: Any, w: Vector) -> tuple[Vector, int, float]:
+def scores_at_once(X: Any, w: Matrix) -> tuple[Matrix, int, float]:
     """X w' (n, K) by one call, its depth, and what may be lost to underflow."""
     deadline.check()
     n, d = X.shape
@@ -142,7 +142,7 @@ def scores_at_once(X: Any, w: Vector) -> tuple[Vector, int, float]:
     return (X @ (w.T if len(w) > 1 else w.ravel())).reshape(n, -1), longest, 2 * longest * TINY
 
 
-def scores_in_blocks(X: Any, w: Vector) -> tuple[Vector, Vector, Vector]:
+def scores_in_blocks(X: Any, w: Matrix) -> tuple[Matrix, Vector, Vector]:
     """X w' (n, K), in blocks of columns where X is dense; (n,) each: the depth and what may be lost to underflow."""
     n, d = X.shape
     if sp.issparse(X):
@@ -157,7 +157,7 @@ def scores_in_blocks(X: Any, w: Vector) -> tuple[Vector, Vector, Vector]:
     return scores, np.full(n, float(min(width, d) + -(-d // width))), np.full(n, 2 * d * TINY)
 
 
-def piece_errors(problem: Risk, w: Vector, b: Vector | None, depth: Vector, least: Vector, widest: int) -> Vector:
+def piece_errors(problem: Risk, w: Matrix, b: Vector | None, depth: Vector, least: Vector, widest: int) -> Vector:
     """err_p of each piece, by the sums |X| |w|; (m,)."""
     deadline.check()
     X, loss = problem.X, problem.loss
@@ -172,7 +172,7 @@ def piece_errors(problem: Risk, w: Vector, b: Vector | None, depth: Vector, leas
     return np.asarray(errors + gamma(widest + 4) * constants + 2 * widest * TINY)
 
 
-def transposed(problem: Risk, alpha: Vector) -> tuple[Vector, int, float]:
+def transposed(problem: Risk, alpha: Vector) -> tuple[Matrix, int, float]:
     """A' alpha (d, K), the depth, and what may be lost to underflow."""
     deadline.check()
     X, combine, k = problem.X, problem.loss.combine, problem.loss.n_outputs
@@ -194,7 +194,7 @@ def transposed(problem: Risk, alpha: Vector) -> tuple[Vector, int, float]:
     return a, depth + often + 2, lost
 
 
-def magnitudes(problem: Risk, alpha: Vector) -> Vector:
+def magnitudes(problem: Risk, alpha: Vector) -> Matrix:
     """|X|' |M|' alpha, for alpha >= 0; (d, K)."""
     deadline.check()
     X, k = problem.X, problem.loss.n_outputs
@@ -207,20 +207,20 @@ def magnitudes(problem: Risk, alpha: Vector) -> Vector:
     return found
 
 
-def _dense_columns(X: Vector, part: Vector) -> tuple[Vector, int]:
+def _dense_columns(X: Matrix, part: Matrix) -> tuple[Matrix, int]:
     """X' part, (d, K), and how deep its sums are."""
     n = len(X)
     found, depth = _paired(X[at : at + DENSE_BLOCK].T @ part[at : at + DENSE_BLOCK] for at in range(0, n, DENSE_BLOCK))
     return found, _most_used(part, DENSE_BLOCK) + depth
 
 
-def _most_used(part: Vector, step: int) -> int:
+def _most_used(part: Matrix, step: int) -> int:
     """The most rows of ``part`` (n, K) that are not 0, of each ``step`` rows: products with others are exactly 0."""
     used = part[:, 0] != 0 if part.shape[1] == 1 else (part != 0).any(axis=1)
     return int(np.add.reduceat(used.astype(np.int64), np.arange(0, len(used), step)).max(initial=0))
 
 
-def added(terms: Vector) -> tuple[Any, int]:
+def added(terms: Tensor) -> tuple[Any, int]:
     """The sum over the first axis, by halves, and how often a term is added to another."""
     if len(terms) == 0:
         return 0.0, 0
@@ -234,9 +234,9 @@ def added(terms: Vector) -> tuple[Any, int]:
     return terms[0], depth
 
 
-def _paired(terms: Iterator[Vector]) -> tuple[Vector, int]:
+def _paired(terms: Iterator[Matrix]) -> tuple[Matrix, int]:
     """The same of terms that come one by one: what is kept at place i is a sum of 2^i of them."""
-    kept: list[Vector | None] = []
+    kept: list[Matrix | None] = []
     for new in terms:
         carried, i = new, 0
         while i < len(kept) and (held := kept[i]) is not None:

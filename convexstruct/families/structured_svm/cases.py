@@ -19,7 +19,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
-from convexstruct.arrays import Vector
+from convexstruct.arrays import Matrix, Vector
 from convexstruct.core.cases import Case, Instance
 from convexstruct.datasets.generated.structured import noisy_images, random_chains
 from convexstruct.datasets.labelled import LabelledGraphs
@@ -140,7 +140,7 @@ def planted_relaxed(seed: int) -> Instance:
 # -- by hand -----------------------------------------------------------------------------------------------------------
 
 
-def apart(rng: np.random.Generator, lengths: Sequence[int]) -> tuple[list[Vector], Vector]:
+def apart(rng: np.random.Generator, lengths: Sequence[int]) -> tuple[list[Matrix], Vector]:
     """Node features r_v in dimensions of their own, and r (P,)."""
     r = rng.uniform(0.3, 3.0, size=sum(lengths))
     return np.split(np.diag(r), np.cumsum(lengths)[:-1]), r

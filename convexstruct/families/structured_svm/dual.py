@@ -96,7 +96,7 @@ class _Sums:
     relative: float = 0.0
     absolute: float = 0.0
     loose: Vector | None = None
-    wholes: list[Vector] = field(default_factory=list)
+    wholes: list[Matrix] = field(default_factory=list)
 
 
 def aggregate(problem: Margin, dual_point: Point) -> Aggregate:
@@ -224,7 +224,7 @@ def _add_tables(problem: Margin, mixed: _Sums, node: Matrix, edge: Tensor, share
         mixed.edge += weighted
 
 
-def _add_pairs(problem: Margin, mixed: _Sums, pairs: list[Vector] | Vector, share: Vector) -> None:
+def _add_pairs(problem: Margin, mixed: _Sums, pairs: list[Matrix] | Tensor, share: Vector) -> None:
     """Parts (S, S) of the sum of all edges' marginals, against the truth's whole weight."""
     features = problem.features
     if not features.n_edges:

@@ -36,7 +36,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from convexstruct.arrays import Flags, Labels, Vector
+from convexstruct.arrays import Flags, Labels, Matrix, Tensor, Vector
 from convexstruct.core.cases import Instance
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
@@ -112,7 +112,7 @@ def _apart(features: PairwiseFeatures, rng: np.random.Generator) -> Flags:
     return free
 
 
-def _draw(features: PairwiseFeatures, free: Flags, rng: np.random.Generator) -> tuple[Labels, Vector, Labels]:
+def _draw(features: PairwiseFeatures, free: Flags, rng: np.random.Generator) -> tuple[Labels, Matrix, Labels]:
     """Labellings (m, P), their shares (m, N), and one wrong label a node (P,), which stands in all of them where the
     node is fixed. At a free node two labels alternate, of which one may be the true one."""
     size, n = features.n_labels, features.n_nodes
@@ -123,7 +123,7 @@ def _draw(features: PairwiseFeatures, free: Flags, rng: np.random.Generator) -> 
     return labels, rng.dirichlet(np.ones(SPREAD_LABELLINGS), size=features.n_examples).T, wrong
 
 
-def _weights(problem: StructuredSVM, labels: Labels, shares: Vector, active: Labels) -> tuple[Vector, Vector]:
+def _weights(problem: StructuredSVM, labels: Labels, shares: Matrix, active: Labels) -> tuple[Vector, Vector]:
     """w and Psi of alpha_i = C omega_i shares."""
     features, alpha = problem.features, problem.ceiling * shares
     used = np.zeros(problem.n_examples)
@@ -132,16 +132,16 @@ def _weights(problem: StructuredSVM, labels: Labels, shares: Vector, active: Lab
     return problem.project(psi) / problem.lam, psi
 
 
-def _ranges(features: PairwiseFeatures, edge: Vector) -> Vector:
+def _ranges(features: PairwiseFeatures, edge: Tensor) -> Vector:
     """range(s_e) of each edge; (Q,)."""
     each = np.ptp(edge.reshape(-1, features.n_labels**2), axis=1)
     return np.broadcast_to(each, (features.n_edges,))
 
 
 def _costs(
-    problem: StructuredSVM, w: Vector, labels: Labels, shares: Vector, free: Flags, wrong: Labels,
+    problem: StructuredSVM, w: Vector, labels: Labels, shares: Matrix, free: Flags, wrong: Labels,
     rng: np.random.Generator,
-) -> tuple[Vector, Flags]:  # fmt: skip
+) -> tuple[Matrix, Flags]:  # fmt: skip
     """The costs (P, S), and at which free nodes some come out negative."""
     features = problem.features
     node, edge = problem.scores(w)

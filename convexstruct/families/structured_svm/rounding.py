@@ -72,7 +72,7 @@ def square(x: Vector) -> Rounded:
     return Rounded.of(float(rough), rough.allowance, gamma(BLOCK + 2) * float(rough), len(x) * TINY)
 
 
-def compensated(parts: Iterable[Vector], shape: tuple[int, ...]) -> Tensor:
+def compensated(parts: Iterable[Tensor], shape: tuple[int, ...]) -> Tensor:
     """The sum of arrays, each addition with its error carried along (Ogita, Rump, Oishi 2005, Sum2): wrong by at most
     UNIT |sum| + gamma(n)^2 sum |parts| for n of them."""
     high, low = np.zeros(shape), np.zeros(shape)
@@ -211,9 +211,9 @@ class Margin(Posed, Protocol):
     @property
     def forests(self) -> Forests: ...
 
-    def scores(self, w: Vector) -> tuple[Vector, Vector]: ...
+    def scores(self, w: Vector) -> tuple[Matrix, Tensor]: ...
 
-    def truth_scores(self, node: Vector, edge: Vector) -> Vector: ...
+    def truth_scores(self, node: Matrix, edge: Tensor) -> Vector: ...
 
     def most_violated(self, w: Vector) -> Violated: ...
 

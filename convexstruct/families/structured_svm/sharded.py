@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from convexstruct.arrays import Index, Labels, Point, Vector
+from convexstruct.arrays import Index, Labels, Matrix, Point, Tensor, Vector
 from convexstruct.families.structured_svm.dual import Aggregate
 from convexstruct.families.structured_svm.problem import Evaluation, StructuredSVM
 from convexstruct.families.structured_svm.rounding import weighed
@@ -36,7 +36,7 @@ class Cut:
     nodes: Index
     edges: Index
 
-    def map(self, method: str, node: Vector, edge: Vector, *more: Sequence[Any]) -> list[Any]:
+    def map(self, method: str, node: Matrix, edge: Tensor, *more: Sequence[Any]) -> list[Any]:
         """``method`` of every shard at its part of the scores; ``more`` arguments come as one a shard."""
         given = []
         for i, ((low, high), (first, last)) in enumerate(zip(pairwise(self.nodes), pairwise(self.edges))):
@@ -72,17 +72,17 @@ class ShardedInference:
     def summable(self) -> bool:
         return self.whole.summable
 
-    def best(self, node: Vector, edge: Vector) -> Best:
+    def best(self, node: Matrix, edge: Tensor) -> Best:
         return _joined(self.cut.map("oracle.best", node, edge))
 
-    def two_best(self, node: Vector, edge: Vector) -> tuple[Best, Best]:
+    def two_best(self, node: Matrix, edge: Tensor) -> tuple[Best, Best]:
         first, second = zip(*self.cut.map("oracle.two_best", node, edge))
         return _joined(first), _joined(second)
 
-    def by_loss(self, node: Vector, edge: Vector, steps: Labels) -> LossTable:
+    def by_loss(self, node: Matrix, edge: Tensor, steps: Labels) -> LossTable:
         return self.whole.by_loss(node, edge, steps)
 
-    def sums(self, node: Vector, edge: Vector, share: Vector | None = None) -> Sums:
+    def sums(self, node: Matrix, edge: Tensor, share: Vector | None = None) -> Sums:
         shares = [None if share is None else share[low:high] for low, high in pairwise(self.cut.examples)]
         found: list[Sums] = self.cut.map("oracle.sums", node, edge, shares)
         pairs = [part.edge for part in found]
@@ -90,7 +90,7 @@ class ShardedInference:
         of_nodes = np.concatenate([part.node for part in found])
         return Sums(np.concatenate([part.log_partition for part in found]), of_nodes, of_edges)
 
-    def sample(self, node: Vector, edge: Vector, rng: np.random.Generator) -> Labels:
+    def sample(self, node: Matrix, edge: Tensor, rng: np.random.Generator) -> Labels:
         return self.whole.sample(node, edge, rng)
 
 
@@ -109,7 +109,7 @@ class ShardedSVM(StructuredSVM):
         found = self.cut.shards.map_each("most_violated", [(own,) for own in self.cut.weights(w)])
         return self._evaluation(found, w)
 
-    def violated(self, node: Vector, edge: Vector, w: Vector) -> Evaluation:
+    def violated(self, node: Matrix, edge: Tensor, w: Vector) -> Evaluation:
         return self._evaluation(self.cut.map("violated", node, edge, self.cut.weights(w)), w)
 
     def _evaluation(self, found: list[Evaluation], w: Vector) -> Evaluation:

@@ -238,7 +238,7 @@ def _difference(plus: Sums, minus: Sums, loss: Sums) -> Moments:
 # -- chains ------------------------------------------------------------------------------------------------------------
 
 
-def _rise(features: HMMCounts, theta: Vector, emissions: list[tuple[Vector, Labels]]) -> Matrix:
+def _rise(features: HMMCounts, theta: Vector, emissions: list[tuple[Matrix, Labels]]) -> Matrix:
     """Upper bounds on what each state scores above the true state of its position, without transitions; (P, S), packed.
 
     emissions : (scores (S, M), symbols (P,)) of each channel.

@@ -112,7 +112,7 @@ class ChannelCounts:
         node = np.zeros((self.chains.n_positions, self.states.n_states))
         node[np.arange(self.chains.n_positions), labels[self.chains.packed]] = weights[self.chains.chain]
         s = self.states.n_states
-        return self._stack(inner[:s], inner[s : s + s * s], self._seen.T @ node)
+        return self._stack(inner[:s], inner[s : s + s * s].reshape(s, s), self._seen.T @ node)
 
     def counts_each(self, labels: Labels) -> sp.csr_array:
         s, m = self.states.n_states, self.n_symbols

@@ -76,7 +76,7 @@ class NetworkCounts:
     assignments: Labels
     example: Index
     node: Index
-    costs: Mapping[int, Vector]
+    costs: Mapping[int, Matrix]
     groups: tuple[Group, ...]
     weights: Vector
 
@@ -250,7 +250,7 @@ def lay_out(
     values: Labels,
     sets: list[tuple[int, ...]],
     set_of: Index,
-    costs: Mapping[int, Vector],
+    costs: Mapping[int, Matrix],
     weights: Vector,
 ) -> NetworkCounts:
     """The feature map of assignments that were read, grouped by hidden set: a junction tree for each.
@@ -394,7 +394,7 @@ def _positions(name: str, nodes: list[Any], position: Mapping[Hashable, int]) ->
 
 def _read_costs(
     loss: ArrayLike | str | Mapping[Any, ArrayLike | str], network: BayesianNetwork, hidden: list[int]
-) -> dict[int, Vector]:
+) -> dict[int, Matrix]:
     """cost[true, predicted] of each hidden node."""
     if not isinstance(loss, Mapping):
         return {v: cost_matrix(loss, network.cards[v]) for v in hidden}

@@ -64,7 +64,7 @@ def _filled(structure: CliqueTables, clean: Tables, own: list[Vector]) -> Tables
     return found
 
 
-def _means(structure: CliqueTables, tables: Tables) -> dict[Port, Vector]:
+def _means(structure: CliqueTables, tables: Tables) -> dict[Port, Tensor]:
     """For each port the mean of the marginals that agreements tie together, directly or through others."""
     start: dict[Port, int] = {}
     total = 0
@@ -78,8 +78,8 @@ def _means(structure: CliqueTables, tables: Tables) -> dict[Port, Vector]:
     pairs = sp.coo_array((np.ones(len(ends[0])), (ends[0], ends[1])), shape=(total, total))
     tied = connected_components(pairs, directed=False)[1]
     rows = {port: tied[first : first + len(structure.component[port[0]])] for port, first in start.items()}
-    sums: dict[tuple[int, ...], Vector] = {}
-    counts = np.bincount(tied, minlength=total)
+    sums: dict[tuple[int, ...], Tensor] = {}
+    counts = np.bincount(tied, minlength=total).astype(np.float64)
     for port, at in rows.items():
         cards = structure.kept(port)
         np.add.at(sums.setdefault(cards, np.zeros((total, *cards))), at, structure.marginal(tables, *port))

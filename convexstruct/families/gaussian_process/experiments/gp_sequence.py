@@ -21,7 +21,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from convexstruct.arrays import Labels, Vector
+from convexstruct.arrays import Labels, Matrix, Vector
 from convexstruct.core.driver import solve
 from convexstruct.core.experiment import Cell, Progress, Result, Steps, standard_error
 from convexstruct.core.solution import Solution
@@ -172,7 +172,7 @@ def some(chains: Proteins, which: Sequence[int] | NDArray[np.int64]) -> Proteins
     return Proteins([chains.residues[i] for i in which], [chains.structures[i] for i in which])
 
 
-def windows(chains: Proteins) -> list[Vector]:
+def windows(chains: Proteins) -> list[Matrix]:
     """The 13 residues around each, as 273 indicators."""
     return one_hot_windows(chains.residues, len(AMINO_ACIDS), RADIUS)
 
@@ -205,7 +205,7 @@ def validated(train: Proteins, grid: Sequence[Choice], seed: int, steps: Progres
     return found
 
 
-def most_probable(posteriors: Sequence[Vector]) -> list[Labels]:
+def most_probable(posteriors: Sequence[Matrix]) -> list[Labels]:
     return [posterior.argmax(axis=1) for posterior in posteriors]
 
 
@@ -248,7 +248,7 @@ def agreement(
 
 
 def _accuracy(
-    train: Proteins, test: Proteins, on_train: Sequence[Vector], on_test: Sequence[Vector], best: Sequence[Labels]
+    train: Proteins, test: Proteins, on_train: Sequence[Matrix], on_test: Sequence[Matrix], best: Sequence[Labels]
 ) -> list[float]:
     """Train, test, se and best labelling, as `COLUMNS` has them."""
     hits = np.concatenate(most_probable(on_test)) == np.concatenate(test.structures)

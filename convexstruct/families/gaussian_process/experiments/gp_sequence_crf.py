@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 from scipy.optimize import minimize
 
-from convexstruct.arrays import Labels, Vector
+from convexstruct.arrays import Labels, Matrix, Vector
 from convexstruct.core.certificates import relative_gap
 from convexstruct.graphs import Chains, chains
 from convexstruct.oracles.chain.chain import sum_product, viterbi
@@ -47,7 +47,7 @@ class Fitted:
 class LinearCRF:
     """inputs : (L_i, d) by sequence. labels : (L_i,) by sequence. n_labels : S. eta, lam as in the kernel CRF."""
 
-    inputs: Sequence[Vector]
+    inputs: Sequence[Matrix]
     labels: Sequence[Labels]
     n_labels: int
     eta: float
@@ -58,11 +58,11 @@ class LinearCRF:
         return chains([len(one) for one in self.labels])
 
     @cached_property
-    def x(self) -> Vector:
+    def x(self) -> Matrix:
         """All inputs, packed; shape (P, d)."""
         return np.asarray(np.concatenate(self.inputs)[self.chains.packed])
 
-    def split(self, w: Vector) -> tuple[Vector, Vector]:
+    def split(self, w: Vector) -> tuple[Matrix, Matrix]:
         """(W (d, S), V (S, S)), the scores' weights."""
         s = self.n_labels
         return w[: -s * s].reshape(-1, s), np.sqrt(self.eta) * w[-s * s :].reshape(s, s)
@@ -98,17 +98,17 @@ class LinearCRF:
             minimize(self.objective, found.w, jac=True, method="L-BFGS-B", callback=judge, options=options)
         return replace(found, seconds=time.perf_counter() - begin)
 
-    def predict(self, w: Vector, inputs: Sequence[Vector]) -> list[Labels]:
+    def predict(self, w: Vector, inputs: Sequence[Matrix]) -> list[Labels]:
         """The best labelling of each sequence."""
         laid, node, edge = self._scores(w, inputs)
         return [np.asarray(part) for part in laid.split(viterbi(laid, node, edge)[1][laid.flat])]
 
-    def posteriors(self, w: Vector, inputs: Sequence[Vector]) -> list[Vector]:
+    def posteriors(self, w: Vector, inputs: Sequence[Matrix]) -> list[Matrix]:
         """The probability of each label at each position, by sequence (length, S)."""
         laid, node, edge = self._scores(w, inputs)
         return [np.asarray(part) for part in laid.split(sum_product(laid, node, edge).node[laid.flat])]
 
-    def _scores(self, w: Vector, inputs: Sequence[Vector]) -> tuple[Chains, Vector, Vector]:
+    def _scores(self, w: Vector, inputs: Sequence[Matrix]) -> tuple[Chains, Matrix, Matrix]:
         label, transition = self.split(w)
         laid = chains([len(one) for one in inputs])
         return laid, (np.concatenate(list(inputs)) @ label)[laid.packed], transition
@@ -117,5 +117,5 @@ class LinearCRF:
         value, gradient = self.objective(w)
         return Fitted(w, value, value - float(gradient @ gradient) / (2.0 * self.lam), iterations, 0.0)
 
-    def _features(self, node: Vector, edge: Vector) -> Vector:
+    def _features(self, node: Matrix, edge: Matrix) -> Vector:
         return np.concatenate(((self.x.T @ node).ravel(), np.sqrt(self.eta) * edge.ravel()))
