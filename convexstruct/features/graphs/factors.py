@@ -89,6 +89,11 @@ class Factors:
                 step *= self.cards[v]
         return strides
 
+    @cached_property
+    def _sparse_strides(self) -> sp.csr_array:
+        """`strides` without its zeros: a factor holds few of many variables."""
+        return sp.csr_array(self.strides)
+
     # -- from parameters to scores, and back ---------------------------------------------------------------------------
 
     def tables(self, theta: Vector) -> list[Tensor]:
@@ -98,7 +103,7 @@ class Factors:
 
     def entries(self, samples: Labels) -> Index:
         """The row of the design that each sample (m, n) chooses of each factor; (m, factors)."""
-        return np.asarray(samples @ self.strides.T + self.start[:-1], dtype=np.intp)
+        return np.asarray((self._sparse_strides @ samples.T).T + self.start[:-1], dtype=np.intp, order="C")
 
     def counts(self, samples: Labels, weights: Vector | None = None) -> Vector:
         """How often each entry of the tables is chosen by samples (m, n), each counted ``weights`` (m,) times; (T,)."""
