@@ -1,0 +1,176 @@
+r"""Markov random fields on graphs too wide for exact inference: approximate learning (paper 4, 20.5-20.6).
+
+    P(theta) = C [M ln Z(theta) - <theta, s>] + lam/2 |theta|^2 + l1 |theta|_1
+
+with M = sum_i omega_i and s = sum_i omega_i f(x_i), as in `MarkovRandomField`; but nobody knows ln Z. The solvers for
+it approximate ln Z, or its gradient, and none of them is certified: there is no lower bound here.
+
+An upper bound is proved where every factor has at most two variables: ln Z <= the mean of ln Z over spanning trees
+(`convexstruct.oracles.loopy.tree_reweighted`), so that P(theta) is at most that of the tree-reweighted likelihood. It
+tells how much of the likelihood is certain, and is no estimate: on strongly coupled graphs it is far above. Elsewhere
+the upper bound is infinite. Whoever wants a certified optimum on such graphs takes `PseudoLikelihood`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from convexstruct.arrays import Labels, Point, Vector
+from convexstruct.core.scale import Scale
+from convexstruct.families.log_linear.penalty import Penalty
+from convexstruct.features.counts.counts import example_weights
+from convexstruct.features.graphs.factors import Factors
+from convexstruct.oracles.loopy.belief_propagation import FactorGraph, factor_graph, propagate
+from convexstruct.oracles.loopy.tree_reweighted import SpanningTrees, spanning_trees, upper_bound
+from convexstruct.rounding import TINY, UNIT, Rounded, dot, gamma
+from convexstruct.validation.arguments import mapping, refuse
+from convexstruct.validation.arrays import real
+
+
+@dataclass(frozen=True, eq=False)
+class WideField:
+    """A Markov random field whose likelihood is only approximated; made by `WideField.read`.
+
+    factors : the model. samples : (m, n) labels, from 0. weights : (m,) omega > 0. scale : lam and C. l1 : of the
+    penalty's second part.
+    """
+
+    factors: Factors
+    samples: Labels
+    weights: Vector
+    scale: Scale
+    l1: float = 0.0
+    family: ClassVar[str] = "log_linear"
+
+    @classmethod
+    def read(
+        cls,
+        factors: Factors,
+        samples: ArrayLike,
+        *,
+        weights: ArrayLike | None = None,
+        l1: float = 0.0,
+        C: float | None = None,
+        C_mean: float | None = None,
+        lam: float | None = None,
+        beta: float | None = None,
+    ) -> WideField:
+        """Validate the data.
+
+        Parameters
+        ----------
+        factors : see `read_factors`, `factors_of_features`, `tabular_factors`; of any width.
+        samples : (m, n) one row a sample, one label a variable.
+        weights : (m,) omega_i, 1 by default.
+        l1 : weight of |theta|_1.
+        C, C_mean, lam, beta : at most one; see `Scale`. None: no L2 penalty, and C = 1.
+
+        Raises
+        ------
+        ValueError
+            If ``factors`` are none, there is no sample, a label is out of range, or a weight is not positive.
+        """
+        if not isinstance(factors, Factors):
+            refuse("factors", factors, "Factors: see read_factors, factors_of_features, tabular_factors")
+        read = factors.read_samples("samples", samples)
+        scale = Scale.read(len(read), free=True, C=C, C_mean=C_mean, lam=lam, beta=beta)
+        return cls(factors, read, example_weights(weights, len(read)), scale, Penalty(scale.lam, l1).l1)
+
+    def __repr__(self) -> str:
+        return (
+            f"WideField({len(self.samples)} samples, {self.factors.n_variables} variables, {len(self.factors.scopes)} "
+            f"factors, theta in R^{self.dimension}, lam {self.scale.lam:g}, l1 {self.l1:g}, C {self.scale.C:g})"
+        )
+
+    @property
+    def dimension(self) -> int:
+        return self.factors.dimension
+
+    @cached_property
+    def penalty(self) -> Penalty:
+        return Penalty(self.scale.lam, self.l1)
+
+    @cached_property
+    def mass(self) -> float:
+        """M."""
+        return math.fsum(self.weights.tolist())
+
+    @cached_property
+    def sums(self) -> Vector:
+        """s, what the features sum to; (d,)."""
+        return self.factors.moments(self.factors.counts(self.samples, self.weights))
+
+    @cached_property
+    def graph(self) -> FactorGraph:
+        """What messages run on."""
+        return factor_graph(self.factors.cards, self.factors.scopes)
+
+    @cached_property
+    def trees(self) -> SpanningTrees | None:
+        """Spanning trees for the upper bound; None where a factor has more than two variables."""
+        return spanning_trees(self.factors.n_variables, self.factors.scopes)
+
+    @property
+    def trivial_value(self) -> float:
+        """P(0) = C M ln |X|, X all joint labels; 1 where there is one."""
+        return self.scale.C * self.mass * math.fsum(map(math.log, self.factors.cards)) or 1.0
+
+    def trivial(self) -> tuple[Point, Point]:
+        """theta = 0; there are no dual points."""
+        return {"theta": np.zeros(self.dimension)}, {}
+
+    def as_point(self, value: Any) -> Point:
+        """Read theta: an array (d,), or a mapping with "theta"."""
+        if isinstance(value, Mapping):
+            value = mapping("point", value, {"theta"})["theta"]
+        return {"theta": real("theta", value, (self.dimension,), finite=False, keep=False)}
+
+    def primal(self, point: Point) -> Rounded:
+        """An upper bound on P(theta), with its allowance: C [M (tree-reweighted bound of ln Z) - <theta, s>] + R."""
+        theta, design = point["theta"], self.factors.design
+        if self.trees is None or not np.isfinite(theta).all():
+            return Rounded(math.inf)
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            flat = np.asarray(design @ theta)
+            sizes = np.asarray(abs(design) @ np.abs(theta))
+            if not math.isfinite(float(sizes.sum())):
+                return Rounded(math.inf)
+            messages = propagate(self.graph, flat, rho=self.trees.rho).messages[0]
+            bound, fit, penalty = upper_bound(self.graph, self.trees, flat, messages), dot(theta, self.sums), 0.0
+            penalty = self.penalty.value(theta)
+            C, M = self.scale.C, self.mass
+            value = C * (M * float(bound) - float(fit)) + float(penalty)
+            longest = int(np.diff(design.indptr).max(initial=0)) + 2
+            largest = np.maximum.reduceat(sizes, self.factors.start[:-1])  # a score is one entry of each table
+            of_scores = gamma(longest) * float(largest.sum()) + len(sizes) * TINY
+            column = int(np.bincount(design.indices).max(initial=0)) + len(self.weights) + 4
+            counts = self.factors.counts(self.samples, self.weights)
+            of_data = gamma(column) * float(np.abs(theta) @ (abs(design).T @ counts))
+            allowed = C * (M * (bound.allowance + of_scores) + fit.allowance + of_data)
+            rounding = 4 * UNIT * (C * (M * abs(float(bound)) + abs(float(fit))) + abs(value))
+            if not math.isfinite(value):
+                return Rounded(math.inf)
+            return Rounded.of(value, allowed, penalty.allowance, rounding)
+
+    def dual(self, dual_point: Point) -> Rounded:
+        """-inf: nothing bounds P from below here."""
+        return Rounded(-math.inf)
+
+    def repair(self, point: Point) -> Point:
+        return point
+
+    def residuals(self, point: Point) -> Mapping[str, float]:
+        """Nothing constrains theta."""
+        return {}
+
+    def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
+        """There are no dual points."""
+        mapping("dual_point", dual_point, (), {"none"})
+        return {}

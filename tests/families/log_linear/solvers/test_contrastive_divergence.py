@@ -1,0 +1,85 @@
+"""Contrastive divergence against the exact expectation of its own steps, and against the maximum of the likelihood."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from convexstruct.core.driver import solve
+from convexstruct.core.solution import Status
+from convexstruct.families.log_linear.markov_field import MarkovRandomField
+from convexstruct.families.log_linear.solvers.contrastive_divergence import ContrastiveDivergence
+from convexstruct.families.log_linear.wide_field import WideField
+from convexstruct.features.graphs.factors import factors_of_features, tabular_factors
+from convexstruct.oracles.enumeration import labellings
+from tests.inference.test_gibbs import transition
+
+GRAPH = nx.cycle_graph(4)
+ISING = factors_of_features([2] * 4, [[((v,), [0.0, 1.0])] for v in range(4)] + [[(e, np.eye(2)) for e in GRAPH.edges]])
+THETA = np.array([0.5, -0.5, 0.3, 0.0, 0.8])
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_a_step_is_in_the_mean_that_of_the_transition_matrix(k: int) -> None:
+    """40,000 samples: E_D- f of one step against the empirical distribution times the k-th power, at six errors."""
+    every = labellings(ISING.cards)
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(len(every)))
+    n = 40_000
+    samples = every[rng.choice(len(every), size=n, p=p)]
+    problem = WideField.read(ISING, samples)
+    radix = 2 ** np.arange(4)
+    begin = np.bincount(samples @ radix, minlength=16) / n
+    after = begin @ np.linalg.matrix_power(transition(ISING, ISING.design @ THETA), k)
+    features = ISING.joint_each(every).toarray()
+    wanted = begin @ features - after @ features
+    step = next(ContrastiveDivergence(k=k, step=1.0, steps=1).walk(problem, THETA))
+    error = np.sqrt((after @ features**2 - (after @ features) ** 2) / n)
+    assert (np.abs(step.theta - THETA - wanted) <= 6 * error + 1e-12).all()
+    assert np.abs(wanted).max() > 20 * error.max()
+
+
+def test_many_sweeps_come_near_the_maximum_of_the_likelihood_and_say_that_nothing_is_certified() -> None:
+    rng = np.random.default_rng(1)
+    every = labellings(ISING.cards)
+    scores = ISING.scores(THETA, every)
+    p = np.exp(scores - np.logaddexp.reduce(scores))
+    samples = every[rng.choice(len(every), size=1000, p=p)]
+    exact = MarkovRandomField.read(ISING, samples, lam=0.01)
+    for options in ({"k": 3}, {"persistent": True}):
+        found = solve(exact, ContrastiveDivergence(steps=200, **options))  # type: ignore[arg-type]
+        gradient = exact.penalty.gradient(found.point["theta"], exact.value_and_gradient(found.point["theta"])[1])
+        assert np.abs(gradient).max() < 0.03  # lam: per sample
+        assert found.status is Status.UNCERTIFIED
+        assert found.lower_bound == -np.inf
+        assert "no bound" in found.message
+        assert found.primal >= float(exact.primal(found.point)) - 1e-9
+
+
+def test_l1_sets_parameters_to_zero_and_weights_count() -> None:
+    rng = np.random.default_rng(2)
+    samples = rng.integers(2, size=(50, 4))
+    options = ContrastiveDivergence(steps=50)
+    strong = solve(WideField.read(ISING, samples, l1=500.0), options)
+    assert (strong.point["theta"] == 0).all()
+    weights = np.where(samples[:, 0] == 1, 50.0, 1.0)
+    tilted = solve(WideField.read(ISING, samples, weights=weights, lam=0.1), options)
+    plain = solve(WideField.read(ISING, samples, lam=0.1), options)
+    assert tilted.point["theta"][0] > plain.point["theta"][0] + 0.5
+
+
+def test_a_wide_grid_takes_steps_and_goes_on_from_a_start() -> None:
+    grid = nx.convert_node_labels_to_integers(nx.grid_2d_graph(20, 20))
+    factors = tabular_factors(grid, 2, tied=True)
+    problem = WideField.read(factors, np.random.default_rng(0).integers(2, size=(5, 400)), lam=0.1)
+    first = solve(problem, ContrastiveDivergence(steps=2))
+    assert np.isfinite(first.primal)
+    again = solve(problem, ContrastiveDivergence(steps=1), start=first)
+    assert not (again.point["theta"] == first.point["theta"]).all()
+
+
+def test_moments_without_samples_are_refused() -> None:
+    problem = MarkovRandomField.read(tabular_factors(nx.path_graph(1), 2), moments=[0.5, 0.5])
+    with pytest.raises(ValueError, match="problem has moments and no samples"):
+        solve(problem, ContrastiveDivergence())

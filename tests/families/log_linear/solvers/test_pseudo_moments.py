@@ -1,0 +1,79 @@
+"""Pseudo-moments against the exact gradient on trees, and against belief propagation elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from convexstruct.core.driver import solve
+from convexstruct.core.solution import Status
+from convexstruct.families.log_linear.markov_field import MarkovRandomField
+from convexstruct.families.log_linear.solvers.pseudo_moments import PseudoMoments
+from convexstruct.families.log_linear.wide_field import WideField
+from convexstruct.features.graphs.factors import Factors, read_factors, tabular_factors
+from convexstruct.oracles.loopy.belief_propagation import propagate
+
+
+def sampled(factors: Factors, seed: int, n: int = 400) -> np.ndarray[Any, Any]:
+    rng = np.random.default_rng(seed)
+    return np.column_stack([rng.integers(card, size=n) for card in factors.cards])
+
+
+TREES = {
+    "nodes and edges": tabular_factors(nx.star_graph(4), [2, 3, 2, 3, 2]),
+    "edges alone": tabular_factors(nx.path_graph(4), 3, nodes=False),
+    "a table of three, a node twice": read_factors([2, 3, 2, 2], [[2, 0, 1], [1], [3, 1], [1]]),
+    "columns in another order": read_factors([2, 2], [[0, 1]], sp.eye_array(4).tocsr()[[2, 0, 3, 1]]),
+}
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_on_a_tree_the_moments_of_the_model_are_those_of_the_data(name: str) -> None:
+    factors = TREES[name]
+    problem = MarkovRandomField.read(factors, sampled(factors, 1))
+    found = solve(problem, PseudoMoments())
+    _, gradient = problem.value_and_gradient(found.point["theta"])
+    assert np.abs(gradient).max() < 1e-9 * problem.mass
+    assert found.status is Status.UNCERTIFIED
+    assert "no bound" in found.message
+
+
+def test_on_a_cycle_the_beliefs_are_the_moments_and_the_likelihood_is_not_at_its_maximum() -> None:
+    factors = tabular_factors(nx.cycle_graph(4), 2)
+    problem = WideField.read(factors, sampled(factors, 2))
+    theta = solve(problem, PseudoMoments()).point["theta"]
+    beliefs = propagate(problem.graph, factors.design @ theta)
+    assert beliefs.converged.all()
+    np.testing.assert_allclose(beliefs.entries[0], problem.sums / problem.mass, atol=1e-8)
+    exact = MarkovRandomField.read(factors, problem.samples).value_and_gradient(theta)[1]
+    assert np.abs(exact).max() > 1e-4
+
+
+CHAIN = tabular_factors(nx.path_graph(2), 2)
+REFUSED = {
+    "a penalty": (CHAIN, {"lam": 1.0}, "pseudo-moment matching knows no penalty"),
+    "tied": (tabular_factors(nx.path_graph(3), 2, tied=True), {}, "wanted a free parameter for every entry"),
+    "scaled": (read_factors([2], [[0]], 2 * np.eye(2)), {}, "wanted a free parameter for every entry"),
+    "shared pairs": (read_factors([2, 2, 2], [[0, 1], [2, 1, 0]]), {}, "share 2 variables, wanted at most one"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_it_is_not_for_is_refused(name: str) -> None:
+    factors, options, said = REFUSED[name]
+    with pytest.raises(ValueError, match=said):
+        solve(WideField.read(factors, sampled(factors, 0), **options), PseudoMoments())
+
+
+def test_labels_that_never_occur_are_named_for_there_is_no_maximum() -> None:
+    with pytest.raises(ValueError, match=r"never have labels \(0, 1\) of variables \(0, 1\): .* no maximum"):
+        solve(WideField.read(CHAIN, [[0, 0], [1, 1], [1, 0]]), PseudoMoments())
+
+
+def test_another_problem_is_refused() -> None:
+    with pytest.raises(ValueError, match="wanted a WideField or a MarkovRandomField"):
+        next(PseudoMoments().iterate(3, None))  # type: ignore[arg-type]

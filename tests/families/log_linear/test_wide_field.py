@@ -1,0 +1,59 @@
+"""The upper bound of a likelihood nobody knows, against the exact one on graphs where it is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from convexstruct.core.certificates import certify
+from convexstruct.families.log_linear.markov_field import MarkovRandomField
+from convexstruct.families.log_linear.wide_field import WideField
+from convexstruct.features.graphs.factors import read_factors, tabular_factors
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_bound_is_above_p_and_equal_to_it_on_trees(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    for graph, exact in ((nx.cycle_graph(5), False), (nx.path_graph(5), True)):
+        factors = tabular_factors(graph, 3, tied=True)
+        samples, weights = rng.integers(3, size=(7, 5)), rng.random(7) + 0.5
+        options: dict[str, Any] = {"weights": weights, "C_mean": 3.0, "l1": 0.1}
+        known = MarkovRandomField.read(factors, samples, **options)
+        wide = WideField.read(factors, samples, **options)
+        for scale in (0.0, 0.5, 3.0):
+            point = {"theta": scale * rng.normal(size=factors.dimension)}
+            value, bound = known.primal(point), wide.primal(point)
+            assert bound.upper >= value.lower
+            assert bound.allowance < 1e-10 * (1 + abs(float(bound)))
+            if exact or scale == 0.0:
+                assert float(bound) == pytest.approx(float(value), rel=1e-9)
+        assert wide.trivial_value == pytest.approx(known.trivial_value, rel=1e-12)
+
+
+def test_nothing_bounds_it_from_below_and_factors_of_three_not_from_above() -> None:
+    wide = WideField.read(read_factors([2, 2, 2], [[0, 1, 2]]), [[0, 1, 1]])
+    found = certify(wide, wide.trivial()[0], wide.trivial()[1])
+    assert found.primal == np.inf
+    assert found.lower_bound == -np.inf
+    assert found.gap == np.inf
+    assert "3 variables" in repr(wide)
+    assert wide.primal({"theta": np.full(8, np.nan)}) == np.inf
+
+
+@pytest.mark.parametrize(
+    ("samples", "options", "said"),
+    [
+        (np.zeros((0, 2), int), {}, "samples is empty"),
+        ([[0, 5]], {}, "label 5 of variable 1"),
+        ([[0, 1]], {"weights": [-1.0]}, "wanted positive"),
+        ([[0, 1]], {"l1": np.nan}, "l1 is nan"),
+    ],
+)
+def test_bad_input_is_one_clear_sentence(samples: Any, options: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        WideField.read(tabular_factors(nx.path_graph(2), 2), samples, **options)
+    with pytest.raises(ValueError, match="factors is None, wanted Factors"):
+        WideField.read(None, [[0]])  # type: ignore[arg-type]
