@@ -36,7 +36,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from convexstruct.arrays import Point, Vector
+from convexstruct.arrays import Point, Tensor, Vector
 from convexstruct.families.projection.tables_rounding import lower_bound, upper_bound
 from convexstruct.graphs import chains
 from convexstruct.oracles.polytope.clique_tables import CliqueTables, Places, Tables, chain_tables, graph_tables
@@ -181,11 +181,11 @@ class MarginalProjection:
 
     # -- tables --------------------------------------------------------------------------------------------------------
 
-    def tables(self, point: Any) -> dict[str, Vector]:
+    def tables(self, point: Any) -> dict[str, Tensor]:
         """The tables of a point by name, one array (n, labels ...) a group."""
         return dict(zip(self.names, self.structure.split(self.as_point(point)["a"])))
 
-    def clique(self, point: Any, c: int) -> Vector:
+    def clique(self, point: Any, c: int) -> Tensor:
         """The table of clique ``c`` of `graph`, (n_components, labels ...), axes as it was given."""
         group, rows = self.places[c]
         return self.structure.split(self.as_point(point)["a"])[group][rows]

@@ -56,9 +56,9 @@ from convexstruct.validation.arrays import real
 
 
 class Plane(NamedTuple):
-    """<a, w> + b, one affine lower bound of the risk, (3); alpha in Q is where it comes from: a = A' alpha."""
+    """<a, w> + b, an affine lower bound of the risk, (3): a = A' alpha has the shape of w; alpha (m,) lies in Q."""
 
-    a: Vector
+    a: Tensor
     b: float
     alpha: Vector
 
@@ -231,7 +231,7 @@ class RegularizedRisk:
 
     # -- the linear map ------------------------------------------------------------------------------------------------
 
-    def scores(self, w: ArrayLike, X: Any = None) -> Vector:
+    def scores(self, w: ArrayLike, X: Any = None) -> Tensor:
         """<w_k, x_i>: (n,), or (n, outputs) where there are several; of the rows of ``X`` (n', d) if it is given.
         ValueError if w or X does not fit the problem."""
         read = real("w", w, self.shape, (self.dimension,), what="weights", keep=False)

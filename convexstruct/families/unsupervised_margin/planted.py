@@ -20,6 +20,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Labels, Matrix, Vector
 from convexstruct.core.cases import Instance
@@ -62,7 +63,7 @@ def plant_labels(
     n = len(y)
     lengths = [len(each) for each in labels]
 
-    def read(kernel: Matrix) -> UnsupervisedMargin:
+    def read(kernel: ArrayLike) -> UnsupervisedMargin:
         return UnsupervisedMargin.read(
             None, n_labels, beta=beta, label_balance=balances[0], pair_balance=balances[1], pairs=pairs, kernel=kernel,
             lengths=lengths,

@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from convexstruct.arrays import Matrix, Point, Vector
+from convexstruct.arrays import Matrix, Point
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
 from convexstruct.rounding import UNIT, Rounded, gamma, summed
 from convexstruct.validation.arguments import mapping
@@ -151,5 +151,5 @@ class RelaxedLoss:
 def _shares(rows: Matrix) -> Matrix:
     """Rows of positive parts divided by their sums; uniform where nothing is positive."""
     kept = np.maximum(rows, 0.0)
-    total: Vector = kept.sum(axis=1, keepdims=True)
+    total: Matrix = kept.sum(axis=1, keepdims=True)
     return np.where(total > 0.0, kept / np.where(total > 0.0, total, 1.0), 1.0 / rows.shape[1])

@@ -25,7 +25,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from convexstruct.arrays import Flags, Labels, Matrix, Point
+from convexstruct.arrays import Flags, Labels, Matrix, Point, Vector
 from convexstruct.families.unsupervised_margin.eigenvalue import least_eigenvalue
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
 from convexstruct.families.unsupervised_margin.relaxed_loss import RelaxedLoss
@@ -230,7 +230,7 @@ class TiedMargin:
         sizes = {name: np.abs(each) for name, each in costs.items()}
         sizes["C"] = np.abs(problem.gram) @ mu + beta * mu
 
-        def add(name: str, at: Any, part: Matrix) -> None:
+        def add(name: str, at: Any, part: Matrix | Vector) -> None:
             np.add.at(costs[name], at, part)
             np.add.at(sizes[name], at, np.abs(part))
 

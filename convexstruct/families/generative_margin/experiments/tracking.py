@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from convexstruct import losses
-from convexstruct.arrays import Vector
+from convexstruct.arrays import Matrix, Vector
 from convexstruct.core.driver import solve
 from convexstruct.core.experiment import Cell, Progress, Result, Steps
 from convexstruct.core.solution import Solution
@@ -113,7 +113,7 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
         _published("ML", None, PUBLISHED["ML ring loss"], PUBLISHED["ML standard deviation"], None),
         _published("DT", "ring", PUBLISHED["DT ring loss"], PUBLISHED["DT standard deviation"], 2.0),
     ]
-    learned: dict[str, dict[str, Vector]] = {}
+    learned: dict[str, dict[str, Matrix]] = {}
     algorithm: dict[str, Algorithm] = {}
     for setting, noise in SETTINGS.items():
         trained: dict[Model, list[Trained]] = {model: [] for model in models}
@@ -215,7 +215,7 @@ def score(data: Ring, n_train: int, theta: Vector) -> Score:
     )
 
 
-def transition_of(theta: Vector, n_states: int = 10, n_symbols: int = 7) -> Vector:
+def transition_of(theta: Vector, n_states: int = 10, n_symbols: int = 7) -> Matrix:
     """Transition probabilities (S, S), missing mass shared out."""
     raw = np.exp(hmm_tables(n_states, n_symbols).tables(theta)["transition"])
     return np.asarray(raw / raw.sum(axis=1, keepdims=True))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from convexstruct.arrays import Vector
+from convexstruct.arrays import Matrix
 from convexstruct.core.solution import Solution
 from convexstruct.families.generative_margin.solvers.proximal_rsd import Record
 from convexstruct.plots import GREY, LOWER, UPPER
@@ -46,7 +46,7 @@ def bounds(runs: Mapping[str, tuple[Solution, Sequence[Record], float]]) -> Figu
     return figure
 
 
-def transitions(settings: Mapping[str, Mapping[str, Vector]]) -> Figure:
+def transitions(settings: Mapping[str, Mapping[str, Matrix]]) -> Figure:
     """Transition matrices (S, S) as pictures, one row a setting, one column a model."""
     width = max(len(models) for models in settings.values())
     figure = Figure(figsize=(2.2 * width + 0.6, 2.3 * len(settings) + 0.2), layout="constrained")

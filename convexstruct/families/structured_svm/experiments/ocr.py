@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
-from convexstruct.arrays import Matrix, Vector
+from convexstruct.arrays import Matrix
 from convexstruct.core.driver import solve
 from convexstruct.core.experiment import Cell, Progress, Result, Steps
 from convexstruct.core.solution import Solution
@@ -95,7 +95,7 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
     rounds = QUICK_ROUNDS if quick else SLACK_ROUNDS
     rows: list[list[Cell]] = []
     chosen: list[str] = []
-    shown: dict[str, Vector] = {}
+    shown: dict[str, Matrix] = {}
     for (protocol, name), grid in grids.items():
         method = METHODS[name]
         runs: list[Trained] = []
@@ -194,7 +194,7 @@ def fit(method: Method, train: Words, test: Words, c: float, rounds: int = SLACK
     return Trained(float(wrong.mean()), float(of_words.mean()), solution, seconds)
 
 
-def transitions(posed: StructuredSVM, solution: Solution) -> Vector:
+def transitions(posed: StructuredSVM, solution: Solution) -> Matrix:
     """The learned weights of pairs of letters; (26, 26)."""
     return np.asarray(posed.features.split(solution.point["w"])[1][0])
 

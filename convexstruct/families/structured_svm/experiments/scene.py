@@ -24,7 +24,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import minimum_spanning_tree
 
-from convexstruct.arrays import Index, Labels, Vector
+from convexstruct.arrays import Index, Labels, Matrix
 from convexstruct.core.driver import solve
 from convexstruct.core.experiment import Cell, Progress, Result, Steps
 from convexstruct.core.solution import Solution
@@ -80,7 +80,7 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
     steps = Progress(progress, len(GRAPHS) * (len(grid) + 1))
     rows: list[list[Cell]] = [_row("none of the six", None, None, None, train, test, None)]
     chosen: list[str] = []
-    couplings: dict[str, Vector] = {}
+    couplings: dict[str, Matrix] = {}
     tree = spanning_tree(train.labels)
     for name in GRAPHS:
         validated = {}
@@ -121,7 +121,7 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
 # -- graphs ------------------------------------------------------------------------------------------------------------
 
 
-def mutual_information(labels: Labels) -> Vector:
+def mutual_information(labels: Labels) -> Matrix:
     """Of each pair of columns of ``labels`` (n, k) of 0 and 1, in nats; (k, k), above the diagonal."""
     k = labels.shape[1]
     found = np.zeros((k, k))
@@ -198,7 +198,7 @@ def predict(found: Trained, scenes: Scenes) -> Labels:
     return np.stack(found.problem.predict(found.solution.point, features(scenes, first)))
 
 
-def coupling(found: Trained, pairs: Index) -> Vector:
+def coupling(found: Trained, pairs: Index) -> Matrix:
     """w(0,0) + w(1,1) - w(0,1) - w(1,0) of each pair, NaN where there is no edge; symmetric (k, k)."""
     tables = found.problem.features.split(found.solution.point["w"])[1]
     table = np.full((N_LABELS, N_LABELS), np.nan)
@@ -251,7 +251,7 @@ def picture(rows: Sequence[Sequence[Cell]]) -> Figure:
     return figure
 
 
-def draw_couplings(couplings: Mapping[str, Vector]) -> Figure:
+def draw_couplings(couplings: Mapping[str, Matrix]) -> Figure:
     """The tables of couplings side by side, blue below 0 and red above."""
     figure = Figure(figsize=(4.6 * len(couplings), 3.9), layout="constrained")
     panels = figure.subplots(1, len(couplings), squeeze=False)[0]

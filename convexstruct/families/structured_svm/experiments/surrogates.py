@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from convexstruct.arrays import Vector
+from convexstruct.arrays import Matrix, Vector
 from convexstruct.core.experiment import Cell, Progress, Result, Steps
 from convexstruct.families.structured_svm.problem import Scaling, StructuredSVM
 from convexstruct.plots import GREY, LOWER, UPPER
@@ -30,7 +30,7 @@ COLUMNS = ("margin m", "loss E", "E [m < 0]", "margin hinge", "slack hinge")
 SCALINGS: tuple[Scaling, ...] = ("margin", "slack")
 
 
-def hinge(costs: Sequence[float], margins: Vector, scaling: Scaling) -> Vector:
+def hinge(costs: Sequence[float], margins: Matrix, scaling: Scaling) -> Vector:
     """The hinge of one node whose wrong labels cost ``costs`` and lie ``margins`` (n, labels) below the truth; (n,).
 
     The features say nothing but the label, w_node[s] = -m_s with m = 0 for the truth, so that <w, df> = m_s.

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from matplotlib.figure import Figure
 
-from convexstruct.arrays import Matrix, Vector
+from convexstruct.arrays import Matrix, Tensor, Vector
 from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
 from convexstruct.core.experiment import Cell, Progress, Result, Steps, in_order
@@ -54,9 +54,9 @@ class Steps12:
     master: Vector
     lower: Vector
     upper: Vector
-    c: Matrix
-    d: Matrix
-    m: Matrix
+    c: Tensor
+    d: Tensor
+    m: Tensor
     done: bool
 
 

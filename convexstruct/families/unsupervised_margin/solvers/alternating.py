@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from convexstruct import deadline
-from convexstruct.arrays import Matrix, Point, Vector
+from convexstruct.arrays import Matrix, Point, Tensor, Vector
 from convexstruct.core.certificates import relative_gap
 from convexstruct.families.unsupervised_margin.exchanges import ExchangeMargin
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
@@ -187,7 +187,7 @@ def semidefinite_half(problem: UnsupervisedMargin, lam: Vector, gap: float, star
     return Half(best.found, best.value, lower)
 
 
-def _witness(problem: UnsupervisedMargin, lam: Vector, y: Vector, multipliers: Matrix) -> Point:
+def _witness(problem: UnsupervisedMargin, lam: Vector, y: Vector, multipliers: Tensor) -> Point:
     """The dual point of `ExchangeMargin`, from multipliers (3, n, n) of the copies in the units of 2 beta."""
     cone, rows, _ = multipliers
     u = rows.mean(axis=1)
