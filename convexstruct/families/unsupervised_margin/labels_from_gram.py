@@ -37,7 +37,8 @@ def labels_from_gram(M: ArrayLike, n_labels: int) -> Labels:
     kappa, n = whole("n_labels", n_labels, least=2), len(read)
     if read.shape != (n, n) or n < kappa:
         raise sentence(f"M has shape {read.shape}, wanted a square of at least {kappa} rows, as many as labels")
-    values, vectors = eigh(0.5 * (read + read.T) - 1.0 / kappa, subset_by_index=[n - kappa + 1, n - 1])
+    # all eigenvectors: LAPACK returns none of a subset that cuts through an eigenvalue of multiplicity n - 1
+    values, vectors = (part[..., 1 - kappa :] for part in eigh(0.5 * (read + read.T) - 1.0 / kappa))
     if kappa == 2:
         return np.asarray(vectors[:, 0] * np.sign(vectors[np.abs(vectors[:, 0]).argmax(), 0]) < 0, dtype=np.int64)
     return k_means(vectors * np.sqrt(np.maximum(values, 0.0)), kappa)

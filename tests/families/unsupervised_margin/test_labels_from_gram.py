@@ -36,6 +36,13 @@ def test_noise_that_is_small_beside_the_blocks_does_not_matter(seed: int, kappa:
     assert same_partition(labels_from_gram((y[:, None] == y) + noise + noise.T, kappa), y)
 
 
+@pytest.mark.parametrize("kappa", [2, 3])
+def test_m_whose_largest_eigenvalue_is_multiple_has_labels_too(kappa: int) -> None:
+    labels = labels_from_gram(np.full((14, 14), 25 / 52) + 27 / 52 * np.eye(14), kappa)
+    assert labels.shape == (14,)
+    assert set(labels.tolist()) <= set(range(kappa))
+
+
 def test_k_means_leaves_no_point_nearer_to_another_groups_centre() -> None:
     points = np.random.default_rng(0).normal(size=(60, 2))
     groups = k_means(points, 3)
