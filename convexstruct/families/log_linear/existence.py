@@ -37,13 +37,22 @@ SHOWN = 3
 
 def named(factors: Factors, j: int) -> str:
     """moments[j], and where its feature is met first."""
-    rows = factors.design.tocsc().indices[slice(*factors.design.tocsc().indptr[j : j + 2])]
+    rows = factors.design[:, [j]].nonzero()[0]
     if not len(rows):
         return f"moments[{j}] (of a feature that is 0)"
     row = int(rows.min())
     c = int(np.searchsorted(factors.start, row, side="right")) - 1
     labels = tuple(int(i) for i in np.unravel_index(row - factors.start[c], factors.shapes[c]))
     return f"moments[{j}] (variables {factors.scopes[c]} with labels {labels})"
+
+
+def no_maximum(factors: Factors, direction: Vector) -> str:
+    """What to say of a direction that runs away, in one sentence."""
+    some = np.flatnonzero(direction)
+    which = some[np.argsort(-np.abs(direction[some]), kind="stable")]
+    said = ", ".join(f"{direction[j]:+.3g} for {named(factors, int(j))}" for j in which[:SHOWN])
+    more = f" and {len(which) - SHOWN} more" if len(which) > SHOWN else ""
+    return f"no theta attains the optimum: the likelihood rises for ever along {said}{more}; take a penalty"
 
 
 def truth(polytope: FactorPolytope, moments: Vector) -> Vector:

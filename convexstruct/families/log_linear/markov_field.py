@@ -12,7 +12,7 @@ F mu,
 
 is a lower bound, R* of `penalty`; it is least sharp where mu is arbitrary and exact at mu = p of the optimum. For
 lam = 0 and l1 > 0 mu is mixed with the truth until g is inside the box. **Without a penalty** g must be 0, which
-nothing computed is: the Gibbs point is corrected by the small signed change of its clique tables that restores the
+nothing computed is: the witness is corrected by the small signed change of its clique tables that restores the
 moments (`clique_entropy.restored`), and what rounding leaves of g is paid for: the lower bound is then one over all
 theta with |theta_j| <= `REACH` / max |A_j|, no single feature changing a score by more than `REACH`.
 
@@ -252,6 +252,10 @@ class MarkovRandomField:
         found = self.inference.cliques(self.factors.design @ theta)
         return np.concatenate([table.ravel() for table in found.cliques])
 
+    def witness(self, theta: Vector) -> Point:
+        """The Gibbs distribution of theta as a dual point."""
+        return {"theta": theta.copy()}
+
     def dual(self, dual_point: Point) -> Rounded:
         """D at the witness, and its allowance; -inf where the witness is not finite."""
         name, value = self._read_dual(dual_point)
@@ -261,9 +265,9 @@ class MarkovRandomField:
             ):
                 return Rounded(-math.inf)
             z = self.gibbs(value) if name == "theta" else value
-            if name == "theta" and self.penalty == Penalty():
-                z = restored(self.polytope, z, self.moments)
             found = distribution(self.polytope, z)
+            if self.penalty == Penalty():
+                found = distribution(self.polytope, restored(self.polytope, found.z, self.moments))
             g, error = self._apart(found)
             weight = self.scale.C * self.mass
             entropy = weight * found.entropy

@@ -1,0 +1,119 @@
+"""Iterative proportional fitting: marginals, monotone values, and the closed form of decomposable models."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from convexstruct.core.driver import solve
+from convexstruct.core.solution import Status
+from convexstruct.families.log_linear.markov_field import MarkovRandomField
+from convexstruct.families.log_linear.solvers.proportional_fitting import ProportionalFitting, decomposable
+from convexstruct.features.graphs.factors import read_factors, tabular_factors
+from convexstruct.oracles.enumeration import labellings
+from convexstruct.tolerances import HIGH, ROUNDING
+from tests.families.log_linear.fields import GRAPHS, drawn, triangle, value
+
+DECOMPOSABLE = {"path": True, "tree": True, "cycle": False, "grid": False, "two parts": True}
+
+
+@pytest.mark.parametrize("name", sorted(GRAPHS))
+@pytest.mark.parametrize("n_labels", [2, 3])
+def test_it_reaches_the_optimum_with_a_proved_gap(name: str, n_labels: int) -> None:
+    problem = drawn(name, 1, 2000, n_labels=n_labels)
+    solution = solve(problem, ProportionalFitting())
+    assert solution.status is Status.OPTIMAL
+    assert value(problem, solution.point["theta"]) == pytest.approx(solution.primal, rel=HIGH.gap)
+
+
+@given(st.sampled_from(sorted(GRAPHS)), st.integers(0, 2**32 - 1))
+@settings(max_examples=25, deadline=None)
+def test_the_value_never_rises_and_is_the_one_it_says(name: str, seed: int) -> None:
+    """Even where some entries never occur."""
+    problem = drawn(name, seed, 30)
+    before = problem.trivial_value
+    for iterate, _ in zip(ProportionalFitting().iterate(problem), range(6)):
+        now = value(problem, np.asarray(iterate.point["theta"]))
+        assert now <= before * (1 + ROUNDING)
+        assert iterate.primal == pytest.approx(now, rel=ROUNDING)
+        before = now
+
+
+@pytest.mark.parametrize("name", sorted(GRAPHS))
+def test_of_a_decomposable_model_the_first_sweep_is_the_closed_form(name: str) -> None:
+    problem = drawn(name, 2, 500)
+    assert decomposable(problem) == DECOMPOSABLE[name]
+    first = next(iter(ProportionalFitting().iterate(problem)))
+    marginals = problem.inference.sums(problem.factors.design @ first.point["theta"]).marginals
+    away = float(np.abs(marginals - problem.moments).max())
+    assert (away <= 1e-12) == DECOMPOSABLE[name]
+
+
+def test_one_sweep_is_one_update_of_each_table_after_the_other() -> None:
+    """Against updates of the joint distribution written out, in the order of the walk."""
+    factors = tabular_factors(GRAPHS["grid"], 2)
+    every = labellings(factors.cards)
+    weights = np.random.default_rng(3).exponential(size=len(every))
+    problem = MarkovRandomField.read(factors, every, weights=weights)
+    chosen = factors.entries(every)
+    p = np.full(len(every), 1.0 / len(every))
+    solver = ProportionalFitting().iterate(problem)
+    tree = problem.inference.tree
+    order = [f for c in _first_met(tree.parent) for f, scope in enumerate(factors.scopes) if tree.clique_of(scope) == c]
+    for _ in range(3):
+        for f in order:
+            rows = chosen[:, f]
+            marginal = np.bincount(rows, weights=p, minlength=factors.n_entries)
+            p = p * problem.moments[rows] / marginal[rows]
+        theta = next(solver).point["theta"]
+        scores = factors.scores(np.asarray(theta), every)
+        np.testing.assert_allclose(np.exp(scores - np.logaddexp.reduce(scores)), p, atol=1e-12)
+
+
+def _first_met(parent: tuple[int, ...]) -> list[int]:
+    """Cliques in the order of a walk that goes down the first child first."""
+    order, stack = [], [0]
+    while stack:
+        c = stack.pop()
+        order.append(c)
+        stack.extend(sorted((child for child, above in enumerate(parent) if above == c and child), reverse=True))
+    return order
+
+
+def test_where_a_label_never_occurs_it_says_along_what_the_likelihood_rises() -> None:
+    factors = tabular_factors(nx.path_graph(2), 2, nodes=False)
+    problem = MarkovRandomField.read(factors, [[0, 0], [0, 1], [1, 1]])
+    solution = solve(problem, ProportionalFitting())
+    assert solution.primal == pytest.approx(3 * np.log(3), rel=HIGH.gap)
+    last = list(ProportionalFitting().iterate(problem))[-1]
+    assert (
+        "rises for ever along -1 for moments[2] (variables (0, 1) with labels (1, 0)); take a penalty" in last.message
+    )
+
+
+def test_it_starts_where_an_earlier_solution_ended() -> None:
+    problem = drawn("grid", 4, 500)
+    first = solve(problem, ProportionalFitting(), max_iterations=2)
+    assert solve(problem, ProportionalFitting(), start=first).trace.primal[0] <= first.primal * (1 + ROUNDING)
+
+
+@pytest.mark.parametrize(
+    ("problem", "said"),
+    [
+        (lambda: drawn("path", beta=1.0), r"problem has Penalty\(lam=1.0, l1=0.0\), wanted tables without a penalty"),
+        (lambda: MarkovRandomField.read(triangle(), moments=[1.5, 0.3]), "problem has shared parameters or features"),
+        (lambda: drawn("path", tied=True), "problem has shared parameters or features"),
+        (lambda: scaled(2.0), "problem has shared parameters or features"),
+    ],
+    ids=["penalty", "features", "tied", "scaled"],
+)
+def test_what_has_no_free_tables_is_refused(problem, said: str) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(ValueError, match=said):
+        next(iter(ProportionalFitting().iterate(problem())))
+
+
+def scaled(factor: float) -> MarkovRandomField:
+    return MarkovRandomField.read(read_factors([2], [[0]], factor * np.eye(2)), [[0], [1]])
