@@ -25,6 +25,8 @@ MECHANISMS = (
     Mechanism("single precision (COPIED_ENTRIES)", patches={f"{RISK}:COPIED_ENTRIES": 0}),
     Mechanism("diagonal preconditioner", patches={f"{NEWTON}:_diagonal": lambda X, weight: 0.0 * X.shape[1]}),
     Mechanism("tau by one example's lift (TAU_LIFTS)", patches={f"{METHOD}:TAU_LIFTS": 0.0}),
+    Mechanism("tau falls less after many steps (EASY_STEPS)", patches={f"{METHOD}:EASY_STEPS": 1e9}),
+    Mechanism("indices of 32 bits (SHORT_INDEX)", patches={f"{RISK}:SHORT_INDEX": 0}),
     Mechanism("stretched point", patches={f"{METHOD}:STRETCH_FROM": 0.0}),
 )
 

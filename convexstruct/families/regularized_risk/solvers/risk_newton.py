@@ -55,9 +55,14 @@ RIDGE, IDLE_RIDGE = 1e-9, 1e-4
 
 @dataclass
 class Effort:
-    """How many conjugate gradient steps the next direction is thought to take: as many as the last one did."""
+    """What the directions so far have cost.
+
+    expected : how many conjugate gradient steps the next one is thought to take: as many as the last one did.
+    steps : Newton steps of this proximal step so far.
+    """
 
     expected: float = 5.0
+    steps: int = 0
 
 
 def direction(risk: SmoothedRisk, point: Smoothed, tau: float, effort: Effort) -> tuple[Vector, Vector]:

@@ -7,8 +7,9 @@ directions (`solvers.risk_newton`), with a line search that is exact enough, for
 That is the semismooth Newton augmented Lagrangian method (Rockafellar 1976; Li, Sun and Toh 2018), here with
 
 * tau, the width of the smoothing in units of the loss, starting at a third of the start's gap and halved at each
-  proximal step; where features outnumber groups it starts as much higher as one example alone could lift its loss, for
-  then most examples end on a kink with a small alpha, and a narrow tau would turn them on and off one by one;
+  proximal step, less after one that took many Newton steps; where features outnumber groups it starts as much higher as
+  one example alone could lift its loss, for then most examples end on a kink with a small alpha, and a narrow tau would
+  turn them on and off one by one;
 * a proximal step ended as soon as the gap it could still close, |grad F|^2 / (2 lam), is small beside the gap of the
   whole problem: the maximiser a is dual feasible at every Newton step, so both bounds come with it for nothing;
 * groups that are far from their kinks held where they are, once few others remain, until the gap of the rest has
@@ -42,6 +43,10 @@ from convexstruct.rounding import EPS
 #: The gap of the groups that are not held falls by this factor before all groups are looked at again, or so many
 #: Newton steps are taken on them.
 HELD_FALL, HELD_STEPS = 0.2, 60
+#: After a proximal step of k Newton steps tau falls by the factor shrink, if k is at most this number, else by
+#: shrink^(EASY_STEPS / k). The narrower tau is, the more Newton steps the next one takes, and the more conjugate
+#: gradient steps each of these.
+EASY_STEPS = 2
 #: A line search ends when the slope has fallen by this factor, or after so many evaluations.
 SLOPE_FALL, SEARCH_TRIALS = 0.1, 30
 #: The solver ends after so many rounds over all groups without improvement: what is left is rounding.
@@ -68,7 +73,7 @@ class SemismoothNewton:
 
     Attributes
     ----------
-    shrink : the factor of tau at each proximal step, below 1.
+    shrink : the factor of tau at each proximal step that took at most `EASY_STEPS` Newton steps, below 1.
     inexact : a proximal step ends when |grad F|^2 / (2 lam) is below this fraction of the gap; below 1.
     zone : groups further than ``zone`` tau from their nearest kink may be held.
     moving : they are held once the others are fewer than this share of all groups; below 1.
@@ -121,7 +126,7 @@ class SemismoothNewton:
                 done,
             )
             if self._ready(whole, now, tau, best - lower):
-                a, tau = now.a, tau * self.shrink
+                a, tau = now.a, self._narrower(tau, effort)
                 with clock("holding"):
                     moving = ~whole.settled(v, a, self.zone * tau)
                     few = 0 < np.count_nonzero(moving) < self.moving * len(moving)
@@ -167,11 +172,16 @@ class SemismoothNewton:
                 if reached <= HELD_FALL * gap:
                     break
                 if self._ready(part, now, tau, reached):
-                    a, tau = now.a, tau * self.shrink
+                    a, tau = now.a, self._narrower(tau, effort)
                     with clock("gradient"):
                         now, _ = part.at(w, a + v / tau)
             w, b, v = _newton_step(part, now, w, b, v, a, tau, effort, clock)
         return w, b, a, tau
+
+    def _narrower(self, tau: float, effort: Effort) -> float:
+        """The width of the next proximal step, after one that took ``effort.steps`` Newton steps."""
+        root, effort.steps = max(1.0, effort.steps / EASY_STEPS), 0
+        return tau * self.shrink ** (1.0 / root)
 
     def _ready(self, risk: SmoothedRisk, now: Smoothed, tau: float, gap: float) -> bool:
         """Whether F is minimised well enough: what it can still fall is a part of the gap."""
@@ -193,6 +203,7 @@ def _newton_step(
     clock: Clock,
 ) -> tuple[Vector, Vector, Vector]:
     """(w, b, v) after Newton's direction and a search along it for a zero of the slope of F."""
+    effort.steps += 1
     with clock("direction"):
         s_w, s_b = direction(risk, now, tau, effort)
     with clock("line search"):

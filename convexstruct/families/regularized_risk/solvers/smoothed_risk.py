@@ -32,6 +32,8 @@ from convexstruct.rounding import EPS
 #: A dense copy of X in single precision is kept if it has at most COPIED_ENTRIES entries, and if of a sparse X at least
 #: one in COPIED_SPARSITY is not 0: a thinner one is multiplied faster as it is.
 COPIED_ENTRIES, COPIED_SPARSITY = 2_000_000, 20
+#: The largest index of 32 bits.
+SHORT_INDEX = np.iinfo(np.int32).max
 #: Most steps of the search for the free offsets that minimise F (`best_lift`).
 SCALAR_STEPS = 100
 #: `best_lift` takes a piece whose z is this near to 0 or 1 for one that has reached it: the difference is rounding.
@@ -95,7 +97,7 @@ class SmoothedRisk:
         loss = problem.loss
         factor, rows = problem.single if problem.single is not None else (np.zeros(0), None)
         return cls(
-            problem.X, None if problem.single is not None else loss.combine, factor, rows, loss.offset,
+            _short(problem.X), None if problem.single is not None else _short(loss.combine), factor, rows, loss.offset,
             problem.shares[problem.group], loss.start, problem.group, loss.floor, problem.is_box, loss.n_outputs,
             problem.lam, loss.bias_sign, loss.bias_of, loss.n_biases,
             np.zeros(problem.dimension), np.zeros(loss.n_biases), 0.0,
@@ -330,3 +332,11 @@ class SmoothedRisk:
             self.n_biases, total, self.balance(held) + self.fixed_b, float(self.offset @ held) + self.constant,
         )  # fmt: skip
         return replace(part, fixed=total - part.adjoint(part.share * a[pieces])), pieces
+
+
+def _short(matrix: Any) -> Any:
+    """A sparse ``matrix`` with indices of 32 bits, where they suffice: a fifth less time in products than with 64."""
+    if not sp.issparse(matrix) or matrix.indices.dtype == np.int32 or max(*matrix.shape, matrix.nnz) > SHORT_INDEX:
+        return matrix
+    places = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)
+    return sp.csr_array((matrix.data, *places), shape=matrix.shape)

@@ -3,9 +3,11 @@ finite differences; its three ways to a direction against each other."""
 
 from __future__ import annotations
 
+import math
 import tracemalloc
 from dataclasses import replace
 from itertools import islice, pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,8 +18,9 @@ from hypothesis import strategies as st
 from convexstruct.arrays import Vector
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
+from convexstruct.datasets.generated.margins import sparse_margins
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
-from convexstruct.families.regularized_risk.solvers import risk_newton
+from convexstruct.families.regularized_risk.solvers import risk_newton, semismooth_newton, smoothed_risk
 from convexstruct.families.regularized_risk.solvers.risk_newton import Effort, direction
 from convexstruct.families.regularized_risk.solvers.semismooth_newton import SemismoothNewton, search
 from convexstruct.families.regularized_risk.solvers.smoothed_risk import SmoothedRisk
@@ -328,6 +331,42 @@ def test_sparse_features_are_never_made_dense(kind: str) -> None:
     tracemalloc.stop()
     assert found.status is Status.OPTIMAL
     assert peak < 0.3 * 8 * n * d
+
+
+def test_a_tau_that_falls_less_after_many_newton_steps_saves_conjugate_gradient_steps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Over three sparse sets, a quarter or more; without a bound on EASY_STEPS tau is halved whatever the steps."""
+    plain, taken = risk_newton._conjugate_gradients, [0.0]
+
+    def counted(*arguments: Any) -> tuple[Vector, Vector]:
+        found = plain(*arguments)
+        taken[-1] += arguments[-1].expected
+        return found
+
+    monkeypatch.setattr(risk_newton, "_conjugate_gradients", counted)
+    sets = [sparse_margins(2000, 500, words=60, seed=seed) for seed in range(3)]
+    for easy in (semismooth_newton.EASY_STEPS, math.inf):
+        monkeypatch.setattr(semismooth_newton, "EASY_STEPS", easy)
+        for made in sets:
+            problem = RegularizedRisk.binary(made.features, made.labels, 1 / (10 * 2000))
+            assert solve(problem, SemismoothNewton(), HIGH).status is Status.OPTIMAL
+        taken.append(0.0)
+    assert taken[0] <= 0.8 * taken[1]
+
+
+def test_sparse_features_are_multiplied_by_indices_of_32_bits_where_these_suffice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(0)
+    X = sp.csr_array(rng.normal(size=(9, 4)) * (rng.random((9, 4)) < 0.4))
+    X = sp.csr_array((X.data, X.indices.astype(np.int64), X.indptr.astype(np.int64)), shape=X.shape)
+    problem = RegularizedRisk.binary(X, np.arange(9) % 2, 0.1)
+    whole = SmoothedRisk.whole(problem)
+    assert whole.X.indices.dtype == np.int32
+    np.testing.assert_array_equal(whole.X.toarray(), problem.X.toarray())
+    monkeypatch.setattr(smoothed_risk, "SHORT_INDEX", X.nnz - 1)  # as if there were more entries than such indices
+    assert SmoothedRisk.whole(problem).X is problem.X
 
 
 def test_rounding_ends_the_run_and_says_so() -> None:
