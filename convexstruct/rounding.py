@@ -26,6 +26,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from convexstruct.arrays import Tensor, Vector
+
 #: Half the distance from 1 to the next number: the largest relative error of one operation.
 UNIT = 2.0**-53
 #: The distance from 1 to the next number, 2 UNIT: one unit in the last place.
@@ -37,6 +39,8 @@ FUNCTION = 8
 #: `summed` adds blocks of BLOCK_TERMS terms one after the other, then the sums of the blocks in the same way; once at
 #: most EXACT_TERMS numbers are left, it adds them exactly and rounds once.
 BLOCK_TERMS, EXACT_TERMS = 64, 128
+#: Terms that are summed before a sum is compensated or handed to math.fsum (`square`, `compensated`).
+BLOCK = 256
 #: Factor by which an allowance is widened because it was itself computed with rounding; enough for 1e6 operations
 #: one after another.
 OUTWARD = 1.0 + 1e-9
@@ -126,3 +130,40 @@ def dot(x: Any, y: Any) -> Rounded:
     """x'y of two dense vectors, with the bound gamma(n) |x|'|y| + n TINY."""
     n = np.size(x)
     return Rounded.of(float(np.vdot(x, y)), gamma(n + 2) * float(np.vdot(np.abs(x), np.abs(y))), n * TINY)
+
+
+def times(*factors: float) -> float:
+    """The product of numbers >= 0, with no overflow or underflow on the way; 0 where a factor is 0."""
+    if min(factors) == 0.0:
+        return 0.0
+    if not all(map(math.isfinite, factors)):
+        return math.inf
+    mantissa, exponent = 1.0, 0
+    for factor in factors:
+        part, power = math.frexp(factor)
+        mantissa, exponent = mantissa * part, exponent + power
+    try:
+        return math.ldexp(mantissa, exponent)
+    except OverflowError:
+        return math.inf
+
+
+def square(x: Vector) -> Rounded:
+    """|x|^2: each block of `BLOCK` terms as it comes, their sum by math.fsum."""
+    whole = len(x) - len(x) % BLOCK
+    body = x[:whole].reshape(-1, BLOCK)
+    parts = np.append(np.einsum("ij,ij->i", body, body), x[whole:] @ x[whole:])
+    rough = total(parts)
+    return Rounded.of(float(rough), rough.allowance, gamma(BLOCK + 2) * float(rough), len(x) * TINY)
+
+
+def compensated(parts: Iterable[Tensor], shape: tuple[int, ...]) -> Tensor:
+    """The sum of arrays, each addition with its error carried along (Ogita, Rump, Oishi 2005, Sum2): wrong by at most
+    UNIT |sum| + gamma(n)^2 sum |parts| for n of them."""
+    high, low = np.zeros(shape), np.zeros(shape)
+    for part in parts:
+        new = high + part
+        back = new - high
+        low += (high - (new - back)) + (part - back)
+        high = new
+    return np.asarray(high + low)

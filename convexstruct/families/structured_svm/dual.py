@@ -23,29 +23,19 @@ a lower bound for every 0 <= t <= 1 - eta. The allowance at the t chosen is t re
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 import numpy as np
-import scipy.sparse as sp
 
 from convexstruct import deadline
-from convexstruct.arrays import Labels, Matrix, Point, Tensor, Vector
+from convexstruct.arrays import Matrix, Point, Vector
 from convexstruct.families.structured_svm.kernel_rounding import of_lower_bound
-from convexstruct.families.structured_svm.rounding import (
-    BLOCK,
-    GREATEST,
-    PrimalRounding,
-    compensated,
-    square,
-    times,
-)
+from convexstruct.families.structured_svm.rounding import PrimalRounding
 from convexstruct.families.structured_svm.witness import Posed, Witness, agreeing, consistent, read_witness
-from convexstruct.features.graphs.pairwise import PairwiseFeatures
-from convexstruct.inference.exact import ChainInference, ForestInference, Inference, TreeInference
-from convexstruct.oracles.chain.enclosure import near
+from convexstruct.inference.differences import Marginals
+from convexstruct.inference.exact import Inference
 from convexstruct.oracles.tree import forest as levels
-from convexstruct.rounding import TINY, UNIT, Rounded, gamma, total
+from convexstruct.rounding import TINY, UNIT, Rounded, gamma, square, times, total
 
 
 class Margin(Posed, Protocol):
@@ -79,26 +69,6 @@ class Enclosed(NamedTuple):
     spread: float = 0.0
 
 
-@dataclass
-class _Sums:
-    """What a witness's parts add up to.
-
-    node (P, S): mu. edge: mu of each edge (Q, S, S); where edges share a table, that of edges that labellings have
-    wrong, by blocks of edges (blocks, S, S), then gained (blocks, S, S) is what the truth has there, and wholes (S, S)
-    are sums over all edges. loss (N,): sum alpha_i(y) E_i(y), where that is not a sum over nodes. relative, absolute:
-    bounds on the error of every entry; loose (Q,): of each edge besides, absolute.
-    """
-
-    node: Matrix
-    edge: Tensor
-    gained: Tensor
-    loss: Vector
-    relative: float = 0.0
-    absolute: float = 0.0
-    loose: Vector | None = None
-    wholes: list[Matrix] = field(default_factory=list)
-
-
 def aggregate(problem: Margin, dual_point: Point) -> Aggregate:
     """(Psi, E) of a witness, its shares cleared of rounding."""
     found = enclosed(problem, read_witness(problem, dual_point))
@@ -114,20 +84,19 @@ def enclosed(problem: Margin, witness: Witness) -> Enclosed:
     sums = parts[0].sum(axis=0) + parts[1].sum(axis=0) + marginal_share
     clear = ceiling / np.maximum(sums, 1.0)
     rows = len(parts[0]) + len(parts[1]) + 1
-    blocks = -(-features.n_edges // BLOCK) if features.shared else features.n_edges
-    mixed = _Sums(
-        np.zeros((features.n_nodes, size)), np.zeros((blocks, size, size)),
-        np.zeros((blocks if features.shared else 0, size, size)), np.zeros(n_examples),
-    )  # fmt: skip
+    mixed, lost = Marginals.none(features), np.zeros(n_examples)
     for row, share in zip(witness.labels, parts[0] * clear):
         deadline.check()
         if share.any():
-            _add_labelling(problem, mixed, row.astype(np.int64), share)
+            labels = row.astype(np.int64)
+            costs = problem.loss.of(labels)
+            mixed.add_labelling(labels, share * costs if problem.scaling == "slack" else share)
+            lost += share * costs
     for theta, b, share in zip(witness.gibbs, witness.gibbs_loss, parts[1] * clear):
         deadline.check()
         if share.any():
             node = features.node_scores(theta) + b * problem.loss.costs
-            _add_gibbs(problem, mixed, node, features.edge_scores(theta), share)
+            mixed.add_gibbs(problem.oracle, node, features.edge_scores(theta), share)
     if len(witness.node_marginals) and marginal_share.any():
         _add_marginals(problem, mixed, witness, marginal_share * clear)
     longest = int(features.lengths.max())
@@ -135,63 +104,12 @@ def enclosed(problem: Margin, witness: Witness) -> Enclosed:
     mixed.absolute += TINY * (rows + 4)
     smallest = float(ceiling.min())
     excess = gamma(rows + 16) + (rows * TINY / smallest if smallest > 0 else math.inf)
-    away = _differences(problem.features, mixed.node)
-    psi, error = _joint(problem, mixed, away)
-    return Enclosed(psi, error, _loss(problem, mixed), excess, _spread(problem, mixed, away))
+    away = mixed.differences()
+    psi, error = mixed.psi(problem.rounding.plain, away)
+    return Enclosed(psi, error, _loss(problem, mixed, lost), excess, _spread(problem, mixed, away))
 
 
-# -- what each kind adds -----------------------------------------------------------------------------------------------
-
-
-def _add_labelling(problem: Margin, mixed: _Sums, labels: Labels, share: Vector) -> None:
-    features = problem.features
-    lost = problem.loss.of(labels)
-    weight = share * lost if problem.scaling == "slack" else share
-    mixed.node[np.arange(features.n_nodes), labels] += weight[features.example]
-    mixed.loss += share * lost
-    if not features.n_edges:
-        return
-    size = features.n_labels
-    (u, v), (s, t) = (x[features.edges].T for x in (labels, features.truth))
-    of_edges = weight[features.edge_example]
-    if not features.shared:
-        mixed.edge[np.arange(features.n_edges), u, v] += of_edges
-        return
-    wrong = np.flatnonzero(((u != s) | (v != t)) & (of_edges > 0))
-    block = wrong // BLOCK * size * size
-    for table, first, second in ((mixed.edge, u, v), (mixed.gained, s, t)):
-        cell = block + first[wrong] * size + second[wrong]
-        table += np.bincount(cell, weights=of_edges[wrong], minlength=table.size).reshape(table.shape)
-
-
-def _add_gibbs(problem: Margin, mixed: _Sums, node: Matrix, edge: Tensor, share: Vector) -> None:
-    features, oracle = problem.features, problem.oracle
-    if not float(np.abs(node).sum() + features.n_edges * np.abs(edge).max(initial=0.0)) < GREATEST:
-        mixed.node[:] = np.nan  # sums of such scores may overflow
-        return
-    size = features.n_labels
-    if isinstance(oracle, ChainInference):
-        found = near(oracle.layout, node[oracle.layout.packed], edge, share)
-        mixed.node += found.node[oracle.layout.flat] * share[features.example][:, None]
-        _add_pairs(problem, mixed, found.pairs, share)
-        mixed.relative = max(mixed.relative, found.relative)
-        mixed.absolute += found.absolute
-        return
-    if isinstance(oracle, ForestInference):
-        sums = levels.sum_product(oracle.layout, node, edge)
-        steps = (len(oracle.layout.levels) + 1) * (2 * size + 8)
-        _add_tables(problem, mixed, sums.node, sums.edge, share, gamma(steps))
-        return
-    if not isinstance(oracle, TreeInference):
-        oracle.sums(node, edge, share)  # says that it has none
-        return
-    every = np.ascontiguousarray(np.broadcast_to(edge, (features.n_edges, size, size)))
-    tables = oracle.sums(node, every)
-    steps = max(batch.tree.n_cliques * (2 * max(map(math.prod, batch.tree.shapes)) + 8) for batch in oracle.batches)
-    _add_tables(problem, mixed, tables.node, tables.edge, share, gamma(2 * steps))
-
-
-def _add_marginals(problem: Margin, mixed: _Sums, witness: Witness, share: Vector) -> None:
+def _add_marginals(problem: Margin, mixed: Marginals, witness: Witness, share: Vector) -> None:
     features, size = problem.features, problem.features.n_labels
     if max(float(witness.node_marginals.max()), float(witness.edge_marginals.max(initial=0.0))) > 1e100:
         mixed.node[:] = np.nan  # sums of such numbers may overflow; no distribution has them
@@ -199,56 +117,20 @@ def _add_marginals(problem: Margin, mixed: _Sums, witness: Witness, share: Vecto
     if not problem.oracle.relaxed:
         node, edge = consistent(features, witness.node_marginals, witness.edge_marginals)
         depth = len(levels.forest(features.n_nodes, features.edges).levels) + 1
-        _add_tables(problem, mixed, node, edge, share, gamma(depth * (2 * size + 8)))
+        mixed.add_tables(node, edge, share, gamma(depth * (2 * size + 8)))
         return
     node, edge = agreeing(features, witness.node_marginals, witness.edge_marginals)
     first, second = node[features.edges[:, 0]], node[features.edges[:, 1]]
     apart = np.abs(edge.sum(axis=2) - first).sum(axis=1) + np.abs(edge.sum(axis=1) - second).sum(axis=1)
     apart += gamma(2 * size + 8) * (2.0 * edge.sum(axis=(1, 2)) + 4.0)
     mixed.loose = 4.0 * apart * share[features.edge_example]
-    _add_tables(problem, mixed, node, edge, share, gamma(size + 8))
-
-
-def _add_tables(problem: Margin, mixed: _Sums, node: Matrix, edge: Tensor, share: Vector, relative: float) -> None:
-    """Marginals of every node and every edge, each right to ``relative``."""
-    features = problem.features
-    mixed.node += node * share[features.example][:, None]
-    mixed.relative = max(mixed.relative, relative)
-    mixed.absolute += 4 * TINY * len(node) * (1.0 + float(share.max()))
-    if not features.n_edges:
-        return
-    weighted = edge * share[features.edge_example][:, None, None]
-    if features.shared:
-        _add_pairs(problem, mixed, np.add.reduceat(weighted, np.arange(0, features.n_edges, BLOCK), axis=0), share)
-    else:
-        mixed.edge += weighted
-
-
-def _add_pairs(problem: Margin, mixed: _Sums, pairs: list[Matrix] | Tensor, share: Vector) -> None:
-    """Parts (S, S) of the sum of all edges' marginals, against the truth's whole weight."""
-    features = problem.features
-    if not features.n_edges:
-        return
-    s, t = features.truth[features.edges].T
-    cell = np.arange(features.n_edges) // BLOCK * features.n_labels**2 + s * features.n_labels + t
-    whole = np.bincount(cell, weights=share[features.edge_example], minlength=mixed.gained.size)
-    mixed.gained += whole.reshape(mixed.gained.shape)
-    mixed.wholes.append(compensated(pairs, pairs[0].shape))
+    mixed.add_tables(node, edge, share, gamma(size + 8))
 
 
 # -- Psi and E ---------------------------------------------------------------------------------------------------------
 
 
-def _differences(features: PairwiseFeatures, node: Matrix) -> Matrix:
-    """d (P, S): minus mu, but at the truth, where it is the sum of the others."""
-    every = np.arange(features.n_nodes)
-    away = -node
-    away[every, features.truth] = 0.0
-    away[every, features.truth] = -away.sum(axis=1)
-    return away
-
-
-def _spread(problem: Margin, mixed: _Sums, away: Matrix) -> float:
+def _spread(problem: Margin, mixed: Marginals, away: Matrix) -> float:
     """An upper bound on sum_p sqrt(K_pp) |d_p|; 0 without a kernel."""
     if problem.kernel is None:
         return 0.0
@@ -257,68 +139,11 @@ def _spread(problem: Margin, mixed: _Sums, away: Matrix) -> float:
     return float(problem.kernel.sizes @ norms) * (1.0 + mixed.relative + gamma(n + 4 * size + 8))
 
 
-def _joint(problem: Margin, mixed: _Sums, away: Matrix) -> tuple[Vector, Vector]:
-    """Psi and the bound on its error, entrywise; both (d,); from the differences d (P, S) of the nodes."""
-    features, plain = problem.features, problem.rounding.plain
-    relative, absolute = mixed.relative + gamma(BLOCK + 8), mixed.absolute
-    used = np.flatnonzero(away[np.arange(features.n_nodes), features.truth])
-    x, d = features.node_features[used], away[used]
-    if sp.issparse(x):
-        first = np.asarray(x.T @ d)
-        size = np.asarray(abs(x).T @ np.abs(d))
-        long = np.bincount(x.indices, minlength=x.shape[1])
-        size *= (relative + long * UNIT / (1.0 - long * UNIT))[:, None]
-    else:
-        pieces = [slice(low, low + BLOCK) for low in range(0, len(used), BLOCK)]
-        shape = (x.shape[1], features.n_labels)
-        first = compensated((x[piece].T @ d[piece] for piece in pieces), shape)
-        size = np.zeros(shape)
-        for piece in pieces:
-            size += np.abs(x[piece]).T @ np.abs(d[piece])
-        size *= relative
-    lost = absolute * plain.node + features.n_nodes * TINY
-    error = (size * (1.0 + gamma(len(used))) + (2.0 * features.n_labels) * lost[:, None]).T.ravel()
-    second, second_error = _edges(features, mixed, relative, absolute, plain.edge)
-    return np.concatenate((first.T.ravel(), second)), np.concatenate((error, second_error))
-
-
-def _edges(
-    features: PairwiseFeatures, mixed: _Sums, relative: float, absolute: float, plain: Vector
-) -> tuple[Vector, Vector]:
-    """The part of Psi that belongs to w_edge, and its error."""
-    size, n = features.n_labels, features.n_edges
-    if not n:
-        return np.zeros(0), np.zeros(0)
-    loose = np.zeros(n) if mixed.loose is None else mixed.loose
-    if features.shared:
-        lost = [mixed.edge, *(part[None] for part in mixed.wholes)]
-        table = compensated([*mixed.gained, *(-part for parts in lost for part in parts)], (size, size))[None]
-        mass = mixed.gained.sum(axis=0) + sum(parts.sum(axis=0) for parts in lost)
-        error = (relative * mass + absolute * n + float(loose.sum()))[None]
-    else:
-        assert features.edge_features is not None
-        (s, t), every = features.truth[features.edges].T, np.arange(n)
-        away = -mixed.edge
-        away[every, s, t] = 0.0
-        away[every, s, t] = -away.sum(axis=(1, 2))
-        z = features.edge_features
-        pieces = [slice(low, low + BLOCK) for low in range(0, n, BLOCK)]
-        shape = (z.shape[1], size, size)
-        table = compensated((np.tensordot(z[p].T, away[p], axes=1) for p in pieces), shape)
-        count = relative + gamma(size * size)
-        error = count * np.tensordot(np.abs(z).T, np.abs(away), axes=1)
-        error += (absolute * size * size * plain + np.abs(z).T @ loose + n * TINY)[:, None, None]
-    error = error * (1.0 + gamma(n + 8)) + n * TINY
-    if features.associative:
-        table, error = (np.diagonal(part, axis1=1, axis2=2) for part in (table, error))
-    return table.ravel(), error.ravel()
-
-
-def _loss(problem: Margin, mixed: _Sums) -> Rounded:
-    """E and its allowance."""
+def _loss(problem: Margin, mixed: Marginals, lost_by: Vector) -> Rounded:
+    """E and its allowance; lost_by (N,): sum alpha_i(y) E_i(y), which counts where that is not a sum over nodes."""
     costs = problem.loss.costs
     if problem.scaling == "slack" or problem.loss.zero_one:
-        terms = mixed.loss
+        terms = lost_by
         lost = TINY * len(terms)
     else:
         terms = np.einsum("vs,vs->v", mixed.node, costs)

@@ -52,10 +52,11 @@ from convexstruct.arrays import Labels, Matrix, Point, Tensor, Vector
 from convexstruct.core.scale import Scale
 from convexstruct.families.structured_svm.dual import Aggregate, aggregate, dual
 from convexstruct.families.structured_svm.prediction import decode, of_one_kind, read_others
-from convexstruct.families.structured_svm.rounding import PrimalRounding, primal, reason, weighed
+from convexstruct.families.structured_svm.rounding import PrimalRounding, primal, weighed
 from convexstruct.families.structured_svm.witness import infeasibility, read_witness
 from convexstruct.features.counts.counts import example_weights
 from convexstruct.features.graphs.gram import GramFeatures, gram_features
+from convexstruct.features.graphs.magnitudes import reason
 from convexstruct.features.graphs.pairwise import PairwiseFeatures, read_pairwise
 from convexstruct.features.graphs.pairwise_loss import PairwiseLoss, read_loss
 from convexstruct.inference.exact import Best, Inference, exact_inference

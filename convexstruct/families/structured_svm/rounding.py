@@ -23,99 +23,17 @@ summed in blocks, and all of P by math.fsum, so that their allowances do not gro
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import scipy.sparse as sp
 
 from convexstruct.arrays import Matrix, Point, Tensor, Vector
 from convexstruct.families.structured_svm.kernel_rounding import of_upper_bound
 from convexstruct.families.structured_svm.witness import Posed
-from convexstruct.features.graphs.gram import GramFeatures
-from convexstruct.features.graphs.pairwise import PairwiseFeatures
+from convexstruct.features.graphs.magnitudes import GREATEST, Magnitudes, product, widest
 from convexstruct.inference.forests import Forests
-from convexstruct.rounding import TINY, UNIT, Rounded, gamma, total
-
-#: Terms that are summed before a sum is compensated or handed to math.fsum.
-BLOCK = 256
-#: Scores beyond this might overflow on the way: the primal value is infinite then.
-GREATEST = 1e300
-#: A feature that is so many times as large as half of all entries is named as the cause of large allowances: squares of
-#: such a ratio leave fewer than six of the 16 digits, which the profile HIGH needs.
-UNEVEN = 1e5
-
-
-def times(*factors: float) -> float:
-    """The product of numbers >= 0, with no overflow or underflow on the way; 0 where a factor is 0."""
-    if min(factors) == 0.0:
-        return 0.0
-    if not all(map(math.isfinite, factors)):
-        return math.inf
-    mantissa, exponent = 1.0, 0
-    for factor in factors:
-        part, power = math.frexp(factor)
-        mantissa, exponent = mantissa * part, exponent + power
-    try:
-        return math.ldexp(mantissa, exponent)
-    except OverflowError:
-        return math.inf
-
-
-def square(x: Vector) -> Rounded:
-    """|x|^2: each block of `BLOCK` terms as it comes, their sum by math.fsum."""
-    whole = len(x) - len(x) % BLOCK
-    body = x[:whole].reshape(-1, BLOCK)
-    parts = np.append(np.einsum("ij,ij->i", body, body), x[whole:] @ x[whole:])
-    rough = total(parts)
-    return Rounded.of(float(rough), rough.allowance, gamma(BLOCK + 2) * float(rough), len(x) * TINY)
-
-
-def compensated(parts: Iterable[Tensor], shape: tuple[int, ...]) -> Tensor:
-    """The sum of arrays, each addition with its error carried along (Ogita, Rump, Oishi 2005, Sum2): wrong by at most
-    UNIT |sum| + gamma(n)^2 sum |parts| for n of them."""
-    high, low = np.zeros(shape), np.zeros(shape)
-    for part in parts:
-        new = high + part
-        back = new - high
-        low += (high - (new - back)) + (part - back)
-        high = new
-    return np.asarray(high + low)
-
-
-@dataclass(frozen=True, eq=False)
-class Magnitudes:
-    """Sums of absolute features: node (F,) over all nodes, edge (E,) over all edges; longest: entries of the longest
-    row, E included."""
-
-    node: Vector
-    edge: Vector
-    longest: int
-
-    @classmethod
-    def of(cls, features: PairwiseFeatures, rho: Vector | None = None) -> Magnitudes:
-        """Weighted by ``rho`` (N,), 1 by default."""
-        x = features.node_features
-        rows = np.ones(features.n_nodes) if rho is None else rho[features.example]
-        edges = np.ones(features.n_edges) if rho is None else rho[features.edge_example]
-        if sp.issparse(x):
-            longest = int(np.diff(x.indptr).max(initial=0))
-            node = np.asarray(abs(x).T @ rows)
-        else:
-            longest = x.shape[1]
-            node = _absolute_sums(x, rows)
-        z = np.ones((features.n_edges, features.n_edge_features))
-        z = z if features.edge_features is None else np.abs(features.edge_features)
-        return cls(node, edges @ z, longest + features.n_edge_features)
-
-
-def _absolute_sums(x: Matrix, rows: Vector) -> Vector:
-    """|x|' rows, block by block, so that no copy of x is made."""
-    found = np.zeros(x.shape[1])
-    for low in range(0, len(x), 4096):
-        found += rows[low : low + 4096] @ np.abs(x[low : low + 4096])
-    return found
+from convexstruct.rounding import TINY, UNIT, Rounded, square, times, total
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,28 +72,16 @@ class PrimalRounding:
 
     def reach(self, widest: tuple[Vector, Vector]) -> float:
         """sum_i M_i."""
-        return _product(self.plain.node, widest[0]) + _product(self.plain.edge, widest[1])
+        return product(self.plain.node, widest[0]) + product(self.plain.edge, widest[1])
 
     def of_hinges(self, widest: tuple[Vector, Vector], moved: Vector | None) -> float:
         """The bound on sum_i C omega_i |H_i computed - H_i|."""
-        size = _product(self.weighted.node, widest[0]) + _product(self.weighted.edge, widest[1]) + self.own
+        size = product(self.weighted.node, widest[0]) + product(self.weighted.edge, widest[1]) + self.own
         if moved is not None:
-            size += _product(self.of_messages, moved)
+            size += product(self.of_messages, moved)
         # products of features and weights, of shares and features, that fall below the smallest normal number
         lost = TINY * len(self.of_messages) * (float(widest[0].sum()) + float(widest[1].sum()) + 1.0)
         return times(size + lost, UNIT, self.ceiling, self.loss)
-
-
-def _product(left: Vector, right: Vector) -> float:
-    """left'right of numbers >= 0, where 0 times infinity is 0."""
-    some = (left > 0) & (right > 0)
-    return float(left[some] @ right[some])
-
-
-def widest(problem: Posed, w: Vector) -> tuple[Vector, Vector]:
-    """W (F,) and V (E,): the largest |weight| of each feature over all labels."""
-    node, edge = problem.features.split(w)
-    return np.abs(node).max(axis=0), np.abs(edge).max(axis=tuple(range(1, edge.ndim)), initial=0.0)
 
 
 def weighed(problem: Posed, w: Vector, hinge: Vector) -> Rounded:
@@ -224,7 +130,7 @@ def primal(problem: Margin, point: Point) -> Rounded:
     if not (w.any() or problem.loss.most.any()):
         return Rounded(0.0)
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        reach = widest(problem, w)
+        reach = widest(problem.features, w)
         own = problem.rounding
         size = own.reach(reach) + float(problem.loss.most.sum())
         shifts = point.get("shifts")
@@ -247,25 +153,3 @@ def primal(problem: Margin, point: Point) -> Rounded:
         subnormal = TINY * times(own.loss or 1.0, 4.0 * (size + len(hinge)))
         of_kernel = 0.0 if problem.kernel is None else of_upper_bound(problem, problem.kernel, problem.lam, w)
         return Rounded.of(float(value), value.allowance, own.of_hinges(reach, moved), subnormal, of_kernel)
-
-
-def reason(features: PairwiseFeatures, lam: float, C: float, kernel: GramFeatures | None = None) -> str:
-    """One sentence on what makes the sums of a problem cancel, and what to do about it."""
-    x, advice = features.node_features, "scale the features to sizes near 1"
-    columns = abs(x).max(axis=0).toarray().ravel() if sp.issparse(x) else np.abs(x).max(axis=0)
-    entries, named = np.abs(x.data if sp.issparse(x) else x).ravel(), "node feature {}"
-    if kernel is not None:  # the columns of its factor mean nothing to the caller
-        columns = entries = kernel.sizes
-        named, advice = "the square root of kernel[{0}, {0}]", "scale the kernel's rows to diagonals near 1"
-    tables = [(named, columns, entries)]
-    if features.edge_features is not None and features.n_edges:
-        sizes = np.abs(features.edge_features)
-        tables.append(("edge feature {}", sizes.max(axis=0), sizes.ravel()))
-    for said, widths, values in tables:
-        values = values[values > 0]
-        if not len(values):
-            continue
-        at, half = int(widths.argmax()), float(np.median(values))
-        if widths[at] / half > UNEVEN or widths[at] > UNEVEN:
-            return f"{said.format(at)} reaches {widths[at]:.1e}, half of all entries are at most {half:.1e}: {advice}"
-    return f"C / lam = {C / lam:.1e} lets large terms cancel: take a smaller C, or a larger lam"

@@ -18,12 +18,11 @@ from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.structured_svm.dual import enclosed
 from convexstruct.families.structured_svm.problem import StructuredSVM
-from convexstruct.families.structured_svm.rounding import compensated, square, times
 from convexstruct.families.structured_svm.witness import read_witness
 from convexstruct.graphs import chains
 from convexstruct.oracles.chain import chain
 from convexstruct.oracles.chain.enclosure import near
-from convexstruct.rounding import TINY
+from convexstruct.rounding import TINY, compensated, square, times
 from convexstruct.tolerances import ROUNDING
 from tests.models.structured_svm.instances import INSTANCES, svm
 

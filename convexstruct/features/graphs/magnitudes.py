@@ -1,0 +1,86 @@
+"""Sums of absolute features: how large scores can be, and so how far rounding moves them; and what makes them large."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from convexstruct.arrays import Matrix, Vector
+from convexstruct.features.graphs.gram import GramFeatures
+from convexstruct.features.graphs.pairwise import PairwiseFeatures
+
+#: Scores beyond this might overflow on the way: an upper bound is infinite then.
+GREATEST = 1e300
+#: A feature that is so many times as large as half of all entries is named as the cause of large allowances: squares of
+#: such a ratio leave fewer than six of the 16 digits, which the profile HIGH needs.
+UNEVEN = 1e5
+
+
+@dataclass(frozen=True, eq=False)
+class Magnitudes:
+    """Sums of absolute features: node (F,) over all nodes, edge (E,) over all edges; longest: entries of the longest
+    row, E included."""
+
+    node: Vector
+    edge: Vector
+    longest: int
+
+    @classmethod
+    def of(cls, features: PairwiseFeatures, rho: Vector | None = None) -> Magnitudes:
+        """Weighted by ``rho`` (N,), 1 by default."""
+        x = features.node_features
+        rows = np.ones(features.n_nodes) if rho is None else rho[features.example]
+        edges = np.ones(features.n_edges) if rho is None else rho[features.edge_example]
+        if sp.issparse(x):
+            longest = int(np.diff(x.indptr).max(initial=0))
+            node = np.asarray(abs(x).T @ rows)
+        else:
+            longest = x.shape[1]
+            node = _absolute_sums(x, rows)
+        z = np.ones((features.n_edges, features.n_edge_features))
+        z = z if features.edge_features is None else np.abs(features.edge_features)
+        return cls(node, edges @ z, longest + features.n_edge_features)
+
+
+def _absolute_sums(x: Matrix, rows: Vector) -> Vector:
+    """|x|' rows, block by block, so that no copy of x is made."""
+    found = np.zeros(x.shape[1])
+    for low in range(0, len(x), 4096):
+        found += rows[low : low + 4096] @ np.abs(x[low : low + 4096])
+    return found
+
+
+def product(left: Vector, right: Vector) -> float:
+    """left'right of numbers >= 0, where 0 times infinity is 0."""
+    some = (left > 0) & (right > 0)
+    return float(left[some] @ right[some])
+
+
+def widest(features: PairwiseFeatures, w: Vector) -> tuple[Vector, Vector]:
+    """W (F,) and V (E,): the largest |weight| of each feature over all labels."""
+    node, edge = features.split(w)
+    return np.abs(node).max(axis=0), np.abs(edge).max(axis=tuple(range(1, edge.ndim)), initial=0.0)
+
+
+def reason(features: PairwiseFeatures, lam: float, C: float, kernel: GramFeatures | None = None) -> str:
+    """One sentence on what makes the sums of a problem cancel, and what to do about it."""
+    x, advice = features.node_features, "scale the features to sizes near 1"
+    columns = abs(x).max(axis=0).toarray().ravel() if sp.issparse(x) else np.abs(x).max(axis=0)
+    entries, named = np.abs(x.data if sp.issparse(x) else x).ravel(), "node feature {}"
+    if kernel is not None:  # the columns of its factor mean nothing to the caller
+        columns = entries = kernel.sizes
+        named, advice = "the square root of kernel[{0}, {0}]", "scale the kernel's rows to diagonals near 1"
+    tables = [(named, columns, entries)]
+    if features.edge_features is not None and features.n_edges:
+        sizes = np.abs(features.edge_features)
+        tables.append(("edge feature {}", sizes.max(axis=0), sizes.ravel()))
+    for said, widths, values in tables:
+        values = values[values > 0]
+        if not len(values):
+            continue
+        at, half = int(widths.argmax()), float(np.median(values))
+        if widths[at] / half > UNEVEN or widths[at] > UNEVEN:
+            return f"{said.format(at)} reaches {widths[at]:.1e}, half of all entries are at most {half:.1e}: {advice}"
+    return f"C / lam = {C / lam:.1e} lets large terms cancel: take a smaller C, or a larger lam"
