@@ -51,7 +51,6 @@ from numpy.typing import ArrayLike
 from convexstruct.arrays import Labels, Matrix, Point, Tensor, Vector
 from convexstruct.core.scale import Scale
 from convexstruct.families.structured_svm.dual import Aggregate, aggregate, dual
-from convexstruct.families.structured_svm.prediction import decode, of_one_kind, read_others
 from convexstruct.families.structured_svm.rounding import PrimalRounding, primal, weighed
 from convexstruct.families.structured_svm.witness import infeasibility, read_witness
 from convexstruct.features.counts.counts import example_weights
@@ -61,6 +60,7 @@ from convexstruct.features.graphs.pairwise import PairwiseFeatures, read_pairwis
 from convexstruct.features.graphs.pairwise_loss import PairwiseLoss, read_loss
 from convexstruct.inference.exact import Best, Inference, exact_inference
 from convexstruct.inference.forests import Forests, forests
+from convexstruct.inference.prediction import decode, of_one_kind, read_others
 from convexstruct.rounding import Rounded
 from convexstruct.tolerances import DUAL_ROUNDING
 from convexstruct.validation.arguments import mapping, refuse, sequence, sized
@@ -232,14 +232,7 @@ class StructuredSVM:
 
     def score(self, node: Matrix, edge: Tensor, labels: Labels) -> Vector:
         """The score of a labelling (P,) of all examples; shape (N,)."""
-        features = self.features
-        each = node[np.arange(features.n_nodes), labels]
-        total = np.bincount(features.example, weights=each, minlength=features.n_examples)
-        if features.n_edges:
-            u, v = labels[features.edges[:, 0]], labels[features.edges[:, 1]]
-            of_edges = edge[u, v] if edge.ndim == 2 else edge[np.arange(features.n_edges), u, v]
-            total = total + np.bincount(features.edge_example, weights=of_edges, minlength=features.n_examples)
-        return np.asarray(total, dtype=np.float64)
+        return self.features.score(node, edge, labels)
 
     # -- primal --------------------------------------------------------------------------------------------------------
 

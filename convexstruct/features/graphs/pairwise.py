@@ -182,6 +182,16 @@ class PairwiseFeatures:
         node[np.arange(self.n_nodes), labels] = 1.0 if share is None else share[self.example]
         return self.adjoint(node, self._edge_indicators(labels, share))
 
+    def score(self, node: Matrix, edge: Tensor, labels: Labels) -> Vector:
+        """The score of a labelling (P,) of all examples from score tables; shape (N,)."""
+        each = node[np.arange(self.n_nodes), labels]
+        total = np.bincount(self.example, weights=each, minlength=self.n_examples)
+        if self.n_edges:
+            u, v = labels[self.edges[:, 0]], labels[self.edges[:, 1]]
+            of_edges = edge[u, v] if edge.ndim == 2 else edge[np.arange(self.n_edges), u, v]
+            total = total + np.bincount(self.edge_example, weights=of_edges, minlength=self.n_examples)
+        return np.asarray(total, dtype=np.float64)
+
     def _edge_indicators(self, labels: Labels, share: Vector | None) -> Tensor:
         first, second = labels[self.edges[:, 0]], labels[self.edges[:, 1]]
         each = np.ones(self.n_edges) if share is None else share[self.edge_example]

@@ -1,4 +1,4 @@
-"""Labelling examples by the weights of a structural SVM: its own, and new ones that come without labels."""
+"""Labelling examples by learned weights of joint features: the problem's own, and new ones that come without labels."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def decode(features: PairwiseFeatures, oracle: Inference, w: Vector) -> Labels:
     return oracle.best(features.node_scores(own), features.edge_scores(own)).labels
 
 
-def read_others(examples: Any, own: PairwiseFeatures, kernel: GramFeatures | None) -> PairwiseFeatures:
+def read_others(examples: Any, own: PairwiseFeatures, kernel: GramFeatures | None = None) -> PairwiseFeatures:
     """New examples: node features of each, with what else there is; of the kind of ``own`` where nothing else is said.
 
     Raises
