@@ -88,7 +88,8 @@ class Markov:
     node (P, S) : probabilities, packed. pairs : parts (S, S) whose sum ``edge`` is that of all pairs, weighted.
     possible (P, S) : False where the chain cannot have a label, whose probability is 0 exactly.
     relative : how far each entry of node, pairs and edge may be off, relative to itself; absolute : and beside it.
-    entropy : the sum over the chains, in nats; entropy_error : how far it may be off, inf where it was not asked for.
+    entropy : the sum over the chains, weighted, in nats; entropy_error : how far it may be off, inf where it was not
+    asked for.
     """
 
     node: Matrix
@@ -114,13 +115,16 @@ def backward(chains: Chains, node: Matrix, edge: Matrix) -> Backward:
     return (_backward_by_products if np.ptp(edge) <= RANGE else _backward_by_terms)(chains, node, edge)
 
 
-def markov(chains: Chains, found: Backward, edge: Matrix) -> Markov:
-    """The chains that start and go on with probabilities proportional to e^ahead and e^(edge + ahead)."""
+def markov(chains: Chains, found: Backward, edge: Matrix, weights: Vector | None = None) -> Markov:
+    """The chains that start and go on with probabilities proportional to e^ahead and e^(edge + ahead).
+
+    weights (N,) : of each chain's pairs and entropy, in the caller's order, at least 0; 1 by default.
+    """
     if found.products is not None:
-        quick = _markov_by_products(chains, found.products)
+        quick = _markov_by_products(chains, found.products, weights)
         if quick.entropy_error <= NARROW * quick.entropy:
             return quick
-    return _markov_by_terms(chains, found.ahead, edge)
+    return _markov_by_terms(chains, found.ahead, edge, weights)
 
 
 def near(chains: Chains, node: Matrix, edge: Matrix, weights: Vector, certain: bool = False) -> Markov:
@@ -210,28 +214,34 @@ def _forward(
     return Markov(node, pairs, possible, relative, _lost(chains, s, weights))
 
 
-def _markov_by_products(chains: Chains, found: Products) -> Markov:
+def _markov_by_products(chains: Chains, found: Products, weights: Vector | None = None) -> Markov:
     s, start, later = len(found.transition), chains.rows(0), slice(chains.n_chains, chains.n_positions)
-    gibbs = _forward(chains, found.transition, found.weights, found.z)
-    node = gibbs.node
+    gibbs = _forward(chains, found.transition, found.weights, found.z, weights)
+    node, of_row = gibbs.node, _of_rows(chains, weights)
     # of each label ln z of what follows less ln e, of each pair ln W. The probabilities of a position, and of a step,
     # sum to 1 exactly, so their errors only multiply how far these are from their mean
-    edge, n_pairs = gibbs.edge, len(chains.later)
+    edge, mass = gibbs.edge, math.fsum(of_row[later].tolist())
     values = -found.log_weights
     values[chains.previous] += found.log_z[later]
     middle = np.einsum("ns,ns->n", node, values)
     values -= middle[:, None]
-    level = float(np.vdot(edge, found.log_transition)) / max(n_pairs, 1)
+    level = float(np.vdot(edge, found.log_transition)) / (mass or 1.0)
     apart = edge * (level - found.log_transition)
-    spread = float(np.einsum("ns,ns->n", node, np.abs(values)).sum()) + float(np.abs(apart).sum())
+    spread = float(of_row @ np.einsum("ns,ns->n", node, np.abs(values))) + float(np.abs(apart).sum())
     # in units: z, its logarithm, those of e and W, and the sums with the means; no logarithm that counts is above 2000
     widest = math.log(s) - float(found.log_transition.min())
-    own = chains.n_positions * (s + 2.0 * FUNCTION * (2.0 + widest) + 4.0)
-    own += 2.0 * float(np.abs(middle).sum()) + 2.0 * n_pairs * abs(level)
+    first = of_row[start] * found.log_z[start, 0]
+    own = float(of_row.sum()) * (s + 2.0 * FUNCTION * (2.0 + widest) + 4.0)
+    own += 3.0 * float(of_row @ np.abs(middle)) + 3.0 * mass * abs(level) + float(np.abs(first).sum())
     errors = (gibbs.relative + gamma(s + 6)) * spread + 1.01 * UNIT * own + 2000.0 * gibbs.absolute
-    rows = middle + np.einsum("ns,ns->n", node, values)
-    sums = summed(np.concatenate((found.log_z[start, 0], rows, [-n_pairs * level], apart.ravel())), errors)
+    rows = of_row * (middle + np.einsum("ns,ns->n", node, values))
+    sums = summed(np.concatenate((first, rows, [-mass * level], apart.ravel())), errors)
     return replace(gibbs, entropy=float(sums), entropy_error=sums.allowance)
+
+
+def _of_rows(chains: Chains, weights: Vector | None) -> Vector:
+    """The weight of each row's chain; (P,)."""
+    return np.ones(chains.n_positions) if weights is None else np.asarray(weights[chains.chain])
 
 
 def _lost(chains: Chains, s: int, weights: Vector | None) -> float:
@@ -285,11 +295,11 @@ def _markov_by_terms(
     node, possible = np.empty_like(ahead), np.empty(ahead.shape, dtype=bool)
     step, relative = gamma(2 * s + 4), gamma(s + 2)
     of_row = UNIT * 1.01 * (s + 2.0 * FUNCTION * (math.log(s) + 1.1) + (2.0 * s + 4.0) * math.log(s))
-    start = chains.rows(0)
+    start, share = chains.rows(0), _of_rows(chains, weights)
     _, total, each, logs = _weights(ahead[None, :, start].copy())
     node[:, start], possible[:, start] = each[0] / total, each[0] > 0
-    entropies = [np.log(total[0]) + np.einsum("sn,sn->n", each[0], logs[0]) / total[0]]
-    error = float(entropies[0].sum()) * gamma(s + 2) + total.size * of_row
+    entropies = [share[start] * (np.log(total[0]) + np.einsum("sn,sn->n", each[0], logs[0]) / total[0])]
+    error = float(entropies[0].sum()) * gamma(s + 3) + float(share[start].sum()) * of_row
     pairs, longest = [np.zeros_like(edge)], 0
     for t in range(1, chains.n_steps):
         deadline.check()
@@ -297,9 +307,9 @@ def _markov_by_terms(
             _, total, each, logs = _weights(edge[:, :, None] + ahead[:, here])
             if entropy:
                 of_label = np.log(total) + np.einsum("ijn,ijn->in", each, logs) / total
-                entropies.append(np.einsum("in,in->n", node[:, before], of_label))
+                entropies.append(share[here] * np.einsum("in,in->n", node[:, before], of_label))
                 found = float(entropies[-1].sum())
-                error += found * (relative + gamma(s + 2)) + total.shape[1] * of_row * (1.0 + relative)
+                error += found * (relative + gamma(s + 3)) + float(share[here].sum()) * of_row * (1.0 + relative)
             possible[:, here] = (possible[:, None, before] & (each > 0)).any(axis=0)
             each *= (node[:, before] / total)[:, None, :]
             node[:, here] = each.sum(axis=0)

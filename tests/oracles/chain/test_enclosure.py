@@ -80,7 +80,7 @@ def by_products(transition: Tensor, e: Tensor, row: int, first: bool) -> NDArray
 def declared(
     laid: Chains, weights: Callable[[int, bool], NDArray[Any]], of_pairs: Tensor, certain: bool = False
 ) -> tuple[NDArray[Any], NDArray[Any], Any]:
-    """Marginals, weighted pairs and entropy of the chain with these weights; ``certain`` as `near` has it."""
+    """Marginals, weighted pairs and weighted entropy of the chain with these weights; ``certain`` as in `near`."""
     node: list[NDArray[Any]] = []
     pairs: Any = 0
     terms = []
@@ -91,9 +91,10 @@ def declared(
         p = w / w.sum(axis=-1, keepdims=True)
         joint = p if before is None else before[:, None] * p
         node.append(joint.sum(axis=0))
-        terms += [-q * mpmath.log(x) for q, x in zip(joint.ravel(), p.ravel()) if x > 0]
+        share = mpmath.mpf(of_pairs[laid.chain[row]])
+        terms += [-share * q * mpmath.log(x) for q, x in zip(joint.ravel(), p.ravel()) if x > 0]
         if before is not None and not (certain and (before > 0).sum() == (node[-1] > 0).sum() == 1):
-            pairs = pairs + joint * mpmath.mpf(of_pairs[laid.chain[row]])
+            pairs = pairs + joint * share
     return np.array(node), pairs, mpmath.fsum(terms)
 
 
@@ -122,20 +123,22 @@ def test_ln_z_lies_within_its_errors(size: float, span: float, monkeypatch: pyte
 
 
 @every_scale
+@pytest.mark.parametrize("weighted", [False, True])
 def test_marginals_and_entropy_are_those_of_the_weights_within_their_errors(
-    size: float, span: float, monkeypatch: pytest.MonkeyPatch
+    size: float, span: float, weighted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with mpmath.workdps(DIGITS):
         for seed in range(4):
             laid, node, edge = drawn(seed, size, span)
+            shares = np.random.default_rng(seed).uniform(0.1, 3.0, size=laid.n_chains) if weighted else None
             for widest in (RANGE, -1.0):
                 monkeypatch.setattr(enclosure, "RANGE", widest)
                 found = backward(laid, node, edge)
                 if (products := found.products) is not None:
-                    gibbs, weights = _markov_by_products(laid, products), partial(by_products, *products[:3:2])
+                    gibbs, weights = _markov_by_products(laid, products, shares), partial(by_products, *products[:3:2])
                 else:
-                    gibbs, weights = markov(laid, found, edge), partial(by_terms, found, edge)
-                nodes, pairs, entropy = declared(laid, weights, np.ones(laid.n_chains))
+                    gibbs, weights = markov(laid, found, edge, shares), partial(by_terms, found, edge)
+                nodes, pairs, entropy = declared(laid, weights, np.ones(laid.n_chains) if shares is None else shares)
                 assert_within(gibbs, nodes, pairs)
                 assert abs(mpmath.mpf(gibbs.entropy) - entropy) <= gibbs.entropy_error
 
