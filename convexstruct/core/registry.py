@@ -156,18 +156,22 @@ def _guard(solver: Any) -> None:
 
 
 def check_family(who: str, function: Callable[..., Any], problem: Any) -> None:
-    """ValueError unless ``problem`` is of the class that ``function`` names in its annotation of ``problem``.
+    """ValueError unless ``problem`` is of a class that ``function`` names in its annotation of ``problem``: of one, or
+    of several of a family, "A | B".
 
     What names no class of a registered family is not checked: it is for any problem.
     """
-    wanted = getattr(function, "__annotations__", {}).get("problem", "Any")
-    wanted = wanted if isinstance(wanted, str) else getattr(wanted, "__name__", "Any")
+    named = getattr(function, "__annotations__", {}).get("problem", "Any")
+    classes = (named if isinstance(named, str) else getattr(named, "__name__", str(named))).split(" | ")
     of = {each.__name__: family.name for family in _FAMILIES.values() for each in family.problems}
-    if wanted not in of or wanted in [each.__name__ for each in type(problem).__mro__]:
+    if not set(classes) <= set(of) or set(classes) & {each.__name__ for each in type(problem).__mro__}:
         return
-    named = getattr(problem, "family", None) if not isinstance(problem, type) else None
-    came = f" of the family {cut(named, 40)}" if isinstance(named, str) else ""
-    raise sentence(f"problem is {described(problem)}{came}, wanted a {wanted}: {who} is for the family {of[wanted]}")
+    wanted = " or ".join(classes)
+    family = getattr(problem, "family", None) if not isinstance(problem, type) else None
+    came = f" of the family {cut(family, 40)}" if isinstance(family, str) else ""
+    raise sentence(
+        f"problem is {described(problem)}{came}, wanted a {wanted}: {who} is for the family {of[classes[0]]}"
+    )
 
 
 def one_family(builder: Builder) -> Builder:
