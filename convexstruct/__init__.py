@@ -23,6 +23,7 @@ from convexstruct.core.solution import Solution, Status
 from convexstruct.core.trace import Trace
 from convexstruct.families.gaussian_process import GaussianProcessSequences
 from convexstruct.families.generative_margin import GenerativeMargin
+from convexstruct.families.log_linear import ConditionalRandomField
 from convexstruct.families.projection import BoxProjection, MarginalProjection
 from convexstruct.families.regularized_risk import RegularizedRisk
 from convexstruct.families.structured_svm import StructuredSVM
@@ -39,6 +40,7 @@ __all__ = [
     "MID",
     "BoxProjection",
     "Certificate",
+    "ConditionalRandomField",
     "GaussianProcessSequences",
     "GenerativeMargin",
     "MarginalProjection",

@@ -149,6 +149,15 @@ class Batch:
         ]
         return of_nodes + of_edges
 
+    def marginals(self, sums: jt.TreeSums) -> tuple[Tensor, Tensor]:
+        """Posteriors of the nodes (n, m, S) and of the edges (n, q, S, S)."""
+        nodes = np.stack([sums.marginal((v,)) for v in range(self.nodes.shape[1])], axis=1)
+        size = nodes.shape[2]
+        edges = np.zeros((len(nodes), len(self.ends), size, size))
+        for e, (u, v) in enumerate(self.ends):
+            edges[:, e] = sums.marginal((int(u), int(v)))
+        return nodes, edges
+
 
 @dataclass(frozen=True, eq=False)
 class TreeInference:
@@ -185,19 +194,20 @@ class TreeInference:
         log_partition = np.empty(self.n_examples)
         posterior = np.empty_like(node)
         pairs = np.zeros((n_labels, n_labels) if edge.ndim == 2 else (self.n_edges, n_labels, n_labels))
-        for batch in self.batches:
-            sums = jt.sum_product(batch.tree, batch.factors(node, edge), len(batch.examples))
+        for batch, sums in zip(self.batches, self.posteriors(node, edge)):
             weight = np.ones(len(batch.examples)) if share is None else share[batch.examples]
             log_partition[batch.examples] = sums.log_partition
-            for v in range(batch.nodes.shape[1]):
-                posterior[batch.nodes[:, v]] = sums.marginal((v,)) * weight[:, None]
-            for e, (u, v) in enumerate(batch.ends):
-                marginal = sums.marginal((int(u), int(v)))
-                if edge.ndim == 2:
-                    pairs += np.tensordot(weight, marginal, axes=1)
-                else:
-                    pairs[batch.edges[:, e]] = marginal * weight[:, None, None]
+            of_nodes, of_edges = batch.marginals(sums)
+            posterior[batch.nodes] = of_nodes * weight[:, None, None]
+            if edge.ndim == 2:
+                pairs += np.einsum("n,nqst->st", weight, of_edges)
+            else:
+                pairs[batch.edges] = of_edges * weight[:, None, None, None]
         return Sums(log_partition, posterior, pairs)
+
+    def posteriors(self, node: Matrix, edge: Tensor) -> list[jt.TreeSums]:
+        """What summing over the labellings of each batch yields."""
+        return [jt.sum_product(batch.tree, batch.factors(node, edge), len(batch.examples)) for batch in self.batches]
 
     def by_loss(self, node: Matrix, edge: Tensor, steps: Labels) -> LossTable:
         tables = []
@@ -293,13 +303,17 @@ def forest_inference(features: PairwiseFeatures) -> ForestInference:
     return ForestInference(features, levels.forest(features.n_nodes, features.edges))
 
 
-def tree_inference(features: PairwiseFeatures, limit: int = MOST_CLIQUE_ENTRIES) -> TreeInference:
+def tree_inference(
+    features: PairwiseFeatures, limit: int = MOST_CLIQUE_ENTRIES, advice: str | None = None
+) -> TreeInference:
     """Batches of examples that share a graph, with its junction tree.
+
+    advice : what the refusal of a graph that is too wide ends with; `ADVICE` by default.
 
     Raises
     ------
     ValueError
-        If a junction tree is too wide: its width is named, and the relaxation that serves instead.
+        If a junction tree is too wide: its width is named, and what serves instead.
     """
     first_edge = features.edge_start
     local = features.edges - features.node_start[features.edge_example][:, None]
@@ -312,7 +326,11 @@ def tree_inference(features: PairwiseFeatures, limit: int = MOST_CLIQUE_ENTRIES)
         ends = local[first_edge[members[0]] : first_edge[members[0] + 1]]
         cards = [features.n_labels] * length
         tree = junction_tree(
-            features.graph(members[0]), cards, limit, f"the graph of example {members[0]}, triangulated, has a", ADVICE
+            features.graph(members[0]),
+            cards,
+            limit,
+            f"the graph of example {members[0]}, triangulated, has a",
+            advice or ADVICE,
         )
         nodes = features.node_start[examples][:, None] + np.arange(length)
         edges = first_edge[examples][:, None] + np.arange(len(ends))
@@ -329,11 +347,14 @@ def chain_inference(features: PairwiseFeatures) -> ChainInference:
     return ChainInference(chains(features.lengths), features.n_edges)
 
 
-def exact_inference(features: PairwiseFeatures) -> ChainInference | ForestInference | TreeInference:
-    """The fastest exact oracle for these graphs, of the three at the head of this file."""
+def exact_inference(
+    features: PairwiseFeatures, advice: str | None = None
+) -> ChainInference | ForestInference | TreeInference:
+    """The fastest exact oracle for these graphs, of the three at the head of this file; ``advice`` as `tree_inference`
+    takes it."""
     if features.is_chain and features.shared and features.n_edges:
         return chain_inference(features)
     try:
         return forest_inference(features)
     except ValueError:  # a cycle
-        return tree_inference(features)
+        return tree_inference(features, advice=advice)

@@ -19,7 +19,7 @@ class EnumeratedPairwise:
     """All labellings, one a row: example after example, within one in colexicographic order.
 
     joint : sparse (R, d), f(x_i, y). difference : sparse (R, d), df_i(y) = f(x_i, y_i) - f(x_i, y).
-    loss : (R,), E_i(y). example : (R,), non-decreasing. labels : R arrays (n_i,).
+    loss : (R,), E_i(y), 0 without a loss. example : (R,), non-decreasing. labels : R arrays (n_i,).
     truth : (N,), the row of each example's true labelling.
     """
 
@@ -41,7 +41,7 @@ def n_labellings(features: PairwiseFeatures) -> int:
 
 
 def enumerate_pairwise(
-    features: PairwiseFeatures, loss: PairwiseLoss, limit: int = MOST_LABELLINGS
+    features: PairwiseFeatures, loss: PairwiseLoss | None = None, limit: int = MOST_LABELLINGS
 ) -> EnumeratedPairwise:
     """Write out every labelling of every example.
 
@@ -67,7 +67,9 @@ def enumerate_pairwise(
         truth.append(len(rows) + int(np.flatnonzero((every == true).all(axis=1))[0]))
         examples.append(np.full(len(every), i, dtype=np.intp))
         rows.extend(every)
-        if loss.zero_one:
+        if loss is None:
+            losses.append(np.zeros(len(every)))
+        elif loss.zero_one:
             losses.append((every != true).any(axis=1).astype(np.float64))
         else:
             losses.append(loss.costs[nodes][np.arange(length), every].sum(axis=1))

@@ -22,6 +22,7 @@ from convexstruct.core.solution import Status
 from convexstruct.datasets import HARD, ring
 from convexstruct.families.gaussian_process import GaussianProcessSequences
 from convexstruct.families.generative_margin import GenerativeMargin
+from convexstruct.families.log_linear import ConditionalRandomField
 from convexstruct.families.projection import BoxProjection
 from convexstruct.families.regularized_risk import (
     DualCoordinateDescent,
@@ -211,13 +212,36 @@ def hidden() -> GenerativeMargin:
     return GenerativeMargin.hmm(data.symbols, data.states, 5, data.n_symbols, eta=0.2, loss="ring")
 
 
+def fields(**more: Any) -> ConditionalRandomField:
+    rng = np.random.default_rng(9)
+    lengths = [4, 1, 6, 2, 3, 1, 5]
+    labels = [rng.integers(0, 3, n) for n in lengths]
+    x = [rng.normal(size=(n, 4)) for n in lengths]
+    return ConditionalRandomField.read(x, labels, 3, weights=np.linspace(0.5, 2, 7), **({"C_mean": 2.0} | more))
+
+
+@pytest.mark.parametrize("n_shards", [1, 3, 50])
+def test_shards_of_a_random_field_give_the_serial_sums_and_bounds(n_shards: int) -> None:
+    problem = fields()
+    cut = sharded(problem, Inline(), n_shards)
+    for scale in (0.0, 1.0, 20.0):
+        theta = scale * np.random.default_rng(6).normal(size=problem.dimension)
+        for found, serial in zip(cut.value_and_gradient(theta), problem.value_and_gradient(theta)):
+            alike(found, serial)
+        if scale < 20.0:  # edges share a table, whose curvature is of their sum: about the same
+            np.testing.assert_allclose(cut.curvature(theta), problem.curvature(theta), rtol=0.3, atol=0.1)
+        assert cut.primal({"theta": theta}) == problem.primal({"theta": theta})
+        assert cut.dual(problem.witness(theta)) == problem.dual(problem.witness(theta))
+
+
 PROBLEMS: dict[str, Callable[[], Any]] = {
+    "log_linear": fields,
     "generative_margin": hidden, "structured_svm": chains, "gaussian_process": sequences,
     "regularized_risk": lambda: risks()["multiclass"],
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("made", [chains, sequences, PROBLEMS["regularized_risk"]])
+@pytest.mark.parametrize("made", [chains, fields, sequences, PROBLEMS["regularized_risk"]])
 def test_a_problem_in_shards_says_what_the_whole_says(made: Callable[[], Any]) -> None:
     problem = made()
     cut = sharded(sharded(problem, Inline(), 3), Inline(), 2)

@@ -1,0 +1,112 @@
+"""The cases of log-linear models: built backwards from their optimum, enumerable, and of middle size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import scipy.sparse as sp
+
+from convexstruct.core.cases import Case, Instance
+from convexstruct.families.log_linear.conditional import ConditionalRandomField
+from convexstruct.families.log_linear.planted import flat, planted_ridge
+
+CRF = "conditional random field"
+
+
+# -- conditional random fields -----------------------------------------------------------------------------------------
+
+
+def drawn(seed: int, number: int, lengths: Sequence[int], n_labels: int, **options: Any) -> Instance:
+    """Three features a position, and labels that follow the first of them more often than not."""
+    rng = np.random.default_rng([number, seed])
+    inputs = [rng.normal(size=(length, 3)) for length in lengths]
+    labels = []
+    for one in inputs:
+        near = np.clip(np.floor((one[:, 0] + 1.5) / 3.0 * n_labels), 0, n_labels - 1).astype(np.int64)
+        labels.append(np.where(rng.random(len(one)) < 0.7, near, rng.integers(n_labels, size=len(one))))
+    return Instance(ConditionalRandomField.read(inputs, labels, n_labels, **options))
+
+
+def on_graphs(seed: int, number: int, shape: Callable[[int], nx.Graph], n_features: int, **options: Any) -> Instance:
+    """Two features a node on graphs of 3 to 5 nodes, ``n_features`` an edge; 0: one shared table."""
+    rng = np.random.default_rng([number, seed])
+    graphs = [shape(n) for n in (4, 3, 5)]
+    labels = [rng.integers(3, size=len(graph)) for graph in graphs]
+    inputs = [np.eye(3)[one][:, :2] + 0.7 * rng.normal(size=(len(one), 2)) for one in labels]
+    of_edges = [rng.normal(size=(graph.number_of_edges(), n_features)) for graph in graphs] if n_features else None
+    return Instance(ConditionalRandomField.read(inputs, labels, 3, edges=graphs, edge_features=of_edges, **options))
+
+
+def chains(seed: int) -> Instance:
+    return drawn(seed, 51, (3, 1, 4, 2), 3, C=1.0)
+
+
+def weighted(seed: int) -> Instance:
+    return drawn(seed, 52, (4, 3, 4), 3, C_mean=5.0, weights=[0.2, 1.0, 3.0])
+
+
+def weak(seed: int) -> Instance:
+    return drawn(seed, 53, (4, 4, 3, 4), 3, lam=1e-3)
+
+
+def strong(seed: int) -> Instance:
+    return drawn(seed, 54, (4, 4, 3), 3, beta=100.0)
+
+
+def length_one(seed: int) -> Instance:
+    return drawn(seed, 55, (1,) * 9, 4, beta=0.3)
+
+
+def one_label(seed: int) -> Instance:
+    return drawn(seed, 56, (3, 2), 1, C=1.0)
+
+
+def forbidden(seed: int) -> Instance:
+    """No step back: labels never fall along a chain, as in the true ones."""
+    rng = np.random.default_rng([57, seed])
+    labels = [np.sort(rng.integers(3, size=length)) for length in (4, 3, 5)]
+    inputs = [np.eye(3)[one] + rng.normal(size=(len(one), 3)) for one in labels]
+    return Instance(ConditionalRandomField.read(inputs, labels, 3, forbidden=np.tri(3, k=-1, dtype=bool), beta=0.5))
+
+
+def stars(seed: int) -> Instance:
+    return on_graphs(seed, 58, lambda n: nx.star_graph(n - 1), 0, C=2.0)
+
+
+def stars_with_features(seed: int) -> Instance:
+    return on_graphs(seed, 59, lambda n: nx.star_graph(n - 1), 2, C=1.0)
+
+
+def cycles(seed: int) -> Instance:
+    return on_graphs(seed, 60, nx.cycle_graph, 1, C=1.0)
+
+
+def sparse_chains(seed: int) -> Instance:
+    """Indicators of 40 words, most of them rare, in 30 sequences."""
+    rng = np.random.default_rng([61, seed])
+    odds = 1.0 / np.arange(1, 41)
+    labels, inputs = [], []
+    for length in rng.integers(3, 12, size=30).tolist():
+        words = rng.choice(40, size=length, p=odds / odds.sum())
+        labels.append(np.where(rng.random(length) < 0.8, words % 4, rng.integers(4, size=length)))
+        inputs.append(sp.csr_array((np.ones(length), words, np.arange(length + 1)), shape=(length, 40)))
+    return Instance(ConditionalRandomField.read(inputs, labels, 4, C=1.0))
+
+
+CASES: tuple[Case, ...] = (
+    Case("crf-planted", CRF, "conditional", "the optimum is known by construction", planted_ridge, "likelihood"),
+    Case("crf-flat", CRF, "conditional", "every labelling occurs as often: theta = 0", flat, "likelihood"),
+    Case("crf-chains", CRF, "conditional", "chains of length 1 to 4", chains, "likelihood"),
+    Case("crf-weights", CRF, "conditional", "example weights, C / N", weighted, "likelihood"),
+    Case("crf-weak", CRF, "conditional", "little penalty: the truth is nearly certain", weak, "likelihood"),
+    Case("crf-strong", CRF, "conditional", "much penalty: scores near 0", strong, "likelihood"),
+    Case("crf-length-one", CRF, "conditional", "no edge: logistic regression", length_one, "likelihood"),
+    Case("crf-one-label", CRF, "conditional", "nothing to learn: the optimum is 0", one_label, "likelihood"),
+    Case("crf-forbidden", CRF, "conditional", "labels that never fall along a chain", forbidden, "likelihood"),
+    Case("crf-stars", CRF, "conditional", "trees that share one table", stars, "likelihood"),
+    Case("crf-stars-features", CRF, "conditional", "trees, features of edges", stars_with_features, "likelihood"),
+    Case("crf-cycles", CRF, "conditional", "junction trees, features of edges", cycles, "likelihood"),
+)

@@ -1,0 +1,432 @@
+r"""Conditional random fields (papers 1 and 4): the data of a structural SVM under the loss of likelihood.
+
+    minimise over theta   P(theta) = C sum_i omega_i [ln Z_i(theta) - <theta, f(x_i, y_i)>] + R(theta),
+                          ln Z_i = ln sum_y e^<theta, f(x_i, y)>,    R = lam/2 |theta|^2 + l1 |theta|_1
+
+in nats, over the labellings y without a forbidden pair on any edge. f is that of
+`convexstruct.features.graphs.pairwise`; lam and C come in the conventions of `convexstruct.core.scale`, and without a
+scale word lam = 0 and C = 1. CRFsuite minimises the same with c2 = lam/2 and c1 = l1 at C = 1.
+
+**Dual.** ln Z_i is the greatest value of H(q) + E_q <theta, f(x_i, y)> over distributions q of y. Swapping min and max,
+
+    D(q) = C sum_i omega_i H(q_i) - R*(Psi),      Psi = C sum_i omega_i (f(x_i, y_i) - E_q f(x_i, y)),
+
+and every scaled point t q + (1 - t) truth is one too (`.penalty`). At the Gibbs distributions of theta, P - D is the
+Fenchel gap R(theta) + R*(Psi) - <theta, Psi>, which is |grad P|^2 / (2 lam) where l1 = 0: of second order.
+
+**Dual point**: a mixture in the arrays of `convexstruct.core.mixtures` without a loss, ``gibbs_loss`` absent or 0:
+"gibbs" (g, d) natural parameters with "gibbs_shares" (g, N), "labels" (m, P) with "label_shares" (m, N). What is
+missing lies on the truth. Its entropy is counted as the shares' sum of the parts' entropies, which it is at least.
+
+**No maximum.** Without a penalty the optimum may not be attained: `runs_away` looks for a direction along which P never
+rises.
+
+**Allowances**: of P, 2 sum_i C omega_i gamma(n) [sum_v |x_v|'W + (edges)], by how much the scores of labellings are
+rounded, and that of every ln Z (`.entropy`); of D, of the entropies and of Psi (`convexstruct.inference.differences`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import networkx as nx
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+
+from convexstruct import deadline
+from convexstruct.arrays import Flags, Labels, Matrix, Point, Tensor, Vector
+from convexstruct.core.mixtures import Mixture, outside_simplex, read_mixture
+from convexstruct.core.scale import Scale
+from convexstruct.families.log_linear.entropy import add_gibbs, largest_score, log_losses
+from convexstruct.families.log_linear.penalty import Penalty
+from convexstruct.features.counts.counts import example_weights
+from convexstruct.features.graphs.magnitudes import GREATEST, Magnitudes, product, reason, widest
+from convexstruct.features.graphs.pairwise import PairwiseFeatures, read_pairwise
+from convexstruct.inference.differences import Marginals
+from convexstruct.inference.exact import Inference, exact_inference
+from convexstruct.inference.prediction import of_one_kind, read_others
+from convexstruct.rounding import TINY, UNIT, Rounded, gamma, summed
+from convexstruct.tolerances import DUAL_ROUNDING
+from convexstruct.validation.arguments import mapping, number
+from convexstruct.validation.arrays import flags, raw, real
+
+#: What to do about a graph that is too wide for sums over its labellings.
+ADVICE = (
+    "use an approximation: pseudolikelihood, or the Bethe or tree-reweighted entropy over the local polytope "
+    "(cs.models.FORMULATIONS lists those of log_linear)"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class ConditionalRandomField:
+    """A conditional random field; made by `ConditionalRandomField.read`.
+
+    Attributes
+    ----------
+    features : the joint feature map of the examples.
+    scale : lam and C.
+    weights : (N,) omega_i > 0.
+    l1 : weight of |theta|_1, at least 0.
+    forbidden : (S, S) pairs of labels that no edge (first end, second end) may have; None: none.
+    """
+
+    features: PairwiseFeatures
+    scale: Scale
+    weights: Vector
+    l1: float = 0.0
+    forbidden: Flags | None = None
+    family: ClassVar[str] = "log_linear"
+
+    @classmethod
+    def read(
+        cls,
+        node_features: Any,
+        labels: Sequence[ArrayLike],
+        n_labels: int | None = None,
+        *,
+        edges: Sequence[ArrayLike] | Sequence[nx.Graph] | str = "chain",
+        edge_features: Sequence[ArrayLike] | None = None,
+        forbidden: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+        l1: float = 0.0,
+        C: float | None = None,
+        C_mean: float | None = None,
+        lam: float | None = None,
+        beta: float | None = None,
+    ) -> ConditionalRandomField:
+        """Validate data.
+
+        Parameters
+        ----------
+        node_features, labels, n_labels, edges, edge_features : see `read_pairwise`.
+        forbidden : (S, S) booleans, True where no edge may join these two labels, in the order of its two ends.
+        weights : (N,) example weights omega_i, 1 by default.
+        l1 : weight of |theta|_1, at least 0.
+        C, C_mean, lam, beta : at most one; see `Scale`. None: no L2 penalty, and C = 1.
+
+        Raises
+        ------
+        ValueError
+            If anything does not fit; if a true labelling is forbidden; if a graph is too wide for sums over its
+            labellings (its width is named, and the approximations that serve instead).
+        """
+        features = read_pairwise(node_features, labels, n_labels, edges, edge_features)
+        scale = Scale.read(features.n_examples, free=True, C=C, C_mean=C_mean, lam=lam, beta=beta)
+        omega = example_weights(weights, features.n_examples)
+        pairs = None
+        if forbidden is not None:
+            size = features.n_labels
+            pairs = flags("forbidden", forbidden, (size, size), why="one entry a pair of labels")
+            (s, t), at = features.truth[features.edges].T, features.edge_example
+            wrong = np.flatnonzero(pairs[s, t])
+            if len(wrong):
+                e = int(wrong[0])
+                raise ValueError(
+                    f"forbidden[{s[e]}, {t[e]}] is True, but the true labels of example {at[e]} have this pair: wanted "
+                    "pairs that no truth has"
+                )
+            pairs = pairs if pairs.any() else None
+        problem = cls(features, scale, omega, number("l1", l1, least=0), pairs)
+        _ = problem.oracle  # refuses graphs that are too wide
+        return problem
+
+    # -- sizes ---------------------------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        features = self.features
+        more = "" if self.forbidden is None else f", {int(self.forbidden.sum())} pairs forbidden"
+        return (
+            f"ConditionalRandomField({self.n_examples} examples, {features.n_nodes} nodes, {features.n_edges} edges, "
+            f"{features.n_labels} labels, theta in R^{self.dimension}, lam {self.scale.lam:g}, l1 {self.l1:g}, "
+            f"C {self.scale.C:g}{more})"
+        )
+
+    @cached_property
+    def oracle(self) -> Inference:
+        """Sums and maxima over the labellings of these examples."""
+        return exact_inference(self.features, ADVICE)
+
+    @property
+    def dimension(self) -> int:
+        return self.features.dimension
+
+    @property
+    def n_examples(self) -> int:
+        return self.features.n_examples
+
+    @cached_property
+    def penalty(self) -> Penalty:
+        return Penalty(self.scale.lam, self.l1)
+
+    @property
+    def ceiling(self) -> Vector:
+        """C omega_i; shape (N,)."""
+        return self.scale.C * self.weights
+
+    @cached_property
+    def truth_joint(self) -> Vector:
+        """sum_i C omega_i f(x_i, y_i); shape (d,)."""
+        return self.features.joint(self.features.truth, self.ceiling)
+
+    @property
+    def trivial_value(self) -> float:
+        """P(0) without forbidden pairs, C sum_i omega_i n_i ln S; as if there were two labels where there is one."""
+        return float(self.ceiling @ self.features.lengths) * math.log(max(self.features.n_labels, 2))
+
+    def trivial(self) -> tuple[Point, Point]:
+        """theta = 0, and its Gibbs distributions: uniform."""
+        theta = np.zeros(self.dimension)
+        return {"theta": theta}, self.witness(theta)
+
+    # -- what solvers ask ----------------------------------------------------------------------------------------------
+
+    def scores(self, theta: Vector, features: PairwiseFeatures | None = None) -> tuple[Matrix, Tensor]:
+        """(node (P, S), edge) scores of <theta, f(x, y)>, -inf where a pair is forbidden; of other examples if given,
+        where those without edges need no weights of edges."""
+        features = self.features if features is None else features
+        own = theta[: features.dimension]
+        edge = features.edge_scores(own)
+        if self.forbidden is not None and features.n_edges:
+            edge = np.where(self.forbidden, -np.inf, edge)
+        return features.node_scores(own), edge
+
+    def value_and_gradient(self, theta: Vector) -> tuple[float, Vector]:
+        """L(theta) = C sum_i omega_i [ln Z_i - <theta, f(x_i, y_i)>], without R, and its gradient (d,), -Psi."""
+        log_partition, mean = self.expectation(theta)
+        return log_partition - float(theta @ self.truth_joint), mean - self.truth_joint
+
+    def expectation(self, theta: Vector) -> tuple[float, Vector]:
+        """(C sum_i omega_i ln Z_i, C sum_i omega_i E f(x_i, y)) under the Gibbs distributions of theta."""
+        node, edge = self.scores(theta)
+        sums = self.oracle.sums(node, edge, self.ceiling)
+        return float(self.ceiling @ sums.log_partition), self.features.adjoint(sums.node, sums.edge)
+
+    def curvature(self, theta: Vector) -> Vector:
+        """C sum_i omega_i sum_v x_vj^2 p_v (1 - p_v), and the same of edges (of their sum, where they share a table):
+        the diagonal of the Hessian of L, but for covariances inside an example; (d,)."""
+        features, ceiling = self.features, self.ceiling
+        sums = self.oracle.sums(*self.scores(theta), ceiling)
+        node = sums.node - sums.node**2 / ceiling[features.example][:, None]
+        if sums.edge.ndim == 2:
+            edge = sums.edge - sums.edge**2 / max(float(sums.edge.sum()), TINY)
+        else:
+            edge = sums.edge - sums.edge**2 / ceiling[features.edge_example][:, None, None]
+        return self._squared.adjoint(node, edge)
+
+    @cached_property
+    def _squared(self) -> PairwiseFeatures:
+        """The features with every entry squared; sparse ones share their indices."""
+        x, z = self.features.node_features, self.features.edge_features
+        squared = sp.csr_array((x.data**2, x.indices, x.indptr), x.shape) if sp.issparse(x) else x**2
+        return replace(self.features, node_features=squared, edge_features=None if z is None else z**2)
+
+    def witness(self, theta: Vector) -> Point:
+        """The Gibbs distributions of theta as a dual point."""
+        return {"gibbs": theta[None].copy(), "gibbs_shares": np.ones((1, self.n_examples))}
+
+    # -- primal --------------------------------------------------------------------------------------------------------
+
+    def as_point(self, value: Any) -> Point:
+        """Read theta: an array (d,), or a mapping with "theta"."""
+        if isinstance(value, Mapping):
+            value = mapping("point", value, {"theta"})["theta"]
+        return {"theta": real("theta", value, (self.dimension,), finite=False, keep=False)}
+
+    def primal(self, point: Point) -> Rounded:
+        """P(theta) with its allowance; inf where it is undefined, or scores might overflow."""
+        theta, features = point["theta"], self.features
+        if not np.isfinite(theta).all():
+            return Rounded(math.inf)
+        with np.errstate(all="ignore"):
+            reach = widest(features, theta)
+            plain, rho = self.magnitudes
+            size = product(plain.node, reach[0]) + product(plain.edge, reach[1])
+            if not size < GREATEST:
+                return Rounded(math.inf)
+            node, edge = self.scores(theta)
+            apart, errors = log_losses(self.oracle, features, node, edge, self.forbidden)
+            ceiling = self.ceiling
+            loss = summed(ceiling * apart, float(ceiling @ errors) + len(ceiling) * TINY, 1)
+            # every labelling's score is rounded by so much, and so are ln Z and the truth's
+            moved = 2.0 * gamma(plain.longest + 4) * (product(rho.node, reach[0]) + product(rho.edge, reach[1]))
+            lost = (
+                TINY * (float(reach[0].sum()) + float(reach[1].sum()) + 1.0) * features.n_nodes * float(ceiling.max())
+            )
+            penalty = self.penalty.value(theta)
+            value = float(loss) + float(penalty)
+            if not math.isfinite(value):
+                return Rounded(math.inf)
+            return Rounded.of(value, loss.allowance, moved, lost, penalty.allowance, UNIT * abs(value))
+
+    @cached_property
+    def magnitudes(self) -> tuple[Magnitudes, Magnitudes]:
+        """Sums of absolute features, as they are and weighted by C omega_i."""
+        return Magnitudes.of(self.features), Magnitudes.of(self.features, self.ceiling)
+
+    def repair(self, point: Point) -> Point:
+        return point
+
+    def residuals(self, point: Point) -> Mapping[str, float]:
+        """None: theta is free."""
+        return {}
+
+    # -- dual ----------------------------------------------------------------------------------------------------------
+
+    def dual(self, dual_point: Point) -> Rounded:
+        """A valid lower bound from a mixture, with its allowance: the best point between it and the truth, so that it
+        is never below 0, which the truth alone proves; -inf if ``dual_point`` is no mixture."""
+        mixture = self._read_dual(dual_point)
+        if self._infeasibility(mixture) > DUAL_ROUNDING:
+            return Rounded(-math.inf)
+        with np.errstate(all="ignore"):
+            entropy, psi, error = self.enclosed(mixture)
+            found = self.penalty.lower_bound(entropy, psi, error)
+        return found if found > 0 else Rounded(0.0)
+
+    def enclosed(self, mixture: Mixture) -> tuple[Rounded, Vector, Vector]:
+        """(C sum_i omega_i H_i, Psi, the bound on its error) of a mixture, its shares cleared of rounding."""
+        features, ceiling = self.features, self.ceiling
+        parts = [np.maximum(part, 0.0) for part in (mixture.label_shares, mixture.gibbs_shares)]
+        rows = len(parts[0]) + len(parts[1])
+        smallest = float(ceiling.min())
+        excess = gamma(rows + 16) + (rows * TINY / smallest if smallest > 0 else math.inf)
+        clear = ceiling / np.maximum(parts[0].sum(axis=0) + parts[1].sum(axis=0), 1.0)
+        if rows > 1:  # sums of shares are rounded; a single one is not
+            clear *= max(1.0 - 2.0 * excess, 0.0)
+        mixed, entropies = Marginals.none(features), []
+        for row, share in zip(mixture.labels, parts[0] * clear):
+            deadline.check()
+            labels = row.astype(np.int64)
+            first, second = labels[features.edges].T
+            if self.forbidden is not None and share[features.edge_example[self.forbidden[first, second]]].any():
+                return Rounded(-math.inf), np.zeros(0), np.zeros(0)
+            mixed.add_labelling(labels, share)
+        for theta, share in zip(mixture.gibbs, parts[1] * clear):
+            deadline.check()
+            if share.any():
+                node, edge = self.scores(theta)
+                if not largest_score(node, edge) * features.n_nodes < GREATEST:
+                    return Rounded(-math.inf), np.zeros(0), np.zeros(0)
+                entropies.append(add_gibbs(mixed, self.oracle, node, edge, share, self.forbidden))
+        longest = int(features.lengths.max())
+        mixed.relative += gamma(rows + longest + 2 * features.n_labels + 16)
+        mixed.absolute += TINY * (rows + 4)
+        psi, error = mixed.psi(self.magnitudes[0], mixed.differences())
+        value = math.fsum(map(float, entropies)) if all(map(math.isfinite, entropies)) else -math.inf
+        return Rounded.of(value, *(each.allowance for each in entropies), UNIT * abs(value)), psi, error
+
+    def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
+        """How far the shares are from distributions."""
+        return {"shares outside the simplex": self._infeasibility(self._read_dual(dual_point))}
+
+    def _read_dual(self, dual_point: Point) -> Mixture:
+        given = dict(mapping("dual_point", dual_point, (), Mixture._fields))
+        if "gibbs" in given:
+            given.setdefault("gibbs_loss", np.zeros(raw("dual_point['gibbs']", given["gibbs"]).shape[:1]))
+        cards = np.full(self.features.n_nodes, self.features.n_labels)
+        mixture = read_mixture(given, self.n_examples, self.dimension, cards)
+        if mixture.gibbs_loss.any():
+            raise ValueError("dual_point['gibbs_loss'] is not 0, wanted 0: a likelihood has no loss of labellings")
+        return mixture
+
+    @staticmethod
+    def _infeasibility(mixture: Mixture) -> float:
+        return outside_simplex(mixture, mixture.label_shares, mixture.gibbs_shares)
+
+    def rounding_reason(self, point: Point, dual_point: Point | None) -> str:
+        """What of the data makes the allowances large: a feature of another size than the rest, or a large C."""
+        return reason(self.features, self.scale.lam or self.l1 or 1.0, self.scale.C)
+
+    # -- prediction ----------------------------------------------------------------------------------------------------
+
+    def predict(self, point: Any, examples: Any = None) -> list[Labels]:
+        """The most probable labelling of each example, one array (n_i,) an example.
+
+        point : theta, as `as_point` reads it. examples : new examples without labels, as `StructuredSVM.predict` takes
+        them; the problem's own by default.
+
+        Raises
+        ------
+        ValueError
+            If the examples cannot be read, or have other labels or features.
+        """
+        other, oracle = self._others(examples)
+        return other.split_labels(oracle.best(*self.scores(self.as_point(point)["theta"], other)).labels)
+
+    def posteriors(self, point: Any, examples: Any = None) -> list[Matrix]:
+        """The probability of each label at each node (n_i, S), one array an example; arguments as in `predict`.
+
+        The most probable label of each node makes the fewest mistakes to be expected; `predict` makes the whole
+        labelling the most probable.
+        """
+        other, oracle = self._others(examples)
+        sums = oracle.sums(*self.scores(self.as_point(point)["theta"], other))
+        return np.split(sums.node, other.node_start[1:-1])
+
+    def log_likelihoods(self, point: Any, examples: Any = None, labels: Sequence[ArrayLike] | None = None) -> Vector:
+        """ln P(y_i | x_i) of each example (N,); -inf where a pair is forbidden. Of the problem's own labels by default,
+        else of ``labels``, one array an example.
+
+        Raises
+        ------
+        ValueError
+            As `predict`, and if a label is none of training.
+        """
+        other, oracle = self._others(examples)
+        truth = other.truth
+        if labels is not None:
+            each = [np.asarray(part).ravel() for part in labels]
+            flat = np.concatenate(each) if each else np.zeros(0)
+            truth = np.concatenate(other.split_labels(flat))  # refuses labels that training does not know
+        elif examples is not None:
+            raise ValueError("labels is None, wanted one array of labels for each of examples")
+        node, edge = self.scores(self.as_point(point)["theta"], other)
+        return np.asarray(other.score(node, edge, truth) - oracle.sums(node, edge).log_partition)
+
+    def _others(self, examples: Any) -> tuple[PairwiseFeatures, Inference]:
+        if examples is None:
+            return self.features, self.oracle
+        other = read_others(examples, self.features)
+        of_one_kind(other, self.features)
+        return other, exact_inference(other, ADVICE)
+
+    # -- no maximum ----------------------------------------------------------------------------------------------------
+
+    def runs_away(self, theta: Vector | None = None) -> Vector | None:
+        """A direction along which L never rises and somewhere falls for ever; None where none was found.
+
+        Two are tried: minus the indicator of the features >= 0 that no truth has (their moments are on the boundary:
+        all terms of a labelling's score have one sign, so that the proof needs no arithmetic), and theta itself, where
+        it scores the truth of every example above all other labellings by more than rounding (separable data).
+        """
+        unseen = self._never_true()
+        if unseen.any():
+            return np.where(unseen, -1.0, 0.0)
+        if theta is None or not np.isfinite(theta).all():
+            return None
+        node, edge = self.scores(theta)
+        first, second = self.oracle.two_best(node, edge)
+        wrong = first.labels != self.features.truth
+        reach, (plain, _) = widest(self.features, theta), self.magnitudes
+        operations = plain.longest + 4 * int(self.features.lengths.max()) + 8 * self.features.n_edges
+        rounding = 4.0 * gamma(operations) * (product(plain.node, reach[0]) + product(plain.edge, reach[1]))
+        beyond = first.scores - second.scores > rounding
+        return theta if not wrong.any() and beyond.all() and np.isfinite(second.scores).any() else None
+
+    def _never_true(self) -> Flags:
+        """Features >= 0 of which no truth has any, but some labelling has; (d,)."""
+        features = self.features
+        anywhere = self.expectation(np.zeros(self.dimension))[1]
+        columns = features.node_features.min(axis=0)
+        least = columns.toarray().ravel() if hasattr(columns, "toarray") else np.asarray(columns).ravel()
+        signs = [np.tile(least >= 0, features.n_labels)]
+        each = np.ones(features.n_edge_features, dtype=bool)
+        if features.edge_features is not None and features.n_edges:
+            each = (features.edge_features >= 0).all(axis=0)
+        signs.append(np.repeat(each, int(np.prod(features.edge_shape[1:]))))
+        return np.asarray((self.truth_joint == 0) & (anywhere > 0) & np.concatenate(signs))

@@ -1,0 +1,119 @@
+r"""L-BFGS in a diagonal metric, for smooth penalties.
+
+Features occur from once to at every position, so that the diagonal of the Hessian, lam + C sum_v x_vj^2 p_v (1 - p_v)
+and the same of edges, ranges over as many orders of magnitude. Its inverse is the metric H_0 that L-BFGS starts from in
+place of a multiple of the identity (Nocedal and Wright, Numerical Optimization, chapter 7), and is renewed as theta
+moves: p is uniform at the start and mostly certain at the end. The remembered pairs stay: they are of the function.
+
+A step is taken where P falls by Armijo's share of what its slope promises and the slope itself by Wolfe's; the first
+length that is tried is 1. Where one is refused, the next is where the secant of the slopes vanishes, P being convex.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import count
+
+import numpy as np
+
+from convexstruct import deadline
+from convexstruct.arrays import Vector
+from convexstruct.core.certificates import least_unit
+from convexstruct.core.iterate import Iterate
+from convexstruct.core.options import at_least, read_options
+from convexstruct.core.quasi_newton import Pairs
+from convexstruct.core.rounds import Patience
+from convexstruct.core.solution import Solution
+from convexstruct.families.log_linear.conditional import ConditionalRandomField
+from convexstruct.families.log_linear.solvers.descent import Here, LogLinear, checked, first, report
+
+#: Evaluations of one line search.
+TRIALS = 30
+#: P must fall by this share of what the slope promises, up to rounding (relative to P), and |slope| to this share.
+ARMIJO, WOLFE, ROUNDING = 1e-4, 0.9, 1e-14
+#: The metric is renewed in these rounds, and in every multiple of the last.
+RENEWED = (0, 4, 12, 30, 60)
+#: Rounds without progress in either bound, after which rounding is all that is left.
+PATIENCE = 25
+#: The least curvature, as a share of the largest: a feature that is certain everywhere must not step without bound.
+LEAST = 1e-8
+
+
+@dataclass(frozen=True)
+class LBFGS:
+    """memory : how many steps are remembered, at least 1."""
+
+    memory: int = 12
+
+    def __post_init__(self) -> None:
+        read_options(self, memory=at_least(1))
+
+    def iterate(self, problem: ConditionalRandomField, start: Solution | None = None) -> Iterator[Iterate]:
+        """Yield each point with its bounds; ``start`` gives the first."""
+        checked(problem, "LBFGS", l1=False)
+        here = Here.at(problem, first(problem, start))
+        pairs, patience = Pairs(self.memory, problem.dimension), Patience(PATIENCE, least_unit(problem))
+        inverse, calls = np.ones(problem.dimension), 1
+
+        def scaled(gradient: Vector) -> Vector:
+            return inverse * gradient
+
+        for step in count():
+            said = report(problem, here, calls)
+            if patience.ended(said.primal, said.lower_bound):
+                yield replace(said, done=True, message="neither bound moves any further: rounding")
+                return
+            yield said
+            if step in RENEWED or step % RENEWED[-1] == 0:
+                inverse = 1.0 / metric(problem, here.theta)
+                calls += 1
+            there, tries = search(problem, here, -pairs.solve(scaled, here.gradient, fit=True))
+            calls += tries
+            if there is None and len(pairs):
+                pairs.clear()
+                there, tries = search(problem, here, -scaled(here.gradient))
+                calls += tries
+            if there is None:
+                yield report(problem, here, calls, done=True, message="no step decreases P any further: rounding")
+                return
+            pairs.add(there.theta - here.theta, there.gradient - here.gradient)
+            here = there
+
+
+def metric(problem: LogLinear, theta: Vector) -> Vector:
+    """lam + the diagonal of the Hessian of L; (d,), above 0."""
+    found = problem.penalty.lam + np.maximum(problem.curvature(theta), 0.0)
+    return np.asarray(np.maximum(found, LEAST * float(found.max()) or 1.0))
+
+
+def search(problem: LogLinear, here: Here, direction: Vector) -> tuple[Here | None, int]:
+    """A point along ``direction`` that satisfies Wolfe's conditions, or the best that falls, or None; and how many
+    points were tried."""
+    slope = float(here.gradient @ direction)
+    if not slope < 0.0:
+        return None, 0
+    noise = ROUNDING * max(1.0, abs(here.value))
+    low, low_slope, high, high_slope = 0.0, slope, np.inf, np.inf
+    length, best = 1.0, None
+    for trial in range(1, TRIALS + 1):
+        deadline.check()
+        there = Here.at(problem, here.theta + length * direction)
+        now = float(there.gradient @ direction)
+        falls = there.value <= here.value + ARMIJO * length * slope + noise
+        if falls and abs(now) <= -WOLFE * slope:
+            return there, trial
+        if falls and there.value < here.value and (best is None or there.value < best.value):
+            best = there
+        if falls and now < 0.0:
+            low, low_slope = length, now
+        else:
+            high, high_slope = length, now
+        if not np.isfinite(high):
+            length *= 4.0
+        else:
+            secant = low_slope / (low_slope - high_slope) if np.isfinite(high_slope) and high_slope > 0 else 0.5
+            length = low + min(max(secant, 0.1), 0.9) * (high - low)
+        if not low < length < high:
+            break
+    return best, TRIALS
