@@ -190,6 +190,19 @@ def test_a_file_can_be_read_in_one_sitting() -> None:
     assert not {file.stem for file in EVERY} & {"utils", "helpers", "base", "common", "misc"}
 
 
+def test_no_test_asserts_that_anything_takes_fewer_seconds_than_a_number() -> None:
+    found: dict[str, set[str]] = {}
+    for file in (ROOT / "tests").rglob("*.py"):
+        asserts = [node for node in ast.walk(ast.parse(file.read_text("utf-8"))) if isinstance(node, ast.Assert)]
+        for compared in (node for each in asserts for node in ast.walk(each) if isinstance(node, ast.Compare)):
+            sides = zip((compared.left, *compared.comparators), compared.ops, compared.comparators)
+            for left, sign, right in sides:
+                measured = isinstance(left, ast.Attribute) and left.attr == "seconds"
+                if measured and isinstance(sign, ast.Lt | ast.LtE) and isinstance(right, ast.Constant):
+                    found.setdefault(str(file), set()).add(ast.unparse(compared))
+    assert without_empty(found) == {}
+
+
 def test_every_folder_of_the_tree_is_a_package_and_packages_are_found() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
     assert settings["packages"]["find"] == {"include": ["convexstruct*"], "namespaces": False}

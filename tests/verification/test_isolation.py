@@ -27,7 +27,7 @@ def test_an_array_comes_back_as_it_was() -> None:
     assert got.trouble == ""
     np.testing.assert_array_equal(got.point, BEST)
     assert not got.changed
-    assert 0 <= got.seconds < 10
+    assert got.seconds >= 0
 
 
 def test_a_mapping_is_a_point_by_names() -> None:

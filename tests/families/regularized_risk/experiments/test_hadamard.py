@@ -45,7 +45,6 @@ def test_pragam_needs_no_more_rounds_than_26_allows_and_fewer_than_the_bundles(q
 def test_the_quick_run_says_what_it_left_out_and_draws(quick: Result) -> None:
     assert any(note.startswith("quick: d above 128") for note in quick.notes)
     assert len(quick.figures) == 1
-    assert quick.seconds < 60
 
 
 def test_a_run_that_deviates_is_seen() -> None:
