@@ -2,205 +2,196 @@ r"""Baum-Welch: maximum likelihood of hidden Markov models by expectation-maximi
 
     L = sum_k ln sum_y initial[y_1] prod_{t > 1} transition[y_{t-1}, y_t] prod_t prod_c emission[c, y_t, x_{ktc}]
 
-over the sequences x_k, each step t of which shows one symbol on each of C channels. An iteration computes the
-posteriors of the states and of their pairs by forward-backward (E), and divides the expected counts of each row of each
-table by their sum (M); L never falls (L. Baum, T. Petrie, G. Soules, N. Weiss 1970). L is not concave: what is reached
-depends on the start. Paper 3 compares with it under the name EM. Here a transition is [previous, current]; paper 3 has
-the current state first.
+over the sequences x_k, each step t of which shows one symbol on each of C channels; with weights, the sum of omega_k
+times the logarithms. An iteration computes the posteriors of the states and of their pairs by forward-backward (E), and
+divides the expected counts of each row of each table by their sum (M); L never falls (L. Baum, T. Petrie, G. Soules, N.
+Weiss 1970). L is not concave: the end is a stationary point, which depends on the start, and nothing more is claimed of
+it. Paper 3 compares with it under the name EM. Here a transition is [previous, current]; paper 3 has the current state
+first.
 
-R models are trained side by side, each from its own start, in arrays whose first axis is the model. Messages are
-rescaled at each step to sum to 1; a state whose message is below 1e-308 of the others' is dropped there, and a model
-whose messages vanish altogether is summed again in the log domain (`convexstruct.oracles.chain.chain`).
+R models are trained side by side, each from its own start, in arrays whose first axis is the model: `random_models` of
+`convexstruct.inference.hidden_markov` draws starts, and `Trained.best` is the likeliest end. Messages are rescaled at
+each step to sum to 1 (`convexstruct.oracles.chain.probabilities`); a state whose message is below 1e-308 of the others'
+is dropped there, and a model whose messages vanish altogether is summed again in the log domain
+(`convexstruct.oracles.chain.chain`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
-from numpy.typing import ArrayLike
 
 from convexstruct import deadline
-from convexstruct.arrays import Flags, Index, Labels, Matrix, Tensor, Vector
-from convexstruct.graphs import Chains, chains
+from convexstruct.arrays import Flags, Index, Matrix, Tensor, Vector
+from convexstruct.inference.hidden_markov import Arranged, HiddenMarkovModels, Observations
 from convexstruct.oracles.chain import chain
-from convexstruct.tolerances import POSTERIOR, SUM_TO_ONE
-from convexstruct.validation.arguments import number, refuse, sentence, sequence, sized, whole
-from convexstruct.validation.arrays import frozen, raw, real, wholes
+from convexstruct.oracles.chain.probabilities import forward_backward
+from convexstruct.oracles.chain.probabilities import pairs as expected_pairs
+from convexstruct.oracles.chain.sums import ChainSums
+from convexstruct.tolerances import POSTERIOR
+from convexstruct.validation.arguments import number, refuse, sentence, sequence, whole
+from convexstruct.validation.arrays import real
 
 #: A row of a table whose expected counts sum to less is kept as it is: its state is not visited.
 UNVISITED = 1e-290
 
 
-@dataclass(frozen=True, eq=False)
-class Observations:
-    """Sequences of symbols; made by `Observations.read`.
+class Expected(NamedTuple):
+    """log_likelihood (R,): L. first (R, S), pairs (R, S, S), seen (R, C, S, M): expected numbers of first states, of
+    transitions, and of symbols shown by each state, each sequence's with its weight."""
 
-    chains : the layout. symbols (P, C) : of each channel at each packed position. n_symbols : M, of every channel.
+    log_likelihood: Vector
+    first: Matrix
+    pairs: Tensor
+    seen: Tensor
+
+
+def room_for(observed: Observations, models: HiddenMarkovModels) -> Tensor:
+    """Arrays for `expected`; ``[:, :R]`` of them will do for fewer models."""
+    return np.empty((4, models.n_models, models.n_states, observed.chains.n_positions))
+
+
+def expected(observed: Observations, models: HiddenMarkovModels, room: Tensor | None = None) -> Expected:
+    """The E step: forward-backward of every model over every sequence; L = -inf where a model gives them
+    probability 0.
+
+    ``room`` (4, R, S, P) is where it works, see `room_for`; memory of its own by default.
+    """
+    models.check(observed)
+    work = room_for(observed, models) if room is None else room
+    data = observed.arranged(models.n_states)
+    potential, top = _potentials(data, models, work[0])
+    passed = forward_backward(data.layout, potential, models.transition, data.cut, work[1:])
+    if passed is None:  # messages at the cuts do not agree
+        data = observed.arranged()
+        potential, top = _potentials(data, models, work[0])
+        passed = forward_backward(data.layout, potential, models.transition, None, work[1:])
+    assert passed is not None
+    with np.errstate(invalid="ignore", divide="ignore", under="ignore", over="ignore"):
+        posterior = np.multiply(passed.alpha, passed.beta, out=passed.beta)
+        off = np.abs(posterior.sum(axis=1) - 1.0).max(axis=1)
+        steps = np.log(passed.scale) + top
+        likelihood = steps.sum(axis=1) if data.share is None else steps @ data.share
+        pairs = expected_pairs(data.layout, passed, data.cut, data.share) * models.transition
+        if data.share is not None:
+            posterior *= data.share
+        first, seen = posterior[:, :, data.first].sum(axis=2), _seen(data, posterior, observed.n_symbols)
+    for r in np.flatnonzero(~(off <= POSTERIOR) | ~np.isfinite(likelihood)):
+        likelihood[r], first[r], pairs[r], seen[r] = _in_logs(observed, models.some([int(r)]))
+    return Expected(likelihood, first, pairs, seen)
+
+
+def posteriors(observed: Observations, models: HiddenMarkovModels) -> Tensor:
+    """Probability of each state at each position, given the whole sequence; (R, P, S), sequence after sequence."""
+    models.check(observed)
+    data = observed.arranged()
+    work = room_for(observed, models)
+    passed = forward_backward(data.layout, _potentials(data, models, work[0])[0], models.transition, None, work[1:])
+    assert passed is not None
+    with np.errstate(invalid="ignore", under="ignore"):
+        posterior = (passed.alpha * passed.beta).transpose(0, 2, 1)
+    for r in np.flatnonzero(~(np.abs(posterior.sum(axis=2) - 1.0) <= POSTERIOR).all(axis=1)):
+        posterior[r] = _log_sums(observed, models.some([int(r)])).node
+    return posterior[:, observed.chains.flat]
+
+
+def _potentials(data: Arranged, models: HiddenMarkovModels, potential: Tensor) -> tuple[Tensor, Matrix]:
+    """(R, S, P), in ``potential``: probability of what each position shows in each state, over the largest of them,
+    e^top, times that of the first state; top (R, P)."""
+    emission = models.emission
+    with np.errstate(divide="ignore", invalid="ignore", under="ignore"):
+        if len(data.symbols) == 1:
+            best = emission[:, 0].max(axis=1)
+            table = emission[:, 0] / np.where(best > 0, best, 1.0)[:, None]
+            top = np.log(best)[:, data.symbols[0]]
+            np.take(table, data.symbols[0], axis=2, out=potential, mode="clip")  # "raise" would make a copy
+            potential[:, :, data.first] *= models.initial[:, :, None]
+        else:  # a product of many channels may be below all numbers
+            potential[:] = models.logs(data)
+            top = potential.max(axis=1)
+            potential -= top[:, None]
+            np.exp(potential, out=potential)
+    return potential, top
+
+
+def _seen(data: Arranged, posterior: Tensor, n_symbols: int) -> Tensor:
+    """Expected numbers of each symbol of each channel in each state; (R, C, S, M)."""
+    each = [[[np.bincount(x, p, n_symbols) for p in states] for x in data.symbols] for states in posterior]
+    return np.array(each)
+
+
+@np.errstate(invalid="ignore", divide="ignore", under="ignore", over="ignore")
+def _log_sums(observed: Observations, model: HiddenMarkovModels) -> ChainSums:
+    """The same sums of one model in the log domain, where messages vanish."""
+    edge = np.log(model.transition[0])
+    return chain.sum_product(observed.chains, model.scores(observed)[0], edge, observed.weights)
+
+
+def _in_logs(observed: Observations, model: HiddenMarkovModels) -> tuple[float, Vector, Matrix, Tensor]:
+    """`expected` of one model in the log domain; zeros where it cannot show the sequences."""
+    s, (c, _, m) = model.n_states, model.emission.shape[1:]
+    sums = _log_sums(observed, model) if np.isfinite(model.scores(observed).max(axis=2)).all() else None
+    if sums is None or not np.isfinite(sums.log_partition).all():
+        return -np.inf, np.zeros(s), np.zeros((s, s)), np.zeros((c, s, m))
+    data = observed.arranged()
+    weights = np.ones(observed.chains.n_chains) if observed.weights is None else observed.weights
+    posterior = np.ascontiguousarray(sums.node.T) * weights[observed.chains.chain]
+    seen = _seen(data, posterior[None], m)[0]
+    return float(weights @ sums.log_partition), posterior[:, data.first].sum(axis=1), sums.edge, seen
+
+
+class Pseudocounts(NamedTuple):
+    """What is added to the expected counts: the parameters, each plus 1, of a Dirichlet prior of each row.
+
+    initial (S,), transition (S, S), emission (C, S, M); numbers >= 0.
     """
 
-    chains: Chains
-    symbols: Labels
-    n_symbols: int
-
-    @classmethod
-    def read(cls, symbols: Sequence[ArrayLike], n_symbols: int) -> Observations:
-        """symbols : a list of arrays (T_k,), or (T_k, C) where a step shows several; whole numbers 0 .. M - 1.
-
-        Raises
-        ------
-        ValueError
-            If there is no sequence, one is empty, channels differ in number, or a symbol is out of range.
-        """
-        given = sequence("symbols", symbols, "a list of at least one sequence", least=1)
-        most = whole("n_symbols", n_symbols, least=1) - 1
-        shape: tuple[int | str, ...] = ("length",)
-        if raw("symbols[0]", given[0]).ndim == 2:
-            shape = ("length", wholes("symbols[0]", given[0], ("length", "channels")).shape[1])
-        arrays = [wholes(f"symbols[{k}]", one, shape, least=0, most=most) for k, one in enumerate(given)]
-        layout = chains([len(one) for one in arrays])
-        seen = np.concatenate(arrays).reshape(layout.n_positions, -1)
-        return cls(layout, frozen(seen[layout.packed]), most + 1)
-
-    @cached_property
-    def gather(self) -> sp.csr_array:
-        """(C M, P): sums packed positions by channel and symbol."""
-        n, channels = self.symbols.shape
-        row = (self.symbols + self.n_symbols * np.arange(channels)).T.ravel()
-        places = (np.ones(n * channels), (row, np.tile(np.arange(n), channels)))
-        return sp.csr_array(sp.coo_array(places, shape=(channels * self.n_symbols, n)))
-
-
-@dataclass(frozen=True, eq=False)
-class HiddenMarkovModels:
-    """R hidden Markov models of S states, C channels and M symbols; probabilities.
-
-    initial (R, S). transition (R, S, S) [previous, current]. emission (R, C, S, M).
-    """
-
-    initial: Matrix
-    transition: Tensor
+    initial: Vector
+    transition: Matrix
     emission: Tensor
 
     @classmethod
-    def read(cls, initial: Any, transition: Any, emission: Any) -> HiddenMarkovModels:
-        """One model: initial (S,), transition (S, S), emission (S, M), or (C, S, M) of several channels.
+    def read(cls, given: Any, models: HiddenMarkovModels) -> Pseudocounts:
+        """One number for all, or three: numbers or arrays for initial, transition and emission.
 
         Raises
         ------
         ValueError
-            If a shape does not fit, or a row is no distribution.
+            If one is negative, or does not have the shape of its table.
         """
-        first = real("initial", initial, ("states",), what="probabilities", least=0)
-        s = len(first)
-        pairs = real("transition", transition, (s, s), what="probabilities", least=0)
-        shapes = ((s, "symbols"), ("channels", s, "symbols"))
-        seen = real("emission", emission, *shapes, what="probabilities", least=0)
-        for name, table in (("initial", first), ("transition", pairs), ("emission", seen)):
-            away = float(np.abs(table.sum(axis=-1) - 1.0).max())
-            if away > SUM_TO_ONE:
-                raise sentence(f"{name} has a row whose sum is off 1 by {away:g}, wanted rows that sum to 1")
-        return cls(first[None], pairs[None], seen.reshape(1, -1, s, seen.shape[-1]))
+        each = given if isinstance(given, (tuple, list)) else (given,) * 3
+        each = sequence("smoothing", list(each), "one number, or three numbers or tables", length=3)
+        c, s, m = models.emission.shape[1:]
+        tables = []
+        for name, one, shape in zip(cls._fields, each, ((s,), (s, s), (c, s, m))):
+            if np.ndim(one) == 0:
+                tables.append(np.full(shape, number("smoothing", one, least=0)))
+            else:
+                shapes = (shape, shape[1:]) if name == "emission" and c == 1 else (shape,)
+                tables.append(real(f"smoothing of {name}", one, *shapes, least=0).reshape(shape))
+        return cls(*tables)
 
-    @property
-    def n_models(self) -> int:
-        return len(self.initial)
-
-    @property
-    def n_states(self) -> int:
-        return int(self.initial.shape[1])
-
-    def some(self, which: Index | list[int]) -> HiddenMarkovModels:
-        """Some of the models, in the order given."""
-        return HiddenMarkovModels(self.initial[which], self.transition[which], self.emission[which])
-
-    def scores(self, observed: Observations) -> Tensor:
-        """Log probability of the symbols of each position given its state, plus, at the first position of a sequence,
-        that of the initial state; (R, P, S), packed."""
-        c, s, m = self.emission.shape[1:]
-        seen = observed.symbols
-        if (c, m) != (seen.shape[1], observed.n_symbols):
-            raise sentence(
-                f"observed has {seen.shape[1]} channels of {observed.n_symbols} symbols, wanted {c} of {m} as the model"
-            )
-        sized("the number of models", self.n_models, self.n_models * len(seen) * s)
-        with np.errstate(divide="ignore"):
-            logs = np.log(self.emission).transpose(1, 0, 3, 2)  # (C, R, M, S)
-            node: Tensor = logs[0][:, seen[:, 0]]
-            for table, column in zip(logs[1:], seen.T[1:]):
-                node += table[:, column]
-            node[:, : observed.chains.n_chains] += np.log(self.initial)[:, None]
-        return node
-
-    def decode(self, observed: Observations) -> list[Labels]:
-        """The most probable states (Viterbi), one array (P,) a model, sequence after sequence."""
-        layout = observed.chains
-        with np.errstate(divide="ignore"):
-            edges = np.log(self.transition)
-        each = zip(self.scores(observed), edges)
-        return [chain.viterbi(layout, node, edge)[1][layout.flat] for node, edge in each]
+    def log_prior(self, models: HiddenMarkovModels) -> Vector:
+        """sum over all probabilities above 0 of pseudo-count times logarithm; (R,)."""
+        total = np.zeros(models.n_models)
+        for count, table in zip(self, (models.initial, models.transition, models.emission)):
+            logs = np.log(table, where=table > 0, out=np.zeros_like(table))
+            total += (count * logs).reshape(len(table), -1).sum(axis=1)
+        return total
 
 
-class Expected(NamedTuple):
-    """log_likelihood (R,): L. posterior (R, P, S): of the states, packed. pairs (R, S, S): expected transitions."""
+def maximised(models: HiddenMarkovModels, found: Expected, smoothing: Any = 0.0) -> HiddenMarkovModels:
+    """The M step: expected counts, pseudo-counts added, divided by the sums of their rows.
 
-    log_likelihood: Vector
-    posterior: Tensor
-    pairs: Tensor
-
-
-def expected(observed: Observations, models: HiddenMarkovModels) -> Expected:
-    """The E step: forward-backward of every model over every sequence; L = -inf where a model gives them probability
-    0."""
-    layout, node = observed.chains, models.scores(observed)
-    top = node.max(axis=2)
-    with np.errstate(invalid="ignore", divide="ignore", under="ignore", over="ignore"):
-        potential = np.exp(node - top[:, :, None])
-        alpha, beta, scale = np.empty_like(node), np.ones_like(node), np.empty_like(top)
-        for t in range(layout.n_steps):
-            rows = layout.rows(t)
-            here = potential[:, rows]
-            if t:
-                before = int(layout.start[t - 1])
-                here = here * (alpha[:, before : before + int(layout.active[t])] @ models.transition)
-            scale[:, rows] = here.sum(axis=2)
-            alpha[:, rows] = here / scale[:, rows, None]
-        message = potential / scale[:, :, None]
-        back = models.transition.transpose(0, 2, 1)
-        for t in range(layout.n_steps - 1, 0, -1):
-            rows, before = layout.rows(t), int(layout.start[t - 1])
-            message[:, rows] *= beta[:, rows]
-            np.matmul(message[:, rows], back, out=beta[:, before : before + int(layout.active[t])])
-        posterior = alpha * beta
-        pairs = alpha[:, layout.previous].transpose(0, 2, 1) @ message[:, layout.later] * models.transition
-        likelihood = (np.log(scale) + top).sum(axis=1)
-        lost = ~(np.abs(posterior.sum(axis=2) - 1.0) <= POSTERIOR).all(axis=1) | ~np.isfinite(likelihood)
-        for r in np.flatnonzero(lost):
-            if not np.isfinite(top[r]).all():
-                likelihood[r] = -np.inf
-                continue
-            sums = chain.sum_product(layout, node[r], np.log(models.transition[r]))
-            likelihood[r], posterior[r], pairs[r] = sums.log_partition.sum(), sums.node, sums.edge
-    return Expected(likelihood, posterior, pairs)
-
-
-def maximised(
-    observed: Observations, models: HiddenMarkovModels, found: Expected, smoothing: float = 0.0
-) -> HiddenMarkovModels:
-    """The M step: expected counts, ``smoothing`` added to each, divided by the sums of their rows."""
-    r, p, s = found.posterior.shape
-    c, m = models.emission.shape[1], observed.n_symbols
-    first = found.posterior[:, : observed.chains.n_chains].sum(axis=1)
-    seen = observed.gather @ found.posterior.transpose(1, 0, 2).reshape(p, r * s)
-    emission = seen.reshape(c, m, r, s).transpose(2, 0, 3, 1)
+    What has probability 0 in ``models`` is forbidden and keeps it, whatever the pseudo-counts.
+    """
+    added = Pseudocounts.read(smoothing, models)
     return HiddenMarkovModels(
-        _shares(first + smoothing, models.initial),
-        _shares(found.pairs + smoothing, models.transition),
-        _shares(emission + smoothing, models.emission),
+        _shares(found.first + added.initial * (models.initial > 0), models.initial),
+        _shares(found.pairs + added.transition * (models.transition > 0), models.transition),
+        _shares(found.seen + added.emission * (models.emission > 0), models.emission),
     )
 
 
@@ -215,7 +206,8 @@ class Trained:
     """The result of training.
 
     models : R models. log_likelihood (R,) : L of each, none of them proved to be the greatest.
-    trace (n + 1, R) : L at the start and after each iteration; a model that has stopped keeps its last value.
+    trace (n + 1, R) : what never falls, at the start and after each iteration: L, with pseudo-counts that plus the
+    logarithm of their prior. A model that has stopped keeps its last value.
     iterations (R,) : of each model. converged (R,) : whether it stopped by ``tol``, not by ``max_iterations``.
     """
 
@@ -231,37 +223,20 @@ class Trained:
         return self.models.some([int(self.log_likelihood.argmax())])
 
 
-def random_models(
-    n_models: int, n_states: int, n_symbols: int, seed: int = 0, n_channels: int = 1
-) -> HiddenMarkovModels:
-    """Starts: every row of every table uniform on the simplex.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of its range.
-    """
-    r, s = whole("n_models", n_models, least=1), whole("n_states", n_states, least=1)
-    m, c = whole("n_symbols", n_symbols, least=1), whole("n_channels", n_channels, least=1)
-    sized("n_models", r, r * s * max(s, c * m))
-    rng = np.random.default_rng(whole("seed", seed, least=0))
-    shapes = ((r, s), (r, s, s), (r, c, s, m))
-    drawn = [np.maximum(rng.exponential(size=shape), np.finfo(float).tiny) for shape in shapes]
-    return HiddenMarkovModels(*(each / each.sum(axis=-1, keepdims=True) for each in drawn))
-
-
 def baum_welch(
     observed: Observations,
     start: HiddenMarkovModels,
     *,
     tol: float = 1e-6,
     max_iterations: int = 1000,
-    smoothing: float = 0.0,
+    smoothing: Any = 0.0,
 ) -> Trained:
     """Iterate from every model of ``start`` until L rises by less than ``tol`` nats a position.
 
-    smoothing : added to every expected count; what never falls is then L + smoothing * (sum of the logarithms of all
-    probabilities), which ``trace`` does not show.
+    smoothing : pseudo-counts, added to the expected counts: one number, or three numbers or tables for initial,
+    transition and emission. What never falls is then L + sum of pseudo-counts times logarithms of probabilities, the
+    logarithm of a Dirichlet prior. Probabilities that are 0 in ``start`` are forbidden, and stay 0: transitions that
+    only go from left to right, for example.
 
     Raises
     ------
@@ -270,30 +245,33 @@ def baum_welch(
     """
     if not isinstance(observed, Observations):
         refuse("observed", observed, "Observations")
-    tol, smoothing = number("tol", tol, least=0), number("smoothing", smoothing, least=0)
+    tol = number("tol", tol, least=0)
+    added = Pseudocounts.read(smoothing, start)
     limit = whole("max_iterations", max_iterations, least=0)
-    enough = tol * observed.chains.n_positions
+    enough = tol * observed.weight
     tables = [table.copy() for table in (start.initial, start.transition, start.emission)]
     models = HiddenMarkovModels(*tables)
-    found = expected(observed, models)
+    room = room_for(observed, models)
+    found = expected(observed, models, room)
     if not np.isfinite(found.log_likelihood).all():
         r = int(np.argmin(np.isfinite(found.log_likelihood)))
         raise sentence(f"start gives the sequences probability 0 by its model {r}, wanted a positive probability")
-    trace = [found.log_likelihood]
+    trace, likelihood = [found.log_likelihood + added.log_prior(models)], found.log_likelihood.copy()
     running, iterations = np.arange(models.n_models), np.zeros(models.n_models, dtype=np.intp)
     while len(running) and len(trace) <= limit:
         deadline.check()
-        updated = maximised(observed, models.some(running), found, smoothing)
+        updated = maximised(models.some(running), found, added)
         for table, new in zip(tables, (updated.initial, updated.transition, updated.emission)):
             table[running] = new
-        found = expected(observed, updated)
-        likelihood = trace[-1].copy()
+        found = expected(observed, updated, room[:, : len(running)])
         likelihood[running] = found.log_likelihood
+        value = trace[-1].copy()
+        value[running] = found.log_likelihood + added.log_prior(updated)
         iterations[running] += 1
-        goes_on = np.abs(likelihood - trace[-1])[running] > enough
+        goes_on = np.abs(value - trace[-1])[running] > enough
         running = running[goes_on]
         found = Expected(*(part[goes_on] for part in found))
-        trace.append(likelihood)
+        trace.append(value)
     converged = np.ones(models.n_models, dtype=bool)
     converged[running] = False
-    return Trained(models, trace[-1], np.array(trace), iterations, converged)
+    return Trained(models, likelihood, np.array(trace), iterations, converged)

@@ -9,14 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from convexstruct.inference.baum_welch import (
-    HiddenMarkovModels,
-    Observations,
-    baum_welch,
-    expected,
-    maximised,
-    random_models,
-)
+from convexstruct.inference.baum_welch import baum_welch, expected, maximised, posteriors
+from convexstruct.inference.hidden_markov import HiddenMarkovModels, Observations, random_models
+from convexstruct.oracles.chain import chain
 from convexstruct.tolerances import ROUNDING
 
 EXAMPLES = settings(max_examples=40, deadline=None)
@@ -52,7 +47,7 @@ def test_likelihood_posteriors_and_counts_are_those_of_all_state_sequences(
 ) -> None:
     observed, models, symbols = batch
     found = expected(observed, models)
-    updated = maximised(observed, models, found)
+    updated, states_of = maximised(models, found), posteriors(observed, models)
     s = models.n_states
     for r in range(models.n_models):
         likelihood, at = 0.0, 0
@@ -69,8 +64,7 @@ def test_likelihood_posteriors_and_counts_are_those_of_all_state_sequences(
                     seen[np.arange(shown.shape[1]), state, shown[t]] += p / total
                     if t:
                         pairs[y[t - 1], state] += p / total
-            here = found.posterior[r][observed.chains.flat[at : at + len(shown)]]
-            np.testing.assert_allclose(here, posterior, atol=ROUNDING)
+            np.testing.assert_allclose(states_of[r, at : at + len(shown)], posterior, atol=ROUNDING)
             at += len(shown)
         assert found.log_likelihood[r] == pytest.approx(likelihood, rel=ROUNDING, abs=ROUNDING)
         np.testing.assert_allclose(found.pairs[r], pairs, atol=ROUNDING)
@@ -137,7 +131,7 @@ def test_smoothing_raises_the_likelihood_with_its_penalty() -> None:
         found = expected(observed, models)
         logs = [np.log(t).reshape(3, -1).sum(axis=1) for t in (models.initial, models.transition, models.emission)]
         values.append(found.log_likelihood + 0.1 * sum(logs))
-        models = maximised(observed, models, found, smoothing=0.1)
+        models = maximised(models, found, smoothing=0.1)
     assert (np.diff(values, axis=0) >= -ROUNDING).all()
 
 
@@ -156,7 +150,7 @@ def test_messages_that_vanish_when_rescaled_are_summed_in_the_log_domain() -> No
     seen = Observations.read([np.ones((8, 2), dtype=int), [[0, 0], [1, 1]]], 2)
     found = expected(seen, model)  # state 1 would show it, and is never reached
     assert found.log_likelihood[0] == pytest.approx(18 * np.log(tiny), rel=ROUNDING)
-    np.testing.assert_allclose(found.posterior[0], [[1.0, 0.0]] * 10, atol=ROUNDING)
+    np.testing.assert_allclose(posteriors(seen, model)[0], [[1.0, 0.0]] * 10, atol=ROUNDING)
     trained = baum_welch(seen, model, max_iterations=3)
     assert (np.diff(trained.trace, axis=0) >= -ROUNDING).all()
 
@@ -196,3 +190,74 @@ def test_bad_input_is_one_sentence() -> None:
         baum_welch(Observations.read([[0, 1]], 2), random_models(1, 2, 3))
     with pytest.raises(ValueError, match="observed is a list"):
         baum_welch([[0, 1]], random_models(1, 2, 2))  # type: ignore[arg-type]
+
+
+def test_a_weight_counts_a_sequence_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(5)
+    shown = [rng.integers(0, 3, size=n) for n in (6, 2, 9)]
+    once = Observations.read(shown, 3, weights=[2.0, 1.0, 3.0])
+    often = Observations.read([shown[0]] * 2 + [shown[1]] + [shown[2]] * 3, 3)
+    assert once.weight == often.weight == 41
+    for start in (random_models(2, 2, 3, seed=0), still()):
+        for mine, theirs in zip(expected(once, start), expected(often, start)):
+            np.testing.assert_allclose(mine, theirs, rtol=ROUNDING, atol=ROUNDING)
+
+
+def still() -> HiddenMarkovModels:
+    """A model whose messages vanish when rescaled: the second state alone shows symbol 2, and is never reached."""
+    return HiddenMarkovModels.read([1.0, 0.0], np.eye(2), [[0.5, 0.5, 1e-320], [0.0, 0.0, 1.0]])
+
+
+@given(SEEDS)
+@settings(max_examples=20, deadline=None)
+def test_what_is_0_at_the_start_stays_0_whatever_the_pseudo_counts(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    observed = Observations.read([rng.integers(0, 3, size=n) for n in (7, 4)], 3)
+    start = random_models(2, 3, 3, seed=seed)
+    rightwards = np.triu(start.transition)
+    rightwards /= rightwards.sum(axis=2, keepdims=True)
+    start = HiddenMarkovModels(np.array([[1.0, 0.0, 0.0]] * 2), rightwards, start.emission)
+    for smoothing in (0.0, 0.3, (0.0, 0.5, np.full((3, 3), 0.2))):
+        trained = baum_welch(observed, start, smoothing=smoothing, max_iterations=40)
+        assert (trained.models.initial[:, 1:] == 0).all()
+        assert (np.tril(trained.models.transition, -1) == 0).all()
+        assert (np.diff(trained.trace, axis=0) >= -ROUNDING).all()
+        np.testing.assert_allclose(trained.models.transition.sum(axis=2), 1.0, atol=ROUNDING)
+        likelihood = expected(observed, trained.models).log_likelihood
+        np.testing.assert_allclose(trained.log_likelihood, likelihood, atol=ROUNDING)
+
+
+def test_pseudo_counts_are_those_of_a_dirichlet_prior() -> None:
+    observed = Observations.read([[0, 1, 1], [1]], 2)
+    one = random_models(1, 1, 2, seed=0)
+    trained = baum_welch(observed, one, smoothing=(0.0, 0.0, [[3.0, 1.0]]))
+    np.testing.assert_allclose(trained.models.emission[0, 0, 0], [0.5, 0.5], atol=ROUNDING)  # (1 + 3) and (3 + 1)
+    assert trained.log_likelihood[0] == pytest.approx(4 * np.log(0.5))
+    assert trained.trace[-1, 0] == pytest.approx(8 * np.log(0.5))
+    with pytest.raises(ValueError, match="smoothing of emission"):
+        baum_welch(observed, one, smoothing=(0.0, 0.0, [[3.0, 1.0, 2.0]]))
+    with pytest.raises(ValueError, match="smoothing"):
+        baum_welch(observed, one, smoothing=-1.0)
+
+
+@pytest.mark.parametrize("stays", [0.0, 0.999])
+def test_few_long_sequences_are_summed_and_decoded_as_many_short_ones_are(stays: float) -> None:
+    rng = np.random.default_rng(7)
+    observed = Observations.read([rng.integers(0, 4, size=n) for n in (1500, 40, 900)], 4, weights=[1.0, 2.0, 3.0])
+    start = random_models(2, 3, 4, seed=3)
+    slow = HiddenMarkovModels(start.initial, stays * np.eye(3) + (1.0 - stays) * start.transition, start.emission)
+    assert observed.arranged(3).cut is not None
+    found, decoded = expected(observed, slow), slow.decode(observed)
+    for r in range(2):
+        node, edge = slow.scores(observed)[r], np.log(slow.transition[r])
+        sums = chain.sum_product(observed.chains, node, edge, observed.weights)
+        assert observed.weights is not None
+        assert found.log_likelihood[r] == pytest.approx(float(observed.weights @ sums.log_partition), rel=ROUNDING)
+        np.testing.assert_allclose(found.pairs[r], sums.edge, rtol=ROUNDING)
+        np.testing.assert_allclose(posteriors(observed, slow)[r], sums.node[observed.chains.flat], atol=ROUNDING)
+        best, labels = chain.viterbi(observed.chains, node, edge)
+        mine = decoded[r][observed.chains.packed]
+        score = node[np.arange(len(mine)), mine].sum()
+        score += edge[mine[observed.chains.previous], mine[observed.chains.later]].sum()
+        assert score == pytest.approx(best.sum(), rel=ROUNDING)
+        assert (mine == labels).mean() > 0.99  # equal but for ties

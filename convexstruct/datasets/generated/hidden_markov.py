@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from convexstruct.arrays import Labels, Matrix
-from convexstruct.inference.baum_welch import HiddenMarkovModels, Observations
+from convexstruct.inference.hidden_markov import HiddenMarkovModels, Observations
 from convexstruct.validation.arguments import number, sized, whole
 from convexstruct.validation.arguments import seed as read_seed
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from convexstruct.arrays import Labels, Matrix, Vector
 from convexstruct.datasets.generated.hidden_markov import sample
-from convexstruct.inference.baum_welch import HiddenMarkovModels
+from convexstruct.inference.hidden_markov import HiddenMarkovModels
 from convexstruct.validation.arguments import number, sequence, sized, whole
 from convexstruct.validation.arguments import seed as read_seed
 

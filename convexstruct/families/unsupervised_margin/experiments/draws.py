@@ -20,7 +20,7 @@ from convexstruct.datasets.real.protein import AMINO_ACIDS, STRUCTURES, Proteins
 from convexstruct.datasets.real.sources import data_root
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
 from convexstruct.features.counts.hmm_channels import window
-from convexstruct.inference.baum_welch import Observations
+from convexstruct.inference.hidden_markov import Observations
 from convexstruct.tolerances import LOW
 
 #: Seeds of the starts of EM lie so far from those of the draws.

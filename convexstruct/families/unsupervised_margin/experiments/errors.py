@@ -22,7 +22,8 @@ from convexstruct.families.unsupervised_margin.labels_from_gram import best_name
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
 from convexstruct.families.unsupervised_margin.solvers.relabelling import relabel
 from convexstruct.families.unsupervised_margin.supervised import supervised
-from convexstruct.inference.baum_welch import baum_welch, random_models
+from convexstruct.inference.baum_welch import baum_welch
+from convexstruct.inference.hidden_markov import random_models
 from convexstruct.plots import GREY, LOWER, UPPER
 from convexstruct.tolerances import LOW
 

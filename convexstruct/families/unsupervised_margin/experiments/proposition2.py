@@ -24,7 +24,8 @@ from convexstruct.families.unsupervised_margin.experiments.errors import standar
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
 from convexstruct.families.unsupervised_margin.solvers.relabelling import Relabelled, relabel
 from convexstruct.families.unsupervised_margin.supervised import supervised
-from convexstruct.inference.baum_welch import baum_welch, random_models
+from convexstruct.inference.baum_welch import baum_welch
+from convexstruct.inference.hidden_markov import random_models
 from convexstruct.plots import LOWER, UPPER
 from convexstruct.tolerances import HIGH, LOW
 

@@ -1,0 +1,92 @@
+"""Viterbi on few long chains, cut in pieces so that each step runs over many pieces abreast.
+
+What is maximised is what `convexstruct.oracles.chain.chain.viterbi` maximises, with -inf for what is forbidden. All
+pieces (`convexstruct.oracles.chain.pieces`) are run over at once, as if nothing came before a cut. Then messages are
+mended from each cut onwards, until the new message is the one that stands there plus a constant: from there on they
+lead to the same labels, and mostly a few positions are enough. Labels are read backwards likewise, as if nothing came
+after a cut, and mended from each cut back until a label is the one that stands there.
+
+Neither adding scores nor taking maxima takes two messages further apart, measured by the range of their difference. So
+the score found is below the best by at most twice the sum of the ranges that were let pass, one a cut, each as small as
+what rounding may do anyway (`AGREES`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from convexstruct.arrays import Labels, Matrix
+from convexstruct.graphs import Chains
+from convexstruct.oracles.chain.pieces import Pieces
+from convexstruct.oracles.chain.sums import BLOCK
+
+#: Two messages agree if their difference has a range of at most this share of their largest finite entry.
+AGREES = 1e-13
+
+
+def viterbi(cut: Pieces, node: Matrix, edge: Matrix) -> Labels | None:
+    """Best labels (P,), in the packed order of the pieces.
+
+    node (S, P) : scores in that order, labels first. None where messages at the cuts do not come to agree within the
+    length of a piece, as where labels hardly ever change. Among labellings equally good, rounding decides.
+    """
+    layout = cut.layout
+    message = node.copy()
+    size = max(1, BLOCK // edge.size)
+    room = np.empty((*edge.shape, min(size, layout.n_chains)))
+    for t in range(1, layout.n_steps):
+        before, begin, n = int(layout.start[t - 1]), int(layout.start[t]), int(layout.active[t])
+        for low in range(0, n, size):
+            high = min(n, low + size)
+            terms = room[:, :, : high - low]
+            np.add(message[:, None, before + low : before + high], edge[:, :, None], out=terms)
+            message[:, begin + low : begin + high] += terms.max(axis=0)
+    if not _mend_messages(cut, node, edge, message):
+        return None
+    labels = _read(layout, message, edge)
+    _mend_labels(cut, message, edge, labels)
+    return labels
+
+
+def _mend_messages(cut: Pieces, node: Matrix, edge: Matrix, message: Matrix) -> bool:
+    """Run on from each cut; False if some message has not come to agree after as many steps as a piece has."""
+    rows = cut.later
+    for _ in range(cut.layout.n_steps):
+        if not len(rows):
+            return True
+        new = node[:, rows] + (message[:, None, cut.before[rows]] + edge[:, :, None]).max(axis=0)
+        old = message[:, rows]
+        with np.errstate(invalid="ignore"):
+            apart = new - old
+        same = np.isneginf(new) & np.isneginf(old)
+        spread = apart.max(axis=0, where=~same, initial=-np.inf) - apart.min(axis=0, where=~same, initial=np.inf)
+        largest = np.abs(new).max(axis=0, where=np.isfinite(new), initial=0.0)
+        changed = ~(spread <= AGREES * largest)
+        message[:, rows[changed]] = new[:, changed]
+        rows = cut.after[rows[changed]]
+        rows = rows[rows >= 0]
+    return not len(rows)
+
+
+def _read(layout: Chains, message: Matrix, edge: Matrix) -> Labels:
+    """Labels (P,) of each piece, read backwards from the best label of its end."""
+    labels = np.empty(layout.n_positions, dtype=np.int64)
+    current = np.zeros(0, dtype=np.int64)
+    for t in range(layout.n_steps - 1, -1, -1):
+        rows = layout.rows(t)
+        here = message[:, rows].copy()
+        here[:, : len(current)] += edge[:, current]
+        current = here.argmax(axis=0)
+        labels[rows] = current
+    return labels
+
+
+def _mend_labels(cut: Pieces, message: Matrix, edge: Matrix, labels: Labels) -> None:
+    """Read on backwards from each cut, as far as labels change."""
+    rows = cut.earlier
+    while len(rows):
+        found = (message[:, rows] + edge[:, labels[cut.after[rows]]]).argmax(axis=0)
+        changed = found != labels[rows]
+        labels[rows[changed]] = found[changed]
+        rows = cut.before[rows[changed]]
+        rows = rows[rows >= 0]

@@ -1,0 +1,130 @@
+r"""Forward-backward on tables of probabilities, for several models at a time: hidden Markov models.
+
+    potential (R, S, P): how well each state explains each packed position, the start's probabilities multiplied in
+    transition (R, S, S): [previous, current]; probabilities, or any weights >= 0
+
+for R models, S states and P packed positions of `convexstruct.graphs.Chains`. With W = transition and e_t = potential,
+
+    alpha_t = e_t (W' alpha_{t-1}) / z_t,    u_t = e_t beta_t / z_t,    beta_{t-1} = W u_t,
+
+z_t such that alpha_t sums to 1; posteriors alpha_t beta_t, expected pairs W * sum_t alpha_{t-1} u_t', and the log
+likelihood is sum_t ln z_t. Positions run along the last axis, so that every operation is a long row.
+
+**Few long chains** are cut in pieces (`convexstruct.oracles.chain.pieces`), and the forward messages that arrive at the
+cuts taken from the round before. Measured by Hilbert's metric, d(a, b) = ln max_s a_s/b_s - ln min_s a_s/b_s, neither
+W' nor a multiplication by e_t takes two messages further apart (G. Birkhoff 1957). So where each piece began within d
+of the message with which the piece before ended, no message in its chain is off by more than the sum of these d; the
+same holds backwards. Where a few rounds do not bring all d below `AGREES`, as with states that are hardly ever left,
+the whole chains are run over step by step.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from convexstruct.arrays import Index, Matrix, Tensor, Vector
+from convexstruct.graphs import Chains
+from convexstruct.oracles.chain.pieces import Pieces
+
+#: Messages at a cut agree if Hilbert's metric between them is at most this, in nats: some thousand roundings.
+AGREES = 1e-12
+#: Rounds over all pieces before the whole chains are run over.
+ROUNDS = 4
+
+
+class Passed(NamedTuple):
+    """What both passes leave: alpha, beta, message (R, S, P): alpha_t, beta_t, u_t. scale (R, P): z_t."""
+
+    alpha: Tensor
+    beta: Tensor
+    message: Tensor
+    scale: Matrix
+
+
+@np.errstate(invalid="ignore", divide="ignore", under="ignore", over="ignore")
+def forward_backward(
+    layout: Chains, potential: Tensor, transition: Tensor, cut: Pieces | None = None, room: Tensor | None = None
+) -> Passed | None:
+    """Both passes over ``layout``, the pieces' where there is a ``cut``; None where messages there never agree.
+
+    ``potential`` is overwritten. ``room`` (3, R, S, P) holds what is returned: where the passes are made many times,
+    new arrays would take longer to be given their memory than to be filled.
+    Posteriors that are not numbers, or do not sum to 1, are the caller's to find: a model that cannot show a sequence
+    has z_t = 0 somewhere.
+    """
+    none = np.zeros(0, dtype=np.intp)
+    later, earlier = (none, none) if cut is None else (cut.later, cut.earlier)
+    into = np.ascontiguousarray(transition.transpose(0, 2, 1))
+    alpha, beta, message = np.empty((3, *potential.shape)) if room is None else room
+    scale = np.empty((len(potential), layout.n_positions))
+    arriving = np.full((*potential.shape[:2], len(later)), 1.0 / potential.shape[1])
+    for _ in range(ROUNDS):
+        _forward(layout, potential, into, alpha, scale, later, arriving)
+        before, arriving = arriving, alpha[:, :, earlier]
+        if _agree(arriving, before):
+            break
+    else:
+        return None
+    weight = np.divide(potential, scale[:, None], out=potential)
+    beta[:, :, layout.last] = 1.0
+    ending = np.ones_like(arriving)
+    for _ in range(ROUNDS):
+        beta[:, :, earlier] = ending
+        _backward(layout, weight, transition, beta, message)
+        before, ending = ending, transition @ message[:, :, later]
+        ending /= (arriving * ending).sum(axis=1, keepdims=True)
+        if _agree(ending, before):
+            return Passed(alpha, beta, message, scale)
+    return None
+
+
+def pairs(layout: Chains, passed: Passed, cut: Pieces | None = None, share: Vector | None = None) -> Tensor:
+    """sum_t alpha_{t-1} u_t' (R, S, S), which times the transitions are the expected pairs; ``share`` (P,) weights
+    each position's."""
+    message = passed.message if share is None else passed.message * share
+    total = np.zeros((len(message), *message.shape[1:2] * 2))
+    t = 1
+    while t < layout.n_steps:  # steps through which as many chains run on are one product
+        n = int(layout.active[t])
+        alike = 1 if layout.active[t - 1] > n else int(np.searchsorted(-layout.active[t:], -n, side="right"))
+        before, after = int(layout.start[t - 1]), int(layout.start[t])
+        here = message[:, :, after : after + alike * n]
+        total += passed.alpha[:, :, before : before + alike * n] @ here.transpose(0, 2, 1)
+        t += alike
+    if cut is not None:
+        total += passed.alpha[:, :, cut.earlier] @ message[:, :, cut.later].transpose(0, 2, 1)
+    return total
+
+
+def _forward(
+    layout: Chains, potential: Tensor, into: Tensor, alpha: Tensor, scale: Matrix, later: Index, arriving: Tensor
+) -> None:
+    """Fill ``alpha`` and ``scale``; ``arriving`` (R, S, K) are the alphas before the rows ``later``."""
+    alpha[:, :, layout.rows(0)] = 1.0
+    alpha[:, :, later] = into @ arriving
+    for t in range(layout.n_steps):
+        rows = layout.rows(t)
+        here, total = alpha[:, :, rows], scale[:, rows]
+        if t:
+            before = int(layout.start[t - 1])
+            np.matmul(into, alpha[:, :, before : before + int(layout.active[t])], out=here)
+        here *= potential[:, :, rows]
+        np.add.reduce(here, axis=1, out=total)
+        here /= total[:, None]
+
+
+def _backward(layout: Chains, weight: Tensor, transition: Tensor, beta: Tensor, message: Tensor) -> None:
+    """Fill ``beta``, whose last rows of chains are given, and ``message``; ``weight`` is e_t / z_t."""
+    for t in range(layout.n_steps - 1, -1, -1):
+        rows = layout.rows(t)
+        here = np.multiply(weight[:, :, rows], beta[:, :, rows], out=message[:, :, rows])
+        if t:
+            before = int(layout.start[t - 1])
+            np.matmul(transition, here, out=beta[:, :, before : before + int(layout.active[t])])
+
+
+def _agree(new: Tensor, old: Tensor) -> bool:
+    """Whether no entry has changed by more than `AGREES`, relative."""
+    return bool((np.abs(new - old) <= AGREES * old).all())

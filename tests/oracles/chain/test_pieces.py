@@ -1,0 +1,142 @@
+"""Chains cut in pieces, and what is recurred over pieces, against whole chains and against all labellings."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from convexstruct.graphs import Chains, chains
+from convexstruct.oracles.chain import chain, long_viterbi
+from convexstruct.oracles.chain.pieces import LEAST, Pieces, cut_in, pieces
+from convexstruct.oracles.chain.probabilities import forward_backward, pairs
+from convexstruct.tolerances import ROUNDING
+
+EXAMPLES = settings(max_examples=40, deadline=None)
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+@st.composite
+def cuts(draw: st.DrawFn) -> tuple[Chains, Pieces, np.random.Generator]:
+    """Up to three chains of up to six positions, cut in pieces of two: no more than three to a chain."""
+    layout = chains(draw(st.lists(st.integers(1, 6), min_size=1, max_size=3)))
+    return layout, cut_in(layout, 2), np.random.default_rng(draw(SEEDS))
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=5), st.integers(1, 12))
+@EXAMPLES
+def test_pieces_follow_each_other_as_the_positions_do(lengths: list[int], length: int) -> None:
+    layout = chains(lengths)
+    cut = cut_in(layout, length)
+    flat = cut.layout.packed  # flat position of each packed row of the pieces
+    assert cut.layout.lengths.max() <= length
+    np.testing.assert_array_equal(flat[cut.whole], layout.packed)
+    np.testing.assert_array_equal(flat[cut.earlier] + 1, flat[cut.later])
+    firsts, lasts = layout.first, layout.first + layout.lengths - 1
+    for rows, step, ends in ((cut.after, 1, lasts), (cut.before, -1, firsts)):
+        inside = rows >= 0
+        np.testing.assert_array_equal(flat[rows[inside]], flat[inside] + step)
+        np.testing.assert_array_equal(np.sort(flat[~inside]), ends)
+
+
+def test_only_long_chains_are_cut() -> None:
+    assert pieces(chains([LEAST] * 10), 3) is None
+    assert pieces(chains([2 * LEAST] * 10), 3) is None
+    cut = pieces(chains([5, 20 * LEAST]), 3)
+    assert cut is not None
+    assert cut.layout.n_steps == LEAST
+
+
+@given(cuts(), st.integers(1, 3), st.booleans())
+@EXAMPLES
+def test_sums_over_pieces_are_those_over_all_labellings(
+    given_cut: tuple[Chains, Pieces, np.random.Generator], s: int, weighted: bool
+) -> None:
+    layout, cut, rng = given_cut
+    table = rng.exponential(size=(s, layout.n_positions))
+    transition = rng.dirichlet(np.ones(s), size=s)
+    by_pieces = np.empty_like(table)
+    by_pieces[:, cut.whole] = table
+    weights = rng.exponential(size=layout.n_chains) if weighted else np.ones(layout.n_chains)
+    passed = forward_backward(cut.layout, by_pieces[None].copy(), transition[None], cut)
+    assert passed is not None
+    share = np.empty(layout.n_positions)
+    share[cut.whole] = weights[layout.chain]
+    found = (pairs(cut.layout, passed, cut, share) * transition)[0]
+    posterior = (passed.alpha * passed.beta)[0][:, cut.layout.flat]
+    logs = np.log(passed.scale[0])[cut.layout.flat]
+    expected = np.zeros((s, s))
+    for k, (first, length) in enumerate(zip(layout.first, layout.lengths)):
+        rows = layout.flat[first : first + length]
+        shares = {}
+        for y in itertools.product(range(s), repeat=int(length)):
+            p = float(np.prod(table[list(y), rows]))
+            shares[y] = p * float(np.prod([transition[a, b] for a, b in itertools.pairwise(y)]))
+        total = sum(shares.values())
+        assert logs[first : first + length].sum() == pytest.approx(np.log(total), rel=ROUNDING, abs=ROUNDING)
+        nodes = np.zeros((s, length))
+        for y, p in shares.items():
+            nodes[list(y), range(int(length))] += p / total
+            for a, b in itertools.pairwise(y):
+                expected[a, b] += weights[k] * p / total
+        np.testing.assert_allclose(posterior[:, first : first + length], nodes, atol=ROUNDING)
+    np.testing.assert_allclose(found, expected, atol=ROUNDING)
+
+
+@given(cuts(), st.integers(1, 3))
+@EXAMPLES
+def test_labels_from_pieces_are_as_good_as_the_best_of_all(
+    given_cut: tuple[Chains, Pieces, np.random.Generator], s: int
+) -> None:
+    layout, cut, rng = given_cut
+    node, edge = rng.normal(size=(layout.n_positions, s)), 3.0 * rng.normal(size=(s, s))
+    edge[rng.random((s, s)) < 0.2] = -np.inf
+    np.fill_diagonal(edge, 0.0)
+    by_label = np.empty((s, layout.n_positions))
+    by_label[:, cut.whole] = node.T
+    found = long_viterbi.viterbi(cut, by_label, edge)
+    if found is None:  # messages had not come to agree; the next test says where they do
+        return
+    for labels, first in zip(layout.split(found[cut.layout.flat]), layout.first):
+        rows = layout.flat[first : first + len(labels)]
+        every = [
+            float(node[rows, list(y)].sum() + sum(edge[a, b] for a, b in itertools.pairwise(y)))
+            for y in itertools.product(range(s), repeat=len(labels))
+        ]
+        score = float(node[rows, labels].sum() + edge[labels[:-1], labels[1:]].sum())
+        assert score == pytest.approx(max(every), rel=ROUNDING, abs=ROUNDING)
+
+
+@given(SEEDS, st.integers(2, 4))
+@settings(max_examples=10, deadline=None)
+def test_long_chains_that_forget_agree_at_the_cuts(seed: int, s: int) -> None:
+    rng = np.random.default_rng(seed)
+    layout = chains([1000, 3, 700])
+    cut = pieces(layout, s)
+    assert cut is not None
+    node, edge = 3.0 * rng.normal(size=(layout.n_positions, s)), rng.uniform(-1.0, 1.0, size=(s, s))
+    by_label = np.empty((s, layout.n_positions))
+    by_label[:, cut.whole] = node.T
+    labels = long_viterbi.viterbi(cut, by_label, edge)
+    assert labels is not None
+    np.testing.assert_array_equal(labels[cut.whole], chain.viterbi(layout, node, edge)[1])
+    passed = forward_backward(cut.layout, np.exp(by_label)[None], np.exp(edge)[None], cut)
+    assert passed is not None
+    sums = chain.sum_product(layout, node, edge)
+    np.testing.assert_allclose((passed.alpha * passed.beta)[0][:, cut.whole].T, sums.node, atol=ROUNDING)
+    expected = (pairs(cut.layout, passed, cut) * np.exp(edge))[0]
+    np.testing.assert_allclose(expected, sums.edge, rtol=ROUNDING)
+    assert np.log(passed.scale).sum() == pytest.approx(sums.log_partition.sum(), rel=ROUNDING)
+
+
+def test_chains_that_never_forget_are_left_to_the_whole_chains() -> None:
+    layout = chains([1000])
+    cut = pieces(layout, 2)
+    assert cut is not None
+    node, edge = np.zeros((2, 1000)), np.array([[0.0, -1e3], [-1e3, 0.0]])
+    node[0, cut.whole[0]] = 1.0  # only the first position tells one label from the other
+    assert long_viterbi.viterbi(cut, node, edge) is None
+    assert forward_backward(cut.layout, np.exp(node)[None], np.exp(edge)[None], cut) is None
