@@ -2,14 +2,14 @@ r"""The joint features by which a mixture of distributions over labellings diffe
 
     Psi = sum_i sum_y alpha_i(y) [f(x_i, y_i) - f(x_i, y)]
 
-Dual bounds of margins and of likelihoods are made of it. What the mixture holds is first added up to one set of
-marginals, mu_v(s) = sum alpha_i(y) [y_v = s] and the same of edges (`Marginals`): numbers >= 0 that are right to a
-relative error ``relative``, for they are sums and products of such numbers. Then
+Dual bounds of margins and of likelihoods are computed from Psi. First the parts of the mixture are added up to one set
+of marginals, mu_v(s) = sum alpha_i(y) [y_v = s] and the same of edges (`Marginals`): numbers >= 0 with a relative error
+of at most ``relative``, because they are sums and products of such numbers. Then
 
     Psi = sum_v x_v (x) d_v + (edges),
 
-where d_v is minus mu_v but at the truth, where it is the sum of the others: no difference is taken before the features
-are multiplied in. Psi is off by at most
+where d_v is -mu_v at every label but the true one, and there the sum of mu_v over the others: no difference of nearly
+equal numbers is taken before the product with the features. Psi is off by at most
 
     (relative + gamma(B)) |X|'|d|        entrywise; B the terms of one block, blocks are added with their errors.
 """
@@ -33,12 +33,13 @@ from convexstruct.rounding import BLOCK, TINY, UNIT, compensated, gamma
 
 @dataclass
 class Marginals:
-    """What the parts of a mixture add up to.
+    """The sum of the marginals of a mixture's parts.
 
-    node (P, S): mu. edge: mu of each edge (Q, S, S); where edges share a table, that of edges that labellings have
-    wrong, by blocks of edges (blocks, S, S), then gained (blocks, S, S) is what the truth has there, and wholes (S, S)
-    are sums over all edges. relative, absolute: bounds on the error of every entry; loose (Q,): of each edge besides,
-    absolute.
+    node (P, S): mu. edge: mu of each edge (Q, S, S). Where edges share a table, it is instead the sum over blocks of
+    edges (blocks, S, S), of those labellings alone that label an edge otherwise than the truth; gained (blocks, S, S)
+    then has the weight of the true labels of these edges, and wholes (S, S) are sums over all edges, of parts that are
+    no labellings. relative, absolute: bounds on the error of every entry. loose (Q,): bounds on the absolute error of
+    the entries of each edge besides.
     """
 
     features: PairwiseFeatures
@@ -52,14 +53,14 @@ class Marginals:
 
     @classmethod
     def none(cls, features: PairwiseFeatures) -> Marginals:
-        """Of a mixture that has no part yet."""
+        """Those of a mixture without any part."""
         size = features.n_labels
         blocks = -(-features.n_edges // BLOCK) if features.shared else features.n_edges
         gained = np.zeros((blocks if features.shared else 0, size, size))
         return cls(features, np.zeros((features.n_nodes, size)), np.zeros((blocks, size, size)), gained)
 
     def add_labelling(self, labels: Labels, weight: Vector) -> None:
-        """One labelling (P,) of all examples; weight (N,) its share of each."""
+        """Add one labelling (P,) of all examples; weight (N,) : its share of each example."""
         features = self.features
         self.node[np.arange(features.n_nodes), labels] += weight[features.example]
         if not features.n_edges:
@@ -77,7 +78,7 @@ class Marginals:
             table += np.bincount(cell, weights=of_edges[wrong], minlength=table.size).reshape(table.shape)
 
     def add_gibbs(self, oracle: Inference, node: Matrix, edge: Tensor, share: Vector) -> None:
-        """The Gibbs distribution of each example at its scores, or one near it; share (N,) its share."""
+        """Add the Gibbs distribution of each example at its scores, or one near it; share (N,) : its share."""
         features = self.features
         if not float(np.abs(node).sum() + features.n_edges * np.abs(edge).max(initial=0.0)) < GREATEST:
             self.node[:] = np.nan  # sums of such scores may overflow
@@ -96,7 +97,7 @@ class Marginals:
             self.add_tables(sums.node, sums.edge, share, gamma(steps))
             return
         if not isinstance(oracle, TreeInference):
-            oracle.sums(node, edge, share)  # says that it has none
+            oracle.sums(node, edge, share)  # raises a ValueError: this oracle has no sums
             return
         every = np.ascontiguousarray(np.broadcast_to(edge, (features.n_edges, size, size)))
         tables = oracle.sums(node, every)
@@ -104,7 +105,7 @@ class Marginals:
         self.add_tables(tables.node, tables.edge, share, gamma(2 * steps))
 
     def add_tables(self, node: Matrix, edge: Tensor, share: Vector, relative: float) -> None:
-        """Marginals of every node and every edge, each right to ``relative``."""
+        """Add marginals of every node and every edge, each with a relative error of at most ``relative``."""
         features = self.features
         self.node += node * share[features.example][:, None]
         self.relative = max(self.relative, relative)
@@ -118,7 +119,7 @@ class Marginals:
             self.edge += weighted
 
     def add_pairs(self, pairs: list[Matrix] | Tensor, share: Vector) -> None:
-        """Parts (S, S) of the sum of all edges' marginals, against the truth's whole weight."""
+        """Add parts (S, S) of the sum of all edges' marginals, and the weight ``share`` (N,) of the true labels."""
         features = self.features
         if not features.n_edges:
             return
@@ -129,7 +130,7 @@ class Marginals:
         self.wholes.append(compensated(pairs, pairs[0].shape))
 
     def differences(self) -> Matrix:
-        """d (P, S): minus mu, but at the truth, where it is the sum of the others."""
+        """d (P, S): -mu at every label but the true one, and there the sum of mu over the others."""
         features = self.features
         every = np.arange(features.n_nodes)
         away = -self.node
@@ -140,7 +141,7 @@ class Marginals:
     def psi(self, plain: Magnitudes, away: Matrix) -> tuple[Vector, Vector]:
         """Psi and the bound on its error, entrywise; both (d,).
 
-        plain : |features|, unweighted. away (P, S): what `differences` returned.
+        plain : sums of |features|, unweighted. away (P, S) : from `differences`.
         """
         features = self.features
         relative, absolute = self.relative + gamma(BLOCK + 8), self.absolute

@@ -308,12 +308,12 @@ def tree_inference(
 ) -> TreeInference:
     """Batches of examples that share a graph, with its junction tree.
 
-    advice : what the refusal of a graph that is too wide ends with; `ADVICE` by default.
+    advice : the end of the sentence that refuses a graph that is too wide; `ADVICE` by default.
 
     Raises
     ------
     ValueError
-        If a junction tree is too wide: its width is named, and what serves instead.
+        If a junction tree is too wide; the message has its width and the advice.
     """
     first_edge = features.edge_start
     local = features.edges - features.node_start[features.edge_example][:, None]

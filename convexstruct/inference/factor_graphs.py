@@ -1,6 +1,6 @@
 """Exact oracles over the joint labels of `Factors`, by its junction tree: sums, best, samples.
 
-All take the stacked tables ``flat`` (T,) = A theta, so that whoever has them need not form them again.
+All take the stacked tables ``flat`` (T,) = A theta, which their callers have computed already.
 """
 
 from __future__ import annotations

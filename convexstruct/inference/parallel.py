@@ -61,7 +61,7 @@ def in_shards(problem: Any, executor: Executor, n_shards: int | None) -> Any:
     """The same problem in shards: a family whose examples are worked on one by one registers how it is cut."""
     if not isinstance(family := getattr(problem, "family", None), str):
         refuse("problem", problem, "a problem of a family whose examples can be cut into shards")
-    raise sentence(f"executor is of no use for the family {cut(family, 40)!r}, wanted None: it has no shards")
+    raise sentence(f"executor came with the family {cut(family, 40)!r}, which has no shards, wanted None")
 
 
 def shard(features: Counts, executor: Executor, n_shards: int | None = None) -> ShardedOracle:

@@ -16,14 +16,15 @@ WANTED = "a list of one table of node features for each example, or a mapping wi
 
 
 def decode(features: PairwiseFeatures, oracle: Inference, w: Vector) -> Labels:
-    """argmax_y <w, f(x_i, y)>, example after example; flat (P,). Where ``features`` have no edges, the end of w, which
-    says something of edges alone, is not asked."""
+    """argmax_y <w, f(x_i, y)>, example after example; flat (P,). Where ``features`` have no edges, the weights of edges
+    at the end of w are not used."""
     own = w[: features.dimension]
     return oracle.best(features.node_scores(own), features.edge_scores(own)).labels
 
 
 def read_others(examples: Any, own: PairwiseFeatures, kernel: GramFeatures | None = None) -> PairwiseFeatures:
-    """New examples: node features of each, with what else there is; of the kind of ``own`` where nothing else is said.
+    """New examples without labels: a list of node features, or a mapping with edges and edge features besides; by
+    default the graphs are of the kind of ``own``. kernel : maps kernel values to node features, where there is one.
 
     Raises
     ------
@@ -44,7 +45,7 @@ def read_others(examples: Any, own: PairwiseFeatures, kernel: GramFeatures | Non
 
 
 def of_one_kind(other: PairwiseFeatures, own: PairwiseFeatures) -> None:
-    """ValueError unless the weights learned from ``own`` say something of ``other``."""
+    """ValueError unless ``other`` has the labels and features that the weights learned from ``own`` are for."""
     if other.n_labels != own.n_labels or other.n_node_features != own.n_node_features:
         raise ValueError(
             f"examples have {other.n_labels} labels and {other.n_node_features} node features, wanted "

@@ -1,7 +1,7 @@
-"""The oracle of a problem whose examples are in shards: it maps over them, and joins what they bring.
+"""The oracle of a problem whose examples are in shards: it maps over the shards, and joins their results.
 
-The scores of a shard's nodes and edges go to it; labellings and posteriors of its examples come back. Best labellings
-by loss, and samples, which must not depend on the cut, are found here.
+Each shard receives the scores of its nodes and edges, and returns labellings and posteriors of its examples. Best
+labellings by loss, and samples, which must not depend on the cut, are found in this process.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from convexstruct.inference.shards import Shards, cuts
 from convexstruct.oracles.tree.loss_counter import LossTable
 
 
-class Asked(Protocol):
-    """A problem, as far as its oracle goes."""
+class HasOracle(Protocol):
+    """A problem with an oracle."""
 
     @property
     def oracle(self) -> Inference: ...
@@ -30,7 +30,8 @@ class Asked(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Cut:
-    """The shards of a problem: shard i has the flat nodes from nodes[i] to nodes[i + 1], and edges and examples so."""
+    """The shards of a problem: shard i has the flat nodes nodes[i] .. nodes[i + 1] - 1; likewise its edges and
+    examples."""
 
     shards: Shards
     examples: Index
@@ -56,7 +57,7 @@ class Cut:
         return cls(Shards(parts, executor), examples, nodes, edges)
 
     def map(self, method: str, node: Matrix, edge: Tensor, *more: Sequence[Any]) -> list[Any]:
-        """``method`` of every shard at its part of the scores; ``more`` arguments come as one a shard."""
+        """``method`` of every shard at its part of the scores; ``more`` : lists with one argument for each shard."""
         given = []
         for i, ((low, high), (first, last)) in enumerate(zip(pairwise(self.nodes), pairwise(self.edges))):
             own = edge if edge.ndim == 2 else edge[first:last]
@@ -64,7 +65,7 @@ class Cut:
         return self.shards.map_each(method, given)
 
     def weights(self, w: Vector) -> list[Vector]:
-        """w as each shard has it: without weights of edges where a shard has none."""
+        """The weights for each shard: w, without weights of edges where the shard has no edge."""
         return [w[: part.dimension] for part in self.shards.parts]
 
 
@@ -72,7 +73,7 @@ class Cut:
 class ShardedInference:
     """The oracle of the shards. whole : the oracle of all examples, made when it is first asked for."""
 
-    problem: Asked
+    problem: HasOracle
     cut: Cut
 
     @property

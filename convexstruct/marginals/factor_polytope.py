@@ -1,8 +1,8 @@
 r"""The marginal polytope of `Factors`, exact, by the cliques of their junction tree.
 
-One table z_c over the labels of each clique, that agree on what neighbouring cliques share, is what the distributions
-over all joint labels have for clique marginals, no more and no less. The distribution of greatest entropy with given z
-is q(x) = prod_c z_c(assigned | separator), so the entropy is a sum of conditional ones, clique minus separator:
+Tables z_c over the labels of each clique that agree on the variables which neighbouring cliques share are exactly the
+clique marginals of distributions over all joint labels. The distribution of greatest entropy with given z is
+q(x) = prod_c z_c(assigned | separator), so the entropy is a sum of conditional ones, clique minus separator:
 
     H(z) = - sum_c sum z_c ln (z_c / z_sep(c)),      z_sep(c) the sums of z_c over what clique c assigns.
 
@@ -19,6 +19,7 @@ import scipy.sparse as sp
 
 from convexstruct.arrays import Index, Labels, Vector
 from convexstruct.features.graphs.factors import Factors
+from convexstruct.graphs import starts
 from convexstruct.inference.factor_graphs import FactorInference
 from convexstruct.junction_trees import JunctionTree
 from convexstruct.marginals.triplets import Triplets
@@ -39,8 +40,7 @@ class FactorPolytope:
     @cached_property
     def start(self) -> Index:
         """The first entry of each clique, and n at the end."""
-        sizes = [rows * columns for rows, columns in self.tree.shapes]
-        return np.concatenate(([0], np.cumsum(sizes))).astype(np.intp)
+        return starts([rows * columns for rows, columns in self.tree.shapes])
 
     @cached_property
     def labels(self) -> tuple[dict[int, Labels], ...]:

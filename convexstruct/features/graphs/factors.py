@@ -7,10 +7,10 @@ the A_c: row t holds the features of joint label t, entries of one table in C or
 
     f(x) = sum of the rows of A that x chooses, one of each factor,        score(x) = <theta, f(x)>.
 
-A tabular model has a parameter an entry (A is the identity), tied parameters are columns with entries in several
-tables, and a feature of paper 4 is a column. The graph joins all variables that share a factor.
+A tabular model has one parameter for each entry (A is the identity); a tied parameter is a column with entries in
+several tables; a feature of paper 4 is a column. The graph joins all variables that share a factor.
 
-A sample is one row of labels (n,), one a variable, from 0.
+A sample is one row of labels (n,), from 0, one for each variable.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Index, Labels, Matrix, Tensor, Vector
+from convexstruct.graphs import starts
 from convexstruct.validation.arguments import flag, refuse, sentence, sequence, sized, whole
 from convexstruct.validation.arrays import real, wholes
 from convexstruct.validation.sparse import sparse
@@ -66,8 +67,7 @@ class Factors:
     @cached_property
     def start(self) -> Index:
         """The first row of each factor in the design, and T at the end; shape (factors + 1,)."""
-        sizes = [math.prod(shape) for shape in self.shapes]
-        return np.concatenate(([0], np.cumsum(sizes))).astype(np.intp)
+        return starts([math.prod(shape) for shape in self.shapes])
 
     @cached_property
     def graph(self) -> nx.Graph:
@@ -91,7 +91,7 @@ class Factors:
 
     @cached_property
     def _sparse_strides(self) -> sp.csr_array:
-        """`strides` without its zeros: a factor holds few of many variables."""
+        """`strides` as a sparse matrix: a factor has few of the variables."""
         return sp.csr_array(self.strides)
 
     # -- from parameters to scores, and back ---------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Sums of absolute features: how large scores can be, and so how far rounding moves them; and what makes them large."""
+"""Sums of absolute features, which bound the scores and so their rounding; and which feature makes them large."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from convexstruct.arrays import Matrix, Vector
 from convexstruct.features.graphs.gram import GramFeatures
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 
-#: Scores beyond this might overflow on the way: an upper bound is infinite then.
+#: Scores beyond this might overflow while they are summed: an upper bound is infinite then.
 GREATEST = 1e300
 #: A feature that is so many times as large as half of all entries is named as the cause of large allowances: squares of
 #: such a ratio leave fewer than six of the 16 digits, which the profile HIGH needs.
@@ -65,7 +65,7 @@ def widest(features: PairwiseFeatures, w: Vector) -> tuple[Vector, Vector]:
 
 
 def reason(features: PairwiseFeatures, lam: float, C: float, kernel: GramFeatures | None = None) -> str:
-    """One sentence on what makes the sums of a problem cancel, and what to do about it."""
+    """One sentence that names the cause of large rounding in a problem's sums, and says what to do about it."""
     x, advice = features.node_features, "scale the features to sizes near 1"
     columns = abs(x).max(axis=0).toarray().ravel() if sp.issparse(x) else np.abs(x).max(axis=0)
     entries, named = np.abs(x.data if sp.issparse(x) else x).ravel(), "node feature {}"
