@@ -170,13 +170,6 @@ class _Run:
         }
 
 
-def largest_distance(problem: StructuredSVM) -> float:
-    """Dmax = max over Q of |a - a_0|^2 / 2, which labellings attain: with n nodes and S labels,
-    sum_i c_i^2 [n (1 - 1/S) + (n - 1) (1 - 1/S^2)] / 2."""
-    s, n = problem.features.n_labels, problem.features.lengths
-    return 0.5 * float(problem.ceiling**2 @ (n * (1.0 - 1.0 / s) + (n - 1) * (1.0 - 1.0 / s**2)))
-
-
 def _tau(ratio: float) -> float:
     """The root in (0, 1) of tau^2 / (1 - tau) = ``ratio``."""
     return float(2.0 * ratio / (ratio + np.sqrt(ratio * ratio + 4.0 * ratio)))

@@ -10,7 +10,7 @@ import pytest
 
 from convexstruct.core.driver import solve
 from convexstruct.families.structured_svm.problem import StructuredSVM
-from convexstruct.families.structured_svm.solvers.excessive_gap import ExcessiveGap, _Run, largest_distance
+from convexstruct.families.structured_svm.solvers.excessive_gap import ExcessiveGap, _Run
 from convexstruct.tolerances import HIGH, LOW, ROUNDING
 
 LENGTHS = (1, 3, 4, 2)
@@ -23,6 +23,13 @@ def problem(
     features = [rng.normal(size=(n, 2)) for n in lengths]
     labels = [rng.integers(0, n_labels, n) for n in lengths]
     return StructuredSVM.read(features, labels, n_labels, C=0.5, **(more or {}))
+
+
+def largest_distance(problem: StructuredSVM) -> float:
+    """Dmax = max over Q of |a - a_0|^2 / 2, which labellings attain: with n nodes and S labels,
+    sum_i c_i^2 [n (1 - 1/S) + (n - 1) (1 - 1/S^2)] / 2."""
+    s, n = problem.features.n_labels, problem.features.lengths
+    return 0.5 * float(problem.ceiling**2 @ (n * (1.0 - 1.0 / s) + (n - 1) * (1.0 - 1.0 / s**2)))
 
 
 @pytest.mark.slow
