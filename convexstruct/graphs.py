@@ -171,7 +171,7 @@ def read_bayesian_network(graph: nx.DiGraph) -> BayesianNetwork:
 
 
 def chain_graph(length: int, states: int) -> nx.DiGraph:
-    """A Markov chain 0 -> 1 -> ... of ``length`` nodes, each with its own table."""
+    """A Markov chain 0 -> 1 -> ... of ``length`` nodes, each with its own table; ValueError if a number is below 1."""
     length, states = _length("length", length), whole("states", states, least=1)
     graph = nx.DiGraph()
     graph.add_nodes_from(range(length), states=states)
@@ -199,7 +199,8 @@ def tree_graph(parents: Sequence[int], states: int) -> nx.DiGraph:
 
 
 def grid_graph(rows: int, columns: int, states: int) -> nx.DiGraph:
-    """A grid of nodes (r, c), row after row; the parents of each are the node above it and the one to its left."""
+    """A grid of nodes (r, c), row after row; the parents of each are the node above it and the one to its left.
+    ValueError if a number is below 1."""
     rows, columns = _length("rows", rows), _length("columns", columns)
     sized("rows", rows, rows * columns, MOST_NODES)
     states = whole("states", states, least=1)
@@ -216,7 +217,8 @@ def grid_graph(rows: int, columns: int, states: int) -> nx.DiGraph:
 
 def hmm_graph(n_states: int, n_symbols: int, length: int) -> nx.DiGraph:
     """A hidden Markov model of ``length`` steps as a Bayesian network: nodes ``("state", t)`` and ``("symbol", t)``,
-    tables "initial", "transition" and "emission" (its theta is laid out as `hmm_tables` says)."""
+    tables "initial", "transition" and "emission" (its theta is laid out as `hmm_tables` says). ValueError if a number
+    is below 1."""
     n_states, n_symbols = whole("n_states", n_states, least=1), whole("n_symbols", n_symbols, least=1)
     length = _length("length", length)
     graph = nx.DiGraph()
@@ -231,7 +233,8 @@ def hmm_graph(n_states: int, n_symbols: int, length: int) -> nx.DiGraph:
 
 
 def hmm_tables(n_states: int, n_symbols: int) -> TableLayout:
-    """theta of a hidden Markov model: initial (S,), transition[previous, current] (S, S), emission (S, M)."""
+    """theta of a hidden Markov model: initial (S,), transition[previous, current] (S, S), emission (S, M). ValueError
+    if S or M is below 1."""
     s, m = whole("n_states", n_states, least=1), whole("n_symbols", n_symbols, least=1)
     sized("n_states", s, s * (1 + s + m))
     return TableLayout(("initial", "transition", "emission"), ((s,), (s, s), (s, m)))

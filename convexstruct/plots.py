@@ -146,6 +146,11 @@ def bounds(
 
     solution : a `Solution` or its `Trace`. axes : where to draw. against : "seconds" or "iteration".
     certified : (lower bound, primal) of a certificate; that of ``solution`` unless given, none for a trace.
+
+    Raises
+    ------
+    ValueError
+        If an argument is none of these.
     """
     trace = _trace("solution", solution)
     solved = None if isinstance(solution, Trace) else solution
@@ -211,7 +216,7 @@ def gap(traces: Mapping[str, Solved | Trace], axes: Axes | None = None, against:
     """The relative gap of several runs by the solvers' own bounds, on a logarithmic scale, with the profiles as lines.
 
     Where a `Solution` is given, the certified gap is one mark at the end of its line; bounds that are upside down have
-    no gap, and are left out.
+    no gap, and are left out. ValueError if ``traces`` maps no names to solutions or traces.
     """
     axes, against = _drawn_on(axes), _against(against)
     if not isinstance(traces, Mapping):

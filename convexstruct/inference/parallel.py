@@ -58,7 +58,8 @@ def sharded(problem: Shared, executor: Executor, n_shards: int | None = None) ->
 
 @singledispatch
 def in_shards(problem: Any, executor: Executor, n_shards: int | None) -> Any:
-    """The same problem in shards: a family whose examples are worked on one by one registers how it is cut."""
+    """The same problem in shards: a family whose examples are independent registers a function that cuts its problems;
+    ValueError for one that has not."""
     if not isinstance(family := getattr(problem, "family", None), str):
         refuse("problem", problem, "a problem of a family whose examples can be cut into shards")
     raise sentence(f"executor came with the family {cut(family, 40)!r}, which has no shards, wanted None")

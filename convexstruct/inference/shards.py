@@ -36,7 +36,7 @@ KEPT_PARTS = 64
 def cuts(sizes: Index, n_shards: int | None) -> list[int]:
     """Where examples of such ``sizes`` (N,) are cut into about equal shards: 0, .., N, rising; none is empty.
 
-    n_shards : how many (default: one a processor of this machine), at most one an example.
+    n_shards : how many (default: one a processor of this machine), at most one an example; ValueError if below 1.
     """
     if n_shards is None:
         n_shards = os.cpu_count() or 1

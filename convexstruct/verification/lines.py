@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from convexstruct.core.cases import Case
-from convexstruct.verification.outcome import Row
+from convexstruct.verification.outcome import HEADS, Row
 
 #: Characters of the columns whose text is not known beforehand; a longer cell moves the cells after it to the right.
 WIDTHS = {
@@ -35,9 +35,8 @@ class Lines:
             "case": max((len(case.name) for case in cases), default=0),
             "by": max((len(f"{case.formulation}, {case.formulation_solver}") for case in cases), default=0),
         }
-        heads = ["case", "reference", "by", "lower bound", "primal", "gap", "seconds", "ratio", "verdict", "note"]
         self._columns = {
-            head: max(len(head), names.get(head, 0), WIDTHS.get(head, 0)) for head in heads if timed or head != "ratio"
+            head: max(len(head), names.get(head, 0), WIDTHS.get(head, 0)) for head in HEADS if timed or head != "ratio"
         }
         for head in OPTIONAL:
             if self._used + (NOTE_WIDTH if "note" in self._columns else -2) > width:

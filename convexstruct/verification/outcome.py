@@ -14,6 +14,8 @@ import numpy as np
 from convexstruct.core.trace import Trace
 
 Verdict = Literal["verified", "failed", "unverified"]
+#: The columns of a table of rows.
+HEADS = ("case", "reference", "by", "lower bound", "primal", "gap", "seconds", "ratio", "verdict", "note")
 
 
 @dataclass(frozen=True)
@@ -177,8 +179,7 @@ class Outcome:
     def cells(self) -> tuple[list[str], list[list[str]]]:
         """Headings and rows of the table, as text; the ratio only where both paths were timed in this run."""
         timed = any(math.isfinite(row.ratio) for row in self.rows)
-        heads = ["case", "reference", "by", "lower bound", "primal", "gap", "seconds", "ratio", "verdict", "note"]
-        kept = [head for head in heads if timed or head != "ratio"]
+        kept = [head for head in HEADS if timed or head != "ratio"]
         shown = [row.cells() for row in self.rows]
         return kept, [[cells[head] for head in kept] for cells in shown]
 

@@ -69,7 +69,7 @@ def others(case: Case) -> list[str]:
 
 
 def formulate(case: Case, instance: Instance, name: str = "") -> Any:
-    """The case's formulation of ``instance``, or the one called ``name``."""
+    """The case's formulation of ``instance``, or the one called ``name``; ValueError if there is none of that name."""
     known = _formulations()
     full = f"{case.family}.{name or case.formulation}"
     if full not in known:

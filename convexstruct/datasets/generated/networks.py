@@ -67,7 +67,8 @@ def random_network(
 
 
 def random_theta(graph: nx.DiGraph, concentration: float, rng: np.random.Generator) -> Vector:
-    """Log conditional probabilities (d,) of ``graph``, each distribution drawn from a symmetric Dirichlet."""
+    """Log conditional probabilities (d,) of ``graph``, each distribution drawn from a symmetric Dirichlet of parameter
+    ``concentration``; ValueError if that is not positive."""
     number("concentration", concentration, above=0)
     tables = read_bayesian_network(graph).tables
     drawn = np.maximum(rng.gamma(concentration, size=tables.dimension), np.finfo(float).tiny)
@@ -77,7 +78,8 @@ def random_theta(graph: nx.DiGraph, concentration: float, rng: np.random.Generat
 def sample_network(graph: nx.DiGraph, theta: Vector, n_samples: int, rng: np.random.Generator) -> Labels:
     """Assignments (n_samples, n_nodes) drawn forward from the network with log probabilities ``theta`` (d,).
 
-    A block of theta whose probabilities do not sum to one is scaled to do so.
+    A block of theta whose probabilities do not sum to one is scaled to do so. ValueError if theta has another length,
+    or holds NaN or infinity.
     """
     network = read_bayesian_network(graph)
     n_samples = sized("n_samples", whole("n_samples", n_samples, least=1), n_samples * len(network.nodes))

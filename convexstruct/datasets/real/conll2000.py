@@ -51,7 +51,7 @@ class Sentences:
         return np.array([number[token.chunk] for token in self.tokens], dtype=np.int64)
 
     def sentence(self, i: int) -> list[Token]:
-        """The tokens of sentence i."""
+        """The tokens of sentence i; ValueError if there is none."""
         i = whole("i", i, least=0, most=self.n_sentences - 1)
         return self.tokens[self.sentence_start[i] : self.sentence_start[i + 1]]
 

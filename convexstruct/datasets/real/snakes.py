@@ -62,7 +62,7 @@ class Snakes:
         return np.array(list(COLOURS.values()), dtype=np.uint8)[self.colours]
 
     def picture(self, i: int) -> tuple[NDArray[np.uint8], Labels]:
-        """Image i as it is drawn: pixels (h, w, 3) and labels (h, w)."""
+        """Image i as it is drawn: pixels (h, w, 3) and labels (h, w); ValueError if there is no image i."""
         i = whole("i", i, least=0, most=self.n_images - 1)
         cells = slice(self.node_start[i], self.node_start[i + 1])
         height, width = (int(side) for side in self.shapes[i])

@@ -94,7 +94,7 @@ class Counts(Oracle, Protocol):
 
 
 def example_weights(weights: ArrayLike | None, n_examples: int) -> Vector:
-    """Validate positive weights of the examples; None means one each."""
+    """Weights (K,) of the examples, 1 each by default; ValueError unless there is one positive number for each."""
     if weights is None:
         return np.ones(n_examples)
     return real("weights", weights, (n_examples,), positive=True, why="one weight an example")

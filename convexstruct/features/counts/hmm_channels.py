@@ -56,6 +56,7 @@ class ChannelCounts:
         """Validate and lay out a batch: arguments as in `HMMCounts.read`, but each sequence of symbols is (T_k, C).
 
         theta has the tables "initial" (S,), "transition" (S, S) and "emission 0" .. "emission C - 1" (S, M) each.
+        ValueError as there, and if sequences differ in their number of channels.
         """
         given = sequence("symbols", symbols, "a list of at least one table (length, channels)", least=1)
         most = whole("n_symbols", n_symbols, least=1) - 1
@@ -157,7 +158,7 @@ def window(sequences: Sequence[ArrayLike], n_symbols: int, radius: int) -> list[
     """The symbols from ``radius`` steps before each position to ``radius`` steps after it, as channels.
 
     sequences : K integer sequences (T_k,). Returns K arrays (T_k, 2 radius + 1); beyond the ends stands the symbol
-    ``n_symbols``, so that there are n_symbols + 1 of them.
+    ``n_symbols``, so that there are n_symbols + 1 of them. ValueError if a symbol or a number is out of range.
     """
     radius = whole("radius", radius, least=0)
     most = whole("n_symbols", n_symbols, least=1) - 1

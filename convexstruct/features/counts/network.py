@@ -281,7 +281,8 @@ def lay_out(
 def deduplicate(assignments: ArrayLike, weights: ArrayLike | None = None) -> tuple[Labels, Vector]:
     """The distinct rows of ``assignments`` (sorted), and the sum of the weights of the equal ones (default: how many).
 
-    Sums over examples are unchanged where all examples hide the same nodes: train on (rows, weights).
+    Sums over examples are unchanged where all examples hide the same nodes: train on (rows, weights). ValueError if
+    ``assignments`` is no table of whole numbers, or a weight is missing or not positive.
     """
     read = wholes("assignments", assignments, ("examples", "nodes"))
     rows, inverse = np.unique(read, axis=0, return_inverse=True)

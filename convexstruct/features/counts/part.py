@@ -17,7 +17,8 @@ from convexstruct.graphs import chains
 
 @singledispatch
 def part(features: Counts, low: int, high: int) -> Counts:
-    """The feature map of the examples low .. high - 1. A new kind of feature map registers how it is cut."""
+    """The feature map of the examples low .. high - 1. A new kind of feature map registers its own function; ValueError
+    for one that has not."""
     raise ValueError(f"features of type {type(features).__name__} cannot be cut between examples")
 
 

@@ -247,12 +247,12 @@ class PairwiseFeatures:
     # -- the same data with other labels or fewer examples -------------------------------------------------------------
 
     def split_labels(self, labels: Labels) -> list[Labels]:
-        """A labelling (P,) of all examples, one array (n_i,) an example."""
+        """A labelling (P,) of all examples as arrays (n_i,), one for each; ValueError if it does not fit."""
         read = wholes("labels", labels, (self.n_nodes,), least=0, most=self.n_labels - 1, why="one a node", keep=False)
         return np.split(read, self.node_start[1:-1])
 
     def graph(self, i: int) -> nx.Graph:
-        """Example i as a networkx graph on the nodes 0 .. n - 1."""
+        """Example i as a networkx graph on the nodes 0 .. n - 1; ValueError if there is no example i."""
         i = whole("i", i, least=0, most=self.n_examples - 1)
         low, high = int(self.node_start[i]), int(self.node_start[i + 1])
         graph = nx.Graph()
