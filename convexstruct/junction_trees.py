@@ -89,7 +89,7 @@ class JunctionTree:
         return math.prod(self.cards[v] for v in variables)
 
     def clique_of(self, scope: Sequence[int]) -> int:
-        """A clique that holds every variable of ``scope``: that which assigns the last of them; ValueError if none does."""
+        """The clique that holds every variable of ``scope``; ValueError if none does."""
         if not scope:
             return 0
         found = max(self.home[v] for v in scope)

@@ -3,7 +3,8 @@
 A sweep draws each variable anew from its conditional given all others. Variables of one colour of the graph share no
 factor, so all of them, in all chains, are drawn at once: a sweep of a grid is two draws of half its variables.
 
-A sweep leaves p unchanged. Chains that start elsewhere come near it after many sweeps only; nothing here says how many.
+A sweep leaves p unchanged. Chains that start from another distribution come near p only after many sweeps; how many is
+not known.
 """
 
 from __future__ import annotations
@@ -19,15 +20,16 @@ from convexstruct import deadline
 from convexstruct.arrays import Index, Labels, Tensor, Vector
 from convexstruct.features.graphs.factors import Factors
 
-#: Scores held at once: chains are cut into pieces that need no more, 64 MB.
+#: The most scores in memory at once (64 MB): as many chains as that allows are worked on together.
 MOST_SCORES = 2**23
 
 
 class Colour(NamedTuple):
     """Variables of one colour with the same number of labels.
 
-    variables (K,). card : their labels. factors (K, F) : the factors that hold each; where a variable has fewer than F,
-    the number of factors stands in, whose stride is 0. strides (K, F).
+    variables (K,). card : the number of their labels. factors (K, F) : the factors that hold each variable; strides
+    (K, F) : how far an entry of each moves where the label rises by 1. Where a variable has fewer than F factors, the
+    rest of its row is filled with an index beyond the last factor, and stride 0.
     """
 
     variables: Index
@@ -44,7 +46,7 @@ class Gibbs:
 
     @cached_property
     def colours(self) -> tuple[Colour, ...]:
-        """What is drawn at once, in the order of a sweep."""
+        """The groups of variables that are drawn at once, in the order of a sweep."""
         factors = self.factors
         colouring = nx.greedy_color(factors.graph, strategy="largest_first")
         alike: dict[tuple[int, int], list[int]] = {}
@@ -83,7 +85,7 @@ class Gibbs:
                 moves = np.arange(each.card)[:, None, None] * each.strides
                 scores = padded[base[None] + moves[:, None]].sum(axis=3)  # (card, m, K)
                 new = _drawn(scores, rng.random(old.shape))
-                # a factor holds one variable of a colour at most; the stand-in is written often, and always the same
+                # a factor holds at most one variable of a colour; the column beyond the last keeps its value
                 entries[:, each.factors] = base + new[:, :, None] * each.strides
                 x[:, each.variables] = new
         return x

@@ -1,7 +1,6 @@
-"""Hidden Markov models as tables of probabilities, what they show, and the most probable states.
+"""Hidden Markov models as tables of probabilities, the sequences they emit, and the most probable states.
 
-Several models go side by side, in arrays whose first axis is the model; `convexstruct.inference.baum_welch` trains
-them.
+Several models stand in one array, whose first axis is the model; `convexstruct.inference.baum_welch` trains them.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from convexstruct.validation.arrays import frozen, raw, real, wholes
 
 
 class Arranged(NamedTuple):
-    """Observations as the E step goes through them: whole chains, or the pieces in which long ones are ``cut``.
+    """Observations in the order of the E step: whole chains, or the pieces into which long chains are ``cut``.
 
     symbols (C, P), share (P,): in the packed order of ``layout``; share is None where all weights are 1.
     first (N,): packed rows of the first positions of the chains, in their sorted order.
@@ -43,7 +42,7 @@ class Observations:
     """Sequences of symbols; made by `Observations.read`.
 
     chains : the layout. symbols (P, C) : of each channel at each packed position. n_symbols : M, of every channel.
-    weights (N,) : omega_k of each sequence, as if it had been seen so many times; None : 1 each.
+    weights (N,) : omega_k, how often each sequence counts; None : 1 each.
     """
 
     chains: Chains
@@ -82,8 +81,8 @@ class Observations:
         return {}
 
     def arranged(self, n_states: int = 0) -> Arranged:
-        """In the order of the pieces for models of so many states; 0, and where nothing is cut: of the chains. Made
-        once."""
+        """The observations in the order of the pieces for models of so many states; in that of the chains for 0, and
+        where no chain is cut. Computed once for each ``n_states``."""
         if n_states not in self._arranged:
             cut = pieces(self.chains, n_states) if n_states else None
             layout = self.chains if cut is None else cut.layout
@@ -142,7 +141,7 @@ class HiddenMarkovModels:
         return HiddenMarkovModels(self.initial[which], self.transition[which], self.emission[which])
 
     def check(self, observed: Observations) -> None:
-        """ValueError unless the models show what is observed, and are not too many."""
+        """ValueError unless the models have the channels and symbols of ``observed``, and are not too many."""
         c, s, m = self.emission.shape[1:]
         seen = observed.symbols
         if (c, m) != (seen.shape[1], observed.n_symbols):
@@ -158,7 +157,7 @@ class HiddenMarkovModels:
         return np.ascontiguousarray(self.logs(observed.arranged()).transpose(0, 2, 1))
 
     def logs(self, data: Arranged) -> Tensor:
-        """`scores` in another order, (R, S, P)."""
+        """`scores` with other axes, (R, S, P), at the positions of ``data``."""
         with np.errstate(divide="ignore"):
             logs, initial = np.log(self.emission), np.log(self.initial)
         node: Tensor = np.take(logs[:, 0], data.symbols[0], axis=2)
