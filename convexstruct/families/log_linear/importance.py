@@ -1,0 +1,94 @@
+r"""Importance-sampled ln Z and likelihoods (paper 4, 20.6, "Sample based learning"), for graphs of any width.
+
+    ln Z(theta) = ln Z(theta_0) + ln E_{theta_0} exp <theta - theta_0, f(x)>
+                ~ ln Z(theta_0) + ln (1/K sum_k exp <theta - theta_0, f(x_k)>)
+
+with K exact samples x_k of a model whose ln Z is known: theta_0 = 0, where every joint label is as likely as another,
+or any theta_0 whose graph has a narrow junction tree. Between the two ``temperatures`` put models on the straight line
+from theta_0 to theta: each chain is moved by sweeps of Gibbs sampling on the way, and its weight is the product of the
+small steps' (annealed importance sampling, Neal 2001). One temperature is the formula above.
+
+The mean weight has the expectation Z / Z_0 whatever the sweeps do, so that ln of it is too small on average. Its
+standard error and the effective number of samples, (sum w)^2 / sum w^2, come from the same weights: where few samples
+have all the weight both are themselves unknown, and the estimate is a lower bound at best. Nothing is certified.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from convexstruct.arrays import Vector
+from convexstruct.families.log_linear.solvers.field import Field, checked
+from convexstruct.features.graphs.factors import Factors
+from convexstruct.inference.factor_graphs import FactorInference
+from convexstruct.inference.gibbs import Gibbs
+from convexstruct.validation.arguments import seed as read_seed
+from convexstruct.validation.arguments import whole
+from convexstruct.validation.arrays import real
+
+
+class Estimate(NamedTuple):
+    """value : the estimate. standard_error : of it, by the spread of the weights. effective : number of samples that
+    the weights amount to, from 1 to n."""
+
+    value: float
+    standard_error: float
+    effective: float
+
+
+def importance_log_partition(
+    factors: Factors, theta: Vector, n: int, seed: int = 0, *, theta_0: Vector | None = None, temperatures: int = 1
+) -> Estimate:
+    """ln Z(theta) from ``n`` samples.
+
+    Parameters
+    ----------
+    theta : (d,). n : samples, at least 2. seed : of the samples.
+    theta_0 : (d,) of the model that is sampled exactly; 0 by default, for which any graph will do.
+    temperatures : steps from theta_0 to theta, at least 1; a sweep of Gibbs sampling between any two.
+
+    Raises
+    ------
+    ValueError
+        If an argument makes no sense, or theta_0 is given and the graph is too wide for exact samples.
+    """
+    shape = (factors.dimension,)
+    theta = real("theta", theta, shape, keep=False)
+    whole("n", n, least=2)
+    whole("temperatures", temperatures, least=1)
+    rng = np.random.default_rng(read_seed("seed", seed))
+    if theta_0 is None:
+        first = np.zeros(factors.n_entries)
+        samples = np.column_stack([rng.integers(card, size=n) for card in factors.cards])
+        known = math.fsum(map(math.log, factors.cards))
+    else:
+        first = np.asarray(factors.design @ real("theta_0", theta_0, shape, keep=False))
+        oracle = FactorInference(factors)
+        samples, known = oracle.sample(first, n, rng), oracle.sums(first).log_partition
+    change = np.asarray(factors.design @ theta) - first
+    sampler, logs = Gibbs(factors), np.zeros(n)
+    for t in range(temperatures):
+        if t:
+            samples = sampler.sweeps(first + t / temperatures * change, samples, 1, rng)
+        logs += change[factors.entries(samples)].sum(axis=1) / temperatures
+    weights = np.exp(logs - logs.max())
+    mean = float(weights.mean())
+    return Estimate(
+        known + float(logs.max()) + math.log(mean),
+        float(weights.std(ddof=1)) / mean / math.sqrt(n),
+        float(weights.sum()) ** 2 / float(weights @ weights),
+    )
+
+
+def importance_likelihood(
+    problem: Field, theta: Vector, n: int, seed: int = 0, *, theta_0: Vector | None = None, temperatures: int = 1
+) -> Estimate:
+    """P(theta) = C [M ln Z - <theta, s>] + R, with ln Z of `importance_log_partition`."""
+    checked(problem, "importance_likelihood")
+    found = importance_log_partition(problem.factors, theta, n, seed, theta_0=theta_0, temperatures=temperatures)
+    C, M = problem.scale.C, problem.mass
+    value = C * (M * found.value - float(theta @ problem.sums)) + float(problem.penalty.value(theta))
+    return Estimate(value, C * M * found.standard_error, found.effective)
