@@ -11,7 +11,8 @@ factors that hold the variable at label l, the rows of a matrix K,
     P(theta) = sum_g [N_g ln sum_l e^{<theta, k_g(l)>} - sum_l n_g(l) <theta, k_g(l)>] + R(theta).
 
 The number of groups is bounded by the joint labels of the blankets, however many samples there are: a million samples
-of a grid of 900 binary variables make 14,400 groups at most.
+of a grid of 900 binary variables make 14,400 groups at most. Variables that are no *targets* are inputs: the sum over
+v leaves them out.
 
 **Dual.** A softmax is a maximum over distributions p_g of the labels, ln sum e^s = max <p_g, s> + H(p_g), so
 
@@ -52,8 +53,8 @@ from convexstruct.features.counts.counts import example_weights
 from convexstruct.features.graphs.factors import Factors
 from convexstruct.rounding import FUNCTION, TINY, UNIT, Rounded, gamma, summed
 from convexstruct.tolerances import DUAL_ROUNDING
-from convexstruct.validation.arguments import mapping, refuse, sized
-from convexstruct.validation.arrays import real
+from convexstruct.validation.arguments import mapping, refuse, sentence, sized
+from convexstruct.validation.arrays import chosen, real
 
 #: Blankets are numbered by mixed radix; the numbers are packed anew before they exceed this, far inside 64 bits.
 LARGEST_CODE = 2**40
@@ -83,13 +84,14 @@ class Groups(NamedTuple):
 class PseudoLikelihood:
     """The pseudolikelihood of factors and samples; made by `PseudoLikelihood.read`.
 
-    factors : the model. samples : (m, n) labels, from 0. weights : (m,) omega > 0. scale : lam and C. l1 : of the
-    penalty's second part.
+    factors : the model. samples : (m, n) labels, from 0. weights : (m,) omega > 0. targets : the variables v that the
+    second sum runs over. scale : lam and C. l1 : of the penalty's second part.
     """
 
     factors: Factors
     samples: Labels
     weights: Vector
+    targets: tuple[int, ...]
     scale: Scale
     l1: float = 0.0
     family: ClassVar[str] = "log_linear"
@@ -101,6 +103,7 @@ class PseudoLikelihood:
         samples: ArrayLike,
         *,
         weights: ArrayLike | None = None,
+        targets: ArrayLike | None = None,
         l1: float = 0.0,
         C: float | None = None,
         C_mean: float | None = None,
@@ -114,19 +117,26 @@ class PseudoLikelihood:
         factors : see `read_factors`, `factors_of_features`, `tabular_factors`.
         samples : (m, n) one row a sample, one label a variable.
         weights : (m,) omega_i, 1 by default.
+        targets : the variables that are predicted, or a mask; all by default. The others are inputs only, as in a
+            conditional random field.
         l1 : weight of |theta|_1.
         C, C_mean, lam, beta : at most one; see `Scale`. None: no L2 penalty, and C = 1.
 
         Raises
         ------
         ValueError
-            If ``factors`` are none, there is no sample, a label is out of range, or a weight is not positive.
+            If ``factors`` are none, there is no sample, a label is out of range, a weight is not positive, or there is
+            no target.
         """
         if not isinstance(factors, Factors):
             refuse("factors", factors, "Factors: see read_factors, factors_of_features, tabular_factors")
-        read = factors.read_samples("samples", samples)
+        read, n = factors.read_samples("samples", samples), factors.n_variables
         scale = Scale.read(len(read), free=True, C=C, C_mean=C_mean, lam=lam, beta=beta)
-        return cls(factors, read, example_weights(weights, len(read)), scale, Penalty(scale.lam, l1).l1)
+        which = np.arange(n) if targets is None else np.unique(chosen("targets", targets, n))
+        if not len(which):
+            raise sentence("targets is empty, wanted at least one variable")
+        omega = example_weights(weights, len(read))
+        return cls(factors, read, omega, tuple(which.tolist()), scale, Penalty(scale.lam, l1).l1)
 
     def __repr__(self) -> str:
         return (
@@ -147,14 +157,15 @@ class PseudoLikelihood:
     def groups(self) -> Groups:
         """The distinct conditionals of the samples, variable by variable."""
         factors, samples = self.factors, self.samples
-        chosen, rho = factors.entries(samples), self.scale.C * self.weights
+        entries, rho = factors.entries(samples), self.scale.C * self.weights
         variable, rows, lengths, counts = [], [], [], []
-        for v, card in enumerate(factors.cards):
+        for v in self.targets:
             deadline.check()
+            card = factors.cards[v]
             holding = np.flatnonzero(factors.strides[:, v])
             first, group = _alike(samples, sorted({u for c in holding for u in factors.scopes[c]} - {v}), factors.cards)
             steps = factors.strides[holding, v]
-            base = chosen[np.ix_(first, holding)] - samples[first, v, None] * steps
+            base = entries[np.ix_(first, holding)] - samples[first, v, None] * steps
             rows.append((base[:, None, :] + np.arange(card)[:, None] * steps).reshape(len(first) * card, len(holding)))
             counts.append(np.bincount(group * card + samples[:, v], weights=rho, minlength=len(first) * card))
             variable.append(np.full(len(first), v))
@@ -162,8 +173,8 @@ class PseudoLikelihood:
         held = np.concatenate([np.full(len(each), each.shape[1]) for each in rows])
         sized("the conditionals of all samples and variables", len(held), int(held.sum()) + len(held))
         ends = np.concatenate(([0], np.cumsum(held)))
-        entries = np.concatenate([each.ravel() for each in rows])
-        gather = sp.csr_array((np.ones(len(entries)), entries, ends), shape=(len(held), factors.n_entries))
+        taken = np.concatenate([each.ravel() for each in rows])
+        gather = sp.csr_array((np.ones(len(taken)), taken, ends), shape=(len(held), factors.n_entries))
         features, sizes = sp.csr_array(gather @ factors.design), sp.csr_array(gather @ abs(factors.design))
         width = int((gather @ np.diff(factors.design.indptr).astype(np.float64)).max(initial=0))
         start = np.concatenate(([0], np.cumsum(np.concatenate(lengths)))).astype(np.intp)
@@ -183,7 +194,7 @@ class PseudoLikelihood:
     # -- the sum of softmax losses -------------------------------------------------------------------------------------
 
     def losses(self, theta: Vector) -> Vector:
-        """-ln p(label | blanket) at theta for every group and label; (R,)."""
+        """The loss -ln p(label | blanket) at theta for every group and label; (R,)."""
         start = self.groups.start
         scores = np.asarray(self.groups.features @ theta)
         lengths = np.diff(start)
@@ -192,8 +203,12 @@ class PseudoLikelihood:
         return np.asarray(np.repeat(logs, lengths) - scores)
 
     def conditionals(self, theta: Vector) -> Vector:
-        """p(label | blanket) at theta for every group and label: the dual point that belongs to theta; (R,)."""
+        """The probability p(label | blanket) at theta for every group and label; (R,)."""
         return np.exp(-self.losses(theta))
+
+    def witness(self, theta: Vector) -> Point:
+        """The conditionals at theta as a dual point."""
+        return {"conditionals": self.conditionals(theta)}
 
     def value_and_gradient(self, theta: Vector) -> tuple[float, Vector]:
         """The losses' sum and its gradient, both without the penalty: (20.31), times -1 and the weights."""
