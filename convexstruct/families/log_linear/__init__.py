@@ -6,14 +6,27 @@ from convexstruct.core.registry import Family, System, register
 from convexstruct.families.log_linear import sharded as sharded  # registers how the problem is cut
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
 from convexstruct.families.log_linear.penalty import Penalty
+from convexstruct.families.log_linear.solvers.averaged_sgd import AveragedSGD
+from convexstruct.families.log_linear.solvers.exponentiated_gradient import CRFExponentiatedGradient
 from convexstruct.families.log_linear.solvers.lbfgs import LBFGS
+from convexstruct.families.log_linear.solvers.orthant_wise import OrthantWise
 from convexstruct.tolerances import Profile
 
-__all__ = ["FAMILY", "LBFGS", "ConditionalRandomField", "Penalty"]
+__all__ = [
+    "FAMILY",
+    "LBFGS",
+    "AveragedSGD",
+    "CRFExponentiatedGradient",
+    "ConditionalRandomField",
+    "OrthantWise",
+    "Penalty",
+]
 
 
 def best(problem: ConditionalRandomField, wanted: Profile) -> tuple[Solver, str]:
     """Quasi-Newton methods."""
+    if problem.penalty.l1:
+        return OrthantWise(), "orthant-wise L-BFGS in a diagonal metric: zeros are exact"
     return LBFGS(), "L-BFGS in a diagonal metric"
 
 
@@ -22,7 +35,7 @@ FAMILY = register(
         __name__,
         title="Log-linear models by likelihood",
         problems=(ConditionalRandomField,),
-        solvers=(LBFGS,),
+        solvers=(AveragedSGD, CRFExponentiatedGradient, LBFGS, OrthantWise),
         best=best,
         systems=(
             System(

@@ -39,7 +39,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from convexstruct import deadline
-from convexstruct.arrays import Flags, Labels, Matrix, Point, Tensor, Vector
+from convexstruct.arrays import Flags, Index, Labels, Matrix, Point, Tensor, Vector
 from convexstruct.core.mixtures import Mixture, outside_simplex, read_mixture
 from convexstruct.core.scale import Scale
 from convexstruct.families.log_linear.entropy import add_gibbs, largest_score, log_losses
@@ -158,6 +158,11 @@ class ConditionalRandomField:
     @property
     def n_examples(self) -> int:
         return self.features.n_examples
+
+    def some(self, examples: Index) -> ConditionalRandomField:
+        """The loss of some of the examples, in the order given, with the whole penalty."""
+        features, weights = self.features.some(examples), self.weights[examples]
+        return ConditionalRandomField(features, self.scale, weights, self.l1, self.forbidden)
 
     @cached_property
     def penalty(self) -> Penalty:

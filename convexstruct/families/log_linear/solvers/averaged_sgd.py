@@ -1,0 +1,86 @@
+r"""Averaged stochastic gradient (Polyak and Juditsky 1992; step sizes of Xu 2011), for smooth penalties.
+
+    theta <- theta - gamma_t (N/|B| sum_{i in B} grad_i + lam theta),     gamma_t = gamma_0 (1 + lam gamma_0 t)^(-3/4)
+
+over examples in random order, ``batch`` at a time. What is reported, pass by pass, is the average of the iterates since
+the last pass whose number is a power of 2: early ones count less and less. gamma_0 is the best of some powers of 2 by P
+of a sample after a few steps. It is fast to a few digits and not beyond; each report costs one sum over all examples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+
+import numpy as np
+
+from convexstruct import deadline
+from convexstruct.arrays import Index, Vector
+from convexstruct.core.iterate import Iterate
+from convexstruct.core.options import at_least, read_options, seed
+from convexstruct.core.solution import Solution
+from convexstruct.families.log_linear.conditional import ConditionalRandomField
+from convexstruct.families.log_linear.solvers.descent import Here, checked, first, report
+
+#: Batches of the sample by which gamma_0 is chosen, and the powers of 2 that are tried, times 1 / (largest curvature).
+SAMPLED, POWERS = 8, range(-6, 9, 2)
+
+
+@dataclass(frozen=True)
+class AveragedSGD:
+    """batch : examples of a step. seed : of their order."""
+
+    batch: int = 16
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        read_options(self, batch=at_least(1), seed=seed)
+
+    def iterate(self, problem: ConditionalRandomField, start: Solution | None = None) -> Iterator[Iterate]:
+        """One iterate a pass; ``start`` gives the first point."""
+        checked(problem, "AveragedSGD", l1=False)
+        rng, theta = np.random.default_rng(self.seed), first(problem, start)
+        yield report(problem, Here.at(problem, theta), 1)
+        order = rng.permutation(problem.n_examples)
+        batches = [problem.some(some) for some in _cut(order, self.batch)]
+        gamma = _first_step(problem, batches, theta)
+        mean, taken, t = theta, 0, 0
+        for passes in count(1):
+            if passes & (passes - 1) == 0:
+                mean, taken = np.zeros_like(theta), 0
+            for at in rng.permutation(len(batches)):
+                deadline.check()
+                theta = _step(problem, batches[at], theta, gamma * (1.0 + problem.penalty.lam * gamma * t) ** -0.75)
+                t, taken = t + 1, taken + 1
+                mean = mean + (theta - mean) / taken
+            yield report(problem, Here.at(problem, mean), 1 + 2 * passes)
+
+
+def _cut(order: Index, size: int) -> list[Index]:
+    return [np.sort(order[low : low + size]) for low in range(0, len(order), size)]
+
+
+def _step(problem: ConditionalRandomField, part: ConditionalRandomField, theta: Vector, gamma: float) -> Vector:
+    _, gradient = part.value_and_gradient(theta[: part.dimension])  # a part without edges has no weights of edges
+    moved = (1.0 - gamma * problem.penalty.lam) * theta
+    moved[: len(gradient)] -= gamma * problem.n_examples / part.n_examples * gradient
+    return np.asarray(moved)
+
+
+def _first_step(problem: ConditionalRandomField, batches: list[ConditionalRandomField], theta: Vector) -> float:
+    """The power of 2 after which the sample's P is least."""
+    unit = 1.0 / (problem.penalty.lam + float(problem.curvature(theta).max()) or 1.0)
+    best, lowest = unit, np.inf
+    for power in POWERS:
+        now, gamma = theta, unit * 2.0**power
+        if gamma * problem.penalty.lam >= 1.0:
+            break
+        for part in batches[:SAMPLED]:
+            now = _step(problem, part, now, gamma)
+        value = sum(part.value_and_gradient(now[: part.dimension])[0] for part in batches[:SAMPLED])
+        sampled = sum(part.n_examples for part in batches[:SAMPLED])
+        value = value * problem.n_examples / sampled + float(problem.penalty.value(now))
+        if value < lowest:
+            best, lowest = gamma, value
+    return best

@@ -1,0 +1,93 @@
+r"""Orthant-wise L-BFGS (Andrew and Gao 2007), for penalties with |theta|_1, in a diagonal metric.
+
+Inside an orthant |theta|_1 is linear and P smooth. Each round takes the subgradient v of least norm, turns it by L-BFGS
+of the smooth part, keeps of the direction what has the sign of -v, and searches along theta + t d projected to the
+orthant of theta (of -v where theta is 0): entries that would change their sign stop at 0. So the zeros of the solution
+are exact. The metric is that of `convexstruct.families.log_linear.solvers.lbfgs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import count
+
+import numpy as np
+
+from convexstruct import deadline
+from convexstruct.arrays import Vector
+from convexstruct.core.certificates import least_unit
+from convexstruct.core.iterate import Iterate
+from convexstruct.core.options import at_least, read_options
+from convexstruct.core.quasi_newton import Pairs
+from convexstruct.core.rounds import Patience
+from convexstruct.core.solution import Solution
+from convexstruct.families.log_linear.conditional import ConditionalRandomField
+from convexstruct.families.log_linear.solvers.descent import Here, LogLinear, first, report
+from convexstruct.families.log_linear.solvers.lbfgs import ARMIJO, PATIENCE, RENEWED, ROUNDING, metric
+
+#: Halvings of one step.
+HALVINGS = 40
+
+
+@dataclass(frozen=True)
+class OrthantWise:
+    """memory : how many steps are remembered, at least 1."""
+
+    memory: int = 12
+
+    def __post_init__(self) -> None:
+        read_options(self, memory=at_least(1))
+
+    def iterate(self, problem: ConditionalRandomField, start: Solution | None = None) -> Iterator[Iterate]:
+        """Yield each point with its bounds; ``start`` gives the first. Without l1 it is L-BFGS by halved steps."""
+        here = Here.at(problem, first(problem, start))
+        pairs, patience = Pairs(self.memory, problem.dimension), Patience(PATIENCE, least_unit(problem))
+        inverse, calls = np.ones(problem.dimension), 1
+
+        def scaled(gradient: Vector) -> Vector:
+            return inverse * gradient
+
+        for step in count():
+            said = report(problem, here, calls)
+            if patience.ended(said.primal, said.lower_bound):
+                yield replace(said, done=True, message="neither bound moves any further: rounding")
+                return
+            yield said
+            if step in RENEWED or step % RENEWED[-1] == 0:
+                inverse = 1.0 / metric(problem, here.theta)
+                calls += 1
+            there, tries = search(problem, here, -pairs.solve(scaled, here.gradient, fit=True))
+            calls += tries
+            if there is None and len(pairs):
+                pairs.clear()
+                there, tries = search(problem, here, -scaled(here.gradient))
+                calls += tries
+            if there is None:
+                yield report(problem, here, calls, done=True, message="no step decreases P any further: rounding")
+                return
+            lam = problem.penalty.lam
+            pairs.add(there.theta - here.theta, there.data - here.data + lam * (there.theta - here.theta))
+            here = there
+
+
+def search(problem: LogLinear, here: Here, direction: Vector) -> tuple[Here | None, int]:
+    """The first of the steps 1, 1/2, 1/4, .. along ``direction`` inside the orthant that decreases P, or None; and how
+    many were tried."""
+    if problem.penalty.l1:
+        direction = np.where(direction * here.gradient < 0.0, direction, 0.0)
+    orthant = np.where(here.theta != 0.0, np.sign(here.theta), -np.sign(here.gradient))
+    noise, length = ROUNDING * max(1.0, abs(here.value)), 1.0
+    for trial in range(1, HALVINGS + 1):
+        deadline.check()
+        theta = here.theta + length * direction
+        if problem.penalty.l1:
+            theta[theta * orthant < 0.0] = 0.0
+        promised = float(here.gradient @ (theta - here.theta))
+        if not promised < 0.0:
+            return None, trial - 1
+        there = Here.at(problem, theta)
+        if there.value <= here.value + ARMIJO * promised + noise:
+            return there, trial
+        length *= 0.5
+    return None, HALVINGS
