@@ -36,7 +36,8 @@ ARMIJO, WOLFE, ROUNDING = 1e-4, 0.9, 1e-14
 RENEWED = (0, 4, 12, 30, 60)
 #: Rounds without progress in either bound, after which rounding is all that is left.
 PATIENCE = 25
-#: The least curvature, as a share of the largest: a feature that is certain everywhere must not step without bound.
+#: The least curvature, as a share of that at the start: a feature that is certain everywhere must not step without
+#: bound.
 LEAST = 1e-8
 
 
@@ -54,25 +55,19 @@ class LBFGS:
         checked(problem, "LBFGS", l1=False)
         here = Here.at(problem, first(problem, start))
         pairs, patience = Pairs(self.memory, problem.dimension), Patience(PATIENCE, least_unit(problem))
-        inverse, calls = np.ones(problem.dimension), 1
-
-        def scaled(gradient: Vector) -> Vector:
-            return inverse * gradient
-
+        metric, calls = Metric(problem), 1
         for step in count():
-            said = report(problem, here, calls)
+            said = report(problem, here, calls + metric.calls)
             if patience.ended(said.primal, said.lower_bound):
                 yield replace(said, done=True, message="neither bound moves any further: rounding")
                 return
             yield said
-            if step in RENEWED or step % RENEWED[-1] == 0:
-                inverse = 1.0 / metric(problem, here.theta)
-                calls += 1
-            there, tries = search(problem, here, -pairs.solve(scaled, here.gradient, fit=True))
+            metric.renew(step, here.theta)
+            there, tries = search(problem, here, -pairs.solve(metric, here.gradient, fit=True))
             calls += tries
             if there is None and len(pairs):
                 pairs.clear()
-                there, tries = search(problem, here, -scaled(here.gradient))
+                there, tries = search(problem, here, -metric(here.gradient))
                 calls += tries
             if there is None:
                 yield report(problem, here, calls, done=True, message="no step decreases P any further: rounding")
@@ -81,10 +76,25 @@ class LBFGS:
             here = there
 
 
-def metric(problem: LogLinear, theta: Vector) -> Vector:
-    """lam + the diagonal of the Hessian of L; (d,), above 0."""
-    found = problem.penalty.lam + np.maximum(problem.curvature(theta), 0.0)
-    return np.asarray(np.maximum(found, LEAST * float(found.max()) or 1.0))
+class Metric:
+    """The inverse of lam + the diagonal of the Hessian of L, renewed as theta moves. calls : how often it was."""
+
+    def __init__(self, problem: LogLinear) -> None:
+        self.problem, self.inverse, self.calls = problem, np.ones(problem.dimension), 0
+        self._least = np.zeros(problem.dimension)
+
+    def renew(self, step: int, theta: Vector) -> None:
+        """Evaluate it at theta, if ``step`` is one of those that do so."""
+        if step not in RENEWED and step % RENEWED[-1]:
+            return
+        found = np.maximum(self.problem.curvature(theta), self._least)
+        if not self.calls:
+            self._least = LEAST * found
+        found = self.problem.penalty.lam + found
+        self.inverse, self.calls = 1.0 / np.where(found > 0.0, found, 1.0), self.calls + 1
+
+    def __call__(self, gradient: Vector) -> Vector:
+        return self.inverse * gradient
 
 
 def search(problem: LogLinear, here: Here, direction: Vector) -> tuple[Here | None, int]:

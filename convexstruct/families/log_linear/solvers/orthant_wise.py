@@ -24,7 +24,7 @@ from convexstruct.core.rounds import Patience
 from convexstruct.core.solution import Solution
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
 from convexstruct.families.log_linear.solvers.descent import Here, LogLinear, first, report
-from convexstruct.families.log_linear.solvers.lbfgs import ARMIJO, PATIENCE, RENEWED, ROUNDING, metric
+from convexstruct.families.log_linear.solvers.lbfgs import ARMIJO, PATIENCE, ROUNDING, Metric
 
 #: Halvings of one step.
 HALVINGS = 40
@@ -43,25 +43,19 @@ class OrthantWise:
         """Yield each point with its bounds; ``start`` gives the first. Without l1 it is L-BFGS by halved steps."""
         here = Here.at(problem, first(problem, start))
         pairs, patience = Pairs(self.memory, problem.dimension), Patience(PATIENCE, least_unit(problem))
-        inverse, calls = np.ones(problem.dimension), 1
-
-        def scaled(gradient: Vector) -> Vector:
-            return inverse * gradient
-
+        metric, calls = Metric(problem), 1
         for step in count():
-            said = report(problem, here, calls)
+            said = report(problem, here, calls + metric.calls)
             if patience.ended(said.primal, said.lower_bound):
                 yield replace(said, done=True, message="neither bound moves any further: rounding")
                 return
             yield said
-            if step in RENEWED or step % RENEWED[-1] == 0:
-                inverse = 1.0 / metric(problem, here.theta)
-                calls += 1
-            there, tries = search(problem, here, -pairs.solve(scaled, here.gradient, fit=True))
+            metric.renew(step, here.theta)
+            there, tries = search(problem, here, -pairs.solve(metric, here.gradient, fit=True))
             calls += tries
             if there is None and len(pairs):
                 pairs.clear()
-                there, tries = search(problem, here, -scaled(here.gradient))
+                there, tries = search(problem, here, -metric(here.gradient))
                 calls += tries
             if there is None:
                 yield report(problem, here, calls, done=True, message="no step decreases P any further: rounding")

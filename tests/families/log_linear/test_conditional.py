@@ -1,0 +1,211 @@
+"""Conditional random fields: against every labelling written out, and what is refused."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from convexstruct.core.certificates import certify
+from convexstruct.core.driver import solve
+from convexstruct.core.solution import Solution, Status
+from convexstruct.families.log_linear import ConditionalRandomField
+from tests.families.log_linear.random_fields import KINDS, field, written_out
+
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+@every_kind
+@pytest.mark.parametrize("size", [0.0, 1.0, 30.0])
+def test_the_loss_and_its_gradient_are_those_of_all_labellings(kind: str, size: float) -> None:
+    problem = field(1, kind)
+    theta = size * np.random.default_rng(2).normal(size=problem.dimension)
+    expected = written_out(problem, theta)
+    value, gradient = problem.value_and_gradient(theta)
+    assert value == pytest.approx(expected.loss, rel=1e-10, abs=1e-10 * size)
+    np.testing.assert_allclose(gradient, expected.gradient, rtol=1e-9, atol=1e-10)
+
+
+@every_kind
+@pytest.mark.parametrize("size", [0.0, 1.0, 30.0])
+def test_both_bounds_are_what_is_written_out_to_within_their_allowances(kind: str, size: float) -> None:
+    problem = field(2, kind, l1=0.01)
+    theta = size * np.random.default_rng(3).normal(size=problem.dimension)
+    expected, penalty = written_out(problem, theta), problem.penalty
+    found = problem.primal({"theta": theta})
+    assert abs(found - expected.loss - penalty.value(theta)) <= found.allowance + 1e-10 * (1.0 + abs(found))
+    assert found.allowance <= 1e-11 * (1.0 + abs(found) + size)
+    share = penalty.share(expected.entropy, expected.gradient)
+    wanted = share * expected.entropy - float(penalty.conjugate(expected.gradient, share))
+    bound = problem.dual(problem.witness(theta))
+    assert abs(bound - max(wanted, 0.0)) <= bound.allowance + 1e-9 * (1.0 + abs(wanted))
+
+
+@every_kind
+@settings(max_examples=30)
+@given(seed=st.integers(0, 10**6), size=st.floats(0, 5))
+def test_no_dual_point_is_above_any_point(kind: str, seed: int, size: float) -> None:
+    rng = np.random.default_rng(seed)
+    problem = field(3, kind, l1=0.1)
+    point, other = size * rng.normal(size=(2, problem.dimension))
+    shares = rng.dirichlet(np.ones(3), size=problem.n_examples).T
+    labels = problem.features.truth if kind == "forbidden" else rng.integers(3, size=problem.features.n_nodes)
+    mixture = {
+        "gibbs": np.array([point, other]), "gibbs_shares": shares[:2],
+        "labels": labels[None], "label_shares": shares[2:],
+    }  # fmt: skip
+    for witness in (problem.witness(other), mixture):
+        assert problem.dual(witness).lower <= problem.primal({"theta": point}).upper
+
+
+@every_kind
+def test_predictions_and_probabilities_are_those_of_all_labellings(kind: str) -> None:
+    problem = field(4, kind)
+    theta = 2.0 * np.random.default_rng(5).normal(size=problem.dimension)
+    expected = written_out(problem, theta)
+    np.testing.assert_array_equal(np.concatenate(problem.predict(theta)), expected.best)
+    np.testing.assert_allclose(np.concatenate(problem.posteriors(theta)), expected.node, atol=1e-12)
+    np.testing.assert_allclose(problem.log_likelihoods(theta), expected.logs, rtol=1e-10, atol=1e-12)
+
+
+def test_new_examples_are_labelled_by_the_weights_alone() -> None:
+    problem = field(6)
+    theta = np.random.default_rng(6).normal(size=problem.dimension)
+    x = np.split(problem.features.node_features, problem.features.node_start[1:-1])
+    for found, wanted in zip(problem.predict(theta, x), problem.predict(theta), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    truth = problem.features.split_labels(problem.features.truth)
+    np.testing.assert_allclose(problem.log_likelihoods(theta, x, truth), problem.log_likelihoods(theta))
+    with pytest.raises(ValueError, match=r"labels\[0\] is 3, wanted a whole number from 0 to 2"):
+        problem.log_likelihoods(theta, [x[1]], [[3]])
+    with pytest.raises(ValueError, match="labels is None, wanted one array of labels"):
+        problem.log_likelihoods(theta, x)
+    with pytest.raises(ValueError, match="the features of training"):
+        problem.predict(theta, [np.ones((2, 5))])
+
+
+@every_kind
+@pytest.mark.parametrize("options", [{}, {"l1": 0.3}, {"C": None, "l1": 0.5}, {"C": None, "lam": 0.01}], ids=str)
+def test_every_kind_is_solved_to_six_digits(kind: str, options: dict[str, Any]) -> None:
+    solution = solve(field(7, kind, **options))
+    assert solution.status is Status.OPTIMAL, solution
+    assert 0 <= solution.gap <= 1e-6
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1e8])
+def test_features_of_any_size_are_learned_from(scale: float) -> None:
+    plain = field(8, "chains", lam=None, C=None, beta=0.5)
+    x = np.split(plain.features.node_features, plain.features.node_start[1:-1])
+    labels = plain.features.split_labels(plain.features.truth)
+    columns = [np.column_stack((scale * one[:, 0], one[:, 1])) for one in x]
+    solution = solve(ConditionalRandomField.read(columns, labels, 3, beta=0.5), max_iterations=3000)
+    assert solution.status is Status.OPTIMAL or (solution.status is Status.ROUNDING and scale > 1.0), solution
+
+
+def test_one_label_and_one_position_cost_what_they_must() -> None:
+    assert solve(field(9, n_labels=1)).primal <= 1e-9
+    one = ConditionalRandomField.read([[[0.0]]], [[1]], 2, C=1.0)
+    assert solve(one).primal == pytest.approx(np.log(2.0))
+
+
+def test_a_solution_is_saved_and_read_back(tmp_path: Path) -> None:
+    problem = field(10)
+    solution = solve(problem)
+    again = Solution.load(solution.save(tmp_path / "crf.npz"), problem)
+    assert again.certificate == solution.certificate
+
+
+# -- no maximum --------------------------------------------------------------------------------------------------------
+
+
+def loss_along(problem: ConditionalRandomField, direction: np.ndarray) -> list[float]:
+    """L at 0, d, 2 d, 4 d, ... by enumeration."""
+    return [written_out(problem, size * direction).loss for size in (0.0, 1.0, 2.0, 4.0, 8.0)]
+
+
+def test_a_feature_that_no_truth_has_runs_away() -> None:
+    x, labels = [np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])], [[0, 1, 0]]
+    problem = ConditionalRandomField.read(x, labels, 2)
+    direction = problem.runs_away()
+    assert direction is not None
+    found = loss_along(problem, direction)
+    assert all(b < a for a, b in pairwise(found))
+
+
+def test_separable_data_run_away_along_the_weights_that_separate_them() -> None:
+    problem = ConditionalRandomField.read([[[1.0], [-1.0], [2.0]]], [[0, 1, 0]], 2, edges="none")
+    solution = solve(problem)
+    direction = problem.runs_away(solution.point["theta"])
+    assert direction is not None
+    found = loss_along(problem, direction / np.abs(direction).max())
+    assert all(b < a for a, b in pairwise(found))
+    assert solution.primal < 1e-6
+
+
+def test_where_there_is_a_maximum_nothing_runs_away() -> None:
+    problem = ConditionalRandomField.read([[[1.0], [-1.0], [1.0], [-1.0]]], [[0, 1, 1, 0]], 2, edges="none")
+    solution = solve(problem)
+    assert problem.runs_away(solution.point["theta"]) is None
+    assert solution.lower_bound == 0.0  # without a penalty nothing better is proved of computed moments
+
+
+# -- what is refused ---------------------------------------------------------------------------------------------------
+
+X, Y = [np.ones((2, 1)), np.zeros((1, 1))], [[0, 1], [1]]
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "no example": ({"node_features": [], "labels": []}, "labels is an empty list|labels .* at least one"),
+    "an empty example": ({"labels": [[], [1]]}, r"labels\[0\]"),
+    "NaN": ({"node_features": [np.full((2, 1), np.nan), X[1]]}, r"node_features\[0\] contains NaN"),
+    "a label too large": ({"n_labels": 1}, r"labels\[0\]\[1\] is 1, wanted a whole number from 0 to 0"),
+    "two scales": ({"C": 1.0, "lam": 1.0}, "exactly one of C, C_mean, lam, beta, got C, lam"),
+    "a negative l1": ({"l1": -1.0}, "l1 is -1"),
+    "weights of another length": ({"weights": [1.0]}, "weights has shape"),
+    "forbidden of another shape": ({"forbidden": [True]}, "forbidden has shape"),
+    "forbidden pairs of the truth": (
+        {"forbidden": [[False, True], [False, False]]},
+        r"forbidden\[0, 1\] is True, but the true labels of example 0 have this pair",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
+def test_bad_input_is_refused_in_one_sentence(case: tuple[dict[str, Any], str]) -> None:
+    given, said = case
+    with pytest.raises(ValueError, match=said):
+        ConditionalRandomField.read(**({"node_features": X, "labels": Y} | given))
+
+
+def test_a_graph_that_is_too_wide_is_refused_with_its_width_and_what_serves_instead() -> None:
+    grid = nx.convert_node_labels_to_integers(nx.grid_2d_graph(12, 12))
+    with pytest.raises(ValueError, match=r"(?s)example 0.*width.*pseudolikelihood.*Bethe"):
+        ConditionalRandomField.read([np.ones((144, 1))], [np.zeros(144, dtype=int)], 4, edges=[grid])
+
+
+def test_a_witness_with_a_loss_or_a_forbidden_labelling_proves_nothing() -> None:
+    problem = field(11, "forbidden")
+    theta = np.zeros(problem.dimension)
+    with pytest.raises(ValueError, match="gibbs_loss"):
+        problem.dual(problem.witness(theta) | {"gibbs_loss": np.ones(1)})
+    falling = np.zeros(problem.features.n_nodes, dtype=np.int64)
+    falling[0] = 1
+    assert problem.dual({"labels": falling[None], "label_shares": np.ones((1, problem.n_examples))}) == 0.0
+    assert certify(problem, theta, {"gibbs": theta[None], "gibbs_shares": 2.0 * np.ones((1, 4))}).lower_bound == -np.inf
+
+
+def test_sparse_features_give_the_same_problem_as_dense_ones() -> None:
+    problem = field(12, "sparse")
+    dense = ConditionalRandomField.read(
+        problem.features.node_features.toarray(),
+        problem.features.split_labels(problem.features.truth), 3, weights=problem.weights, C=1.5,
+    )  # fmt: skip
+    assert sp.issparse(problem.features.node_features)
+    theta = np.random.default_rng(12).normal(size=problem.dimension)
+    np.testing.assert_allclose(problem.value_and_gradient(theta)[1], dense.value_and_gradient(theta)[1], atol=1e-13)
+    np.testing.assert_allclose(problem.curvature(theta), dense.curvature(theta), atol=1e-13)
