@@ -7,13 +7,15 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
-import scipy.sparse as sp
 
 from convexstruct.core.cases import Case, Instance
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
-from convexstruct.families.log_linear.planted import flat, planted_ridge
+from convexstruct.families.log_linear.planted import flat, planted_lasso, planted_ridge
 
 CRF = "conditional random field"
+
+#: seed -> instance.
+Make = Callable[[int], Instance]
 
 
 # -- conditional random fields -----------------------------------------------------------------------------------------
@@ -84,20 +86,17 @@ def cycles(seed: int) -> Instance:
     return on_graphs(seed, 60, nx.cycle_graph, 1, C=1.0)
 
 
-def sparse_chains(seed: int) -> Instance:
-    """Indicators of 40 words, most of them rare, in 30 sequences."""
-    rng = np.random.default_rng([61, seed])
-    odds = 1.0 / np.arange(1, 41)
-    labels, inputs = [], []
-    for length in rng.integers(3, 12, size=30).tolist():
-        words = rng.choice(40, size=length, p=odds / odds.sum())
-        labels.append(np.where(rng.random(length) < 0.8, words % 4, rng.integers(4, size=length)))
-        inputs.append(sp.csr_array((np.ones(length), words, np.arange(length + 1)), shape=(length, 40)))
-    return Instance(ConditionalRandomField.read(inputs, labels, 4, C=1.0))
+def lasso(seed: int) -> Instance:
+    return drawn(seed, 62, (4, 3, 4, 2), 3, l1=0.4)
+
+
+def elastic(seed: int) -> Instance:
+    return drawn(seed, 63, (4, 3, 4, 2), 3, beta=0.1, l1=0.2)
 
 
 CASES: tuple[Case, ...] = (
     Case("crf-planted", CRF, "conditional", "the optimum is known by construction", planted_ridge, "likelihood"),
+    Case("crf-planted-lasso", CRF, "conditional", "the same with zeros, by l1", planted_lasso, "likelihood"),
     Case("crf-flat", CRF, "conditional", "every labelling occurs as often: theta = 0", flat, "likelihood"),
     Case("crf-chains", CRF, "conditional", "chains of length 1 to 4", chains, "likelihood"),
     Case("crf-weights", CRF, "conditional", "example weights, C / N", weighted, "likelihood"),
@@ -109,4 +108,6 @@ CASES: tuple[Case, ...] = (
     Case("crf-stars", CRF, "conditional", "trees that share one table", stars, "likelihood"),
     Case("crf-stars-features", CRF, "conditional", "trees, features of edges", stars_with_features, "likelihood"),
     Case("crf-cycles", CRF, "conditional", "junction trees, features of edges", cycles, "likelihood"),
+    Case("crf-lasso", CRF, "conditional", "l1 alone: moments in a box", lasso, "likelihood"),
+    Case("crf-elastic", CRF, "conditional", "l1 and l2", elastic, "likelihood"),
 )

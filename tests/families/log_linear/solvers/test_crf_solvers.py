@@ -1,0 +1,75 @@
+"""The solvers of conditional random fields: one bracket, and what each promises besides."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from convexstruct.core.driver import solve
+from convexstruct.core.solution import Status
+from convexstruct.families.log_linear import LBFGS, AveragedSGD, CRFExponentiatedGradient, OrthantWise
+from tests.families.log_linear.random_fields import field
+
+SOLVERS: dict[str, tuple[Any, float]] = {
+    "L-BFGS": (LBFGS(), 1e-8),
+    "L-BFGS, little memory": (LBFGS(memory=1), 1e-6),
+    "orthant-wise": (OrthantWise(), 1e-8),
+    "exponentiated gradient": (CRFExponentiatedGradient(), 1e-6),
+    "exponentiated gradient, online": (CRFExponentiatedGradient(groups=99), 1e-6),
+    "averaged SGD": (AveragedSGD(batch=2), 1e-3),
+}
+
+
+@pytest.mark.parametrize("given", SOLVERS.values(), ids=SOLVERS)
+@pytest.mark.parametrize("kind", ["chains", "forbidden", "stars with features", "cycles"])
+def test_every_solver_reaches_its_digits(given: tuple[Any, float], kind: str) -> None:
+    solver, gap = given
+    solution = solve(field(20, kind), solver, tol=gap, max_iterations=2000)
+    assert solution.status is Status.OPTIMAL, solution
+    assert solution.lower_bound <= solve(field(20, kind)).primal
+
+
+@pytest.mark.parametrize("solver", [OrthantWise(), CRFExponentiatedGradient(groups=2)], ids=["orthant-wise", "EG"])
+def test_zeros_of_an_elastic_penalty_are_exact(solver: Any) -> None:
+    problem = field(21, l1=0.5)
+    found = solve(problem, solver, tol=1e-9, max_iterations=3000).point["theta"]
+    _, gradient = problem.value_and_gradient(found)
+    inside = np.abs(gradient) < 0.499
+    assert inside.any()
+    assert not inside.all()
+    np.testing.assert_array_equal(found[inside], 0.0)
+
+
+def test_the_dual_value_of_exponentiated_gradient_never_falls() -> None:
+    bounds = [each.lower_bound for _, each in zip(range(30), CRFExponentiatedGradient(groups=3).iterate(field(22)))]
+    assert all(after >= before - 1e-12 for before, after in pairwise(bounds))
+
+
+def test_a_start_is_gone_on_from() -> None:
+    problem = field(23)
+    for solver in (LBFGS(), OrthantWise(), CRFExponentiatedGradient(), AveragedSGD()):
+        begun = solve(problem, tol=1e-3)
+        first = next(iter(solver.iterate(problem, begun)))
+        assert first.primal <= begun.primal * (1.0 + 1e-3)
+
+
+def test_what_a_solver_is_not_for_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"problem has l1 = 0.5, wanted 0: LBFGS is for smooth penalties"):
+        solve(field(24, l1=0.5), LBFGS())
+    with pytest.raises(ValueError, match="AveragedSGD is for smooth penalties"):
+        solve(field(24, l1=0.5), AveragedSGD())
+    with pytest.raises(ValueError, match="problem has lam = 0, wanted a penalty with lam > 0"):
+        solve(field(24, C=None, l1=0.5), CRFExponentiatedGradient())
+
+
+@pytest.mark.parametrize("solver", [LBFGS(), CRFExponentiatedGradient(groups=2), AveragedSGD()], ids=repr)
+def test_shards_serve_every_solver(solver: Any) -> None:
+    problem = field(25)
+    with ThreadPoolExecutor(2) as threads:
+        solution = solve(problem, solver, tol=1e-2, executor=threads, max_iterations=500)
+    assert solution.status is Status.OPTIMAL
+    assert solution.lower_bound <= solve(problem).primal

@@ -1,0 +1,59 @@
+"""Penalised maximum likelihood in CVXPY: against the fast path, which is tested against enumeration."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from convexstruct.core.driver import solve
+from convexstruct.core.scale import Scale
+from convexstruct.core.solution import Status
+from convexstruct.models.log_linear import allowed, likelihood
+from convexstruct.tolerances import HIGH
+from tests.families.log_linear.random_fields import KINDS, field
+from tests.reference import optimum
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("options", [{}, {"l1": 0.2}, {"C": None, "l1": 0.4}], ids=str)
+def test_the_optimum_lies_in_the_certified_bracket(kind: str, options: dict[str, Any]) -> None:
+    problem = field(30, kind, **options)
+    solution, value = solve(problem, tol=1e-8), optimum(likelihood(problem)).value
+    assert value == pytest.approx(solution.primal, rel=HIGH.gap)
+
+
+def test_it_is_read_back_as_a_certified_point_and_swept() -> None:
+    formulation = likelihood(field(31))
+    solution = formulation.solve()
+    assert solution.status is Status.OPTIMAL
+    formulation.parameters["lam"].value = 10.0
+    formulation.parameters["l1"].value = 0.1
+    swept = formulation.solve(tol=1e-5)
+    assert swept.status is Status.OPTIMAL
+    other = replace(field(31), scale=Scale(10.0, 1.5), l1=0.1)
+    assert swept.primal == pytest.approx(solve(other).primal, rel=1e-5)
+
+
+def test_the_terms_are_probabilities_at_the_optimum() -> None:
+    problem = field(32)
+    formulation = likelihood(problem)
+    formulation.solve()
+    rows, kept = allowed(problem)
+    theta, a = (formulation.variables[name].value for name in ("theta", "a"))
+    terms = np.exp(-(rows.difference[kept] @ theta) - a[rows.example[kept]])
+    np.testing.assert_allclose(np.bincount(rows.example[kept], terms), 1.0, atol=1e-5)
+
+
+def test_forbidden_labellings_are_not_written_out() -> None:
+    problem = field(33, "forbidden")
+    rows, kept = allowed(problem)
+    assert 0 < len(kept) < rows.n_rows
+    assert all((np.diff(rows.labels[row]) >= 0).all() for row in kept)
+
+
+def test_too_many_labellings_are_refused_in_one_sentence() -> None:
+    with pytest.raises(ValueError, match="labellings, wanted at most 10 to write out"):
+        likelihood(field(34), limit=10)
