@@ -69,8 +69,8 @@ class BoxProjection:
             if np.isnan(array).any():
                 raise ValueError(f"{name} contains NaN, wanted numbers, or an infinity where there is no bound")
             object.__setattr__(self, name, float(array) if array.ndim == 0 else array)
-        if np.any(np.asarray(self.d) <= 0):
-            raise ValueError(f"d has the entry {np.min(self.d):g}, wanted positive numbers")
+        if self.weight_ends[0] <= 0:
+            raise ValueError(f"d has the entry {self.weight_ends[0]:g}, wanted positive numbers")
         crossed = np.broadcast_to(np.asarray(self.lower) > np.asarray(self.upper), m.shape)
         if crossed.any() or np.any(np.asarray(self.lower) == np.inf) or np.any(np.asarray(self.upper) == -np.inf):
             i = int(np.argmax(crossed))
@@ -119,6 +119,11 @@ class BoxProjection:
     def weight(self) -> Vector | float:
         """d^2."""
         return self.d * self.d
+
+    @cached_property
+    def weight_ends(self) -> tuple[float, float]:
+        """The least and the greatest d."""
+        return float(np.min(self.d)), float(np.max(self.d))
 
     @cached_property
     def trivial_value(self) -> float:
@@ -228,7 +233,7 @@ class BoxProjection:
         if not np.isfinite(rho):
             return Rounded(-np.inf)
         with np.errstate(all="ignore"):
-            return lower_bound(self._data, rho, self._beyond)
+            return lower_bound(self._data, rho, self.weight_ends, self._beyond)
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
         """Nothing can be infeasible but a rho that is no number."""

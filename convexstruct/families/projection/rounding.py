@@ -19,7 +19,7 @@ a_i stands at a bound and g_i points outwards.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,16 +72,16 @@ class Data(NamedTuple):
         high = a.max() if isinstance(self.upper, float) else a
         return bool(np.all(low >= self.lower) and np.all(high <= self.upper))
 
-    def weighted(self, a: Vector) -> Rounded:
-        """<s, a> for a in the box."""
+    def weighted(self, a: Vector, squares: float) -> Rounded:
+        """<s, a> for a in the box; ``squares`` is sum s_i^2."""
         if isinstance(self.s, float):
             value = _sum(_row_sums(a))
             same_sign = isinstance(self.lower, float) and self.lower >= 0.0
-            size = abs(value) if same_sign else _size(a)
+            size = abs(value) if same_sign else _size(a, 1.0, float(len(a)))
             error = gamma(min(len(a), ROW) + 4) * abs(self.s) * size
             return Rounded.of(self.s * value, error, TINY) if math.isfinite(value) else Rounded(math.nan, math.inf)
         value = _sum(_row_products(self.s, a))
-        error = gamma(min(len(a), ROW) + 4) * _size(self.s, a)
+        error = gamma(min(len(a), ROW) + 4) * _size(a, self.s, squares)
         return Rounded.of(value, error, len(a) * TINY) if math.isfinite(value) else Rounded(math.nan, math.inf)
 
     def squares(self, a: Vector) -> Rounded:
@@ -93,11 +93,9 @@ class Data(NamedTuple):
         error = gamma(min(len(a), ROW) + 8) * value
         return Rounded.of(value, error, len(a) * TINY) if math.isfinite(value) else Rounded(math.nan, math.inf)
 
-    def sizes(self) -> tuple[float, float, float, float]:
-        """sum m_i^2, sum s_i^2, and the least and the greatest d."""
-        steps = len(self.m) * self.s * self.s if isinstance(self.s, float) else float(self.s @ self.s)
-        ends = (self.d, self.d) if isinstance(self.d, float) else (float(self.d.min()), float(self.d.max()))
-        return float(self.m @ self.m), steps, *ends
+    def steps(self) -> float:
+        """sum s_i^2."""
+        return len(self.m) * self.s * self.s if isinstance(self.s, float) else float(self.s @ self.s)
 
 
 def _row_products(x: Vector, y: Vector) -> list[float]:
@@ -113,12 +111,12 @@ def _row_sums(x: Vector) -> list[float]:
     return [*x[:cut].reshape(-1, ROW).sum(axis=1).tolist(), float(x[cut:].sum())]
 
 
-def _size(x: Vector, y: Vector | None = None) -> float:
-    """At least sum |x_i y_i|, y_i = 1 by default: by Cauchy and Schwarz where the squares are numbers of usual size."""
-    one, other = float(x @ x), float(len(x)) if y is None else float(y @ y)
-    if LEAST < one < GREATEST and LEAST < other < GREATEST:
-        return math.sqrt(one) * math.sqrt(other) * (1.0 + gamma(len(x) + 8))
-    return float(np.abs(x if y is None else x * y).sum()) * (1.0 + gamma(len(x) + 2)) + len(x) * TINY
+def _size(x: Vector, y: Any, squares: float) -> float:
+    """At least sum |x_i y_i|, ``squares`` = sum y_i^2: by Cauchy and Schwarz where squares are numbers of usual size."""
+    own = float(x @ x)
+    if LEAST < own < GREATEST and LEAST < squares < GREATEST:
+        return math.sqrt(own) * math.sqrt(squares) * (1.0 + gamma(len(x) + 8))
+    return float(np.abs(x * y).sum()) * (1.0 + gamma(len(x) + 2)) + len(x) * TINY
 
 
 def upper_bound(data: Data, a: Vector) -> Rounded:
@@ -129,7 +127,7 @@ def upper_bound(data: Data, a: Vector) -> Rounded:
         some = a[cut]
         inside = inside and part.holds(some)
         terms.append(part.squares(some))
-        weighted.append(part.weighted(some))
+        weighted.append(part.weighted(some, part.steps()))
     squares = _sum(terms)
     value = 0.5 * squares
     allowance = 0.5 * _sum([t.allowance for t in terms]) + 4 * TINY * (len(a) + squares)
@@ -179,23 +177,23 @@ def _room(a: Vector, part: Data, direction: float) -> Vector:
     return np.asarray(np.where(way == 0, 0.0, np.abs(way) * np.where(way == 0, 0.0, move)))
 
 
-def lower_bound(data: Data, rho: float, beyond: float) -> Rounded:
+def lower_bound(data: Data, rho: float, ends: tuple[float, float], beyond: float) -> Rounded:
     """The least value of the Lagrangian at rho, from a(rho), which is its minimiser but for rounding.
 
-    beyond : by how much z may lie outside what <s, a> can be; z is read as the nearest such value.
+    ends : the least and the greatest d. beyond : by how much z may lie outside what <s, a> can be; z is read as the nearest such value.
     """
-    squares, weighted, sizes = [], [], []
+    squares, weighted, entries, steps = [], [], 0.0, 0.0
     for _, part in data.blocks():
-        some = part.at(rho)
-        sizes.append(part.sizes())
+        some, step = part.at(rho), part.steps()
+        entries, steps = entries + float(part.m @ part.m), steps + step
         squares.append(part.squares(some))
-        weighted.append(part.weighted(some))
+        weighted.append(part.weighted(some, step))
     total = _sum(squares)
     rest = _sum([*weighted, -data.z])
     value = 0.5 * total + rho * rest
     if not math.isfinite(value):
         return Rounded(-math.inf)
-    lost = lost_at_most(len(data.m), rho, *zip(*sizes))
+    lost = lost_at_most(len(data.m), rho, entries, steps, ends)
     if not lost <= UNIT * abs(value):
         lost = _lost(data, rho)
     doubt = _sum([t.allowance for t in weighted]) + UNIT * abs(rest) + beyond
@@ -204,13 +202,15 @@ def lower_bound(data: Data, rho: float, beyond: float) -> Rounded:
     return Rounded.of(value, own, abs(rho) * doubt, 2.0 * UNIT * (abs(value) + turned) + TINY, lost)
 
 
-def lost_at_most(n: int, rho: float, m: Sequence[float], s: Sequence[float], *d: Sequence[float]) -> float:
-    """A bound on what the Lagrangian loses because a(rho) is rounded, see above, by the sizes of the blocks; inf where
-    d^2 may underflow."""
-    least, greatest = min(d[0]), max(d[1])
+def lost_at_most(n: int, rho: float, entries: float, steps: float, ends: tuple[float, float]) -> float:
+    """A bound on what the Lagrangian loses because a(rho) is rounded, see above; inf where d^2 may underflow.
+
+    entries, steps : sum m_i^2 and sum s_i^2. ends : the least and the greatest d.
+    """
+    least, greatest = ends
     if not SAFE <= least <= greatest <= 1.0 / SAFE:
         return math.inf
-    entries, steps = sum(m) + n * TINY, sum(s) + n * TINY
+    entries, steps = entries + n * TINY, steps + n * TINY
     step, tiny = abs(rho) * math.sqrt(steps) / least, greatest * 4.0 * TINY * (1.0 + abs(rho))
     return 2.0 * (gamma(6) ** 2 * (greatest * (greatest * entries) + step * step) + n * (tiny * tiny + TINY))
 

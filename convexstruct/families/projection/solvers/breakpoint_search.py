@@ -44,7 +44,7 @@ class BreakpointSearch:
             If the largest weight d is more than 2^510 times the least.
         """
         d, power = problem.d, 0
-        least, greatest = float(np.min(d)), float(np.max(d))
+        least, greatest = problem.weight_ends
         if not LEAST <= least <= greatest <= GREATEST:  # 2^k d has the same projection, and 4^k rho
             if least < greatest / SPAN:
                 raise sentence(
