@@ -112,7 +112,7 @@ def _row_sums(x: Vector) -> list[float]:
 
 
 def _size(x: Vector, y: Any, squares: float) -> float:
-    """At least sum |x_i y_i|, ``squares`` = sum y_i^2: by Cauchy and Schwarz where squares are numbers of usual size."""
+    """At least sum |x_i y_i|: by Cauchy and Schwarz where squares do not overflow. ``squares`` is sum y_i^2."""
     own = float(x @ x)
     if LEAST < own < GREATEST and LEAST < squares < GREATEST:
         return math.sqrt(own) * math.sqrt(squares) * (1.0 + gamma(len(x) + 8))
@@ -180,7 +180,8 @@ def _room(a: Vector, part: Data, direction: float) -> Vector:
 def lower_bound(data: Data, rho: float, ends: tuple[float, float], beyond: float) -> Rounded:
     """The least value of the Lagrangian at rho, from a(rho), which is its minimiser but for rounding.
 
-    ends : the least and the greatest d. beyond : by how much z may lie outside what <s, a> can be; z is read as the nearest such value.
+    ends : the least and the greatest d.
+    beyond : by how much z may lie outside what <s, a> can be; z is read as the nearest such value.
     """
     squares, weighted, entries, steps = [], [], 0.0, 0.0
     for _, part in data.blocks():
