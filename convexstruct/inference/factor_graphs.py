@@ -59,15 +59,22 @@ class FactorInference:
     def clamped(self, flat: Vector, samples: Labels, weights: Vector | None = None) -> tuple[Vector, Vector]:
         """Sums over what samples (m, n) leave open, where a label of -1 is hidden: (ln sum of e^score of each sample's
         completions (m,), the entries' posteriors (T,) summed over the samples, each counted ``weights`` times)."""
-        given = [
+        found = jt.sum_product(self.tree, [*self._tables(flat), *self._given(samples)], len(samples))
+        each = np.ones(len(samples)) if weights is None else weights
+        posteriors = [np.tensordot(each, found.marginal(scope), axes=1).ravel() for scope in self.factors.scopes]
+        return found.log_partition, np.concatenate(posteriors)
+
+    def completed(self, flat: Vector, samples: Labels) -> Labels:
+        """The most probable completion of each sample (m, n), where a label of -1 is hidden."""
+        return jt.best(self.tree, [*self._tables(flat), *self._given(samples)], len(samples))[1]
+
+    def _given(self, samples: Labels) -> list[jt.Factor]:
+        """For each variable that some sample knows: 0 for the labels that a sample leaves open, -inf for the others."""
+        return [
             ((v,), np.where((samples[:, v, None] < 0) | (samples[:, v, None] == np.arange(card)), 0.0, -np.inf))
             for v, card in enumerate(self.factors.cards)
             if (samples[:, v] >= 0).any()
         ]
-        found = jt.sum_product(self.tree, [*self._tables(flat), *given], len(samples))
-        each = np.ones(len(samples)) if weights is None else weights
-        posteriors = [np.tensordot(each, found.marginal(scope), axes=1).ravel() for scope in self.factors.scopes]
-        return found.log_partition, np.concatenate(posteriors)
 
     def best(self, flat: Vector) -> tuple[float, Labels]:
         """The greatest score and a joint label (n,) that attains it."""

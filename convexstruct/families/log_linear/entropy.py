@@ -81,9 +81,19 @@ def log_losses(
         # positions are added one after the other
         size = np.bincount(laid.chain, np.abs(apart), laid.n_chains)
         of_sum = np.bincount(laid.chain, errors, laid.n_chains) + gamma(laid.n_steps + 2) * size
-        return np.bincount(laid.chain, apart, laid.n_chains), of_sum
-    sums = oracle.sums(node, edge)
+        return np.asarray(np.bincount(laid.chain, apart, laid.n_chains), dtype=np.float64), of_sum
+    sizes = largest(features, node, edge)
+    logs, error = log_partitions(oracle, features, node, edge, sizes)
     scores = features.score(node, edge, truth)
+    error += 1.01 * UNIT * (4.0 + 2.0 * features.lengths) * sizes  # the truth's score, and the difference
+    return logs - scores, error
+
+
+def log_partitions(
+    oracle: Inference, features: PairwiseFeatures, node: Matrix, edge: Tensor, size: Vector
+) -> tuple[Vector, Vector]:
+    """(ln Z_i, its error), by example, on forests and junction trees; scores may be -inf. size : M_i; all (N,)."""
+    sums = oracle.sums(node, edge)
     if isinstance(oracle, ForestInference):
         messages = features.lengths.astype(np.float64)
         terms, deep = features.n_labels, len(oracle.layout.levels) + 1
@@ -100,10 +110,8 @@ def log_losses(
         added = 2.0 * float(
             (features.lengths + np.bincount(features.edge_example, minlength=features.n_examples)).max()
         )
-    size = largest(features, node, edge)
     own = (2.0 * FUNCTION * (1.0 + math.log(terms)) + terms + 4.0) * messages + (8.0 + added) * messages * size
-    own += (4.0 + 2.0 * features.lengths) * size  # the truth's score, and the difference
-    return sums.log_partition - scores, 1.01 * UNIT * own + TINY
+    return sums.log_partition, 1.01 * UNIT * own + TINY
 
 
 def add_gibbs(

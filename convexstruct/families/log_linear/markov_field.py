@@ -218,10 +218,9 @@ class MarkovRandomField:
 
     def primal(self, point: Point) -> Rounded:
         """P(theta) and its allowance; inf where theta is not finite or scores might overflow."""
-        theta, factors, tree = point["theta"], self.factors, self.inference.tree
+        theta, factors = point["theta"], self.factors
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-            sizes = np.asarray(abs(factors.design) @ np.abs(theta))
-            reach = float(np.maximum.reduceat(sizes, factors.start[:-1]).sum()) + self.log_labels
+            reach, of_log = self.rounding_of_log(theta)
             if not (np.isfinite(theta).all() and reach < GREATEST):
                 return Rounded(math.inf)
             log_partition = self.inference.sums(factors.design @ theta).log_partition
@@ -230,13 +229,20 @@ class MarkovRandomField:
             total = C * (M * log_partition - fit) + penalty
             if not math.isfinite(total):
                 return Rounded(math.inf)
-            longest = int(np.diff(factors.design.indptr).max(initial=0))
-            additions = longest + len(factors.scopes) + 8 * tree.n_cliques + 8
-            functions = math.fsum(gamma(k + math.ceil(2 * FUNCTION * (2 + math.log(k)))) for _, k in tree.shapes)
-            of_sums = M * (gamma(additions) * reach + functions + len(sizes) * TINY) + fit.allowance
+            of_sums = M * of_log + fit.allowance
             of_data = float(np.abs(theta) @ self.off)
             rounding = 4 * UNIT * (C * (M * abs(log_partition) + abs(fit)) + abs(total))
             return Rounded.of(total, C * of_sums, C * of_data, penalty.allowance, rounding)
+
+    def rounding_of_log(self, theta: Vector) -> tuple[float, float]:
+        """(a bound on |score| of any joint labels plus ln |X|, a bound on the error of ln Z at theta)."""
+        factors, tree = self.factors, self.inference.tree
+        sizes = np.asarray(abs(factors.design) @ np.abs(theta))
+        reach = float(np.maximum.reduceat(sizes, factors.start[:-1]).sum()) + self.log_labels
+        longest = int(np.diff(factors.design.indptr).max(initial=0))
+        additions = longest + len(factors.scopes) + 8 * tree.n_cliques + 8
+        functions = math.fsum(gamma(k + math.ceil(2 * FUNCTION * (2 + math.log(k)))) for _, k in tree.shapes)
+        return reach, gamma(additions) * reach + functions + len(sizes) * TINY
 
     def repair(self, point: Point) -> Point:
         return point

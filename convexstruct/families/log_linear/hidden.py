@@ -1,0 +1,388 @@
+r"""Log-linear models with hidden variables and partial labels (paper 4, "learning with hidden variables").
+
+    P(theta) = C sum_i omega_i [ln Z_i(theta) - ln Z_i(theta; K_i)] + R(theta),     R = lam/2 |theta|^2 + l1 |theta|_1
+
+in nats. Z_i sums e^<theta, f> over all labellings of example i, and Z_i(K_i) over those that what is known of it leaves
+open: a set of allowed labels a node (a conditional random field; a node without any knowledge is hidden), or the labels
+of some variables of a sample (a Markov random field). The gradient is that of paper 4, unclamped expectations minus
+clamped ones,
+
+    grad P = C sum_i omega_i (E f - E[f | K_i]) + lam theta.
+
+**P is not convex.** Solvers end at a stationary point, and `stationarity` says how nearly: nothing says that it is the
+least, and theta = 0 is often one where hidden labels may change places. The only lower bound is the trivial one: Z_i is
+at least Z_i(K_i), so that P >= 0. Where every K_i is a single labelling, P is convex, and the problem is that of
+``model``, with its dual.
+
+**Expectation-maximisation** (`majorant`): for any distributions q_i on K_i,
+
+    P(theta) <= C sum_i omega_i [ln Z_i(theta) - <theta, E_q f> - H(q_i)] + R(theta),
+
+with equality where q_i is the posterior at theta. The right side is convex: that of a fully observed model with the
+expected features E_q f as its data.
+
+**Rounding**: that of either ln Z, as `ConditionalRandomField` and `MarkovRandomField` have it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import networkx as nx
+import numpy as np
+from numpy.typing import ArrayLike
+
+from convexstruct import deadline
+from convexstruct.arrays import Flags, Labels, Point, Vector
+from convexstruct.families.log_linear.conditional import ConditionalRandomField
+from convexstruct.families.log_linear.entropy import largest, log_partitions
+from convexstruct.families.log_linear.markov_field import MarkovRandomField
+from convexstruct.families.log_linear.penalty import Penalty
+from convexstruct.features.graphs.factors import Factors
+from convexstruct.features.graphs.magnitudes import GREATEST, product, widest
+from convexstruct.graphs import starts
+from convexstruct.inference.exact import ChainInference, forest_inference
+from convexstruct.rounding import TINY, UNIT, Rounded, gamma, summed
+from convexstruct.validation.arguments import mapping, refuse, sentence, sequence, whole
+from convexstruct.validation.arrays import flags, frozen, raw, wholes
+
+
+@dataclass(frozen=True, eq=False)
+class HiddenField:
+    """A log-linear model some of whose labels are not known; made by `conditional` or `unconditional`.
+
+    model : the model, with one of the labellings that are left open in place of the truth.
+    known : (P, S) whether a node may have a label (conditional), or samples (m, n) with -1 where the label of a
+        variable is not known (unconditional).
+    """
+
+    model: ConditionalRandomField | MarkovRandomField
+    known: Flags | Labels = field(repr=False)
+    family: ClassVar[str] = "log_linear"
+
+    @classmethod
+    def conditional(
+        cls,
+        node_features: Any,
+        allowed: Sequence[ArrayLike],
+        n_labels: int | None = None,
+        *,
+        edges: Sequence[ArrayLike] | Sequence[nx.Graph] | str = "chain",
+        edge_features: Sequence[ArrayLike] | None = None,
+        forbidden: ArrayLike | None = None,
+        **options: Any,
+    ) -> HiddenField:
+        """A conditional random field with partial labels.
+
+        Parameters
+        ----------
+        allowed : a list of one array for each example: booleans (n_i, S), True where a node may have a label, or labels
+            (n_i,), -1 where a node's is not known. n_labels : S; needed where all arrays are of labels.
+        node_features, edges, edge_features, forbidden : as `ConditionalRandomField.read` has them.
+        options : weights, l1, and at most one of C, C_mean, lam, beta, as there.
+
+        Raises
+        ------
+        ValueError
+            As there, and if a node, or an example with its forbidden pairs, is left without any label.
+        """
+        listed = sequence("allowed", allowed, "a list of one array for each of at least one example", least=1)
+        size = _n_labels(listed) if n_labels is None else whole("n_labels", n_labels, least=1)
+        parts = [_read_allowed(f"allowed[{i}]", one, size) for i, one in enumerate(listed)]
+        known = np.concatenate(parts)
+        first = np.split(known.argmax(axis=1), starts([len(part) for part in parts])[1:-1])
+        plain = ConditionalRandomField.read(
+            node_features, first, size, edges=edges, edge_features=edge_features, **options
+        )
+        features, pairs = plain.features, None
+        if forbidden is not None:
+            pairs = flags("forbidden", forbidden, (size, size), why="one entry a pair of labels")
+            table = np.where(pairs, -np.inf, 0.0)
+            each = table if features.shared else np.broadcast_to(table, (features.n_edges, size, size))
+            found = plain.oracle.best(np.where(known, 0.0, -np.inf), each)
+            if np.isneginf(found.scores).any():
+                i = int(np.isneginf(found.scores).argmax())
+                raise sentence(
+                    f"allowed[{i}] and forbidden leave no labelling of example {i}, wanted at least one without a "
+                    "forbidden pair"
+                )
+            features = replace(features, truth=frozen(found.labels))
+        model = replace(plain, features=features, forbidden=pairs if pairs is not None and pairs.any() else None)
+        return cls(model, frozen(known))
+
+    @classmethod
+    def unconditional(cls, factors: Factors, samples: ArrayLike, **options: Any) -> HiddenField:
+        """A Markov random field with hidden variables.
+
+        Parameters
+        ----------
+        factors : see `read_factors`, `factors_of_features`, `tabular_factors`; a narrow junction tree.
+        samples : (m, n) one row a sample, one label a variable, -1 where it is not known.
+        options : weights, l1, and at most one of C, C_mean, lam, beta, as `MarkovRandomField.read` has them.
+
+        Raises
+        ------
+        ValueError
+            As there.
+        """
+        if not isinstance(factors, Factors):
+            refuse("factors", factors, "Factors: see read_factors, factors_of_features, tabular_factors")
+        read = wholes("samples", samples, ("samples", factors.n_variables), least=-1, why="one label a variable, or -1")
+        return cls(MarkovRandomField.read(factors, np.maximum(read, 0), **options), frozen(read))
+
+    # -- sizes ---------------------------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        kind = "fully observed" if self.observed else "with hidden labels"
+        return f"HiddenField({kind}, {self.model!r})"
+
+    @cached_property
+    def observed(self) -> bool:
+        """Whether one labelling is left open everywhere: then P is convex, and that of ``model``."""
+        if isinstance(self.model, ConditionalRandomField):
+            return bool((self.known.sum(axis=1) == 1).all())
+        return bool((self.known >= 0).all())
+
+    @cached_property
+    def unknown(self) -> bool:
+        """Whether everything is left open: then P is R."""
+        return bool((self.known if isinstance(self.model, ConditionalRandomField) else self.known < 0).all())
+
+    @property
+    def _samples(self) -> Labels:
+        """``known`` of a Markov random field."""
+        return np.asarray(self.known, dtype=np.int64)
+
+    @property
+    def dimension(self) -> int:
+        return self.model.dimension
+
+    @property
+    def penalty(self) -> Penalty:
+        return self.model.penalty
+
+    @cached_property
+    def trivial_value(self) -> float:
+        """P(0) = C sum_i omega_i ln(labellings / labellings left open); 1 where nothing is known."""
+        value = self.value_and_gradient(np.zeros(self.dimension))[0]
+        return value if value > 0 else 1.0
+
+    def trivial(self) -> tuple[Point, Point]:
+        """theta = 0, and what proves P >= 0."""
+        point, dual_point = self.model.trivial()
+        return point, dual_point if self.observed else {}
+
+    # -- what solvers ask ----------------------------------------------------------------------------------------------
+
+    def unclamped(self, theta: Vector) -> tuple[float, Vector]:
+        """(C sum_i omega_i ln Z_i, C sum_i omega_i E f)."""
+        model = self.model
+        if isinstance(model, ConditionalRandomField):
+            return model.expectation(theta)
+        found = model.inference.sums(model.factors.design @ theta)
+        weight = model.scale.C * model.mass
+        return weight * found.log_partition, weight * model.factors.moments(found.marginals)
+
+    def clamped(self, theta: Vector) -> tuple[float, Vector]:
+        """(C sum_i omega_i ln Z_i(K_i), C sum_i omega_i E[f | K_i])."""
+        deadline.check()
+        model = self.model
+        if isinstance(model, ConditionalRandomField):
+            node, edge = model.scores(theta)
+            sums = model.oracle.sums(np.where(self.known, node, -np.inf), edge, model.ceiling)
+            return float(model.ceiling @ sums.log_partition), model.features.adjoint(sums.node, sums.edge)
+        flat = model.factors.design @ theta
+        logs, entries = model.inference.clamped(flat, self._samples, model.weights)
+        assert model.weights is not None
+        return model.scale.C * float(model.weights @ logs), model.scale.C * model.factors.moments(entries)
+
+    def value_and_gradient(self, theta: Vector) -> tuple[float, Vector]:
+        """P(theta) without R, and its gradient (d,)."""
+        free, fixed = self.unclamped(theta), self.clamped(theta)
+        return free[0] - fixed[0], free[1] - fixed[1]
+
+    def curvature(self, theta: Vector) -> Vector:
+        """The diagonal of the Hessian of the unclamped part, about; (d,)."""
+        return self.model.curvature(theta)
+
+    def witness(self, theta: Vector) -> Point:
+        """The model's dual point of theta where all is observed; else nothing, which proves P >= 0."""
+        return self.model.witness(theta) if self.observed else {}
+
+    def majorant(self, theta: Vector) -> Majorant:
+        """The convex bound on P that touches it at theta."""
+        value, expected = self.clamped(theta)
+        return Majorant(self, expected, float(theta @ expected) - value)
+
+    def stationarity(self, point: Any) -> float:
+        """The largest entry of P's subgradient of least norm at ``point``, over the largest of C sum_i omega_i E f;
+        0 at a stationary point."""
+        theta = self.as_point(point)["theta"]
+        gradient = self.penalty.gradient(theta, self.value_and_gradient(theta)[1])
+        largest = float(np.abs(self.unclamped(theta)[1]).max(initial=0.0))
+        return float(np.abs(gradient).max(initial=0.0)) / (largest or 1.0)
+
+    # -- primal and dual -----------------------------------------------------------------------------------------------
+
+    def as_point(self, value: Any) -> Point:
+        """Read theta: an array (d,), or a mapping with "theta"."""
+        return self.model.as_point(value)
+
+    def primal(self, point: Point) -> Rounded:
+        """P(theta) with its allowance; inf where it is undefined, or scores might overflow."""
+        theta = point["theta"]
+        if self.observed:
+            return self.model.primal(point)
+        if not np.isfinite(theta).all():
+            return Rounded(math.inf)
+        with np.errstate(all="ignore"):
+            if self.unknown:
+                found = Rounded(0.0)
+            else:
+                crf = isinstance(self.model, ConditionalRandomField)
+                found = self._conditional_loss(theta) if crf else self._loss(theta)
+            penalty = self.penalty.value(theta)
+            value = max(float(found), 0.0) + float(penalty)
+            if not math.isfinite(value):
+                return Rounded(math.inf)
+            return Rounded.of(value, found.allowance, penalty.allowance, UNIT * abs(value))
+
+    def _conditional_loss(self, theta: Vector) -> Rounded:
+        """C sum_i omega_i [ln Z_i - ln Z_i(K_i)] of a conditional random field."""
+        model = self.model
+        assert isinstance(model, ConditionalRandomField)
+        features, ceiling = model.features, model.ceiling
+        reach = widest(features, theta)
+        plain, rho = model.magnitudes
+        if not product(plain.node, reach[0]) + product(plain.edge, reach[1]) < GREATEST:
+            return Rounded(math.inf)
+        oracle = forest_inference(features) if isinstance(model.oracle, ChainInference) else model.oracle
+        node, edge = model.scores(theta)
+        size = largest(features, node, edge)
+        free, error = log_partitions(oracle, features, node, edge, size)
+        fixed, more = log_partitions(oracle, features, np.where(self.known, node, -np.inf), edge, size)
+        apart = free - fixed
+        errors = error + more + 2 * UNIT * np.abs(apart)
+        loss = summed(ceiling * apart, float(ceiling @ errors) + len(ceiling) * TINY, 1)
+        moved = 2.0 * gamma(plain.longest + 4) * (product(rho.node, reach[0]) + product(rho.edge, reach[1]))
+        lost = TINY * (float(reach[0].sum()) + float(reach[1].sum()) + 1.0) * features.n_nodes * float(ceiling.max())
+        return Rounded.of(float(loss), loss.allowance, moved, lost)
+
+    def _loss(self, theta: Vector) -> Rounded:
+        """The same of a Markov random field."""
+        model = self.model
+        assert isinstance(model, MarkovRandomField)
+        assert model.weights is not None
+        flat = model.factors.design @ theta
+        reach, rounding = model.rounding_of_log(theta)
+        if not reach < GREATEST:
+            return Rounded(math.inf)
+        free = model.inference.sums(flat).log_partition
+        fixed = model.inference.clamped(flat, self._samples)[0]
+        loss = summed(model.weights * (free - fixed), 0.0, 1)
+        # what is given adds a score of 0 a variable; the last term is for the differences
+        own = 2.0 * model.mass * (rounding + gamma(model.factors.n_variables + 4) * reach)
+        C = model.scale.C
+        return Rounded.of(C * loss, C * loss.allowance, C * own, 2 * UNIT * C * abs(loss))
+
+    def repair(self, point: Point) -> Point:
+        return point
+
+    def residuals(self, point: Point) -> Mapping[str, float]:
+        """None: theta is free."""
+        return {}
+
+    def dual(self, dual_point: Point) -> Rounded:
+        """0, whatever the dual point; where all is observed, what it proves of ``model``."""
+        if self.observed:
+            return self.model.dual(dual_point)
+        self.dual_residuals(dual_point)
+        return Rounded(0.0)
+
+    def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
+        """There is nothing to violate, but where all is observed."""
+        if self.observed:
+            return self.model.dual_residuals(dual_point)
+        mapping("dual_point", dual_point, (), {"none"})
+        return {}
+
+    # -- what is not known ---------------------------------------------------------------------------------------------
+
+    def completed(self, point: Any) -> list[Labels]:
+        """The most probable of the labellings that are left open, one array an example or sample."""
+        theta = self.as_point(point)["theta"]
+        if isinstance(self.model, ConditionalRandomField):
+            node, edge = self.model.scores(theta)
+            found = self.model.oracle.best(np.where(self.known, node, -np.inf), edge)
+            return self.model.features.split_labels(found.labels)
+        model = self.model
+        return list(model.inference.completed(model.factors.design @ theta, self._samples))
+
+    def predict(self, point: Any, examples: Any = None) -> list[Labels]:
+        """The most probable labelling of each of ``examples``, as `ConditionalRandomField.predict` has it.
+
+        Raises
+        ------
+        ValueError
+            As there, and for a Markov random field, which has no inputs: see `completed`.
+        """
+        if not isinstance(self.model, ConditionalRandomField):
+            raise ValueError("a Markov random field has no inputs to predict from: completed() fills in samples")
+        return self.model.predict(point, examples)
+
+
+@dataclass(frozen=True, eq=False)
+class Majorant:
+    """The convex bound that expectation-maximisation minimises: see the head of this file.
+
+    problem : whose bound. expected (d,) : C sum_i omega_i E_q f. less : C sum_i omega_i H(q_i) is minus it.
+    """
+
+    problem: HiddenField
+    expected: Vector
+    less: float
+
+    @property
+    def penalty(self) -> Penalty:
+        return self.problem.penalty
+
+    @property
+    def dimension(self) -> int:
+        return self.problem.dimension
+
+    def value_and_gradient(self, theta: Vector) -> tuple[float, Vector]:
+        """Without R."""
+        value, mean = self.problem.unclamped(theta)
+        return value - float(theta @ self.expected) + self.less, mean - self.expected
+
+    def curvature(self, theta: Vector) -> Vector:
+        return self.problem.curvature(theta)
+
+    def witness(self, theta: Vector) -> Point:
+        return {}
+
+
+def _n_labels(listed: Sequence[Any]) -> int:
+    """S, as the first array of flags has it."""
+    for i, one in enumerate(listed):
+        array = raw(f"allowed[{i}]", one)
+        if array.ndim == 2:
+            return int(array.shape[1])
+    raise ValueError("n_labels is None, wanted the number of labels where allowed has no array of flags")
+
+
+def _read_allowed(name: str, given: Any, size: int) -> Flags:
+    """(n_i, S) flags, from flags or from labels with -1 for what is not known."""
+    if raw(name, given).ndim == 2:
+        part = flags(name, given, ("nodes", size), why="one entry a node and label")
+    else:
+        labels = wholes(name, given, ("nodes",), least=-1, most=size - 1, why="one label a node, -1 where not known")
+        part = (labels[:, None] == np.arange(size)) | (labels < 0)[:, None]
+    empty = np.flatnonzero(~part.any(axis=1))
+    if len(empty):
+        raise sentence(f"{name} allows no label at node {int(empty[0])}, wanted at least one")
+    return part

@@ -1,0 +1,59 @@
+"""Models with hidden variables by expectation-maximisation (paper 4; Dempster, Laird, Rubin 1977).
+
+A round takes the posteriors of what is hidden (E), which makes a convex bound on P that touches it where it stands, and
+minimises the bound (M), a fully observed model with expected features for its data, by L-BFGS. P never rises: wherever
+the bound falls, P falls by at least as much, so that the M step need not be exact. It ends at a stationary point, of
+which nothing else is claimed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from convexstruct.core.certificates import least_unit
+from convexstruct.core.iterate import Iterate
+from convexstruct.core.options import at_least, positive, read_options
+from convexstruct.core.rounds import Patience
+from convexstruct.core.solution import Solution
+from convexstruct.families.log_linear.hidden import HiddenField
+from convexstruct.families.log_linear.solvers.descent import Here, checked
+from convexstruct.families.log_linear.solvers.hidden_lbfgs import PATIENCE, descent, each_start, report
+
+#: An M step ends where the gradient of the bound has fallen to this share of what it was, or after so many steps.
+SHARE, STEPS = 0.1, 50
+
+
+@dataclass(frozen=True)
+class ExpectationMaximisation:
+    """memory : how many steps an M step remembers, at least 1. restarts : how many starts are tried, at least 1.
+    spread : of the normal distribution that they are drawn from. seed : of the draws."""
+
+    memory: int = 12
+    restarts: int = 1
+    spread: float = 0.1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        read_options(self, memory=at_least(1), restarts=at_least(1), spread=positive, seed=at_least(0))
+
+    def iterate(self, problem: HiddenField, start: Solution | None = None) -> Iterator[Iterate]:
+        """Yield the point after each M step; ``start`` gives the first, and the others are drawn."""
+        checked(problem, "ExpectationMaximisation", l1=False)
+        calls = 0
+        for last, theta in each_start(problem, start, self.restarts, self.spread, self.seed):
+            here, patience = Here.at(problem, theta), Patience(PATIENCE, least_unit(problem))
+            while not patience.ended(here.value, 0.0):
+                bound = problem.majorant(here.theta)
+                there = Here.at(bound, here.theta)
+                wanted = SHARE * float(np.abs(there.gradient).max(initial=0.0))
+                calls += 2
+                for step, (there, tries) in enumerate(descent(bound, there, self.memory), start=1):  # noqa: B020
+                    calls += tries
+                    if step >= STEPS or float(np.abs(there.gradient).max(initial=0.0)) <= wanted:
+                        break
+                here = Here.at(problem, there.theta)
+                yield report(problem, here, calls)
+            yield report(problem, here, calls, ended=True, done=last)

@@ -1,0 +1,106 @@
+"""Models with hidden variables by the gradient of paper 4, unclamped minus clamped expectations, and L-BFGS.
+
+P is not convex. The method is that of `.lbfgs`; pairs along which the gradient turns back are not remembered, so that
+every step falls. It ends at a stationary point, whose residual is said and of which nothing else is claimed. theta = 0
+is stationary wherever hidden labels may change places, so that starts are drawn; of several the best end is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+
+import numpy as np
+
+from convexstruct.arrays import Vector
+from convexstruct.core.certificates import least_unit
+from convexstruct.core.iterate import Iterate
+from convexstruct.core.options import at_least, positive, read_options
+from convexstruct.core.quasi_newton import Pairs
+from convexstruct.core.rounds import Patience
+from convexstruct.core.solution import Solution
+from convexstruct.families.log_linear.hidden import HiddenField
+from convexstruct.families.log_linear.solvers.descent import Here, LogLinear, checked
+from convexstruct.families.log_linear.solvers.lbfgs import RENEWED, metric, search
+
+#: Rounds in which P falls by rounding alone, after which a start has ended.
+PATIENCE = 8
+
+
+@dataclass(frozen=True)
+class HiddenLBFGS:
+    """memory : how many steps are remembered, at least 1. restarts : how many starts are tried, at least 1. spread : of
+    the normal distribution that they are drawn from. seed : of the draws."""
+
+    memory: int = 12
+    restarts: int = 1
+    spread: float = 0.1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        read_options(self, memory=at_least(1), restarts=at_least(1), spread=positive, seed=at_least(0))
+
+    def iterate(self, problem: HiddenField, start: Solution | None = None) -> Iterator[Iterate]:
+        """Yield each point; ``start`` gives the first, and the others are drawn."""
+        checked(problem, "HiddenLBFGS", l1=False)
+        calls = 0
+        for last, theta in each_start(problem, start, self.restarts, self.spread, self.seed):
+            here, patience = Here.at(problem, theta), Patience(PATIENCE, least_unit(problem))
+            calls += 1
+            for here, tries in descent(problem, here, self.memory):  # noqa: B020
+                calls += tries
+                yield report(problem, here, calls)
+                if patience.ended(here.value, 0.0):
+                    break
+            yield report(problem, here, calls, ended=True, done=last)
+
+
+def each_start(
+    problem: HiddenField, start: Solution | None, restarts: int, spread: float, seed: int
+) -> Iterator[tuple[bool, Vector]]:
+    """(whether it is the last, theta) of each start: the one given, or 0 where P is convex, and draws."""
+    rng = np.random.default_rng(seed)
+    restarts = 1 if problem.observed else restarts
+    for k in range(restarts):
+        theta = spread * rng.normal(size=problem.dimension)
+        if k == 0 and start is not None:
+            theta = np.array(start.point["theta"], dtype=np.float64)
+        elif problem.observed:
+            theta = np.zeros(problem.dimension)
+        yield k + 1 == restarts, theta
+
+
+def descent(problem: LogLinear, here: Here, memory: int) -> Iterator[tuple[Here, int]]:
+    """Points of L-BFGS from ``here`` on, each below the one before, with the evaluations that it took; ends where no
+    step falls."""
+    pairs, inverse = Pairs(memory, problem.dimension), np.ones(problem.dimension)
+
+    def scaled(gradient: Vector) -> Vector:
+        return inverse * gradient
+
+    for step in count():
+        if step in RENEWED or step % RENEWED[-1] == 0:
+            inverse = 1.0 / metric(problem, here.theta)
+        there, tries = search(problem, here, -pairs.solve(scaled, here.gradient, fit=True))
+        if there is None and len(pairs):
+            pairs.clear()
+            there, more = search(problem, here, -scaled(here.gradient))
+            tries += more
+        if there is None or there.value > here.value:
+            return
+        pairs.add(there.theta - here.theta, there.gradient - here.gradient)
+        here = there
+        yield here, tries
+
+
+def report(problem: HiddenField, here: Here, calls: int, ended: bool = False, done: bool = False) -> Iterate:
+    """The iterate of a point; where a start has ``ended`` it says how stationary the point is."""
+    theta = here.theta
+    bound = here.lower_bound(problem.penalty) if problem.observed else 0.0
+    said = ""
+    if ended:
+        said = f"stationary up to {problem.stationarity(theta):.1e} of the largest expected feature"
+        if not problem.observed:
+            said += "; P is not convex, and nothing is claimed of other points"
+    return Iterate({"theta": theta}, lambda: problem.witness(theta), here.value, bound, calls, done=done, message=said)
