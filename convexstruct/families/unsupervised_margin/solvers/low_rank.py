@@ -7,15 +7,22 @@ penalty s: a stage minimises over (V, U), by L-BFGS,
 
     -<K, M> - <E, N> + sum over constraints g <= 0 of (max(0, lambda + s g)^2 - lambda^2) / (2 s),
 
-and then lambda <- max(0, lambda + s g). lambda is the witness, with y_i = v_i'(M~ V)_i / |v_i|^2 of the diagonals, and
+and then lambda <- max(0, lambda + s g). lambda is the witness, with the `best_diagonal` for it, and
 `rounding.lower_bound` makes it feasible as it does any other: nothing depends on the factors being globally optimal.
+The point is (M, N), brought nearer to the feasible set (`Splitting.polished`) and repaired.
 
-Three things make it work. The problem in V has saddle points where columns of V have vanished, so after each stage the
-last column becomes the eigenvector of the least eigenvalue of Diag(y) - M~, if that is below 0, of squared length
-|least| / s, about where what it gains is what it costs in penalty. The penalty is raised where the repair costs most of
-the bracket, and the stages are solved more sharply where the witness does. And where stages no longer halve the
-bracket, `ReducedADMM` goes on from the factors and multipliers: where the multipliers are not unique, those here move
-by equal small steps.
+Four things make it work:
+
+* The problem in V has saddle points where columns of V have vanished. With y_i = v_i'(M~ V)_i / |v_i|^2 the gradient is
+  2 (Diag(y) - M~) V, so if Diag(y) - M~ has an eigenvalue below 0, its eigenvector is a direction of descent. After
+  each stage it becomes the last column of V, of squared length |eigenvalue| / s, about where it gains as much as it
+  costs in penalty.
+* s is raised after a stage that left the constraints violated nearly as much as the one before: the multipliers are
+  then far from right, and a step moves them by s times the violation.
+* s is lowered, and the stages are solved more sharply, where the witness is what keeps the bracket open: what is left
+  of the gradient disturbs the multipliers in proportion to s.
+* Where stages no longer halve the bracket, `ReducedADMM` goes on from the factors and multipliers. It costs whole
+  spectra, which grow as p1^3, so the factors have more such stages the more rows there are.
 
 A step costs products (p1, p1) x (p1, r) where ADMM's costs whole spectra.
 """
@@ -34,20 +41,26 @@ from convexstruct.core.options import at_least, positive, read_options
 from convexstruct.core.quasi_newton import Pairs
 from convexstruct.core.solution import Solution
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
+from convexstruct.families.unsupervised_margin.solvers.diagonal import best_diagonal
 from convexstruct.families.unsupervised_margin.solvers.reduced_admm import ReducedADMM
-from convexstruct.families.unsupervised_margin.solvers.splitting import cost_size
+from convexstruct.families.unsupervised_margin.solvers.splitting import Splitting, cost_size
 
 #: Columns beside the square root of 2 n. So many leave no local minima where the diagonal is all that is constrained
 #: (Boumal, Voroninski, Bandeira 2016); with inequalities that is not proved, and the witness is what counts.
 BESIDE = 8
-#: One side of the bracket is so many times as far off as the other; what the penalty and the sharpness then become.
-UNEVEN, RAISED, SHARPER = 2.0, 1.5, 0.3
+#: The penalty is multiplied by ``CHANGE`` after a stage that left more than the share ``FALLEN`` of the violation.
+CHANGE, FALLEN = 4.0, 0.5
+#: Where the witness is ``UNEVEN`` times as far from the value of the factors as the repaired point is, the penalty is
+#: divided by ``CHANGE``, and the length of the gradient at which stages end is multiplied by ``SHARPER``.
+UNEVEN, SHARPER = 4.0, 0.3
+#: ADMM goes on after one stage for each so many rows, and one at least, that did not halve the bracket.
+ROWS_A_STAGE = 50
 #: Sufficient decrease of a step, the range of a shorter one, and how many are tried.
 DECREASE, SHORTEST, SHORTER, TRIALS = 1e-4, 0.1, 0.5, 25
 #: The longest change of an entry in the first step of a stage.
 FIRST = 0.1
 #: ADMM's penalty when it goes on: the multipliers it gets are nearly right.
-PENALTY = 50.0
+PENALTY = 15.0
 
 
 @dataclass(frozen=True)
@@ -55,15 +68,13 @@ class LowRank:
     """Burer and Monteiro's factors with an augmented Lagrangian, finished by ADMM.
 
     penalty : s at first, for a largest cost of 1. steps : of L-BFGS in a stage at most. memory : its pairs of changes.
-    sharpness : the length of the gradient at which a stage ends, at first. stages : so many without the bracket being
-    halved end the factors' part. seed : of the first factors.
+    sharpness : the length of the gradient at which a stage ends, at first. seed : of the first factors.
     """
 
     penalty: float = 50.0
     steps: int = 200
     memory: int = 15
     sharpness: float = 0.1
-    stages: int = 3
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -73,22 +84,22 @@ class LowRank:
             steps=at_least(1),
             memory=at_least(1),
             sharpness=positive,
-            stages=at_least(1),
             seed=at_least(0),
         )
 
     def iterate(self, problem: UnsupervisedMargin, start: Solution | None = None) -> Iterator[Iterate]:
         lagrangian = _Lagrangian(problem, self.penalty)
         x = lagrangian.first(np.random.default_rng(self.seed), None if start is None else start.point)
+        splitting = Splitting(problem)
         pairs, sharp = Pairs(self.memory, len(x)), self.sharpness
-        upper, lower, halved, stage = np.inf, -np.inf, np.inf, 0
-        while stage < self.stages:
+        upper, lower, halved, before, stage = np.inf, -np.inf, np.inf, np.inf, 0
+        while stage < max(1, problem.n_rows // ROWS_A_STAGE):
             x = self._stage(lagrangian, x, pairs, sharp)
             factors, _ = lagrangian.normal(x)
             raw = lagrangian.matrices(factors)
-            lagrangian.update(raw)
+            violation = lagrangian.update(raw)
             witness, least = lagrangian.witness(factors)
-            point = dict(problem.repair(raw))
+            point = dict(problem.repair(splitting.polished(raw)))
             primal, dual = problem.primal(point), problem.dual(witness)
             upper, lower = min(upper, primal.upper), max(lower, dual.lower)
             yield Iterate(
@@ -100,10 +111,12 @@ class LowRank:
             close = float(problem.primal(raw))
             repaired, left = float(primal) - close, abs(close - float(dual))
             x = lagrangian.escape(factors, least)
-            if repaired > UNEVEN * left:
-                lagrangian.penalty *= RAISED
-            elif left > UNEVEN * repaired:
+            if left > UNEVEN * repaired:
+                lagrangian.penalty /= CHANGE
                 sharp *= SHARPER
+            elif violation > FALLEN * before:
+                lagrangian.penalty *= CHANGE
+            before = violation
         for later in ReducedADMM(penalty=PENALTY).from_point(problem, raw, witness):
             yield replace(later, oracle_calls=later.oracle_calls + lagrangian.calls)
 
@@ -198,8 +211,13 @@ class _Lagrangian:
             rows.append(np.maximum(row + weight * (sums - high), 0.0) + np.minimum(row + weight * (sums - low), 0.0))
         return ties, rows, np.maximum(self.signs - self.penalty * m[self.untied], 0.0)
 
-    def update(self, point: Point) -> None:
+    def update(self, point: Point) -> float:
+        """lambda <- max(0, lambda + s g); the length of its change divided by s, by how much the constraints fail."""
+        before = (self.ties, self.signs, *self.rows)
         self.ties, self.rows, self.signs = self.shifted(point)
+        weights = (2.0, 2.0, *map(len, self.rows))
+        changes = zip(weights, (self.ties, self.signs, *self.rows), before)
+        return float(np.sqrt(sum(w * float(np.sum((a - b) ** 2)) for w, a, b in changes))) / self.penalty
 
     def at(self, x: Vector) -> tuple[float, Vector]:
         """The value, up to a constant, and its gradient."""
@@ -235,7 +253,7 @@ class _Lagrangian:
         diagonals, least = [], []
         for v, left, share in zip(factors, self.left(self.ties, self.rows, self.signs), self.shares):
             y = np.einsum("ij,ij->i", left @ v, v) / (1.0 - share)
-            diagonals.append(scale * y)
+            diagonals.append(scale * best_diagonal(left, y))
             values, vectors = np.linalg.eigh(np.diag(y) - left)
             least.append((float(values[0]), vectors[:, 0]) if len(y) else (0.0, y))
         none, current, previous, both = scale * self.ties

@@ -7,7 +7,8 @@ r"""ADMM for the reduced SDP, in the form of Douglas and Rachford, with Anderson
 * every few steps the state is replaced by the combination of the last ones whose step would be shortest (Anderson, type
   II; as in SCS 3). Where the step after that is longer than before, the plain step is taken instead.
 
-Each round ends with a proved bracket: the cones' copy, repaired, and the multipliers as a witness.
+Each round ends with a proved bracket: the cones' copy, brought nearer to the feasible set (`Splitting.polished`) and
+repaired, and the multipliers as a witness, with the `best_diagonal` for them.
 """
 
 from __future__ import annotations
@@ -97,9 +98,8 @@ class ReducedADMM:
                 state = combination.next(
                     state + self.relaxation * apart, apart * splitting.metric, taken % self.every == 0
                 )
-            cones = splitting.parts(z)
-            close = {"M": cones[0].copy(), "N": cones[1].copy()}
-            point, witness = dict(problem.repair(close)), splitting.witness(multipliers, penalty, m)
+            close = dict(zip("MN", splitting.parts(z)))
+            point, witness = dict(problem.repair(splitting.polished(close))), splitting.witness(multipliers, penalty, m)
             primal, lower = problem.primal(point), problem.dual(witness)
             yield Iterate(
                 point,

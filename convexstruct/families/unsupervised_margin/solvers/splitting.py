@@ -20,7 +20,11 @@ import numpy as np
 
 from convexstruct.arrays import Matrix, Point, Vector
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
+from convexstruct.families.unsupervised_margin.solvers.diagonal import best_diagonal
 from convexstruct.families.unsupervised_margin.solvers.tetrahedron import project_tetrahedron
+
+#: Steps of `Splitting.polished`, and their over-relaxation.
+POLISHING, RELAXATION = 10, 1.4
 
 
 def cost_size(problem: UnsupervisedMargin) -> float:
@@ -101,6 +105,17 @@ class Splitting:
         np.fill_diagonal(n, 1.0)
         return m, n
 
+    def polished(self, point: Point) -> Point:
+        """A point near ``point`` that is nearly feasible: `POLISHING` steps as above, from copies of it, without costs.
+
+        The repair moves a point inside by what it violates most, and costs in proportion; these steps lose far less.
+        (Feasibility polishing, as Applegate and others 2025 have it for linear programs.)"""
+        state = self.copies(point["M"], point["N"])
+        for _ in range(POLISHING):
+            z = self.project(state)
+            state += RELAXATION * (self.copies(*self.consensus(2.0 * z - state, np.inf)) - z)
+        return dict(zip("MN", self.parts(self.project(state))))
+
     def witness(self, multipliers: Vector, penalty: float, m: Matrix) -> Point:
         """The dual point of scaled multipliers u; m is the consensus, which says where entries are at 0 or 1."""
         problem, scale = self.problem, penalty * self.size
@@ -115,12 +130,13 @@ class Splitting:
         rest = left - 0.5 * (cone + cone.T)
         bound = np.where(m <= 0.0, np.minimum(rest, 0.0), np.where(m >= 1.0, np.maximum(rest, 0.0), 0.0))
         np.fill_diagonal(bound, 0.0)
+        of_pairs = 1.0 - 0.5 * (v[:, None] + v) - weights[2]
         return {
             "P": bound,
             "u": u,
-            "y": np.diagonal(rest),
+            "y": best_diagonal(left - bound, np.diagonal(rest)),
             "v": v,
-            "z": 1.0 - v - np.diagonal(pair_cone),
+            "z": best_diagonal(of_pairs, np.diagonal(of_pairs - pair_cone)),
             "W_current": weights[0],
             "W_previous": weights[1],
             "W_pair": weights[2],

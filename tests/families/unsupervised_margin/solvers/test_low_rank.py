@@ -110,7 +110,7 @@ def test_it_starts_from_a_solution_and_keeps_its_limits() -> None:
     assert cs.solve(made, LowRank(), tol=1e-9, max_iterations=2).lower_bound > -np.inf
 
 
-@pytest.mark.parametrize("option", [{"penalty": 0.0}, {"steps": 0}, {"stages": 0}, {"sharpness": -1.0}])
+@pytest.mark.parametrize("option", [{"penalty": 0.0}, {"steps": 0}, {"sharpness": -1.0}])
 def test_options_out_of_range_are_refused(option: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(option))):
         LowRank(**option)

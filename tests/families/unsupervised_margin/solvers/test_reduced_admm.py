@@ -64,3 +64,30 @@ def test_at_rest_nothing_is_combined() -> None:
 def test_options_out_of_range_are_refused(option: dict[str, float], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         ReducedADMM(**option)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("changes", [{}, {"n_labels": 3}, {"pairs": [(0, 1), (0, 2), (2, 3), (5, 6)]}, {"pairs": []}])
+def test_polishing_leaves_feasible_points_alone_and_brings_others_near_them(changes: dict[str, Any]) -> None:
+    made = problem(1, **changes)
+    splitting, safe = Splitting(made), made.feasible.safe
+    for name, array in splitting.polished(safe).items():
+        np.testing.assert_allclose(array, safe[name], atol=ROUNDING)
+    noise = {name: np.random.default_rng(0).normal(size=x.shape) for name, x in safe.items()}
+    outside = {name: safe[name] + 0.3 * (each + each.T) for name, each in noise.items()}
+    near = splitting.polished(outside)
+    assert max(made.residuals(near).values()) < 0.1 * max(made.residuals(outside).values())
+
+
+def test_a_bracket_uses_both_the_polished_point_and_the_best_diagonal(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = cases.symbols(0).problem
+
+    def gap() -> tuple[float, float]:
+        found = cs.solve(made, ReducedADMM(), tol=1e-9, max_iterations=1)
+        return found.primal, found.lower_bound
+
+    primal, lower = gap()
+    with monkeypatch.context() as changed:
+        changed.setattr(Splitting, "polished", lambda _, point: point)
+        assert gap()[0] > primal
+    monkeypatch.setattr("convexstruct.families.unsupervised_margin.solvers.splitting.best_diagonal", lambda _, y: y)
+    assert gap()[1] < lower
