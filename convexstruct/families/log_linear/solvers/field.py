@@ -31,6 +31,9 @@ class Field(Protocol):
     def sums(self) -> Vector: ...
 
     @property
+    def trivial_value(self) -> float: ...
+
+    @property
     def samples(self) -> Labels | None: ...
 
     @property

@@ -1,0 +1,130 @@
+r"""The double loop (paper 4, 20.5): belief propagation for the moments inside, L-BFGS on theta outside.
+
+    minimise over theta   C [M ln Z_B(theta) - <theta, s>] + lam/2 |theta|^2,      gradient  C [M E_b f - s] + lam theta
+
+ln Z_B is the Bethe approximation at the beliefs b that the messages end with (`belief_propagation`); at a fixed point
+E_b f is its gradient. On trees both are exact. Elsewhere the function need not be convex, messages may find another
+fixed point as theta moves, and they may find none. A theta at which they do not converge is never accepted: the line
+search comes back towards the last one at which they do, and where that leads nowhere, or happens in three rounds
+running, the run ends and says so.
+
+With tree weights (``entropy="tree_reweighted"``) ln Z_B is convex in theta, is at least ln Z, and its fixed point is
+unique; factors then have at most two variables.
+
+Neither is a bound on the likelihood's optimum from below: the status is UNCERTIFIED.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from inspect import unwrap
+
+import numpy as np
+
+from convexstruct.arrays import Matrix, Point, Vector
+from convexstruct.core.iterate import Iterate
+from convexstruct.core.options import at_least, read_options
+from convexstruct.core.solution import Solution
+from convexstruct.families.log_linear.solvers.field import Field, checked
+from convexstruct.families.log_linear.solvers.lbfgs import LBFGS
+from convexstruct.oracles.loopy.belief_propagation import DAMPING, ROUNDS, Beliefs, factor_graph, propagate
+from convexstruct.oracles.loopy.tree_reweighted import spanning_trees
+from convexstruct.validation.arguments import choice, number, sentence
+
+#: Where the conjugate gap of the penalty is below this share of the objective, theta is stationary to 5 digits.
+STATIONARY = 1e-10
+#: Rounds in a row whose line search met messages that did not converge: theta creeps along the border from there on.
+STRIKES = 3
+
+
+@dataclass(frozen=True)
+class DoubleLoop:
+    """entropy : "bethe" or "tree_reweighted". damping : the share of old messages that is kept, from 0 to below 1.
+    rounds : of messages, at most, for each theta."""
+
+    entropy: str = "bethe"
+    damping: float = DAMPING
+    rounds: int = ROUNDS
+
+    def __post_init__(self) -> None:
+        choice("entropy", self.entropy, ("bethe", "tree_reweighted"))
+        object.__setattr__(self, "damping", number("damping", self.damping, least=0, below=1))
+        read_options(self, rounds=at_least(1))
+
+    def iterate(self, problem: Field, start: Solution | None = None) -> Iterator[Iterate]:
+        """Yield each theta with its approximate objective, which is no bound."""
+        checked(problem, "DoubleLoop")
+        inner = _Approximate(problem, self)
+        strikes = lost = 0
+        # unwrapped: LBFGS itself is for problems of the family alone, which the approximate objective is not
+        for iterate in unwrap(LBFGS.iterate)(LBFGS(), inner, start):
+            said = f"an approximation, no bound: {self.entropy} entropy; messages converged at {inner.met} of "
+            said += f"{inner.calls} parameters"
+            strikes = strikes + 1 if inner.calls - inner.met > lost else 0
+            lost = inner.calls - inner.met
+            # R(theta) + R*(-gradient) + <theta, gradient> vanishes where theta is stationary, and nowhere else
+            gap = iterate.primal - iterate.lower_bound
+            stationary = math.isfinite(gap) and gap <= STATIONARY * abs(iterate.primal)
+            if (iterate.done or strikes == STRIKES) and lost and not stationary:
+                said += ", and it ends where lower values are that do not let them converge"
+            done = iterate.done or stationary or strikes == STRIKES
+            yield replace(iterate, dual_point=None, lower_bound=-math.inf, done=done, message=said)
+            if done:
+                return
+
+
+class _Approximate:
+    """The approximate objective, as L-BFGS asks for it; messages go on from the last that converged."""
+
+    def __init__(self, field: Field, options: DoubleLoop) -> None:
+        factors = field.factors
+        self.field, self.options, self.penalty = field, options, field.penalty
+        self.graph = factor_graph(factors.cards, factors.scopes)
+        self.rho: Vector | None = None
+        self.messages: Matrix | None = None
+        self.calls = self.met = 0
+        if options.entropy == "tree_reweighted":
+            trees = spanning_trees(factors.n_variables, factors.scopes)
+            if trees is None:
+                raise sentence("problem has a factor of more than two variables, wanted pairs for tree weights")
+            self.rho = trees.rho
+
+    @property
+    def dimension(self) -> int:
+        return self.field.factors.dimension
+
+    @property
+    def trivial_value(self) -> float:
+        return self.field.trivial_value
+
+    def value_and_gradient(self, theta: Vector) -> tuple[float, Vector]:
+        """Infinite where messages do not converge."""
+        found = self._beliefs(theta)
+        field, C = self.field, self.field.scale.C
+        self.calls += 1
+        if not found.converged[0]:
+            return math.inf, np.full(self.dimension, np.nan)
+        self.met += 1
+        self.messages = found.messages
+        value = C * (field.mass * float(found.log_partition[0]) - float(theta @ field.sums))
+        return value, C * (field.mass * field.factors.moments(found.entries[0]) - field.sums)
+
+    def curvature(self, theta: Vector) -> Vector:
+        """C M times the variances of the features, as if factors did not depend on one another."""
+        factors, beliefs = self.field.factors, self._beliefs(theta).entries[0]
+        weighted = factors.design.multiply(beliefs[:, None]).tocsr()
+        found = np.asarray(weighted.multiply(factors.design).sum(axis=0)).ravel()
+        for low, high in zip(factors.start[:-1], factors.start[1:]):
+            found -= np.asarray(weighted[low:high].sum(axis=0)).ravel() ** 2
+        return np.asarray(self.field.scale.C * self.field.mass * np.maximum(found, 0.0))
+
+    def witness(self, theta: Vector) -> Point:
+        """There is none."""
+        return {}
+
+    def _beliefs(self, theta: Vector) -> Beliefs:
+        options = self.options
+        flat = np.asarray(self.field.factors.design @ theta)
+        return propagate(self.graph, flat, self.messages, self.rho, damping=options.damping, rounds=options.rounds)

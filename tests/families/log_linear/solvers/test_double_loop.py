@@ -1,0 +1,117 @@
+"""The double loop against exact inference on trees, and its honesty where messages do not converge."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from convexstruct.arrays import Labels
+from convexstruct.core.driver import solve
+from convexstruct.core.solution import Status
+from convexstruct.families.log_linear.markov_field import MarkovRandomField
+from convexstruct.families.log_linear.solvers.double_loop import DoubleLoop, _Approximate
+from convexstruct.families.log_linear.solvers.pseudo_moments import PseudoMoments
+from convexstruct.families.log_linear.wide_field import WideField
+from convexstruct.features.graphs.factors import Factors, factors_of_features, read_factors, tabular_factors
+
+
+def sampled(factors: Factors, seed: int, n: int = 60) -> Labels:
+    rng = np.random.default_rng(seed)
+    return np.column_stack([rng.integers(card, size=n) for card in factors.cards])
+
+
+def test_on_a_tree_it_finds_the_maximum_of_the_likelihood() -> None:
+    factors = tabular_factors(nx.star_graph(4), 3, tied=True)
+    problem = MarkovRandomField.read(factors, sampled(factors, 0), lam=0.05)
+    found = solve(problem, DoubleLoop())
+    _, gradient = problem.value_and_gradient(found.point["theta"])
+    assert np.abs(gradient + 0.05 * found.point["theta"]).max() < 1e-5
+    assert found.status is Status.UNCERTIFIED
+    assert "no bound: bethe entropy" in found.message
+
+
+@pytest.mark.parametrize("entropy", ["bethe", "tree_reweighted"])
+def test_the_gradient_is_that_of_differences_on_a_cycle(entropy: str) -> None:
+    factors = tabular_factors(nx.cycle_graph(4), 3)
+    problem = WideField.read(factors, sampled(factors, 1), C_mean=2.0)
+    inner = _Approximate(problem, DoubleLoop(entropy=entropy))
+    rng = np.random.default_rng(2)
+    theta, direction = rng.normal(size=factors.dimension), rng.normal(size=factors.dimension)
+    _, gradient = inner.value_and_gradient(theta)
+    ends = [inner.value_and_gradient(theta + step * direction)[0] for step in (1e-4, -1e-4)]
+    assert gradient @ direction == pytest.approx((ends[0] - ends[1]) / 2e-4, abs=1e-4)
+    assert inner.met == inner.calls == 3
+
+
+def test_on_a_cycle_without_a_penalty_it_agrees_with_pseudo_moments() -> None:
+    """Both have the data's moments as beliefs: the objective of one is that of the other."""
+    factors = tabular_factors(nx.cycle_graph(4), 2)
+    problem = WideField.read(factors, sampled(factors, 2, 300))
+    inner = _Approximate(problem, DoubleLoop())
+    values = [inner.value_and_gradient(solve(problem, s).point["theta"])[0] for s in (DoubleLoop(), PseudoMoments())]
+    assert values[0] == pytest.approx(values[1], rel=1e-9)
+
+
+def test_tree_weights_end_at_the_least_proved_upper_bound() -> None:
+    """Its objective is the tree-reweighted likelihood, which `WideField.primal` bounds P by: no theta nearby is lower,
+    and it is lower there than at the Bethe optimum."""
+    factors = tabular_factors(nx.complete_graph(4), 2, tied=True)
+    problem = WideField.read(factors, sampled(factors, 3), lam=0.1)
+    found = solve(problem, DoubleLoop(entropy="tree_reweighted"))
+    theta, rng = found.point["theta"], np.random.default_rng(0)
+    for _ in range(5):
+        assert problem.primal({"theta": theta + 0.05 * rng.normal(size=len(theta))}) >= found.primal - 1e-7
+    assert solve(problem, DoubleLoop()).primal >= found.primal - 1e-7
+    exact = MarkovRandomField.read(factors, problem.samples, lam=0.1)
+    assert found.primal >= float(exact.primal(found.point))
+
+
+def test_where_messages_do_not_converge_it_ends_and_says_so() -> None:
+    """Ties on a cycle need more rounds the further theta goes: the run ends at a theta where they do converge."""
+    factors = factors_of_features([2] * 6, [[(e, np.eye(2)) for e in nx.cycle_graph(6).edges], [((0,), [0.0, 1.0])]])
+    tied = np.repeat([[0] * 6, [1] * 6, [0, 0, 0, 1, 1, 1]], [4, 5, 6], axis=0)
+    problem = WideField.read(factors, tied, lam=0.02)
+    options = DoubleLoop(damping=0.0, rounds=20)
+    found = solve(problem, options)
+    assert found.status is Status.UNCERTIFIED
+    assert "ends where lower values are that do not let them converge" in found.message
+    free = solve(problem, DoubleLoop())
+    assert "ends where" not in free.message
+    values = [_Approximate(problem, DoubleLoop()).value_and_gradient(each.point["theta"])[0] for each in (free, found)]
+    assert values[0] < values[1] < np.inf
+
+
+def test_from_a_start_where_messages_oscillate_nothing_is_claimed() -> None:
+    factors = factors_of_features([2] * 6, [[(e, np.eye(2)) for e in nx.complete_graph(6).edges], [((0,), [0.0, 1.0])]])
+    problem = WideField.read(factors, sampled(factors, 0), lam=0.1)
+    begin = replace(solve(problem, DoubleLoop()), point={"theta": np.array([-12.0, 0.3])})
+    found = solve(problem, DoubleLoop(damping=0.0, rounds=300), start=begin)
+    assert "messages converged at 0 of " in found.message
+    assert found.status is Status.UNCERTIFIED
+    np.testing.assert_array_equal(found.point["theta"], begin.point["theta"])
+
+
+BAD = [
+    ({"entropy": "exact"}, "entropy is 'exact'"),
+    ({"damping": 1.0}, "damping is 1.0"),
+    ({"rounds": 0}, "rounds is 0"),
+]
+
+
+@pytest.mark.parametrize(("options", "said"), BAD)
+def test_bad_options_are_one_clear_sentence(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        DoubleLoop(**options)
+
+
+def test_problems_it_is_not_for_are_refused() -> None:
+    triple = WideField.read(read_factors([2, 2, 2], [[0, 1, 2]]), [[0, 0, 1]], lam=1.0)
+    with pytest.raises(ValueError, match="a factor of more than two variables"):
+        solve(triple, DoubleLoop(entropy="tree_reweighted"))
+    sparse = WideField.read(tabular_factors(nx.path_graph(2), 2), [[0, 1]], l1=1.0)
+    with pytest.raises(ValueError, match="l1 = 1"):
+        solve(sparse, DoubleLoop())
