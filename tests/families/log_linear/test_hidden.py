@@ -141,6 +141,18 @@ def test_p_never_rises_and_ends_where_it_is_stationary(solver: Any, seed: int) -
     assert 0.0 < solution.primal <= values[0]
 
 
+@pytest.mark.parametrize(
+    "solver", [HiddenLBFGS(spread=1.0), ExpectationMaximisation(spread=1.0)], ids=["gradient", "em"]
+)
+def test_with_l1_what_is_0_is_exactly_0(solver: Any) -> None:
+    problem, _, _ = partial(6, l1=0.4)
+    iterates = list(solver.iterate(problem))
+    assert (np.diff([iterate.primal for iterate in iterates]) <= ROUNDING).all()
+    theta = iterates[-1].point["theta"]
+    assert 0 < np.count_nonzero(theta) < len(theta)
+    assert problem.stationarity(theta) < 1e-4
+
+
 def test_an_end_of_the_gradient_is_one_of_em_too() -> None:
     problem, _, _ = partial(4)
     ended = solve(problem, HiddenLBFGS())
@@ -274,5 +286,3 @@ def test_bad_input_is_one_sentence() -> None:
         HiddenField.unconditional(factors, [[0, -2, 0, 0]])
     with pytest.raises(ValueError, match="wanted labels below 2"):
         HiddenField.unconditional(factors, [[0, 2, 0, 0]])
-    with pytest.raises(ValueError, match="HiddenLBFGS is for smooth penalties"):
-        next(HiddenLBFGS().iterate(HiddenField.conditional(inputs, [[0, -1]], 2, l1=1.0)))

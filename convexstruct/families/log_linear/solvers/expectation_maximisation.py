@@ -19,7 +19,7 @@ from convexstruct.core.options import at_least, positive, read_options
 from convexstruct.core.rounds import Patience
 from convexstruct.core.solution import Solution
 from convexstruct.families.log_linear.hidden import HiddenField
-from convexstruct.families.log_linear.solvers.descent import Here, checked
+from convexstruct.families.log_linear.solvers.descent import Here
 from convexstruct.families.log_linear.solvers.hidden_lbfgs import PATIENCE, descent, each_start, report
 
 #: An M step ends where the gradient of the bound has fallen to this share of what it was, or after so many steps.
@@ -41,7 +41,6 @@ class ExpectationMaximisation:
 
     def iterate(self, problem: HiddenField, start: Solution | None = None) -> Iterator[Iterate]:
         """Yield the point after each M step; ``start`` gives the first, and the others are drawn."""
-        checked(problem, "ExpectationMaximisation", l1=False)
         calls = 0
         for last, theta in each_start(problem, start, self.restarts, self.spread, self.seed):
             here, patience = Here.at(problem, theta), Patience(PATIENCE, least_unit(problem))

@@ -1,8 +1,9 @@
 """Models with hidden variables by the gradient of paper 4, unclamped minus clamped expectations, and L-BFGS.
 
-P is not convex. The method is that of `.lbfgs`; pairs along which the gradient turns back are not remembered, so that
-every step falls. It ends at a stationary point, whose residual is said and of which nothing else is claimed. theta = 0
-is stationary wherever hidden labels may change places, so that starts are drawn; of several the best end is kept.
+P is not convex. The method is that of `.lbfgs`, with l1 that of `.orthant_wise`; pairs along which the gradient turns
+back are not remembered, so that every step falls. It ends at a stationary point, whose residual is said and of which
+nothing else is claimed. theta = 0 is stationary wherever hidden labels may change places, so that starts are drawn; of
+several the best end is kept.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from convexstruct.core.quasi_newton import Pairs
 from convexstruct.core.rounds import Patience
 from convexstruct.core.solution import Solution
 from convexstruct.families.log_linear.hidden import HiddenField
-from convexstruct.families.log_linear.solvers.descent import Here, LogLinear, checked
-from convexstruct.families.log_linear.solvers.lbfgs import RENEWED, metric, search
+from convexstruct.families.log_linear.solvers import orthant_wise
+from convexstruct.families.log_linear.solvers.descent import Here, LogLinear
+from convexstruct.families.log_linear.solvers.lbfgs import Metric, search
 
 #: Rounds in which P falls by rounding alone, after which a start has ended.
 PATIENCE = 8
@@ -43,7 +45,6 @@ class HiddenLBFGS:
 
     def iterate(self, problem: HiddenField, start: Solution | None = None) -> Iterator[Iterate]:
         """Yield each point; ``start`` gives the first, and the others are drawn."""
-        checked(problem, "HiddenLBFGS", l1=False)
         calls = 0
         for last, theta in each_start(problem, start, self.restarts, self.spread, self.seed):
             here, patience = Here.at(problem, theta), Patience(PATIENCE, least_unit(problem))
@@ -74,22 +75,19 @@ def each_start(
 def descent(problem: LogLinear, here: Here, memory: int) -> Iterator[tuple[Here, int]]:
     """Points of L-BFGS from ``here`` on, each below the one before, with the evaluations that it took; ends where no
     step falls."""
-    pairs, inverse = Pairs(memory, problem.dimension), np.ones(problem.dimension)
-
-    def scaled(gradient: Vector) -> Vector:
-        return inverse * gradient
-
+    pairs, metric, lam = Pairs(memory, problem.dimension), Metric(problem), problem.penalty.lam
+    along = orthant_wise.search if problem.penalty.l1 else search
     for step in count():
-        if step in RENEWED or step % RENEWED[-1] == 0:
-            inverse = 1.0 / metric(problem, here.theta)
-        there, tries = search(problem, here, -pairs.solve(scaled, here.gradient, fit=True))
+        metric.renew(step, here.theta)
+        there, tries = along(problem, here, -pairs.solve(metric, here.gradient, fit=True))
         if there is None and len(pairs):
             pairs.clear()
-            there, more = search(problem, here, -scaled(here.gradient))
+            there, more = along(problem, here, -metric(here.gradient))
             tries += more
         if there is None or there.value > here.value:
             return
-        pairs.add(there.theta - here.theta, there.gradient - here.gradient)
+        change = there.theta - here.theta
+        pairs.add(change, there.data - here.data + lam * change)
         here = there
         yield here, tries
 
