@@ -168,16 +168,9 @@ class BoxProjection:
 
     @np.errstate(all="ignore")
     def residuals(self, point: Point) -> Mapping[str, float]:
-        """How far a lies outside the bounds, and <s, a> from z; the latter relative where z is large.
-
-        What is below `ROUNDING` and within the rounding of <s, a> itself counts as 0; the allowance of P holds it.
-        """
+        """How far a lies outside the bounds, and <s, a> from z; the latter relative where z is large, and 0 where it is
+        rounding, which the allowance of P holds."""
         a = point["a"]
-        off = abs(self.total(a) - self.z) / max(1.0, abs(self.z))
-        if 0.0 < off <= ROUNDING and off <= EQUALITY_ROUNDING * float(np.sum(np.abs(self.s * a))) / max(
-            1.0, abs(self.z)
-        ):
-            off = 0.0
         below, above = [0.0], [0.0]
         for cut, part in self._data.blocks():
             below.append(np.max(part.lower - (a[cut].min() if isinstance(part.lower, float) else a[cut])))
@@ -185,39 +178,44 @@ class BoxProjection:
         return {
             "a below its lower bound": float(np.max(below)),
             "a above its upper bound": float(np.max(above)),
-            "<s, a> off z": off,
+            "<s, a> off z": abs(self._missing(a)) / max(1.0, abs(self.z)),
         }
+
+    def _missing(self, a: Vector) -> float:
+        """z - <s, a>; 0 where that is below `ROUNDING`, relative, and no more than <s, a> itself is rounded by."""
+        missing = self.z - self.total(a)
+        if abs(missing) <= ROUNDING * max(1.0, abs(self.z)):
+            size = sum(float(np.sum(np.abs(part.s * a[cut]))) for cut, part in self._data.blocks())
+            missing = 0.0 if abs(missing) <= EQUALITY_ROUNDING * size else missing
+        return missing
 
     @np.errstate(all="ignore")
     def repair(self, point: Point) -> Point:
         """Clip to the box, then go towards the bounds on which <s, a> is greatest (or least) until it is z; where such
         a bound is infinite, along s / d^2 in the entries that have none. Valid whatever comes."""
-        a = np.nan_to_num(point["a"])  # a copy
+        a = point["a"].copy() if np.isfinite(point["a"]).all() else np.nan_to_num(point["a"])
         np.clip(a, self.lower, self.upper, out=a)
         for _ in range(2):  # what rounding leaves of a long way is a short one
-            short = self.z - self.total(a)
-            if short == 0:
+            missing = self._missing(a)
+            if missing == 0:
                 break
-            room = along = signs = 0.0
-            for cut, part in self._data.blocks():
-                goal = _bounds_towards(part, a[cut], short)
-                open_ended = ~np.isfinite(goal)
-                if open_ended.any():
-                    s = np.where(open_ended, part.s, 0.0)
+            end = self._ends[missing > 0]
+            room = end - self.total(a)
+            share = min(1.0, max(0.0, missing / room)) if room else 0.0
+            along = signs = 0.0
+            if np.isinf(end):
+                for cut, part in self._data.blocks():
+                    s = np.where(np.isfinite(_bounds_towards(part, a[cut], missing)), 0.0, part.s)
                     along += float(np.sum(s * (s / (part.d * part.d))))
                     signs += float(np.abs(s).sum())
-                else:
-                    room += float(np.sum(part.s * (goal - a[cut])))
             for cut, part in self._data.blocks():
-                goal = _bounds_towards(part, a[cut], short)
+                goal = _bounds_towards(part, a[cut], missing)
                 if signs:
                     s = np.where(np.isfinite(goal), 0.0, part.s)
                     by_weight = 0.0 < along < np.inf  # else d^2 is beyond all numbers
-                    step = short / along * (s / (part.d * part.d)) if by_weight else short / signs * np.sign(s)
-                elif room:
-                    step = min(short / room, 1.0) * (goal - a[cut])
+                    step = missing / along * (s / (part.d * part.d)) if by_weight else missing / signs * np.sign(s)
                 else:
-                    break
+                    step = share * (goal - a[cut])
                 np.clip(a[cut] + step, part.lower, part.upper, out=a[cut])
         return {"a": a}
 
@@ -254,8 +252,8 @@ class BoxProjection:
         raise sentence("a BoxProjection has no prediction: it learns nothing from examples, its answer is the point")
 
 
-def _bounds_towards(data: Data, a: Vector, short: float) -> Vector:
-    """The bounds at which <s, a> is greatest where ``short`` is positive, and least where it is negative; a where s is
-    0."""
-    up = data.s * short
-    return np.where(up > 0, data.upper, np.where(up < 0, data.lower, a))
+def _bounds_towards(data: Data, a: Vector, missing: float) -> Vector:
+    """The bounds at which <s, a> is greatest where ``missing`` is positive, least where it is negative; a where s is 0.
+    As long as a."""
+    goal = np.where(np.greater(data.s, 0.0) == (missing > 0.0), data.upper, data.lower)
+    return np.broadcast_to(goal if np.all(data.s) else np.where(np.equal(data.s, 0.0), a, goal), a.shape)
