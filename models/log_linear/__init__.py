@@ -1,10 +1,33 @@
 """Log-linear models by likelihood in CVXPY: every formulation by name in `ENTRIES`."""
 
 from convexstruct.models.formulation import Entry
+from convexstruct.models.log_linear import approximate, entropy
 from convexstruct.models.log_linear import likelihood as _likelihood
-from convexstruct.models.log_linear.likelihood import allowed, likelihood
+from convexstruct.models.log_linear import pseudolikelihood as _pseudolikelihood
+from convexstruct.models.log_linear.approximate import camel, tree_reweighted
+from convexstruct.models.log_linear.entropy import clique_entropy, maximum_entropy
+from convexstruct.models.log_linear.likelihood import likelihood
+from convexstruct.models.log_linear.pseudolikelihood import pseudolikelihood
+from convexstruct.models.log_linear.statement import Distributions, over_cliques, parameters, written_out
 
 #: Every formulation of the family.
-ENTRIES: tuple[Entry, ...] = (*_likelihood.ENTRIES,)
+ENTRIES: tuple[Entry, ...] = (
+    *_likelihood.ENTRIES,
+    *entropy.ENTRIES,
+    *approximate.ENTRIES,
+    *_pseudolikelihood.ENTRIES,
+)
 
-__all__ = ["ENTRIES", "allowed", "likelihood"]
+__all__ = [
+    "ENTRIES",
+    "Distributions",
+    "camel",
+    "clique_entropy",
+    "likelihood",
+    "maximum_entropy",
+    "over_cliques",
+    "parameters",
+    "pseudolikelihood",
+    "tree_reweighted",
+    "written_out",
+]

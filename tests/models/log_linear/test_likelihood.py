@@ -11,7 +11,8 @@ import pytest
 from convexstruct.core.driver import solve
 from convexstruct.core.scale import Scale
 from convexstruct.core.solution import Status
-from convexstruct.models.log_linear import allowed, likelihood
+from convexstruct.marginals.pairwise_enumeration import enumerate_pairwise
+from convexstruct.models.log_linear import likelihood, written_out
 from convexstruct.tolerances import HIGH
 from tests.families.log_linear.random_fields import KINDS, field
 from tests.reference import optimum
@@ -26,7 +27,7 @@ def test_the_optimum_lies_in_the_certified_bracket(kind: str, options: dict[str,
 
 
 def test_it_is_read_back_as_a_certified_point_and_swept() -> None:
-    formulation = likelihood(field(31))
+    formulation = likelihood(field(31, l1=0.05))
     solution = formulation.solve()
     assert solution.status is Status.OPTIMAL
     formulation.parameters["lam"].value = 10.0
@@ -41,17 +42,18 @@ def test_the_terms_are_probabilities_at_the_optimum() -> None:
     problem = field(32)
     formulation = likelihood(problem)
     formulation.solve()
-    rows, kept = allowed(problem)
+    of = written_out(problem)
     theta, a = (formulation.variables[name].value for name in ("theta", "a"))
-    terms = np.exp(-(rows.difference[kept] @ theta) - a[rows.example[kept]])
-    np.testing.assert_allclose(np.bincount(rows.example[kept], terms), 1.0, atol=1e-5)
+    np.testing.assert_allclose(of.totals @ np.exp(of.features.T @ theta - a[of.example]), 1.0, atol=1e-5)
 
 
 def test_forbidden_labellings_are_not_written_out() -> None:
     problem = field(33, "forbidden")
-    rows, kept = allowed(problem)
-    assert 0 < len(kept) < rows.n_rows
-    assert all((np.diff(rows.labels[row]) >= 0).all() for row in kept)
+    every, allowed = enumerate_pairwise(problem.features), written_out(problem)
+    wanted = [row for row, labels in enumerate(every.labels) if (np.diff(labels) >= 0).all()]
+    assert 0 < len(wanted) < every.n_rows
+    np.testing.assert_allclose(allowed.features.toarray(), every.joint[wanted].T.toarray())
+    np.testing.assert_array_equal(allowed.example, every.example[wanted])
 
 
 def test_too_many_labellings_are_refused_in_one_sentence() -> None:

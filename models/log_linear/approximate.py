@@ -1,0 +1,255 @@
+r"""Approximate maximum entropy over the local polytope (paper 4, Approx-Maximum-Entropy; CAMEL), in CVXPY.
+
+    camel            Bethe entropy, where it is concave: at most one cycle in each connected part
+    tree_reweighted  the mean entropy over spanning trees, concave on any graph
+
+Both are over beliefs mu_v of nodes and b_uv of pairs that agree. On a graph with cycles such beliefs need not be the
+marginals of a distribution, and the entropy is not one: another problem than p*, whose optimum certifies nothing of it.
+theta is minus the multipliers of the moments, or a variable, as in `entropy`.
+
+**Entropies.** With the conditional entropy H(v | u) = -sum b_uv ln (b_uv / mu_u), every entropy here is
+
+    sum_v r_v H(mu_v) + sum over directed edges of rho_{u -> v} H(v | u),       r_v + sum_u rho_{u -> v} = 1,
+
+r, rho >= 0: concave, and DCP as entr and rel_entr. A tree with a root r is r_root = 1 and rho = 1 from each parent to
+its child. A cycle walked in one direction has r = 0 and rho = 1, which is its Bethe entropy, sum of pairs less sum of
+nodes. A graph of more edges than nodes has no such orientation: its Bethe entropy is not concave, and what is stated
+then is the mean over one breadth-first tree from each node. Of each tree the entropy is at least that of any
+distribution with these beliefs (conditioning on less), so `tree_reweighted` bounds the entropy from above.
+
+**Erratum (paper 4, the example).** The right-hand side of (20.17) is printed as 2; the three rows of the slide give
+5/3. Either lies, with 0 for (20.18), on the border: theta_11 runs away.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import cvxpy as cp
+import networkx as nx
+import numpy as np
+import scipy.sparse as sp
+
+from convexstruct.arrays import Index
+from convexstruct.core.registry import one_family
+from convexstruct.families.log_linear.markov_field import MarkovRandomField
+from convexstruct.features.graphs.factors import Factors
+from convexstruct.marginals.triplets import Triplets
+from convexstruct.models.formulation import Formulation, equation
+from convexstruct.models.log_linear.entropy import entry
+from convexstruct.models.log_linear.statement import QUADRATIC, Penalised
+from convexstruct.validation.arguments import sentence
+
+#: LaTeX.
+BETHE = r"\sum_i H_{\beta_i}(C_i) - \sum_{i,j} H_{\mu_{i,j}}(S_{i,j})"
+TREES = r"\sum_v r_v H(\mu_v) + \sum_{u \to v} \rho_{u \to v} H_\beta(v \mid u)"
+CONSISTENT = r"\sum_a \beta(a, b) = \mu(b) \quad \text{for every pair, in both directions}"
+SIMPLEX = r"\sum_{c_i} \beta_i[c_i] = 1"
+NONNEGATIVE = r"\beta_i \ge 0"
+
+
+class Weights:
+    """r (n,) and rho[u, v] of an entropy."""
+
+    def __init__(self, n: int) -> None:
+        self.root = np.zeros(n)
+        self.given: dict[tuple[int, int], float] = {}
+
+    def add_tree(self, graph: nx.Graph, root: int, share: float) -> None:
+        """The breadth-first tree of ``root``'s part of the graph."""
+        self.root[root] += share
+        for child, parent in nx.bfs_predecessors(graph, root):
+            self.given[parent, child] = self.given.get((parent, child), 0.0) + share
+
+
+def bethe(graph: nx.Graph) -> Weights:
+    """Each part a rooted tree, or a cycle walked in one direction with trees that hang from it.
+
+    Raises
+    ------
+    ValueError
+        If a part has more than one cycle.
+    """
+    weights = Weights(len(graph))
+    for part in sorted(map(sorted, nx.connected_components(graph))):
+        inside = graph.subgraph(part)
+        if inside.number_of_edges() < len(part):
+            weights.add_tree(inside, part[0], 1.0)
+            continue
+        if inside.number_of_edges() > len(part):
+            raise sentence(
+                f"problem has {inside.number_of_edges() - len(part) + 1} independent cycles through variable "
+                f"{part[0]}'s part, wanted at most one: its Bethe entropy is not concave; use 'tree_reweighted', or "
+                "the double loop"
+            )
+        cycle = [int(u) for u, _ in nx.find_cycle(inside)]
+        for u, v in zip(cycle, cycle[1:] + cycle[:1]):
+            weights.given[u, v] = 1.0
+        seen, queue = set(cycle), list(cycle)
+        for u in queue:  # trees that hang from the cycle, away from it
+            for v in sorted(inside[u]):
+                if v not in seen:
+                    weights.given[u, v] = 1.0
+                    seen.add(v)
+                    queue.append(v)
+    return weights
+
+
+def spanning_trees(graph: nx.Graph) -> Weights:
+    """One breadth-first tree from each node, equally likely within each connected part."""
+    weights = Weights(len(graph))
+    for part in nx.connected_components(graph):
+        for root in sorted(part):
+            weights.add_tree(graph, root, 1.0 / len(part))
+    return weights
+
+
+@dataclass(frozen=True, eq=False)
+class Beliefs:
+    """Beliefs (n,): nodes first, then pairs u < v, C order. start : of each node. pair : where each pair begins."""
+
+    cards: tuple[int, ...]
+    start: Index
+    pair: dict[tuple[int, int], int]
+    n: int
+
+    @classmethod
+    def of(cls, factors: Factors) -> Beliefs:
+        for c, scope in enumerate(factors.scopes):
+            if not 1 <= len(scope) <= 2:
+                raise sentence(
+                    f"scopes[{c}] has {len(scope)} variables, wanted 1 or 2 for entropies of nodes and pairs"
+                )
+        start = np.concatenate(([0], np.cumsum(factors.cards))).astype(np.intp)
+        at, pairs = int(start[-1]), {}
+        for u, v in sorted((min(edge), max(edge)) for edge in factors.graph.edges):
+            pairs[u, v] = at
+            at += factors.cards[u] * factors.cards[v]
+        return cls(factors.cards, start, pairs, at)
+
+    def places(self, u: int, v: int) -> Index:
+        """Where b_uv stands, (labels of u, labels of v), whichever is smaller."""
+        first, second = min(u, v), max(u, v)
+        size = self.cards[first] * self.cards[second]
+        table = np.arange(self.pair[first, second], self.pair[first, second] + size)
+        table = table.reshape(self.cards[first], self.cards[second])
+        return table if u < v else table.T
+
+    def node(self, v: int) -> Index:
+        """Where mu_v stands."""
+        return np.arange(self.start[v], self.start[v + 1])
+
+    def tables(self, factors: Factors) -> sp.csr_array:
+        """(T, n): the factors' tables, as they stack them."""
+        columns = [self.node(*scope) if len(scope) == 1 else self.places(*scope).ravel() for scope in factors.scopes]
+        entries = np.concatenate(columns)
+        shape = (len(entries), self.n)
+        return sp.csr_array(sp.coo_array((np.ones(len(entries)), (np.arange(len(entries)), entries)), shape=shape))
+
+    def agreement(self) -> sp.csr_array:
+        """Rows that are 0: for each pair and each of its ends, the sums of b less mu."""
+        entries, row = Triplets(), 0
+        for u, v in self.pair:
+            for first, second in ((u, v), (v, u)):
+                table = self.places(first, second)
+                rows = row + np.arange(len(table))
+                entries.add(rows[:, None], table, 1.0)
+                entries.add(rows, self.node(first), -1.0)
+                row += len(table)
+        return entries.matrix((row, self.n))
+
+    def entropy(self, beliefs: Any, weights: Weights) -> Any:
+        """sum_v r_v H(mu_v) + sum rho H(v | u)."""
+        root = np.repeat(weights.root, self.cards)
+        some = np.flatnonzero(root)
+        value = cp.sum(cp.multiply(root[some], cp.entr(beliefs[some]))) if len(some) else 0.0
+        inner, outer, rho = [], [], []
+        for (u, v), share in sorted(weights.given.items()):
+            table = self.places(u, v)
+            inner.append(table.ravel())
+            outer.append(np.repeat(self.node(u), table.shape[1]))
+            rho.append(np.full(table.size, share))
+        if not inner:
+            return value
+        each = cp.rel_entr(beliefs[np.concatenate(inner)], beliefs[np.concatenate(outer)])
+        return value - cp.sum(cp.multiply(np.concatenate(rho), each))
+
+
+@one_family
+def camel(problem: MarkovRandomField) -> Formulation:
+    r"""Approximate maximum entropy with Bethe entropies (CAMEL):
+
+        max  C M [sum_i H_beta_i(C_i) - sum_ij H_mu_ij(S_ij)] - lam/2 |theta|^2
+        s.t. C M sum_i E_beta_i f + lam theta + v = C s                  (20.10), in the example (20.17) and (20.18)
+             |v_k| <= l1                                                 ("box")
+             sum_a beta(a, b) = mu(b), every pair, both ends             (20.19)-(20.21)
+             sum beta_i = 1                                              (20.22)
+             beta_i >= 0                                                 (20.23)
+
+    The beliefs of nodes are ours: in print pairs agree with pairs. Exact on forests.
+
+    Source: paper 4, Approx-Maximum-Entropy, (20.17)-(20.23). Variables beliefs (n,): nodes, then pairs; theta (d,),
+    v (d,); parameters C, lam, l1. Optimum p_bethe*.
+
+    Raises
+    ------
+    ValueError
+        If a part of the graph has more than one cycle, or a factor more than two variables.
+    """
+    return _over("camel", problem, bethe(problem.factors.graph), BETHE, "paper 4, (20.17)-(20.23)")
+
+
+@one_family
+def tree_reweighted(problem: MarkovRandomField) -> Formulation:
+    r"""Approximate maximum entropy with a tree-reweighted entropy, on any graph: as `camel`, with
+
+        sum_v r_v H(mu_v) + sum_{u -> v} rho_{u -> v} H(v | u)
+
+    for the mean over one breadth-first spanning tree from each node. The optimum p_trw* is not below p*: the entropy of
+    each tree is at least that of any distribution, and the beliefs are free of more. Exact on forests.
+
+    Source: Wainwright, Jaakkola and Willsky (2005), for paper 4's Approx-Maximum-Entropy. Variables and parameters as
+    `camel`.
+
+    Raises
+    ------
+    ValueError
+        If a factor has more than two variables.
+    """
+    return _over("tree_reweighted", problem, spanning_trees(problem.factors.graph), TREES, "tree-reweighted, ours")
+
+
+def _over(name: str, problem: MarkovRandomField, weights: Weights, shown: str, source: str) -> Formulation:
+    of, penalised = Beliefs.of(problem.factors), Penalised(problem)
+    beliefs = cp.Variable(of.n, name="beliefs")
+    features = sp.csr_array(problem.factors.design.T @ of.tables(problem.factors))
+    parts, variables, cost = penalised.moments((problem.mass * features) @ beliefs, problem.sums)
+    if of.pair:
+        parts["20.19-20.21"] = equation(of.agreement() @ beliefs == 0, CONSISTENT)
+    each = np.repeat(np.arange(len(of.cards)), of.cards)
+    sums = sp.csr_array(sp.coo_array((np.ones(len(each)), (each, np.arange(len(each)))), shape=(len(of.cards), of.n)))
+    parts["20.22"] = equation(sums @ beliefs == 1, SIMPLEX)
+    parts["20.23"] = equation(beliefs >= 0, NONNEGATIVE)
+    quadratic = f" - {QUADRATIC}" if penalised.lam is not None else ""
+    return Formulation(
+        name=name,
+        objective=cp.Maximize(penalised.C * (problem.mass * of.entropy(beliefs, weights)) - cost),
+        objective_latex=rf"\max_\beta\quad C M \Big[ {shown} \Big]{quadratic}",
+        parts=parts,
+        variables={"beliefs": beliefs, **variables},
+        parameters=penalised.parameters,
+        source=source,
+    )
+
+
+ENTRIES = (
+    entry(
+        "camel", "approximate maximum entropy with Bethe entropies, at most one cycle a part",
+        "Approx-Maximum-Entropy, (20.17)-(20.23)", camel, optimum="p_bethe*",
+    ),
+    entry(
+        "tree_reweighted", "the same with the mean entropy of spanning trees, concave on any graph",
+        "Approx-Maximum-Entropy", tree_reweighted, optimum="p_trw*",
+    ),
+)  # fmt: skip

@@ -1,0 +1,112 @@
+r"""Maximum entropy given moments (paper 4, 20.3, (20.10)): the dual of likelihood training, in CVXPY.
+
+    maximum_entropy    one entry a labelling
+    clique_entropy     clique tables of a junction tree, of polynomial size
+
+Both are exact, of a Markov random field and of a conditional one alike; `statement` has what they share.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cvxpy as cp
+
+from convexstruct.core.registry import one_family
+from convexstruct.families.log_linear.conditional import ConditionalRandomField
+from convexstruct.families.log_linear.markov_field import MarkovRandomField
+from convexstruct.marginals.enumeration import MOST_LABELLINGS
+from convexstruct.models.formulation import Entry, Formulation
+from convexstruct.models.log_linear.statement import (
+    PAPER,
+    QUADRATIC,
+    Distributions,
+    Model,
+    Penalised,
+    over_cliques,
+    written_out,
+)
+
+#: LaTeX of the two entropies.
+ENUMERATED = r"- C \sum_i \omega_i \sum_y q_i(y) \ln q_i(y)"
+CLIQUES = r"- C \sum_i \omega_i \sum_c \sum q_{i,c} \ln \frac{q_{i,c}}{q_{i,\mathrm{sep}(c)}}"
+
+
+@one_family
+def maximum_entropy(problem: ConditionalRandomField | MarkovRandomField, limit: int = MOST_LABELLINGS) -> Formulation:
+    r"""Maximum entropy, every labelling written out:
+
+        max  - C sum_i omega_i sum_y q_i(y) ln q_i(y) - lam/2 |theta|^2
+        s.t. C sum_i omega_i E_qi f + lam theta + v = C sum_i omega_i f(x_i, y_i)          (20.10)
+             |v_k| <= l1                                                                   ("box")
+             sum_y q_i(y) = 1                                                              ("sum")
+
+    theta and the quadratic term are there under an L2 penalty, v and the box under an L1 penalty; without either this
+    is (20.10) as printed, and theta is minus its multipliers.
+
+    Source: paper 4, (20.10) and Theorem 20.3.4. Variables q (R,), theta (d,), v (d,); parameters C, lam, l1.
+
+    Raises
+    ------
+    ValueError
+        If there are more than ``limit`` labellings.
+    """
+    return _over("maximum_entropy", problem, written_out(problem, limit), ENUMERATED, "paper 4, (20.10), enumerated")
+
+
+@one_family
+def clique_entropy(problem: ConditionalRandomField | MarkovRandomField) -> Formulation:
+    r"""Maximum entropy over clique tables z of junction trees, of polynomial size and exact:
+
+        max  - C sum_i omega_i sum_c sum z_c ln (z_c / z_sep(c)) - lam/2 |theta|^2
+        s.t. (20.10) and "box" as `maximum_entropy` has them
+             the root's table sums to 1                                                    ("sum")
+             neighbouring cliques agree on what they share                                 ("agree")
+
+    The entropy is clique minus separator entropies, written with conditional ones, each -rel_entr, so that it is DCP.
+    Agreement is needed in both directions: entropies are conditional on the clique's own sums, which must be its
+    parent's.
+
+    Source: paper 4, (20.10), over the cliques of a junction tree. Variables q (n,), theta (d,), v (d,); parameters C,
+    lam, l1.
+
+    Raises
+    ------
+    ValueError
+        If a junction tree is too wide.
+    """
+    return _over("clique_entropy", problem, over_cliques(problem), CLIQUES, "paper 4, (20.10), over cliques")
+
+
+def _over(name: str, problem: Model, of: Distributions, shown: str, source: str) -> Formulation:
+    penalised = Penalised(problem)
+    q = cp.Variable(of.n, name="q")
+    parts, variables, cost = penalised.moments(of.weighted @ q, of.truth)
+    quadratic = f" - {QUADRATIC}" if penalised.lam is not None else ""
+    return Formulation(
+        name=name,
+        objective=cp.Maximize(penalised.C * of.entropy(q) - cost),
+        objective_latex=rf"\max_q\quad {shown}{quadratic}",
+        parts={**parts, **of.equations(q)},
+        variables={"q": q, **variables},
+        parameters=penalised.parameters,
+        source=source,
+        recover=lambda formulation: penalised.recover(formulation, of),
+    )
+
+
+def entry(name: str, title: str, equations: str, builder: Any, optimum: str = "p*", enumerated: bool = False) -> Entry:
+    """An entry of this family in the list of formulations."""
+    return Entry(name, "log_linear", title, PAPER, equations, optimum, enumerated, builder)
+
+
+ENTRIES = (
+    entry(
+        "maximum_entropy", "maximum entropy given moments, every labelling written out", "(20.10)", maximum_entropy,
+        enumerated=True,
+    ),
+    entry(
+        "clique_entropy", "the same over clique tables, clique minus separator entropies", "(20.10), on junction trees",
+        clique_entropy,
+    ),
+)  # fmt: skip

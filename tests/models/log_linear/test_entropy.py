@@ -1,0 +1,151 @@
+"""Maximum entropy, exact: against likelihood, against all joint labels written out, and against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from convexstruct.core.cases import Instance
+from convexstruct.core.driver import solve
+from convexstruct.core.solution import Status
+from convexstruct.families.log_linear import cases
+from convexstruct.families.log_linear.conditional import ConditionalRandomField
+from convexstruct.families.log_linear.markov_field import MarkovRandomField
+from convexstruct.models import FORMULATIONS, Formulation
+from convexstruct.oracles.enumeration import labellings
+from convexstruct.tolerances import HIGH, MID
+from tests.families.log_linear.fields import CAMEL, GRAPHS, drawn, triangle, value
+from tests.reference import optimum
+
+EXACT = ["likelihood", "maximum_entropy", "clique_entropy"]
+every_form = pytest.mark.parametrize("name", EXACT)
+PENALTIES: dict[str, dict[str, float]] = {
+    "none": {}, "L2": {"beta": 0.7}, "L1": {"l1": 0.9}, "elastic": {"C": 0.3, "l1": 0.2},
+}  # fmt: skip
+
+
+def built(name: str, problem: ConditionalRandomField | MarkovRandomField) -> Formulation:
+    formulation: Formulation = FORMULATIONS[f"log_linear.{name}"].builder(problem)
+    return formulation
+
+
+@pytest.mark.parametrize("graph", sorted(GRAPHS))
+@pytest.mark.parametrize("penalty", sorted(PENALTIES))
+def test_likelihood_and_maximum_entropy_meet(graph: str, penalty: str) -> None:
+    """Theorem 20.3.4, with an L2 penalty as a quadratic penalty on the moments and an L1 penalty as a box."""
+    problem = drawn(graph, 7, 200, **PENALTIES[penalty])
+    values = [optimum(built(name, problem)).value for name in EXACT]
+    assert values == pytest.approx([values[0]] * len(EXACT), rel=HIGH.gap)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [cases.chains, cases.weighted, cases.forbidden, cases.stars_with_features, cases.cycles, cases.length_one],
+    ids=lambda make: make.__name__,
+)
+@pytest.mark.parametrize("l1", [0.0, 0.3])
+def test_likelihood_and_maximum_entropy_of_conditional_fields_meet(make: Callable[[int], Instance], l1: float) -> None:
+    problem = make(0).problem
+    assert isinstance(problem, ConditionalRandomField)
+    problem = replace(problem, l1=l1)
+    solution = solve(problem, tol=HIGH)
+    for name in EXACT:
+        said = optimum(built(name, problem)).value
+        slack = HIGH.gap * abs(solution.primal)
+        assert solution.lower_bound - slack <= said <= solution.primal + slack
+
+
+@every_form
+@pytest.mark.parametrize("penalty", sorted(PENALTIES))
+def test_each_form_is_read_back_as_a_certified_point(name: str, penalty: str) -> None:
+    problem = drawn("cycle", 3, 200, **PENALTIES[penalty])
+    solution = built(name, problem).solve()
+    assert solution.status is Status.OPTIMAL
+    assert abs(solution.gap) <= HIGH.gap
+    assert value(problem, solution.point["theta"]) == pytest.approx(solution.primal, rel=HIGH.gap)
+
+
+@pytest.mark.parametrize(("side", "wanted"), [("printed", 1.24245), ("rows", 1.36892)])
+@pytest.mark.parametrize("name", EXACT[1:])
+def test_the_exact_entropies_of_the_triangle(name: str, side: str, wanted: float) -> None:
+    problem = MarkovRandomField.read(triangle(), moments=CAMEL[side])
+    assert optimum(built(name, problem)).value == pytest.approx(wanted, abs=5e-6)
+
+
+def test_the_distribution_of_greatest_entropy_is_that_of_the_maximum_likelihood() -> None:
+    problem = drawn("cycle", 1, 200)
+    formulation = built("maximum_entropy", problem)
+    theta = formulation.solve().point["theta"]
+    scores = problem.factors.scores(theta, labellings(problem.factors.cards))
+    q = np.asarray(formulation.variables["q"].value)
+    np.testing.assert_allclose(q, np.exp(scores - np.logaddexp.reduce(scores)), atol=MID.gap)
+
+
+def test_under_l1_what_is_strictly_inside_the_box_has_no_parameter() -> None:
+    problem = drawn("tree", 2, 100, l1=6.0)
+    formulation = built("clique_entropy", problem)
+    theta = formulation.solve().point["theta"]
+    inside = np.abs(np.asarray(formulation.variables["v"].value)) < 6.0 * (1 - MID.gap)
+    assert inside.any()
+    assert (~inside).any()
+    assert np.abs(theta[inside]).max() <= MID.gap
+
+
+@every_form
+def test_lam_c_and_l1_are_swept_without_building_again(name: str) -> None:
+    problem = drawn("path", 4, C=0.3, l1=0.2)
+    formulation = built(name, problem)
+    formulation.solve()
+    formulation.parameters["lam"].value, formulation.parameters["C"].value = 0.6, 0.9
+    formulation.parameters["l1"].value = 0.1
+    again = formulation.solve()
+    assert formulation.problem.is_dcp(dpp=True)
+    scaled = drawn("path", 4, C=1.5, l1=0.1 / 0.6)  # the same over 0.6
+    assert again.primal / 0.6 == pytest.approx(built(name, scaled).solve().primal, rel=HIGH.gap)
+
+
+@pytest.mark.parametrize("dropped", ["agree", "sum"])
+def test_clique_tables_that_need_not_agree_bound_nothing(dropped: str) -> None:
+    problem = drawn("grid", 5, 200, beta=0.5)
+    loose = built("clique_entropy", problem).without(dropped).reference()
+    assert not loose.value <= optimum(built("maximum_entropy", problem)).value * (1 + MID.gap)
+
+
+def test_without_the_moments_the_entropy_is_that_of_uniform_labels() -> None:
+    problem = drawn("grid", 5, beta=0.5)
+    for name in EXACT[1:]:
+        free = built(name, problem).without("20.10").reference()
+        assert free.value == pytest.approx(problem.trivial_value, rel=HIGH.gap)
+
+
+def test_a_constraint_can_be_added() -> None:
+    problem = drawn("path", 6, 200, beta=0.5)
+    formulation = built("maximum_entropy", problem)
+    first = formulation.variables["q"][0]
+    less = formulation.adding("rare", first <= 1e-3, r"q(0) \le 10^{-3}").reference()
+    assert less.value < optimum(formulation).value
+    assert "rare" in formulation.adding("rare", first <= 1e-3, r"q(0) \le 10^{-3}").latex()
+
+
+@every_form
+def test_a_form_shows_its_equations_and_cones(name: str) -> None:
+    formulation = built(name, drawn("cycle", 0, C=0.3, l1=0.2))
+    text = formulation.latex()
+    assert ("20.10" in text) == (name != "likelihood")
+    assert "\\ell_1" in text
+    assert "\\lambda" in text
+    assert formulation.sizes.cones["exponential"] > 0
+
+
+def test_over_cliques_the_cones_grow_with_the_cliques_and_not_with_the_labellings() -> None:
+    cones = {name: built(name, drawn("path", 0, n_labels=4, beta=1.0)).sizes.cones["exponential"] for name in EXACT[1:]}
+    assert cones == {"maximum_entropy": 3 * 4**4, "clique_entropy": 3 * 3 * 4**2}
+
+
+@pytest.mark.parametrize("name", EXACT[:2])
+def test_too_many_joint_labels_are_refused_in_one_sentence(name: str) -> None:
+    with pytest.raises(ValueError, match="problem has 729 labellings, wanted at most 100 to write out"):
+        FORMULATIONS[f"log_linear.{name}"].builder(drawn("grid", n_labels=3), limit=100)
