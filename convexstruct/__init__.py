@@ -23,11 +23,12 @@ from convexstruct.core.solution import Solution, Status
 from convexstruct.core.trace import Trace
 from convexstruct.families.gaussian_process import GaussianProcessSequences
 from convexstruct.families.generative_margin import GenerativeMargin
-from convexstruct.families.log_linear import ConditionalRandomField
+from convexstruct.families.log_linear import ConditionalRandomField, MarkovRandomField
 from convexstruct.families.projection import BoxProjection, MarginalProjection
 from convexstruct.families.regularized_risk import RegularizedRisk
 from convexstruct.families.structured_svm import StructuredSVM
 from convexstruct.families.unsupervised_margin import UnsupervisedMargin
+from convexstruct.features.graphs.factors import factors_of_features, read_factors, tabular_factors
 from convexstruct.tolerances import HIGH, LOW, MID, Profile
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ __all__ = [
     "GaussianProcessSequences",
     "GenerativeMargin",
     "MarginalProjection",
+    "MarkovRandomField",
     "Profile",
     "RegularizedRisk",
     "Solution",
@@ -55,10 +57,13 @@ __all__ = [
     "check",
     "datasets",
     "experiments",
+    "factors_of_features",
     "models",
     "plots",
+    "read_factors",
     "solve",
     "solvers",
+    "tabular_factors",
     "verification",
     "verify",
 ]

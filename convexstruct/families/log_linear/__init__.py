@@ -1,15 +1,17 @@
-"""Likelihood training of log-linear models: conditional random fields (papers 1 and 4)."""
+"""Likelihood training of log-linear models: Markov and conditional random fields (papers 1 and 4)."""
 
 from convexstruct.core.iterate import Solver
 from convexstruct.core.papers import PAPER_4
 from convexstruct.core.registry import Family, System, register
 from convexstruct.families.log_linear import sharded as sharded  # registers how the problem is cut
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
+from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.penalty import Penalty
 from convexstruct.families.log_linear.solvers.averaged_sgd import AveragedSGD
 from convexstruct.families.log_linear.solvers.exponentiated_gradient import CRFExponentiatedGradient
 from convexstruct.families.log_linear.solvers.lbfgs import LBFGS
 from convexstruct.families.log_linear.solvers.orthant_wise import OrthantWise
+from convexstruct.families.log_linear.solvers.proportional_fitting import ProportionalFitting, decomposable
 from convexstruct.tolerances import Profile
 
 __all__ = [
@@ -18,13 +20,17 @@ __all__ = [
     "AveragedSGD",
     "CRFExponentiatedGradient",
     "ConditionalRandomField",
+    "MarkovRandomField",
     "OrthantWise",
     "Penalty",
+    "ProportionalFitting",
 ]
 
 
-def best(problem: ConditionalRandomField, wanted: Profile) -> tuple[Solver, str]:
-    """Quasi-Newton methods."""
+def best(problem: ConditionalRandomField | MarkovRandomField, wanted: Profile) -> tuple[Solver, str]:
+    """Quasi-Newton methods, and the closed form where there is one."""
+    if isinstance(problem, MarkovRandomField) and problem.penalty == Penalty() and decomposable(problem):
+        return ProportionalFitting(), "the closed form of a decomposable model"
     if problem.penalty.l1:
         return OrthantWise(), "orthant-wise L-BFGS in a diagonal metric: zeros are exact"
     return LBFGS(), "L-BFGS in a diagonal metric"
@@ -34,15 +40,22 @@ FAMILY = register(
     Family(
         __name__,
         title="Log-linear models by likelihood",
-        problems=(ConditionalRandomField,),
-        solvers=(AveragedSGD, CRFExponentiatedGradient, LBFGS, OrthantWise),
+        problems=(ConditionalRandomField, MarkovRandomField),
+        solvers=(AveragedSGD, CRFExponentiatedGradient, LBFGS, OrthantWise, ProportionalFitting),
         best=best,
         systems=(
             System(
                 name="conditional random field",
                 paper=PAPER_4,
                 equations="(20.1)-(20.4), conditional",
-                formulation=("likelihood",),
+                formulation=("likelihood", "maximum_entropy", "clique_entropy"),
+            ),
+            System(
+                name="Markov random field",
+                paper=PAPER_4,
+                equations="(20.1)-(20.4), (20.10), (20.17)-(20.23)",
+                formulation=("likelihood", "maximum_entropy", "clique_entropy", "camel", "tree_reweighted"),
+                experiments=("camel", "log-likelihood-surface"),
             ),
         ),
     )

@@ -10,6 +10,7 @@ import numpy as np
 
 from convexstruct.core.cases import Case, Instance
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
+from convexstruct.families.log_linear.field_cases import FIELD_CASES
 from convexstruct.families.log_linear.planted import flat, planted_lasso, planted_ridge
 
 CRF = "conditional random field"
@@ -110,4 +111,5 @@ CASES: tuple[Case, ...] = (
     Case("crf-cycles", CRF, "conditional", "junction trees, features of edges", cycles, "likelihood"),
     Case("crf-lasso", CRF, "conditional", "l1 alone: moments in a box", lasso, "likelihood"),
     Case("crf-elastic", CRF, "conditional", "l1 and l2", elastic, "likelihood"),
+    *FIELD_CASES,
 )

@@ -49,7 +49,7 @@ from convexstruct.marginals.factor_polytope import FactorPolytope, factor_polyto
 from convexstruct.rounding import FUNCTION, TINY, UNIT, Rounded, dot, gamma
 from convexstruct.tolerances import SUM_TO_ONE
 from convexstruct.validation.arguments import mapping, number, refuse, sentence
-from convexstruct.validation.arrays import real
+from convexstruct.validation.arrays import frozen, real
 
 #: Without a penalty: how far a feature alone may move a score, in nats, among the theta that the lower bound is for.
 #: Probabilities below e^-745 are 0 in double precision.
@@ -141,7 +141,7 @@ class MarkovRandomField:
             z = restored(polytope, distribution(polytope, z).z, sums / mass)
             off = off + np.abs(sums - mass * (polytope.features @ z))
         scale = Scale.read(n, free=True, C=C, C_mean=C_mean, lam=lam, beta=beta)
-        return cls(factors, sums, mass, scale, Penalty(scale.lam, l1).l1, off, read, omega)
+        return cls(factors, frozen(sums), mass, scale, Penalty(scale.lam, l1).l1, frozen(off), read, omega)
 
     # -- sizes ---------------------------------------------------------------------------------------------------------
 
@@ -174,6 +174,12 @@ class MarkovRandomField:
     def polytope(self) -> FactorPolytope:
         """The marginal polytope, by the cliques of the junction tree."""
         return factor_polytope(self.inference)
+
+    @cached_property
+    def unit(self) -> Vector:
+        """1 / max |A_j|, by which a parameter moves some score by 1; 0 for a feature that is 0; shape (d,)."""
+        largest = abs(self.factors.design).max(axis=0).toarray().ravel()
+        return np.where(largest > 0, 1.0 / np.where(largest > 0, largest, 1.0), 0.0)
 
     @property
     def log_labels(self) -> float:
@@ -280,8 +286,7 @@ class MarkovRandomField:
             rounded = Rounded.of(entropy, weight * found.entropy.allowance, 4 * UNIT * entropy)
             if self.penalty != Penalty():
                 return self.penalty.lower_bound(rounded, g, error)
-            largest = abs(self.factors.design).max(axis=0).toarray().ravel()
-            box = np.where(largest > 0, REACH / np.where(largest > 0, largest, 1.0), 0.0)
+            box = REACH * self.unit
             paid, doubt = float(box @ np.abs(g)), float(box @ error) + gamma(len(g) + 4) * float(box @ np.abs(g))
             return Rounded.of(entropy - paid, rounded.allowance, doubt, 2 * UNIT * (entropy + paid))
 

@@ -7,16 +7,23 @@ gradient -Psi of L, the entropies of the Gibbs distributions of theta are L - <t
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from convexstruct.arrays import Point, Vector
+from convexstruct.core.certificates import least_unit
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.solution import Solution
+from convexstruct.families.log_linear.existence import no_maximum
+from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.penalty import Penalty
 from convexstruct.rounding import Rounded
+
+#: Without a penalty a lower bound is made where the gap is about below this share of the value.
+NEAR = 1e-2
 
 
 class LogLinear(Protocol):
@@ -79,6 +86,17 @@ def report(problem: LogLinear, here: Here, calls: int, done: bool = False, messa
     """The iterate of a point."""
     theta = here.theta
     bound = here.lower_bound(problem.penalty)
+    if isinstance(problem, MarkovRandomField) and problem.penalty == Penalty():
+        # what restoring the moments costs, to first order: the bound itself is dear, and asked for where it may be good
+        missing = float((np.abs(theta) + problem.unit) @ np.abs(here.data))
+        near = missing <= NEAR * max(abs(here.value), least_unit(problem))
+        bound = float(problem.dual(problem.witness(theta))) if near else -math.inf
     return Iterate(
         {"theta": theta}, lambda: problem.witness(theta), here.value, bound, calls, done=done, message=message
     )
+
+
+def warning(problem: LogLinear) -> str:
+    """That the maximum of a Markov random field's likelihood does not exist, in one sentence; "" where it does."""
+    direction = problem.runaway() if isinstance(problem, MarkovRandomField) else None
+    return "" if direction is None else no_maximum(problem.factors, direction)

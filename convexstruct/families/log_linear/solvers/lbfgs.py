@@ -26,7 +26,8 @@ from convexstruct.core.quasi_newton import Pairs
 from convexstruct.core.rounds import Patience
 from convexstruct.core.solution import Solution
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
-from convexstruct.families.log_linear.solvers.descent import Here, LogLinear, checked, first, report
+from convexstruct.families.log_linear.markov_field import MarkovRandomField
+from convexstruct.families.log_linear.solvers.descent import Here, LogLinear, checked, first, report, warning
 
 #: Evaluations of one line search.
 TRIALS = 30
@@ -50,16 +51,18 @@ class LBFGS:
     def __post_init__(self) -> None:
         read_options(self, memory=at_least(1))
 
-    def iterate(self, problem: ConditionalRandomField, start: Solution | None = None) -> Iterator[Iterate]:
+    def iterate(
+        self, problem: ConditionalRandomField | MarkovRandomField, start: Solution | None = None
+    ) -> Iterator[Iterate]:
         """Yield each point with its bounds; ``start`` gives the first."""
         checked(problem, "LBFGS", l1=False)
         here = Here.at(problem, first(problem, start))
         pairs, patience = Pairs(self.memory, problem.dimension), Patience(PATIENCE, least_unit(problem))
-        metric, calls = Metric(problem), 1
+        metric, calls, message = Metric(problem), 1, warning(problem)
         for step in count():
-            said = report(problem, here, calls + metric.calls)
+            said = report(problem, here, calls + metric.calls, message=message)
             if patience.ended(said.primal, said.lower_bound):
-                yield replace(said, done=True, message="neither bound moves any further: rounding")
+                yield replace(said, done=True, message=message or "neither bound moves any further: rounding")
                 return
             yield said
             metric.renew(step, here.theta)
@@ -70,7 +73,8 @@ class LBFGS:
                 there, tries = search(problem, here, -metric(here.gradient))
                 calls += tries
             if there is None:
-                yield report(problem, here, calls, done=True, message="no step decreases P any further: rounding")
+                why = message or "no step decreases P any further: rounding"
+                yield report(problem, here, calls, done=True, message=why)
                 return
             pairs.add(there.theta - here.theta, there.gradient - here.gradient)
             here = there

@@ -23,6 +23,7 @@ from convexstruct.core.quasi_newton import Pairs
 from convexstruct.core.rounds import Patience
 from convexstruct.core.solution import Solution
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
+from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.solvers.descent import Here, LogLinear, first, report
 from convexstruct.families.log_linear.solvers.lbfgs import ARMIJO, PATIENCE, ROUNDING, Metric
 
@@ -39,7 +40,9 @@ class OrthantWise:
     def __post_init__(self) -> None:
         read_options(self, memory=at_least(1))
 
-    def iterate(self, problem: ConditionalRandomField, start: Solution | None = None) -> Iterator[Iterate]:
+    def iterate(
+        self, problem: ConditionalRandomField | MarkovRandomField, start: Solution | None = None
+    ) -> Iterator[Iterate]:
         """Yield each point with its bounds; ``start`` gives the first. Without l1 it is L-BFGS by halved steps."""
         here = Here.at(problem, first(problem, start))
         pairs, patience = Pairs(self.memory, problem.dimension), Patience(PATIENCE, least_unit(problem))

@@ -1,0 +1,1 @@
+"""One file a table or figure: `NAME`, `PAPER`, `TITLE` and `run(quick, seed, progress)`."""

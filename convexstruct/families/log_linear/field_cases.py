@@ -1,0 +1,193 @@
+r"""The cases of Markov random fields: built backwards from their optimum or by hand, enumerable, and over cliques.
+
+**Backwards.** theta is optimal where C (s - M E_theta f) = lam theta + l1 v with v in the sign of theta. So the moments
+E_theta f + (lam theta + l1 v) of a penalty small enough, at C = M = 1, have the optimum ln Z - <theta, m> + R(theta).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import networkx as nx
+import numpy as np
+
+from convexstruct.arrays import Vector
+from convexstruct.core.cases import Case, Instance
+from convexstruct.families.log_linear.markov_field import MarkovRandomField
+from convexstruct.features.graphs.factors import Factors, factors_of_features, tabular_factors
+from convexstruct.inference.factor_graphs import FactorInference
+
+MRF = "Markov random field"
+EQUATIONS = "(20.4), (20.10)"
+
+
+def image(rows: int, columns: int) -> nx.Graph:
+    return nx.convert_node_labels_to_integers(nx.grid_2d_graph(rows, columns))
+
+
+def features(rng: np.random.Generator, graph: nx.Graph, n_labels: int, n_features: int) -> Factors:
+    """Features that are random tables on three random edges each, and one of every label but the first at each node."""
+    edges = [tuple(map(int, edge)) for edge in graph.edges]
+    listed: list[list[tuple[Any, Any]]] = []
+    for _ in range(n_features):
+        chosen = rng.choice(len(edges), size=min(3, len(edges)), replace=False)
+        listed.append([(edges[e], rng.normal(size=(n_labels, n_labels))) for e in chosen])
+    listed += [[((v,), np.eye(n_labels)[label]) for v in graph] for label in range(1, n_labels)]
+    return factors_of_features([n_labels] * len(graph), listed)
+
+
+def sampled(factors: Factors, seed: int, number: int, n: int, size: float = 0.7, **options: Any) -> Instance:
+    """``n`` samples at random parameters."""
+    rng = np.random.default_rng([number, seed])
+    theta = size * rng.normal(size=factors.dimension)
+    samples = FactorInference(factors).sample(factors.design @ theta, n, rng)
+    return Instance(MarkovRandomField.read(factors, samples, **options))
+
+
+# -- built backwards, and by hand --------------------------------------------------------------------------------------
+
+
+def planted(factors: Factors, theta: Vector, lam: float, l1: float, rng: np.random.Generator) -> Instance:
+    """The moments at which theta is optimal."""
+    sums = FactorInference(factors).sums(factors.design @ theta)
+    v = np.where(theta != 0, np.sign(theta), rng.uniform(-0.9, 0.9, size=len(theta)))
+    moments = factors.moments(sums.marginals) + lam * theta + l1 * v
+    options: dict[str, float] = {"beta": lam} if lam else {}
+    problem = MarkovRandomField.read(factors, moments=moments, l1=l1, **options)
+    optimum = sums.log_partition - float(theta @ moments) + 0.5 * lam * float(theta @ theta)
+    return Instance(problem, optimum + l1 * float(np.abs(theta).sum()), {"theta": theta})
+
+
+def planted_ridge(seed: int) -> Instance:
+    rng = np.random.default_rng([71, seed])
+    factors = features(rng, nx.cycle_graph(5), 3, 6)
+    return planted(factors, 0.5 * rng.normal(size=factors.dimension), 0.02, 0.0, rng)
+
+
+def planted_free(seed: int) -> Instance:
+    rng = np.random.default_rng([72, seed])
+    factors = features(rng, image(2, 3), 2, 5)
+    return planted(factors, rng.normal(size=factors.dimension), 0.0, 0.0, rng)
+
+
+def sparse(number: int, lam: float, l1: float, seed: int) -> Instance:
+    """Every other parameter is 0."""
+    rng = np.random.default_rng([number, seed])
+    factors = features(rng, image(2, 3), 2, 5)
+    theta = np.where(np.arange(factors.dimension) % 2, 0.0, 0.4 * rng.normal(size=factors.dimension))
+    return planted(factors, theta, lam, l1, rng)
+
+
+def planted_lasso(seed: int) -> Instance:
+    return sparse(81, 0.0, 0.02, seed)
+
+
+def planted_elastic(seed: int) -> Instance:
+    return sparse(82, 0.02, 0.01, seed)
+
+
+def tree(seed: int) -> Instance:
+    """Tables on a tree without a penalty: each edge's table given its parent is the data's, so that the optimum is the
+    sum of the entropies of the edges' counts less those of their separators."""
+    rng = np.random.default_rng([73, seed])
+    graph = nx.Graph([(0, 1), (1, 2), (1, 3), (3, 4)])
+    counts = rng.integers(1, 9, size=(3,) * 5)
+    factors = tabular_factors(graph, 3, nodes=False)
+    tables = [counts.sum(axis=tuple(v for v in range(5) if v not in scope)) for scope in factors.scopes]
+    problem = MarkovRandomField.read(factors, counts=tables)
+    total = float(counts.sum())
+    terms = [m * math.log(total / m) for table in tables for m in table.ravel().tolist()]
+    for v in (1, 1, 3):  # a variable in k edges separates k - 1 times
+        terms += [-m * math.log(total / m) for m in counts.sum(axis=tuple(u for u in range(5) if u != v)).tolist()]
+    return Instance(problem, math.fsum(terms))
+
+
+def triangle(moments: tuple[float, float]) -> MarkovRandomField:
+    """The example of (20.17)-(20.23): tied features 00 and 11 on the edges of a triangle."""
+    tables, edges = (np.diag([1.0, 0.0]), np.diag([0.0, 1.0])), ((0, 1), (1, 2), (0, 2))
+    factors = factors_of_features([2, 2, 2], [[(edge, table) for edge in edges] for table in tables])
+    return MarkovRandomField.read(factors, moments=moments)
+
+
+def border(seed: int) -> Instance:
+    """E f00 = 2, E f11 = 0: half of the mass on 000, half on the three labels with one 1. No theta attains it."""
+    return Instance(triangle((2.0, 0.0)), math.log(2.0) + 0.5 * math.log(3.0))
+
+
+def uniform(seed: int) -> Instance:
+    """Every joint label once: theta = 0."""
+    factors = tabular_factors(image(2, 2), [2, 3, 2, 3])
+    every = np.indices((2, 3, 2, 3)).reshape(4, -1).T
+    problem = MarkovRandomField.read(factors, every, C=0.1)
+    return Instance(problem, 0.1 * 36 * math.log(36.0), {"theta": np.zeros(factors.dimension)})
+
+
+# -- the others --------------------------------------------------------------------------------------------------------
+
+
+def inside(seed: int) -> Instance:
+    return Instance(triangle((1.5, 0.3)))
+
+
+def tied_cycle(seed: int) -> Instance:
+    factors = tabular_factors(nx.cycle_graph(6), 3, tied=True)
+    weights = np.random.default_rng([74, seed]).uniform(0.2, 3.0, size=50)
+    return sampled(factors, seed, 75, 50, weights=weights, C_mean=20.0)
+
+
+def grid(seed: int) -> Instance:
+    return sampled(tabular_factors(image(3, 3), 2), seed, 76, 100, beta=1.0)
+
+
+def grid_lasso(seed: int) -> Instance:
+    return sampled(tabular_factors(image(3, 3), 2), seed, 83, 100, l1=3.0)
+
+
+def cycle_elastic(seed: int) -> Instance:
+    return sampled(tabular_factors(nx.cycle_graph(5), 3), seed, 84, 80, C=0.5, l1=0.5)
+
+
+def grid_free(seed: int) -> Instance:
+    return sampled(tabular_factors(image(3, 3), 2), seed, 77, 2000, size=0.4)
+
+
+def rare(seed: int) -> Instance:
+    """Few samples: joint labels that never occur, so that the likelihood has no maximum."""
+    return sampled(tabular_factors(nx.cycle_graph(4), 3), seed, 78, 15)
+
+
+def parts(seed: int) -> Instance:
+    """Two parts that do not touch, variables of one to four labels, one of them alone."""
+    graph = nx.Graph([(0, 2), (2, 5), (1, 3)])
+    graph.add_node(4)
+    return sampled(tabular_factors(graph, [2, 3, 4, 1, 3, 2]), seed, 79, 60, beta=0.2)
+
+
+def chain(seed: int) -> Instance:
+    """25 variables of four labels: far too many joint labels to write out."""
+    return sampled(tabular_factors(nx.path_graph(25), 4), seed, 80, 200, lam=1e-3)
+
+
+def _mrf(name: str, purpose: str, make: Any, formulation: str = "likelihood") -> Case:
+    return Case(f"mrf-{name}", MRF, EQUATIONS, purpose, make, formulation)
+
+
+FIELD_CASES: tuple[Case, ...] = (
+    _mrf("planted", "the optimum is known by construction", planted_ridge, "maximum_entropy"),
+    _mrf("planted-free", "the same without a penalty", planted_free),
+    _mrf("planted-lasso", "the same with an L1 penalty: zeros", planted_lasso, "maximum_entropy"),
+    _mrf("planted-elastic", "the same with both", planted_elastic, "maximum_entropy"),
+    _mrf("tree", "tables on a tree without a penalty: the closed form", tree, "clique_entropy"),
+    _mrf("border", "moments on the border: an infimum that no theta attains", border, "maximum_entropy"),
+    _mrf("uniform", "every joint label occurs once: theta = 0", uniform, "maximum_entropy"),
+    _mrf("inside", "the triangle of CAMEL, moments inside", inside, "maximum_entropy"),
+    _mrf("tied", "tied tables on a cycle, example weights, C / N", tied_cycle, "clique_entropy"),
+    _mrf("grid", "a grid by its junction tree", grid, "clique_entropy"),
+    _mrf("grid-lasso", "a grid with an L1 penalty", grid_lasso, "clique_entropy"),
+    _mrf("elastic", "a cycle with both penalties", cycle_elastic, "clique_entropy"),
+    _mrf("grid-free", "a grid without a penalty", grid_free, "clique_entropy"),
+    _mrf("rare", "labels that never occur: no maximum", rare, "clique_entropy"),
+    _mrf("parts", "a graph in parts, labels of unequal number", parts, "clique_entropy"),
+    _mrf("chain", "more joint labels than can be written out", chain, "clique_entropy"),
+)
