@@ -17,6 +17,7 @@ from convexstruct.families.generative_margin.solvers.entropic_proximal import _R
 
 METHOD = "convexstruct.families.generative_margin.solvers.entropic_proximal"
 STAGE = "convexstruct.families.generative_margin.solvers.entropic_stage"
+COVARIANCE = "convexstruct.families.generative_margin.covariance"
 #: More than any step, count or ratio: a limit of this size is none.
 NEVER = 10**9
 
@@ -63,7 +64,8 @@ MECHANISMS = (
     *DIAGONAL,
     Mechanism("Newton's metric", {"newton": 0.0}),
     Mechanism("one covariance for many stages", patches={f"{METHOD}:_Run._metric": _always_new}),
-    Mechanism("first covariance by two stages' steps", patches={f"{METHOD}:_Run._counted": lambda self, *_: 0}),
+    Mechanism("few labels kept (NEGLIGIBLE)", patches={f"{COVARIANCE}:NEGLIGIBLE": -1.0}),
+    Mechanism("wait for a covariance (WAITED_SHARE)", patches={f"{METHOD}:WAITED_SHARE": 0.0}),
     Mechanism("ridge on an old covariance (OLD_RIDGE)", patches={f"{METHOD}:OLD_RIDGE": 0.0}),
     Mechanism("rough first stages", patches={f"{METHOD}:ROUGH_COST": NEVER}),
 )

@@ -15,7 +15,6 @@ from convexstruct.features.counts.counts import Examples, Expected, example_weig
 from convexstruct.graphs import Chains, TableLayout, as_sequences, chains, hmm_tables
 from convexstruct.losses import cost_matrix
 from convexstruct.oracles.chain import chain
-from convexstruct.oracles.chain import regrets as chain_regrets
 from convexstruct.validation.arguments import sequence
 from convexstruct.validation.arrays import flags, is_list_of_tables, real
 
@@ -152,57 +151,6 @@ class HMMCounts:
         initial = self.weights[self.chains.order] @ sums.node[: self.chains.n_chains]
         counts = np.concatenate((initial, sums.edge.ravel(), by_symbol.T.ravel()))
         return Expected(sums.log_partition, counts, float((by_loss * self.loss_table).sum()))
-
-    def covariance(self, theta: Vector, loss_weight: float = 1.0) -> Matrix:
-        """sum_k w_k Cov counts_k under the Gibbs distributions e^score; (d, d), the Hessian of sum_k w_k ln Z_k.
-
-        With f_t the counts of step t and U_t(s) = E[sum over later steps of f | s_t = s], computed backwards through
-        U_{t-1}(s') = sum_s P(s | s') [f_t(s', s) + U_t(s)], the second moment is
-        sum_t E[f_t f_t' + f_t U_t' + U_t f_t']. Computed in single precision: a metric needs no more digits, and its
-        O(P S^2 d) operations take a large part of a solver's round.
-        """
-        posterior, forward = chain_regrets.kernels(self.chains, *self.scores(theta, loss_weight))
-        d, s, m = self.tables.dimension, self.n_states, self.n_symbols
-        weights = self.weights[self.chains.order]
-        half = np.zeros((d, d), dtype=np.float32)
-        diagonal = np.zeros(d)
-        emission = half[s + s * s :].reshape(s, m, d)
-        by_later = np.zeros((s, s, d), dtype=np.float32)  # the rows of the transitions, by the state after
-        states = np.arange(s)
-        column = s + s * states[:, None] + states[None, :]
-        later = np.zeros((0, s, d), dtype=np.float32)
-        for t in range(self.chains.n_steps - 1, -1, -1):
-            rows = self.chains.rows(t)
-            n = rows.stop - rows.start
-            symbols = self.symbols[rows]
-            here = weights[:n, None] * posterior[rows]
-            ahead = later  # U_t
-            if len(later) < n:  # chains that end at t have nothing ahead
-                ahead = np.concatenate((later, np.zeros((n - len(later), s, d), dtype=np.float32)))
-            picks = np.zeros((s, m, n), dtype=np.float32)
-            picks[:, symbols, np.arange(n)] = here.T
-            emission += np.matmul(picks, ahead.transpose(1, 0, 2))
-            used = s + s * s + states[None, :] * m + symbols[:, None]
-            ahead[np.arange(n)[:, None], states[None, :], used] += 1.0
-            np.add.at(diagonal, used, here)
-            if t == 0:
-                half[:s] += np.einsum("ns,nsd->sd", here, ahead)
-                diagonal[:s] += here.sum(axis=0)
-                mean = np.einsum("ns,nsd->nd", posterior[rows], ahead)
-                mean[:, :s] += posterior[rows]
-                break
-            before = slice(self.chains.rows(t - 1).start, self.chains.rows(t - 1).start + n)
-            step = forward[t].astype(np.float32)
-            pairs = (weights[:n, None] * posterior[before])[:, :, None] * forward[t]
-            by_later += np.matmul(pairs.astype(np.float32).transpose(2, 1, 0), ahead.transpose(1, 0, 2))
-            diagonal[s : s + s * s] += pairs.sum(axis=0).ravel()
-            later = np.matmul(step, ahead)
-            later[:, states[:, None], column] += step
-        half[s : s + s * s] = by_later.transpose(1, 0, 2).reshape(s * s, d)
-        second = half.astype(np.float64)
-        second = second + second.T
-        second[np.arange(d), np.arange(d)] += diagonal
-        return np.asarray(second - mean.T @ (weights[:, None] * mean))
 
     def counts(self, labels: Labels, share: Vector | None = None) -> Vector:
         weights = self.weights if share is None else self.weights * share

@@ -1,7 +1,7 @@
 """Sums over labellings with scores measured against the best completion: nothing overflows, what is negligible is 0.
 
-Used where pairs are forbidden or the faster recursions would lose too much, and for the Gibbs distribution as a Markov
-chain. Score tables and orders are those of `convexstruct.oracles.chain.chain`.
+Used where pairs are forbidden or the faster recursions would lose too much. Score tables and orders are those of
+`convexstruct.oracles.chain.chain`.
 """
 
 from __future__ import annotations
@@ -46,33 +46,6 @@ def log_domain(
         top, regret = _regrets(by_label, edge, steps)
         log_partition[chains.order[low:high]] = _sum_regrets(top, regret, steps, share, posterior, pairs, squared)
     return ChainSums(log_partition, np.ascontiguousarray(posterior.T), pairs, squared)
-
-
-def kernels(chains: Chains, node: Matrix, edge: Matrix) -> tuple[Matrix, list[Tensor]]:
-    """The Gibbs distribution as a Markov chain run forwards: exact at every temperature.
-
-    Returns the posterior of each label at each packed position (P, S), and for each step t >= 1 the probabilities
-    (n, S, S) of a label given the previous one, for the n chains still running (rows of unreachable labels are zero).
-    """
-    by_label = np.ascontiguousarray(node.T)
-    steps = [chains.rows(t) for t in range(chains.n_steps)]
-    top, regret = _regrets(by_label, edge, steps)
-    beta = np.ones((len(top), steps[-1].stop - steps[-1].start))
-    forward = [np.zeros((0, len(top), len(top)))] * len(steps)
-    for t in range(len(steps) - 1, 0, -1):
-        step = regret[t] * beta
-        arriving = step.sum(axis=1)
-        step /= np.where(arriving > 0, arriving, 1.0)[:, None, :]
-        forward[t] = np.ascontiguousarray(step.transpose(2, 0, 1))
-        beta = np.ones((len(top), steps[t - 1].stop - steps[t - 1].start))
-        beta[:, : arriving.shape[1]] = arriving / arriving.max(axis=0)
-    posterior = np.empty_like(node)
-    first = np.exp(top - top.max(axis=0)) * beta
-    posterior[steps[0]] = (first / first.sum(axis=0)).T
-    for t in range(1, len(steps)):
-        before = posterior[steps[t - 1]][: len(forward[t])]
-        posterior[steps[t]] = np.matmul(before[:, None, :], forward[t])[:, 0, :]
-    return posterior, forward
 
 
 def _regrets(node: Matrix, edge: Matrix, steps: list[slice]) -> tuple[Matrix, list[Tensor]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -16,7 +15,7 @@ from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.network import NetworkCounts, deduplicate
 from convexstruct.graphs import grid_graph, hmm_graph
 from convexstruct.marginals.enumeration import enumerate_counts
-from convexstruct.tolerances import DERIVATIVE, ROUNDING, SINGLE
+from convexstruct.tolerances import DERIVATIVE, ROUNDING
 from tests.features.counts.labellings import random_labels
 
 WEIGHTS = [1.0, 2.0, 0.5, 3.0, 1.5]
@@ -156,25 +155,6 @@ def test_the_truth_costs_nothing_and_no_labelling_costs_more_than_the_maximum(ma
         worst = np.zeros(len(features.examples))
         np.maximum.at(worst, table.example, table.loss)
         np.testing.assert_allclose(features.examples.max_loss, worst, rtol=ROUNDING)
-
-
-def test_the_covariance_of_the_counts_is_that_of_brute_force() -> None:
-    for seed, partly in itertools.product(range(3), (False, True)):
-        features = hmm(seed, partly=partly)
-        table = enumerate_counts(features)
-        theta = np.random.default_rng(seed).normal(size=features.tables.dimension)
-        counts = table.counts.toarray()
-        scores = counts @ theta + table.loss
-        covariance = np.zeros((counts.shape[1], counts.shape[1]))
-        for k, weight in enumerate(WEIGHTS):
-            rows = table.example == k
-            q = np.exp(scores[rows] - scores[rows].max())
-            q /= q.sum()
-            mean = q @ counts[rows]
-            covariance += weight * ((counts[rows].T * q) @ counts[rows] - np.outer(mean, mean))
-        np.testing.assert_allclose(
-            features.covariance(theta), covariance, rtol=0, atol=SINGLE * np.abs(covariance).max()
-        )
 
 
 @pytest.mark.parametrize("loss", ["hamming", "ring"])

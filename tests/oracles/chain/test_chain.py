@@ -252,21 +252,6 @@ def test_squares_that_overflow_are_left_to_regrets(seed: int) -> None:
     np.testing.assert_allclose(sums.edge_squared, whole.edge_squared, atol=ROUNDING)
 
 
-@given(batches())
-@EXAMPLES
-def test_kernels_multiply_to_the_probability_of_each_labelling(batch: Batch) -> None:
-    posterior, forward = chain_regrets.kernels(*batch)
-    np.testing.assert_allclose(posterior, chain_regrets.log_domain(*batch).node, atol=ROUNDING)
-    place = np.argsort(batch.layout.order)
-    for k in range(batch.layout.n_chains):
-        cards, factors = batch.truth(k)
-        labels = enumeration.labellings(cards)
-        probability = posterior[place[k], labels[:, 0]]
-        for t in range(1, len(cards)):
-            probability = probability * forward[t][place[k], labels[:, t - 1], labels[:, t]]
-        np.testing.assert_allclose(probability, enumeration.posterior(cards, factors), atol=ROUNDING)
-
-
 @pytest.mark.parametrize("scale", [1.0, 300.0])
 def test_samples_come_with_the_frequencies_of_the_gibbs_distribution(scale: float) -> None:
     rng = np.random.default_rng(11)
@@ -321,7 +306,7 @@ def test_no_oracle_changes_its_input() -> None:
         layout = chains(lengths)
         node, edge = np.ones((layout.n_positions, n_labels)), np.full((n_labels, n_labels), 2.0)
         methods = (chain.sum_product, chain_regrets.log_domain, chain_log.log_messages, chain.rescaled)
-        for oracle in (chain.viterbi, *methods, chain_regrets.kernels, two_best):
+        for oracle in (chain.viterbi, *methods, two_best):
             oracle(layout, node, edge)
         chain.sample(layout, node, edge, np.random.default_rng(0))
         assert (node == 1.0).all()

@@ -12,8 +12,8 @@ Three things make it fast, and exact to 1e-6 and far beyond:
   score: in such directions the Hessian is nearly zero and a diagonal metric is wrong by orders of magnitude. They are
   known beforehand (`invariants`), and the metric treats them exactly.
 * **Newton's metric.** As tau falls, L-BFGS with such a metric still needs ever more steps. The Hessian of F is the
-  covariance of the counts over tau, and a backward recursion computes it exactly on chains. It costs tens to hundreds
-  of evaluations, but changes little from stage to stage: one covariance serves many stages, and so do the pairs of
+  covariance of the counts over tau, and a backward recursion computes it on chains. It costs tens to hundreds of
+  evaluations, but changes little from stage to stage: one covariance serves many stages, and so do the pairs of
   L-BFGS, which mend it.
 * **Slack in v.** (mu, omega) bounds the optimum only if v = c - mu >= 0. Where a block has missing mass at the optimum,
   v_i = 0 there, and rounding makes some v_ij negative: the bound stalls. The stages therefore minimise with
@@ -69,6 +69,8 @@ ROUGH_DECREASE = 100.0
 RIDGE, OLD_RIDGE = 1e-7, 1e-3
 #: Steps in a diagonal metric alone from one evaluation of P, and look at the limits, to the next.
 EVALUATION_STEPS = 40
+#: Steps that a stage takes before it forms the covariance (anew), as a share of the evaluations that this costs.
+WAITED_SHARE = 0.75
 #: (shrink, inner) where no covariance is formed: a stage costs many steps at any temperature, so few and loose ones.
 DIAGONAL_ONLY = (0.5, 0.6)
 #: The pilot run ends when smoothing costs less than this share of the objective.
@@ -98,8 +100,8 @@ class EntropicProximal:
         `DIAGONAL_ONLY` where no covariance is formed.
     newton : multiplications that one covariance may cost; where it costs more, or there is none, all metrics are
         diagonal. 0: always.
-    patience : steps in one metric at least before the covariance is formed (again), for the first time in two stages
-        together, later within one; more where it costs more.
+    patience : steps of a stage at least before it forms the covariance (anew); more where that costs more
+        (`WAITED_SHARE`).
     pilot : examples of the pilot run; none is made for fewer than four times as many.
     max_steps : steps of one stage.
     """
@@ -205,9 +207,8 @@ class _Run:
         self._history: list[tuple[float, float]] = []
         self._gap = np.inf
         self._dense = False
-        self._waited = 0  # steps of the last stage that count towards forming a covariance in the next
         self._covariance = self._choose_covariance()
-        self._cost = problem.dimension**1.5 / 200.0  # of a covariance in evaluations of F, as measured on chains
+        self._cost = 0.0  # of a covariance, in evaluations of F
         self.shrink, self.inner = options.shrink, options.inner
         if self._covariance is None:
             self.shrink, self.inner = min(self.shrink, DIAGONAL_ONLY[0]), max(self.inner, DIAGONAL_ONLY[1])
@@ -238,9 +239,14 @@ class _Run:
         self._pairs.scale(self._pairs_tau / state.tau)  # the Hessian goes with 1 / tau
         self._pairs_tau = state.tau
         descent = Descent(stage, value, self._metric(stage, value, self._known), self._pairs)
-        patience = EVALUATION_STEPS if self._covariance is None else max(options.patience, round(0.6 * self._cost))
         rough = self._covariance is not None and self.smoothing > ROUGH_COST
-        steps, waited = 0, self._waited
+        patience = EVALUATION_STEPS
+        if self._covariance is not None and not rough:
+            if not self._dense:
+                self._cost = self._covariance.cost(*stage.natural(value))
+                self.calls += 1
+            patience = max(options.patience, round(WAITED_SHARE * self._cost))
+        steps = waited = 0
         while steps < options.max_steps:
             deadline.check()
             descent.step()
@@ -260,7 +266,6 @@ class _Run:
                 if self._covariance is not None and not rough:
                     self._dense = True
                     descent.use(self._metric(stage, value, None))
-        self._waited = self._counted(steps, rough)
         self.calls += stage.evaluations
         self.stages += 1
         self._note(stage, value)
@@ -268,14 +273,6 @@ class _Run:
         self.improve(value.mu, value.omega)
         self.judge()
         yield value.theta
-
-    def _counted(self, steps: int, rough: bool) -> int:
-        """Steps of a stage that the next counts as its own before it forms the first covariance.
-
-        One long stage may only repair what the rough ones left. Two in a row, neither of them as long as a covariance
-        is worth, say that the coming ones are long too: on rings of 30 states they are twice as fast then.
-        """
-        return 0 if rough or self._dense or self._covariance is None else steps
 
     def judge(self) -> None:
         """Stop where nothing is left to gain: the bounds meet, or have not moved for PATIENCE stages."""
@@ -296,8 +293,7 @@ class _Run:
         if known is None:
             ridge = RIDGE
             self.calls += self._cost
-            natural, loss = stage.measure.theta + value.theta / stage.tau, stage.measure.loss + 1.0 / stage.tau
-            self._known = known = self._covariance(natural, loss)
+            self._known = known = self._covariance(*stage.natural(value))
         return NewtonMetric(stage, value, known, ridge)
 
     def _wanted(self, value: Value) -> float:

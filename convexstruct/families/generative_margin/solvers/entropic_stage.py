@@ -84,10 +84,13 @@ class Stage:
         self.layout = problem.layout
         self.evaluations = 0
 
+    def natural(self, value: Value) -> tuple[Vector, float]:
+        """Parameters of the weights at ``value``: theta and the weight of the loss in the exponent."""
+        return self.measure.theta + value.theta / self.tau, self.measure.loss + 1.0 / self.tau
+
     def local_variance(self, value: Value) -> LocalVariance | None:
         """What the variances of the counts would be if steps were independent, under the measure at ``value``."""
-        natural = self.measure.theta + value.theta / self.tau
-        local = local_variance(self.problem.features, natural, self.measure.loss + 1.0 / self.tau)
+        local = local_variance(self.problem.features, *self.natural(value))
         self.evaluations += local is not None
         return local
 
@@ -123,7 +126,7 @@ class Stage:
     def after(self, value: Value) -> Measure:
         """The measure that the stage ends with."""
         log_partition = float(self.problem.examples.weights @ value.expected.log_partition)
-        return Measure(self.measure.theta + value.theta / self.tau, self.measure.loss + 1.0 / self.tau, log_partition)
+        return Measure(*self.natural(value), log_partition)
 
     def barrier_curvature(self, value: Value) -> Vector:
         """The barrier's share of the Hessian in delta, primal-dual: max(V, kappa / delta) / delta."""
@@ -204,16 +207,13 @@ class NewtonMetric:
         curvature = p.eta / stage.tau * covariance
         curvature[np.arange(d), np.arange(d)] += ridge * p.eta / stage.tau * value.expected.counts
 
-        def by_block(matrix: Matrix) -> Matrix:
-            return np.asarray(np.add.reduceat(matrix, layout.block_start, axis=0))
-
-        sums = by_block(curvature)  # 1'C, one row a block
-        corner = by_block(np.ascontiguousarray(sums.T))
+        sums = stage.blocks @ curvature  # 1'C, one row a block
+        corner = stage.blocks @ sums.T
         some = [slice(first, first + size) for first, size in zip(layout.block_start, layout.block_sizes)]
         phi = curvature
         for each, row in zip(some, sums):
             phi[:, each] -= row[:, None] * value.softmax[each]  # C (I - 1 s')
-        right = by_block(phi)
+        right = stage.blocks @ phi
         for each, row, total in zip(some, right, np.maximum(layout.block_sum(value.v), 0.0)):
             share = value.softmax[each]
             phi[each] -= share[:, None] * row

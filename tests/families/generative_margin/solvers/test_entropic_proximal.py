@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,13 @@ from convexstruct.datasets.generated.ring import EASY, HARD, ring
 from convexstruct.families.generative_margin.covariance import CountCovariance
 from convexstruct.families.generative_margin.solvers import entropic_stage
 from convexstruct.families.generative_margin.solvers.bundle import ProximalBundle
-from convexstruct.families.generative_margin.solvers.entropic_proximal import EntropicProximal, _Run, _State
+from convexstruct.families.generative_margin.solvers.entropic_proximal import (
+    ROUGH_COST,
+    WAITED_SHARE,
+    EntropicProximal,
+    _Run,
+    _State,
+)
 from convexstruct.families.generative_margin.solvers.entropic_stage import (
     Descent,
     DiagonalMetric,
@@ -282,24 +287,33 @@ def test_a_metric_serves_for_some_steps_and_is_made_anew_then(monkeypatch: pytes
     assert metric.moved(value) is not metric
 
 
-def test_two_long_stages_in_a_row_form_a_covariance_and_one_does_not() -> None:
+def test_a_stage_forms_a_covariance_after_steps_that_are_a_share_of_its_cost(monkeypatch: pytest.MonkeyPatch) -> None:
     data = ring(20, 20, 4, HARD, seed=0)
     problem = GenerativeMargin.hmm(data.symbols, data.states, data.n_states, data.n_symbols, eta=0.1, loss="ring")
+    taken: list[int] = []
+    step = Descent.step
 
-    def steps_until_formed(patience: int) -> tuple[list[int], bool]:
-        """Steps of each stage, 0 where it was rough, up to a gap of 1e-5 or a covariance; whether there was one."""
-        options = EntropicProximal(patience=patience)
+    def counted(self: Descent) -> None:
+        taken[-1] += 1
+        step(self)
+
+    def formed(wait: int) -> tuple[bool, int]:
+        """Whether a covariance worth ``wait`` steps was formed up to a smoothing of 1e-5; the longest stage, if not."""
+        monkeypatch.setattr(CountCovariance, "cost", lambda *_: wait / WAITED_SHARE)
+        options = EntropicProximal()
         run = _Run(options, problem, _State.begin(problem, options._first(problem), options.shrink, None))
-        steps = []
+        longest = 0
         while not run._dense and run.smoothing > 1e-5:
+            rough = run.smoothing > ROUGH_COST
+            taken.append(0)
             for _ in run.stage():
                 pass
-            steps.append(run._waited)
-        return steps, run._dense
+            longest = longest if rough else max(longest, taken[-1])
+        return run._dense, longest
 
-    never, formed = steps_until_formed(10**6)
-    assert not formed
-    longest = max(a + b for a, b in pairwise(never))
-    assert longest > max(never) + 1
-    assert steps_until_formed(longest - 1)[1]
-    assert not steps_until_formed(longest + 1)[1]
+    monkeypatch.setattr(Descent, "step", counted)
+    never, longest = formed(10**6)
+    assert not never
+    assert longest > EntropicProximal().patience
+    assert formed(longest - 1)[0]
+    assert not formed(longest + 1)[0]
