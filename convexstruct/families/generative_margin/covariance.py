@@ -51,8 +51,9 @@ class CountCovariance:
 
     def __init__(self, features: Counts) -> None:
         self.features = features
-        few = n_assignments(features) <= MOST_LISTED
-        self.kind = "recursion" if isinstance(features, HMMCounts) else "listing" if few else ""
+        self.kind = "recursion" if isinstance(features, HMMCounts) else ""
+        if not self.kind and n_assignments(features) <= MOST_LISTED:
+            self.kind = "listing"
         self._rows = cache(lambda: enumerate_counts(features, MOST_LISTED))
         self._blocks = cache(lambda: _blocks(features))
 
