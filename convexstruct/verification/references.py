@@ -40,14 +40,16 @@ def compute(case: Case, seed: int = 0) -> Reference:
     4. the stored optimum of exactly this data.
 
     An answer is judged by its own certificate, and by the optimum where that is known by construction, never by the
-    solver's status. ``note`` says which of the four gave the reference and why those before it failed; if all fail,
-    ``trouble`` says why. ``seconds`` is the time of building, compiling and solving it, without failed attempts.
+    solver's status. A value that misses its bracket by no more than the case's accuracy is moved into it. ``note`` says
+    which of the four gave the reference and why those before it failed; if all fail, ``trouble`` says why. ``seconds``
+    is the time of building, compiling and solving it, without failed attempts.
     """
     instance = case.make(seed)
     failed: list[Reference] = []
     for found in _answers(case, instance):
         if found.accurate:
-            return replace(found, note=_how(found, failed))
+            proved = min(max(found.value, found.lower_bound), found.upper_bound)
+            return replace(found, value=proved, note=_how(found, failed))
         failed.append(found)
     kept = stored(case, instance.problem)
     if kept is not None and _within(kept, case.accuracy):

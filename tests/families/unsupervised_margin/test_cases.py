@@ -5,12 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from convexstruct.core.cases import Case
 from convexstruct.core.certificates import certify
 from convexstruct.families.unsupervised_margin import UnsupervisedMargin, cases
 from convexstruct.families.unsupervised_margin.planted import exact
 from convexstruct.models import FORMULATIONS
 from convexstruct.tolerances import HIGH, ROUNDING
+from convexstruct.verification import cases_for
 from convexstruct.verification.fingerprint import fingerprint
+from convexstruct.verification.references import stored
 from tests.reference import optimum
 
 PLANTED = [
@@ -49,3 +52,10 @@ def test_every_generator_is_deterministic_and_heeds_its_seed() -> None:
         first, again, other = (fingerprint(case.make(seed).problem) for seed in (3, 3, 4))
         assert first == again
         assert first != other, case.name
+
+
+@pytest.mark.parametrize("case", cases_for("unsupervised_margin"), ids=repr)
+def test_the_stored_optimum_lies_in_its_proved_bracket(case: Case) -> None:
+    kept = stored(case, case.build())
+    assert kept is not None
+    assert kept.lower_bound <= kept.value <= kept.upper_bound
