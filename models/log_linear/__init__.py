@@ -2,20 +2,20 @@
 
 from convexstruct.models.formulation import Entry
 from convexstruct.models.log_linear import approximate, entropy
-from convexstruct.models.log_linear import likelihood as _likelihood
-from convexstruct.models.log_linear import pseudolikelihood as _pseudolikelihood
 from convexstruct.models.log_linear.approximate import camel, tree_reweighted
 from convexstruct.models.log_linear.entropy import clique_entropy, maximum_entropy
+from convexstruct.models.log_linear.likelihood import ENTRIES as _LIKELIHOOD
 from convexstruct.models.log_linear.likelihood import likelihood
+from convexstruct.models.log_linear.pseudolikelihood import ENTRIES as _PSEUDOLIKELIHOOD
 from convexstruct.models.log_linear.pseudolikelihood import pseudolikelihood
 from convexstruct.models.log_linear.statement import Distributions, over_cliques, parameters, written_out
 
 #: Every formulation of the family.
 ENTRIES: tuple[Entry, ...] = (
-    *_likelihood.ENTRIES,
+    *_LIKELIHOOD,
     *entropy.ENTRIES,
     *approximate.ENTRIES,
-    *_pseudolikelihood.ENTRIES,
+    *_PSEUDOLIKELIHOOD,
 )
 
 __all__ = [

@@ -132,8 +132,8 @@ class Beliefs:
         """Where b_uv stands, (labels of u, labels of v), whichever is smaller."""
         first, second = min(u, v), max(u, v)
         size = self.cards[first] * self.cards[second]
-        table = np.arange(self.pair[first, second], self.pair[first, second] + size)
-        table = table.reshape(self.cards[first], self.cards[second])
+        each = np.arange(self.pair[first, second], self.pair[first, second] + size)
+        table = each.reshape(self.cards[first], self.cards[second])
         return table if u < v else table.T
 
     def node(self, v: int) -> Index:

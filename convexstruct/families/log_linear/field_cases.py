@@ -53,8 +53,7 @@ def planted(factors: Factors, theta: Vector, lam: float, l1: float, rng: np.rand
     sums = FactorInference(factors).sums(factors.design @ theta)
     v = np.where(theta != 0, np.sign(theta), rng.uniform(-0.9, 0.9, size=len(theta)))
     moments = factors.moments(sums.marginals) + lam * theta + l1 * v
-    options: dict[str, float] = {"beta": lam} if lam else {}
-    problem = MarkovRandomField.read(factors, moments=moments, l1=l1, **options)
+    problem = MarkovRandomField.read(factors, moments=moments, l1=l1, beta=lam or None)
     optimum = sums.log_partition - float(theta @ moments) + 0.5 * lam * float(theta @ theta)
     return Instance(problem, optimum + l1 * float(np.abs(theta).sum()), {"theta": theta})
 

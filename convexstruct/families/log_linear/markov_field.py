@@ -214,7 +214,7 @@ class MarkovRandomField:
         squares = np.asarray(weighted.multiply(factors.design).sum(axis=0)).ravel()
         for first, last in zip(factors.start[:-1], factors.start[1:]):
             squares -= np.asarray(weighted[first:last].sum(axis=0)).ravel() ** 2
-        return self.scale.C * self.mass * np.maximum(squares, 0.0)
+        return np.asarray(self.scale.C * self.mass * np.maximum(squares, 0.0))
 
     def as_point(self, value: Any) -> Point:
         """Read theta: an array (d,), or a mapping with "theta"."""

@@ -21,7 +21,7 @@ from convexstruct.tolerances import DERIVATIVE, HIGH, MID, ROUNDING
 from tests.families.log_linear.fields import CAMEL, GRAPHS, drawn, triangle, value
 
 SEEDS = st.integers(0, 2**32 - 1)
-PENALTIES: dict[str, dict[str, float]] = {
+PENALTIES: dict[str, dict[str, Any]] = {
     "none": {}, "L2": {"beta": 0.7}, "L1": {"l1": 0.9}, "elastic": {"C": 0.3, "l1": 0.2}, "mean": {"lam": 0.05},
 }  # fmt: skip
 
@@ -96,12 +96,12 @@ def test_any_tables_are_read_as_some_distribution_and_its_entropy_is_enclosed(se
     for c, (rows, columns) in enumerate(polytope.tree.shapes):
         table = z[polytope.start[c] : polytope.start[c + 1]].reshape(rows, columns)
         sums = table.sum(axis=1, keepdims=True)
-        table = np.where(sums > 0, table / np.where(sums > 0, sums, 1.0), 1.0 / columns).ravel()
+        flat = np.where(sums > 0, table / np.where(sums > 0, sums, 1.0), 1.0 / columns).ravel()
         at = np.zeros(len(every), dtype=np.intp)
         for v in polytope.tree.cliques[c]:
             at = at * polytope.tree.cards[v] + every[:, v]
         with np.errstate(divide="ignore"):
-            logs += np.log(table[at])
+            logs += np.log(flat[at])
     shares = np.exp(logs)
     assert shares.sum() == pytest.approx(1.0)
     entropy = -float((shares[shares > 0] * logs[shares > 0]).sum())

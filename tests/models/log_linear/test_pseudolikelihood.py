@@ -41,9 +41,7 @@ def by_definition(problem: PseudoLikelihood, theta: Vector) -> float:
 
 @pytest.mark.parametrize("penalty", [{"beta": 0.5}, {"C": 0.2, "l1": 0.3}, {"l1": 1.0}], ids=["L2", "elastic", "L1"])
 @pytest.mark.parametrize("graph", ["grid", "cycle"])
-def test_its_optimum_is_certified_and_the_value_is_that_of_the_definition(
-    penalty: dict[str, float], graph: str
-) -> None:
+def test_its_optimum_is_certified_and_the_value_is_that_of_the_definition(penalty: dict[str, Any], graph: str) -> None:
     problem = stated(graph, **penalty)
     formulation = built(problem)
     said = optimum(formulation)

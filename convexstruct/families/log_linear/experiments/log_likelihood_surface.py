@@ -91,12 +91,12 @@ def draw(grids: list[Vector], heights: Matrix, theta: Vector) -> Figure:
     figure = Figure(figsize=(10.0, 4.2), layout="constrained")
     solid = figure.add_subplot(1, 2, 1, projection="3d")
     x, y = np.meshgrid(*grids)
-    solid.plot_surface(x, y, heights, cmap="viridis", lw=0, antialiased=True)  # type: ignore[attr-defined]
-    solid.view_init(elev=28, azim=-120)  # type: ignore[attr-defined]
+    solid.plot_surface(x, y, heights, cmap="viridis", lw=0, antialiased=True)
+    solid.view_init(elev=28, azim=-120)
     flat = figure.add_subplot(1, 2, 2)
     top = float(heights.max())
     levels = top - np.array([640.0, 480.0, 320.0, 240.0, 160.0, 120.0, 80.0, 40.0, 20.0, 10.0, 5.0, 1.0])
-    lines = flat.contour(x, y, heights, levels=levels, colors=LOWER, linewidths=0.9)
+    lines = flat.contour(x, y, heights, levels=levels, colors=LOWER, linewidths=0.9, linestyles="solid")
     flat.clabel(lines, levels[::3], fontsize=7, fmt="%.0f")
     flat.plot(*theta, "o", color=UPPER, ms=5)
     flat.annotate("maximum", tuple(theta), xytext=(6, 6), textcoords="offset points", color=UPPER, fontsize=9)
@@ -105,5 +105,5 @@ def draw(grids: list[Vector], heights: Matrix, theta: Vector) -> Figure:
     for axes in (solid, flat):
         axes.set_xlabel(r"$\ln \phi_1[a^1, b^1]$")
         axes.set_ylabel(r"$\ln \phi_2[b^1, c^1]$")
-    solid.set_zlabel("log-likelihood")  # type: ignore[attr-defined]
+    solid.set_zlabel("log-likelihood")
     return figure

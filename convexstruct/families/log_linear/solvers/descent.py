@@ -98,5 +98,7 @@ def report(problem: LogLinear, here: Here, calls: int, done: bool = False, messa
 
 def warning(problem: LogLinear) -> str:
     """That the maximum of a Markov random field's likelihood does not exist, in one sentence; "" where it does."""
-    direction = problem.runaway() if isinstance(problem, MarkovRandomField) else None
+    if not isinstance(problem, MarkovRandomField):
+        return ""
+    direction = problem.runaway()
     return "" if direction is None else no_maximum(problem.factors, direction)

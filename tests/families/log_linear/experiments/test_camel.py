@@ -7,6 +7,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.special import entr
 
+from convexstruct.arrays import Vector
 from convexstruct.core.experiment import Result
 from convexstruct.families.log_linear.experiments import camel
 from convexstruct.tolerances import HIGH
@@ -28,7 +29,7 @@ def exact(moments: tuple[float, float]) -> float:
     """By symmetry k ones have probability p_k, spread over 1, 3, 3, 1 labellings; the moments leave p_0 open."""
     ways = np.array([1.0, 3.0, 3.0, 1.0])
 
-    def shares(p0: float) -> np.ndarray:  # type: ignore[type-arg]
+    def shares(p0: float) -> Vector:
         p1 = moments[0] - 3 * p0
         rest = 1 - p0 - p1  # p_2 + p_3, and p_2 + 3 p_3 = E f11
         p3 = 0.5 * (moments[1] - rest)
