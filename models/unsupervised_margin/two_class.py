@@ -27,6 +27,7 @@ from numpy.typing import ArrayLike
 from convexstruct.arrays import Matrix, Point, Vector
 from convexstruct.core.registry import one_family
 from convexstruct.families.unsupervised_margin.exchanges import ExchangeMargin
+from convexstruct.families.unsupervised_margin.fixed_relation import FixedRelation
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
 from convexstruct.families.unsupervised_margin.supervised import supervised
 from convexstruct.features.graphs.gram import symmetric
@@ -156,7 +157,7 @@ def proposition_1(
 
     Its lambda gives the w of (1), but may be another one than that of (2), where several give this w; the multipliers
     of xi_i >= 1 - ... are a lambda of (2), and the witness. This is the quadratic program of the alternation of section
-    5. Certified for labels; for other matrices the value is the solver's word.
+    5. Certified as `primal` is for labels, by `FixedRelation` for other matrices.
 
     Source: paper 3, Proposition 1. Variables lambda (n,), xi (n,).
 
@@ -177,6 +178,13 @@ def proposition_1(
     n, beta = problem.n_rows, problem.beta / 2
     lam, xi = cp.Variable(n, name="lambda"), cp.Variable(n, name="xi")
     together = problem.gram * given
+
+    def recovered(formulation: Formulation) -> Recovered:
+        x = formulation.dual_values["xi"][0]
+        if labels is not None:
+            return _certified(problem, labels, x)
+        return Recovered(FixedRelation(problem, given), {"lambda": np.asarray(lam.value)}, {"x": np.asarray(x)})
+
     return Formulation(
         name="proposition_1",
         objective=cp.Minimize(cp.quad_form(lam, cp.psd_wrap(together)) / (2 * beta) + cp.sum(xi)),
@@ -189,9 +197,7 @@ def proposition_1(
         },
         variables={"lambda": lam, "xi": xi},
         source="paper 3, Proposition 1",
-        recover=None
-        if labels is None
-        else lambda formulation: _certified(problem, labels, formulation.dual_values["xi"][0]),
+        recover=recovered,
     )
 
 
