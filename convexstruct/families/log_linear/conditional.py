@@ -18,7 +18,7 @@ Fenchel gap R(theta) + R*(Psi) - <theta, Psi>, which is |grad P|^2 / (2 lam) whe
 "gibbs" (g, d) natural parameters with "gibbs_shares" (g, N), "labels" (m, P) with "label_shares" (m, N). What is
 missing lies on the truth. Its entropy is counted as the shares' sum of the parts' entropies, which it is at least.
 
-**No maximum.** Without a penalty the optimum may not be attained: `runs_away` looks for a direction along which P never
+**No maximum.** Without a penalty the optimum may not be attained: `runaway` looks for a direction along which P never
 rises.
 
 **Allowances**: of P, 2 sum_i C omega_i gamma(n) [sum_v |x_v|'W + (edges)], by how much the scores of labellings are
@@ -44,12 +44,14 @@ from convexstruct.core.mixtures import Mixture, outside_simplex, read_mixture
 from convexstruct.core.scale import Scale
 from convexstruct.families.log_linear.entropy import add_gibbs, largest_score, log_losses
 from convexstruct.families.log_linear.penalty import Penalty
+from convexstruct.families.log_linear.separable import never_true, separates
 from convexstruct.features.counts.counts import example_weights
 from convexstruct.features.graphs.magnitudes import GREATEST, Magnitudes, product, reason, widest
 from convexstruct.features.graphs.pairwise import PairwiseFeatures, read_pairwise
 from convexstruct.inference.differences import Marginals
-from convexstruct.inference.exact import Inference, exact_inference
+from convexstruct.inference.exact import ChainInference, Inference, exact_inference
 from convexstruct.inference.prediction import of_one_kind, read_others
+from convexstruct.oracles.chain import chain
 from convexstruct.rounding import TINY, UNIT, Rounded, gamma, summed
 from convexstruct.tolerances import DUAL_ROUNDING
 from convexstruct.validation.arguments import mapping, number
@@ -207,9 +209,33 @@ class ConditionalRandomField:
 
     def expectation(self, theta: Vector) -> tuple[float, Vector]:
         """(C sum_i omega_i ln Z_i, C sum_i omega_i E f(x_i, y)) under the Gibbs distributions of theta."""
+        if isinstance(self.oracle, ChainInference):
+            return self._chains_expectation(self.oracle, theta)
         node, edge = self.scores(theta)
         sums = self.oracle.sums(node, edge, self.ceiling)
         return float(self.ceiling @ sums.log_partition), self.features.adjoint(sums.node, sums.edge)
+
+    def _chains_expectation(self, oracle: ChainInference, theta: Vector) -> tuple[float, Vector]:
+        """The same where the order of the features is that of the packed chains: no table (P, S) is moved about."""
+        ceiling, laid = self.ceiling, oracle.layout
+        node = np.asarray(self._packed @ self.features.split(theta)[0].T)
+        edge = self.features.edge_scores(theta)
+        if self.forbidden is not None:
+            edge = np.where(self.forbidden, -np.inf, edge)
+        alike = bool((ceiling == ceiling[0]).all())
+        sums = chain.sum_product(laid, node, edge, None if alike else ceiling)
+        if not alike:
+            sums.node[:] *= ceiling[laid.chain][:, None]
+        mean = np.concatenate((np.asarray(self._packed.T @ sums.node).T.ravel(), sums.edge.ravel()))
+        if alike:
+            mean *= ceiling[0]
+        return float(ceiling @ sums.log_partition), mean
+
+    @cached_property
+    def _packed(self) -> Any:
+        """The node features in the order of the packed chains."""
+        assert isinstance(self.oracle, ChainInference)
+        return self.features.node_features[self.oracle.layout.packed]
 
     def curvature(self, theta: Vector) -> Vector:
         """C sum_i omega_i sum_v x_vj^2 p_v (1 - p_v), and the same of edges (of their sum, where they share a table):
@@ -400,38 +426,18 @@ class ConditionalRandomField:
         of_one_kind(other, self.features)
         return other, exact_inference(other, ADVICE)
 
-    # -- no maximum ----------------------------------------------------------------------------------------------------
+    def runaway(self, theta: Vector | None = None) -> Vector | None:
+        """A direction along which L never rises and somewhere falls for ever, so that without a penalty there is no
+        maximum of the likelihood; None where none was found.
 
-    def runs_away(self, theta: Vector | None = None) -> Vector | None:
-        """A direction along which L never rises and somewhere falls for ever; None where none was found.
-
-        Two are tried: minus the indicator of the features >= 0 that no truth has (their moments are on the boundary:
-        all terms of a labelling's score have one sign, so that the proof needs no arithmetic), and theta itself, where
-        it scores the truth of every example above all other labellings by more than rounding (separable data).
+        Two are tried: minus the indicator of the features >= 0 that no truth has, and theta, where it scores the truth
+        of every example above all other labellings by more than rounding (`.separable`).
         """
-        unseen = self._never_true()
+        unseen = never_true(self.features, self.truth_joint, self.expectation(np.zeros(self.dimension))[1])
         if unseen.any():
             return np.where(unseen, -1.0, 0.0)
         if theta is None or not np.isfinite(theta).all():
             return None
-        node, edge = self.scores(theta)
-        first, second = self.oracle.two_best(node, edge)
-        wrong = first.labels != self.features.truth
         reach, (plain, _) = widest(self.features, theta), self.magnitudes
-        operations = plain.longest + 4 * int(self.features.lengths.max()) + 8 * self.features.n_edges
-        rounding = 4.0 * gamma(operations) * (product(plain.node, reach[0]) + product(plain.edge, reach[1]))
-        beyond = first.scores - second.scores > rounding
-        return theta if not wrong.any() and beyond.all() and np.isfinite(second.scores).any() else None
-
-    def _never_true(self) -> Flags:
-        """Features >= 0 of which no truth has any, but some labelling has; (d,)."""
-        features = self.features
-        anywhere = self.expectation(np.zeros(self.dimension))[1]
-        columns = features.node_features.min(axis=0)
-        least = columns.toarray().ravel() if hasattr(columns, "toarray") else np.asarray(columns).ravel()
-        signs = [np.tile(least >= 0, features.n_labels)]
-        each = np.ones(features.n_edge_features, dtype=bool)
-        if features.edge_features is not None and features.n_edges:
-            each = (features.edge_features >= 0).all(axis=0)
-        signs.append(np.repeat(each, int(np.prod(features.edge_shape[1:]))))
-        return np.asarray((self.truth_joint == 0) & (anywhere > 0) & np.concatenate(signs))
+        size = product(plain.node, reach[0]) + product(plain.edge, reach[1])
+        return theta if separates(self.features, self.oracle, *self.scores(theta), plain.longest, size) else None

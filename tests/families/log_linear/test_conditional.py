@@ -130,10 +130,10 @@ def loss_along(problem: ConditionalRandomField, direction: np.ndarray) -> list[f
     return [written_out(problem, size * direction).loss for size in (0.0, 1.0, 2.0, 4.0, 8.0)]
 
 
-def test_a_feature_that_no_truth_has_runs_away() -> None:
+def test_a_feature_that_no_truth_has_runaway() -> None:
     x, labels = [np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])], [[0, 1, 0]]
     problem = ConditionalRandomField.read(x, labels, 2)
-    direction = problem.runs_away()
+    direction = problem.runaway()
     assert direction is not None
     found = loss_along(problem, direction)
     assert all(b < a for a, b in pairwise(found))
@@ -142,17 +142,17 @@ def test_a_feature_that_no_truth_has_runs_away() -> None:
 def test_separable_data_run_away_along_the_weights_that_separate_them() -> None:
     problem = ConditionalRandomField.read([[[1.0], [-1.0], [2.0]]], [[0, 1, 0]], 2, edges="none")
     solution = solve(problem)
-    direction = problem.runs_away(solution.point["theta"])
+    direction = problem.runaway(solution.point["theta"])
     assert direction is not None
     found = loss_along(problem, direction / np.abs(direction).max())
     assert all(b < a for a, b in pairwise(found))
     assert solution.primal < 1e-6
 
 
-def test_where_there_is_a_maximum_nothing_runs_away() -> None:
+def test_where_there_is_a_maximum_nothing_runaway() -> None:
     problem = ConditionalRandomField.read([[[1.0], [-1.0], [1.0], [-1.0]]], [[0, 1, 1, 0]], 2, edges="none")
     solution = solve(problem)
-    assert problem.runs_away(solution.point["theta"]) is None
+    assert problem.runaway(solution.point["theta"]) is None
     assert solution.lower_bound == 0.0  # without a penalty nothing better is proved of computed moments
 
 

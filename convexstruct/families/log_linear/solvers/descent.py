@@ -65,7 +65,9 @@ class Here:
         return cls(theta, loss, data, loss + float(penalty.value(theta)), penalty.gradient(theta, data))
 
     def lower_bound(self, penalty: Penalty) -> float:
-        """D of the Gibbs distributions of theta, scaled towards the truth."""
+        """D of the Gibbs distributions of theta, scaled towards the truth where |theta|_1 counts, or there is no L2."""
+        if penalty.lam and not penalty.l1:
+            return self.value - 0.5 * float(self.gradient @ self.gradient) / penalty.lam
         return float(penalty.lower_bound(Rounded(self.loss - float(self.theta @ self.data)), self.data))
 
 

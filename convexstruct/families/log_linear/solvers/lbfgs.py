@@ -34,7 +34,7 @@ TRIALS = 30
 #: P must fall by this share of what the slope promises, up to rounding (relative to P), and |slope| to this share.
 ARMIJO, WOLFE, ROUNDING = 1e-4, 0.9, 1e-14
 #: The metric is renewed in these rounds, and in every multiple of the last.
-RENEWED = (0, 4, 12, 30, 60)
+RENEWED = (0, 6, 20, 50)
 #: Rounds without progress in either bound, after which rounding is all that is left.
 PATIENCE = 25
 #: The least curvature, as a share of that at the start: a feature that is certain everywhere must not step without
@@ -46,7 +46,7 @@ LEAST = 1e-8
 class LBFGS:
     """memory : how many steps are remembered, at least 1."""
 
-    memory: int = 12
+    memory: int = 6
 
     def __post_init__(self) -> None:
         read_options(self, memory=at_least(1))
@@ -62,7 +62,7 @@ class LBFGS:
         for step in count():
             said = report(problem, here, calls + metric.calls, message=message)
             if patience.ended(said.primal, said.lower_bound):
-                yield replace(said, done=True, message=message or "neither bound moves any further: rounding")
+                yield replace(said, done=True, message=message or ended(problem, here))
                 return
             yield said
             metric.renew(step, here.theta)
@@ -78,6 +78,14 @@ class LBFGS:
                 return
             pairs.add(there.theta - here.theta, there.gradient - here.gradient)
             here = there
+
+
+def ended(problem: ConditionalRandomField | MarkovRandomField, here: Here) -> str:
+    """Why neither bound moves: without a penalty the likelihood of a conditional field may have no maximum."""
+    free = not (problem.penalty.lam or problem.penalty.l1)
+    if free and isinstance(problem, ConditionalRandomField) and problem.runaway(here.theta) is not None:
+        return "the likelihood has no maximum: problem.runaway(theta) is a direction along which it rises for ever"
+    return "neither bound moves any further: rounding"
 
 
 class Metric:

@@ -35,7 +35,7 @@ HALVINGS = 40
 class OrthantWise:
     """memory : how many steps are remembered, at least 1."""
 
-    memory: int = 12
+    memory: int = 6
 
     def __post_init__(self) -> None:
         read_options(self, memory=at_least(1))

@@ -54,7 +54,7 @@ def test_a_start_is_gone_on_from() -> None:
     for solver in (LBFGS(), OrthantWise(), CRFExponentiatedGradient(), AveragedSGD()):
         begun = solve(problem, tol=1e-3)
         first = next(iter(solver.iterate(problem, begun)))
-        assert first.primal <= begun.primal * (1.0 + 1e-3)
+        assert first.primal <= begun.primal * (1.0 + 1e-2)
 
 
 def test_what_a_solver_is_not_for_is_refused() -> None:
