@@ -7,6 +7,9 @@ s (M - 11'/kappa) of a balanced labelling, P = 0 proves it too: the largest eige
 there. Where all rows are alike (`alike`), M may be taken as (1 - m) I + m 11', and m is as small as eigenvalues or as
 large as (9) lets it: optima on the border of these, which points a little outside undercut. Rounded to floats, and
 moved by a few units, these are the hardest points that there are.
+
+`ExchangeMargin` and `RelaxedLoss` are tried by their formulas: at a labelling, the first one's tangents from above and
+any x of its polytope from below; at any matrices, the second one's tangents and what a distribution attains.
 """
 
 from __future__ import annotations
@@ -22,6 +25,8 @@ import numpy as np
 from benchmarks.rounding import Trial
 from convexstruct.arrays import Labels, Matrix, Point
 from convexstruct.families.unsupervised_margin import UnsupervisedMargin
+from convexstruct.families.unsupervised_margin.exchanges import ExchangeMargin, polytope
+from convexstruct.families.unsupervised_margin.relaxed_loss import RelaxedLoss
 from convexstruct.families.unsupervised_margin.rounding import objective
 
 #: Powers of ten that scales are drawn from.
@@ -170,6 +175,102 @@ def _formula_trials(rng: np.random.Generator) -> Iterator[Trial]:
         yield Trial(side, value, exact(problem, point), told="rows that cancel")
 
 
+def _rational(table: Any) -> list[list[Fraction]]:
+    return [[Fraction(x) for x in row] for row in np.atleast_2d(table).tolist()]
+
+
+def _product(one: list[Fraction], other: list[Fraction]) -> Fraction:
+    return sum((a * b for a, b in zip(one, other)), Fraction(0))
+
+
+def _chain(rng: np.random.Generator) -> UnsupervisedMargin:
+    """One chain of four rows with features of any size."""
+    features = rng.normal(size=(4, 2)) * 10.0 ** rng.uniform(-6, 6, size=rng.choice([1, 2]))
+    beta = 10.0 ** rng.uniform(-6, 6)
+    return UnsupervisedMargin.read([features], int(rng.choice([2, 3])), beta=beta, label_balance=0.6)
+
+
+def _exchange_trials(rng: np.random.Generator) -> Iterator[Trial]:
+    """f of a labelling from above, and what some x gains there from below; G by the definition of its vectors."""
+    problem = _chain(rng)
+    k, n, pairs = problem.n_labels, problem.n_rows, problem.pairs.tolist()
+    labels = rng.permutation(np.arange(n) % k)
+    keep = [[Fraction(int(y == u)) for u in range(k)] for y in labels]
+    change = [[e - (1 - e) / (k - 1) for e in row] for row in keep]
+    features, none = _rational(problem.features), [Fraction(0)] * k * k
+
+    def table(one: list[Fraction], other: list[Fraction]) -> list[Fraction]:
+        return [a * b for a in one for b in other]
+
+    vectors = []
+    for i in range(n):
+        terms = [table(keep[p], change[c]) if c == i else table(change[p], keep[c]) for p, c in pairs if i in (p, c)]
+        vectors.append(table(features[i], change[i]) + [sum(each, Fraction(0)) for each in zip(none, *terms)])
+    zeros = [Fraction(0)] * (len(features[0]) * k)
+    vectors += [zeros + [-e for e in table(change[p], change[c])] for p, c in pairs]
+    gram = [[_product(one, other) for other in vectors] for one in vectors]
+    at, beta, (matrix, right) = ExchangeMargin(problem), Fraction(problem.beta), polytope(problem)
+    gain = [Fraction(int(i < n)) for i in range(at.size)]
+    told = f"exchanges, {problem!r}"
+    for _ in range(3):
+        x, z = rng.normal(size=at.size), rng.random(len(right)) * 10.0 ** rng.uniform(-3, 3)
+        point = {**matrices(problem, labels), "x": x, "z": z}
+        image = [_product(row, _rational(x)[0]) for row in gram]
+        taken = [_product(column, _rational(z)[0]) for column in _rational(matrix.toarray().T)]
+        left = (max(Fraction(0), a - b / beta - c) for a, b, c in zip(gain, image, taken))
+        truth = _product(_rational(x)[0], image) / (2 * beta) + _product(_rational(right)[0], _rational(z)[0])
+        yield Trial("primal", at.primal(point), truth + sum(left, Fraction(0)), told=told)
+        inside = _rational(at._inside_polytope(x))[0]
+        square = _product(inside, [_product(row, inside) for row in gram])
+        yield Trial("dual", at.dual({"x": x}), _product(gain, inside) - square / (2 * beta), told=told)
+
+
+def _loss_trials(rng: np.random.Generator) -> Iterator[Trial]:
+    """Theorem 1's function at exact marginals from both sides, and its tangent from above."""
+    problem = _chain(rng)
+    k, n, q = problem.n_labels, problem.n_rows, problem.n_pairs
+    shapes = {"M": (n, n), "N": (q, q), "C": (n, k), "D": (q, k**2)}
+    of = RelaxedLoss(problem, {name: rng.normal(size=shape) for name, shape in shapes.items()})
+    features, beta = _rational(problem.features), Fraction(problem.beta)
+    gram = [[_product(one, other) for other in features] for one in features]
+    given = {name: _rational(array) for name, array in of.given.items()}
+    ones = [[Fraction(1)] * q] * q
+    taken = sum((_product(a, b) for a, b in zip(gram, given["M"])), Fraction(0)) + sum(map(sum, given["N"]))
+
+    def columns(rows: list[list[Fraction]], kernel: list[list[Fraction]]) -> list[list[Fraction]]:
+        """K rows."""
+        return [[_product(line, list(column)) for column in zip(*rows)] for line in kernel]
+
+    def square(mu: list[list[Fraction]], nu: list[list[Fraction]]) -> Fraction:
+        parts = zip((*mu, *nu), (*columns(mu, gram), *columns(nu, ones)))
+        return sum((_product(a, b) for a, b in parts), Fraction(0)) / 2
+
+    told = f"loss, {problem!r}"
+    for _ in range(3):
+        y = rng.integers(k, size=(8, n))
+        marginals = {"mu": np.eye(k)[y].mean(axis=0), "nu": np.eye(k * k)[y[:, :-1] * k + y[:, 1:]].mean(axis=0)}
+        mu, nu = (_rational(marginals[name]) for name in ("mu", "nu"))
+        linear = sum((_product(a, b) for a, b in zip(mu, columns(given["C"], gram))), Fraction(0))
+        linear += sum((_product(a, b) for a, b in zip(nu, columns(given["D"], ones))), Fraction(0))
+        away = sum((_product(a, b) for a, b in zip(mu, given["C"])), Fraction(0))
+        truth = n - away + (linear - square(mu, nu) - taken / 2) / beta
+        yield Trial("dual", of.dual(marginals), truth, told=told)
+        for tilt in (0.0, 1.0):
+            point = {**marginals, "b": tilt * rng.normal(size=(q, k))}
+            yield Trial("primal", of.primal(point), truth, told=told)
+        # the tangent itself, at (mu, nu) and any b
+        b = _rational(point["b"])
+        spread = [x - y for x, y in zip(columns(given["D"], ones)[0], columns(nu, ones)[0])]
+        scores = columns([[c - m for c, m in zip(*rows)] for rows in zip(given["C"], mu)], gram)
+        scores = [[s - beta * c for s, c in zip(*rows)] for rows in zip(scores, given["C"])]
+        for at, (before, now) in enumerate(problem.pairs.tolist()):
+            for u in range(k):
+                scores[now][u] += max(spread[v * k + u] - b[at][v] for v in range(k))
+                scores[before][u] += b[at][u]
+        tangent = n + (sum(map(max, scores), Fraction(0)) + square(mu, nu) - taken / 2) / beta
+        yield Trial("primal", of.primal(point), tangent, told=f"tangent, {told}")
+
+
 def _moved(rng: np.random.Generator, x: Matrix, by: float) -> Matrix:
     noise = rng.normal(size=x.shape)
     noise = noise + noise.T if x.ndim == 2 else noise
@@ -181,6 +282,8 @@ def trials(rng: np.random.Generator) -> Iterator[Trial]:
     while True:
         yield from _alike_trials(rng)
         yield from _formula_trials(rng)
+        yield from _exchange_trials(rng)
+        yield from _loss_trials(rng)
         made = planted(rng)
         if made is None or (made.problem.n_pairs and made.problem.pair_balance < 0.76):
             continue

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from benchmarks.rounding_unsupervised_margin import _alike_trials, exact
+from benchmarks.rounding import Trial
+from benchmarks.rounding_unsupervised_margin import _alike_trials, _exchange_trials, _loss_trials, exact
 from convexstruct.families.unsupervised_margin import UnsupervisedMargin
 from convexstruct.families.unsupervised_margin.rounding import gram_error, objective
+from convexstruct.rounding import Rounded
 
 
 def reads(kernel: np.ndarray, n_labels: int = 3, **options: float) -> UnsupervisedMargin:
@@ -39,6 +42,15 @@ def test_points_a_little_outside_bound_nothing_below_the_optimum(seed: int) -> N
     """The cost of the way inside is in the allowance: of eigenvalues below 0, and of rows out of balance."""
     for trial in _alike_trials(np.random.default_rng(seed)):
         assert not trial.wrong, trial
+
+
+@pytest.mark.parametrize("tried", [_exchange_trials, _loss_trials])
+def test_exchanges_and_losses_are_right_to_their_allowances_and_not_without(
+    tried: Callable[[np.random.Generator], Iterator[Trial]],
+) -> None:
+    every = [trial for seed in range(5) for trial in tried(np.random.default_rng(seed))]
+    assert not [trial for trial in every if trial.wrong]
+    assert any(Trial(trial.side, Rounded(float(trial.bound)), trial.truth).wrong for trial in every)
 
 
 def test_a_balance_that_leaves_no_double_inside_is_refused_in_a_sentence() -> None:
