@@ -23,7 +23,7 @@ from convexstruct.core.solution import Solution, Status
 from convexstruct.core.trace import Trace
 from convexstruct.families.gaussian_process import GaussianProcessSequences
 from convexstruct.families.generative_margin import GenerativeMargin
-from convexstruct.families.log_linear import ConditionalRandomField, MarkovRandomField
+from convexstruct.families.log_linear import ConditionalRandomField, MarkovRandomField, PseudoLikelihood, WideField
 from convexstruct.families.projection import BoxProjection, MarginalProjection
 from convexstruct.families.regularized_risk import RegularizedRisk
 from convexstruct.families.structured_svm import StructuredSVM
@@ -47,12 +47,14 @@ __all__ = [
     "MarginalProjection",
     "MarkovRandomField",
     "Profile",
+    "PseudoLikelihood",
     "RegularizedRisk",
     "Solution",
     "Status",
     "StructuredSVM",
     "Trace",
     "UnsupervisedMargin",
+    "WideField",
     "certify",
     "check",
     "datasets",

@@ -6,6 +6,7 @@ import inspect
 import itertools
 from typing import Any, get_args, get_type_hints
 
+import networkx as nx
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -17,11 +18,12 @@ from convexstruct.core.iterate import Iterate
 from convexstruct.core.solution import Solution
 from convexstruct.families.gaussian_process import GaussianProcessSequences
 from convexstruct.families.generative_margin import GenerativeMargin
-from convexstruct.families.log_linear import ConditionalRandomField
+from convexstruct.families.log_linear import ConditionalRandomField, MarkovRandomField, PseudoLikelihood, WideField
 from convexstruct.families.projection import BoxProjection, MarginalProjection
 from convexstruct.families.regularized_risk import RegularizedRisk
 from convexstruct.families.structured_svm import StructuredSVM
 from convexstruct.families.unsupervised_margin import UnsupervisedMargin
+from convexstruct.features.graphs.factors import tabular_factors
 from tests.families.gaussian_process.kernel_chains import small
 from tests.families.generative_margin.instances import small_hmm, small_network
 from tests.models.structured_svm.instances import svm
@@ -42,12 +44,18 @@ def instances() -> dict[type, list[Any]]:
     rng = np.random.default_rng(4)
     X, y = rng.normal(size=(30, 4)), rng.integers(3, size=30)
     edge, node = rng.normal(size=(4, 3, 3)), rng.normal(size=(6, 3))
+    factors, samples = tabular_factors(nx.cycle_graph(4), 2), rng.integers(2, size=(90, 4))
+    fields = {
+        kind: [kind.read(factors, samples, l1=l1) for l1 in (0.0, 0.1)]
+        for kind in (MarkovRandomField, PseudoLikelihood, WideField)
+    }
     return {
         GenerativeMargin: [small_hmm(0), small_network(0)],
         StructuredSVM: [svm(0), svm(0, weighted=True, as_kernel=True), svm(1, inference="relaxed")],
         ConditionalRandomField: [
             ConditionalRandomField.read([X[:4], X[4:7]], [y[:4], y[4:7]], 3, l1=l1, C=1.0) for l1 in (0.0, 0.1)
         ],
+        **fields,
         GaussianProcessSequences: [small(0)],
         RegularizedRisk: [
             RegularizedRisk.binary(X, y > 0, 0.01),

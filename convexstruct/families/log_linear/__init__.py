@@ -5,30 +5,50 @@ from convexstruct.core.papers import PAPER_4
 from convexstruct.core.registry import Family, System, register
 from convexstruct.families.log_linear import sharded as sharded  # registers how the problem is cut
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
+from convexstruct.families.log_linear.importance import importance_likelihood, importance_log_partition
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.penalty import Penalty
+from convexstruct.families.log_linear.pseudolikelihood import PseudoLikelihood
+from convexstruct.families.log_linear.restricted_boltzmann import BoltzmannTraining, RestrictedBoltzmann
 from convexstruct.families.log_linear.solvers.averaged_sgd import AveragedSGD
+from convexstruct.families.log_linear.solvers.contrastive_divergence import ContrastiveDivergence
+from convexstruct.families.log_linear.solvers.double_loop import DoubleLoop
 from convexstruct.families.log_linear.solvers.exponentiated_gradient import CRFExponentiatedGradient
 from convexstruct.families.log_linear.solvers.lbfgs import LBFGS
 from convexstruct.families.log_linear.solvers.orthant_wise import OrthantWise
 from convexstruct.families.log_linear.solvers.proportional_fitting import ProportionalFitting, decomposable
+from convexstruct.families.log_linear.solvers.pseudo_moments import PseudoMoments
+from convexstruct.families.log_linear.wide_field import WideField
 from convexstruct.tolerances import Profile
 
 __all__ = [
     "FAMILY",
     "LBFGS",
     "AveragedSGD",
+    "BoltzmannTraining",
     "CRFExponentiatedGradient",
     "ConditionalRandomField",
+    "ContrastiveDivergence",
+    "DoubleLoop",
     "MarkovRandomField",
     "OrthantWise",
     "Penalty",
     "ProportionalFitting",
+    "PseudoLikelihood",
+    "PseudoMoments",
+    "RestrictedBoltzmann",
+    "WideField",
+    "importance_likelihood",
+    "importance_log_partition",
 ]
 
 
-def best(problem: ConditionalRandomField | MarkovRandomField, wanted: Profile) -> tuple[Solver, str]:
+def best(
+    problem: ConditionalRandomField | MarkovRandomField | PseudoLikelihood | WideField, wanted: Profile
+) -> tuple[Solver, str]:
     """Quasi-Newton methods, and the closed form where there is one."""
+    if isinstance(problem, WideField):
+        return DoubleLoop(), "belief propagation inside, L-BFGS outside: an approximation"
     if isinstance(problem, MarkovRandomField) and problem.penalty == Penalty() and decomposable(problem):
         return ProportionalFitting(), "the closed form of a decomposable model"
     if problem.penalty.l1:
@@ -40,8 +60,17 @@ FAMILY = register(
     Family(
         __name__,
         title="Log-linear models by likelihood",
-        problems=(ConditionalRandomField, MarkovRandomField),
-        solvers=(AveragedSGD, CRFExponentiatedGradient, LBFGS, OrthantWise, ProportionalFitting),
+        problems=(ConditionalRandomField, MarkovRandomField, PseudoLikelihood, WideField),
+        solvers=(
+            AveragedSGD,
+            CRFExponentiatedGradient,
+            ContrastiveDivergence,
+            DoubleLoop,
+            LBFGS,
+            OrthantWise,
+            ProportionalFitting,
+            PseudoMoments,
+        ),
         best=best,
         systems=(
             System(
@@ -56,6 +85,20 @@ FAMILY = register(
                 equations="(20.1)-(20.4), (20.10), (20.17)-(20.23)",
                 formulation=("likelihood", "maximum_entropy", "clique_entropy", "camel", "tree_reweighted"),
                 experiments=("camel", "log-likelihood-surface"),
+            ),
+            System(
+                name="pseudolikelihood",
+                paper=PAPER_4,
+                equations="(20.31), Theorem 20.6.2, Example 20.6.3",
+                formulation=("pseudolikelihood",),
+                solvers=("LBFGS", "OrthantWise"),
+            ),
+            System(
+                name="approximate likelihood of wide fields",
+                paper=PAPER_4,
+                equations="20.5-20.6",
+                formulation=("camel", "tree_reweighted"),
+                solvers=("ContrastiveDivergence", "DoubleLoop", "PseudoMoments"),
             ),
         ),
     )

@@ -21,12 +21,13 @@ from typing import NamedTuple
 import numpy as np
 
 from convexstruct.arrays import Vector
-from convexstruct.families.log_linear.solvers.field import Field, checked
+from convexstruct.families.log_linear.markov_field import MarkovRandomField
+from convexstruct.families.log_linear.wide_field import WideField
 from convexstruct.features.graphs.factors import Factors
 from convexstruct.inference.factor_graphs import FactorInference
 from convexstruct.inference.gibbs import Gibbs
+from convexstruct.validation.arguments import refuse, whole
 from convexstruct.validation.arguments import seed as read_seed
-from convexstruct.validation.arguments import whole
 from convexstruct.validation.arrays import real
 
 
@@ -84,10 +85,17 @@ def importance_log_partition(
 
 
 def importance_likelihood(
-    problem: Field, theta: Vector, n: int, seed: int = 0, *, theta_0: Vector | None = None, temperatures: int = 1
+    problem: MarkovRandomField | WideField,
+    theta: Vector,
+    n: int,
+    seed: int = 0,
+    *,
+    theta_0: Vector | None = None,
+    temperatures: int = 1,
 ) -> Estimate:
     """P(theta) = C [M ln Z - <theta, s>] + R, with ln Z of `importance_log_partition`."""
-    checked(problem, "importance_likelihood")
+    if not isinstance(problem, MarkovRandomField | WideField):
+        refuse("problem", problem, "a MarkovRandomField or a WideField")
     found = importance_log_partition(problem.factors, theta, n, seed, theta_0=theta_0, temperatures=temperatures)
     C, M = problem.scale.C, problem.mass
     value = C * (M * found.value - float(theta @ problem.sums)) + float(problem.penalty.value(theta))

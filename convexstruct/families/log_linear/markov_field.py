@@ -40,6 +40,7 @@ from convexstruct import deadline
 from convexstruct.arrays import Labels, Point, Vector
 from convexstruct.core.scale import Scale
 from convexstruct.families.log_linear.clique_entropy import CliqueDistribution, distribution, restored
+from convexstruct.families.log_linear.completion import completed
 from convexstruct.families.log_linear.existence import runaway, truth
 from convexstruct.families.log_linear.penalty import Penalty
 from convexstruct.features.counts.counts import example_weights
@@ -321,6 +322,11 @@ class MarkovRandomField:
             "dual_point", dual_point, {name}, otherwise=', or "theta"' if name == "cliques" else ', or "cliques"'
         )
         return name, real(f"dual_point[{name!r}]", named[name], (shape,), finite=False, keep=False)
+
+    def predict(self, point: Any, examples: Any = None) -> list[Labels]:
+        """The most probable completion of samples, -1 where a label is hidden; see
+        `convexstruct.families.log_linear.completion.completed`. None: the most probable joint label."""
+        return completed(self.inference, self.as_point(point)["theta"], examples)
 
     # -- where there is no minimum -------------------------------------------------------------------------------------
 

@@ -19,9 +19,10 @@ v leaves them out.
     D(p) = sum_g N_g H(p_g) - R*(sum_g sum_l (n_g(l) - N_g p_g(l)) k_g(l)),        R* of `penalty`.
 
 At the optimum p_g is the model's conditional. Each other p yields a lower bound too, and so does each mixture with the
-empirical conditionals n_g / N_g, whose argument of R* is 0: for lam = 0 this keeps D finite. Without any penalty it is
-all that is proved: the lower bound is then the entropy of the empirical conditionals, the optimum of a model that is
-free to choose each conditional by itself.
+empirical conditionals n_g / N_g, whose argument of R* is 0: for lam = 0 this keeps D finite, and Newton steps move p
+first, until no entry of the argument is beyond l1 by more than rounding. **Without a penalty** what rounding leaves of
+it is paid for as in `MarkovRandomField`: the lower bound is then one over all theta with |theta_j| <= `REACH` / max
+|A_j|.
 
 **Dual witness.** {"conditionals": (R,)}: p, one number a group and label. Negative numbers are set to 0, and each group
 is divided by its sum (uniform where that is 0).
@@ -48,9 +49,12 @@ from scipy.optimize import linprog
 from convexstruct import deadline
 from convexstruct.arrays import Index, Labels, Point, Vector
 from convexstruct.core.scale import Scale
+from convexstruct.families.log_linear.completion import completed
+from convexstruct.families.log_linear.markov_field import REACH
 from convexstruct.families.log_linear.penalty import Penalty
 from convexstruct.features.counts.counts import example_weights
 from convexstruct.features.graphs.factors import Factors
+from convexstruct.inference.factor_graphs import FactorInference
 from convexstruct.rounding import FUNCTION, TINY, UNIT, Rounded, gamma, summed
 from convexstruct.tolerances import DUAL_ROUNDING
 from convexstruct.validation.arguments import mapping, refuse, sentence, sized
@@ -61,6 +65,9 @@ LARGEST_CODE = 2**40
 #: A direction counts as one that runs away where its gain, of rows of length 1, is above this: the linear program's own
 #: tolerance is 1e-7.
 LEAST_GAIN = 1e-5
+#: Without a penalty: parameters up to which p is restored, by a dense matrix of so many rows and columns; Newton steps;
+#: and the share of the largest eigenvalue below which one is 0, for parameters may be redundant.
+RESTORED, RESTORATIONS, SINGULAR = 2000, 3, 1e-10
 
 
 class Groups(NamedTuple):
@@ -296,12 +303,49 @@ class PseudoLikelihood:
         groups = self.groups
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             p = self._normalised(self._read_dual(dual_point))
+            if self.penalty.lam == 0.0:
+                p = self._restored(p)
             totals = np.repeat(groups.totals, np.diff(groups.start))
             mass = np.asarray(groups.sizes.T @ (groups.counts + totals * p))
             terms = np.bincount(groups.features.indices).max(initial=0) + groups.width + np.diff(groups.start).max() + 8
             error = (gamma(int(terms)) + self._counting) * mass + len(p) * TINY
             empirical = self.entropy(self._normalised(groups.counts))
-            return self.penalty.lower_bound(self.entropy(p), -self.missing(p), error, least=empirical.lower)
+            entropy, g = self.entropy(p), -self.missing(p)
+            if self.penalty != Penalty():
+                return self.penalty.lower_bound(entropy, g, error, least=empirical.lower)
+            box = REACH * self.unit
+            paid, doubt = float(box @ np.abs(g)), float(box @ error)
+            doubt += gamma(len(g) + 4) * paid + 2 * UNIT * (entropy + paid)
+            found = Rounded.of(entropy - paid, entropy.allowance, doubt)
+            return found if found.lower > empirical.lower else empirical
+
+    @cached_property
+    def unit(self) -> Vector:
+        """1 / max |A_j|: what theta_j moves one score by 1; 0 where no score depends on it. (d,)"""
+        largest = abs(self.factors.design).max(axis=0).toarray().ravel()
+        return np.where(largest > 0, 1.0 / np.where(largest > 0, largest, 1.0), 0.0)
+
+    def _restored(self, p: Vector) -> Vector:
+        """Conditionals near p whose g is within l1 of 0, but for rounding: p (1 + s less its mean under p), s = K u,
+        with u of least squares; p itself where there are too many parameters for that, or p would leave the simplex."""
+        groups = self.groups
+        if self.dimension > RESTORED:
+            return p
+        lengths = np.diff(groups.start)
+        totals = np.repeat(groups.totals, lengths)
+        for _ in range(RESTORATIONS):
+            share = sp.csr_array((p, np.arange(len(p)), groups.start), shape=(len(lengths), len(p)))
+            mean = sp.csr_array(share @ groups.features)
+            second = (groups.features.T @ groups.features.multiply((totals * p)[:, None])).toarray()
+            bend = second - (mean.T @ mean.multiply(groups.totals[:, None])).toarray()
+            missing = self.missing(p)
+            excess = np.clip(missing, -self.l1, self.l1) - missing
+            s = np.asarray(groups.features @ np.linalg.lstsq(bend, excess, rcond=SINGULAR)[0])
+            moved = p * (1.0 + s - np.repeat(np.add.reduceat(p * s, groups.start[:-1]), lengths))
+            if not moved.min() >= 0.0:
+                break
+            p = self._normalised(moved)
+        return p
 
     def _normalised(self, p: Vector) -> Vector:
         """Each group divided by its sum; uniform where that is 0."""
@@ -323,6 +367,11 @@ class PseudoLikelihood:
         value = summed(each, errors + lost, 3)
         return Rounded.of(float(value), value.allowance, self._counting * abs(float(value)))
 
+    def predict(self, point: Any, examples: Any = None) -> list[Labels]:
+        """The most probable completion of samples, -1 where a label is hidden; see
+        `convexstruct.families.log_linear.completion.completed`. None: the most probable joint label."""
+        return completed(FactorInference(self.factors), self.as_point(point)["theta"], examples)
+
     # -- where there is no minimum -------------------------------------------------------------------------------------
 
     def runaway(self) -> Vector | None:
@@ -333,7 +382,7 @@ class PseudoLikelihood:
         some label that does not occur has less. Found by a linear program: the gains, at most 1 each, are maximised
         over |d_j| <= 1.
         """
-        if self.penalty.lam > 0 or self.l1 > 0:
+        if self.penalty != Penalty():
             return None
         seen, rows = self.groups.counts > 0, self._differences()
         unseen = ~seen

@@ -24,9 +24,11 @@ from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Labels, Point, Vector
 from convexstruct.core.scale import Scale
+from convexstruct.families.log_linear.completion import completed
 from convexstruct.families.log_linear.penalty import Penalty
 from convexstruct.features.counts.counts import example_weights
 from convexstruct.features.graphs.factors import Factors
+from convexstruct.inference.factor_graphs import FactorInference
 from convexstruct.oracles.loopy.belief_propagation import FactorGraph, factor_graph, propagate
 from convexstruct.oracles.loopy.tree_reweighted import SpanningTrees, spanning_trees, upper_bound
 from convexstruct.rounding import TINY, UNIT, Rounded, dot, gamma
@@ -174,3 +176,8 @@ class WideField:
         """There are no dual points."""
         mapping("dual_point", dual_point, (), {"none"})
         return {}
+
+    def predict(self, point: Any, examples: Any = None) -> list[Labels]:
+        """The most probable completion of samples, -1 where a label is hidden; see
+        `convexstruct.families.log_linear.completion.completed`. None: the most probable joint label."""
+        return completed(FactorInference(self.factors), self.as_point(point)["theta"], examples)

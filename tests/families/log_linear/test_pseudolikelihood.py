@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from convexstruct.arrays import Vector
 from convexstruct.core.certificates import certify
+from convexstruct.core.driver import solve
+from convexstruct.core.solution import Status
 from convexstruct.families.log_linear.pseudolikelihood import PseudoLikelihood, _alike
 from convexstruct.features.graphs.factors import Factors, factors_of_features, read_factors, tabular_factors
 from tests.features.graphs.test_factors import some_factors
@@ -247,3 +249,37 @@ def test_what_is_no_witness_proves_nothing() -> None:
     with pytest.raises(ValueError, match="wanted"):
         problem.dual({"conditionals": p[1:]})
     assert problem.primal({"theta": np.full(problem.dimension, np.inf)}) == np.inf
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_without_a_penalty_the_gap_closes_though_parameters_are_redundant(tied: bool) -> None:
+    """Tables at nodes and edges are redundant: H is singular. The optimum is that of the same model by L-BFGS from
+    another start, and every bound lies below P at whatever theta."""
+    rng = np.random.default_rng(0)
+    factors = tabular_factors(nx.cycle_graph(4), 2, tied=tied)
+    problem = PseudoLikelihood.read(factors, rng.integers(2, size=(200, 4)))
+    assert problem.runaway() is None
+    found = solve(problem)
+    assert found.status is Status.OPTIMAL
+    for _ in range(20):
+        theta = found.point["theta"] + 0.3 * rng.normal(size=factors.dimension)
+        assert problem.primal({"theta": theta}).upper >= found.lower_bound
+        assert problem.dual(problem.witness(theta)).lower <= found.primal
+
+
+def test_without_a_minimum_the_message_names_the_direction() -> None:
+    factors = factors_of_features([2, 2], [[((0, 1), np.eye(2))], [((0,), [0.0, 1.0])]])
+    found = solve(PseudoLikelihood.read(factors, [[0, 0], [1, 1]]), max_iterations=30)
+    assert "no theta attains the optimum" in found.message
+
+
+@pytest.mark.parametrize("options", [{"lam": 0.1}, {"l1": 0.5}, {"beta": 0.2, "l1": 0.3}])
+def test_a_wide_grid_is_solved_to_a_certificate(options: dict[str, float]) -> None:
+    """30 x 30 variables, whose junction tree has cliques of 2^31 entries."""
+    grid = nx.convert_node_labels_to_integers(nx.grid_2d_graph(30, 30))
+    ties, fields = [(edge, np.eye(2)) for edge in grid.edges], [((v,), [0.0, 1.0]) for v in grid]
+    factors = factors_of_features([2] * 900, [ties, fields])
+    samples = np.random.default_rng(0).integers(2, size=(20, 900))
+    found = solve(PseudoLikelihood.read(factors, samples, **options))  # type: ignore[arg-type]
+    assert found.status is Status.OPTIMAL
+    assert 0 <= found.gap <= 1e-6

@@ -26,8 +26,9 @@ from convexstruct.arrays import Labels, Vector
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, flag, positive, read_options, seed
 from convexstruct.core.solution import Solution
+from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.penalty import Penalty
-from convexstruct.families.log_linear.solvers.field import Field, checked
+from convexstruct.families.log_linear.wide_field import WideField
 from convexstruct.inference.gibbs import Gibbs
 from convexstruct.validation.arguments import sentence
 
@@ -58,9 +59,8 @@ class ContrastiveDivergence:
     def __post_init__(self) -> None:
         read_options(self, k=at_least(1), persistent=flag, steps=at_least(1), step=positive, decay=positive, seed=seed)
 
-    def iterate(self, problem: Field, start: Solution | None = None) -> Iterator[Iterate]:
+    def iterate(self, problem: MarkovRandomField | WideField, start: Solution | None = None) -> Iterator[Iterate]:
         """Yield the one theta; ``start`` gives the first."""
-        checked(problem, "ContrastiveDivergence")
         mean, done = np.zeros(problem.factors.dimension), 0
         try:
             for step in self.walk(problem, None if start is None else start.point["theta"]):
@@ -71,7 +71,7 @@ class ContrastiveDivergence:
             raise
         yield self._iterate(mean, done)
 
-    def walk(self, problem: Field, theta: Vector | None = None) -> Iterator[Step]:
+    def walk(self, problem: MarkovRandomField | WideField, theta: Vector | None = None) -> Iterator[Step]:
         """Every step, for whoever wants to look on the way."""
         factors, samples, weights = problem.factors, problem.samples, problem.weights
         if samples is None or weights is None:

@@ -20,6 +20,7 @@ from convexstruct.core.solution import Solution
 from convexstruct.families.log_linear.existence import no_maximum
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.penalty import Penalty
+from convexstruct.families.log_linear.pseudolikelihood import PseudoLikelihood
 from convexstruct.rounding import Rounded
 
 #: Without a penalty a lower bound is made where the gap is about below this share of the value.
@@ -88,7 +89,7 @@ def report(problem: LogLinear, here: Here, calls: int, done: bool = False, messa
     """The iterate of a point."""
     theta = here.theta
     bound = here.lower_bound(problem.penalty)
-    if isinstance(problem, MarkovRandomField) and problem.penalty == Penalty():
+    if isinstance(problem, MarkovRandomField | PseudoLikelihood) and problem.penalty == Penalty():
         # what restoring the moments costs, to first order: the bound itself is dear, and asked for where it may be good
         missing = float((np.abs(theta) + problem.unit) @ np.abs(here.data))
         near = missing <= NEAR * max(abs(here.value), least_unit(problem))
@@ -99,8 +100,9 @@ def report(problem: LogLinear, here: Here, calls: int, done: bool = False, messa
 
 
 def warning(problem: LogLinear) -> str:
-    """That the maximum of a Markov random field's likelihood does not exist, in one sentence; "" where it does."""
-    if not isinstance(problem, MarkovRandomField):
+    """That the maximum of a Markov random field's (pseudo)likelihood does not exist, in one sentence; "" where it
+    does."""
+    if not isinstance(problem, MarkovRandomField | PseudoLikelihood):
         return ""
     direction = problem.runaway()
     return "" if direction is None else no_maximum(problem.factors, direction)

@@ -27,6 +27,7 @@ from convexstruct.core.rounds import Patience
 from convexstruct.core.solution import Solution
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
+from convexstruct.families.log_linear.pseudolikelihood import PseudoLikelihood
 from convexstruct.families.log_linear.solvers.descent import Here, LogLinear, checked, first, report, warning
 
 #: Evaluations of one line search.
@@ -52,7 +53,7 @@ class LBFGS:
         read_options(self, memory=at_least(1))
 
     def iterate(
-        self, problem: ConditionalRandomField | MarkovRandomField, start: Solution | None = None
+        self, problem: ConditionalRandomField | MarkovRandomField | PseudoLikelihood, start: Solution | None = None
     ) -> Iterator[Iterate]:
         """Yield each point with its bounds; ``start`` gives the first."""
         checked(problem, "LBFGS", l1=False)

@@ -24,6 +24,7 @@ from convexstruct.core.rounds import Patience
 from convexstruct.core.solution import Solution
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
+from convexstruct.families.log_linear.pseudolikelihood import PseudoLikelihood
 from convexstruct.families.log_linear.solvers.descent import Here, LogLinear, first, report
 from convexstruct.families.log_linear.solvers.lbfgs import ARMIJO, PATIENCE, ROUNDING, Metric
 
@@ -41,7 +42,7 @@ class OrthantWise:
         read_options(self, memory=at_least(1))
 
     def iterate(
-        self, problem: ConditionalRandomField | MarkovRandomField, start: Solution | None = None
+        self, problem: ConditionalRandomField | MarkovRandomField | PseudoLikelihood, start: Solution | None = None
     ) -> Iterator[Iterate]:
         """Yield each point with its bounds; ``start`` gives the first. Without l1 it is L-BFGS by halved steps."""
         here = Here.at(problem, first(problem, start))

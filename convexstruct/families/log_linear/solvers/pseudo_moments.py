@@ -25,7 +25,8 @@ import numpy as np
 from convexstruct.arrays import Index, Vector
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.solution import Solution
-from convexstruct.families.log_linear.solvers.field import Field, checked
+from convexstruct.families.log_linear.markov_field import MarkovRandomField
+from convexstruct.families.log_linear.wide_field import WideField
 from convexstruct.features.graphs.factors import Factors
 from convexstruct.validation.arguments import sentence
 
@@ -34,9 +35,8 @@ from convexstruct.validation.arguments import sentence
 class PseudoMoments:
     """There is nothing to choose."""
 
-    def iterate(self, problem: Field, start: Solution | None = None) -> Iterator[Iterate]:
+    def iterate(self, problem: MarkovRandomField | WideField, start: Solution | None = None) -> Iterator[Iterate]:
         """Yield the one theta. ``start`` is not used."""
-        checked(problem, "PseudoMoments")
         penalty = problem.penalty
         if penalty.lam or penalty.l1:
             raise sentence(
