@@ -48,6 +48,10 @@ def _images(images: int, side: int, instances: int = 3, **options: Any) -> list[
     return [functools.partial(_image, images, side, seed, options) for seed in range(1, instances + 1)]
 
 
+def _cut_images(images: int, side: int) -> list[Callable[[], StructuredSVM]]:
+    return _images(images, side, 1, associative=True, inference="minimum_cut")
+
+
 def _image(images: int, side: int, seed: int, options: dict[str, Any]) -> StructuredSVM:
     data = datasets.noisy_images(images, side, side, seed=seed)
     return StructuredSVM.read(
@@ -89,7 +93,6 @@ DEAR = (
 )
 CUTS = (
     Mechanism("flow near the maximum first (GRADIENT_FROM)", patches={f"{CUT}:GRADIENT_FROM": NEVER}),
-    Mechanism("more gradient steps while they help (SLOW_FALL)", patches={f"{CUT}:SLOW_FALL": 0.0}),
     Mechanism("loops over few labels (LOOPED_LABELS)", patches={f"{PAIRWISE}:LOOPED_LABELS": 0}),
 )
 ONE_SLACK = (
@@ -119,7 +122,8 @@ STUDIES = [
     Study("svm, strong", _chains(40, 10, 5, 20, beta=1e-3), TemperedPools(), 1e-6, (*TEMPERING, *POOL_QP)),
     Study("svm, slack scaling", _chains(40, 8, 4, 15, scaling="slack"), TemperedPools(), 1e-6, (*TEMPERING, *POOL_QP)),
     Study("svm, dear pools", _chains(80, 20, 60, 30, 1), TemperedPools(), 1e-3, DEAR),
-    Study("svm, cuts", _images(1, 300, 1, associative=True, inference="minimum_cut"), TemperedPools(), 1e-6, CUTS),
+    Study("svm, cuts", _cut_images(1, 300), TemperedPools(), 1e-6, CUTS),
+    Study("svm, cuts, small", _cut_images(20, 40), TemperedPools(), 1e-6, CUTS),
     Study("svm, one slack", _chains(40, 8, 4, 15), OneSlack(), 1e-4, ONE_SLACK),
     Study("svm, n slack", _chains(40, 8, 4, 15), NSlack(), 1e-6, (*N_SLACK, *POOL_QP)),
     Study("svm, relaxed", _images(3, 6, 2, inference="relaxed"), RelaxedMargin(), 1e-4, RELAXED),
