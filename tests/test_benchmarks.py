@@ -6,6 +6,7 @@ import json
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from benchmarks import generative_margin as benchmark
@@ -13,6 +14,8 @@ from benchmarks import limits, measure
 from benchmarks.generative_margin import CUTS, FAST, START, Workload
 from benchmarks.measure import GAPS, Goal, Run
 from convexstruct.core.certificates import check_problem
+from convexstruct.oracles import enumeration
+from convexstruct.tolerances import ROUNDING
 
 SMALL = Workload(sequences=4, length=6, states=3, noise="EASY", tol=1e-3)
 
@@ -83,6 +86,31 @@ def test_a_goal_is_reached_missed_or_undecided() -> None:
     assert next(measure.verdicts(goal, Run(SMALL, FAST, 1.0, trouble="out of memory")))[1] is False
 
 
+def test_the_yardstick_is_a_forward_backward_pass_over_chains() -> None:
+    rng = np.random.default_rng(0)
+    node, edge = rng.normal(size=(5, 3, 4)), rng.normal(size=(4, 4))
+    posterior, log_partition = benchmark.chain_pass(node, edge)
+    for k in range(3):
+        cards, factors = enumeration.chain_factors(node[:, k], edge)
+        labels, probability = enumeration.labellings(cards), enumeration.posterior(cards, factors)
+        for t in range(5):
+            marginal = np.bincount(labels[:, t], weights=probability, minlength=4)
+            np.testing.assert_allclose(posterior[t, k], marginal, atol=ROUNDING)
+    truth = sum(enumeration.log_partition(*enumeration.chain_factors(node[:, k], edge)) for k in range(3))
+    assert log_partition == pytest.approx(truth, rel=ROUNDING)
+
+
+def test_the_goal_in_chain_passes_is_reached_missed_or_undecided(capsys: pytest.CaptureFixture[str]) -> None:
+    workload = benchmark.PASSES.workload
+    for yardstick, reached in ((1e-3, True), (5e-4, False), (math.nan, None)):
+        session = measure.Session(lambda solver: 20.0, 100.0, made_up)
+        run = Run(workload, FAST, 20.0, {1e-4: 3.0}, 1e-5, "OPTIMAL", 3.0, yardstick=yardstick)
+        session.runs.append(("goals", run))
+        benchmark.judge_passes(session, measure.new_console())
+        assert [said["reached"] for said in session.verdicts] == [reached]
+    assert "3000 chain passes" in capsys.readouterr().out
+
+
 def test_the_slope_of_a_power_is_its_exponent() -> None:
     sizes = [3, 10, 30, 100]
     assert measure.slope(sizes, [0.5 * size**1.5 for size in sizes]) == pytest.approx(1.5)
@@ -96,7 +124,7 @@ def test_every_goal_is_judged_and_the_ladder_ends(tmp_path: Path, capsys: pytest
     told = json.loads(kept.read_text())
     asked = {(goal["workload"], goal["goal"]): goal["reached"] for goal in told["goals"]}
     parts = sum(1 + math.isfinite(goal.memory) for goal in benchmark.GOALS)
-    assert len(asked) == parts + 1
+    assert len(asked) == parts + 2  # with the ratio, and the goal in chain passes
     # by the rule of `made_up`: 1, 3, 10 seconds for 100 sequences; 30 for 1000 of 30 states; 100 for 10,000
     assert asked["hard-0.1", "1e-04 in 1.5 s"] is True
     assert asked["hard-0.1-30-states", "1e-04 in 4 s"] is True
