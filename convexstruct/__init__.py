@@ -23,7 +23,13 @@ from convexstruct.core.solution import Solution, Status
 from convexstruct.core.trace import Trace
 from convexstruct.families.gaussian_process import GaussianProcessSequences
 from convexstruct.families.generative_margin import GenerativeMargin
-from convexstruct.families.log_linear import ConditionalRandomField, MarkovRandomField, PseudoLikelihood, WideField
+from convexstruct.families.log_linear import (
+    ConditionalRandomField,
+    HiddenField,
+    MarkovRandomField,
+    PseudoLikelihood,
+    WideField,
+)
 from convexstruct.families.projection import BoxProjection, MarginalProjection
 from convexstruct.families.regularized_risk import RegularizedRisk
 from convexstruct.families.structured_svm import StructuredSVM
@@ -44,6 +50,7 @@ __all__ = [
     "ConditionalRandomField",
     "GaussianProcessSequences",
     "GenerativeMargin",
+    "HiddenField",
     "MarginalProjection",
     "MarkovRandomField",
     "Profile",

@@ -4,6 +4,8 @@ from convexstruct.models.formulation import Entry
 from convexstruct.models.log_linear import approximate, entropy
 from convexstruct.models.log_linear.approximate import camel, tree_reweighted
 from convexstruct.models.log_linear.entropy import clique_entropy, maximum_entropy
+from convexstruct.models.log_linear.hidden import ENTRIES as _HIDDEN
+from convexstruct.models.log_linear.hidden import expected_likelihood
 from convexstruct.models.log_linear.likelihood import ENTRIES as _LIKELIHOOD
 from convexstruct.models.log_linear.likelihood import likelihood
 from convexstruct.models.log_linear.pseudolikelihood import ENTRIES as _PSEUDOLIKELIHOOD
@@ -16,6 +18,7 @@ ENTRIES: tuple[Entry, ...] = (
     *entropy.ENTRIES,
     *approximate.ENTRIES,
     *_PSEUDOLIKELIHOOD,
+    *_HIDDEN,
 )
 
 __all__ = [
@@ -23,6 +26,7 @@ __all__ = [
     "Distributions",
     "camel",
     "clique_entropy",
+    "expected_likelihood",
     "likelihood",
     "maximum_entropy",
     "over_cliques",

@@ -5,6 +5,7 @@ from convexstruct.core.papers import PAPER_4
 from convexstruct.core.registry import Family, System, register
 from convexstruct.families.log_linear import sharded as sharded  # registers how the problem is cut
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
+from convexstruct.families.log_linear.hidden import HiddenField
 from convexstruct.families.log_linear.importance import importance_likelihood, importance_log_partition
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.penalty import Penalty
@@ -13,7 +14,9 @@ from convexstruct.families.log_linear.restricted_boltzmann import BoltzmannTrain
 from convexstruct.families.log_linear.solvers.averaged_sgd import AveragedSGD
 from convexstruct.families.log_linear.solvers.contrastive_divergence import ContrastiveDivergence
 from convexstruct.families.log_linear.solvers.double_loop import DoubleLoop
+from convexstruct.families.log_linear.solvers.expectation_maximisation import ExpectationMaximisation
 from convexstruct.families.log_linear.solvers.exponentiated_gradient import CRFExponentiatedGradient
+from convexstruct.families.log_linear.solvers.hidden_lbfgs import HiddenLBFGS
 from convexstruct.families.log_linear.solvers.lbfgs import LBFGS
 from convexstruct.families.log_linear.solvers.orthant_wise import OrthantWise
 from convexstruct.families.log_linear.solvers.proportional_fitting import ProportionalFitting, decomposable
@@ -30,6 +33,9 @@ __all__ = [
     "ConditionalRandomField",
     "ContrastiveDivergence",
     "DoubleLoop",
+    "ExpectationMaximisation",
+    "HiddenField",
+    "HiddenLBFGS",
     "MarkovRandomField",
     "OrthantWise",
     "Penalty",
@@ -44,9 +50,11 @@ __all__ = [
 
 
 def best(
-    problem: ConditionalRandomField | MarkovRandomField | PseudoLikelihood | WideField, wanted: Profile
+    problem: ConditionalRandomField | HiddenField | MarkovRandomField | PseudoLikelihood | WideField, wanted: Profile
 ) -> tuple[Solver, str]:
     """Quasi-Newton methods, and the closed form where there is one."""
+    if isinstance(problem, HiddenField):
+        return HiddenLBFGS(), "L-BFGS on unclamped less clamped expectations"
     if isinstance(problem, WideField):
         return DoubleLoop(), "belief propagation inside, L-BFGS outside: an approximation"
     if isinstance(problem, MarkovRandomField) and problem.penalty == Penalty() and decomposable(problem):
@@ -60,12 +68,14 @@ FAMILY = register(
     Family(
         __name__,
         title="Log-linear models by likelihood",
-        problems=(ConditionalRandomField, MarkovRandomField, PseudoLikelihood, WideField),
+        problems=(ConditionalRandomField, HiddenField, MarkovRandomField, PseudoLikelihood, WideField),
         solvers=(
             AveragedSGD,
             CRFExponentiatedGradient,
             ContrastiveDivergence,
             DoubleLoop,
+            ExpectationMaximisation,
+            HiddenLBFGS,
             LBFGS,
             OrthantWise,
             ProportionalFitting,
@@ -78,6 +88,13 @@ FAMILY = register(
                 paper=PAPER_4,
                 equations="(20.1)-(20.4), conditional",
                 formulation=("likelihood", "maximum_entropy", "clique_entropy"),
+            ),
+            System(
+                name="log-linear model with hidden variables",
+                paper=PAPER_4,
+                equations="Proposition 20.3.3, clamped and unclamped expectations",
+                formulation=("expected_likelihood",),
+                solvers=("ExpectationMaximisation", "HiddenLBFGS"),
             ),
             System(
                 name="Markov random field",

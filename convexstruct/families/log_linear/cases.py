@@ -11,9 +11,12 @@ import numpy as np
 from convexstruct.core.cases import Case, Instance
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
 from convexstruct.families.log_linear.field_cases import FIELD_CASES
+from convexstruct.families.log_linear.hidden import HiddenField
 from convexstruct.families.log_linear.planted import flat, planted_lasso, planted_ridge
+from convexstruct.features.graphs.factors import tabular_factors
 
 CRF = "conditional random field"
+HIDDEN = "log-linear model with hidden variables"
 
 #: seed -> instance.
 Make = Callable[[int], Instance]
@@ -95,6 +98,29 @@ def elastic(seed: int) -> Instance:
     return drawn(seed, 63, (4, 3, 4, 2), 3, beta=0.1, l1=0.2)
 
 
+# -- hidden variables: cases where a certificate exists; the others are not convex -------------------------------------
+
+
+def observed(seed: int) -> Instance:
+    """Every set of labels is a single one: the conditional random field of `drawn`."""
+    crf = drawn(seed, 71, (3, 1, 4), 3, beta=0.4).problem
+    assert isinstance(crf, ConditionalRandomField)
+    return Instance(HiddenField(crf, np.eye(3, dtype=bool)[crf.features.truth]))
+
+
+def observed_field(seed: int) -> Instance:
+    """Samples of a cycle without a gap."""
+    samples = np.random.default_rng([72, seed]).integers(2, size=(12, 4))
+    return Instance(HiddenField.unconditional(tabular_factors(nx.cycle_graph(4), 2), samples, C=0.7))
+
+
+def nothing_known(seed: int) -> Instance:
+    """Every label is left open: P is the penalty."""
+    inputs = list(np.random.default_rng([73, seed]).normal(size=(2, 3, 2)))
+    problem = HiddenField.conditional(inputs, [np.ones((3, 2), dtype=bool)] * 2, C=1.0)
+    return Instance(problem, 0.0, {"theta": np.zeros(problem.dimension)})
+
+
 CASES: tuple[Case, ...] = (
     Case("crf-planted", CRF, "conditional", "the optimum is known by construction", planted_ridge, "likelihood"),
     Case("crf-planted-lasso", CRF, "conditional", "the same with zeros, by l1", planted_lasso, "likelihood"),
@@ -112,4 +138,7 @@ CASES: tuple[Case, ...] = (
     Case("crf-lasso", CRF, "conditional", "l1 alone: moments in a box", lasso, "likelihood"),
     Case("crf-elastic", CRF, "conditional", "l1 and l2", elastic, "likelihood"),
     *FIELD_CASES,
+    Case("hidden-observed", HIDDEN, "20.3.3", "single labels: it is a CRF", observed, "expected_likelihood"),
+    Case("hidden-observed-field", HIDDEN, "20.3.3", "no gap: a random field", observed_field, "expected_likelihood"),
+    Case("hidden-nothing-known", HIDDEN, "20.3.3", "no label: the optimum is 0", nothing_known, "expected_likelihood"),
 )

@@ -9,7 +9,7 @@ import numpy as np
 
 from convexstruct.core.driver import solve
 from convexstruct.core.scale import Scale
-from convexstruct.families.log_linear import ConditionalRandomField
+from convexstruct.families.log_linear import ConditionalRandomField, HiddenField
 from convexstruct.tolerances import HIGH, LOW
 from tests.mutants import (
     ABOVE,
@@ -89,7 +89,20 @@ def changed_input(problem: ConditionalRandomField) -> Any:
     return honest(problem).point
 
 
+def clamps_forgotten(problem: HiddenField) -> Any:
+    """What is known is not used: every label is left open."""
+    return honest(replace(problem, known=np.ones_like(problem.known))).point
+
+
+def one_gradient_step(problem: HiddenField) -> Any:
+    """In place of the M step."""
+    theta = np.zeros(problem.dimension)
+    return theta - problem.majorant(theta).value_and_gradient(theta)[1]
+
+
 MUTANTS: tuple[Mutant, ...] = (
+    Mutant("clamps_forgotten", "labels that are known are summed over", clamps_forgotten, "hidden-observed", ABOVE),
+    Mutant("one_gradient_step", "the M step is one step", one_gradient_step, "hidden-observed-field", ABOVE),
     Mutant("wrong_sign", "the gradient has the wrong sign", wrong_sign, "crf-chains", ABOVE),
     Mutant("twice_the_penalty", "the 1/2 of the penalty is forgotten", twice_the_penalty, "crf-strong", ABOVE),
     Mutant("mean_for_sum", "the likelihood is a mean, not a sum", mean_for_sum, "crf-stars", ABOVE),
