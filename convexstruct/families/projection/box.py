@@ -9,16 +9,14 @@ The projection onto the local marginal polytope (E.3) is `tables`.
     D(rho) = min over the box of 1/2 sum_i d_i^2 (a_i - m_i)^2 + rho (<s, a> - z),
              attained at a_i(rho) = clip(m_i - rho s_i / d_i^2, l_i, u_i),                                    (27)-(29)
 
-which is a lower bound for every rho. It is maximal where phi(rho) = <s, a(rho)> - z = 0 (30). (The paper takes l = 0,
-s > 0, and numbers d so that its objective is 1/2 sum d_i^2 (a_i - m_i)^2; bounds may be infinite and s_i of any sign
-here. Where s_i = 0 the entry is clip(m_i, l_i, u_i) whatever rho.)
+which is a lower bound for every rho, and largest where phi(rho) = <s, a(rho)> - z = 0 (30). (In the paper l = 0 and
+s > 0; here bounds may be infinite and s_i of any sign. Where s_i = 0 the entry is clip(m_i, l_i, u_i) for every rho.)
 
 **Dual witness.** {"rho": a number}. Every finite number is valid.
 
-**Allowance** (`rounding`). P: some units of its sum of squares, and what it costs to make <s, a> equal to z exactly:
-about |rho| times 66 units of sum |s_i a_i|. D: the same, and g_i^2 / d_i^2 where a_i(rho) is free, g_i being the
-rounding of its derivative. A z that <s, a> misses on the whole box, by no more than rounding, is accepted and replaced
-by the nearest value that <s, a> takes.
+**Allowance** (`rounding`). P: the rounding of its sums, and what it costs to make <s, a> exactly z, about |rho| times
+the rounding of <s, a>. D: the rounding of its sums, and of a(rho). A z outside the values that <s, a> takes in the box,
+by no more than rounding, is accepted and read as the nearest such value.
 """
 
 from __future__ import annotations
@@ -88,12 +86,12 @@ class BoxProjection:
 
     @cached_property
     def _beyond(self) -> float:
-        """How far z may lie outside what <s, a> can be."""
+        """A bound on how far z lies outside the values that <s, a> takes."""
         return reachable(self._data, *self._ends, self._slack(*self._ends))
 
     @cached_property
     def _ends(self) -> tuple[float, float]:
-        """The least and greatest <s, a> in the box, but for rounding."""
+        """The least and greatest <s, a> in the box, up to rounding."""
         return attainable(self.lower, self.upper, self.s, self.n)
 
     def _slack(self, *ends: float) -> float:
@@ -127,8 +125,11 @@ class BoxProjection:
 
     @cached_property
     def trivial_value(self) -> float:
-        """1/2 sum d_i^2 m_i^2 + z^2 / (2 sum s_i^2 / d_i^2): the objective at a = 0, and the least of it on <s, a> = z
-        for m = 0; so it is not 0 where m is feasible and the optimum 0. 1 where m and z are 0."""
+        """1/2 sum d_i^2 m_i^2 + z^2 / (2 sum s_i^2 / d_i^2), or 1 where that is 0 or overflows.
+
+        The first term is the objective at a = 0, the second its minimum on <s, a> = z for m = 0: a unit for gaps that
+        is not 0 where m is feasible and the optimum 0.
+        """
         with np.errstate(all="ignore"):
             reach = float(np.sum(np.broadcast_to(np.square(self.s) / self.weight, self.m.shape)))
             away = self.z * self.z / reach if reach else 0.0
@@ -158,7 +159,7 @@ class BoxProjection:
             return upper_bound(self._data, point["a"])
 
     def value(self, a: Vector) -> float:
-        """1/2 sum d_i^2 (a_i - m_i)^2 in floating point alone: what a search believes, no bound."""
+        """1/2 sum d_i^2 (a_i - m_i)^2 without an allowance: no bound."""
         off = self.d * (a - self.m)
         return 0.5 * float(off @ off)
 
@@ -191,11 +192,11 @@ class BoxProjection:
 
     @np.errstate(all="ignore")
     def repair(self, point: Point) -> Point:
-        """Clip to the box, then go towards the bounds on which <s, a> is greatest (or least) until it is z; where such
-        a bound is infinite, along s / d^2 in the entries that have none. Valid whatever comes."""
+        """Clip to the box, then move all entries the same share of the way to the bounds at which <s, a> is greatest
+        (or least) until it is z; where some of these bounds are infinite, move only their entries, along s / d^2."""
         a = point["a"].copy() if np.isfinite(point["a"]).all() else np.nan_to_num(point["a"])
         np.clip(a, self.lower, self.upper, out=a)
-        for _ in range(2):  # what rounding leaves of a long way is a short one
+        for _ in range(2):  # the rounding of a long way is mended by a short one
             missing = self._missing(a)
             if missing == 0:
                 break
@@ -226,7 +227,7 @@ class BoxProjection:
         return self._data.at(rho)
 
     def dual(self, dual_point: Point) -> Rounded:
-        """D(rho), a lower bound whatever rho, with its allowance; -inf if it is not finite."""
+        """D(rho) with its allowance, a lower bound for every finite rho; -inf for others."""
         rho = self._read_dual(dual_point)
         if not np.isfinite(rho):
             return Rounded(-np.inf)
@@ -234,7 +235,7 @@ class BoxProjection:
             return lower_bound(self._data, rho, self.weight_ends, self._beyond)
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
-        """Nothing can be infeasible but a rho that is no number."""
+        """Every finite rho is feasible."""
         return {} if np.isfinite(self._read_dual(dual_point)) else {"rho not finite": np.inf}
 
     def _read_dual(self, dual_point: Point) -> float:
@@ -253,7 +254,6 @@ class BoxProjection:
 
 
 def _bounds_towards(data: Data, a: Vector, missing: float) -> Vector:
-    """The bounds at which <s, a> is greatest where ``missing`` is positive, least where it is negative; a where s is 0.
-    As long as a."""
+    """The bounds at which <s, a> is greatest if ``missing`` is positive, else least; a where s is 0. As long as a."""
     goal = np.where(np.greater(data.s, 0.0) == (missing > 0.0), data.upper, data.lower)
     return np.broadcast_to(goal if np.all(data.s) else np.where(np.equal(data.s, 0.0), a, goal), a.shape)

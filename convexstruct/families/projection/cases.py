@@ -1,11 +1,12 @@
 r"""The cases of projections: built backwards from the answer, enumerated over all labellings, and extreme ones.
 
-**Built backwards, boxes.** Choose a* in the box, some entries at a bound, rho, and for entries at their lower (upper)
-bound a push alpha (beta) >= 0. With m = a* + (rho s - alpha + beta) / d^2 and z = <s, a*> the KKT conditions hold, so
-a* is the projection and the optimum is 1/2 sum d^2 (a* - m)^2.
+**Built backwards, boxes.** Choose a* in the box with some entries at a bound, rho, and multipliers alpha (beta) >= 0
+for the entries at their lower (upper) bound. With m = a* + (rho s - alpha + beta) / d^2 and z = <s, a*> the KKT
+conditions hold, so that a* is the projection and the optimum is 1/2 sum d^2 (a* - m)^2.
 
-**Built backwards, tables.** Choose a* in the local polytope (mixtures of labellings, and so with zeros; on loops also
-others), xi, lambda, and nu >= 0 where a* = 0. With m = a* + (lambda - (what xi spreads) - nu) / d^2 they hold again.
+**Built backwards, tables.** Choose a* in the local polytope (mixtures of labellings, which have zeros; on loops others
+too), xi, lambda, and nu >= 0 where a* = 0. With m = a* + (lambda - sigma - nu) / d^2, sigma the multipliers xi of its
+agreements in each entry, the KKT conditions hold.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ Make = Callable[[int], Instance]
 
 
 def plant_box(rng: np.random.Generator, n: int, s: Vector, infinite: float = 0.0) -> Instance:
-    """About a third of the entries at each bound; a share ``infinite`` of the bounds is not there."""
+    """About a third of the entries at each bound; the share ``infinite`` of the other bounds is infinite."""
     lower = rng.normal(size=n)
     upper = lower + rng.uniform(0.1, 2.0, size=n)
     lower[rng.random(n) < infinite], upper[rng.random(n) < infinite] = -np.inf, np.inf
@@ -64,7 +65,7 @@ def planted_open(seed: int) -> Instance:
 
 
 def planted_many(seed: int) -> Instance:
-    """So many that the search starts from a sample, and does not sort all breakpoints."""
+    """So many entries that the search starts from a sample instead of sorting all breakpoints."""
     rng = np.random.default_rng([54, seed])
     return plant_box(rng, 20_000, rng.choice([-1.0, 1.0], size=20_000))
 
@@ -164,14 +165,14 @@ def graph(
 
 
 def planted_tree(seed: int) -> Instance:
-    """A junction tree with separators that overlap, three examples; three labellings carry everything."""
+    """A junction tree with separators that overlap, three examples; a* is a mixture of three labellings."""
     cliques, cards = [(0, 1, 2), (3, 1, 2), (3, 4), (2, 5)], [2, 2, 3, 2, 3, 2]
     problem, rng = graph([62, seed], cliques, cards, 3)
     return plant_tables(problem, mixture(problem, rng.integers(0, cards, size=(3, 6)).tolist(), cliques), rng)
 
 
 def planted_loop(seed: int) -> Instance:
-    """A triangle whose edges all want their ends to differ: a* agrees locally and belongs to no distribution."""
+    """A triangle, a* with unequal labels at both ends of every edge: it agrees locally, and is of no distribution."""
     cliques = [(0, 1), (1, 2), (2, 0)]
     problem, rng = graph([63, seed], cliques, [2, 2, 2])
     apart = problem.scale[0] * np.array([[0.0, 0.5], [0.5, 0.0]])
@@ -209,17 +210,17 @@ def enumerated_chains(seed: int) -> Instance:
 
 
 def margins(seed: int) -> Instance:
-    """E.1: every example's tables sum to C / N, small beside the tables that are projected."""
+    """E.1: every example's tables sum to C / N, which is small beside the entries that are projected."""
     return chains([67, seed], [5, 8, 1, 6, 7, 3], 4, 0.3, 1.0 / 60)
 
 
 def triples(seed: int) -> Instance:
-    """A loop of cliques of three, no two of which share the same pair: agreements that overlap and go round."""
+    """A loop of cliques of three variables, each two sharing another pair: agreements that overlap, on a cycle."""
     return Instance(graph([68, seed], [(0, 1, 2), (1, 2, 3), (2, 3, 0), (0, 1, 3)], [2, 2, 2, 2], 2)[0])
 
 
 def one_label(seed: int) -> Instance:
-    """Variables of one label only: every table is a single number or row, and most are forced."""
+    """Variables of one label only: tables of a single number or row, most of which the equations determine."""
     return Instance(graph([69, seed], [(0, 1), (1, 2), (2,)], [1, 1, 2])[0])
 
 
@@ -232,7 +233,7 @@ def grid(seed: int) -> Instance:
 
 
 def letters(seed: int) -> Instance:
-    """Words of handwriting by size: 26 labels, 60 chains."""
+    """As large as words of handwriting: 26 labels, 60 chains."""
     rng = np.random.default_rng([71, seed])
     return chains([71, seed], rng.integers(3, 12, size=60).tolist(), 26, 0.05, 1.0 / 60)
 

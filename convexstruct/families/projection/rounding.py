@@ -1,19 +1,19 @@
 r"""What rounding may do to the bounds of `BoxProjection`: proved, block by block.
 
-An upper bound needs a feasible point, and <s, a> = z holds up to rounding only. So the allowance holds what it costs to
-move a, inside its bounds, until it is exact: with eps a bound on |<s, a> - z| and g_i = d_i^2 (a_i - m_i), an entry
-that has room for eps / |s_i| costs |g_i| eps / |s_i| + d_i^2 (eps / s_i)^2 / 2; the cheapest of a few is taken. Where
-none has room, all go the same share of the way to their bounds, or as far as these are (z is then the last value that
-can be reached, see `BoxProjection`).
+An upper bound needs a feasible point, and <s, a> = z holds up to rounding only. So the allowance includes what it costs
+to move a inside its bounds until the equality is exact. Let eps bound |<s, a> - z|, and g_i = d_i^2 (a_i - m_i). Moving
+one entry by eps / |s_i| costs |g_i| eps / |s_i| + d_i^2 (eps / s_i)^2 / 2; of some entries whose bounds allow it the
+cheapest is taken. Where there is none, all entries move the same share of the way to their bounds, at most the whole
+way (z is then replaced by the nearest value that can be reached, see `BoxProjection`).
 
 A lower bound needs the least value of the Lagrangian, and a(rho) attains it up to rounding only. Let x_i = m_i -
-rho s_i / d_i^2, and e_i the rounding of it. The Lagrangian is d_i^2 (a_i - x_i)^2 / 2 and a constant in each entry, and
-a_i is x_i + e_i clipped, so that it loses at most d_i^2 e_i^2 / 2: nothing where a bound clips both, else |a_i - x_i|
-is at most |e_i| or the distance of x_i from its bound. With |e_i| <= gamma(6) (|m_i| + |rho s_i| / d_i^2), beside what
-underflows, the sum of this is at most 2 gamma(6)^2 sum ((d_i m_i)^2 + (rho s_i / d_i)^2), which is far below one unit
-of the value for ordinary data (`lost_at_most`). Where it is not, the loss is bounded entry by entry: with g_i =
-d_i^2 (a_i - m_i) + rho s_i, which is 0 in real arithmetic where a_i is free, by g_i^2 / (2 d_i^2), and by nothing where
-a_i stands at a bound and g_i points outwards.
+rho s_i / d_i^2, and e_i its rounding error. In each entry the Lagrangian is d_i^2 (a_i - x_i)^2 / 2 and a constant, and
+a_i is x_i + e_i, clipped. So its value there is too large by at most d_i^2 e_i^2 / 2, and right where x_i and x_i + e_i
+are clipped to the same bound. With |e_i| <= gamma(6) (|m_i| + |rho s_i| / d_i^2), beside underflow, the sum is at most
+2 gamma(6)^2 sum ((d_i m_i)^2 + (rho s_i / d_i)^2) (`lost_at_most`). For ordinary data that is far below one unit in the
+last place of the value. Where it is not, the loss is bounded entry by entry (`_lost`), with the derivative
+g_i = d_i^2 (a_i - m_i) + rho s_i: by 0 where a_i is at a bound and g_i does not point inwards, else by
+g_i^2 / (2 d_i^2).
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from convexstruct.arrays import Vector
 from convexstruct.oracles.box.projection import product_error
 from convexstruct.rounding import TINY, UNIT, Rounded, gamma
 
-#: Entries of one block: calls of NumPy take little time beside it, and its few arrays of 2 MiB little memory.
+#: Entries of one block: its arrays take 2 MiB each, and calls of NumPy little time beside the work on them.
 BLOCK = 1 << 18
-#: Products that one call of BLAS adds, in an order that is its own; sums of so many are rounded once (math.fsum). The
-#: relative rounding of a sum of squares is that of so many additions, 1.2e-13.
+#: Products that one call of BLAS adds, in any order; such sums are then added exactly and rounded once (math.fsum). So
+#: the relative rounding of a sum of squares is that of so many additions, 1.2e-13.
 ROW = 1 << 10
 #: Sums of squares between these have no overflow, and no underflow that matters.
 LEAST, GREATEST = 1e-280, 1e280
 #: d^2 does not underflow where d is at least this, nor overflow where d is at most its inverse.
 SAFE = 1e-150
-#: How many entries with room are looked at for the cheapest move, among so many at a time.
+#: The cheapest move is that of the first CANDIDATES entries with room; they are looked for LOOKED_AT entries at a time.
 CANDIDATES, LOOKED_AT = 64, 1 << 12
 
 
@@ -67,7 +67,7 @@ class Data(NamedTuple):
         return np.asarray(np.clip(self.m - rho * (self.s / (self.d * self.d)), self.lower, self.upper))
 
     def holds(self, a: Vector) -> bool:
-        """Whether a lies in the box."""
+        """Whether a lies within its bounds."""
         low = a.min() if isinstance(self.lower, float) else a
         high = a.max() if isinstance(self.upper, float) else a
         return bool(np.all(low >= self.lower) and np.all(high <= self.upper))
@@ -99,14 +99,14 @@ class Data(NamedTuple):
 
 
 def _row_products(x: Vector, y: Vector) -> list[float]:
-    """x'y of `ROW` entries each."""
+    """x'y of each `ROW` entries."""
     cut = len(x) - len(x) % ROW
     rows = np.matmul(x[:cut].reshape(-1, 1, ROW), y[:cut].reshape(-1, ROW, 1))
     return [*rows.ravel().tolist(), float(x[cut:] @ y[cut:])]
 
 
 def _row_sums(x: Vector) -> list[float]:
-    """The sums of `ROW` entries each."""
+    """The sum of each `ROW` entries."""
     cut = len(x) - len(x) % ROW
     return [*x[:cut].reshape(-1, ROW).sum(axis=1).tolist(), float(x[cut:].sum())]
 
@@ -120,8 +120,8 @@ def _size(x: Vector, y: Any, squares: float) -> float:
 
 
 def upper_bound(data: Data, a: Vector) -> Rounded:
-    """1/2 sum d_i^2 (a_i - m_i)^2, with what a feasible point near a may cost more; an infinite allowance if a is
-    outside the box."""
+    """1/2 sum d_i^2 (a_i - m_i)^2; its allowance includes the cost of an exactly feasible point near a, and is infinite
+    if a is outside its bounds."""
     terms, weighted, inside = [], [], True
     for cut, part in data.blocks():
         some = a[cut]
@@ -140,7 +140,7 @@ def upper_bound(data: Data, a: Vector) -> Rounded:
 
 
 def _cost(data: Data, a: Vector, eps: float, direction: float) -> float:
-    """What raising <s, a> (direction 1) or lowering it by up to ``eps`` costs at most."""
+    """A bound on the cost of raising <s, a> (direction 1) or lowering it (-1) by at most ``eps``."""
     if eps <= 0.0:
         return 0.0
     for cut, part in data.blocks(LOOKED_AT):
@@ -169,7 +169,7 @@ def _way(part: Data, direction: float) -> Any:
 
 
 def _room(a: Vector, part: Data, direction: float) -> Vector:
-    """By how much each entry can move <s, a>; 0 where it cannot."""
+    """By how much each entry alone can move <s, a> in the direction; 0 where it cannot."""
     way = _way(part, direction)
     if isinstance(way, float):
         return np.asarray(way * (part.upper - a) if way > 0 else -way * (a - part.lower) if way < 0 else 0.0 * a)
@@ -178,7 +178,7 @@ def _room(a: Vector, part: Data, direction: float) -> Vector:
 
 
 def lower_bound(data: Data, rho: float, ends: tuple[float, float], beyond: float) -> Rounded:
-    """The least value of the Lagrangian at rho, from a(rho), which is its minimiser but for rounding.
+    """The least value of the Lagrangian at rho, from a(rho), which is its minimiser up to rounding.
 
     ends : the least and the greatest d.
     beyond : by how much z may lie outside what <s, a> can be; z is read as the nearest such value.
@@ -204,7 +204,7 @@ def lower_bound(data: Data, rho: float, ends: tuple[float, float], beyond: float
 
 
 def lost_at_most(n: int, rho: float, entries: float, steps: float, ends: tuple[float, float]) -> float:
-    """A bound on what the Lagrangian loses because a(rho) is rounded, see above; inf where d^2 may underflow.
+    """A bound on how much too large the Lagrangian is because a(rho) is rounded; inf where d^2 may underflow.
 
     entries, steps : sum m_i^2 and sum s_i^2. ends : the least and the greatest d.
     """
@@ -217,7 +217,7 @@ def lost_at_most(n: int, rho: float, entries: float, steps: float, ends: tuple[f
 
 
 def _lost(data: Data, rho: float) -> float:
-    """sum_i of g_i^2 / d_i^2, as above, entry by entry."""
+    """The sum of g_i^2 / d_i^2, as above, entry by entry."""
     lost = 0.0
     for _, part in data.blocks():
         some = part.at(rho)
@@ -231,7 +231,7 @@ def _lost(data: Data, rho: float) -> float:
 
 
 def reachable(data: Data, least: float, greatest: float, size: float) -> float:
-    """A bound on how far z lies outside [least, greatest], which are sums that err by ``size`` at most; 0 inside."""
+    """A bound on how far z lies outside [least, greatest], sums with an error of at most ``size``; 0 if inside."""
     beyond = 0.0
     for end, sign in ((least, -1.0), (greatest, 1.0)):
         if math.isfinite(end) and sign * (data.z - end) > -size:
@@ -245,7 +245,7 @@ def reachable(data: Data, least: float, greatest: float, size: float) -> float:
 
 
 def _sum(terms: list[Any]) -> float:
-    """The sum of numbers, rounded once; NaN where it is none."""
+    """The sum of numbers, rounded once; NaN where it overflows or a term is NaN."""
     try:
         return math.fsum(terms)
     except (OverflowError, ValueError):

@@ -5,23 +5,23 @@ r"""Projection onto the local marginal polytope of a graph (paper 2, appendix E.
                           a_c and a_c' have the same marginal on the variables that they share.
 
 On a forest, and on any junction tree, these are the clique marginals of distributions over all labellings (times z);
-otherwise of more. No distribution is excluded by them: the text of E.1 and E.3 has the image "satisfy the conditional
-independence properties encoded by the graphical model", but those that do are no convex set (corrected). One problem
-holds a batch of components: examples that share a graph (`graph`), or chains of unequal lengths (`chains`, E.3.1 and
-what Pragam needs for E.1), each with its scale z.
+on other graphs the set is larger. It contains the marginals of every distribution: the text of E.1 and E.3 has the
+image "satisfy the conditional independence properties encoded by the graphical model", but distributions that do are no
+convex set (corrected). One problem holds a batch of components: examples that share a graph (`graph`), or chains of
+unequal lengths (`chains`, E.3.1, and what Pragam needs for E.1), each with its scale z.
 
-**Dual.** With multipliers xi of the agreements, x_c = m_c + (what they spread on c) / d_c^2,
+**Dual.** With multipliers xi of the agreements and x_c = m_c + (the sum of those in each entry of c) / d_c^2
 
     D(xi) = sum_c min over a_c in z times the simplex of d_c^2 / 2 (|a_c - x_c|^2 - |x_c|^2 + |m_c|^2),          (34)
 
-a lower bound for every xi; each minimum is a projection onto a simplex (appendix B), attained at (33). (In the paper
-the multipliers of the sums and of a >= 0 stand in the dual too; here they are maximised over, which is (36).)
+a lower bound for every xi; each minimum is a projection onto a simplex (appendix B), attained at (33). (The dual in the
+paper is also over the multipliers of the sums and of a >= 0; here it is maximised over these, which is (36).)
 
 **Points** are flat: {"a": (n_entries,)}, the groups of `CliqueTables` one after the other; `tables` reads them.
 **Dual witness.** {"xi": (n_multipliers,)}, the structure's agreements one after the other. Every finite one is valid.
 
-**Allowance** (`tables_rounding`). P: some units of its sums, and what it costs to make the tables agree exactly and
-stay nonnegative. D: the units of its sums, and g^2 / d^2, g being what rounding leaves of the Lagrangian's derivative.
+**Allowance** (`tables_rounding`). P: the rounding of its sums, and what it costs to make nonnegative tables agree
+exactly. D: the rounding of its sums, and of the tables at which the Lagrangian is least.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class MarginalProjection:
     m : (n_entries,) what is projected, flat.
     d : for each group the weights d_c of its cliques, (n,), positive.
     scale : (n_components,) z of each component, positive.
-    names : for each group what its tables are called: "node" and "edge" for chains, "tables of (2, 3) labels" else.
-    places : where each clique of a graph stands: its group, and its row there in each component.
+    names : of each group's tables: "node" and "edge" for chains, else such as "tables of (2, 3) labels".
+    places : of each clique of a graph: its group, and its row there in each component.
     """
 
     structure: CliqueTables
@@ -148,7 +148,7 @@ class MarginalProjection:
         node : (P, S), the positions, chain after chain. Without it the cliques are those of E.3.1: edges alone, and
             every chain must have at least two positions.
         d_edge, d_node : one number, or one a table. scale : one number, or one a chain.
-        n_labels : S; only needed where it cannot be read off the tables, because there is none.
+        n_labels : S; only needed where there is no table.
 
         Raises
         ------
@@ -197,8 +197,11 @@ class MarginalProjection:
 
     @cached_property
     def trivial_value(self) -> float:
-        """sum_c d_c^2 / 2 (|m_c|^2 + |u_c|^2), u_c the uniform table of sum z: the objective at a = 0, and that at
-        uniform tables for m = 0; so it is not 0 where m is feasible and the optimum 0."""
+        """sum_c d_c^2 / 2 (|m_c|^2 + |u_c|^2), u_c the uniform table of sum z.
+
+        The first term is the objective at a = 0, the second that at uniform tables for m = 0: a unit for gaps that is
+        not 0 where m is feasible and the optimum 0.
+        """
         with np.errstate(over="ignore"):
             total = 0.0
             for table, d, component in zip(self.groups, self.d, self.structure.component):
@@ -236,8 +239,8 @@ class MarginalProjection:
             return upper_bound(self.structure, self.groups, self.weights, self.scale, tables)
 
     def residuals(self, point: Point) -> Mapping[str, float]:
-        """How far the tables are from simplices and from agreement, relative to the component's z; what is within the
-        rounding of their sums counts as 0, the allowance of P holds it."""
+        """How far the tables are from simplices and from agreement, relative to the component's z; 0 where that is
+        rounding, which the allowance of P holds."""
         tables = self.structure.split(point["a"])
         low = off = apart = 0.0
         for table, component in zip(tables, self.structure.component):
@@ -266,7 +269,7 @@ class MarginalProjection:
     # -- dual ----------------------------------------------------------------------------------------------------------
 
     def dual(self, dual_point: Point) -> Rounded:
-        """D(xi), a lower bound whatever xi, with its allowance; -inf if it is not finite."""
+        """D(xi) with its allowance, a lower bound for every finite xi; -inf for others."""
         xi = self._read_dual(dual_point)
         if not np.isfinite(xi).all():
             return Rounded(-np.inf)
@@ -279,7 +282,7 @@ class MarginalProjection:
         return self.structure.split(self.m)
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
-        """Nothing can be infeasible but a xi that holds no numbers."""
+        """Every finite xi is feasible."""
         return {} if np.isfinite(self._read_dual(dual_point)).all() else {"xi not finite": np.inf}
 
     def _read_dual(self, dual_point: Point) -> Vector:
@@ -300,7 +303,7 @@ class MarginalProjection:
 
 
 def _is_name(value: Any) -> bool:
-    """Whether a variable can be called this: text, a finite number, or a tuple or set of what can be hashed."""
+    """Whether this can name a variable: text, a finite number, or a tuple or set that can be hashed."""
     if isinstance(value, (float, np.floating)):
         return math.isfinite(value)
     if isinstance(value, np.timedelta64) or not isinstance(value, (str, int, np.integer, tuple, frozenset)):

@@ -1,23 +1,24 @@
 r"""What rounding may do to the bounds of `MarginalProjection`: proved, component by component.
 
-An upper bound needs tables that agree exactly. Split into parts that are centred in every variable of a set U, tables
-agree where their parts are equal for every U that an agreement holds, and the parts of different U do not meddle. So
-there are exact tables within
+An upper bound needs tables that agree exactly. A table is the sum of one part for each set U of its variables: a
+function of U whose sum over each of these variables is 0. Tables agree if their parts are equal for every U that an
+agreement holds, and the part of one U can be changed without those of others. So there are exact tables within
 
     c = sum over U of 2^|U| rho / (cells beside U)  +  |sum of a_c - z| / cells,      rho = sum of all |disagreements|,
 
-of a, entry by entry; mixed with the uniform tables u, t = c cells / z of them, none is negative. By convexity that
-costs at most twice sum_c d_c^2 (c |a_c - m_c|_1 + cells c^2 / 2), and t (P(u) - P(a)).
+of a, entry by entry. Mixed with the share t = c cells / z of the uniform tables u, none is negative. By convexity the
+cost of both is at most twice sum_c d_c^2 (c |a_c - m_c|_1 + cells c^2 / 2), and t (P(u) - P(a)).
 
 A lower bound needs the least value of the Lagrangian
 
     sum_c d_c^2 / 2 |a_c - m_c|^2 - <xi, disagreement of a> + sum_c mu_c (sum of a_c - z),        mu_c = d_c^2 lambda_c.
 
-It is attained at max(0, m + sigma / d^2 - lambda), sigma what xi spreads, and a is that up to e, so that its value is
-at most d^2 e^2 / 2 too large. In each entry e <= gamma(k) (|m| + |xi| spread / d^2 + |lambda| + sum of a), k operations
-behind it; squares of this are far below one unit of the value for ordinary data. Where they are not, entries are
-looked at (`_lost`): with g the derivative at a, which would be 0 where a > 0 and not below 0 elsewhere, the value is at
-most g^2 / (2 d^2) too large.
+It is attained at max(0, m + sigma / d^2 - lambda), where sigma are the multipliers xi of its agreements in each entry.
+The computed a differs from that by e, so that the value is at most d^2 e^2 / 2 too large. In each entry
+e <= gamma(k) (|m| + |sigma| / d^2 + |lambda| + sum of a), after k operations. For ordinary data the squares of this are
+far below one unit in the last place of the value. Where they are not, each entry is looked at (`_lost`): with g the
+derivative at a, which without rounding is 0 where a > 0 and at least 0 elsewhere, the value is at most g^2 / (2 d^2)
+too large.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from convexstruct.oracles.polytope.local_polytope import Weights, evaluate, unkn
 from convexstruct.oracles.polytope.table_columns import Columns
 from convexstruct.rounding import TINY, UNIT, Rounded, gamma, summed
 
-#: Entries that are looked at together, so that they stay in cache.
+#: Entries that are processed together, so that they stay in cache.
 CHUNK = 1 << 16
 #: d^2 neither overflows nor underflows between these.
 LEAST, GREATEST = 1e-290, 1e290
@@ -55,7 +56,7 @@ def _marginals(structure: CliqueTables, tables: Tables) -> dict[Port, Tensor]:
 
 
 def _apart(structure: CliqueTables, known: dict[Port, Tensor]) -> list[tuple[Matrix, Matrix]]:
-    """For each agreement the disagreement (K, cells), and how far each of its numbers may be off."""
+    """For each agreement the disagreement (K, cells), and a bound on the rounding of each of its entries."""
     found = []
     for each in structure.agreements:
         left = known[each.left.group, each.left.axes][each.left.rows]
@@ -66,8 +67,8 @@ def _apart(structure: CliqueTables, known: dict[Port, Tensor]) -> list[tuple[Mat
 
 
 def upper_bound(structure: CliqueTables, m: Tables, weights: Weights, scale: Vector, a: Tables) -> Rounded:
-    """sum_c d_c^2 / 2 |a_c - m_c|^2, with what tables that agree exactly may cost more; an infinite allowance where an
-    entry is negative."""
+    """sum_c d_c^2 / 2 |a_c - m_c|^2; its allowance includes the cost of tables near a that agree exactly, and is
+    infinite where an entry is negative."""
     n = structure.n_components
     value, uniform, first, second, worst, rho = np.zeros((6, n))
     for (gap, error), agreement in zip(_apart(structure, _marginals(structure, a)), structure.agreements):
@@ -111,7 +112,7 @@ def _looked_at(rows: Matrix, given: Matrix) -> tuple[Vector, Vector, float]:
 
 
 def _spread(structure: CliqueTables, group: int) -> float:
-    """sum over the sets U of axes that agreements hold of 2^|U| / (cells beside U)."""
+    """The sum of 2^|U| / (cells beside U) over the sets U of axes that agreements hold."""
     cards = structure.cards[group]
     sets = {
         some
@@ -124,7 +125,7 @@ def _spread(structure: CliqueTables, group: int) -> float:
 
 
 def lower_bound(structure: CliqueTables, m: Tables, weights: Weights, multipliers: Tables) -> Rounded:
-    """The least value of the Lagrangian at xi, from tables near its minimiser."""
+    """The least value of the Lagrangian at xi, from tables that are its minimiser up to rounding."""
     layout = Columns(structure)
     thresholds = unknown(structure)
     cells = layout.cells(multipliers)
@@ -150,7 +151,7 @@ def lower_bound(structure: CliqueTables, m: Tables, weights: Weights, multiplier
         doubt += float(np.sum(np.abs(mu) * gamma(many + 4) * (total + z)))
         lost += float(square @ (2.0 * squares + (2.0 + many) * total * total + many * thresholds[g] ** 2))
     ordinary = all(bool((x > LEAST).all() and (x < GREATEST).all()) for x in weights.square)
-    if ordinary:  # |xi| spread: at most ``uses`` numbers an entry, each of xi on so many entries of two cliques
+    if ordinary:  # each entry has at most ``uses`` multipliers; each multiplier is in so many entries of two cliques
         widest = 2.0 * uses * uses * max(map(prod, structure.cards), default=1)
         least = min((float(x.min(initial=math.inf)) for x in weights.square), default=1.0)
         lost += widest * sum(float(np.vdot(xi, xi)) for xi in multipliers) / least
@@ -167,7 +168,7 @@ def lower_bound(structure: CliqueTables, m: Tables, weights: Weights, multiplier
 
 
 def _uses(structure: CliqueTables) -> int:
-    """At least the number of agreements that add to one entry, and of arrays that they are added in."""
+    """At least the number of multipliers of one entry, and of the arrays that are added to obtain their sum."""
     most = dict.fromkeys(structure.ports, 1)
     for each in structure.agreements:
         for side in (each.left, each.right):
@@ -194,7 +195,7 @@ def _lost(
 
 
 def _sizes(structure: CliqueTables, multipliers: Tables) -> tuple[list[list[Tensor]], int]:
-    """What `CliqueTables.spread` yields of |xi| where no sign cancels, and how many terms one sum of it has."""
+    """For each entry the sum of the magnitudes of its multipliers (as `CliqueTables.spread`), and its most terms."""
     at = {port: np.zeros((len(structure.component[port[0]]), *structure.kept(port))) for port in structure.ports}
     counts = {port: np.zeros(len(structure.component[port[0]]), dtype=np.intp) for port in structure.ports}
     for each, values in zip(structure.agreements, multipliers):

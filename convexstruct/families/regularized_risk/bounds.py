@@ -3,34 +3,33 @@ r"""Bounds of a regularised risk with the rounding of their own sums: true in re
 The notation is that of `problem`, gamma(n) that of `convexstruct.rounding`, u the rounding of one operation.
 
 **Primal.** fl(J) against J(w, b), with share_g = 1/n or omega_i / sum omega exactly. Every product m x w inside a piece
-is rounded once and then added at most `depth` times, so the value of piece p errs by at most
+is rounded once and is then part of at most `depth` sums, so the value of piece p errs by at most
 
     err_p = gamma(depth + 4) (|M| |X| |w| + |b| + |c|)_p,
 
 and loss_g by the largest err_p of its pieces, or by nothing where v + err is below the zero piece.
 
-**Dual.** Let alpha be the float vector at hand, a = A' alpha and a^ what is computed of it. Alpha misses Q by rounding:
-1/n is no float, nor does a sum of floats balance. A member of Q in real arithmetic is
+**Dual.** Let alpha be the vector of floats, a = A' alpha and a^ the computed value of a. Alpha lies in Q up to rounding
+only: 1/n is no float in general, and the two sides of an offset do not balance exactly. A member of Q is
 
     (1 - eta) (alpha + Delta),    |Delta_p| <= delta alpha_p,
 
-where delta is the factor that brings a group without the zero piece exactly to its share, or the heavier side of a free
-offset exactly to the lighter, and eta, with the zero piece, the factor that brings every group below its share. All are
-measured, by sums of a known error. With e >= |A'(alpha + Delta) - a^|,
+where delta bounds the relative change that brings every group without the zero piece exactly to its share, or the
+heavier side of a free offset exactly to the lighter, and eta, with the zero piece, the one that brings every group down
+to its share. Both are computed from sums of known error. With e >= |A'(alpha + Delta) - a^|,
 
     D >= <c, alpha> - eta |<c, alpha + Delta>| - delta <|c|, alpha> - sum_j (|a^_j| + e_j)^2 / (2 lam),
     e_j = (gamma(depth) + delta) (|X|' |M|' alpha)_j.
 
-Long sums are taken in blocks, which are then added in pairs: the depth is that of a block and a few levels more, not
-the number of examples.
+The depth of each sum is known (`products`).
 
-**Two allowances.** The sums |X| |w| and |X|' |M|' alpha cost as much as the bounds themselves. With R_p at least |x_i|
-of the rows of X that piece p takes (`row_norms`) and m at least sum_k |M_pk|, by the inequality of Cauchy and Schwarz
+**Two allowances.** The sums |X| |w| and |X|' |M|' alpha cost as much as the bounds themselves. Let R_p be at least the
+length of each row of X that piece p takes (`row_norms`), and m at least sum_k |M_pk|. By Cauchy's inequality
 
     (|M| |X| |w|)_p <= m R_p max_k |w_k|,      |(|X|' |M|' alpha)|_2 <= m sum_p R_p alpha_p,
 
-and sum_j |a_j| e_j <= |a| |e|. Terms with alpha_p = 0 are exact, and add nothing to a depth. The sums, and scores in
-blocks, are formed only where these numbers are too wide for the value, as where features differ much in size.
+and sum_j |a_j| e_j <= |a| |e|. Terms with alpha_p = 0 are exact, and add nothing to a depth. The sums of magnitudes,
+and scores in blocks, are computed only where these bounds are too wide, as where features differ much in size.
 """
 
 from __future__ import annotations
@@ -57,10 +56,10 @@ from convexstruct.families.regularized_risk.products import (
 )
 from convexstruct.rounding import TINY, UNIT, Rounded, gamma
 
-#: Relative error of a share in units of rounding; its absolute error by underflow, in units of the smallest number.
+#: Error of a computed share: relative, in units of 2^-53, and by underflow, in units of the smallest positive number.
 SHARE_UNITS = 8
-#: The allowance from norms is taken if it is at most this share of the value; else the sums of magnitudes are formed.
-#: With what else is rounded an allowance stays below 1e-12 of the value.
+#: The allowance from norms is used if it is at most this share of the value; else sums of magnitudes are computed. With
+#: the other terms an allowance is then below 1e-12 of the value.
 NORMS_SERVE = 9.4e-13
 #: `reason` blames a feature for large allowances if its largest entry is above this, else a small lam.
 LARGE_FEATURE = 1e4
@@ -69,13 +68,13 @@ LONG_GROUP = 64
 
 
 def shares(weights: Vector) -> Vector:
-    """omega_i / sum omega, each right to `SHARE_UNITS` units, whatever the scale of the weights; (n,)."""
+    """omega_i / sum omega, each with an error of at most `SHARE_UNITS` units, at any scale of the weights; (n,)."""
     scaled = np.ldexp(weights, -int(np.frexp(weights.max())[1]))  # exact, or below the smallest normal number
     return np.asarray(scaled / math.fsum(scaled.tolist()))
 
 
 def member(problem: Risk, alpha: Vector) -> Vector:
-    """A member of Q near ``alpha`` up to rounding, by cutting off and scaling alone; finite for every finite alpha."""
+    """A point near ``alpha`` and, up to rounding, in Q, by clipping and scaling; finite for every finite alpha."""
     loss, share = problem.loss, problem.shares
     clean = np.maximum(alpha, 0.0)
     if problem.is_box:
@@ -86,7 +85,7 @@ def member(problem: Risk, alpha: Vector) -> Vector:
             over = np.add.reduceat(clean, first) > share
         if not loss.floor or over.any():
             top = np.maximum.reduceat(clean, first)
-            # entries relative to the largest of their group, so that no sum overflows; all alike where all are 0
+            # entries relative to the largest of their group, so that no sum overflows; all 1 where all are 0
             part = np.where((top > 0)[problem.group], clean, 1.0) / np.where(top > 0, top, 1.0)[problem.group]
             scaled = part * (share / np.add.reduceat(part, first))[problem.group]
             clean = np.where(over[problem.group], scaled, clean) if loss.floor else scaled
@@ -101,7 +100,7 @@ def member(problem: Risk, alpha: Vector) -> Vector:
 
 
 def upper(problem: Risk, w: Tensor, b: Vector | None) -> Rounded:
-    """J(w, b), finite or inf, and how far the exact J may lie from it."""
+    """J(w, b), inf where a sum overflows, with a bound on its distance from the exact J."""
     with np.errstate(all="ignore"):
         loss = problem.loss
         w = w.reshape(loss.n_outputs, -1)
@@ -149,7 +148,7 @@ def upper(problem: Risk, w: Tensor, b: Vector | None) -> Rounded:
 
 
 def lower(problem: Risk, alpha: Vector) -> Rounded:
-    """D at a member of Q next to ``alpha``, finite or -inf, and how far below it the exact D there may lie."""
+    """D at a member of Q near ``alpha``, -inf where a sum overflows, with a bound on how far the exact D lies below."""
     with np.errstate(all="ignore"):
         loss, lam = problem.loss, problem.lam
         alpha, eta, delta = enclosed(problem, member(problem, alpha))
@@ -176,7 +175,7 @@ def lower(problem: Risk, alpha: Vector) -> Rounded:
 
 
 def reason(problem: Risk) -> str:
-    """One sentence on what makes the sums of ``problem`` cancel: a feature far too large, or a small lam."""
+    """One sentence on why large terms cancel in the sums of ``problem``: a very large feature, or a small lam."""
     X = problem.X
     entries = np.abs(X.data if sp.issparse(X) else X.ravel())
     entries = entries[entries > 0]
@@ -194,11 +193,11 @@ def reason(problem: Risk) -> str:
 
 
 def enclosed(problem: Risk, alpha: Vector) -> tuple[Vector, float, float]:
-    """(alpha, eta, delta): alpha brought as near to Q as floats go, and the factors that bring it into Q exactly."""
+    """(alpha, eta, delta): alpha as near to Q as rounding lets it be, and the factors that bring it into Q exactly."""
     loss = problem.loss
     least = problem.shares * (1 - SHARE_UNITS * UNIT) - SHARE_UNITS * TINY
     most = problem.shares * (1 + SHARE_UNITS * UNIT) + SHARE_UNITS * TINY
-    if loss.floor and (least <= 0).any():  # a share that is not known but to be tiny
+    if loss.floor and (least <= 0).any():  # a share so small that its lower bound is 0
         alpha = np.where((least > 0)[problem.group], alpha, 0.0)
     sums, error = _sums(problem, alpha)
     if not loss.floor:
@@ -214,7 +213,7 @@ def enclosed(problem: Risk, alpha: Vector) -> tuple[Vector, float, float]:
     for j in range(problem.n_biases):
         mine = np.flatnonzero(loss.bias_of == j)
         up, down = mine[loss.bias_sign[mine] > 0], mine[loss.bias_sign[mine] < 0]
-        for last in (False, True):  # `member` sums with rounding; a second time they nearly balance
+        for last in (False, True):  # `member` balances up to the rounding of long sums; once more leaves very little
             (more, first), (less, second) = added(alpha[up]), added(alpha[down])
             if last or not (more > 0 and less > 0):
                 break
@@ -229,7 +228,7 @@ def enclosed(problem: Risk, alpha: Vector) -> tuple[Vector, float, float]:
 
 
 def _widened(factor: float) -> float:
-    """At least ``factor``, a difference of 1 and a quotient that were both rounded; NaN is read as unknown."""
+    """At least the exact value of ``factor``, a rounded difference of 1 and a rounded quotient; inf for NaN."""
     return math.inf if math.isnan(factor) else factor + 4 * UNIT if factor else 0.0
 
 
@@ -246,7 +245,7 @@ def _sums(problem: Risk, alpha: Vector) -> tuple[Vector, float]:
 
 
 def summed(terms: Vector, errors: float) -> Rounded:
-    """The sum of ``terms``, which themselves err by ``errors`` in all."""
+    """The sum of ``terms``, whose own errors sum to at most ``errors``."""
     value, depth = added(terms)
     return Rounded.of(float(value), gamma(depth) * float(np.abs(terms).sum()), errors)
 

@@ -1,21 +1,20 @@
 r"""The cases of paper 2: risks built backwards from their optimum or solved by hand, enumerable ones, and larger ones.
 
-**Built backwards.** Take alpha in Q and w* = -A' alpha / lam; the pair is optimal if each group's alpha sits on its
-highest pieces (and its missing share, if any, on the zero piece). For pieces of one's own the offsets c can be chosen
-so that it is. For the hinge choose the margins m_i = 1 where 0 < alpha_i < 1/n, m_i < 1 where alpha_i = 1/n, m_i > 1
-where alpha_i = 0, and build the features,
+**Built backwards.** Take alpha in Q and w* = -A' alpha / lam. The pair is optimal if in each group only the highest
+pieces have a positive alpha (and if the zero piece is among the highest where alpha sums to less than the share). For a
+loss given by pieces the offsets c can be chosen so. For the hinge choose the margins m_i = 1 where 0 < alpha_i < 1/n,
+m_i < 1 where alpha_i = 1/n, m_i > 1 where alpha_i = 0, and build the features
 
     x_i = (y_i m_i - b*) w*/|w*|^2 + z_i,   z_i orthogonal to w*,   sum_i alpha_i y_i z_i = 0
 
-so that y_i (<w*, x_i> + b*) = m_i, and sum_i alpha_i y_i x_i = lam w* with lam = sum_i alpha_i m_i / |w*|^2, provided
-sum_i alpha_i y_i = 0 (needed for the bias anyway; without one b* = 0).
+so that y_i (<w*, x_i> + b*) = m_i, and sum_i alpha_i y_i x_i = lam w* with lam = sum_i alpha_i m_i / |w*|^2. With a
+bias this needs sum_i alpha_i y_i = 0, which holds in Q; without one b* = 0.
 
-**By hand.** Examples x_i = r e_i in dimensions of their own make one small problem each. By symmetry alpha is spread
-evenly over a group's pieces, |A' alpha|^2 = (r t)^2 s for a total of t, with s = K/(K-1) for K classes and 1/p + 1/q
-for p labels that an example has and q that it has not: the best t is min(share, lam / (r^2 s)), its value
-t - (r t)^2 s / (2 lam).
+**By hand.** Each example x_i = r e_i is a small problem of its own. By symmetry alpha is even over the pieces of its
+group. If their sum is t, |A' alpha|^2 = (r t)^2 s, with s = K/(K-1) for K classes, and s = 1/p + 1/q for p labels that
+the example has and q that it has not. The best t is min(share, lam / (r^2 s)), and its value t - (r t)^2 s / (2 lam).
 
-Most cases try the solver that `solve` chooses; some the paper's own, where they reach the tolerance in a moment.
+Most cases use the solver that `solve` chooses; some, where the paper's solvers reach the tolerance quickly, use those.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ Make = Callable[[int], Instance]
 
 
 def plant(rng: np.random.Generator, n: int, d: int, bias: bool, weighted: bool) -> Instance:
-    """A support vector machine with n (even) examples, of which some violate their margin, some lie on it."""
+    """A support vector machine with n (even) examples, some with margins below 1, some at 1."""
     half = n // 2
     y = np.tile((1.0, -1.0), half)
     omega = np.repeat(rng.uniform(0.5, 2.0, size=half), 2) if weighted else np.ones(n)
@@ -56,7 +55,7 @@ def plant(rng: np.random.Generator, n: int, d: int, bias: bool, weighted: bool) 
     alpha = np.select([kind == 0, kind == 1], [0.0, np.repeat(rng.uniform(0.2, 0.8, size=half), 2) * share], share)
     margin = np.select([kind == 0, kind == 1], [rng.uniform(1.1, 2.0, size=n), 1.0], rng.uniform(0.0, 0.9, size=n))
     w = rng.normal(size=d)
-    b = float(rng.uniform(1.5, 2.5)) if bias else 0.0  # far enough from 0 that regularising it would show
+    b = float(rng.uniform(1.5, 2.5)) if bias else 0.0  # far from 0, so that a regularised bias differs
     along = w / (w @ w)
     z = rng.normal(size=(n, d))
     z -= np.outer(z @ w, along)
@@ -78,8 +77,8 @@ def planted_bias(seed: int) -> Instance:
 
 
 def plant_pieces(rng: np.random.Generator, n_groups: int, d: int, floor: bool) -> Instance:
-    """Groups of one to four pieces; alpha on up to three of them, with part of the share left over where there is a
-    zero piece, and none at all in every third group then."""
+    """Groups of one to four pieces, up to three with a positive alpha. With a zero piece alpha sums to less than the
+    share, and is 0 in every third group."""
     sizes = rng.integers(1, 5, size=n_groups)
     of = np.repeat(np.arange(n_groups), sizes)
     omega = rng.uniform(0.5, 2.0, size=n_groups)
@@ -132,7 +131,7 @@ def every_piece(instance: Instance) -> dict[str, Any]:
 
 
 def divided_by_lam(problem: RegularizedRisk) -> float:
-    """The case's optimum over that of the textbook pair."""
+    """lam: the optimum of the problem over that of the textbook pair."""
     return problem.lam
 
 
@@ -141,14 +140,14 @@ def hadamard_large(seed: int) -> Instance:
 
 
 def even(lam: float, r: Vector, spread: Vector) -> tuple[Vector, float]:
-    """(t, optimum) of examples in dimensions of their own: alpha spread evenly over each group's pieces."""
+    """(t, optimum) of the examples x_i = r_i e_i, as above; ``spread`` is s."""
     n = len(r)
     t = np.minimum(1.0 / n, lam / (r**2 * spread))
     return t, float(np.sum(t - (r * t) ** 2 * spread / (2.0 * lam)))
 
 
 def separate_classes(seed: int) -> Instance:
-    """Some examples reach their margin, others do not."""
+    """Some examples have margin 1 at the optimum, others less."""
     rng = np.random.default_rng([25, seed])
     n, k, lam = 7, 4, 0.2
     r, y = rng.uniform(0.5, 3.0, size=n), rng.integers(0, k, size=n)
@@ -188,14 +187,14 @@ def one_class(seed: int) -> Instance:
 
 
 def unbalanced(seed: int) -> Instance:
-    """Two positive examples among forty, so that the bias matters."""
+    """Two positive examples of forty, so that the bias matters."""
     rng = np.random.default_rng([30, seed])
     y = np.where(np.arange(40) < 2, 1, -1)
     return Instance(RegularizedRisk.binary(rng.normal(size=(40, 4)) + 0.2 * y[:, None], y, 0.05, bias=True))
 
 
 def ties(seed: int) -> Instance:
-    """Every example three times, and its mirror image: kinks coincide, and the multipliers are not unique."""
+    """Every example three times, and the same mirrored: kinks coincide, and the multipliers are not unique."""
     rng = np.random.default_rng([31, seed])
     x = np.tile(rng.integers(-2, 3, size=(4, 3)).astype(np.float64), (3, 1))
     y = np.tile([1, -1, 1, -1], 3)
@@ -203,7 +202,7 @@ def ties(seed: int) -> Instance:
 
 
 def zeros(seed: int) -> Instance:
-    """Examples without any feature, features without any example, weights far apart."""
+    """Rows and columns of zeros, and weights of very different size."""
     rng = np.random.default_rng([32, seed])
     x = rng.normal(size=(14, 5))
     x[:3] = 0.0
@@ -214,13 +213,13 @@ def zeros(seed: int) -> Instance:
 
 
 def small_lam(seed: int) -> Instance:
-    """Nearly unregularised: alpha at its bounds and |w| large."""
+    """Nearly no regularisation: alpha at its bounds and |w| large."""
     made = dense_margins(40, 5, seed=seed)
     return Instance(RegularizedRisk.binary(made.features, made.labels, 1e-4))
 
 
 def large_lam(seed: int) -> Instance:
-    """No margin is reached: every alpha at 1/n, w near 0."""
+    """All margins are below 1: every alpha is 1/n, and w is near 0."""
     made = dense_margins(30, 5, seed=seed)
     return Instance(RegularizedRisk.binary(made.features, made.labels, 50.0))
 
@@ -244,7 +243,7 @@ def sparse_many(seed: int) -> Instance:
 
 
 def clusters(rng: np.random.Generator, n: int, d: int, k: int) -> tuple[Matrix, Labels]:
-    """Points near one of k centres, each centre met at least once."""
+    """Points near one of k centres, at least one point near each."""
     y = rng.permutation(np.concatenate((np.arange(k), rng.integers(0, k, size=n - k))))
     return np.asarray(rng.normal(size=(k, d))[y] + 0.7 * rng.normal(size=(n, d))), y
 

@@ -4,8 +4,8 @@ With scores S = X W', S_ik = <w_k, x_i> (one output, k = 1, where the loss needs
 
     loss_g(S, b) = max( [0,] max_{p in g}  (M vec S)_p + s_p b_{j(p)} + c_p )
 
-Each row of the sparse M picks one or two scores of one example. The zero piece is there where ``floor`` says so, the
-free offsets b (a bias, or ordinal thresholds) where the loss has them. The losses:
+Each row of the sparse M takes one or two scores of one example. 0 is one more piece (the "zero piece") where ``floor``
+is True. The free offsets b are a bias or ordinal thresholds, where the loss has them. The losses:
 
     binary      max(0, 1 - y (<w, x> + b))                                   (2) of paper 2; bias b optional
     multiclass  max_k cost[y, k] + <w_k - w_y, x>                            Crammer and Singer 2001, margin scaled
@@ -14,7 +14,7 @@ free offsets b (a bias, or ordinal thresholds) where the loss has them. The loss
     pieces      max_p <a_p, w> + c_p                                         anything else
 
 The ordinal loss of one example is a sum over its thresholds, so it has one group for each of them. At an optimum the
-thresholds are ordered without a constraint that says so (Chu and Keerthi 2005, theorem 1).
+thresholds are in order without a constraint (Chu and Keerthi 2005, theorem 1).
 """
 
 from __future__ import annotations
@@ -47,9 +47,8 @@ class PiecewiseLoss:
     example : (G,) the example each group belongs to.
     floor : whether 0 is one more piece of every group.
     n_outputs : K, columns of the scores.
-    labels : what the examples are labelled with: +-1 (n,), class codes (n,), 0/1 (n, K), level codes (n,); empty for
-        "pieces".
-    classes : the values the labels came as, in the order of their codes.
+    labels : of the examples: +-1 (n,), class codes (n,), 0/1 (n, K) or level codes (n,); empty for "pieces".
+    classes : the user's values of the labels, in the order of their codes.
     n_biases : how many free offsets b there are; a group with one has a single piece and a floor.
     bias_of, bias_sign : (m,) j(p) and s_p = +-1; empty without free offsets.
     """

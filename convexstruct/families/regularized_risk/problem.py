@@ -7,7 +7,7 @@ binary, multiclass, multilabel and ordinal hinge, or pieces of one's own. A weig
 example i; without weights share = 1/n. With all pieces as rows of A, their offsets c, and the signs s of the
 free offsets b (not regularised),
 
-    J(w, b) = lam/2 |w|^2 + max_{alpha in Q} <A w + c, alpha>  +  (terms in b, which vanish on Q at the best b)
+    min_b J(w, b) = lam/2 |w|^2 + max_{alpha in Q} <A w + c, alpha>
 
     Q: alpha >= 0, sum of alpha over group g <= share_g (= share_g without the zero piece),
        and for each free offset j: sum of s_p alpha_p over its pieces = 0                                    (20)
@@ -18,19 +18,20 @@ so the adjoint, maximised over Q, is (10), (21)-(22), with its primal point (11)
 
 For the binary hinge alpha_i is in [0, 1/n], and the extra condition is sum_i y_i alpha_i = 0 where there is a bias.
 
-**Dual witness.** {"alpha": (m,)}, one number a piece. Whatever comes is made feasible before it is valued: negative
-entries are cut off, a group above its share is scaled down to it, one below it scaled up where there is no zero piece
-(spread evenly where all is zero), and of the two sides of a free offset the heavier is scaled down to the lighter. The
-result lies in Q up to rounding, and the allowance covers the rest. Only a witness that is not finite is refused: -inf.
+**Dual witness.** {"alpha": (m,)}, one number a piece. Every finite witness gives a bound, for it is made feasible
+first: negative entries become 0; a group whose sum is above its share is scaled down to it, and without a zero piece
+one below its share is scaled up (the share is spread evenly where all entries are 0); of the two sides of a free offset
+the heavier is scaled down to the lighter. The result lies in Q up to rounding, which the allowance covers. The bound of
+a witness that is not finite is -inf.
 
-**Allowance.** `primal` and `dual` carry a proved bound on their rounding, derived in `bounds`: a few dozen 2^-53 times
-the same sums with every term made positive,
+**Allowance.** `primal` and `dual` carry a proved bound on their rounding, derived in `bounds`: a few dozen times 2^-53
+times the same sums with every term replaced by its magnitude,
 
     primal   sum_g share_g max_{p in g} (|A| |w| + |b| + |c|)_p  and  lam/2 |w|^2,
     dual     <|c|, alpha>  and  |w|' |A|' alpha  at w = w(alpha)    (alpha in Q up to rounding is covered too),
 
-or times upper bounds on these from norms, where that is small beside the value. Where large terms cancel (a feature
-of 1e12, scores near 1) the allowance is large; where a sum overflows, it is infinite.
+or an upper bound on these sums from norms, where that is small enough. Where large terms cancel (a feature of 1e12,
+scores near 1) the allowance is large; where a sum overflows, it is infinite.
 """
 
 from __future__ import annotations
@@ -189,14 +190,15 @@ class RegularizedRisk:
 
     @cached_property
     def trivial_value(self) -> float:
-        """|J(0)|; where that is 0, what J may fall from there, |g|^2 / (2 lam), g a subgradient at 0; else 1."""
+        """|J(0)|; if that is 0 the most that J can fall from there, |g|^2 / (2 lam), g a subgradient at 0; if that is 0
+        too, 1."""
         with np.errstate(over="ignore", invalid="ignore"):
             plane, b = self.touching(np.zeros(self.shape))
             fall = 0.5 * float(np.vdot(plane.a, plane.a)) / self.lam
             return abs(self.value(np.zeros(self.shape), b)) or fall or 1.0
 
     def trivial(self) -> tuple[Point, Point]:
-        """w = 0 with its best offsets; no shares."""
+        """w = 0 with its best offsets, and alpha = 0."""
         return self.as_point(np.zeros(self.shape)), {"alpha": np.zeros(self.n_pieces)}
 
     @cached_property
@@ -211,7 +213,7 @@ class RegularizedRisk:
 
     @cached_property
     def single(self) -> tuple[Vector, Index | None] | None:
-        """Where each piece takes one score: its factor, and its row of X (None: rows in order)."""
+        """(factor, row of X) of each piece, if each takes one score (row None: all rows in order); else None."""
         combine = self.loss.combine
         if self.loss.n_outputs > 1 or combine.nnz != self.n_pieces or (np.diff(combine.indptr) != 1).any():
             return None
@@ -226,7 +228,7 @@ class RegularizedRisk:
 
     @cached_property
     def columns_in_blocks(self) -> tuple[Any, int, int]:
-        """A sparse X' that sums blocks of rows apart."""
+        """`products.columns_in_blocks` of X."""
         return products.columns_in_blocks(self.X)
 
     # -- the linear map ------------------------------------------------------------------------------------------------
@@ -305,9 +307,10 @@ class RegularizedRisk:
             return self.offsets_at(self.values(np.asarray(w, dtype=np.float64)))[0]
 
     def offsets_at(self, values: Vector) -> tuple[Vector, Vector]:
-        """(b, alpha) of min_b sum share max(0, values + s b) = max over Q of <values, alpha>, kinks filled in part.
+        """(b, alpha) of min_b sum share max(0, values + s b) = max over Q of <values, alpha>.
 
-        The slope is minus the share of the pieces with s < 0, and rises at each kink -s values by its share.
+        For each offset the slope starts at minus the share of its pieces with s < 0, and rises by the share of a piece
+        at its kink -s values. It changes its sign at the best b, the kink of a piece which gets a part of its share.
         """
         sign, of = self.loss.bias_sign, self.loss.bias_of
         b, alpha = np.zeros(self.n_biases), np.zeros(self.n_pieces)
@@ -328,7 +331,7 @@ class RegularizedRisk:
         return b, alpha
 
     def best_alpha(self, values: Vector) -> Vector:
-        """argmax of <values, alpha> over Q, ``values`` = A w + c; a vertex, or on an edge where b ties a kink; (m,)."""
+        """argmax of <values, alpha> over Q, ``values`` = A w + c; a vertex but for one piece a free offset; (m,)."""
         if self.n_biases:
             return self.offsets_at(values)[1]
         if self.is_box:
@@ -343,13 +346,13 @@ class RegularizedRisk:
         return alpha
 
     def touching(self, w: ArrayLike) -> tuple[Plane, Vector]:
-        """The plane (a, b) of (3) that touches the risk (least over the free offsets) at w, and the offsets there."""
+        """The plane of (3) that touches the risk (minimised over the free offsets) at w, and the best offsets there."""
         values = self.values(np.asarray(w, dtype=np.float64).reshape(self.shape))
         b, alpha = self.offsets_at(values) if self.n_biases else (np.zeros(0), self.best_alpha(values))
         return Plane(self.adjoint(alpha), float(self.loss.offset @ alpha), alpha), b
 
     def subgradient(self, w: ArrayLike) -> Plane:
-        """(a, b) of (3) at w: a a subgradient of the risk (least over the biases), b = R(w) - <w, a>; and its alpha."""
+        """The plane of (3) at w: a is a subgradient of the risk (least over the free offsets), b = R(w) - <w, a>."""
         return self.touching(w)[0]
 
     def as_point(self, value: Any) -> Point:
@@ -390,11 +393,11 @@ class RegularizedRisk:
         return np.asarray(-self.adjoint(alpha) / self.lam)
 
     def feasible(self, alpha: Vector) -> Vector:
-        """A member of Q near ``alpha``, by cutting off and scaling alone; a member stays as it is up to rounding."""
+        """A member of Q near ``alpha``, by clipping and scaling; a member stays as it is up to rounding."""
         return regularized_risk_bounds.member(self, alpha)
 
     def dual(self, dual_point: Point) -> Rounded:
-        """A valid lower bound from any finite witness: D at a member of Q next to what `feasible` makes of it."""
+        """A valid lower bound from any finite witness: D at what `feasible` makes of it, with an allowance."""
         alpha = self._read_dual(dual_point)
         return regularized_risk_bounds.lower(self, alpha) if np.isfinite(alpha).all() else Rounded(-np.inf)
 
@@ -416,7 +419,7 @@ class RegularizedRisk:
         return real("dual_point['alpha']", alpha, (self.n_pieces,), finite=False, keep=False)
 
     def rounding_reason(self, point: Point, dual_point: Point | None) -> str:
-        """What of the data makes the allowances large: features of very different sizes, or a small lam."""
+        """What makes the allowances large: features of very different sizes, or a small lam."""
         return regularized_risk_bounds.reason(self)
 
     # -- prediction ----------------------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
-"""Sums over the rows and columns of X for the bounds of a regularised risk, each with how deep it is.
+"""Sums over the rows and columns of X for the bounds of a regularised risk, each with its depth.
 
-The depth of a sum is how many roundings any of its terms passes: the error is at most gamma(depth) times the sum of the
-magnitudes, in any order. Long sums are taken in blocks, which are then added in pairs: the depth is that of a block and
-a few levels more, not the number of examples.
+The depth of a sum is the largest number of roundings that any of its terms passes: the error is at most gamma(depth)
+times the sum of the magnitudes. Long sums are taken in blocks, whose sums are then added in pairs, so that the depth is
+that of a block and a few levels more, not the number of examples.
 """
 
 from __future__ import annotations
@@ -19,17 +19,15 @@ from convexstruct.arrays import Index, Matrix, Tensor, Vector
 from convexstruct.families.regularized_risk.losses import PiecewiseLoss
 from convexstruct.rounding import TINY, UNIT, gamma
 
-#: Rows (or columns) of a dense X whose products are added one after the other before the sums of such blocks are:
-#: the rounding grows with this number. More blocks than this cost time.
-DENSE_BLOCK = 128
-#: The same of the rows of a sparse X. It is larger because every block has a sum for each column, filled or not.
-SPARSE_BLOCK = 128
+#: Rows of X, dense or sparse, in one block of a sum over rows. The rounding grows with this number; smaller blocks take
+#: more time. Half as many columns, or more, are in one block of a sum over columns.
+DENSE_BLOCK = SPARSE_BLOCK = 128
 #: Entries of a dense X that are processed together, so that they are still in the processor's cache (256 KiB).
 CACHED_NUMBERS = 1 << 15
 
 
 class Risk(Protocol):
-    """What is asked of a regularized risk here; `RegularizedRisk` says what each is."""
+    """The members of `RegularizedRisk` that the bounds use; they are explained there."""
 
     @property
     def X(self) -> Any: ...
@@ -78,7 +76,7 @@ def row_norms(X: Any) -> Vector:
 
 
 def piece_norms(problem: Risk) -> Vector:
-    """R_p: at least the length of every row of X that piece p takes; (m,)."""
+    """R_p: at least the Euclidean length of every row of X that piece p takes; (m,)."""
     norms = problem.row_norms
     if problem.single is None:
         return np.full(len(problem.loss.offset), float(norms.max()))
@@ -96,8 +94,11 @@ def active_shares(problem: Risk, above: Vector | None) -> Vector:
 
 
 def columns_in_blocks(X: Any) -> tuple[Any, int, int]:
-    """(tall, blocks, depth) of a sparse X: ``tall`` is X' with a copy of its columns for each block of rows, so that
-    one product gives each block sums of its own; depth: how many terms such a sum has at most."""
+    """(tall, blocks, depth) of a sparse X.
+
+    tall : X' of each block of rows, zero elsewhere, on top of each other: one product gives the sums of all blocks.
+    depth : the most terms of such a sum.
+    """
     n, d = X.shape
     step = max(SPARSE_BLOCK, int(n * d / max(X.nnz, 1)))  # no more sums than entries
     blocks = -(-n // step)
@@ -109,7 +110,7 @@ def columns_in_blocks(X: Any) -> tuple[Any, int, int]:
 
 
 def widths(problem: Risk) -> tuple[int, float]:
-    """Of the rows of M: the most entries that one has, and at least the sum of the magnitudes of any."""
+    """Of the rows of M: the most entries of one, and an upper bound on the sum of magnitudes of any."""
     combine = problem.loss.combine
     widest = int(np.diff(combine.indptr).max(initial=0))
     return widest, widest * max(float(combine.data.max(initial=0.0)), -float(combine.data.min(initial=0.0)))
@@ -126,7 +127,7 @@ def piece_values(problem: Risk, scores: Matrix, positive: bool = False) -> Vecto
 
 
 def _in_rows(X: Matrix) -> Iterator[tuple[slice, Matrix]]:
-    """|X| of a dense X, as many rows at a time as stay in cache; the next overwrite them."""
+    """|X| of a dense X, as many rows at a time as stay in cache. Each array is overwritten by the next."""
     step = max(1, CACHED_NUMBERS // X.shape[1])
     room = np.empty((step, X.shape[1]))
     for at in range(0, len(X), step):
@@ -135,7 +136,7 @@ def _in_rows(X: Matrix) -> Iterator[tuple[slice, Matrix]]:
 
 
 def scores_at_once(X: Any, w: Matrix) -> tuple[Matrix, int, float]:
-    """X w' (n, K) by one call, its depth, and what may be lost to underflow."""
+    """X w' (n, K) by one call, its depth, and a bound on what underflow loses."""
     deadline.check()
     n, d = X.shape
     longest = int(np.diff(X.indptr).max(initial=0)) if sp.issparse(X) else d
@@ -143,7 +144,7 @@ def scores_at_once(X: Any, w: Matrix) -> tuple[Matrix, int, float]:
 
 
 def scores_in_blocks(X: Any, w: Matrix) -> tuple[Matrix, Vector, Vector]:
-    """X w' (n, K), in blocks of columns where X is dense; (n,) each: the depth and what may be lost to underflow."""
+    """X w' (n, K), in blocks of columns where X is dense; and, (n,) each, the depth and what underflow loses."""
     n, d = X.shape
     if sp.issparse(X):
         count = np.diff(X.indptr).astype(np.float64)
@@ -158,7 +159,7 @@ def scores_in_blocks(X: Any, w: Matrix) -> tuple[Matrix, Vector, Vector]:
 
 
 def piece_errors(problem: Risk, w: Matrix, b: Vector | None, depth: Vector, least: Vector, widest: int) -> Vector:
-    """err_p of each piece, by the sums |X| |w|; (m,)."""
+    """err_p of each piece (`bounds`), by the sums |X| |w|; (m,)."""
     deadline.check()
     X, loss = problem.X, problem.loss
     if sp.issparse(X):
@@ -173,7 +174,7 @@ def piece_errors(problem: Risk, w: Matrix, b: Vector | None, depth: Vector, leas
 
 
 def transposed(problem: Risk, alpha: Vector) -> tuple[Matrix, int, float]:
-    """A' alpha (d, K), the depth, and what may be lost to underflow."""
+    """A' alpha (d, K), the depth, and a bound on what underflow loses."""
     deadline.check()
     X, combine, k = problem.X, problem.loss.combine, problem.loss.n_outputs
     if problem.single is not None and problem.single[1] is None:
@@ -208,20 +209,21 @@ def magnitudes(problem: Risk, alpha: Vector) -> Matrix:
 
 
 def _dense_columns(X: Matrix, part: Matrix) -> tuple[Matrix, int]:
-    """X' part, (d, K), and how deep its sums are."""
+    """X' part, (d, K), and the depth of its sums."""
     n = len(X)
     found, depth = _paired(X[at : at + DENSE_BLOCK].T @ part[at : at + DENSE_BLOCK] for at in range(0, n, DENSE_BLOCK))
     return found, _most_used(part, DENSE_BLOCK) + depth
 
 
 def _most_used(part: Matrix, step: int) -> int:
-    """The most rows of ``part`` (n, K) that are not 0, of each ``step`` rows: products with others are exactly 0."""
+    """Of the blocks of ``step`` rows of ``part`` (n, K), the most rows in one that are not 0: products with the others
+    are exactly 0."""
     used = part[:, 0] != 0 if part.shape[1] == 1 else (part != 0).any(axis=1)
     return int(np.add.reduceat(used.astype(np.int64), np.arange(0, len(used), step)).max(initial=0))
 
 
 def added(terms: Tensor) -> tuple[Any, int]:
-    """The sum over the first axis, by halves, and how often a term is added to another."""
+    """The sum over the first axis, by halves, and its depth."""
     if len(terms) == 0:
         return 0.0, 0
     depth = 0
@@ -235,7 +237,7 @@ def added(terms: Tensor) -> tuple[Any, int]:
 
 
 def _paired(terms: Iterator[Matrix]) -> tuple[Matrix, int]:
-    """The same of terms that come one by one: what is kept at place i is a sum of 2^i of them."""
+    """The same of terms that come one by one: ``kept[i]`` is a sum of 2^i of them."""
     kept: list[Matrix | None] = []
     for new in terms:
         carried, i = new, 0

@@ -1,10 +1,10 @@
 """A regularised risk in shards, each the risk of some of the examples: A w and A' alpha map over them.
 
-w goes to every shard and the values of its pieces come back; a shard's own part of alpha goes to it, and its part of
-A' alpha comes back and is summed here. So every plane, subgradient and value of the risk runs on the shards, and so do
-the gradients of `SemismoothNewton` and its conjugate gradients. Its matrices, of the few rows near their kinks, are
-made here. `DualCoordinateDescent` and `Pegasos1` step on one example after another, here; the shards compute their
-bounds only. Prediction and the certificate are made of the whole by `RegularizedRisk` itself.
+Each shard gets w and returns the values of its pieces; it gets its part of alpha and returns its part of A' alpha, and
+these are summed in the calling process. So the shards compute every plane, subgradient and value of the risk, and the
+products of `SemismoothNewton`, but for those with the few rows near their kinks, which it holds itself.
+`DualCoordinateDescent` and `Pegasos1` visit one example after another in the calling process, and only their bounds are
+computed by shards. Prediction and the certificate use the whole `RegularizedRisk`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from convexstruct.validation.arguments import whole
 class ShardedRisk(RegularizedRisk):
     """The problem with its linear map in shards on ``executor``, at most ``n_shards`` of them (None: one a processor).
 
-    They are cut when first needed, so that `dataclasses.replace` with another X gives a problem with shards of that X.
+    The shards are cut when first needed: `dataclasses.replace` with another X gives a problem with shards of that X.
     """
 
     executor: Executor = field(kw_only=True, repr=False)
@@ -36,7 +36,7 @@ class ShardedRisk(RegularizedRisk):
 
     @cached_property
     def _cut(self) -> tuple[Shards, Index]:
-        """The shards, and where the pieces of each begin and end; (shards + 1,)."""
+        """The shards, and the first piece of each and the end of the last; (shards + 1,)."""
         loss, X = self.loss, self.X
         row = loss.start if loss.kind == "pieces" else np.arange(X.shape[0] + 1)  # where the rows of each example begin
         examples = cuts(np.diff(X.indptr[row] if sp.issparse(X) else row), self.n_shards)
@@ -51,7 +51,7 @@ class ShardedRisk(RegularizedRisk):
                 offset=loss.offset[begin:end],
                 start=loss.start[groups[i] : groups[i + 1] + 1] - begin,
                 example=loss.example[groups[i] : groups[i + 1]] - first,
-                labels=loss.labels[:0],  # prediction is not asked of a shard
+                labels=loss.labels[:0],  # a shard predicts nothing
                 bias_of=loss.bias_of[begin:end],
                 bias_sign=loss.bias_sign[begin:end],
             )
@@ -71,7 +71,7 @@ class ShardedRisk(RegularizedRisk):
 
 @in_shards.register
 def sharded(problem: RegularizedRisk, executor: Executor, n_shards: int | None) -> ShardedRisk:
-    """The same problem with its examples in shards of about as many features each."""
+    """The same problem, its examples in shards with about equal numbers of features that are not 0."""
     given = {each.name: getattr(problem, each.name) for each in fields(RegularizedRisk)}
     n_shards = n_shards if n_shards is None else whole("n_shards", n_shards, least=1)
     return ShardedRisk(**given, executor=executor, n_shards=n_shards)

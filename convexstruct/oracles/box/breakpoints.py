@@ -2,10 +2,10 @@ r"""The roots of a falling piecewise linear function of one variable, given by i
 
     phi(rho) = value + slope (rho - left) + sum_j bend_j (rho - t_j)_+,      rho >= left, t_j >= left,
 
-and phi(rho) = value + slope (rho - left) to the left of ``left`` too. The root is found by sorting the breakpoints,
-O(k log k), or by medians (Algorithm 2 of appendix B, paper 2): the sign of phi at the median of the breakpoints that
-may still bracket the root rules out half of them. Those on the left are replaced by one value and one slope, so that
-all rounds together cost O(k).
+and phi(rho) = value + slope (rho - left) for rho < left too. The root is found by sorting the breakpoints, O(k log k),
+or by medians (Algorithm 2 of appendix B, paper 2): the sign of phi at the median of the remaining breakpoints says on
+which side of it the root lies, and the breakpoints of the other side are dropped. Those on the left become one value
+and one slope, so that all rounds together cost O(k).
 
 Shapes: t (k,) breakpoints in any order, ties allowed; bend (k,) change of slope at each.
 """
@@ -17,13 +17,13 @@ import numpy as np
 from convexstruct.arrays import Vector
 from convexstruct.rounding import EPS
 
-#: So few breakpoints are sorted: that costs less than another median.
+#: Of fewer breakpoints sorting costs less than another median.
 SORTED_BELOW = 512
 
 
 def root_by_sorting(t: Vector, bend: Vector, left: float, value: float, slope: float) -> float:
-    """The root of phi, all breakpoints sorted; where there is none the last breakpoint in that direction, and on a flat
-    stretch its left end."""
+    """The root of phi, by sorting all breakpoints. If there is none, the last breakpoint in its direction; if phi is 0
+    on an interval, the left end of that."""
     order = np.argsort(t)
     at = np.concatenate(([left], t[order]))
     slopes = slope + np.concatenate(([0.0], np.cumsum(bend[order])))
@@ -45,7 +45,7 @@ def root_by_medians(t: Vector, bend: Vector, left: float, value: float, slope: f
         before = t < middle
         passed = bend[before]
         here = value + slope * (middle - left) + float(passed @ (middle - t[before]))
-        if here > 0:  # the root is to the right: what lies before the median becomes one slope
+        if here > 0:  # the root is to the right: all up to the median becomes one value and one slope
             after = t > middle
             value, slope, left = here, slope + float(bend[~after].sum()), float(middle)
             t, bend = t[after], bend[after]

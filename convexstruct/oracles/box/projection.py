@@ -8,13 +8,13 @@ The solution is a_i(rho) = clip(m_i - rho w_i, l_i, u_i), w_i = s_i / d_i^2, wit
 
 which falls and is piecewise linear with at most 2n breakpoints, (m_i - u_i) / w_i and (m_i - l_i) / w_i. Appendix B
 finds the root by medians of breakpoints, in linear time (`convexstruct.oracles.box.breakpoints`). The default search,
-"bracket", is ours. It starts at the root of the problem that a random sample of the variables makes, and takes Newton's
-steps inside the bracket of the values of phi seen so far. Each costs one pass over the variables; three to six are
-enough as a rule. A step that leaves the bracket is replaced by the middle of the bracket in the order of all doubles;
-where there are many steps every second one is, so that there are at most 128 of these: the time is linear in any case.
+"bracket", is ours. It starts at the root of the problem of a random sample of the variables, and takes Newton's steps
+inside the bracket between the points seen with phi > 0 and with phi < 0. Each costs one pass over the variables; three
+to six are usual. A step that leaves the bracket is replaced by the double halfway between its ends in the order of all
+doubles. After some steps every second one is, of which at most 64 are needed: the time is linear in any case.
 
 Where m is far larger than z, no double rho is close enough to the root. Then m - rho w, computed with twice the digits,
-takes the place of m, and the search goes on from rho = 0.
+replaces m, and the search continues from rho = 0.
 
 Shapes: m (n,); lower, upper, s, d (n,) or one number for all; bounds may be infinite, s may be 0 or negative, d > 0.
 """
@@ -37,16 +37,17 @@ from convexstruct.rounding import EPS
 #: How the root of phi is found.
 Search = Literal["bracket", "medians", "sorting"]
 
-#: Variables in one block of a pass: a few arrays of so many doubles stay in a cache of half a megabyte.
+#: Variables in one block of a pass: each array of a block takes 256 KiB, so that a few stay in cache.
 BLOCK = 1 << 15
-#: One variable in so many is in the sample, but at least `SMALLEST_SAMPLE` variables: Newton's steps on the sample,
-#: whose own start comes from a sample of it, cost a small part of one pass. So few variables are sorted instead.
+#: One variable in SAMPLE_ONE_IN is in the sample, but at least SMALLEST_SAMPLE variables: its problem is solved in the
+#: same way, from a sample of the sample, at a small part of the cost of one pass. Of so few variables the breakpoints
+#: are sorted instead.
 SAMPLE_ONE_IN, SMALLEST_SAMPLE = 64, 512
-#: Newton's steps after which every second step halves the bracket. Only data made for the purpose need more.
+#: Newton's steps after which every second step halves the bracket. Only adversarial data need more.
 NEWTON_STEPS = 12
 #: The equality <s, a> = z is solved to this accuracy, relative to the sum of |s_i a_i|: 64 roundings.
 EQUALITY_ROUNDING = 64 * EPS
-#: How often m is shifted at most. Each shift adds 16 digits to the root, and doubles span 600. Few data need a shift.
+#: Most shifts of m. Each adds 16 digits to the root, and the range of doubles is 600 digits. Few data need one.
 MOST_SHIFTS = 40
 #: How far z may lie outside the values that <s, a> takes in the box and still count as one of them, relative: rounding.
 REACH_ROUNDING = 1e-12
@@ -79,8 +80,8 @@ def project_with_multiplier(
 ) -> tuple[Vector, float]:
     """The same, and the multiplier rho of <s, a> = z (one of them where they are many).
 
-    search : where Newton's steps start: at the root of a sample's problem ("bracket"), or at that by "medians" of all
-        breakpoints, as the paper has it, or by "sorting" all of them.
+    search : where Newton's steps start: at the root of a sample's problem ("bracket"), or at the root found by
+        "medians" of all breakpoints, as in the paper, or by "sorting" them.
 
     Raises
     ------
@@ -126,7 +127,7 @@ def attainable(lower: ArrayLike, upper: ArrayLike, s: ArrayLike, n: int) -> tupl
 
 
 class _Box(NamedTuple):
-    """The arrays of a problem, or numbers where all entries are one; w = s / d^2."""
+    """The arrays of a problem, or numbers where all entries are equal; w = s / d^2."""
 
     m: Vector
     lower: Vector | float
@@ -155,7 +156,7 @@ class _Box(NamedTuple):
         for start, (m, lower, upper, s, w) in self.blocks():
             x, y = buffer[: len(m)], a[start : start + len(m)]
             np.subtract(m, rho * w if isinstance(w, float) else np.multiply(w, rho, out=x), out=x)
-            if isinstance(lower, float) or isinstance(upper, float):  # one operation is the faster for numbers only
+            if isinstance(lower, float) or isinstance(upper, float):  # np.clip is faster with numbers only
                 np.clip(x, lower, upper, out=y)
             else:
                 np.minimum(np.maximum(x, lower, out=y), upper, out=y)
@@ -170,7 +171,7 @@ class _Box(NamedTuple):
     # -- the root ------------------------------------------------------------------------------------------------------
 
     def likely(self, z: float) -> float:
-        """The root of phi for a sample of the variables, with z smaller as they are fewer."""
+        """The root of phi of a sample of the variables, z scaled by the share of variables in it."""
         n = len(self.m)
         size = max(SMALLEST_SAMPLE, n // SAMPLE_ONE_IN)
         if size >= n:
@@ -181,8 +182,8 @@ class _Box(NamedTuple):
     def newton(self, z: float, rho: float, a: Vector) -> tuple[float, float, bool]:
         """(rho, |phi(rho)|, near): a root of phi from a guess; a(rho) is written to ``a``.
 
-        |phi| counts as 0 where it is rounding. Where no double is a root, the nearer end of the last bracket comes
-        back. near : whether it is near a root; if not, phi has none.
+        |phi| counts as 0 where it is rounding. Where no double is a root, the end of the last bracket with the smaller
+        |phi| is returned. near : whether phi changes its sign; if not, it has no root.
         """
         largest = float(np.finfo(float).max)
         low, high, above, below = -largest, largest, np.inf, np.inf
@@ -197,7 +198,7 @@ class _Box(NamedTuple):
             else:
                 high, below = rho, -value
             wanted = rho + value / slope if slope > 0 else np.nan
-            if wanted == rho:  # the root is between two doubles, or rounding makes the slope a wrong one
+            if wanted == rho:  # the root is between two doubles, or the slope is wrong by rounding
                 wanted = float(np.nextafter(rho, value * np.inf))
             if not low < wanted < high or (step > NEWTON_STEPS and step % 2):
                 wanted = _middle(low, high)
@@ -216,7 +217,7 @@ class _Box(NamedTuple):
         return float(root(t, bend, left, self.sums(left, np.empty(len(self.m)))[0] - z, slope))
 
     def shifted(self, rho: float) -> Vector:
-        """m - rho w, rounded once for the product and the difference together."""
+        """m - rho w with one rounding, not one for the product and one for the difference."""
         w = self.w
         product = rho * np.broadcast_to(np.asarray(w), self.m.shape)
         found = self.m - product
@@ -225,7 +226,7 @@ class _Box(NamedTuple):
         return np.nan_to_num(found + np.where(np.isfinite(rest), rest, 0.0) - product_error(rho, w))
 
     def breakpoints(self) -> tuple[Vector, Vector, float]:
-        """(t, bend, slope): phi's breakpoints, what its slope changes by at each, and its slope left of them all."""
+        """(t, bend, slope): phi's breakpoints, the change of its slope at each, and its slope left of all of them."""
         found, slope = [], 0.0
         for _, block in self.blocks():
             one, other = (block.m - block.upper) / block.w, (block.m - block.lower) / block.w
@@ -254,7 +255,7 @@ class _Box(NamedTuple):
         return least, greatest
 
     def checked(self, z: float) -> float:
-        """z, moved by rounding at most into what can be reached."""
+        """z, or the nearest value that can be reached where z misses these by rounding."""
         least, greatest = self.attainable(len(self.m))
         slack = REACH_ROUNDING * max(1.0, abs(z), *(abs(x) for x in (least, greatest) if np.isfinite(x)))
         if not least - slack <= z <= greatest + slack:

@@ -1,20 +1,20 @@
 r"""Block coordinate ascent on the dual of the projection onto the local marginal polytope (paper 2, E.3, Algorithm 3).
 
-With x_c = m_c + (what xi spreads on c) / d_c^2 and a_c = max(0, x_c - lambda_c), which is (36) put into (33), the dual
-function (34) has two kinds of blocks:
+With x_c = m_c + (the multipliers xi of c's agreements, on its entries) / d_c^2 and a_c = max(0, x_c - lambda_c), which
+is (36) in (33), the dual function (34) has two kinds of blocks:
 
-    lambda_c     (35a) says that a_c sums to z: a projection onto the simplex (appendix B)
-    xi_cc'       (35b), (35c) say that in every cell of the shared variables the marginals of a_c and a_c' are equal.
-                 With all else fixed each cell has a number delta of its own, the root of
+    lambda_c     the optimality condition (35a) is that a_c sums to z: a projection onto the simplex (appendix B)
+    xi_cc'       (35b), (35c): in every cell of the shared variables the marginals of a_c and a_c' are equal.
+                 With all else fixed the multiplier of each cell changes by its own delta, the root of
 
                      sum_i (delta - b_i)_+ / d_c^2 = sum_j (b_j - delta)_+ / d_c'^2,
 
                  over the entries i of c and j of c' in that cell, b_i = -(x_i - lambda_c) d_c^2 and
                  b_j = (x_j - lambda_c') d_c'^2: a rising piecewise linear function again, by its breakpoints.
 
-Every block is maximised exactly, so that D never falls. Agreements that share no clique do not depend on each other.
-So they are coloured, and all of one colour, in all components, are one block; on chains the colours are the even and
-the odd edges, (37)-(38).
+Every block is maximised exactly, so that D never falls. Agreements without a common clique do not depend on each other.
+So agreements are coloured, and all of one colour, in all components, are one block; on chains the colours are the even
+and the odd edges, (37)-(38).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class BlockAscent:
         xi = np.zeros(structure.n_multipliers)
         if known is not None and known.shape == xi.shape:
             xi = np.array(known, dtype=np.float64)
-        multipliers = structure.split_multipliers(xi)  # views: what is added to them is in xi
+        multipliers = structure.split_multipliers(xi)  # views: adding to them changes xi
         blocks = colours(structure)
         lam = unknown(structure)
         x = [
@@ -117,8 +117,8 @@ def colours(structure: CliqueTables) -> list[tuple[int, Index]]:
 def balance(left: Tensor, right: Tensor, left_slope: Vector, right_slope: Vector) -> Matrix:
     """delta with left_slope sum_i (delta - left_i)_+ = right_slope sum_j (right_j - delta)_+, cell by cell.
 
-    left (K, cells, p), right (K, cells, q): breakpoints. left_slope, right_slope (K,), positive. Where both sums can be
-    0 at once delta is 0, or as near as that allows.
+    left (K, cells, p), right (K, cells, q): breakpoints. left_slope, right_slope (K,), positive. Where an interval of
+    delta makes both sums 0, its point nearest to 0.
     """
     rise, fall = left_slope[:, None, None], right_slope[:, None, None]
     at = np.concatenate((left, right), axis=2)

@@ -1,7 +1,6 @@
 """Projection onto a box with one equality: one number, the root of a piecewise linear function (paper 2, appendix B).
 
-The numerics are an oracle's, `convexstruct.oracles.box.projection`; here they stand in the driver's form. There is one
-round, because every search is exact.
+The computation is `convexstruct.oracles.box.projection`. There is one round, because every search is exact.
 """
 
 from __future__ import annotations
@@ -17,7 +16,8 @@ from convexstruct.families.projection.box import BoxProjection
 from convexstruct.oracles.box.projection import Search, project_with_multiplier
 from convexstruct.validation.arguments import choice, sentence
 
-#: Weights outside of this range, whose squares may underflow or overflow, are scaled; they may span so much.
+#: Weights outside of [LEAST, GREATEST], whose squares may underflow or overflow, are scaled by a power of two. The
+#: largest may be SPAN times the least, else no scale is right for both.
 LEAST, GREATEST, SPAN = 1e-150, 1e150, 2.0**510
 
 
@@ -25,9 +25,9 @@ LEAST, GREATEST, SPAN = 1e-150, 1e150, 2.0**510
 class BreakpointSearch:
     """The root of (30), and with it the projection.
 
-    search : where Newton's steps start, which find the root in all three. "bracket" (ours): at the root of a sample's
-        problem. "medians": at the root by Algorithm 2, which halves all 2n breakpoints again and again. "sorting": at
-        the root from all breakpoints in order, what Algorithm 2 improves on.
+    search : where Newton's steps, which all three end with, start. "bracket" (ours): at the root of the problem of a
+        sample of the variables. "medians": at the root by Algorithm 2, which halves the 2n breakpoints repeatedly.
+        "sorting": at the root by sorting all breakpoints, which Algorithm 2 avoids.
     """
 
     search: Search = "bracket"

@@ -1,8 +1,8 @@
 """Projection onto the local marginal polytope by accelerated ascent of its dual, (33)-(36) of paper 2, E.3.
 
-The steps are those of `convexstruct.oracles.polytope.local_polytope.ascend`. In a round, each block of components takes
-steps until its tables agree to a tolerance; then the tables are made feasible, so that the round ends with both bounds.
-The next round has a stricter tolerance.
+The steps are those of `convexstruct.oracles.polytope.local_polytope.ascend`. In a round each block of components takes
+steps until its tables agree to a tolerance. Then the tables are made feasible, which gives both bounds. The next round
+has a stricter tolerance.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from convexstruct.families.projection.tables import MarginalProjection
 from convexstruct.oracles.polytope.feasible_tables import feasible_tables
 from convexstruct.oracles.polytope.local_polytope import Ascent, Weights, ascend
 
-#: Rounds without progress after which what is left is taken for rounding.
+#: The solver ends after so many rounds without improvement of either bound: what is left is rounding.
 PATIENCE = 20
 
 
@@ -28,9 +28,9 @@ PATIENCE = 20
 class MarginalAscent:
     """Accelerated ascent in the multipliers of the agreements.
 
-    first, factor, last : the disagreement, relative to z, at which blocks stop at first, what it is multiplied by once
-        all of them have stopped, and below which there is nothing left to gain.
-    steps : gradient steps of one block in one round, at most.
+    first, factor, last : the disagreement, relative to z, at which blocks stop: in the first round; its factor from one
+        round in which all have stopped to the next; and the least, below which rounding is all that is left.
+    steps : most gradient steps of one block in one round.
     """
 
     first: float = 1e-2

@@ -4,9 +4,9 @@ For every d = 2^k the rounds t = 1, 2, .. of qp-bmrm from w_0 = 0 are compared w
 
     J(w_t) = 1/(2 lam t),   J_t(w_t) = -1/(2 lam t),   gap 1/(lam t),          t < d
 
-both evaluated by the problem, J at w_t and the adjoint at the planes' mixture. Beside the number of rounds to a gap eps
-stands that of ls-bmrm, and of Pragam on the same problem. Pragam's alpha_0 is a corner of the simplex: its usual one,
-the middle, is the solution here.
+both evaluated by the problem, J at w_t and the adjoint at the planes' mixture. The rounds that qp-bmrm takes to a gap
+eps are shown beside those of ls-bmrm and of Pragam on the same problem. Pragam starts at a vertex of the simplex; its
+usual alpha_0, the centre, would be the solution here.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ COLUMNS = (
 
 @dataclass(frozen=True, eq=False)
 class Rounds:
-    """What a solver passes through. value, bound (t,) : J(w_t) and the adjoint at its witness, by the problem."""
+    """The rounds of a solver. value, bound (t,) : J(w_t) and the adjoint at its witness, both by the problem."""
 
     value: Vector
     bound: Vector
 
     def to(self, eps: float) -> int | None:
-        """Rounds until J(w_t) less the adjoint is within eps, up to rounding; None if it never is."""
+        """Rounds until J(w_t) less the adjoint is at most eps, up to rounding; None if it never is."""
         within = np.flatnonzero(self.value - self.bound <= eps * (1 + 1e-9))
         return int(within[0]) + 1 if len(within) else None
 
@@ -110,7 +110,7 @@ def instance(d: int, lam: float = LAM) -> RegularizedRisk:
 
 
 def corner(problem: RegularizedRisk) -> Solution:
-    """alpha at the first corner of the simplex, as a solution to start from."""
+    """alpha at the first vertex of the simplex, as a solution to start from."""
     alpha = np.zeros(problem.n_pieces)
     alpha[0] = 1.0
     point: Point = {"w": problem.primal_of(alpha)}
@@ -121,7 +121,7 @@ def corner(problem: RegularizedRisk) -> Solution:
 def follow(
     problem: RegularizedRisk, solver: Solver, rounds: int, start: Solution | None = None, gap: float = 0.0
 ) -> Rounds:
-    """So many rounds of a solver, or until its gap is within ``gap``."""
+    """So many rounds of a solver, fewer if its gap falls to ``gap``."""
     value, bound = [], []
     for iterate in islice(solver.iterate(problem, start), rounds):
         witness = iterate.dual_point() if callable(iterate.dual_point) else iterate.dual_point
@@ -140,7 +140,7 @@ def deviation(rounds: Rounds, lam: float = LAM) -> float:
 
 
 def promised(problem: RegularizedRisk, eps: float) -> int:
-    """The first k at which 6 L Dmax / ((k + 1)(k + 2)) <= eps, from a corner; L = 1/lam, for |A| = 1."""
+    """The first k at which 6 L Dmax / ((k + 1)(k + 2)) <= eps, alpha_0 a vertex; L = 1/lam, for |A| = 1."""
     alpha = corner(problem).dual_point
     assert alpha is not None
     wanted = 6.0 * largest_distance(problem, alpha["alpha"]) / (problem.lam * eps)

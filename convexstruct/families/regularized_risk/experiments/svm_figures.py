@@ -1,4 +1,4 @@
-"""Pictures of the SVM solver comparison: one panel a set, one line a solver, the same colour throughout."""
+"""Figures of the SVM solver comparison: one panel a set, one line a solver, of the same colour in every figure."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ Against = Literal["iteration", "seconds"]
 
 
 def _shown(paths: Mapping[str, Path], against: Against, objective: bool) -> dict[str, Path]:
-    """Without pragam-b where objectives are compared, and without pegasos-1 where iterations are: its own are single
-    examples."""
+    """Without pragam-b where objectives are compared (it has another one), and without pegasos-1 where iterations are
+    compared (one of its iterations takes one example)."""
     left_out = {"pragam-b"} if objective else set()
     left_out |= {"pegasos-1"} if against == "iteration" else set()
     return {name: path for name, path in paths.items() if name not in left_out}
 
 
 def _line(solver: str, path: Path, against: Against) -> dict[str, Any]:
-    """Dots where every point is a run of its own, or where there are few."""
+    """The style of a line: dots where each point is a run of its own, or where there are few points."""
     if solver == "liblinear" and against == "seconds":
         return {"ls": "", "marker": ".", "ms": 4}
     return {"lw": 1.4, "marker": "." if len(path.value) < 12 else None}
@@ -63,7 +63,7 @@ def gaps(sets: Mapping[str, tuple[Mapping[str, Path], float]], against: Against)
                       **_line(solver, path, against))  # fmt: skip
         axes.set_xscale("log")
         axes.set_yscale("log")
-        axes.set_ylim(max(axes.get_ylim()[0], 1e-9), 10.0)  # J(0) is 1: what bundle methods overshoot is left out
+        axes.set_ylim(max(axes.get_ylim()[0], 1e-9), 10.0)  # J(0) is 1; bundle methods go far above it
         axes.set_title(name, fontsize="medium")
         axes.set_xlabel("iteration" if against == "iteration" else "seconds")
     panels[0].set_ylabel(r"$\min_{t' \leq t} J(w_{t'}) - J^*$")

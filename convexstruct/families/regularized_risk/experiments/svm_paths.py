@@ -1,8 +1,8 @@
-"""What a solver passes through on its way: objective, test accuracy and time, iterate by iterate, measured alike.
+"""Objective, test accuracy and time of a solver's iterates, measured in the same way for all solvers.
 
-The clock runs only while the solver computes its next iterate; objective and accuracy are evaluated by the problem, off
-the clock, at iterations that are spaced logarithmically after the first twenty. As in paper 2, section 5, what counts
-at iteration k is the best iterate so far: its objective, and its accuracy.
+Only the time in which the solver computes its next iterate counts. The problem evaluates objective and accuracy, at
+each of the first twenty iterations and then at iterations spaced logarithmically. As in paper 2, section 5, iteration k
+has the objective and the accuracy of the best iterate so far.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SPAN = 10.0
 
 @dataclass(frozen=True)
 class Limits:
-    """Where a solver is stopped. gap : as soon as its objective is within this of the optimum."""
+    """When a solver is stopped. gap : when its objective is within this of the optimum."""
 
     seconds: float
     iterations: int
@@ -38,7 +38,7 @@ class Limits:
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Rows a solver does not see, and their labels."""
+    """Rows that are not trained on, and their labels."""
 
     features: Any
     labels: NDArray[Any]
@@ -68,7 +68,7 @@ class Path:
         self.accuracy.append(accuracy)
 
     def gaps(self, optimum: float) -> Vector:
-        """J - optimum, where both are known to the same 1e-15 at best."""
+        """J - optimum; at least 1e-15, for both are rounded."""
         return np.maximum(np.asarray(self.value) - optimum, 1e-15)
 
     def reached(self, optimum: float, gap: float) -> int | None:

@@ -3,9 +3,9 @@
 Shown for each set: J less its optimum, against iterations (Figure 1) and seconds (Figure 2), test accuracy against both
 (Figures 3 and 4), and the observed rate: how the iterations to a gap eps grow with 1/eps, beside 1/eps and 1/sqrt(eps).
 
-a9a is read where it is here. The paper's other sets are not among the package's; two generated ones stand in, one dense
-and one sparse. As in the paper, lam is the one of the best accuracy on validation rows, and no bias is used, but for
-pragam-b, whose objective is another one: only its accuracy is compared.
+a9a is read if it is available. The package has none of the paper's other sets; two generated ones, one dense and one
+sparse, replace them. As in the paper, lam has the best accuracy on validation rows, and there is no bias, except for
+pragam-b: its objective is another one, so that only its accuracy is compared.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ VALIDATION = 0.2
 GAPS = (1e-3, 1e-5)
 LIMITS = Limits(seconds=10.0, iterations=100_000, gap=1e-8)
 QUICK = Limits(seconds=10.0, iterations=400, gap=1e-6)
-#: The optimum is known to this.
+#: Relative gap to which the optimum is computed.
 EXACT = 1e-10
 #: Iterates of pegasos-1 in one pass over the data.
 A_PASS = 10
-#: Percent points of its last test accuracy within which a solver has arrived.
+#: A solver has reached its accuracy where it and all later ones span at most so many percent points.
 NEAR = 0.1
 
 #: The solvers by the names of the paper, and our own: dual coordinate descent is liblinear's method, default is what
@@ -135,8 +135,8 @@ def _steps(problem: RegularizedRisk) -> int:
 def path_of(
     name: str, split: Split, problem: RegularizedRisk, limits: Limits, optimum: float, seed: int
 ) -> Path | None:
-    """The path of one solver; None if it is not installed. pragam-b's is on the problem with a bias, whose optimum is
-    not known here: it goes on to a limit of rounds or of time."""
+    """The path of one solver; None if it is not installed. pragam-b solves the problem with a bias, whose optimum is
+    not known here: it stops at a limit of rounds or of time."""
     if name == "liblinear":
         return liblinear(problem, split.test, limits, optimum, seed)
     if name == "pragam-b":
@@ -149,7 +149,7 @@ def path_of(
 
 
 def sets(quick: bool, seed: int) -> tuple[list[Split], list[str]]:
-    """The sets, and one sentence for what is not among them."""
+    """The sets, and a sentence for each that is left out."""
     missing = [
         "astro-ph, aut-avn, covertype, news20, real-sim, reuters-c11, reuters-ccat and web8 of the paper's Table 1, "
         "which are not among the package's sets"
@@ -191,7 +191,7 @@ def choose_lam(split: Split, seed: int, lams: Sequence[float] = LAMS) -> tuple[f
 
 
 def _row(split: str, name: str, path: Path, optimum: float) -> list[Cell]:
-    """One line of the table; what concerns the objective is left out for pragam-b, which has another one."""
+    """One row of the table, without figures of the objective for pragam-b, whose objective is another one."""
     cells: list[Cell] = [split, name, path.iteration[-1], path.seconds[-1]]
     if name == "pragam-b":
         cells += [None] * 6
@@ -217,7 +217,7 @@ def _set_note(split: Split, lam: float, accuracies: Mapping[float, float], exact
 
 
 def _findings(shown: Mapping[str, tuple[Mapping[str, Path], float]]) -> list[str]:
-    """The paper's claims beside what was measured, in numbers."""
+    """The paper's claims, each with the figures measured."""
     notes = []
     for name, (paths, optimum) in shown.items():
         at = {solver: path.reached(optimum, GAPS[0]) for solver, path in paths.items() if solver != "pragam-b"}

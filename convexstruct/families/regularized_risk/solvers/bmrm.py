@@ -4,15 +4,16 @@ r"""Bundle methods for regularized risk minimisation (paper 2, (3)-(4); Teo, Vis
                                                                           b_i = R(w_{i-1}) - <w_{i-1}, a_i>
 
 * **QpBMRM** solves (3) exactly, by its dual over the simplex (`solvers.simplex_qp`): w_t = - A beta / lam.
-* **LsBMRM** keeps one mixture (a, b) of all planes, and moves it towards the new one a' by a line search in the dual,
+* **LsBMRM** keeps one mixture (a, b) of all planes, and moves it towards the new plane (a', b') by a line search in the
+  dual,
       eta = min(1, lam (<a' - a, w> + b' - b) / |a' - a|^2),    w = - a / lam,
   which is a step of Frank and Wolfe on the adjoint (the paper calls it coordinate descent; corrected).
 
-Iterate t is w_t, with J_t(w_t) as its lower bound and the mixture of the planes' dual points as witness. With free
-offsets R is the least over them, and stays convex.
+Iterate t is w_t. Its lower bound is J_t(w_t), its witness the mixture of the planes' dual points. Where the loss has
+free offsets, R(w) is its minimum over them, which is convex too.
 
-**Bound on the rounds**, for both: with G the longest a_i, each round lifts the dual value by (e/2) min(1, lam e / 4G^2)
-at least, e the gap (4), for |a' - a| <= 2G. So from the gap e_1 of the first iterate
+**Bound on the rounds**, for both: let G be the largest |a_i|, so that |a' - a| <= 2G, and e the gap (4). Each round
+raises the dual value by at least (e/2) min(1, lam e / 4G^2). So from the gap e_1 of the first iterate
 
     rounds to a gap eps  <=  max(0, ceil log2(lam e_1 / 4G^2)) + ceil(8 G^2 / (lam eps)) + 1,
 
@@ -44,7 +45,7 @@ class QpBMRM:
     """BMRM with the whole inner problem solved each round: qp-bmrm of paper 2."""
 
     def iterate(self, problem: RegularizedRisk, start: Solution | None = None) -> Iterator[Iterate]:
-        """One iterate a plane; a ``start`` gives the first plane's place and its dual point one more plane."""
+        """One iterate a plane. Of a ``start``, w is where the first plane touches, and alpha is one more plane."""
         clock = Clock("risk", "inner problem")
         planes, patience = CuttingPlanes(problem), Patience(PATIENCE, least_unit(problem))
         w, witness = _start(problem, start)
@@ -76,7 +77,7 @@ class LsBMRM:
     """BMRM with a line search between the mixture so far and the new plane: ls-bmrm of paper 2."""
 
     def iterate(self, problem: RegularizedRisk, start: Solution | None = None) -> Iterator[Iterate]:
-        """One iterate a plane; a ``start`` gives the first plane's place, or the mixture to go on from."""
+        """One iterate a plane. A ``start`` gives the mixture to continue from, or else the w of the first plane."""
         clock = Clock("risk")
         patience = Patience(PATIENCE, least_unit(problem))
         w, witness = _start(problem, start)
@@ -107,14 +108,14 @@ def plane_of(problem: RegularizedRisk, alpha: Vector) -> Plane:
 
 
 def _at(problem: RegularizedRisk, w: Vector) -> tuple[Plane, Point]:
-    """The plane that touches the risk at w, and w as a point, with the offsets which are best there."""
+    """The plane that touches the risk at w; and the point w with its best free offsets."""
     w = w.reshape(problem.shape)
     plane, b = problem.touching(w)
     return plane, {"w": w, "b": b} if problem.n_biases else {"w": w}
 
 
 def _value(problem: RegularizedRisk, w: Vector, plane: Plane) -> float:
-    """J(w) from the plane that touches the risk there."""
+    """J(w), given the plane that touches the risk at w."""
     return 0.5 * problem.lam * float(w @ w) + float(w @ plane.a.ravel()) + plane.b
 
 

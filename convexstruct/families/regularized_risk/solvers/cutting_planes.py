@@ -1,9 +1,9 @@
-"""The planes that a bundle method has found, with the dual point behind each, in a byte or a bit an example.
+"""The planes that a bundle method has found, and the dual point of each, stored in a byte or a bit an example.
 
-A plane is <a, w> + b with a = A' alpha, b = <c, alpha>, alpha in Q (`RegularizedRisk.subgradient`). A mixture of planes
-with weights beta has the same of its alphas' mixture, so its dual value is a lower bound that the problem can check by
-itself. A plane's alpha is a vertex of Q up to one example for each free offset: for each group the piece that is on, or
-none, and the few entries that are on in part.
+A plane is <a, w> + b with a = A' alpha, b = <c, alpha>, alpha in Q (`RegularizedRisk.subgradient`). The mixture of the
+planes with weights beta belongs to the mixture of their alphas, so that the problem can compute its dual value, a lower
+bound, from that alpha alone. The alpha of a plane is a vertex of Q but for one example for each free offset. So what is
+stored is, for each group, which piece has the group's whole share (or that none has), and the few entries between.
 """
 
 from __future__ import annotations
@@ -19,8 +19,11 @@ from convexstruct.families.regularized_risk.problem import Plane, RegularizedRis
 
 @dataclass(frozen=True, eq=False)
 class Corner:
-    """alpha of one plane: ``on`` the place within each group plus one, 0 for none, as bits where groups have one piece;
-    ``rows`` and ``values`` of the pieces that are neither."""
+    """alpha of one plane.
+
+    on : for each group 1 + the place of the piece that has the whole share, 0 if none has; packed as bits where groups
+    have one piece. rows, values : the pieces that have a part of their share, and what they have.
+    """
 
     on: NDArray[np.unsignedinteger]
     rows: Index
@@ -29,7 +32,7 @@ class Corner:
 
 @dataclass
 class CuttingPlanes:
-    """Planes (t, dimension), offsets (t,), their Gram matrix (t, t), and the corner behind each."""
+    """Planes (t, dimension), offsets (t,), their Gram matrix (t, t), and the alpha of each."""
 
     problem: RegularizedRisk
     a: Matrix = field(init=False)
@@ -73,7 +76,7 @@ class CuttingPlanes:
 
 
 def pack(problem: RegularizedRisk, alpha: Vector) -> Corner:
-    """``alpha`` as a corner of Q and what differs from one."""
+    """``alpha``, stored as `Corner` says."""
     whole = alpha == problem.shares[problem.group]
     rows = np.flatnonzero((alpha != 0) & ~whole)
     if problem.is_box:

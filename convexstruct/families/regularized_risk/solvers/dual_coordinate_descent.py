@@ -2,17 +2,17 @@ r"""Dual coordinate descent (Hsieh, Chang, Lin, Keerthi and Sundararajan 2008; l
 
     alpha_i <- clip(alpha_i + lam g_i / |a_i|^2, 0, share_i),     g_i = c_i + <a_i, w>,  w = - A' alpha / lam
 
-for risks whose groups have one piece each, without free offsets: the binary hinge, the ordinal one with thresholds
-given. Each epoch goes through the coordinates in random order.
+for risks whose groups have one piece each, without free offsets: the binary hinge, and the ordinal one with given
+thresholds. Each epoch goes through the coordinates in random order.
 
-liblinear spends a few nanoseconds on a coordinate, Python a microsecond: so an epoch is cut into blocks. The gradient
-of a block is one product with its rows; coordinates that cannot move are left out of it at once, all together; the
-rest are updated one after the other with their Gram matrix at hand (the sequence of updates is that of the original,
-less the coordinates left out), and w follows by one more product. An epoch still takes several times liblinear's on
-dense rows, and a hundred times on short sparse ones: this is a peer to compare with, not a fast path.
+An update of one coordinate takes liblinear some nanoseconds and Python a microsecond, so an epoch is cut into blocks.
+One product gives the gradient of a block; the coordinates that cannot move are dropped from it, all at once; the others
+are updated one by one by their Gram matrix (in the order of the original method); and one more product updates w. An
+epoch still takes several times as long as liblinear's on dense rows, and a hundred times on short sparse rows: this
+solver is here for comparison.
 
-**Shrinking.** The gap after each epoch needs the gradient of all coordinates, so nothing has to be guessed: those at a
-bound that are further beyond it than any violation are left out of the next epoch, and looked at again after it.
+**Shrinking.** The gap after each epoch needs the gradient of all coordinates anyway. A coordinate at a bound is left
+out of the next epoch if its gradient points out of the box by more than the largest violation of any coordinate.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class DualCoordinateDescent:
     """Dual coordinate descent with shrinking and a certified gap each epoch.
 
     block : coordinates whose Gram matrix is formed at a time.
-    shrinking : leave out coordinates that are sure to stay at their bound.
+    shrinking : leave out coordinates that will most likely stay at their bound.
     seed : of the order.
     """
 
@@ -94,7 +94,7 @@ class DualCoordinateDescent:
 
 
 def _may_move(alpha: Vector, shares: Vector, slope: Vector) -> Index:
-    """All but those at a bound whose slope leads out of it by more than any other violates its condition."""
+    """All coordinates but those at a bound whose slope points out of the box by more than the largest violation."""
     low, high = alpha <= 0.0, alpha >= shares
     violation = np.where(low, np.maximum(slope, 0.0), np.where(high, np.maximum(-slope, 0.0), np.abs(slope)))
     worst = float(violation.max(initial=0.0))

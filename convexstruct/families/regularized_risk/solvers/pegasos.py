@@ -2,15 +2,17 @@ r"""Pegasos (Shalev-Shwartz, Singer and Srebro 2007): subgradient steps of lengt
 
     w_{t+1} = (1 - 1/t) w_t - (1 / (lam t)) g_t,      then  w *= min(1, sqrt(J(0) / lam) / |w|)
 
-with g_t a subgradient of the risk (`PegasosN`: pegasos-n) or of one example drawn by its share (`Pegasos1`). Unrolled,
-w_{t+1} = - A' alpha / lam with alpha = (alpha_1 + .. + alpha_t) / t, g_t = A' alpha_t, so a dual point comes with it:
-for the whole risk a member of Q, for single examples near one, which is then scaled into Q and bounds poorly.
+with g_t = A' alpha_t a subgradient of the risk (`PegasosN`: pegasos-n), or of one example drawn with its share as its
+probability (`Pegasos1`). Written out, w_{t+1} = - A' alpha / lam with alpha = (alpha_1 + .. + alpha_t) / t. This alpha
+is the dual witness. It lies in Q where g_t is of the whole risk; of single examples it lies near Q, and what is left of
+it after scaling it into Q gives a weak bound.
 
-The ball is where the optimum lies: lam |w*|^2 = <c, alpha*> - R(w*) <= J(0), if the risk is nowhere negative; without a
-zero piece that is not known, and nothing is projected. The radius is 1 / sqrt(lam) for the hinge, as in the original.
+The last step projects onto a ball that holds the optimum: lam |w*|^2 = <c, alpha*> - R(w*) <= J(0), if the risk is
+nowhere negative. Without a zero piece that is not known, and nothing is projected. For the hinge the radius is
+1 / sqrt(lam), as in the original.
 
-**Bound**, for the whole risk: with |g_t| <= G and (projected) |w_t| <= r the average of J(w_1..w_T) is above J* by at
-most (G + lam r)^2 (1 + ln T) / (2 lam T); so is the least of them (theorem 1 there).
+**Bound**, for the whole risk: with |g_t| <= G and, projected, |w_t| <= r, the mean of J(w_1), .., J(w_T) is above J* by
+at most (G + lam r)^2 (1 + ln T) / (2 lam T), and so is the least of them (theorem 1 there).
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from convexstruct.families.regularized_risk.problem import RegularizedRisk
 
 
 def radius(problem: RegularizedRisk) -> float:
-    """Of the ball that holds the optimum; inf where it is not known."""
+    """The radius of a ball that holds the optimum; inf where none is known."""
     if not problem.loss.floor:
         return math.inf
     return math.sqrt(problem.value(np.zeros(problem.shape)) / problem.lam)
@@ -39,10 +41,10 @@ def radius(problem: RegularizedRisk) -> float:
 
 @dataclass(frozen=True)
 class PegasosN:
-    """Pegasos with the subgradient of the whole risk each step; free offsets are least over."""
+    """Pegasos with the subgradient of the whole risk each step; free offsets are minimised over."""
 
     def iterate(self, problem: RegularizedRisk, start: Solution | None = None) -> Iterator[Iterate]:
-        """One iterate a step: w_t from t = 1, where it is w(alpha) of ``start``'s dual point, or zero, on."""
+        """One iterate a step, w_1, w_2, ..; w_1 is w(alpha), (24), at the dual point of ``start``, or zero."""
         lam, ball = problem.lam, radius(problem)
         alpha = _first(problem, start)
         pull = problem.adjoint(alpha)
@@ -66,8 +68,8 @@ class PegasosN:
 class Pegasos1:
     """Pegasos with one example each step, for risks without free offsets.
 
-    steps : steps between two iterates; None takes as many as there are groups, one pass in the mean.
-    seed : of the draws.
+    steps : steps between two iterates; None takes as many as there are groups.
+    seed : of the draws of examples.
     """
 
     steps: int | None = None
@@ -77,7 +79,7 @@ class Pegasos1:
         read_options(self, steps=or_none(at_least(1)), seed=seed)
 
     def iterate(self, problem: RegularizedRisk, start: Solution | None = None) -> Iterator[Iterate]:
-        """One iterate every ``steps`` steps; a ``start`` counts as one pass made.
+        """One iterate every ``steps`` steps; a ``start`` counts as so many steps made as there are groups.
 
         Raises
         ------
@@ -118,14 +120,14 @@ class Pegasos1:
 
 
 def _first(problem: RegularizedRisk, start: Solution | None) -> Vector:
-    """The dual point to begin with, in Q: that of ``start``, or the one nearest to zero; the first step drops it."""
+    """The dual point of w_1, in Q: that of ``start``, or the one nearest to zero. `PegasosN`'s first step drops it."""
     if start is not None and start.dual_point is not None and np.isfinite(problem.dual(start.dual_point)):
         return problem.feasible(np.asarray(start.dual_point["alpha"], dtype=np.float64))
     return problem.feasible(np.zeros(problem.n_pieces))
 
 
 class _Draw:
-    """The worst piece of one group, and its row added to u in place."""
+    """The step for one group: finds its highest piece, and adds that piece's row to u in place."""
 
     def __init__(self, problem: RegularizedRisk) -> None:
         self.loss = problem.loss
@@ -133,7 +135,7 @@ class _Draw:
         self.sparse = sp.issparse(problem.X)
 
     def step(self, u: Tensor, scale: float, group: int, mass: float) -> tuple[int, float]:
-        """(piece, change of |u|^2) where w = ``scale`` u; piece -1 if the group's loss is zero, flat there."""
+        """(piece, change of |u|^2) where w = ``scale`` u; piece -1 if the loss of the group is 0 around w."""
         loss = self.loss
         first, last = int(loss.start[group]), int(loss.start[group + 1])
         best, chosen = (0.0, -1) if loss.floor else (-np.inf, first)

@@ -10,15 +10,16 @@ With d(alpha) = |alpha - alpha_0|^2 / 2, alpha_0 in Q, and L the Lipschitz const
     alpha^ = (1 - tau) alpha_k + tau alpha_mu(w_k),            w_{k+1} = (1 - tau) w_k + tau w(alpha^),
     alpha_{k+1} = V(alpha^),                                   mu_{k+1} = (1 - tau) mu_k
 
-and J(w_k) - D(alpha_k) <= mu_k Dmax at every k, Dmax = max_Q d, for J smoothed by mu d stays below D. With tau_k as
-above mu_k = 6 L / ((k + 1)(k + 2)): that is (26).
+and J(w_k) - D(alpha_k) <= mu_k Dmax at every k, Dmax = max_Q d, because J smoothed by mu d stays below D. With the
+tau_k above, mu_k = 6 L / ((k + 1)(k + 2)): that is (26).
 
-L = |A|^2 / lam (the paper's section 4.1 leaves 1 / lam out). Without it L is estimated by backtracking. The proof uses
-L in one inequality, D(V) >= D(alpha^) + <grad D, V - alpha^> - L/2 |V - alpha^|^2, and in tau^2 / (1 - tau) <= mu / L.
-So L is doubled until the first holds, tau is the root of the second, and mu_k Dmax stays a bound on the gap.
+L = |A|^2 / lam (section 4.1 of the paper leaves 1 / lam out). Where L is not computed it is estimated by backtracking.
+The proof needs of L the inequality D(V) >= D(alpha^) + <grad D, V - alpha^> - L/2 |V - alpha^|^2 and
+tau^2 / (1 - tau) <= mu / L. So L is doubled until the first holds, and tau solves the second with equality; mu_k Dmax
+remains a bound on the gap.
 
-`Pragam` is for risks without free offsets, `PragamB` for those with them: there Q has an equation for each, (23) and
-(25) are appendix B's projections, and J is least over the offsets.
+`Pragam` is for risks without free offsets, `PragamB` for those with them. There Q has one equation for each offset,
+(23) and (25) are the projections of appendix B, and J is minimised over the offsets.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ EIGENVALUE_MARGIN = 1e-6
 class Pragam:
     """Pragam for risks without free offsets.
 
-    lipschitz : L; None computes |A|^2 / lam, "estimate" finds one by backtracking as it goes.
+    lipschitz : L; None computes |A|^2 / lam, "estimate" finds L by backtracking during the run.
     """
 
     lipschitz: float | str | None = "estimate"
@@ -103,7 +104,7 @@ class PragamB:
 
 @dataclass(frozen=True)
 class _Tried:
-    """One step from (w_k, alpha_k) with a given L, in the paper's names; ``excess`` > 0 says that L is too small."""
+    """One step from (w_k, alpha_k) with a given L, in the paper's names; L is too small where ``excess`` > 0."""
 
     tau: float
     w: Tensor
@@ -114,7 +115,7 @@ class _Tried:
 
 
 def _rounds(problem: RegularizedRisk, lipschitz: float | str | None, start: Solution | None) -> Iterator[Iterate]:
-    """The iterates. ``scores`` is A w, ``pull`` A' alpha throughout: three products with the data a round."""
+    """The iterates. A w (``scores``) and A' alpha (``pull``) are updated, so a round takes three products with A."""
     clock = Clock("projection", "data")
     lam, c = problem.lam, problem.loss.offset
     known = lipschitz != "estimate"
@@ -180,7 +181,8 @@ def _step(
 def _gradient_step(
     problem: RegularizedRisk, clock: Clock, at: Vector, at_pull: Tensor, scores: Vector, L: float
 ) -> tuple[Vector, Tensor, float]:
-    """(V(at), A' V(at), by how much L is too small): D is quadratic, and L has to bear |A' (V - at)|^2 / lam."""
+    """(V(at), A' V(at), the excess of |A' (V - at)|^2 / lam over L |V - at|^2): D is quadratic, so where the excess is
+    positive, and only there, the first inequality above fails."""
     with clock("projection"):
         alpha = onto_q(problem, at + (problem.loss.offset + scores) / L)
     with clock("data"):
@@ -195,7 +197,7 @@ def _tau(ratio: float) -> float:
 
 
 def _primal(problem: RegularizedRisk, w: Tensor, scores: Vector) -> tuple[Vector, float]:
-    """(b, J): least over the free offsets."""
+    """(b, J(w, b)), b the best free offsets."""
     values = scores + problem.loss.offset
     b = np.zeros(0)
     if problem.n_biases:
@@ -205,15 +207,14 @@ def _primal(problem: RegularizedRisk, w: Tensor, scores: Vector) -> tuple[Vector
 
 
 def _centre(problem: RegularizedRisk, start: Solution | None) -> Vector:
-    """alpha_0 in Q: that of ``start``, or 0, or even shares where 0 is not in Q."""
+    """alpha_0 in Q: that of ``start``; else 0, or where 0 is not in Q each share spread evenly over its group."""
     if start is not None and start.dual_point is not None and np.isfinite(problem.dual(start.dual_point)):
         return problem.feasible(np.asarray(start.dual_point["alpha"], dtype=np.float64))
     return problem.feasible(np.zeros(problem.n_pieces))
 
 
 def largest_distance(problem: RegularizedRisk, centre: Vector) -> float:
-    """Dmax = max_Q d, where d is the distance from ``centre``; with free offsets a bound on it (their equations are
-    left out)."""
+    """Dmax = max_Q d, alpha_0 = ``centre``; with free offsets an upper bound, for their equations are left out."""
     shares = problem.shares[problem.group]
     # |v - centre|^2 over a group's vertices v: share e_p, and 0 where there is a zero piece
     start = problem.loss.start[:-1]
@@ -223,7 +224,7 @@ def largest_distance(problem: RegularizedRisk, centre: Vector) -> float:
 
 
 def lipschitz_constant(problem: RegularizedRisk) -> float:
-    """|A|_2^2 / lam, from A'A, or by Lanczos where that is large (and then raised a little)."""
+    """|A|_2^2 / lam, from A'A; where that matrix is large by Lanczos, raised by `EIGENVALUE_MARGIN`."""
     d = problem.dimension
     if d <= SMALL_MATRIX:
         matrix = problem.matrix()
@@ -241,14 +242,14 @@ def lipschitz_constant(problem: RegularizedRisk) -> float:
 
 
 def _guess(problem: RegularizedRisk) -> float:
-    """A first L of the right scale, small: a fraction of |X|_F^2 / lam."""
+    """A first L, probably too small: the share `FIRST_GUESS` of |X|_F^2 / lam."""
     X = problem.X
     squares = float(X.data @ X.data if sp.issparse(X) else np.vdot(X, X))
     return max(FIRST_GUESS * squares / problem.lam, _least(problem))
 
 
 def _least(problem: RegularizedRisk) -> float:
-    """An L below which (25) ends where it would with L = 0, up to rounding."""
+    """Below this L the point (25) is that of L = 0 up to rounding."""
     unit = max(float(np.abs(problem.loss.offset).max()), 1.0) / float(problem.shares.max())
     return LEAST_LIPSCHITZ * unit
 

@@ -4,16 +4,16 @@ r"""Newton's direction for a smoothed risk (`solvers.smoothed_risk`), by the che
 
 * **matrix**: factored by Cholesky, where features times outputs are few;
 * **dual matrix**: lam I + B B' over the free rows B, by Woodbury's formula, where free pieces are fewer still;
-* **conjugate gradients**, preconditioned by the diagonal where the features are sparse, where there are many of both.
-  The residual falls to a tenth only, for the next direction corrects the rest.
+* **conjugate gradients**, where there are many of both; with sparse features preconditioned by the diagonal. They end
+  when the residual is a tenth of the first: the next direction corrects the rest.
 
 `direction` counts the work of each and takes the least. Where X is small, each group is one piece and there are no free
-offsets, both matrices are made in single precision, of a dense copy of X, in half the time. Rounding turns such a
-direction a little, as stopping conjugate gradients early does; the gradient and both bounds are of double precision.
-It is not used where the matrix is too large beside lam.
+offsets, both matrices are made in single precision, of a dense copy of X, in half the time. Rounding changes such a
+direction a little, as stopping conjugate gradients early does; the gradient and both bounds are in double precision.
+Single precision is not used where the matrix is too large beside lam.
 
-Where rounding leaves a direction along which F does not fall, conjugate gradients replace it. Free offsets b are
-eliminated last (their block is diagonal), with a small ridge where no piece moves.
+Where rounding leaves a direction along which F does not fall, conjugate gradients replace it. The free offsets b are
+eliminated last, for their block is diagonal; an offset of which no piece moves gets a small ridge.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Effort:
 
 
 def direction(risk: SmoothedRisk, point: Smoothed, tau: float, effort: Effort) -> tuple[Vector, Vector]:
-    """(s_w, s_b) at ``point``: by a matrix where that is less work, else by conjugate gradients."""
+    """Newton's direction (s_w, s_b) at ``point``: by a matrix where that is less work, else by conjugate gradients."""
     free = np.flatnonzero(point.free)
     masked = risk.combine is not None or not risk.box or 2 * len(free) > risk.X.shape[0]
     coarse = risk.box and risk.combine is None and risk.n_biases == 0 and risk.is_copied and len(free) > 0
@@ -84,8 +84,10 @@ def direction(risk: SmoothedRisk, point: Smoothed, tau: float, effort: Effort) -
 
 
 def _matrix_work(risk: SmoothedRisk, free: Index, coarse: bool) -> tuple[float, bool]:
-    """Work to make and to factor the matrix or the dual one, inf where both are too large; and whether it is the matrix
-    itself. ``coarse`` : of a dense copy of X."""
+    """(work, primal): to make and to factor the matrix (``primal``) or the dual one, inf where both are too large.
+
+    coarse : whether of a dense copy of X.
+    """
     m, dimension, k = len(free), risk.dimension, risk.n_outputs
     sparse = sp.issparse(risk.X) and not coarse
     per = float(risk.X.shape[1]) if not sparse else risk.X.nnz / risk.X.shape[0]
@@ -98,7 +100,7 @@ def _matrix_work(risk: SmoothedRisk, free: Index, coarse: bool) -> tuple[float, 
     matrix = dual = np.inf
     if dimension <= LARGEST_MATRIX:
         matrix = product * pairs * per * per + DENSE_PRODUCT * dimension**3 / 3
-    if k == 1 and risk.box and m <= LARGEST_MATRIX:  # sparse rows meet in as many columns as they share
+    if k == 1 and risk.box and m <= LARGEST_MATRIX:  # a product of two sparse rows takes the columns that both fill
         dual = product * m * m * per * (per / dimension if sparse else 1.0) + DENSE_PRODUCT * m**3 / 3
     primal = matrix <= dual / DUAL_SHARE
     return matrix if primal else dual, primal
@@ -112,7 +114,7 @@ def _step_work(risk: SmoothedRisk, m: int, masked: bool) -> float:
 
 
 def _rows(risk: SmoothedRisk, pieces: Index) -> tuple[Any, Vector]:
-    """Rows of X behind ``pieces`` of one score each, and their factors."""
+    """The rows of X that ``pieces`` of one score each take, and their factors."""
     return risk.X[pieces if risk.rows is None else risk.rows[pieces]], risk.factor[pieces]
 
 
@@ -152,8 +154,8 @@ def _factored(
 
 
 def _coarse(risk: SmoothedRisk, free: Index, tau: float) -> Callable[[Vector], Vector] | None:
-    """right -> H_ww^-1 right in single precision: of I + B'B, B the weighted free rows over sqrt(lam), by Cholesky or
-    by Woodbury's formula, whichever is smaller. None where the trace of B'B is above `SINGLE_TRACE`."""
+    """right -> H_ww^-1 right in single precision, by Cholesky of I + B'B or, where that is smaller, of I + B B'
+    (Woodbury), B the weighted free rows over sqrt(lam). None where the trace of B'B is above `SINGLE_TRACE`."""
     lam = risk.lam
     size, X = risk.coarse
     B = X[free if risk.rows is None else risk.rows[free]]
@@ -161,7 +163,7 @@ def _coarse(risk: SmoothedRisk, free: Index, tau: float) -> Callable[[Vector], V
     weight, scale = np.minimum(weight, LARGEST_WEIGHT), 1.0
     if np.ptp(weight) > 0:
         B *= weight.astype(np.float32)[:, None]
-    else:  # sums of rows of small whole numbers stay exact
+    else:  # the weight is left out of the sums, which of small whole numbers are then exact
         scale = float(weight[0]) ** 2
     primal = len(free) > risk.dimension
     square = blas.ssyrk(scale, B.T, trans=0 if primal else 1, lower=1)
@@ -203,7 +205,7 @@ def _grouped(risk: SmoothedRisk, point: Smoothed, free: Index, tau: float) -> Ma
     score = sp.coo_array(picked.T @ weighted - sums.T @ sp.csr_array(sums.multiply(each[:, None])))
     example, left = np.divmod(score.row, k)
     other, right = np.divmod(score.col, k)
-    if k == 1 and (example != other).any():  # a group of several rows of X: not by example
+    if k == 1 and (example != other).any():  # some group takes several rows of X
         B = picked @ risk.X
         total = sums @ risk.X
         B = B.toarray() if sp.issparse(B) else B
@@ -247,7 +249,7 @@ def _with_offsets(
     solve: Callable[[Vector], Vector],
     mixed: Matrix,
 ) -> tuple[Vector, Vector]:
-    """Eliminate w, solve for b, substitute back."""
+    """(s_w, s_b) by eliminating s_w; ``solve`` applies H_ww^-1, ``mixed`` is H_wb."""
     if not risk.n_biases:
         return solve(-point.slope_w), np.zeros(0)
     found = np.column_stack([solve(np.ascontiguousarray(column)) for column in (-point.slope_w, *mixed.T)])
@@ -262,7 +264,7 @@ def _with_offsets(
 def _conjugate_gradients(
     risk: SmoothedRisk, point: Smoothed, tau: float, free: Index | None, effort: Effort
 ) -> tuple[Vector, Vector]:
-    """Steps on (w, b) together; ``free`` rows alone if given, all rows with a mask otherwise."""
+    """(s_w, s_b) together; products take the rows ``free`` if given, else all rows, of which a mask drops some."""
     d, q = risk.dimension, risk.n_biases
     moving = np.flatnonzero(point.free)
     offsets = offset_weights(risk, moving, tau) if q else np.zeros(0)
@@ -303,7 +305,7 @@ def _conjugate_gradients(
         taken += 1
         image = times(p)
         curvature = float(p @ image)
-        if not curvature > 0:  # nothing is left, or nothing that doubles can hold
+        if not curvature > 0:  # the residual is 0, or its squares underflow or overflow
             break
         length = rz / curvature
         step += length * p
@@ -325,7 +327,7 @@ def _diagonal(X: sp.csr_array, weight: Vector) -> Vector:
 
 
 def _masked_diagonal(risk: SmoothedRisk, weight: Vector) -> Vector:
-    """The diagonal over pieces of ``weight``, the means of held groups left out; (dimension,)."""
+    """sum_p weight_p A_pj^2, the diagonal without what the means of tight groups subtract; (dimension,)."""
     if risk.combine is None:
         part = weight * risk.factor**2
         if risk.rows is not None:

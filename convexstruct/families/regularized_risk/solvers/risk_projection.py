@@ -3,8 +3,9 @@ r"""Projections onto the dual set Q of a regularised risk, (20) of paper 2: what
     onto_groups   min |a - z|^2 over a >= 0, sum of a over each group <= r_g (with the zero piece) or = r_g (without)
     onto_q        min |a - alpha|^2 over Q: that, or a box, or a box with <s, a> = 0 for each free offset (appendix B)
 
-A group's projection is (z - theta_g)_+ with the theta_g that gives the sum; theta is found by taking entries away that
-fall below it (Michelot 1986), all groups at once. Boxes with an equality are `convexstruct.oracles.box.projection`'s.
+A group's projection is (z - theta_g)_+, theta_g such that the sum is right. It is found by dropping entries below
+theta_g and computing theta_g anew until none is (Michelot 1986), for all groups at once. Boxes with an equality are
+projected onto by `convexstruct.oracles.box.projection`.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def onto_groups(
         now = np.add.reduceat(still, first, dtype=np.float64)
         if (now == count).all():
             break
-        # rounding may take the last entry of a group away: it keeps its largest ones instead
+        # rounding may drop the last entry of a group: then its largest entries are kept instead
         gone = now == 0
         if gone.any():
             top = np.maximum.reduceat(np.where(kept, z, -np.inf), first)

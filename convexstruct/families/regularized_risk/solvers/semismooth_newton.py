@@ -2,18 +2,18 @@ r"""Proximal point steps on the adjoint, each by semismooth Newton in w: the fas
 
     alpha^{k+1} = argmax_{alpha in Q} D(alpha) - tau_k/2 sum_g p_g |a_g - a^k_g|^2,     alpha_g = p_g a_g
 
-by its dual, the smoothed risk F of `solvers.smoothed_risk`, which is minimised over (w, b): Newton's
-directions (`solvers.risk_newton`), with a line search that is exact enough, for F is piecewise quadratic.
-That is the semismooth Newton augmented Lagrangian method (Rockafellar 1976; Li, Sun and Toh 2018), here with
+Each step is solved by its dual: the smoothed risk F of `solvers.smoothed_risk`, which is piecewise quadratic, is
+minimised over (w, b) by Newton's directions (`solvers.risk_newton`) and line searches. That is the semismooth Newton
+augmented Lagrangian method (Rockafellar 1976; Li, Sun and Toh 2018), here with
 
 * tau, the width of the smoothing in units of the loss, starting at a third of the start's gap and halved at each
   proximal step, less after one that took many Newton steps; where features outnumber groups it starts as much higher as
   one example alone could lift its loss, for then most examples end on a kink with a small alpha, and a narrow tau would
   turn them on and off one by one;
-* a proximal step ended as soon as the gap it could still close, |grad F|^2 / (2 lam), is small beside the gap of the
-  whole problem: the maximiser a is dual feasible at every Newton step, so both bounds come with it for nothing;
-* groups that are far from their kinks held where they are, once few others remain, until the gap of the rest has
-  fallen (`SmoothedRisk.restrict`); what is held keeps the dual value exact, and the primal is then taken of all groups.
+* a proximal step that ends as soon as the most that F can still fall, |grad F|^2 / (2 lam), is a small part of the gap
+  of the whole problem. The maximiser a is dual feasible at every Newton step, so that each gives both bounds;
+* groups far from their kinks held at their alpha, once few others remain, until the gap of the others has fallen
+  (`SmoothedRisk.restrict`). The dual value stays that of all groups; the primal is then computed of all of them.
 
 The problem is piecewise quadratic, so the proximal point method ends after finitely many steps (Rockafellar 1976), and
 rounding alone limits the accuracy.
@@ -74,9 +74,9 @@ class SemismoothNewton:
     Attributes
     ----------
     shrink : the factor of tau at each proximal step that took at most `EASY_STEPS` Newton steps, below 1.
-    inexact : a proximal step ends when |grad F|^2 / (2 lam) is below this fraction of the gap; below 1.
+    inexact : a proximal step ends when |grad F|^2 / (2 lam) is below this share of the gap; below 1.
     zone : groups further than ``zone`` tau from their nearest kink may be held.
-    moving : they are held once the others are fewer than this share of all groups; below 1.
+    moving : they are held once the others are less than this share of all groups; below 1.
     first : tau starts at this share of the gap of the start; below 1.
     """
 
@@ -159,7 +159,7 @@ class SemismoothNewton:
         effort: Effort,
         clock: Clock,
     ) -> tuple[Vector, Vector, Vector, float]:
-        """The same steps on ``part``, until the gap of what moves has fallen far below ``gap``; (w, b, a, tau)."""
+        """The same steps on the groups of ``part``, until their gap is `HELD_FALL` times ``gap``; (w, b, a, tau)."""
         reached, best, lower = gap, np.inf, -np.inf
         for _ in range(HELD_STEPS):
             deadline.check()
@@ -184,7 +184,7 @@ class SemismoothNewton:
         return tau * self.shrink ** (1.0 / root)
 
     def _ready(self, risk: SmoothedRisk, now: Smoothed, tau: float, gap: float) -> bool:
-        """Whether F is minimised well enough: what it can still fall is a part of the gap."""
+        """Whether F is minimised well enough: the most that it can still fall is the share ``inexact`` of the gap."""
         fall = float(now.slope_w @ now.slope_w) / (2.0 * risk.lam)
         if risk.n_biases:
             fall += float(np.sum(now.slope_b**2 / offset_weights(risk, np.flatnonzero(now.free), tau))) / 2.0
@@ -214,30 +214,30 @@ def _newton_step(
 
         def slope(t: float) -> float:
             at = now.z + (t / tau) * dv
-            if idle:  # F is flat in b, and the direction knows nothing of it: least over b along the line
+            if idle:  # some offset has no free piece, so that F is flat in it: b is minimised over along the line
                 at += risk.lift(risk.best_lift(at, tau)) / tau
             return held + t * bend + float(risk.projection(at) @ weighted)
 
         first = slope(0.0) if idle else float(now.slope_w @ s_w) + float(now.slope_b @ s_b)
         guess = 1.0
-        if first < 0 and not now.free.any():  # as long as though all moved: Newton's direction knows of none
+        if first < 0 and not now.free.any():  # Newton's direction sees no piece bend: its length is that of all free
             with np.errstate(over="ignore"):
                 guess = -first / (bend + float(weighted @ dv) / tau)
         t = search(slope, first, guess)
         w, b, v = w + t * s_w, b + t * s_b, v + t * dv
-        if risk.n_biases:  # least over b exactly: then a is dual feasible, and scaling it to be so costs nothing
+        if risk.n_biases:  # with the exact minimum over b, a is dual feasible as it is
             shift = risk.best_lift(a + v / tau, tau)
             b, v = b + shift, v + risk.lift(shift)
         return w, b, v
 
 
 def search(slope: Callable[[float], float], first: float, t: float = 1.0) -> float:
-    """A t > 0 at which a rising ``slope`` that starts at ``first`` < 0 is near its zero, its integral surely below 0.
+    """A t > 0 near the zero of a rising ``slope``, F's along the line, at which F is certainly below its start.
 
-    ``t`` is the first guess; one far too short is widened ever faster.
+    first : the slope at 0, negative. t : the first guess; while the slope is negative it is multiplied by 2, 4, 8, ...
 
-    Secants inside a bracket (Illinois: an end that stays counts half). Beyond the zero a t is taken only if what was
-    gained up to the lower end, at least ``low`` times the slope there, is twice what can have been lost since.
+    Then secants inside a bracket (Illinois: an end that stays counts half). A t beyond the zero is taken only if what F
+    fell up to the lower end, at least ``low`` times the slope there, is twice what it can have risen since.
     """
     if not first < 0:
         return 0.0
@@ -265,11 +265,12 @@ def search(slope: Callable[[float], float], first: float, t: float = 1.0) -> flo
 def _stretched(
     risk: SmoothedRisk, w: Vector, b: Vector, v: Vector, primal: float, gap: float, least: float
 ) -> tuple[Vector, Vector, float]:
-    """(w, b) and J there, a little longer where the gap is small already, and J hardly rises; ``least`` as in Patience.
+    """(w, b) and J there, made a little longer where the gap is small already and J hardly rises; ``least`` : a unit of
+    J, as in `Patience`.
 
-    At an optimum many examples lie on their kink. Rounding lifts some of them off it by one unit, and no bound can tell
-    how many: where the losses are far larger than J (separable examples, a small lam) that is more than the gap wanted.
-    A w that is longer by a share of the gap has them beyond the kink for certain.
+    At an optimum many examples lie on their kink, where rounding gives some a loss of one unit in the last place. Where
+    losses are far larger than J (separable examples, a small lam) these exceed the gap wanted. A slightly longer w has
+    such examples beyond their kink, where the loss is 0.
     """
     if not 0 < gap <= STRETCH_FROM * max(abs(primal), least):
         return w, b, primal
@@ -298,7 +299,7 @@ def _in_range(problem: RegularizedRisk) -> tuple[RegularizedRisk, float]:
 def _start(
     problem: RegularizedRisk, whole: SmoothedRisk, start: Solution | None, unit: float
 ) -> tuple[Vector, Vector, Vector]:
-    """(w, b, a) to begin with: those of ``start``, or zero, the best offsets for that, and spread multipliers."""
+    """(w, b, a) to begin with: those of ``start``; else w = 0, its best offsets, and a nearest to 0 in Q."""
     w, alpha = np.zeros(problem.dimension), np.zeros(problem.n_pieces)
     b = problem.best_bias(w)
     if start is not None:
@@ -311,14 +312,14 @@ def _start(
 
 
 def _lift_of_one(problem: RegularizedRisk) -> float:
-    """share |x|^2 / lam of the mean example: by how much its own score rises when its alpha is its share."""
+    """The mean of share |x|^2 / lam: by how much the score of an example rises when its own alpha becomes its share."""
     X = problem.X
     squares = float(X.data @ X.data) if sp.issparse(X) else float(np.vdot(X, X))
     return float(np.mean(problem.shares)) * squares / int(X.shape[0]) / problem.lam
 
 
 def _dual(risk: SmoothedRisk, a: Vector, total: Vector) -> tuple[float, Vector]:
-    """The dual value at a, made feasible where there are free offsets; and the feasible a."""
+    """The dual value at ``a`` after it is made feasible, which only free offsets need; and the feasible a."""
     if not risk.n_biases:
         return risk.dual(a, total), a
     alpha = risk.share * a

@@ -2,10 +2,11 @@ r"""The inner problem of BMRM, (10) of paper 2 for the planes found so far, by a
 
     maximise  <b, beta> - beta' G beta / (2 lam)      s.t.  beta >= 0,  sum of beta = 1,      G = A A', planes as rows
 
-On a support S the maximiser subject to the equality alone is found from K = G_SS / lam by two triangular solves,
-K x = b, K y = 1, beta = x + y (1 - 1'x) / (1'y); where it leaves the simplex the way to it is followed up to the first
-entry that falls to zero, which is dropped. Inside, the plane that rises most is added, until none rises above the mean:
-max_j g_j - <beta, g>, g = b - G beta / lam, bounds what is missing. A support starts where the last one ended.
+On a support S the maximiser subject to the equality alone solves K x = b, K y = 1, K = G_SS / lam, and is
+beta = x + y (1 - 1'x) / (1'y). Where it lies outside the simplex, beta moves towards it until the first entry is 0,
+which leaves S. Where it lies inside, the plane with the largest g_j joins S, g = b - G beta / lam the gradient. The
+maximum is above the present value by at most max_j g_j - <beta, g>; at 0, or within the tolerance, beta is returned.
+Each solve starts from the support at which the last one ended.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from convexstruct import deadline
 from convexstruct.arrays import Matrix, Vector
 from convexstruct.rounding import EPS
 
-#: Ridge relative to the mean diagonal of G / lam where rounding has made it indefinite: planes repeat.
+#: Ridge, relative to the mean diagonal of G / lam, where planes repeat and rounding has made G indefinite.
 RIDGE = 1e-13
 #: Weights and differences below this are taken for 0.
 ZERO_BELOW = 1e-15
-#: Exchanges of one solve, for each plane.
+#: Most changes of the support in one solve, for each plane.
 EXCHANGES = 10
 
 
@@ -58,7 +59,7 @@ def maximise(gram: Matrix, b: Vector, lam: float, beta: Vector, tolerance: float
         if value > best:
             best, kept = value, beta.copy()
         elif not np.isfinite(value) or value < best - scale * (abs(best) + float(np.abs(b).max())):
-            break  # rounding leads in circles
+            break  # rounding brings back a support that was left
         entering = int(slope.argmax())
         rounding = scale * (float(np.abs(b).max()) + float(np.abs(pull).max()))
         if slope[entering] - float(beta @ slope) <= max(tolerance, rounding) or entering in support:
@@ -72,11 +73,11 @@ def _on_support(K: Matrix, b: Vector) -> Vector:
     size = len(b)
     if size == 1:
         return np.ones(1)
-    b = b - b.mean()  # a constant on the simplex
+    b = b - b.mean()  # changes the objective by a constant on the simplex
     scale = float(np.trace(K)) / size
     if scale == 0:
         return np.asarray(np.eye(size)[b.argmax()])
-    lifted = K + scale  # adds a constant to the objective on the simplex, and takes the direction of ones out of danger
+    lifted = K + scale  # changes it by a constant there too, and makes K regular along 1
     ridge = 0.0
     while True:
         deadline.check()

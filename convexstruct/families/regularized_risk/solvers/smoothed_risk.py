@@ -1,4 +1,4 @@
-r"""A piecewise linear risk smoothed around a dual point: what proximal point steps on the adjoint are made of.
+r"""A piecewise linear risk smoothed around a dual point: its minimum is a proximal point step on the adjoint.
 
 With shares p_g, unit simplices S_g (with the zero piece: sum <= 1, without: = 1), piece values v = A w + s b + c,
 multipliers a0 and width tau > 0, a proximal point step on the adjoint of paper 2, (10) and (22), minimises over w, b
@@ -7,9 +7,9 @@ multipliers a0 and width tau > 0, a proximal point step on the adjoint of paper 
 
 The maximiser is a = proj_S(a0 + v/tau), so alpha = p a; F is once differentiable, its gradient is lam w + A' alpha +
 fixed, and a generalised Hessian is lam I + sum_g (p_g / tau) A_g' P_g A_g with P_g the derivative of the projection:
-the free entries (0 < a), less their mean where the sum is held. For groups of one piece a = clip(a0 + v/tau, 0, 1), and
-A_F' A_F of the rows strictly between remains. The last terms are groups that stay where they are (`restrict`): their
-alpha is held, which keeps the dual value one of the whole problem.
+the free entries (0 < a), less their mean where the sum of the group is at its bound 1 (the group is "tight"). Where
+groups have one piece, a = clip(a0 + v/tau, 0, 1), and the sum is over the rows with 0 < a < 1. The last terms are of
+groups whose alpha is held (`restrict`); with them the dual value is that of the whole problem.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from convexstruct.families.regularized_risk.sharded import ShardedRisk
 from convexstruct.families.regularized_risk.solvers.risk_projection import onto_groups
 from convexstruct.rounding import EPS
 
-#: A dense copy of X in single precision is kept if it has at most COPIED_ENTRIES entries, and if of a sparse X at least
-#: one in COPIED_SPARSITY is not 0: a thinner one is multiplied faster as it is.
+#: A dense copy of X in single precision is kept if it has at most COPIED_ENTRIES entries (8 MB), and if at least one in
+#: COPIED_SPARSITY of them is not 0: products with a sparser X are faster without the copy.
 COPIED_ENTRIES, COPIED_SPARSITY = 2_000_000, 20
 #: The largest index of 32 bits.
 SHORT_INDEX = np.iinfo(np.int32).max
@@ -45,7 +45,7 @@ class Smoothed:
     """F at a point.
 
     z (m,) : a0 + v / tau. a (m,) : the maximiser, z projected. free (m,) : entries that move with v. tight (G,) :
-    groups whose sum is held, None for a box. slope_w, slope_b : the gradient of F.
+    groups whose sum is at its bound 1, None for a box. slope_w, slope_b : the gradient of F.
     """
 
     z: Vector
@@ -58,7 +58,7 @@ class Smoothed:
 
 @dataclass(frozen=True, eq=False)
 class SmoothedRisk:
-    """The groups that move, with what the others leave behind.
+    """The risk of the groups that move, with the linear terms of those that are held.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class SmoothedRisk:
     floor, box, n_outputs, lam : as in the problem.
     sign, of : (m,) of the free offsets, empty without them. n_biases : how many there are.
     fixed (dimension,), fixed_b (n_biases,), constant : A' alpha, s' alpha and <c, alpha> of the groups left out.
-    sharded : the whole problem, whose linear map is worked on elsewhere; None where it is worked on here.
+    sharded : the whole problem, where its products with A are computed by shards; else None.
     """
 
     X: Any
@@ -119,7 +119,7 @@ class SmoothedRisk:
 
     @cached_property
     def uniform(self) -> float | None:
-        """The share, where all have the same."""
+        """The share of a group, if all are equal; else None."""
         return float(self.share[0]) if np.ptp(self.share) == 0 else None
 
     # -- the linear map, w flat ----------------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ class SmoothedRisk:
 
     @cached_property
     def _columns(self) -> Any:
-        """X', made once: a sparse matrix is checked anew whenever it is transposed."""
+        """X', made once: SciPy checks a sparse matrix anew at every transposition."""
         return self.X.T
 
     @cached_property
@@ -181,22 +181,22 @@ class SmoothedRisk:
     def losses(self, v: Vector) -> Vector:
         """The unsmoothed losses of the groups; (G,)."""
         if self.box:
-            return np.clip(v, 0.0, np.inf)  # sooner than np.maximum with a number
+            return np.clip(v, 0.0, np.inf)  # faster than np.maximum with a number
         top = np.maximum.reduceat(v, self.first)
         return np.maximum(top, 0.0) if self.floor else np.asarray(top)
 
     def primal(self, w: Vector, b: Vector, v: Vector) -> float:
-        """J at (w, b), v the values there, were the groups left out linear: J itself where none is."""
+        """J at (w, b), with the held groups replaced by their linear terms; v are the values of the pieces there."""
         smooth = 0.5 * self.lam * float(w @ w) + float(self.fixed @ w) + float(self.fixed_b @ b) + self.constant
         return smooth + float(self.share_each @ self.losses(v))
 
     def dual(self, a: Vector, total: Vector) -> float:
-        """D of the whole problem at alpha = share a and what is held; ``total`` = A' alpha with the fixed part."""
+        """D of the whole problem at alpha = share a and the alpha held; ``total`` = A' alpha of both."""
         return self.constant + float(self.offset @ (self.share * a)) - float(total @ total) / (2.0 * self.lam)
 
     def balanced(self, a: Vector) -> Vector | None:
-        """``a`` with the heavier side of each free offset scaled down, so that s' alpha + fixed_b = 0; None if the held
-        part alone outweighs the other side."""
+        """``a`` with the heavier side of each free offset scaled down, so that s' alpha + fixed_b = 0; None if what is
+        held of that side is more than the whole other side."""
         alpha = self.share * a
         up = np.bincount(self.of, alpha * (self.sign > 0), self.n_biases) + np.maximum(self.fixed_b, 0.0)
         down = np.bincount(self.of, alpha * (self.sign < 0), self.n_biases) + np.maximum(-self.fixed_b, 0.0)
@@ -218,21 +218,21 @@ class SmoothedRisk:
         return np.clip(z, 0.0, 1.0) if self.box else onto_groups(z, self.start, self.group, self.floor)[0]
 
     def maximiser(self, z: Vector) -> tuple[Vector, Flags, Flags | None]:
-        """proj_S(z), its free entries, and the groups whose sum is held."""
+        """proj_S(z), its free entries, and the tight groups."""
         if self.box:
             return self.projection(z), (z > 0.0) & (z < 1.0), None
         a, tight = onto_groups(z, self.start, self.group, self.floor)
         return a, a > 0.0, tight
 
     def at(self, w: Vector, z: Vector) -> tuple[Smoothed, Vector]:
-        """F's derivatives at w where a0 + v/tau = z; and A' alpha with the fixed part."""
+        """F's derivatives at w where a0 + v/tau = z; and A' alpha, that of held groups included."""
         a, free, tight = self.maximiser(z)
         alpha = self.share * a
         total = self.adjoint(alpha) + self.fixed
         return Smoothed(z, a, free, tight, self.lam * w + total, self.balance(alpha) + self.fixed_b), total
 
     def derivative(self, free: Flags, tight: Flags | None, u: Vector) -> Vector:
-        """P u: the free entries of u, less their mean in groups whose sum is held; (m,)."""
+        """P u: the free entries of u, less their mean in tight groups; (m,)."""
         kept = np.where(free, u, 0.0)
         if tight is None:
             return kept
@@ -249,7 +249,7 @@ class SmoothedRisk:
         shift = np.zeros(self.n_biases)
         low, high = self._ends(np.minimum(-self.sign * z, self.sign - self.sign * z) * tau, tau)
         whole = self._total(self.share)
-        whole[whole == 0] = np.inf  # all of its pieces are held: nothing to balance
+        whole[whole == 0] = np.inf  # all pieces of the offset are held: nothing to balance
         before = np.full(self.n_biases, np.inf)
         for _ in range(SCALAR_STEPS):
             moved = z + self.lift(shift) / tau
@@ -271,15 +271,15 @@ class SmoothedRisk:
         return np.asarray(np.bincount(self.of, values, self.n_biases), dtype=np.float64)
 
     def _ends(self, kinks: Vector, width: float) -> tuple[Vector, Vector]:
-        """Between which changes of each free offset all kinks lie, each ``width`` wide; both (n_biases,)."""
+        """For each free offset an interval that holds its ``kinks`` and what lies ``width`` after each; (n_biases,)."""
         low, high = np.zeros(self.n_biases), np.zeros(self.n_biases)
         np.minimum.at(low, self.of, kinks)
         np.maximum.at(high, self.of, kinks + width)
         return low - width, high + width
 
     def _middle(self, z: Vector, tau: float) -> Vector:
-        """For each free offset without a free piece the way to the middle of where that remains so: at the end of it a
-        step of w would at once meet a kink."""
+        """The change of each free offset to the middle of the interval in which none of its pieces is free. F is flat
+        there; from an end of the interval the next step of w would meet a kink at once."""
         up, on = self.sign > 0, z >= 0.5
         least, most = np.full(self.n_biases, -np.inf), np.full(self.n_biases, np.inf)
         room = tau * np.where(on, z - 1.0, -z)
@@ -291,7 +291,7 @@ class SmoothedRisk:
     # -- fewer groups --------------------------------------------------------------------------------------------------
 
     def settled(self, v: Vector, a: Vector, margin: float) -> Flags:
-        """Groups at a vertex of their simplex that leads by more than ``margin``; (G,)."""
+        """Groups whose a is the vertex of their highest piece, where that leads by more than ``margin``; (G,)."""
         if self.box:
             return ((v > margin) & (a >= 1.0)) | ((v < -margin) & (a <= 0.0))
         top = np.maximum.reduceat(v, self.first)
