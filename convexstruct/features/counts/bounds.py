@@ -78,7 +78,7 @@ def gained(features: Counts, old: int, new: int) -> Iterator[Index]:
     """Labellings that use entry ``new`` of theta once more than the truth, and entry ``old`` once less.
 
     old, new : two entries of one set of `shared_columns`. Yields arrays (n, m): row i has the entries, other than
-    ``new``, that the i-th such labelling uses and the truth may not.
+    ``new``, that the i-th such labelling uses once more than the truth.
     """
     return iter(())
 
