@@ -18,7 +18,7 @@ from convexstruct.core.solution import Status
 from convexstruct.families.generative_margin import cases as generative_margin
 from convexstruct.families.regularized_risk import RegularizedRisk
 from convexstruct.families.structured_svm import cases as structured_svm
-from convexstruct.models import FORMULATIONS, Formulation, equation
+from convexstruct.models import FORMULATIONS, Formulation, Reference, equation
 from convexstruct.models.general_solvers import run
 from convexstruct.tolerances import HIGH, MID, ROUNDING
 from tests.reference import SOLVERS, optimum
@@ -253,6 +253,22 @@ def test_an_honest_reference_carries_the_bracket_that_its_answer_certifies() -> 
     assert said.upper_bound - said.lower_bound <= HIGH.gap * said.upper_bound
     assert said.lower_bound - ROUNDING <= said.value <= said.upper_bound + HIGH.gap
     assert (said.trouble(), said.best) == ("", said.value)
+
+
+class Small:
+    """A formulation whose optimum is about 1e-3; its answer certifies a bracket of relative width ``gap``."""
+
+    def __init__(self, gap: float) -> None:
+        self.said = Reference("small", "CLARABEL", "optimal", 1.0005e-3, 0.1, 1e-3, 1e-3 * (1 + gap), gap, True)
+
+    def reference(self, solver: str, **options: Any) -> Reference:
+        return self.said
+
+
+def test_a_bracket_that_is_narrow_but_not_beside_its_optimum_is_no_reference_of_a_test() -> None:
+    with pytest.raises(AssertionError, match=r"certifies only a gap of 1\.0e-04"):
+        optimum(Small(1e-4))
+    assert optimum(Small(1e-7)).value == 1e-3 * (1 + 1e-7)
 
 
 def test_optimal_at_a_value_outside_its_bracket_is_no_reference(monkeypatch: pytest.MonkeyPatch) -> None:
