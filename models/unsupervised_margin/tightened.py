@@ -94,7 +94,7 @@ def tied(problem: UnsupervisedMargin, known: ArrayLike | None = None) -> Formula
     matrices, which would have no interior with them. One known label (an anchor) excludes no labelling up to renaming.
 
     Source: ours. Variables and parameters as `full` has them. Certified by `TiedMargin`, from above where independent
-    labels, uniform where they are not known, are balanced.
+    labels are balanced, the unknown ones making up for the known.
 
     Raises
     ------

@@ -7,9 +7,11 @@ r"""The relaxation in full, C and D tied together and to M, some labels known: b
 
 **Upper bound** at a point: C and D are read as a distribution's marginals, M and N are given the entries that these and
 the known labels prescribe, and what is left (M - CC' and N - DD' semidefinite, (9), (11)) is cured by a step t towards
-the point that belongs to independent uniform labels of the rows that are not known. That point is strictly inside,
-where it is balanced; omega's bound by mu, nu and b is convex. Prescribed entries are computed with a relative error,
-and there is a point that fulfils the equations exactly within it.
+the point that belongs to independent labels of the rows that are not known, each label with the same share of all rows
+(`shares`), with N moved off the border of (11). That point is strictly inside, where it is balanced: where eps1 and
+eps2 are above what the diagonals of M and N and the known pairs put their rows out of balance by. Elsewhere there is no
+upper bound. omega's bound by mu, nu and b is convex. Prescribed entries are computed with a relative error, and there
+is a point that fulfils the equations exactly within it.
 
 **Lower bound** by a distribution's mu and nu, which make omega linear, and multipliers of the equations and of
 M >= CC', N >= DD', the latter made semidefinite: what they leave is a linear function of (M, N, C, D), at least its
@@ -36,6 +38,8 @@ from convexstruct.validation.arrays import real
 
 #: Below this a share of a table counts as none; so that a row of shares has one that may be, whatever came.
 NONE = 1e-200
+#: So small a part of 1/kappa is the share of a label that is not needed for balance: the point has to be inside.
+LEAST_SHARE = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,11 +146,26 @@ class TiedMargin:
         now, before = self.problem.feasible.at_pairs(of_rows)
         return np.asarray((now > 0) | (before > 0))
 
+    @property
+    def _loose(self) -> Flags:
+        """(p2, p2) where N is neither known nor left one value by (11)."""
+        pairs = self.free[1]
+        return np.asarray(~self._settled & pairs[:, None] & pairs)
+
+    @cached_property
+    def shares(self) -> Vector:
+        """(kappa,) how probable each label is for a row that is not known, so that all rows together have each label
+        equally often; not below `LEAST_SHARE` / kappa where the known rows have it more often already."""
+        k, known = self.problem.n_labels, self.known[self.known >= 0]
+        wanted = self.problem.n_rows / k - np.bincount(known, minlength=k)
+        shares = np.maximum(wanted / max(1, self.problem.n_rows - len(known)), LEAST_SHARE / k)
+        return np.asarray(shares / shares.sum())
+
     @cached_property
     def _inside(self) -> Point:
-        """M, N, C and D of independent labels, uniform where they are not known."""
+        """M, N, C and D of independent labels, by `shares` where they are not known."""
         problem, k, y = self.problem, self.problem.n_labels, self.known
-        c = np.where(y[:, None] < 0, 1.0 / k, y[:, None] == np.arange(k))
+        c = np.where(y[:, None] < 0, self.shares, y[:, None] == np.arange(k))
         s, t = problem.current, problem.previous
         d = (c[t][:, :, None] * c[s][:, None]).reshape(-1, k**2)
         m = c @ c.T
@@ -156,6 +175,10 @@ class TiedMargin:
         after = s[:, None] == t  # pair l goes on where pair k ends: three rows have one label
         three = np.einsum("ku,lu,lu->kl", c[t], c[t], c[s])
         n = np.where(after, three, np.where(after.T, three.T, n))
+        # of known labels on both sides of an unknown one, pairs may never be alike: N is at the border of (11) there
+        lowest, highest = np.maximum(now + before - 1.0, 0.0), np.minimum(now, before)
+        border = self._loose & (np.minimum(n - lowest, highest - n) < LEAST_SHARE * (highest - lowest))
+        n = np.where(border, n + LEAST_SHARE * (0.5 * (lowest + highest) - n), n)
         np.fill_diagonal(n, 1.0)
         return {"M": m, "N": n, "C": c, "D": d}
 
@@ -172,8 +195,7 @@ class TiedMargin:
                 found.append(least_eigenvalue(0.5 * (left + left.T), error * len(x)))
             sums = np.abs(x.sum(axis=1) / len(x) - share)
             found.append(balance - float(sums.max()) - relative - gamma(len(x) + 4))
-        pairs = self.free[1]
-        loose = ~self._settled & pairs[:, None] & pairs
+        loose = self._loose
         if loose.any():
             (now, before), n = self.problem.feasible.at_pairs(point["M"]), point["N"]
             tied = np.minimum(np.minimum(now, before) - n, n - (now + before - 1.0))
@@ -182,7 +204,7 @@ class TiedMargin:
 
     def _share(self, near: Point, relative: float) -> float:
         share = 0.0
-        for here, slack in zip(self._slacks(near, relative), self._slacks(self._inside, gamma(8))):
+        for here, slack in zip(self._slacks(near, relative), self._slacks(self._inside, gamma(16))):
             if here < 0.0:
                 share = max(share, -here / (slack - here) * OUTWARD if slack > 0.0 else np.inf)
         return share
