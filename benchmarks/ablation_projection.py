@@ -1,6 +1,6 @@
 """Each mechanism of the search for a box projection, switched off on the instances of `benchmarks/projection.py`.
 
-The times are those of whole solves, of which the search is a third to a half.
+The times are those of whole solves, certificate included, of which the search takes a third to a half.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ALL = 10**9
 
 
 def _offset(n: int) -> BoxProjection:
-    """A simplex far from m: no double is near enough to the multiplier."""
+    """A simplex so far from m that no double is near enough to the multiplier."""
     return BoxProjection.simplex(1e9 + np.random.default_rng([94, n]).normal(size=n))
 
 

@@ -2,10 +2,10 @@
 
     python benchmarks/projection.py [--quick] [--only NAME ...] [--seconds LIMIT] [--json FILE] [--plot FILE.png]
 
-Every run is a fresh process with one thread, so its peak memory is its own. A search for one number is timed in
+Every run is a fresh process with one thread, so that its peak memory is its own. The projection onto a box is timed in
 processor seconds, the best of several calls, and so is, in the same process, one partition of n numbers at their
-median: the goal is a ratio of the two. Every answer is certified; Clarabel's time is that of its solve, compiled
-before. Tables are timed to certified gaps, as all other workloads are.
+median: the goal is a ratio of the two. Every answer is certified; Clarabel's time is that of its solve without
+compilation. Tables are timed to certified gaps, as in all other workloads.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ BRACKET, MEDIANS, SORTING, CLARABEL = "bracket", "medians", "sorting", "Clarabel
 ASCENT, BLOCKS = "ascent", "block ascent"
 LIMITS = {CLARABEL: 120.0, BLOCKS: 60.0, ASCENT: 60.0}
 LIMIT = 30.0
-#: Seconds for everything; what is not started by then is reported as left out.
+#: Seconds for all runs; a run that has not started by then is reported as left out.
 BUDGET = 600.0
 QUICK_LIMIT, QUICK_BUDGET = 5.0, 55.0
-#: The goal at so many entries: partitions of as many numbers. Up to which power of n is growth linear.
+#: The goal: at so many entries, so many partitions of as many numbers. Growth up to this power of n counts as linear.
 MILLION, PARTITIONS, LINEAR = 1_000_000, 10.0, 1.15
-#: Calls of which the best counts: seconds that may be spent, and at most how many.
+#: Calls, of which the fastest counts, are made until so many seconds are spent, and at most so many.
 SPENT, CALLS = 1.0, 25
 
 
@@ -125,9 +125,9 @@ START = functools.partial(launch, __file__)
 
 
 def measure(workload: Workload, solver: str, limit: float) -> Iterator[dict[str, Any]]:
-    """Project; yield what is known before, and at the end. ``value`` is the seconds of one partition."""
+    """Project; yield memory and times, before and after. ``value`` : seconds of one partition."""
     if solver == CLARABEL:
-        import convexstruct.models  # noqa: F401  its import is no part of the solve, nor is its memory
+        import convexstruct.models  # noqa: F401  imported before time and memory are measured
     begin = time.perf_counter()
     problem: Any = workload.chains() if workload.kind == "chains" else workload.box()
     yield {"before": memory(), "build_seconds": time.perf_counter() - begin}
@@ -162,7 +162,7 @@ def _search(problem: BoxProjection, solver: Any) -> Iterator[dict[str, Any]]:
 
 
 def best(call: Callable[[], object]) -> float:
-    """Processor seconds of the fastest of several calls: what else the machine does counts for less."""
+    """Processor seconds of the fastest of several calls, which other work of the machine disturbs least."""
     found: list[float] = []
     while len(found) < 3 or (sum(found) < SPENT and len(found) < CALLS):
         begin = time.process_time()
@@ -193,7 +193,7 @@ def _clarabel(problem: Any, tol: float, limit: float) -> Iterator[dict[str, Any]
 
 
 def ratio(run: Run) -> float:
-    """Partitions of n numbers that one projection costs."""
+    """The time of one projection over that of one partition of n numbers."""
     return run.seconds / run.value if not run.trouble else math.nan
 
 
@@ -222,7 +222,7 @@ def run_boxes(session: Session, workloads: Sequence[Workload], console: Console)
 
 
 def run_growth(session: Session, workloads: Sequence[Workload], console: Console, plot: Path | None) -> None:
-    """The bracket as n grows, beside the other searches and, where it still can, Clarabel."""
+    """The search "bracket" as n grows, the other searches, and Clarabel up to the n that it can solve."""
     table = new_table(
         "Milliseconds as n grows", "solver", *(str(workload.n) for workload in workloads), "power", "goal"
     )
@@ -257,7 +257,7 @@ def run_tables(session: Session, workload: Workload, console: Console) -> None:
 
 
 def run_table_growth(session: Session, start: Workload, growth: Mapping[str, Sequence[int]], console: Console) -> None:
-    """The ascent where one size grows and the others stay."""
+    """The ascent where one size grows and the others are fixed."""
     table = new_table(f"Growth of the ascent from {start.name}", "what grows", "to", "1e-03", "1e-06", "peak MiB")
     for what, sizes in growth.items():
         grown: list[dict[str, Any]] = [{what: size} for size in sizes]

@@ -2,14 +2,14 @@
 
     python benchmarks/regularized_risk.py [--quick] [--only NAME ...] [--seconds LIMIT] [--json FILE]
 
-Every run is a fresh process with one thread; each solver is warmed up on a small problem first, so that imports and
-BLAS' first calls count for none. Ours are timed to a certified gap. liblinear (scikit-learn's LinearSVC, if it is
-installed) has no certificate and no history. The goal is set against its own 1e-3: the run that its own stopping rule
-ends at tol=1e-3, as its users run it. Beside it stands what it could do at best: run anew with more and more iterations
-allowed, each run's objective set against the lower bound that the fast default has certified, its time to a gap is that
-of its fastest run that came within it, as if one had known beforehand how many iterations that takes. Both ratios are
-printed. C is liblinear's: lam = 1 / (C n), and 1 is its default; and paper 2 takes the lam of the best accuracy on
-validation rows, so each set is also solved at that.
+Every run is a fresh process with one thread. Each solver first solves a small problem, so that imports and the first
+calls of BLAS are not timed. Ours are timed to a certified gap. liblinear (scikit-learn's LinearSVC, if it is installed)
+gives neither a certificate nor its history, so that two ratios are printed. The goal is a ratio to the run that its own
+stopping rule ends at tol=1e-3, as its users run it. The other is to its best: it is run anew with more and more
+iterations allowed, the objective of each run is compared with the lower bound that the fast default has certified, and
+its time to a gap is that of its fastest run within it, as if the right number of iterations were known beforehand. C is
+that of liblinear: lam = 1 / (C n), by default 1. Paper 2 takes the lam with the best accuracy on validation rows, so
+each set is also solved at that.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ START = functools.partial(launch, __file__)
 
 
 def measure(workload: Workload, solver: str, limit: float) -> Iterator[dict[str, Any]]:
-    """Solve; yield what is known before, at each gap reached, and at the end. A process ended early loses no line."""
+    """Solve; yield figures before, at each gap reached, and at the end. A process that is ended early loses no line."""
     warm_up(solver)
     begin = time.perf_counter()
     if solver in (LIBLINEAR, OWN):
@@ -170,7 +170,7 @@ def measure(workload: Workload, solver: str, limit: float) -> Iterator[dict[str,
 
 
 def warm_up(solver: str) -> None:
-    """Import what the solver needs, and have it solve something small."""
+    """Import what the solver needs, and solve something small with it."""
     small = replace(DENSE, n=1000, d=100)
     if solver in (LIBLINEAR, OWN):
         for _ in liblinear.runs(*small.rows(), 1.0, 1.0, (1, 2), 1e-3):
@@ -349,7 +349,7 @@ def run_losses(session: Session, workloads: Sequence[Workload], console: Console
 
 
 def run_growth(session: Session, growth: Mapping[str, Sequence[Workload]], console: Console) -> None:
-    """The fast default where one size grows and the others stay."""
+    """The fast default where one size grows and the others are fixed."""
     table = new_table("Growth of the fast default", "what grows", "to", "1e-03", "1e-06", "peak MiB")
     for what, workloads in growth.items():
         runs = [session("growth", workload, FAST) for workload in workloads]

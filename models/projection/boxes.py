@@ -1,12 +1,12 @@
 r"""Projection onto a box cut by one equality (paper 2, appendix B) in CVXPY, and its dual.
 
-    box        the quadratic program as appendix B has it, with any bounds and signs
+    box        the quadratic program of appendix B, with any bounds and signs
     box_dual   over rho and the multipliers of the bounds, (27)-(28)
 
-Those onto the local marginal polytope are in `projection_tables`.
+Projections onto the local marginal polytope are in `polytopes`.
 
-Symbols: n entries a (n,), m (n,), bounds l and u, s (n,), d (n,), z; rho multiplies <s, a> = z, alpha >= 0 and beta >=
-0 the lower and upper bounds. m and z are parameters: change them and solve again.
+Symbols: a (n,), m (n,), bounds l and u (n,), s (n,), d (n,), z; rho is the multiplier of <s, a> = z, alpha >= 0 and
+beta >= 0 those of the lower and upper bounds. m and z are parameters: change them and solve again.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ PAPER = "paper 2: Lower Bounds for BMRM and Faster Rates for Training SVMs"
 
 
 class Entries:
-    """The problem's numbers as vectors, and its parameters.
+    """The data of the problem as vectors, and its parameters.
 
-    low, high : which entries have a lower, an upper bound.
+    low, high : the entries with a finite lower, a finite upper bound.
     """
 
     def __init__(self, problem: BoxProjection) -> None:
@@ -46,7 +46,7 @@ class Entries:
         return {"m": self.m, "z": self.z}
 
     def present(self) -> BoxProjection:
-        """The problem with m and z as they are now: what a swept formulation is certified against."""
+        """The problem with the present m and z of the formulation, against which its solution is certified."""
         return replace(self.problem, m=np.asarray(self.m.value), z=float(self.z.value))
 
 
@@ -88,7 +88,7 @@ def box(problem: BoxProjection) -> Formulation:
 
 @one_family
 def box_dual(problem: BoxProjection) -> Formulation:
-    r"""Its dual, over rho and the multipliers of the bounds that are there:
+    r"""The dual of `box`, over rho and the multipliers of the finite bounds:
 
         max  - 1/2 sum_i g_i^2 / d_i^2 + <m, g> - rho z + <l, alpha> - <u, beta>                                 (28)
         s.t. g = rho s - alpha + beta,  alpha >= 0,  beta >= 0                                                   (27)

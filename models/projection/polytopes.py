@@ -1,12 +1,12 @@
-r"""Projection onto the local marginal polytope (paper 2, E.3) in CVXPY, its dual, and all labellings written out.
+r"""Projection onto the local marginal polytope (paper 2, E.3) in CVXPY, its dual, and the same over all labellings.
 
     tables        the quadratic program over clique tables, E.3 and E.3.1
     tables_dual   over the multipliers of agreements and sums, (34), (36), (38)
-    labellings    over distributions of all labellings (where the cliques form a junction tree): no agreements at all
+    labellings    over distributions of all labellings, where the cliques form a junction tree: without agreements
 
-Symbols: a all tables' entries, flat, group after group as `CliqueTables` has them; m likewise; row c of S sums table c,
-row k of A is one agreement, left less right; z of every clique; xi multiplies A a = 0 and lambda S a = z, with the
-signs of `tables`. m is a parameter.
+Symbols: a the entries of all tables, flat, group after group as in `CliqueTables`; m likewise; row c of S sums table c,
+row k of A is one agreement, left marginal less right; z of every clique; xi is the multiplier of A a = 0 and lambda
+that of S a = z, with the signs of `tables`. m is a parameter.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from convexstruct.models.formulation import Entry, Formulation, Recovered, equat
 from convexstruct.models.projection.boxes import PAPER
 from convexstruct.oracles.polytope.clique_tables import CliqueTables
 
-#: Labellings of all components together beyond which `labellings` refuses.
+#: Most labellings of all components together that `labellings` takes.
 LIMIT = 20_000
 
 
 class Rows:
-    """The equations of a problem as sparse matrices, and its numbers entry by entry.
+    """The equations of a problem as sparse matrices, and its data for each entry.
 
     sums (cliques, entries), agreements (multipliers, entries); clique (entries,) the clique of each entry;
     d (entries,), z (cliques,).
@@ -53,16 +53,16 @@ class Rows:
         self.m = cp.Parameter(n, name="m", value=problem.m)
 
     def present(self) -> MarginalProjection:
-        """The problem with m as it is now."""
+        """The problem with the present m of the formulation."""
         return replace(self.problem, m=np.asarray(self.m.value))
 
     def distance(self, a: Any) -> Any:
-        """The objective."""
+        """The objective at a."""
         return 0.5 * cp.sum_squares(cp.multiply(self.d, a - self.m))
 
 
 def agreements(structure: CliqueTables) -> sp.csr_array:
-    """Left marginal less right marginal, a row a multiplier; sparse (n_multipliers, n_entries)."""
+    """A, left marginal less right marginal, one row for each multiplier; sparse (n_multipliers, n_entries)."""
     index = structure.split(np.arange(structure.n_entries, dtype=np.float64))
     rows, columns, signs, start = [], [], [], 0
     for each in structure.agreements:
@@ -91,7 +91,7 @@ def tables(problem: MarginalProjection) -> Formulation:
 
         min  sum_c d_c^2 / 2 |a_c - m_c|^2
         s.t. a >= 0,  sum_y a_c(y) = z for every clique c
-             a_c and a_c' have the same marginal on what they share
+             a_c and a_c' have the same marginal on the variables that they share
 
     Source: paper 2, E.3 and, for edges alone, E.3.1. Variable a (entries,); parameter m.
     """
@@ -122,13 +122,13 @@ def tables(problem: MarginalProjection) -> Formulation:
 
 @one_family
 def tables_dual(problem: MarginalProjection) -> Formulation:
-    r"""Its dual:
+    r"""The dual of `tables`:
 
         max  - sum_c |g_c|^2 / (2 d_c^2) + <m, g> - sum_c lambda_c z                                            (34)
-        s.t. g_c <= lambda_c - (what xi spreads on c)                                                           (33)
+        s.t. g_c <= lambda_c - (the sum of the multipliers xi of its agreements in each entry)                  (33)
 
-    where what is missing in g is the multiplier of a >= 0, and a = m - g / d^2 at the optimum. Source: paper 2, E.3,
-    (33)-(34) and, for edges alone, (37)-(38). Variables xi (multipliers,), lambda (cliques,), g (entries,).
+    where the slack of the inequality is the multiplier of a >= 0, and a = m - g / d^2 at the optimum. Source: paper 2,
+    E.3, (33)-(34) and, for edges alone, (37)-(38). Variables xi (multipliers,), lambda (cliques,), g (entries,).
     """
     of = Rows(problem)
     lam, g = cp.Variable(len(of.z), name="lambda"), cp.Variable(len(of.d), name="g")
@@ -160,14 +160,14 @@ def tables_dual(problem: MarginalProjection) -> Formulation:
 
 @one_family
 def labellings(problem: MarginalProjection, limit: int = LIMIT) -> Formulation:
-    r"""All labellings of every component written out, q a distribution times z:
+    r"""Over a distribution (times z) q of all labellings of each component:
 
         min  sum_c d_c^2 / 2 |a_c - m_c|^2
         s.t. a = V q,  q >= 0,  sum of a component's q = z
 
-    where V marks which entries a labelling uses. Source: ours; "if the graphical model is tree structured, then it will
-    also guarantee global consistency". Variables q (labellings,), a (entries,); parameter m. It certifies no bound: the
-    agreements, whose multipliers are the witness, do not occur.
+    where V[e, y] is 1 if labelling y contains entry e, else 0. Source: ours, after E.3: "if the graphical model is tree
+    structured, then it will also guarantee global consistency". Variables q (labellings,), a (entries,); parameter m.
+    It gives no lower bound: the witness consists of multipliers of agreements, which this program has not.
 
     Raises
     ------
@@ -238,8 +238,8 @@ def corners(structure: CliqueTables, limit: int) -> tuple[sp.csc_array, Index]:
 
 
 def variables(structure: CliqueTables) -> tuple[list[Index], list[int]]:
-    """For each group (n, axes) the number of the variable on each axis, and each variable's labels: axes that agree are
-    one variable."""
+    """For each group (n, axes) the number of the variable on each axis, and the number of labels of each variable.
+    Axes that agreements make equal are one variable."""
     sizes = [len(of) * len(cards) for of, cards in zip(structure.component, structure.cards)]
     starts = np.concatenate(([0], np.cumsum(sizes))).astype(np.intp)
     ends: list[list[Index]] = [[np.zeros(0, dtype=np.intp)], [np.zeros(0, dtype=np.intp)]]
@@ -261,7 +261,8 @@ def variables(structure: CliqueTables) -> tuple[list[Index], list[int]]:
 
 
 def junction_tree(cliques: list[set[int]], n_variables: int) -> None:
-    """Refuse cliques that form no junction tree: the heaviest spanning tree must carry sum |c| - n variables."""
+    """Refuse cliques that form no junction tree. Of one, the maximum spanning tree by numbers of shared variables has
+    the weight sum |c| - n."""
     graph = nx.Graph()
     graph.add_nodes_from(range(len(cliques)))
     for i, one in enumerate(cliques):

@@ -1,11 +1,11 @@
-r"""Cutting planes on a regularised risk (paper 2): all of them, (9)-(12), and those of a few points, (3).
+r"""A regularised risk as a maximum of planes (paper 2): all of them, (9)-(12), or those that touch at some points, (3).
 
-    piecewise, piecewise_adjoint    (9)-(12)  every combination of pieces written out as one plane; small instances
+    piecewise, piecewise_adjoint    (9)-(12)  one plane for every combination of pieces; small instances
     bmrm, bmrm_dual                 (3)       the subproblem of bundle methods, J_t, and its dual; optimum J_t*
 
-The risk R(w) = sum_g share_g max_p (...) is the maximum of as many planes <a, w> + b as there are ways to choose one
-piece from every group (alpha at a vertex of Q): that is the form (8), (9) in which the paper states its adjoint. Bundle
-methods know only the planes at the points they have been to, so J_t <= J, and its optimum is a lower bound on J*.
+The risk R(w) = sum_g share_g max_p (...) is the maximum of the planes <a, w> + b, one for every way to choose a piece
+from each group (a vertex alpha of Q). That is the form (8), (9) for which the paper states its adjoint. Bundle methods
+have only the planes that touch at the points visited, so that J_t <= J, and its optimum is a lower bound on J*.
 
     planes = [problem.subgradient(w_0)]                              (a_1, b_1)
     w_1 = bmrm(problem, planes).solve().point["w"]                   J_1(w_1)
@@ -29,7 +29,7 @@ from convexstruct.models.regularized_risk.risk import NORM, Parts, at_lam, entry
 from convexstruct.validation.arguments import number, refuse, sequence
 from convexstruct.validation.arrays import real
 
-#: Combinations of pieces that are still written out.
+#: Most combinations of pieces for which (9) is stated.
 LIMIT = 5000
 
 PLANES = r"\langle a_i, w \rangle + b_i \le t, \quad \forall i"
@@ -38,7 +38,7 @@ STATIONARY = r"\lambda w + \sum_i \beta_i a_i = 0"
 
 
 def combinations(problem: RegularizedRisk, limit: int = LIMIT) -> sp.csr_array:
-    """Every way to choose one piece (or none, where 0 is one) from each group, as alpha; sparse (planes, m).
+    """Every way to choose one piece (or the zero piece) from each group, as alpha; sparse (planes, m).
 
     Raises
     ------
@@ -71,7 +71,7 @@ class AllPlanes:
         self.parts = of
 
     def witness(self, beta: Any) -> Point:
-        """The mixture of vertices of Q with weights beta, as a dual witness."""
+        """The dual witness of the planes' mixture with weights beta."""
         return {"alpha": np.asarray(self.alpha.T @ np.asarray(beta))}
 
 
@@ -81,8 +81,8 @@ def piecewise(problem: RegularizedRisk, limit: int = LIMIT) -> Formulation:
 
         min  lam/2 |w|^2 + max_i { <a_i, w> + b_i }                              (9)
 
-    by a bound t on all of them; free offsets of the loss stand beside w, not regularised. For the binary hinge there
-    are 2^n planes.
+    where the maximum is a variable t, at least each plane; free offsets are variables besides w, not regularised. For
+    the binary hinge there are 2^n planes.
 
     Source: paper 2, (8), (9). Variables w (d,), t, and the free offsets; parameter lam. The multipliers of (9) are beta
     in the simplex of (10).
@@ -122,7 +122,7 @@ def piecewise_adjoint(problem: RegularizedRisk, limit: int = LIMIT) -> Formulati
         max  <b, beta> - lam/2 |w|^2       over beta in the simplex              (10)
         s.t. lam w + sum_i beta_i a_i = 0                                        (11)
 
-    whose optimum is that of (9), (12). Where the loss has free offsets, their coefficients in the mixture vanish.
+    whose optimum is that of (9), (12). Where the loss has free offsets, their coefficients in the mixture are 0.
 
     Source: paper 2, (10)-(12). Variables beta (planes,), w (d,); parameter lam.
 
@@ -159,7 +159,7 @@ def piecewise_adjoint(problem: RegularizedRisk, limit: int = LIMIT) -> Formulati
 
 
 def subproblem(problem: RegularizedRisk, planes: Sequence[Plane] | None) -> RegularizedRisk:
-    """J_t as a problem of its own: one group, a piece a plane; the default is the plane at w_0 = 0.
+    """J_t as a `RegularizedRisk` with one group, whose pieces are the planes; by default the plane at w_0 = 0.
 
     Raises
     ------
@@ -178,9 +178,9 @@ def subproblem(problem: RegularizedRisk, planes: Sequence[Plane] | None) -> Regu
 
 
 def mixture(planes: Sequence[Plane], beta: Any) -> Point:
-    """The dual witness of the whole problem that a solution beta of `bmrm_dual` (or the multipliers of (3)) stands for.
+    """The dual witness of the whole problem that belongs to a solution beta of `bmrm_dual`, or multipliers of (3).
 
-    Its value is at least J_t(w_t): the bound by which a bundle method stops is one that `certify` confirms.
+    Its dual value is at least J_t(w_t), so that `certify` confirms the bound by which a bundle method stops.
     """
     weights = np.maximum(np.asarray(beta), 0.0)
     return {"alpha": np.asarray(sum(share * plane.alpha for share, plane in zip(weights / weights.sum(), planes)))}
@@ -192,8 +192,8 @@ def bmrm(problem: RegularizedRisk, planes: Sequence[Plane] | None = None) -> For
 
         min  J_t(w) = lam/2 |w|^2 + max_{i <= t} { <a_i, w> + b_i }              (3)
 
-    planes : as `RegularizedRisk.subgradient` gives them; default the one at w_0 = 0. The solution is certified as that
-    of J_t, which is a problem of the same kind; `mixture` turns its multipliers into a bound on the whole.
+    planes : from `RegularizedRisk.subgradient`; by default the one at w_0 = 0. The solution is certified as that of
+    J_t (`subproblem`); `mixture` makes a bound on the whole problem of its multipliers.
 
     Source: paper 2, (3). Variables w (d,), t; parameter lam.
 

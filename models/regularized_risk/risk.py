@@ -1,17 +1,17 @@
-r"""Regularized risk minimisation (paper 2) in CVXPY: the problem, its adjoint, and the pairs it is known by.
+r"""Regularized risk minimisation (paper 2) in CVXPY: the problem and its adjoint, and both in Nesterov's form.
 
-    primal            (1)-(2)    slacks above every piece
+    primal            (1)-(2)    a slack for each group, at least every piece of it
     adjoint           (18), (20)-(22), with (11): the pieces' weights alpha, and w(alpha)
-    nesterov          (17)       f(w) + g*(A w), the maximum of the pieces as a function
+    nesterov          (17)       f(w) + g*(A w), without slacks
     nesterov_adjoint  (18)       -g(alpha) - f*(-A' alpha)
 
 The textbook pair with C is in `support_vectors`; every combination of pieces as one plane, (9)-(12), and the
-subproblem (3) of bundle methods in `planes`; the smoothed risk J_mu in `smoothing`.
-All losses of the problem are taken: binary with and without bias, multiclass, multilabel, ordinal, one's own pieces.
+subproblem (3) of bundle methods in `planes`; the smoothed risk J_mu in `smoothing`. Each takes every loss: binary with
+and without bias, multiclass, multilabel, ordinal, and pieces.
 
 Symbols: A (m, d) the pieces' rows, c (m,) their offsets, sigma_g the share of group g in the risk (1/n without
 weights), s_p the sign of a free offset b_j in piece p (the bias, or minus an ordinal threshold). lam (or C) is a CVXPY
-parameter: set its value and solve again, nothing is compiled twice. Signs are as `convexstruct.models` says.
+parameter: set its value and solve again without another compilation. Signs are those of `convexstruct.models`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MARGINS = {
     "ordinal, bias": r"1 - z_{ij} (\langle w, x_i \rangle - b_j) \le \xi_{ij}, \quad \forall i, j",
     "pieces": r"\langle a_p, w \rangle + c_p \le \xi_g, \quad \forall g,\ p \in g",
 }
-#: How slacks, their shares and the pieces' weights are numbered.
+#: The subscripts of slacks in a sum, of one slack, and of its share, where they are not i.
 NUMBERED = {"ordinal": ("i,j", "ij", "i"), "pieces": ("g", "g", "g")}
 STATIONARY = r"\lambda w + A^\top \alpha = 0"
 SHARE, N_TH = r"\sigma", r"\frac{1}{n}"
@@ -77,16 +77,16 @@ class Parts:
         }.get(loss.kind, "")
 
     def summed(self, each: str, all_alike: str = "") -> str:
-        """The slacks with a factor each, or one before the sum where all have the same; LaTeX."""
+        """The sum of the slacks, each with its factor, or with one factor before it where all are equal; LaTeX."""
         alike = self.problem.weights is None and self.problem.loss.kind != "pieces"
         factors = (all_alike, "") if alike else ("", f"{each}_{self.of} ")
         return rf"{factors[0]} \sum_{{{self.over}}} {factors[1]}\xi_{{{self.slack}}}".strip()
 
     def weights(self, bound: Any = None, named: str = "") -> tuple[Any, dict[str, Equation]]:
-        """alpha (m,), and the constraints of Q (20): its groups, and its balance where there are free offsets.
+        """alpha (m,), and the constraints of Q (20): those of groups, and those of free offsets where there are any.
 
-        bound : (G,) what a group's alpha sum to at most (exactly, without the zero piece); default the shares. named :
-        its LaTeX.
+        bound : (G,) the largest sum of a group's alpha (the only one, without the zero piece); default the shares.
+        named : its LaTeX.
         """
         loss = self.problem.loss
         alpha = cp.Variable(self.problem.n_pieces, name="alpha")
@@ -106,7 +106,7 @@ class Parts:
         return alpha, parts
 
     def offsets(self) -> tuple[dict[str, Any], Any]:
-        """The free offsets b, by name, and s b (0 where there are none); (m,)."""
+        """({"b": the free offsets}, s b (m,)); ({}, 0) without free offsets."""
         if not self.problem.n_biases:
             return {}, 0.0
         b = cp.Variable(self.problem.n_biases, name="b")
@@ -118,18 +118,18 @@ def lam_parameter(problem: RegularizedRisk) -> Any:
 
 
 def at_lam(problem: RegularizedRisk, formulation: Formulation) -> RegularizedRisk:
-    """The problem with lam as the formulation's parameter now has it: what a swept formulation is certified against."""
+    """The problem with the present lam of the formulation, against which its solution is certified."""
     return replace(problem, lam=float(formulation.parameters["lam"].value))
 
 
 def point_of(variables: dict[str, Any]) -> dict[str, Vector]:
-    """w, and b where there is one, as the solver left them."""
+    """w, and b where there is one, with the solver's values."""
     return {name: np.asarray(variables[name].value) for name in ("w", "b") if name in variables}
 
 
 @one_family
 def primal(problem: RegularizedRisk) -> Formulation:
-    r"""(1) with the risk (2), or that of any other loss, by slacks:
+    r"""(1) with the risk (2), or that of any other loss, with a slack for each group:
 
         min  lam/2 |w|^2 + sum_g share_g xi_g                                   (1)
         s.t. <a_p, w> + s_p b_j + c_p <= xi_g     for every piece p of group g  (2)
@@ -167,7 +167,7 @@ def primal(problem: RegularizedRisk) -> Formulation:
 
 @one_family
 def adjoint(problem: RegularizedRisk) -> Formulation:
-    r"""The adjoint of (1), with the w it belongs to:
+    r"""The adjoint of (1), with w(alpha) as a variable:
 
         max  <c, alpha> - lam/2 |w|^2                                            (22)
         s.t. lam w + A' alpha = 0                                                (11)
@@ -175,8 +175,8 @@ def adjoint(problem: RegularizedRisk) -> Formulation:
              sum_p s_p alpha_p = 0 for each free offset                          (20), with bias
 
     For the binary hinge this is (21)-(22): max sum alpha_i - |sum_i alpha_i y_i x_i|^2 / (2 lam), 0 <= alpha_i <= 1/n,
-    and sum_i y_i alpha_i = 0 with a bias. Keeping w as a variable leaves lam a factor of one variable at a time (DPP),
-    and keeps A A' unformed. The multipliers of the balance are the free offsets b.
+    and sum_i y_i alpha_i = 0 with a bias. With w as a variable lam can be a parameter (DPP), and A A' is not computed.
+    The multipliers of the last condition are the free offsets b.
 
     Source: paper 2, (11), (18), (20)-(22). Variables alpha (m,), w (d,); parameter lam.
     """
@@ -208,7 +208,7 @@ def nesterov(problem: RegularizedRisk) -> Formulation:
         min  f(w) + g*(A w),   f(w) = lam/2 |w|^2,   g*(v) = max_{alpha in Q} <v + c, alpha>            (17), (20)
                                                           = min_b sum_g share_g max([0,] v_p + c_p + s_p b_j)
 
-    The maximum stands here as a function of v = A w, not as slacks; the multiplier of that equation is -alpha.
+    The objective has the maximum as a function of v = A w, without slacks; the multiplier of v = A w is -alpha.
 
     Source: paper 2, (17), (20). Variables w (d,), v (m,), and the free offsets b; parameter lam.
     """
@@ -244,9 +244,8 @@ def nesterov_adjoint(problem: RegularizedRisk) -> Formulation:
         max  -g(alpha) - f*(-A' alpha),   g(alpha) = -<c, alpha>,   f*(z) = |z|^2 / (2 lam)             (18)
         s.t. alpha in Q2                                                                                (20)
 
-    The same program as `adjoint` with w eliminated; it comes back as minus the multiplier of z = -A' alpha. |z|^2 <=
-    lam s is the second-order cone |(2z, lam - s)| <= lam + s, in which lam can stay a parameter (CVXPY's quad_over_lin
-    would not let it).
+    The same program as `adjoint` with w eliminated; w is minus the multiplier of z = -A' alpha. |z|^2 <= lam s is
+    stated as the second-order cone |(2z, lam - s)| <= lam + s, for in CVXPY's quad_over_lin lam cannot be a parameter.
 
     Source: paper 2, (18)-(20). Variables alpha (m,), z (d,), s; parameter lam.
     """
@@ -286,7 +285,7 @@ def _highest(problem: RegularizedRisk, values: Any) -> Any:
     width = int(sizes.max())
     if width == 1:
         return cp.pos(values) if loss.floor else values
-    # every group as a row of equal length, its last piece repeated: the maximum stays what it is
+    # groups as rows of equal length, the last piece of each repeated, which does not change the maximum
     at = loss.start[:-1, None] + np.minimum(np.arange(width), sizes[:, None] - 1)
     top = cp.max(cp.reshape(values[at.ravel()], at.shape, order="C"), axis=1)
     return cp.pos(top) if loss.floor else top

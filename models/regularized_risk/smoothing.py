@@ -1,11 +1,11 @@
-r"""The smoothed risk of paper 2: J with mu d(alpha) taken off inside the maximum, as Nesterov's excessive gap needs it.
+r"""The smoothed risk of paper 2: J with mu d(alpha) subtracted inside the maximum, for Nesterov's excessive gap method.
 
     J_mu(w) = lam/2 |w|^2 + max_{alpha in Q2} { <A w + c, alpha> - mu/2 |alpha - alpha_0|^2 }          (23)
     D_mu(alpha) = D(alpha) - mu/2 |alpha - alpha_0|^2
 
 J_mu has a Lipschitz gradient, and J_mu <= J <= J_mu + mu D_max with D_max = max over Q2 of 1/2 |alpha - alpha_0|^2. The
-maximiser alpha_mu(w) is the projection of alpha_0 + (A w + c)/mu to Q2. To state J_mu by constraints, part of each
-piece's value is moved out of the slack: with rho = alpha_mu(w) - alpha_0 at the minimum,
+maximiser alpha_mu(w) is the projection of alpha_0 + (A w + c)/mu onto Q2. To state J_mu with slacks, the part mu rho_p
+of the value of each piece is taken from its slack into the objective; at the minimum rho = alpha_mu(w) - alpha_0:
 
     max_{alpha in Q2} {...} = min over rho, b of  <alpha_0, mu rho> + mu/2 |rho|^2
                                                 + sum_g share_g max([0,] <a_p, w> + c_p + s_p b_j - mu rho_p)
@@ -47,14 +47,14 @@ from convexstruct.validation.arrays import real
 
 @dataclass(frozen=True, eq=False)
 class SmoothedProblem:
-    """min J_mu as a problem of its own, so that the pair is certified as what it is.
+    """min J_mu as a problem, against which solutions of the pair are certified.
 
     Attributes
     ----------
     problem : J. mu : positive. centre : alpha_0 (m,), in Q2.
 
-    A point has w, the free offsets b where there are any, and rho (m,); its value is an upper bound on J_mu(w) that is
-    exact at the best rho. A dual witness is alpha, as that of ``problem``.
+    A point has w, the free offsets b where there are any, and rho (m,); its value is at least J_mu(w), and equal at the
+    best rho. A dual witness is alpha, as that of ``problem``.
     """
 
     problem: RegularizedRisk
@@ -71,7 +71,8 @@ class SmoothedProblem:
         return {**self.problem.as_point({key: part for key, part in value.items() if key != "rho"}), "rho": rho}
 
     def primal(self, point: Point) -> Rounded:
-        """J at offsets c - mu rho, and the terms in rho; the offsets are rounded twice, which moves no loss by more."""
+        """J with c - mu rho in place of c, and the terms in rho. The roundings of c - mu rho change a loss by at most
+        the largest of them."""
         problem, mu, rho = self.problem, self.mu, point["rho"]
         moved = mu * rho
         offset = problem.loss.offset - moved
@@ -104,7 +105,7 @@ class SmoothedProblem:
         return {}
 
     def dual(self, dual_point: Point) -> Rounded:
-        """D_mu at a member of Q2 next to what the problem makes of the witness, as `bounds.lower` has it."""
+        """D_mu at a member of Q2 near what the problem makes of the witness, as in `bounds.lower`."""
         if "alpha not finite" in self.problem.dual_residuals(dual_point):
             return Rounded(-np.inf)
         given = np.asarray(dual_point["alpha"], dtype=np.float64)
@@ -129,7 +130,7 @@ class SmoothedProblem:
 
 
 def _parameters(problem: RegularizedRisk, mu: float, centre: ArrayLike | None) -> tuple[Any, Vector]:
-    """mu as a CVXPY parameter, and alpha_0: by default what the problem makes of 0 (0, or evenly spread)."""
+    """mu as a CVXPY parameter, and alpha_0: by default 0, or without a zero piece each share spread evenly."""
     mu = number("mu", mu, above=0)
     if centre is None:
         start = problem.feasible(np.zeros(problem.n_pieces))

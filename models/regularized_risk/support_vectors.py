@@ -2,8 +2,8 @@ r"""Support vector machines with C in place of lam (paper 2, (1)-(2) and (20)-(2
 
     C = 1 / (lam sum_i omega_i),      optimum p*/lam,      multipliers alpha/lam
 
-so that the bound on a multiplier is C omega_i where the paper has 1/n. C is a CVXPY parameter, in the objective of one
-and in the constraints of the other.
+so that a multiplier is at most C omega_i, where in the paper it is at most 1/n. C is a CVXPY parameter, in the
+objective of the primal and in the constraints of the dual.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OMEGA = r"\omega"
 
 @dataclass(frozen=True, eq=False)
 class Rescaled:
-    """The problem with its objective divided by lam, so that the pair is certified as what it is.
+    """The problem with its objective divided by lam, against which solutions of the pair are certified.
 
     Points and dual witnesses are those of ``problem``: alpha, not alpha/lam.
     """
@@ -83,7 +83,7 @@ class Cost:
 
 @one_family
 def svm(problem: RegularizedRisk) -> Formulation:
-    r"""The same problem as textbooks have it, (1) divided by lam, with C = 1 / (lam sum_i omega_i):
+    r"""The problem in the form of textbooks, (1) divided by lam, with C = 1 / (lam sum_i omega_i):
 
         min  1/2 |w|^2 + C sum_g omega_g xi_g
         s.t. <a_p, w> + s_p b_j + c_p <= xi_g     for every piece p of group g  (2)
@@ -124,8 +124,8 @@ def svm_dual(problem: RegularizedRisk) -> Formulation:
         s.t. alpha >= 0, sum of alpha over g <= C omega_g (= without the zero piece)
              sum_p s_p alpha_p = 0 for each free offset
 
-    For the binary hinge: max sum_i alpha_i - 1/2 |sum_i alpha_i y_i x_i|^2 over 0 <= alpha_i <= C. C stands in the
-    constraints alone.
+    For the binary hinge: max sum_i alpha_i - 1/2 |sum_i alpha_i y_i x_i|^2 over 0 <= alpha_i <= C. Only the
+    constraints contain C.
 
     Source: paper 2, (20)-(22), rescaled. Its optimum is p*/lam. Parameter C.
     """

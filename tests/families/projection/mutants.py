@@ -1,6 +1,6 @@
-"""Projections that are wrong on purpose, each by one plausible slip: verification must name them all.
+"""Projections that are wrong on purpose, each by one plausible mistake: verification must refuse them all.
 
-Each is the package's own solver with one thing changed, either in the problem it is given or in what it hands back.
+Each is the package's own solver with one thing changed, in the problem that it gets or in the answer that it returns.
 `honest` is the solver unchanged.
 """
 
@@ -43,7 +43,7 @@ def clips_afterwards(problem: BoxProjection) -> Any:
 
 
 def scales_instead(problem: BoxProjection) -> Any:
-    """Cuts at 0 and divides by the sum, as one normalises."""
+    """Clips at 0 and divides by the sum."""
     a = np.maximum(problem.m, 0.0)
     return a * problem.z / a.sum()
 
@@ -63,14 +63,14 @@ def weight_not_squared(problem: BoxProjection) -> Any:
 
 
 def positive_signs(problem: BoxProjection) -> Any:
-    """The paper's "without loss of generality s > 0" is taken for granted: |s| is solved, its answer handed back."""
+    """The paper's "without loss of generality s > 0" is assumed of the data: the answer is that of |s|."""
     s = np.abs(problem.s)
     reachable = float(np.sum(s * np.clip(problem.m, problem.lower, problem.upper)))
     return honest(replace(problem, s=s, z=reachable)).point
 
 
 def one_kink_late(problem: BoxProjection) -> Any:
-    """Returns the nearest breakpoint for rho, and does not go on along the line to the root."""
+    """Returns the breakpoint next to the root for rho, not the root."""
     solution = honest(problem)
     assert solution.dual_point is not None
     slope = problem.s / problem.weight
@@ -80,7 +80,7 @@ def one_kink_late(problem: BoxProjection) -> Any:
 
 
 def rho_turned_round(problem: BoxProjection) -> Any:
-    """The multiplier has the wrong sign, and the bound of the right one is claimed."""
+    """Returns -rho, and claims the bound of rho."""
     solution = honest(problem)
     assert solution.dual_point is not None
     return {
@@ -104,7 +104,7 @@ def no_agreement(problem: MarginalProjection) -> Any:
 
 
 def no_agreement_claimed(problem: MarginalProjection) -> Any:
-    """The same, made to agree afterwards, with the smaller problem's value claimed."""
+    """The same, made to agree afterwards; claims the value of the problem without agreements."""
     loose = honest(_without_agreements(problem))
     return {"point": problem.repair(loose.point), "primal": loose.primal}
 

@@ -1,4 +1,4 @@
-"""A check that lets a wrong solver pass is no check: the mutants of this family."""
+"""The mutants of this family, wrong solvers: verification has to refuse each of them."""
 
 from __future__ import annotations
 

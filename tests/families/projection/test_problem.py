@@ -269,9 +269,9 @@ def test_multipliers_that_are_no_numbers_prove_nothing() -> None:
 
 
 def test_the_local_polytope_asks_for_no_independence_and_could_not() -> None:
-    """E.1 and E.3 say that the image satisfies the graph's conditional independences. On the chain x - y - z: half of
-    the mass on (0, 0, 0), half on (1, 0, 1) has its edges' marginals in the polytope, though x and z depend on each
-    other given y; and it is the mean of two distributions under which they do not."""
+    """E.1 and E.3 say that the image satisfies the graph's conditional independences. On the chain x - y - z let half
+    of the mass be on (0, 0, 0) and half on (1, 0, 1). The marginals of the edges lie in the polytope, though x and z
+    are not independent given y; and it is the mean of two distributions under which they are."""
     labellings = [(0, 0, 0), (1, 0, 1)]
     joint = np.zeros((2, 2, 2))
     alone = []
@@ -302,7 +302,7 @@ def test_no_bound_is_on_the_wrong_side_of_rational_arithmetic() -> None:
 
 
 def test_a_sum_that_is_z_only_up_to_rounding_is_paid_for() -> None:
-    """0.1 + 0.2 + 0.7 is 1 in floating point and less in real arithmetic: the value alone is below the optimum."""
+    """0.1 + 0.2 + 0.7 is 1 in floating point and less in real arithmetic, so that its value is below the optimum."""
     a = np.array([0.1, 0.2, 0.7])
     problem = BoxProjection(a + 1e6, -1.0, 1.0)
     exact = [Fraction(x) for x in problem.m.tolist()]

@@ -1,7 +1,7 @@
-"""Solvers of a regularised risk that are wrong on purpose, each by one plausible slip: verification must name them all.
+"""Solvers of a regularised risk, each wrong by one plausible mistake: verification must refuse them all.
 
-Each is the package's own solver with one thing changed, either in the problem it is given (labels turned round, weights
-dropped, another lam) or in what it hands back. `honest` is the solver unchanged.
+Each is the package's own solver with one thing changed, in the problem that it gets (other labels, no weights, another
+lam) or in the answer that it returns. `honest` is the solver unchanged.
 """
 
 from __future__ import annotations
@@ -62,19 +62,19 @@ def regularised_bias(problem: RegularizedRisk) -> Any:
 
 
 def no_balance(problem: RegularizedRisk) -> Any:
-    """sum_i y_i alpha_i = 0 is forgotten: the bound of the smaller problem is claimed."""
+    """Without sum_i y_i alpha_i = 0: claims the bound of the problem without a bias."""
     free = honest(_unbiased(problem))
     return {"point": honest(problem).point, "lower_bound": free.lower_bound}
 
 
 def unbalanced_witness(problem: RegularizedRisk) -> Any:
-    """The same, with the alpha that is said to prove it."""
+    """The same, with the alpha of that bound as witness."""
     free = honest(_unbiased(problem))
     return {"point": honest(problem).point, "dual_point": free.dual_point, "lower_bound": free.lower_bound}
 
 
 def open_box(problem: RegularizedRisk) -> Any:
-    """alpha is not kept below its share: D rises above the optimum, and is claimed."""
+    """alpha may exceed its share: claims a D above the optimum."""
     solution = honest(problem)
     assert solution.dual_point is not None
     alpha = np.where(solution.dual_point["alpha"] > 0, 1.3, 1.0) * solution.dual_point["alpha"]
@@ -98,7 +98,7 @@ def transposed(problem: RegularizedRisk) -> Any:
 
 
 def first_label_only(problem: RegularizedRisk) -> Any:
-    """Of every example with several pieces only the first is kept."""
+    """Keeps only the first piece of every example."""
     start = problem.loss.start[:-1]
     one = _with_loss(
         problem,

@@ -1,4 +1,4 @@
-"""What comes in at the door: every form of data that is read, and every kind that is refused, in one sentence each."""
+"""The arguments of the problem: every form of data that is read, and the sentence with which each other is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where paper 2 slips, each shown by numbers."""
+"""The errata of paper 2, each shown by numbers."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The problem against sums written out: every loss, the map and its transpose, the best bias, and bounds from any
-dual witness."""
+"""The problem against loops over its definitions: every loss, the map and its transpose, the best bias, and bounds from
+any dual witness."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_a_witness_that_is_not_finite_is_refused() -> None:
 
 @pytest.mark.parametrize("of", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
 def test_every_product_with_the_features_asks_for_the_deadline(of: Any) -> None:
-    """So that an oracle or a certificate of large data ends at most one product after it."""
+    """So an oracle or a certificate of large data ends at most one product after the deadline."""
     problem = RegularizedRisk.binary(of(np.eye(3)), [1, -1, 1], 0.1)
     w, alpha, whole = np.ones(3), np.full(3, 0.1), SmoothedRisk.whole(problem)
     products: list[Callable[[], Any]] = [

@@ -1,4 +1,4 @@
-"""The projections in CVXPY: agreement with every active set, between primal and dual, and with all labellings."""
+"""The projections in CVXPY against every active set, primal against dual, and against all labellings."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_on_chains_of_unequal_lengths_too(nodes: bool) -> None:
 
 
 def test_on_a_triangle_agreement_is_less_than_a_distribution() -> None:
-    """Edges that all want their ends to differ: no labelling does, but tables that agree locally do."""
+    """Costs of equal labels on every edge: no labelling avoids all, but tables that agree locally do."""
     apart = np.array([[0.0, 0.5], [0.5, 0.0]])
     problem = MarginalProjection.graph(["ab", "bc", "ca"], [apart] * 3)
     assert cs.solve(problem, tol=HIGH).primal <= HIGH.gap

@@ -34,7 +34,7 @@ def binary(bias: bool = False, weighted: bool = False, lam: float = 0.1) -> Regu
 
 
 def hinge_of_one() -> Known:
-    """lam/2 w^2 + max(0, 1 - 2 w): the kink w = 1/2 for lam <= 4."""
+    """lam/2 w^2 + max(0, 1 - 2 w): the optimum is the kink w = 1/2 for lam <= 4."""
     return Known(RegularizedRisk.binary([[2.0]], [1], 1.0), 0.125)
 
 

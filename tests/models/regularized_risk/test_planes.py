@@ -1,4 +1,4 @@
-"""Cutting planes stated: all of them against loops over choices, those of a few points below J, and BMRM by hand."""
+"""Cutting planes: all of them against loops over choices, those of a few points below J, and BMRM step by step."""
 
 from __future__ import annotations
 

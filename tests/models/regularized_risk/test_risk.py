@@ -1,4 +1,4 @@
-"""Paper 2 in CVXPY: on every loss all formulations of one optimum agree, and mutants do not."""
+"""Paper 2 in CVXPY: for every loss all formulations with the same optimum agree, and changed ones do not."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_with_c_for_lam_the_optimum_is_p_over_lam(name: str, formulation: str, s
 
 
 def test_the_textbook_dual_of_a_support_vector_machine_is_the_one_written_out() -> None:
-    """max sum a - 1/2 |sum a_i y_i x_i|^2, 0 <= a <= C, with bias y'a = 0: stated here by hand."""
+    """max sum a - 1/2 |sum a_i y_i x_i|^2, 0 <= a <= C, with bias y'a = 0, stated anew here."""
     x, C = features(), 0.7
     for bias in (False, True):
         problem = RegularizedRisk.binary(x, SIGNS, 1 / (6 * C), bias=bias)
@@ -110,7 +110,7 @@ def test_a_path_is_swept_without_compiling_again(formulation: str) -> None:
 
 
 def test_the_multipliers_are_the_adjoints_variables() -> None:
-    """alpha from (2) and from v = A w, w from (11), the bias from the balance: each optimal where it is read."""
+    """alpha from (2) and from v = A w, w from (11), the bias from its condition in (20): each is optimal."""
     problem, expected = instance("binary, bias, weighted")
     for name, label, sign in (("primal", "2", 1.0), ("nesterov", "17", -1.0)):
         built = OWN[name].builder(problem)
@@ -171,7 +171,7 @@ def test_primal_and_adjoint_close_the_bracket_whatever_the_data(
 
 
 def test_without_the_balance_the_adjoint_is_that_of_no_bias_and_claims_too_much() -> None:
-    """A bias can only lower the primal; an adjoint that forgets its condition exceeds the optimum."""
+    """A bias can only lower the primal optimum; an adjoint without its condition exceeds it."""
     problem, expected = instance("binary, bias, weighted")
     without = optimum(regularized_risk.adjoint(problem).without("bias")).value
     assert without > expected + LOW.gap
@@ -203,7 +203,7 @@ def test_a_wrong_sign_or_ignored_weights_give_another_optimum() -> None:
 
 
 def test_a_changed_loss_is_another_problem_and_says_so() -> None:
-    """The squared hinge: above the hinge where it is above 1, below it elsewhere; certified against nothing."""
+    """The squared hinge is above the hinge where that is above 1, and below it elsewhere: nothing is certified."""
     problem, expected = instance("binary")
     built = regularized_risk.primal(problem)
     w, xi = built.variables["w"], built.variables["xi"]

@@ -1,4 +1,4 @@
-"""Projections onto a cut box: against every active set written out, and by the KKT conditions."""
+"""Projections onto a box with one equality, against every active set, and by the KKT conditions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.oracles.polytope.instances import enumerated, instance
 
 
 def kkt(m: Vector, lower: Any, upper: Any, s: Any, z: float, d: Any) -> None:
-    """Assert the KKT conditions of what comes back: feasible, and a = clip(m - rho s / d^2)."""
+    """Assert the KKT conditions of the answer: feasible, and a = clip(m - rho s / d^2)."""
     a, rho = project_with_multiplier(m, lower, upper, s, z, d)
     assert np.array_equal(a, project_box_equality(m, lower, upper, s, z, d))
     weight = 1.0 if d is None else np.asarray(d) ** 2
@@ -62,8 +62,8 @@ def test_the_kkt_conditions_hold_at_any_size(n: int, seed: int) -> None:
         (np.ones(20_000), 20_000.0),
         (np.arange(20_000) % 3 * 1.0, 7000.0),
         (np.linspace(0, 1, 20_000) ** 8, 3.0),  # the sample's bracket misses
-        (np.where(np.arange(20_000) % 143 == 0, 50.0, 0.0), 1000.0),  # what the stride sees is not the rest
-        (1e9 + np.linspace(0, 1, 20_000), 100.0),  # rho is too large a number for the digits of the answer
+        (np.where(np.arange(20_000) % 143 == 0, 50.0, 0.0), 1000.0),  # every 143rd entry is unlike the others
+        (1e9 + np.linspace(0, 1, 20_000), 100.0),  # rho is so large that one unit in its last place is coarse
         (1e-9 * np.linspace(0, 1, 20_000), 1e-6),
     ],
 )
@@ -82,7 +82,7 @@ def test_numbers_for_all_mean_what_arrays_mean() -> None:
 
 
 def test_a_multiplier_that_is_free_is_still_one() -> None:
-    """At z = the greatest value everything stands at its bound, for every small enough rho."""
+    """At the greatest z every entry is at its bound, for every small enough rho."""
     m = np.array([0.5, 2.0])
     a, rho = project_with_multiplier(m, 0.0, 1.0, 1.0, 2.0)
     assert np.array_equal(a, [1.0, 1.0])
@@ -135,7 +135,7 @@ def test_medians_and_sorting_find_one_root(data: st.DataObject) -> None:
 
 @pytest.fixture
 def passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The number of variables of every pass that is made."""
+    """A list to which each pass over variables adds their number."""
     seen: list[int] = []
     sums = projection._Box.sums
 
@@ -154,7 +154,7 @@ def test_a_large_instance_takes_few_passes_and_sorts_the_breakpoints_of_a_sample
 ) -> None:
     rng = np.random.default_rng(2)
     n, m = 50_000, rng.normal(size=50_000)
-    if kind == "periodic":  # a sample of every so-manieth row would see nothing else
+    if kind == "periodic":  # a sample of every k-th row would consist of them alone
         m += 5.0 * (np.arange(n) % projection.SAMPLE_ONE_IN > 0)
     elif kind == "runs":
         m = np.repeat(m[: n // 8], 8)
@@ -206,7 +206,7 @@ def test_a_start_however_wrong_ends_at_the_root(
 
 
 def heavy(seed: int, n: int, spread: float, rho: float) -> tuple[Any, ...]:
-    """A weighted simplex of numbers of very different size, z that of the multiplier ``rho``."""
+    """A weighted simplex with numbers of very different size; ``rho`` is the multiplier for its z."""
     rng = np.random.default_rng(seed)
     m = rng.pareto(0.7, n)
     d = 10 ** rng.uniform(-spread, spread, n)
@@ -214,7 +214,7 @@ def heavy(seed: int, n: int, spread: float, rho: float) -> tuple[Any, ...]:
 
 
 def steep(seed: int) -> tuple[Any, ...]:
-    """Many boxes without room, weights over six orders of magnitude: sums lose their digits."""
+    """Many entries with equal bounds, weights over six orders of magnitude: sums lose digits."""
     rng = np.random.default_rng(seed)
     m, lower = 1e4 * rng.normal(size=5000), rng.normal(size=5000)
     upper = lower + (rng.random(5000) < 0.3)
@@ -264,7 +264,7 @@ def exact_simplex(m: list[float], z: float) -> list[Fraction]:
     ],
 )
 def test_entries_far_beyond_z_are_projected_as_in_exact_arithmetic(m: list[float], z: float, search: Search) -> None:
-    """rho is then no double; a(rho) summed to 0 where it should sum to 1."""
+    """No double is near enough to rho: without shifts a(rho) sums to 0, not 1."""
     a, _ = project_with_multiplier(m, 0.0, np.inf, 1.0, z, None, search)
     assert list(a) == pytest.approx([float(x) for x in exact_simplex(m, z)], abs=ROUNDING * z)
     assert float(a.sum()) == pytest.approx(z, rel=ROUNDING)
@@ -289,7 +289,7 @@ def test_entries_far_beyond_z_are_projected_as_in_exact_arithmetic(m: list[float
     ],
 )
 def test_an_entry_that_stays_at_its_bound_moves_no_other_whatever_its_size(m: list[float], search: Search) -> None:
-    """A multiplier that is right beside the largest breakpoint alone made the others one: (.5, .5) for (0, 1)."""
+    """A multiplier that is right only relative to the largest breakpoint gave (.5, .5) for (0, 1)."""
     a, _ = project_with_multiplier(m, 0.0, np.inf, 1.0, 1.0, None, search)
     assert list(a) == pytest.approx([float(x) for x in exact_simplex(m, 1.0)], abs=ROUNDING)
 
@@ -305,7 +305,7 @@ def test_an_offset_of_any_size_leaves_a_feasible_projection(seed: int, search: S
 
 
 def wild(seed: int) -> tuple[Any, ...]:
-    """A few entries of any size, from 1e-140 to 1e140, with ties, infinite bounds and boxes without room."""
+    """A few entries of any size, from 1e-140 to 1e140, with ties, infinite bounds and equal bounds."""
     rng = np.random.default_rng([99, seed])
     n = int(rng.integers(1, 9))
     reach = float(rng.choice([1, 3, 8, 16, 60, 140]))
@@ -324,7 +324,7 @@ def wild(seed: int) -> tuple[Any, ...]:
     s = rng.choice([-1.0, 0.0, 0.3, 1.0, 2.0], size=n)
     s = sized(s, min(reach, 60)) if rng.random() < 0.3 else s
     inside = np.clip(sized(rng.normal(size=n), reach), lower, upper)
-    if rng.random() < 0.2:  # at a corner of what can be reached
+    if rng.random() < 0.2:  # at an end of what can be reached
         inside = np.where(np.isfinite(upper) & (s > 0), upper, np.where(np.isfinite(lower) & (s < 0), lower, inside))
     return m, lower, upper, s, float(s @ inside), d
 
@@ -347,7 +347,7 @@ def exactly(problem: tuple[Any, ...], search: Search) -> None:
 
 @settings(deadline=None)
 @given(st.integers(0, 10_000), st.sampled_from(["bracket", "medians", "sorting"]))
-@example(0, "bracket")  # a slope that is rounding: Newton's step is below one unit, and the root is far
+@example(0, "bracket")  # the slope is rounding: Newton's step is below one unit, and the root is far
 @example(260, "bracket")  # the root is nearer to another double by more than 12 times 16 digits
 @example(1746, "bracket")  # sums overflow
 def test_entries_of_any_size_are_projected_as_in_exact_arithmetic(seed: int, search: Search) -> None:

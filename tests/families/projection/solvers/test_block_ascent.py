@@ -1,4 +1,4 @@
-"""Algorithm 3: blocks that are maximised exactly, colours that do not see each other, and the optimum in the end."""
+"""Algorithm 3: each block is maximised exactly, agreements of a colour share no clique, and the optimum is reached."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Accelerated ascent as a solver: certified to every profile, warm starts, blocks, and where it cannot go on."""
+"""Accelerated ascent as a solver: certified to every profile, warm starts, blocks, and the end at rounding."""
 
 from __future__ import annotations
 

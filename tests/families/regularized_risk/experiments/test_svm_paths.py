@@ -1,4 +1,4 @@
-"""How solvers are followed: the best iterate counts, limits act, and a fitted rate is the one planted."""
+"""Paths of solvers: the best iterate counts, limits end a run, and a planted rate is found by the fit."""
 
 from __future__ import annotations
 

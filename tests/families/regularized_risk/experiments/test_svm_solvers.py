@@ -55,7 +55,7 @@ def test_without_a9a_the_generated_sets_serve_and_the_notes_say_so(
 
 
 def test_lam_is_the_best_on_validation_rows_and_the_larger_of_ties() -> None:
-    """Noise alone: every lam guesses, and the largest of the best is taken."""
+    """The labels are noise: several lam have the best accuracy, and the largest of them is taken."""
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(50, 2)), np.where(np.arange(50) % 2, 1, -1)
     split = svm_solvers.Split("noise", x, y, HeldOut(x, y))

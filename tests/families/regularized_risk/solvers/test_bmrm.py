@@ -1,4 +1,4 @@
-"""BMRM: the exact values of the Hadamard instance, the bound on the rounds, planes below the risk, and optima known."""
+"""BMRM: the exact values of the Hadamard instance, the bound on the rounds, planes below the risk, and known optima."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_bounds_are_what_the_problem_certifies_and_rounds_stay_within_the_bound(
 ) -> None:
     problem = INSTANCES[name]()
     exact = solve(problem, SemismoothNewton(), HIGH)
-    longest = float(np.linalg.norm(problem.shares * most_of_each(problem)))  # not below any |a|: see most_of_each
+    longest = float(np.linalg.norm(problem.shares * most_of_each(problem)))  # at least every |a|: see most_of_each
     best, first, least = np.inf, 0.0, -np.inf
     for t, iterate in enumerate(rounds(problem, solver, 60), start=1):
         dual_point = iterate.dual_point() if callable(iterate.dual_point) else iterate.dual_point
@@ -77,7 +77,7 @@ def test_bounds_are_what_the_problem_certifies_and_rounds_stay_within_the_bound(
 
 
 def most_of_each(problem: RegularizedRisk) -> Vector:
-    """A bound on how much each group adds to |a|, times sqrt(groups) so that the norm above bounds the sum."""
+    """The largest |a_p| of each group times sqrt(groups): the norm of the shares times this is at least every |a|."""
     matrix = problem.matrix()
     rows = np.asarray(np.sqrt((matrix.multiply(matrix) if hasattr(matrix, "multiply") else matrix**2).sum(axis=1)))
     most = np.maximum.reduceat(rows.ravel(), problem.loss.start[:-1])

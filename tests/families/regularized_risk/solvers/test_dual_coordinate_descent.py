@@ -1,4 +1,4 @@
-"""Dual coordinate descent: each update is the coordinate's best, whatever the block; optima known are reached."""
+"""Dual coordinate descent: each update maximises over its coordinate for every block size; known optima are reached."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_optima_are_certified(name: str) -> None:
 
 
 def test_an_epoch_is_the_sequence_of_best_coordinates() -> None:
-    """With blocks of one nothing is left out or batched: the same order gives the alpha of the loop written out."""
+    """Blocks of one coordinate leave nothing out: alpha is that of a plain loop in the same order."""
     problem = some()
     order = np.random.default_rng(5).permutation(problem.n_pieces)
     alpha = np.zeros(problem.n_pieces)

@@ -1,4 +1,4 @@
-"""Pegasos: its steps written out, its bound, and dual points that belong to its iterates."""
+"""Pegasos: its steps in a plain loop, its bound, and the dual points of its iterates."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_the_average_of_the_values_stays_within_the_bound_and_the_ball_holds_the
 
 @pytest.mark.parametrize("name", FIXED)
 def test_single_examples_move_by_their_own_subgradient(name: str) -> None:
-    """With one step an iterate, w changes by the subgradient of one group, as if that were the whole risk."""
+    """With one step an iterate, w changes by the subgradient of one group, with the mass of all groups."""
     problem = INSTANCES[name]()
     lam, ball, mass = problem.lam, radius(problem), float(problem.shares.sum())
     before = np.zeros(problem.shape)

@@ -1,4 +1,4 @@
-"""Pragam: (26) at every iterate, the constants that it stands on, and optima known."""
+"""Pragam: (26) at every iterate, the constants in it, and known optima."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_the_iterates_are_those_of_algorithm_1_written_out(name: str) -> None:
 
 
 def test_an_l_that_is_too_small_breaks_26() -> None:
-    """What the bound stands on is needed: with L a hundredth of |A|^2 / lam, the gap leaves it."""
+    """The assumption on L is needed: with L a hundredth of |A|^2 / lam the gap exceeds the bound."""
     problem = INSTANCES["binary"]()
     L = lipschitz_constant(problem) / 100
     farthest = largest_distance(problem, np.zeros(problem.n_pieces))

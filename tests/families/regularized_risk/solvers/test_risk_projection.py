@@ -1,4 +1,4 @@
-"""Projections onto Q: their optimality conditions, written out, and what they leave in place."""
+"""Projections onto Q: their optimality conditions, and that members of Q stay where they are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The inner problem against every support tried, and planes that repeat or depend on each other."""
+"""The inner problem against trying every support, also with planes that repeat or are linearly dependent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def value(gram: Vector, b: Vector, lam: float, beta: Vector) -> float:
 
 
 def by_supports(gram: Vector, b: Vector, lam: float) -> float:
-    """The best of all supports' stationary points that lie in the simplex."""
+    """The largest value at a stationary point, over all supports, that lies in the simplex."""
     best = max(value(gram, b, lam, e) for e in np.eye(len(b)))
     for support in range(1, 2 ** len(b)):
         on = np.flatnonzero([support >> j & 1 for j in range(len(b))])
