@@ -74,7 +74,6 @@ def _boundary(self: pool_qp._Newton, _corrected: Any = pool_qp._Newton.corrected
 POOL_QP = (
     Mechanism("Mehrotra's corrector", patches={f"{QP}:_Newton.corrected": _boundary}),
     Mechanism("system in the columns (gram)", patches={f"{POOLS}:LabellingPools.columns": _by_parameters}),
-    Mechanism("unused columns dropped (UNUSED_ROUNDS)", patches={f"{POOLS}:UNUSED_ROUNDS": NEVER}),
     Mechanism("dense columns (DENSE_SHARE)", patches={f"{POOLS}:DENSE_SHARE": 2.0}),
 )
 TEMPERING = (

@@ -6,17 +6,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from convexstruct import deadline
-from convexstruct.arrays import Flags, Index, Labels, Point, Vector
+from convexstruct.arrays import Flags, Labels, Point, Vector
 from convexstruct.core.mixtures import label_type, of_single_labellings
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.pool_qp import PoolColumns
 
 #: Columns are held densely where more than this share of their entries is not zero.
 DENSE_SHARE = 0.15
-#: A multiplier below this share of its example's ceiling counts as unused; a column that is unused for `UNUSED_ROUNDS`
-#: rounds in a row is dropped.
-UNUSED_SHARE = 1e-9
-UNUSED_ROUNDS = 4
 #: Rows of a Gram matrix computed at once: between them the deadline is asked for.
 GRAM_ROWS = 256
 
@@ -37,7 +33,6 @@ class LabellingPools:
         self.a = sp.csr_array((0, problem.dimension))
         self.b = np.zeros(0)
         self.owner = np.zeros(0, dtype=np.intp)
-        self._age = np.zeros(0, dtype=np.int64)
         self.add(features.truth)
 
     @property
@@ -67,18 +62,10 @@ class LabellingPools:
         self.a = sp.csr_array(sp.vstack((self.a, a)))
         self.b = np.concatenate((self.b, b))
         self.owner = np.concatenate((self.owner, examples))
-        self._age = np.concatenate((self._age, np.zeros(len(new), dtype=np.int64)))
-        self._sort()
-        return len(new)
-
-    def _sort(self) -> None:
         order = np.argsort(self.owner, kind="stable")
-        self._take(order)
-
-    def _take(self, order: Index) -> None:
-        self.a = self.a[order]
-        self.b, self.owner, self._age = self.b[order], self.owner[order], self._age[order]
+        self.a, self.b, self.owner = self.a[order], self.b[order], self.owner[order]
         self._labels = [self._labels[j] for j in order]
+        return len(new)
 
     def columns(self) -> PoolColumns:
         """The columns as the pool QP takes them: dense where that is cheaper, with their Gram matrix where it is
@@ -94,19 +81,6 @@ class LabellingPools:
                 product = a[low : low + GRAM_ROWS] @ a.T
                 gram[low : low + GRAM_ROWS] = product.toarray() if sp.issparse(product) else product
         return PoolColumns(a, self.b, self.owner, gram)
-
-    def forget(self, alpha: Vector) -> None:
-        """Drop columns that were not in use for some rounds, never the truth; ``alpha`` (M,) is of the last solve."""
-        used = alpha > UNUSED_SHARE * self.problem.ceiling[self.owner]
-        first = np.zeros(len(used), dtype=bool)
-        first[np.searchsorted(self.owner, np.arange(self.problem.n_examples))] = True
-        self._age = np.where(used | first, 0, self._age + 1)
-        kept = self._age < UNUSED_ROUNDS
-        if kept.all():
-            return
-        for j in np.flatnonzero(~kept):
-            self._keys.discard((int(self.owner[j]), self._labels[j].astype(np.int32).tobytes()))
-        self._take(np.flatnonzero(kept))
 
     def witness(self, alpha: Vector) -> Point:
         """Multipliers (M,) of the columns as a mixture of labellings: the problem's dual witness."""

@@ -38,13 +38,14 @@ from convexstruct.core.options import at_least, positive, read_options
 from convexstruct.core.solution import Solution
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.example_blocks import starting_w
-from convexstruct.families.structured_svm.solvers.labelling_pools import UNUSED_SHARE
 from convexstruct.families.structured_svm.solvers.pool_qp import EXACT_GAP, PoolColumns, solve_pools
 from convexstruct.tolerances import HIGH
 
 #: The run ends after so many cuts in a row that did not lift the dual value: more digits than rounding leaves would be
 #: needed to tell them from the cuts before.
 PATIENCE = 3
+#: A cut counts as not in use in a round where its multiplier is below this share of c.
+UNUSED_SHARE = 1e-9
 #: A cut from the cache must be violated by at least this share of what the oracle's last cut was.
 CACHED_SHARE = 0.5
 

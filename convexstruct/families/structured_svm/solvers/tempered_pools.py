@@ -126,7 +126,6 @@ def finish(problem: StructuredSVM, pools: LabellingPools, w: Vector, best: float
         witness = pools.witness(solved.alpha)
         bound = max(bound, solved.bound)
         best = min(best, found.value)
-        pools.forget(solved.alpha)
         added = pools.add(found.labels, found.violation > 0)
         inner, end = solved.primal - solved.bound, EXACT_GAP * magnitude(problem, best)
         exhausted = added == 0 and (inner <= end or inner > tolerance)  # solved, or as well as rounding allows

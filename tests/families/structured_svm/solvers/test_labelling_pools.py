@@ -65,14 +65,11 @@ def test_a_witness_of_pools_has_the_value_of_its_multipliers() -> None:
     assert loss == pytest.approx(columns.b @ alpha)
 
 
-def test_columns_out_of_use_are_forgotten_and_can_come_again_but_never_the_truth() -> None:
+def test_a_labelling_that_is_known_is_not_taken_in_again() -> None:
     problem = svm(1, lengths=(2, 3), n_labels=2)
     pools = LabellingPools(problem)
     wrong = 1 - problem.features.truth
     assert pools.add(wrong) == 2
-    for _ in range(20):
-        pools.forget(np.where(pools.owner == 0, problem.ceiling[pools.owner], 0.0))
-    np.testing.assert_array_equal(pools.owner, [0, 0, 1])  # example 1 keeps the truth alone
-    assert not pools.b[[0, 2]].any()
-    assert pools.add(wrong) == 1
     assert pools.add(wrong) == 0
+    np.testing.assert_array_equal(pools.owner, [0, 0, 1, 1])
+    assert not pools.b[[0, 2]].any()
