@@ -9,7 +9,8 @@ import numpy as np
 from convexstruct.arrays import Matrix, Vector
 from convexstruct.graphs import Chains
 
-#: Work of one block of chains is kept near this many numbers, so that it stays in the cache.
+#: Numbers (1 MiB of them) in the working arrays of one block of chains, examples or cliques, so that these stay in the
+#: cache: the oracles of chains, trees and polytopes cut their work into such blocks.
 BLOCK = 1 << 17
 #: A labelling whose score is this many nats below the best adds nothing to a sum in double precision.
 NEGLIGIBLE = 60.0

@@ -23,15 +23,13 @@ import numpy as np
 
 from convexstruct.arrays import Index, Tensor, Vector
 from convexstruct.graphs import Chains
+from convexstruct.oracles.chain.sums import BLOCK
 
 Tables = list[Tensor]
 #: A group and the axes of its tables at which agreements attach.
 Port = tuple[int, tuple[int, ...]]
 #: For each clique its group, and its row there in each component, (n,).
 Places = tuple[tuple[int, Index], ...]
-
-#: Numbers in the tables of one block of components, 1 MiB, so that they stay in the cache.
-BLOCK = 1 << 17
 
 
 class Side(NamedTuple):

@@ -28,12 +28,11 @@ from numpy.typing import ArrayLike
 from convexstruct.arrays import Flags, Index, Labels, Matrix, Tensor
 from convexstruct.graphs import Chains
 from convexstruct.junction_trees import JunctionTree
+from convexstruct.oracles.chain.sums import BLOCK
 from convexstruct.oracles.tree.junction_tree import Factor, aligned, joint, smallest, split, take
 
 #: More losses than this (0 .. L counts L + 1) are refused.
 MOST_LOSSES = 4096
-#: Numbers in the message of one block of chains, 512 KiB, so that it stays in the cache.
-BLOCK = 1 << 16
 #: Numbers in the tables of one block of examples on a junction tree, 32 MiB.
 TREE_BLOCK = 1 << 22
 #: Messages of up to this many numbers in all, 256 MiB, are kept for reading labellings; others are computed again.

@@ -20,16 +20,13 @@ from convexstruct import deadline
 from convexstruct.arrays import Vector
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, read_options
-from convexstruct.core.quasi_newton import Pairs
+from convexstruct.core.quasi_newton import ARMIJO, WOLFE, Pairs
 from convexstruct.core.solution import Solution
 from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
 from convexstruct.families.gaussian_process.solvers.function_space import VALUE_ROUNDING, FunctionSpace, Value
 
 #: Evaluations of one line search.
 SEARCH_TRIALS = 40
-#: A step is taken where P has fallen by this share of what its slope promised, and |slope| by that share.
-ARMIJO = 1e-4
-WOLFE = 0.9
 #: t = K u is moved along with u and drifts by rounding. It is made afresh where the gap has shrunk to this share.
 REFRESH_FALL = 1e-2
 

@@ -17,6 +17,7 @@ from scipy.linalg import lapack
 
 from convexstruct import deadline
 from convexstruct.arrays import Index, Matrix, Vector
+from convexstruct.core.quasi_newton import ARMIJO
 from convexstruct.families.generative_margin.solvers.proximal_dual import DualPoint, ProximalDual
 
 #: Coordinates within this of zero count as at their bound, where they want to fall.
@@ -24,8 +25,6 @@ AT_BOUND = 1e-12
 #: Ridges on the Hessian, relative to its mean diagonal, tried one after another until a step rises: from Newton's step
 #: nearly to the gradient's. Points outnumber dimensions at times, and then the Hessian is singular.
 RIDGES = (1e-13, 1e-9, 1e-6, 1e-3, 1.0)
-#: Armijo's fraction of the predicted rise.
-ARMIJO = 1e-4
 #: Relative to Q_n: a rise predicted below this is rounding.
 ROUNDING = 1e-14
 #: Trials of one line search.
