@@ -26,6 +26,7 @@ from convexstruct.families.generative_margin import GenerativeMargin
 from convexstruct.families.log_linear import (
     ConditionalRandomField,
     HiddenField,
+    HiddenMarkov,
     MarkovRandomField,
     PseudoLikelihood,
     WideField,
@@ -51,6 +52,7 @@ __all__ = [
     "GaussianProcessSequences",
     "GenerativeMargin",
     "HiddenField",
+    "HiddenMarkov",
     "MarginalProjection",
     "MarkovRandomField",
     "Profile",

@@ -6,6 +6,8 @@ from convexstruct.models.log_linear.approximate import camel, tree_reweighted
 from convexstruct.models.log_linear.entropy import clique_entropy, maximum_entropy
 from convexstruct.models.log_linear.hidden import ENTRIES as _HIDDEN
 from convexstruct.models.log_linear.hidden import expected_likelihood
+from convexstruct.models.log_linear.hidden_markov import ENTRIES as _HIDDEN_MARKOV
+from convexstruct.models.log_linear.hidden_markov import expected_counts
 from convexstruct.models.log_linear.likelihood import ENTRIES as _LIKELIHOOD
 from convexstruct.models.log_linear.likelihood import likelihood
 from convexstruct.models.log_linear.pseudolikelihood import ENTRIES as _PSEUDOLIKELIHOOD
@@ -19,6 +21,7 @@ ENTRIES: tuple[Entry, ...] = (
     *approximate.ENTRIES,
     *_PSEUDOLIKELIHOOD,
     *_HIDDEN,
+    *_HIDDEN_MARKOV,
 )
 
 __all__ = [
@@ -26,6 +29,7 @@ __all__ = [
     "Distributions",
     "camel",
     "clique_entropy",
+    "expected_counts",
     "expected_likelihood",
     "likelihood",
     "maximum_entropy",

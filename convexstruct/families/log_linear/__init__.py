@@ -6,12 +6,14 @@ from convexstruct.core.registry import Family, System, register
 from convexstruct.families.log_linear import sharded as sharded  # registers how the problem is cut
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
 from convexstruct.families.log_linear.hidden import HiddenField
+from convexstruct.families.log_linear.hidden_markov import HiddenMarkov
 from convexstruct.families.log_linear.importance import importance_likelihood, importance_log_partition
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.penalty import Penalty
 from convexstruct.families.log_linear.pseudolikelihood import PseudoLikelihood
 from convexstruct.families.log_linear.restricted_boltzmann import BoltzmannTraining, RestrictedBoltzmann
 from convexstruct.families.log_linear.solvers.averaged_sgd import AveragedSGD
+from convexstruct.families.log_linear.solvers.baum_welch import BaumWelch
 from convexstruct.families.log_linear.solvers.contrastive_divergence import ContrastiveDivergence
 from convexstruct.families.log_linear.solvers.double_loop import DoubleLoop
 from convexstruct.families.log_linear.solvers.expectation_maximisation import ExpectationMaximisation
@@ -28,6 +30,7 @@ __all__ = [
     "FAMILY",
     "LBFGS",
     "AveragedSGD",
+    "BaumWelch",
     "BoltzmannTraining",
     "CRFExponentiatedGradient",
     "ConditionalRandomField",
@@ -36,6 +39,7 @@ __all__ = [
     "ExpectationMaximisation",
     "HiddenField",
     "HiddenLBFGS",
+    "HiddenMarkov",
     "MarkovRandomField",
     "OrthantWise",
     "Penalty",
@@ -50,9 +54,12 @@ __all__ = [
 
 
 def best(
-    problem: ConditionalRandomField | HiddenField | MarkovRandomField | PseudoLikelihood | WideField, wanted: Profile
+    problem: ConditionalRandomField | HiddenField | HiddenMarkov | MarkovRandomField | PseudoLikelihood | WideField,
+    wanted: Profile,
 ) -> tuple[Solver, str]:
     """Quasi-Newton methods, and the closed form where there is one."""
+    if isinstance(problem, HiddenMarkov):
+        return BaumWelch(), "Baum-Welch, long sequences in pieces"
     if isinstance(problem, HiddenField):
         return HiddenLBFGS(), "L-BFGS on unclamped less clamped expectations"
     if isinstance(problem, WideField):
@@ -68,9 +75,10 @@ FAMILY = register(
     Family(
         __name__,
         title="Log-linear models by likelihood",
-        problems=(ConditionalRandomField, HiddenField, MarkovRandomField, PseudoLikelihood, WideField),
+        problems=(ConditionalRandomField, HiddenField, HiddenMarkov, MarkovRandomField, PseudoLikelihood, WideField),
         solvers=(
             AveragedSGD,
+            BaumWelch,
             CRFExponentiatedGradient,
             ContrastiveDivergence,
             DoubleLoop,
@@ -95,6 +103,13 @@ FAMILY = register(
                 equations="Proposition 20.3.3, clamped and unclamped expectations",
                 formulation=("expected_likelihood",),
                 solvers=("ExpectationMaximisation", "HiddenLBFGS"),
+            ),
+            System(
+                name="hidden Markov model by Baum-Welch",
+                paper=PAPER_4,
+                equations="Proposition 20.3.3, locally normalised; compared with in paper 3",
+                formulation=("expected_counts",),
+                solvers=("BaumWelch",),
             ),
             System(
                 name="Markov random field",

@@ -12,10 +12,12 @@ from convexstruct.core.cases import Case, Instance
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
 from convexstruct.families.log_linear.field_cases import FIELD_CASES
 from convexstruct.families.log_linear.hidden import HiddenField
+from convexstruct.families.log_linear.hidden_markov import HiddenMarkov
 from convexstruct.families.log_linear.planted import flat, planted_lasso, planted_ridge
 from convexstruct.features.graphs.factors import tabular_factors
 
 CRF = "conditional random field"
+HMM = "hidden Markov model by Baum-Welch"
 HIDDEN = "log-linear model with hidden variables"
 
 #: seed -> instance.
@@ -121,6 +123,21 @@ def nothing_known(seed: int) -> Instance:
     return Instance(problem, 0.0, {"theta": np.zeros(problem.dimension)})
 
 
+def length_one_models(seed: int) -> Instance:
+    """Sequences of one symbol: the optimum is the entropy of their frequencies, where every state shows them alike."""
+    rng = np.random.default_rng([74, seed])
+    symbols, weights = rng.permutation(np.repeat(np.arange(4), 3)), rng.uniform(0.5, 2.0, 12)
+    problem = HiddenMarkov.read([[x] for x in symbols.tolist()], 2, 4, weights=weights)
+    seen = np.bincount(symbols, weights)
+    shares = seen / seen.sum()
+    point = {"initial": np.full(2, 0.5), "transition": np.full((2, 2), 0.5), "emission": np.tile(shares, (2, 1))}
+    return Instance(problem, -float(seen @ np.log(shares)), point)
+
+
+def at_the_point(instance: Instance) -> dict[str, Any]:
+    return {"theta_0": instance.point}
+
+
 CASES: tuple[Case, ...] = (
     Case("crf-planted", CRF, "conditional", "the optimum is known by construction", planted_ridge, "likelihood"),
     Case("crf-planted-lasso", CRF, "conditional", "the same with zeros, by l1", planted_lasso, "likelihood"),
@@ -140,5 +157,14 @@ CASES: tuple[Case, ...] = (
     *FIELD_CASES,
     Case("hidden-observed", HIDDEN, "20.3.3", "single labels: it is a CRF", observed, "expected_likelihood"),
     Case("hidden-observed-field", HIDDEN, "20.3.3", "no gap: a random field", observed_field, "expected_likelihood"),
+    Case(
+        "hidden-markov-length-one",
+        HMM,
+        "20.3.3",
+        "the optimum is an entropy of the data",
+        length_one_models,
+        "expected_counts",
+        arguments=at_the_point,
+    ),
     Case("hidden-nothing-known", HIDDEN, "20.3.3", "no label: the optimum is 0", nothing_known, "expected_likelihood"),
 )

@@ -9,7 +9,7 @@ import numpy as np
 
 from convexstruct.core.driver import solve
 from convexstruct.core.scale import Scale
-from convexstruct.families.log_linear import ConditionalRandomField, HiddenField
+from convexstruct.families.log_linear import ConditionalRandomField, HiddenField, HiddenMarkov
 from convexstruct.tolerances import HIGH, LOW
 from tests.mutants import (
     ABOVE,
@@ -100,7 +100,13 @@ def one_gradient_step(problem: HiddenField) -> Any:
     return theta - problem.majorant(theta).value_and_gradient(theta)[1]
 
 
+def unweighted_counts(problem: HiddenMarkov) -> Any:
+    """Expected counts without the weights of the sequences."""
+    return honest(replace(problem, observed=replace(problem.observed, weights=None))).point
+
+
 MUTANTS: tuple[Mutant, ...] = (
+    Mutant("unweighted_counts", "counts without weights", unweighted_counts, "hidden-markov-length-one", ABOVE),
     Mutant("clamps_forgotten", "labels that are known are summed over", clamps_forgotten, "hidden-observed", ABOVE),
     Mutant("one_gradient_step", "the M step is one step", one_gradient_step, "hidden-observed-field", ABOVE),
     Mutant("wrong_sign", "the gradient has the wrong sign", wrong_sign, "crf-chains", ABOVE),

@@ -1,0 +1,257 @@
+r"""Hidden Markov models by maximum likelihood: a log-linear model with hidden states, locally normalised.
+
+    P = - sum_k omega_k ln p(x_k) - sum of pseudo-counts times ln probability
+
+    p(x) = sum_y initial[y_1] prod_{t > 1} transition[y_{t-1}, y_t] prod_t emission[y_t, x_t]
+
+over rows that are distributions. The pseudo-counts are a Dirichlet prior; probabilities that are not ``allowed`` are 0.
+P is not convex. Baum-Welch never raises it and ends at a stationary point, of which nothing else is claimed.
+
+**Lower bound.** No distribution gives sequences a greater likelihood than their own frequencies (Gibbs' inequality),
+and p is one over the sequences of each length; the same holds of the pseudo-counts of each row. So
+
+    P >= sum over lengths of W H(frequencies of the sequences of that length) + sum over rows of A H(pseudo-counts / A),
+
+W and A the sums of what is counted. It is the optimum where a model has just these frequencies, as of sequences of
+length one without pseudo-counts, and far below it otherwise.
+
+**Rounding.** ln p is summed in logarithms with the error that `.entropy` proves, each score being a logarithm or two.
+Rows are read as if divided by their exact sums, which are 1 to rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from convexstruct.arrays import Flags, Labels, Point, Tensor
+from convexstruct.families.log_linear.entropy import largest, log_partitions
+from convexstruct.features.graphs.pairwise import PairwiseFeatures, read_pairwise
+from convexstruct.inference.baum_welch import Pseudocounts, expected, maximised
+from convexstruct.inference.exact import ForestInference, forest_inference
+from convexstruct.inference.hidden_markov import HiddenMarkovModels, Observations
+from convexstruct.rounding import FUNCTION, TINY, UNIT, Rounded, gamma, summed
+from convexstruct.validation.arguments import mapping, sentence, whole
+from convexstruct.validation.arrays import flags, real
+
+#: The tables of a point.
+TABLES = ("initial", "transition", "emission")
+
+
+@dataclass(frozen=True, eq=False)
+class HiddenMarkov:
+    """Sequences to be explained by a hidden Markov model; made by `HiddenMarkov.read`.
+
+    observed : the sequences, their symbols and weights. n_states : S. prior : the pseudo-counts. allowed : which
+    probabilities may be above 0, by the names of the tables.
+    """
+
+    observed: Observations
+    n_states: int
+    prior: Pseudocounts
+    allowed: Mapping[str, Flags]
+    family: ClassVar[str] = "log_linear"
+
+    @classmethod
+    def read(
+        cls,
+        symbols: Sequence[ArrayLike],
+        n_states: int,
+        n_symbols: int,
+        *,
+        weights: ArrayLike | None = None,
+        pseudocounts: Any = 0.0,
+        allowed_initial: ArrayLike | None = None,
+        allowed_transition: ArrayLike | None = None,
+        allowed_emission: ArrayLike | None = None,
+    ) -> HiddenMarkov:
+        """Validate the data.
+
+        Parameters
+        ----------
+        symbols : a list of arrays (T_k,) of whole numbers 0 .. M - 1. n_states, n_symbols : S and M.
+        weights : (N,) omega_k, 1 by default.
+        pseudocounts : one number, or three numbers or tables for initial (S,), transition (S, S) and emission (S, M).
+        allowed_initial, allowed_transition, allowed_emission : flags in the shapes of the tables, False where the
+            probability is 0; [previous, current]. Left to right: ``np.triu(np.ones((S, S), dtype=bool))``.
+
+        Raises
+        ------
+        ValueError
+            If anything does not fit, a row allows nothing, or the flags allow none of the ways to show some sequence.
+        """
+        observed = Observations.read(symbols, n_symbols, weights)
+        s, m = whole("n_states", n_states, least=1), observed.n_symbols
+        if observed.symbols.shape[1] != 1:
+            raise sentence(f"symbols show {observed.symbols.shape[1]} channels, wanted one symbol a step")
+        given = (allowed_initial, allowed_transition, allowed_emission)
+        allowed = {}
+        for name, one, shape in zip(TABLES, given, ((s,), (s, s), (s, m))):
+            part = np.ones(shape, dtype=bool) if one is None else flags(f"allowed_{name}", one, shape)
+            if not part.any(axis=-1).all():
+                raise sentence(f"allowed_{name} has a row that allows nothing, wanted at least one True in each")
+            allowed[name] = part
+        uniform = _uniform(allowed)
+        problem = cls(observed, s, Pseudocounts.read(pseudocounts, uniform), allowed)
+        likelihood = expected(observed, uniform).log_likelihood[0]
+        if not np.isfinite(likelihood):
+            raise ValueError("the flags of what is allowed leave no way to show the sequences, wanted at least one")
+        return problem
+
+    # -- sizes ---------------------------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        layout = self.observed.chains
+        return (
+            f"HiddenMarkov({layout.n_chains} sequences, {layout.n_positions} steps, {self.n_states} states, "
+            f"{self.observed.n_symbols} symbols)"
+        )
+
+    def trivial(self) -> tuple[Point, Point]:
+        """Uniform rows over what is allowed; the lower bound needs no witness."""
+        return self.point_of(_uniform(self.allowed)), {}
+
+    @cached_property
+    def trivial_value(self) -> float:
+        """P at uniform rows; 1 where it is 0."""
+        return float(self.primal(self.trivial()[0])) or 1.0
+
+    # -- points --------------------------------------------------------------------------------------------------------
+
+    def as_point(self, value: Any) -> Point:
+        """Read a mapping with initial (S,), transition (S, S) and emission (S, M)."""
+        named = mapping("point", value, set(TABLES))
+        return {n: real(n, named[n], self.allowed[n].shape, finite=False, keep=False) for n in TABLES}
+
+    def models(self, point: Point) -> HiddenMarkovModels:
+        """The tables as one model."""
+        initial, transition, emission = (np.asarray(point[name], dtype=np.float64) for name in TABLES)
+        return HiddenMarkovModels(initial[None], transition[None], emission[None, None])
+
+    @staticmethod
+    def point_of(models: HiddenMarkovModels, r: int = 0) -> Point:
+        """The tables of model ``r``."""
+        return dict(zip(TABLES, (models.initial[r], models.transition[r], models.emission[r, 0])))
+
+    def residuals(self, point: Point) -> Mapping[str, float]:
+        """How far rows are from distributions over what is allowed."""
+        if not all(np.isfinite(point[name]).all() for name in TABLES):
+            return {"rows off 1": math.inf}
+        off = max(float(np.abs(point[name].sum(axis=-1) - 1.0).max()) for name in TABLES)
+        off = off if off > gamma(max(self.n_states, self.observed.n_symbols) + 4) else 0.0
+        outside = [np.where(self.allowed[name], np.maximum(-point[name], 0.0), np.abs(point[name])) for name in TABLES]
+        return {"rows off 1": off, "probabilities outside": max(float(part.max()) for part in outside)}
+
+    def repair(self, point: Point) -> Point:
+        """Rows without what is negative or not allowed, divided by their sums; uniform where nothing is left."""
+        repaired = {}
+        for name in TABLES:
+            kept = np.where(self.allowed[name] & np.isfinite(point[name]), np.maximum(point[name], 0.0), 0.0)
+            total = kept.sum(axis=-1, keepdims=True)
+            repaired[name] = np.where(total > 0, kept / np.where(total > 0, total, 1.0), _even(self.allowed[name]))
+        return repaired
+
+    # -- bounds --------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _forest(self) -> tuple[PairwiseFeatures, ForestInference]:
+        """The chains, for sums with a proved error."""
+        lengths = self.observed.chains.lengths
+        nothing = np.zeros((int(lengths.sum()), 1))
+        features = read_pairwise(nothing, [np.zeros(n, dtype=np.int64) for n in lengths], self.n_states)
+        return features, forest_inference(features)
+
+    def primal(self, point: Point) -> Rounded:
+        """P with its allowance; inf where a sequence has probability 0, or a probability with pseudo-counts is."""
+        if max(self.residuals(point).values()) == math.inf:
+            return Rounded(math.inf)
+        models, (features, oracle) = self.models(point), self._forest
+        weights = np.ones(features.n_examples) if self.observed.weights is None else self.observed.weights
+        with np.errstate(all="ignore"):
+            node, edge = models.scores(self.observed)[0][self.observed.chains.flat], np.log(models.transition[0])
+            reachable = expected(self.observed, models).log_likelihood[0]
+            if not np.isfinite(reachable):
+                return Rounded(math.inf)
+            size = largest(features, np.where(np.isfinite(node), node, 0.0), edge)
+            logs, error = log_partitions(oracle, features, node, edge, size)
+            errors = error + (2 * FUNCTION + 4) * UNIT * size
+            loss = summed(-weights * logs, float(weights @ errors) + len(logs) * TINY, 1)
+            prior, counted = 0.0, 0.0
+            for count, name in zip(self.prior, TABLES):
+                used = np.reshape(count, self.allowed[name].shape) * self.allowed[name]
+                some = used > 0
+                prior -= float((used[some] * np.log(point[name][some])).sum())
+                counted += float(used.sum())
+            value = float(loss) + prior
+            if not math.isfinite(value):
+                return Rounded(math.inf)
+            # rows as if divided by their exact sums: each probability that is used errs by so much, relative
+            rows = gamma(max(self.n_states, self.observed.n_symbols) + 4) + self.residuals(point)["rows off 1"]
+            of_rows = 2.0 * rows * (2.0 * self.observed.weight + counted)
+            n = sum(part.size for part in self.allowed.values())
+            return Rounded.of(value, loss.allowance, of_rows, gamma(n + 2 * FUNCTION + 4) * prior, UNIT * abs(value))
+
+    def dual(self, dual_point: Point) -> Rounded:
+        """The lower bound above, whatever the dual point."""
+        self.dual_residuals(dual_point)
+        return self.frequencies
+
+    @cached_property
+    def frequencies(self) -> Rounded:
+        """Entropy of the sequences' own frequencies, length by length, and of the pseudo-counts, row by row."""
+        layout = self.observed.chains
+        flat = self.observed.symbols[layout.flat, 0]
+        weights = np.ones(layout.n_chains) if self.observed.weights is None else self.observed.weights
+        by_length: dict[int, dict[bytes, float]] = {}
+        for sequence, weight in zip(layout.split(flat), weights):
+            alike = by_length.setdefault(len(sequence), {})
+            alike[sequence.tobytes()] = alike.get(sequence.tobytes(), 0.0) + float(weight)
+        groups = [np.array(list(alike.values())) for alike in by_length.values()]
+        for count, name in zip(self.prior, TABLES):
+            used = np.reshape(count, self.allowed[name].shape) * self.allowed[name]
+            groups += [row[row > 0] for row in np.atleast_2d(used)]
+        value = allowance = 0.0
+        for group in groups:
+            if len(group):
+                total = math.fsum(group)
+                terms = group * np.log(total / group)
+                value += math.fsum(terms)
+                # of the ratio, by which its logarithm errs, absolute; of the logarithm and the product, relative
+                allowance += gamma(layout.n_chains + 4) * total + (2 * FUNCTION + 4) * UNIT * math.fsum(terms)
+        return Rounded.of(value, allowance, gamma(len(groups) + 2) * value)
+
+    def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
+        """There are no dual points."""
+        mapping("dual_point", dual_point, (), {"none"})
+        return {}
+
+    # -- what else -----------------------------------------------------------------------------------------------------
+
+    def stationarity(self, point: Any) -> float:
+        """The most that one more iteration of EM would change a probability by."""
+        models = self.models(self.as_point(point))
+        after = maximised(models, expected(self.observed, models), self.prior)
+        pairs = zip(self.point_of(models).values(), self.point_of(after).values())
+        return max(float(np.abs(one - other).max()) for one, other in pairs)
+
+    def predict(self, point: Any, examples: Sequence[ArrayLike] | None = None) -> list[Labels]:
+        """The most probable states of each sequence; of ``symbols`` as `read` takes them, the problem's by default."""
+        other = self.observed
+        if examples is not None:
+            other = Observations.read(examples, self.observed.n_symbols)
+        return other.chains.split(self.models(self.as_point(point)).decode(other)[0])
+
+
+def _even(allowed: Flags) -> Tensor:
+    return np.asarray(allowed / allowed.sum(axis=-1, keepdims=True), dtype=np.float64)
+
+
+def _uniform(allowed: Mapping[str, Flags]) -> HiddenMarkovModels:
+    initial, transition, emission = (_even(allowed[name]) for name in TABLES)
+    return HiddenMarkovModels(initial[None], transition[None], emission[None, None])

@@ -1,0 +1,69 @@
+"""Baum-Welch for hidden Markov models: expectation-maximisation from several starts side by side.
+
+The recursions are those of `convexstruct.inference.baum_welch`. P never rises; each start ends at a stationary point,
+and nothing else is claimed of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from convexstruct import deadline
+from convexstruct.core.iterate import Iterate
+from convexstruct.core.options import at_least, not_below, read_options
+from convexstruct.core.solution import Solution
+from convexstruct.families.log_linear.hidden_markov import TABLES, HiddenMarkov
+from convexstruct.inference.baum_welch import expected, maximised, room_for
+from convexstruct.inference.hidden_markov import HiddenMarkovModels, random_models
+
+
+@dataclass(frozen=True)
+class BaumWelch:
+    """restarts : how many starts are trained side by side, at least 1. seed : of the draws. fall : in nats a step,
+    below which P has stopped falling."""
+
+    restarts: int = 1
+    seed: int = 0
+    fall: float = 1e-10
+
+    def __post_init__(self) -> None:
+        read_options(self, restarts=at_least(1), seed=at_least(0), fall=not_below(0))
+
+    def iterate(self, problem: HiddenMarkov, start: Solution | None = None) -> Iterator[Iterate]:
+        """Yield the best model after each iteration; ``start`` is one of the starts, and the others are drawn."""
+        observed = problem.observed
+        models = _starts(problem, start, self.restarts, self.seed)
+        room, bound, calls = room_for(observed, models), float(problem.frequencies), 0
+        before = np.full(models.n_models, np.inf)
+        while True:
+            deadline.check()
+            found = expected(observed, models, room)
+            calls += 1
+            values = -(found.log_likelihood + problem.prior.log_prior(models))
+            best, done = int(values.argmin()), bool((before - values <= self.fall * observed.weight).all())
+            point = problem.point_of(models, best)
+            said = ""
+            if done:
+                said = (
+                    f"stationary: one more iteration changes probabilities by {problem.stationarity(point):.1e}; P is "
+                    "not convex, and nothing is claimed of other points"
+                )
+            yield Iterate(point, {}, float(values[best]), bound, calls, done=done, message=said)
+            if done:
+                return
+            before, models = values, maximised(models, found, problem.prior)
+
+
+def _starts(problem: HiddenMarkov, start: Solution | None, restarts: int, seed: int) -> HiddenMarkovModels:
+    """Rows drawn uniformly from the simplex of what is allowed; the first is ``start``, if there is one."""
+    drawn = random_models(restarts, problem.n_states, problem.observed.n_symbols, seed)
+    tables = []
+    for name, table in zip(TABLES, (drawn.initial, drawn.transition, drawn.emission[:, 0])):
+        kept = table * problem.allowed[name]
+        tables.append(kept / kept.sum(axis=-1, keepdims=True))
+        if start is not None:
+            tables[-1][0] = start.point[name]
+    return HiddenMarkovModels(tables[0], tables[1], tables[2][:, None])

@@ -1,0 +1,139 @@
+"""Hidden Markov models as a problem: P against all state sequences, the lower bound, and where Baum-Welch ends."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from convexstruct.arrays import Labels, Point
+from convexstruct.core.certificates import certify
+from convexstruct.core.driver import solve
+from convexstruct.core.solution import Status
+from convexstruct.families.log_linear.hidden_markov import TABLES, HiddenMarkov
+from convexstruct.families.log_linear.solvers.baum_welch import BaumWelch
+from convexstruct.models.log_linear import expected_counts
+from convexstruct.tolerances import HIGH, ROUNDING
+from tests.reference import optimum
+
+EXAMPLES = settings(max_examples=15, deadline=None)
+SEEDS = st.integers(0, 2**32 - 1)
+RIGHTWARDS = np.triu(np.ones((2, 2), dtype=bool))
+
+
+def drawn(seed: int, pseudocounts: float = 0.0, rightwards: bool = False) -> tuple[HiddenMarkov, list[Labels], Point]:
+    """Four weighted sequences of up to four steps, two states, three symbols; and a point."""
+    rng = np.random.default_rng(seed)
+    symbols = [rng.integers(0, 3, size=n) for n in rng.integers(1, 5, size=4)]
+    problem = HiddenMarkov.read(
+        symbols, 2, 3, weights=rng.uniform(0.5, 2.0, 4), pseudocounts=pseudocounts,
+        allowed_transition=RIGHTWARDS if rightwards else None,
+    )  # fmt: skip
+    point = {name: rng.exponential(size=problem.allowed[name].shape) for name in TABLES}
+    return problem, symbols, problem.repair(point)
+
+
+def written_out(problem: HiddenMarkov, symbols: list[Labels], point: Point) -> float:
+    """P from all state sequences."""
+    assert problem.observed.weights is not None
+    value = 0.0
+    for one, weight in zip(symbols, problem.observed.weights):
+        total = 0.0
+        for y in itertools.product(range(2), repeat=len(one)):
+            p = point["initial"][y[0]] * np.prod(point["emission"][list(y), one])
+            total += p * float(np.prod([point["transition"][a, b] for a, b in itertools.pairwise(y)]))
+        value -= weight * np.log(total)
+    for count, name in zip(problem.prior, TABLES):
+        some = problem.allowed[name]
+        value -= float((np.reshape(count, some.shape)[some] * np.log(point[name][some])).sum())
+    return float(value)
+
+
+@pytest.mark.parametrize(("pseudocounts", "rightwards"), [(0.0, False), (0.5, False), (0.5, True), (0.0, True)])
+@given(seed=SEEDS)
+@EXAMPLES
+def test_p_is_that_of_all_state_sequences_and_above_the_bound(pseudocounts: float, rightwards: bool, seed: int) -> None:
+    problem, symbols, point = drawn(seed, pseudocounts, rightwards)
+    primal, bound = problem.primal(problem.as_point(point)), problem.dual({})
+    assert primal == pytest.approx(written_out(problem, symbols, point), rel=ROUNDING, abs=ROUNDING)
+    assert primal.allowance <= ROUNDING * (1.0 + primal)
+    assert bound <= primal
+    assert max(problem.residuals(point).values()) == 0.0
+
+
+@pytest.mark.parametrize(("pseudocounts", "rightwards"), [(0.0, False), (0.5, True)])
+@given(seed=SEEDS)
+@EXAMPLES
+def test_p_never_rises_and_another_iteration_changes_hardly_anything(
+    pseudocounts: float, rightwards: bool, seed: int
+) -> None:
+    problem, _, _ = drawn(seed, pseudocounts, rightwards)
+    iterates = list(itertools.islice(BaumWelch(restarts=2, fall=1e-8).iterate(problem), 500))
+    assert (np.diff([iterate.primal for iterate in iterates]) <= ROUNDING).all()
+    last = iterates[-1]
+    assert last.primal == pytest.approx(float(problem.primal(last.point)), rel=ROUNDING, abs=ROUNDING)
+    if last.done:
+        assert "P is not convex" in last.message
+        assert problem.stationarity(last.point) < 1e-2
+    assert (last.point["transition"][~problem.allowed["transition"]] == 0).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_of_sequences_of_length_one_the_optimum_is_the_entropy_of_their_frequencies(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    weights = rng.uniform(0.5, 2.0, 6)
+    problem = HiddenMarkov.read([[0], [1], [1], [2], [0], [0]], 2, 3, weights=weights)
+    solution = solve(problem)
+    assert solution.status is Status.OPTIMAL
+    shares = np.bincount([0, 1, 1, 2, 0, 0], weights=weights)
+    exact = -float((shares * np.log(shares / shares.sum())).sum())
+    assert solution.lower_bound <= exact + ROUNDING
+    assert solution.primal == pytest.approx(exact, rel=HIGH.gap)
+
+
+def test_of_several_starts_the_best_is_kept_and_one_goes_on_from_an_end() -> None:
+    problem, _, _ = drawn(3)
+    one, several = solve(problem, BaumWelch(seed=5)), solve(problem, BaumWelch(restarts=6, seed=5))
+    assert several.primal <= one.primal + ROUNDING
+    assert one.status is Status.STALLED
+    on = solve(problem, BaumWelch(), start=several)
+    assert on.primal <= several.primal + ROUNDING
+
+
+@pytest.mark.parametrize("pseudocounts", [0.0, 0.3])
+def test_the_bound_of_em_in_cvxpy_is_that_of_the_next_iteration(pseudocounts: float) -> None:
+    problem, _, point = drawn(8, pseudocounts)
+    formulation = expected_counts(problem, point)
+    value = optimum(formulation.without()).value  # claimed: P is not convex, and what is read back proves nothing
+    here, after = float(problem.primal(point)), BaumWelch()
+    assert value <= here + HIGH.gap
+    found = {name: np.asarray(formulation.variables[name].value) for name in TABLES}
+    assert float(problem.primal(problem.repair(found))) <= value + HIGH.gap * abs(value)
+    ended = solve(problem, after)
+    assert optimum(expected_counts(problem, ended.point).without()).value == pytest.approx(ended.primal, rel=1e-5)
+
+
+def test_states_are_read_from_sequences_and_points_are_repaired() -> None:
+    problem, symbols, point = drawn(2)
+    assert [len(states) for states in problem.predict(point)] == [len(one) for one in symbols]
+    assert len(problem.predict(point, [[0, 1, 2]])[0]) == 3
+    off = {name: 2.0 * table for name, table in point.items()}
+    off["emission"] = off["emission"] - 0.5
+    certificate = certify(problem, off, {})
+    assert certificate.infeasibility > 0.1
+    fixed = problem.repair(problem.as_point(off))
+    assert max(problem.residuals(fixed).values()) == 0.0
+
+
+def test_bad_input_is_one_sentence() -> None:
+    with pytest.raises(ValueError, match="allowed_transition has a row that allows nothing"):
+        HiddenMarkov.read([[0]], 2, 1, allowed_transition=np.array([[True, True], [False, False]]))
+    with pytest.raises(ValueError, match="leave no way to show the sequences"):
+        HiddenMarkov.read([[0, 1]], 1, 2, allowed_emission=np.array([[True, False]]))
+    with pytest.raises(ValueError, match="2 channels, wanted one symbol a step"):
+        HiddenMarkov.read([[[0, 1]]], 1, 2)
+    with pytest.raises(ValueError, match="smoothing of transition"):
+        HiddenMarkov.read([[0]], 2, 1, pseudocounts=(0.0, np.ones((3, 3)), 0.0))
