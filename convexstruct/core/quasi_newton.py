@@ -22,8 +22,8 @@ from convexstruct.arrays import Matrix, Vector
 
 #: A pair is kept where s'y is above this share of |s| |y|: below it s'y is rounding.
 LEAST_CURVATURE = 1e-12
-#: A line search takes a step if the function falls by at least the share `ARMIJO` of what its slope promised, and if the
-#: slope at the end is at most the share `WOLFE` of that at the start: the values of Nocedal and Wright.
+#: A line search takes a step if the function falls by at least the share `ARMIJO` of what its slope promised, and the
+#: slope at its end is at most the share `WOLFE` of that at its start: the values of Nocedal and Wright.
 ARMIJO, WOLFE = 1e-4, 0.9
 
 

@@ -179,8 +179,8 @@ class GenerativeMargin:
     def trivial_value(self) -> float:
         """-c'theta at uniform distributions, sum_i ln n_i nats, n_i the size of block i (1 where all are 1).
 
-        The violations eta sum_k w_k eps_k are left out: they are 0 at the optimum of data that can be told apart, so
-        that a unit that grew with eta would call any bracket of such an optimum narrow.
+        The violations eta sum_k w_k eps_k are left out. At the optimum of separable data they are 0; a unit that grew
+        with eta would make every bracket of such an optimum look narrow.
         """
         return float(-self.c @ self.uniform()) or 1.0
 

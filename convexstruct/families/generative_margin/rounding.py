@@ -1,6 +1,6 @@
 r"""What rounding may do to the bounds of problem (P): allowances that `GenerativeMargin.primal` and `dual` carry.
 
-Data are what the numbers say that came in (c, eta, weights, losses: exact), and theta is what its numbers say.
+The data (c, eta, weights, losses) and theta are taken to be exactly the doubles that are stored.
 
 **Primal.** The slack of each example is bounded from above by Viterbi rounded upwards throughout
 (`convexstruct.features.counts.bounds.excess`), and from below by the labelling found, whose difference from the truth
@@ -15,9 +15,9 @@ some UNIT of the counts, entry by entry. Shrunk by t so that v = c - t mu >= 0 f
 
     dD / dv_j = ln(V_i / v_j) >= 0,
 
-so D at the lower ends of all v_j is a lower bound on D at v. What the sum itself loses is relative to its terms
-v_j ln(V_i / v_j), all >= 0, and to V_i. Where c = 0 for a whole column of entries that every labelling uses equally
-often in all, mu must be 0 there exactly: `_balanced` proves that a member near by has it so.
+so D at the lower ends of all v_j is a lower bound on D at v. The rounding of the sum itself is a small multiple of its
+terms v_j ln(V_i / v_j), all >= 0, and of V_i. Where c = 0 for a whole column of entries that every labelling uses
+equally often in all, mu must be 0 there exactly: `_balanced` proves that a member near by has it so.
 """
 
 from __future__ import annotations

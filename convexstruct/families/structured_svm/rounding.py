@@ -5,8 +5,8 @@ no term of a score of example i is larger in sum than
 
     M_i = sum_v sum_f |x_vf| W_f + sum_e sum_k |z_ek| V_k.
 
-Every decoder adds numbers and takes maxima, and neither rounding nor a maximum turns an order round: what it returns is
-the largest of all labellings' sums, each rounded in some order. So no decoding is wrong by more than gamma(n_i) M_i,
+Every decoder adds numbers and takes maxima. Rounding and maxima are monotone, so what a decoder returns is the largest
+of all labellings' sums, each sum rounded in some order. So no decoding is wrong by more than gamma(n_i) M_i,
 n_i the operations that any term passes through (the longest row of features, and each node and edge a few times).
 Bounds from messages (minimum cuts, the local polytope) are sums of maxima too, valid for whatever messages; the size
 of the messages joins M_i. Then

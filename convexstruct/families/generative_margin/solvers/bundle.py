@@ -6,7 +6,8 @@ The points (mu_j, omega_j) of script-D are cutting planes of P,
 
 and the master problem of `solvers.simplicial_master` is the dual of minimising m + gamma/2 |theta -
 theta^n|^2 over (4). With theta its solution, the predicted decrease is P(theta^n) - m(theta). A step that brings at
-least a tenth of it is *serious*: the centre moves. Otherwise only the planes stay (*null*). gamma falls while serious
+least a tenth of it is *serious*: the centre moves to theta. Another is *null*: the centre stays, and the new planes
+improve the model. gamma falls while serious
 steps follow each other quickly, faster as long as the predicted decrease is a good part of P, and rises again, at most
 to where it began, while null steps last.
 
@@ -38,7 +39,7 @@ from convexstruct.families.generative_margin.solvers.inner_approximation import 
 from convexstruct.families.generative_margin.solvers.proximal_dual import ProximalDual
 from convexstruct.families.generative_margin.solvers.warm_start import adopt, starting_theta
 
-#: A predicted decrease above this fraction of |P| is far from the optimum.
+#: While the predicted decrease is above this fraction of |P| the centre counts as far from the optimum.
 FAR_DECREASE = 1e-2
 #: gamma falls to this fraction of its first value at most.
 LEAST_GAMMA = 1e-2

@@ -20,9 +20,9 @@ Three things make it fast, and exact to 1e-6 and far beyond:
   (1 - epsilon) c, which leaves v >= epsilon c at the stage's optimum and costs at most
   epsilon sum_i KL(c_i || e^theta_i); epsilon falls with the gap.
 
-The first stages are rough: with tau far from its end, neither a covariance nor v >= 0 is worth waiting for. Where no
-covariance is formed none is: nothing would mend what rough stages leave, and v >= 0 is cheapest to reach while tau is
-high.
+The first stages are rough: they end early, since tau is far from its last value and neither a covariance nor v >= 0 is
+worth the steps there. Where no covariance can be formed, no stage is rough: only Newton's metric would later repair
+what a rough stage leaves, and v >= 0 takes the fewest steps while tau is high.
 
 With many examples a pilot run on the first few of them, re-weighted, finds (Theta, B, tau, theta): they belong to no
 example, so the full problem goes on from there.
@@ -57,21 +57,23 @@ from convexstruct.families.generative_margin.solvers.entropic_stage import (
 from convexstruct.families.generative_margin.solvers.warm_start import starting_theta
 from convexstruct.features.counts.part import part
 
-#: Parameters beyond which no dense metric is formed: its Cholesky factor would cost more than the steps it saves.
+#: The largest number of parameters for which a dense metric is formed: beyond, its Cholesky factor costs more than the
+#: steps it saves.
 LARGEST_DENSE = 2000
 #: While smoothing costs more than this share of the objective a stage is rough: its metric is the diagonal one, and it
-#: ends when `ROUGH_DECREASE` times the decrease that its step promised is below the gap asked of it. Only where a
-#: covariance mends later what it leaves.
+#: ends when `ROUGH_DECREASE` times the decrease that its step promised is below the gap asked of it. Stages are rough
+#: only where a later one can form a covariance.
 ROUGH_COST = 1e-2
 ROUGH_DECREASE = 100.0
 #: Added to the diagonal of the covariance, as a share of the counts: where it was computed at this point, and where it
 #: comes from an earlier stage.
 RIDGE, OLD_RIDGE = 1e-7, 1e-3
-#: Steps in a diagonal metric alone from one evaluation of P, and look at the limits, to the next.
+#: Where all metrics are diagonal, P is evaluated after so many steps of a stage, and the driver looks at its limits.
 EVALUATION_STEPS = 40
 #: Steps that a stage takes before it forms the covariance (anew), as a share of the evaluations that this costs.
 WAITED_SHARE = 0.75
-#: (shrink, inner) where no covariance is formed: a stage costs many steps at any temperature, so few and loose ones.
+#: (shrink, inner) where no covariance is formed: a stage then takes many steps at any temperature, so there are fewer
+#: stages, each solved less accurately.
 DIAGONAL_ONLY = (0.5, 0.6)
 #: The pilot run ends when smoothing costs less than this share of the objective.
 PILOT_COST = 1e-2

@@ -194,7 +194,8 @@ def _sweeps(
                     mu, omega, mixture = sets.direction(t, theta)
                     calls += sets.share(t)
                 points.add(mu[None], np.array([omega]), [mixture], np.array([simplex]))
-                with clock("master"):  # finer than the gap of (D_n), no finer than the certified bounds deserve
+                with clock("master"):
+                    # a share of the gap of (D_n), but no finer than a share of the gap between the certified bounds
                     tolerance = max(MASTER_SHARE * gap, FINEST_SHARE * (least - bound.value))
                     at = _visit(function, points, simplex, lam, tolerance)
                 theta, lam = at.theta, at.lam

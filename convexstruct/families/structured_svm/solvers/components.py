@@ -1,8 +1,8 @@
 """A structural SVM with each connected component of its examples as an example of its own.
 
 Under margin scaling with node losses the hinge of an example is the sum of the hinges of its connected components, so
-the problem of the components, weighted as their examples are, has the same value at every w. Pools need it: labellings
-of many parts at once are exponentially many combinations of the labellings of each.
+the problem of the components, weighted as their examples are, has the same value at every w. Pools of labellings need
+this: the labellings of an example are all combinations of those of its components.
 """
 
 from __future__ import annotations

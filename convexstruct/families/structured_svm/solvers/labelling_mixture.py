@@ -2,7 +2,8 @@ r"""A mixture of labellings for each example, as it grows by steps towards one l
 
     q_i <- (1 - step) q_i + step [y],
 
-the dual witness of Frank-Wolfe steps and of averaged subgradients. What is not on other labellings lies on the truth.
+the dual witness of Frank-Wolfe steps and of averaged subgradients. The true labelling has the share that the others
+leave.
 """
 
 from __future__ import annotations
