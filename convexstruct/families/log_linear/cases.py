@@ -119,8 +119,7 @@ def observed_field(seed: int) -> Instance:
 def nothing_known(seed: int) -> Instance:
     """Every label is left open: P is the penalty."""
     inputs = list(np.random.default_rng([73, seed]).normal(size=(2, 3, 2)))
-    problem = HiddenField.conditional(inputs, [np.ones((3, 2), dtype=bool)] * 2, C=1.0)
-    return Instance(problem, 0.0, {"theta": np.zeros(problem.dimension)})
+    return Instance(HiddenField.conditional(inputs, [np.ones((3, 2), dtype=bool)] * 2, C=1.0))
 
 
 def length_one_models(seed: int) -> Instance:
