@@ -123,6 +123,7 @@ FAMILY = register(
                 paper=PAPER_4,
                 equations="(20.31), Theorem 20.6.2, Example 20.6.3",
                 formulation=("pseudolikelihood",),
+                experiments=("pseudolikelihood",),
                 solvers=("LBFGS", "OrthantWise"),
             ),
             System(
@@ -130,6 +131,7 @@ FAMILY = register(
                 paper=PAPER_4,
                 equations="20.5-20.6",
                 formulation=("camel", "tree_reweighted"),
+                experiments=("contrastive-divergence", "collapse"),
                 solvers=("ContrastiveDivergence", "DoubleLoop", "PseudoMoments"),
             ),
         ),

@@ -1,0 +1,189 @@
+"""Paper 4, "MAP approximation (perceptron training)": the objective collapses, and a margin prevents it.
+
+With the best joint label in place of ln Z, the likelihood becomes <theta, f(x)> - max_x' <theta, f(x')>, which is at
+most 0, and 0 at theta = 0: the model that knows nothing is among the best. Shown for a Markov random field on a grid
+and for labelled sequences, along the ray to the parameters that generated them:
+
+    ln p            the likelihood itself, whose maximum lies near them
+    MAP             the approximation: 0 at the origin, and falling or flat from there, so that it "collapses"
+    margin          minus the structural hinge, max_y [E(y) + <theta, f(x, y)>] - <theta, f(x, y_i)>: 0 only where every
+                    labelling is beaten by its loss, which theta = 0 does not do
+
+For sequences the MAP approximation is a structural SVM all of whose losses are 0. Its optimum is proved to be 0, with
+any penalty, at w = 0; with the Hamming loss the same data give weights that label better than chance.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import networkx as nx
+import numpy as np
+from matplotlib.figure import Figure
+
+from convexstruct.arrays import Labels, Matrix, Vector
+from convexstruct.core.driver import solve
+from convexstruct.core.experiment import Cell, Progress, Result, Steps
+from convexstruct.core.solution import Solution
+from convexstruct.families.log_linear.conditional import ConditionalRandomField
+from convexstruct.families.structured_svm import Perceptron, StructuredSVM
+from convexstruct.features.graphs.factors import factors_of_features
+from convexstruct.oracles.enumeration import labellings
+from convexstruct.plots import GREY, LOWER, UPPER
+from convexstruct.tolerances import HIGH
+
+NAME = "collapse"
+PAPER = "paper 4, MAP approximation and max-margin training"
+TITLE = "The MAP approximation collapses, and a margin prevents it"
+
+#: The grid's side, samples, and the standard deviation of its parameters in nats.
+SIDE, SAMPLES, SPREAD = 3, 200, 0.8
+#: Sequences to train on and to test on, their length, labels, and by how much labels shine through their features.
+SEQUENCES, QUICK_SEQUENCES, LENGTH, LABELS, SIGNAL = 60, 20, 8, 4, 1.0
+#: The penalty beta of all models of sequences.
+BETA = 1.0
+#: Multiples of the parameters that the curves are drawn at.
+MULTIPLES = np.linspace(0.0, 2.0, 41)
+
+COLUMNS = ("model", "lower bound", "optimum at most", "|w|", "training error", "test error", "gap")
+
+
+class Ray(NamedTuple):
+    """Means over the samples along a ray: exact (t,) of ln p, mapped (t,) of the MAP approximation, margin (t,)."""
+
+    exact: Vector
+    mapped: Vector
+    margin: Vector
+
+
+def on_grid(seed: int) -> Ray:
+    """Along t theta*, all joint labels written out: the margin is 1 for every variable that differs."""
+    grid = nx.convert_node_labels_to_integers(nx.grid_2d_graph(SIDE, SIDE))
+    edges, nodes = [[(edge, np.eye(2))] for edge in grid.edges], [[((v,), [0.0, 1.0])] for v in grid]
+    factors = factors_of_features([2] * len(grid), edges + nodes)
+    rng, every = np.random.default_rng([seed, 1]), labellings(factors.cards)
+    scores = factors.scores(SPREAD * rng.normal(size=factors.dimension), every)
+    drawn = rng.choice(len(every), size=SAMPLES, p=np.exp(scores - np.logaddexp.reduce(scores)))
+    costs = (every[drawn][:, None] != every).sum(axis=2)
+    rows = [
+        [
+            float(np.mean(t * scores[drawn]) - np.logaddexp.reduce(t * scores)),
+            float(np.mean(t * scores[drawn]) - (t * scores).max()),
+            float(np.mean(t * scores[drawn] - (costs + t * scores).max(axis=1))),
+        ]
+        for t in MULTIPLES
+    ]
+    return Ray(*np.array(rows).T)
+
+
+class Sequences(NamedTuple):
+    """Features and labels, one array a sequence."""
+
+    features: list[Matrix]
+    labels: list[Labels]
+
+
+def sequences(n: int, seed: int) -> Sequences:
+    """A Markov chain of labels that stay more often than not, seen through noisy indicators."""
+    rng = np.random.default_rng(seed)
+    features, labels = [], []
+    for _ in range(n):
+        y = [int(rng.integers(LABELS))]
+        while len(y) < LENGTH:
+            y.append(y[-1] if rng.random() < 0.6 else int(rng.integers(LABELS)))
+        labels.append(np.array(y))
+        features.append(SIGNAL * np.eye(LABELS)[y] + rng.normal(size=(LENGTH, LABELS)))
+    return Sequences(features, labels)
+
+
+def along(data: Sequences, w: Vector) -> Ray:
+    """The three objectives, per sequence, along t w."""
+    likelihood = ConditionalRandomField.read(data.features, data.labels, LABELS)
+    margin = margin_of(data, "hamming")
+    flat = margin_of(data, np.zeros((LABELS, LABELS)))
+    n = len(data.labels)
+    rows = [
+        [
+            -likelihood.value_and_gradient(t * w)[0] / n,
+            -float(flat.most_violated(t * w).hinge.sum()) / n,
+            -float(margin.most_violated(t * w).hinge.sum()) / n,
+        ]
+        for t in MULTIPLES
+    ]
+    return Ray(*np.array(rows).T)
+
+
+def margin_of(data: Sequences, loss: str | Matrix) -> StructuredSVM:
+    """The structural SVM of some data; with losses of 0 the MAP approximation."""
+    return StructuredSVM.read(data.features, data.labels, LABELS, loss=loss, beta=BETA)
+
+
+def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Result:
+    """Both rays, and the three ways to train a model of the sequences; ``seed`` draws the data."""
+    n = QUICK_SEQUENCES if quick else SEQUENCES
+    steps = Progress(progress, 5)
+    steps.next("grid")
+    grid = on_grid(seed)
+    train, test = sequences(n, 1000 * seed + 1), sequences(n, 1000 * seed + 2)
+    rows: list[list[Cell]] = []
+    mapped, hamming = margin_of(train, np.zeros((LABELS, LABELS))), margin_of(train, "hamming")
+    likelihood = ConditionalRandomField.read(train.features, train.labels, LABELS, beta=BETA)
+    steps.next("MAP approximation")
+    rows.append(_row("MAP approximation", mapped, solve(mapped, tol=HIGH), train, test))
+    steps.next("perceptron")
+    found = solve(mapped, Perceptron(seed=seed))
+    rows.append(_row("MAP, perceptron", mapped, found, train, test))
+    steps.next("margin")
+    rows.append(_row("margin, Hamming loss", hamming, solve(hamming, tol=HIGH), train, test))
+    steps.next("likelihood")
+    best = solve(likelihood, tol=HIGH)
+    rows.append(_row("likelihood", likelihood, best, train, test))
+    ray = along(train, best.point["w"] if "w" in best.point else best.point["theta"])
+    notes = [
+        "the MAP approximation is minimised by w = 0, with the optimum 0: the lower bound and the value are both 0, "
+        f"and every labelling scores the same; {LABELS} labels by chance err {1 - 1 / LABELS:.2f} of the time",
+        "the perceptron stops short of that optimum: it is its early stopping, and no objective, that makes it useful; "
+        "its row is valued at the MAP objective and has no certificate of its own",
+        "errors are of single labels; optimum at most: the proved upper bound of each model's own objective",
+    ]
+    if quick:
+        notes.append(f"quick: {SEQUENCES - n} of {SEQUENCES} sequences left out")
+    caption = (
+        "Objectives along the ray from 0 through the parameters (left: those that generated the grid; right: those "
+        "that likelihood finds for the sequences). The MAP approximation is nowhere above its value at 0."
+    )
+    return Result(NAME, PAPER, COLUMNS, rows, {}, notes, steps.seconds, {caption: picture(grid, ray)})
+
+
+def _row(
+    name: str,
+    problem: StructuredSVM | ConditionalRandomField,
+    found: Solution,
+    train: Sequences,
+    test: Sequences,
+) -> list[Cell]:
+    errors = []
+    for data in (train, test):
+        guesses = np.concatenate(problem.predict(found.point, data.features))
+        errors.append(float(np.mean(guesses != np.concatenate(data.labels))))
+    size = float(np.linalg.norm(next(iter(found.point.values()))))
+    return [name, found.lower_bound, found.primal, size, *errors, found.gap]
+
+
+def picture(grid: Ray, ray: Ray) -> Figure:
+    """Both rays."""
+    figure = Figure(figsize=(9.0, 3.4), layout="constrained")
+    panels = figure.subplots(1, 2)
+    for axes, each, title in zip(panels, (grid, ray), ("Markov random field on a grid", "labelled sequences")):
+        for values, colour, style, name in (
+            (each.exact, "black", "-", "ln p"), (each.mapped, UPPER, "-", "MAP"), (each.margin, LOWER, "--", "margin"),
+        ):  # fmt: skip
+            axes.plot(MULTIPLES, values, style, color=colour, lw=1.5, label=name)
+            if name != "MAP":
+                axes.plot(MULTIPLES[values.argmax()], values.max(), "o", color=colour, ms=4)
+        axes.plot(0.0, 0.0, "o", color=UPPER, ms=5)
+        axes.axhline(0.0, color=GREY, lw=0.6, ls=":")
+        axes.set_title(title, fontsize="medium")
+        axes.set(xlabel="multiple t of the parameters", ylabel="mean over the samples (nats)")
+    panels[0].legend(frameon=False, fontsize="small")
+    return figure

@@ -1,0 +1,211 @@
+"""Paper 4, 20.6: pseudolikelihood is consistent (Theorem 20.6.2), and misled by strongly tied pairs (Example 20.6.3).
+
+Left: an Ising model on a 3 x 3 grid, fitted to M exact samples of it by likelihood and by pseudolikelihood. Both errors
+fall as 1 / sqrt(M); the likelihood's is the smaller one, and it needs ln Z. The last row is a 30 x 30 grid, whose
+junction tree is out of reach: there pseudolikelihood alone can be fitted.
+
+Right: the example. X1 and X2 nearly always agree, and each depends weakly on Y. Fitted as a conditional model of X1 and
+X2 (Y is the input), pseudolikelihood predicts X1 from X2 and X2 from X1: the stronger the tie, the less is left for Y
+to explain, and under the same penalty its weights shrink. Asked for X1 where Y alone is seen, the model has little to
+say. Likelihood predicts both at once, and loses nothing but what the penalty takes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import networkx as nx
+import numpy as np
+from matplotlib.figure import Figure
+
+from convexstruct.arrays import Vector
+from convexstruct.core.driver import solve
+from convexstruct.core.experiment import Cell, Progress, Result, Steps
+from convexstruct.families.log_linear.markov_field import MarkovRandomField
+from convexstruct.families.log_linear.pseudolikelihood import PseudoLikelihood
+from convexstruct.features.graphs.factors import Factors, factors_of_features
+from convexstruct.inference.factor_graphs import FactorInference
+from convexstruct.inference.gibbs import Gibbs
+from convexstruct.oracles.enumeration import labellings
+from convexstruct.plots import GREY, LOWER, UPPER
+from convexstruct.tolerances import HIGH
+
+NAME = "pseudolikelihood"
+PAPER = "paper 4, Theorem 20.6.2 and Example 20.6.3"
+TITLE = "Pseudolikelihood: consistent, and misled by strongly tied pairs"
+
+#: Samples M, and draws of each; the parameters' standard deviation in nats.
+SIZES, DRAWS, SPREAD = (100, 400, 1600, 6400, 25600), 10, 0.5
+QUICK_SIZES, QUICK_DRAWS = (100, 400, 1600), 3
+#: beta of the penalty, so small beside M that it does nothing but give every draw a minimum.
+BETA = 0.01
+#: The wide grid: side, samples, sweeps that each is moved from a uniform start, and the tied coupling and field.
+SIDE, WIDE_SAMPLES, SWEEPS, WIDE = 30, 50, 300, (0.3, 0.1)
+QUICK_SIDE, QUICK_SWEEPS = 12, 100
+#: The example: weights of the tie X1 = X2, of X1 = Y and X2 = Y, samples, draws, and beta of both models.
+TIES, WEAK, PAIRS, TIED_DRAWS, TIED_BETA = (0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0), 0.4, 200, 20, 5.0
+QUICK_TIES, QUICK_TIED_DRAWS = (0.0, 3.0, 8.0), 5
+
+COLUMNS = (
+    "model", "tie or M", "draws", "likelihood", "its se", "pseudolikelihood", "se of that", "truth", "largest gap",
+)  # fmt: skip
+
+
+class Pair(NamedTuple):
+    """One figure by likelihood and by pseudolikelihood, draw by draw, and the largest certified gap behind them."""
+
+    likelihood: Vector
+    pseudo: Vector
+    gap: float
+
+
+def ising(graph: nx.Graph, tied: bool) -> Factors:
+    """Agreement of each edge and label 1 of each node: a parameter each, or one for all edges and one for all nodes."""
+    edges = [(edge, np.eye(2)) for edge in graph.edges]
+    nodes = [((v,), [0.0, 1.0]) for v in graph.nodes]
+    return factors_of_features([2] * len(graph), [edges, nodes] if tied else [[one] for one in edges + nodes])
+
+
+def consistency(size: int, draws: int, seed: int) -> Pair:
+    """The distance |theta - theta*| / sqrt(d), by either, for each draw of ``size`` samples."""
+    factors = ising(nx.convert_node_labels_to_integers(nx.grid_2d_graph(3, 3)), tied=False)
+    oracle, found, gap = FactorInference(factors), [], 0.0
+    for draw in range(draws):
+        rng = np.random.default_rng([seed, draw])
+        truth = SPREAD * rng.normal(size=factors.dimension)
+        samples = oracle.sample(np.asarray(factors.design @ truth), size, np.random.default_rng([seed, draw, size]))
+        both = [
+            solve(kind.read(factors, samples, beta=BETA), tol=HIGH) for kind in (MarkovRandomField, PseudoLikelihood)
+        ]
+        gap = max(gap, *(one.gap for one in both))
+        found.append([float(np.linalg.norm(one.point["theta"] - truth)) / math.sqrt(len(truth)) for one in both])
+    return Pair(*np.array(found).T, gap)
+
+
+def wide(side: int, sweeps: int, seed: int) -> tuple[float, float]:
+    """|theta - theta*| / sqrt(2) of pseudolikelihood on a wide grid of tied parameters, and its certified gap."""
+    factors = ising(nx.convert_node_labels_to_integers(nx.grid_2d_graph(side, side)), tied=True)
+    truth, rng = np.array(WIDE), np.random.default_rng([seed, side])
+    start = rng.integers(2, size=(WIDE_SAMPLES, side * side))
+    samples = Gibbs(factors).sweeps(np.asarray(factors.design @ truth), start, sweeps, rng)
+    found = solve(PseudoLikelihood.read(factors, samples, beta=BETA), tol=HIGH)
+    return float(np.linalg.norm(found.point["theta"] - truth)) / math.sqrt(2), found.gap
+
+
+#: X1, X2 and Y are variables 0, 1 and 2.
+def tied_pair() -> Factors:
+    """A feature for X1 = X2, one for X1 = Y and one for X2 = Y."""
+    return factors_of_features([2, 2, 2], [[(pair, np.eye(2))] for pair in ((0, 1), (0, 2), (1, 2))])
+
+
+def follows(theta: Vector) -> float:
+    """P(X1 = 1 | Y = 1), X2 summed out; P(X1 = 0 | Y = 0) is the same."""
+    factors = tied_pair()
+    every = labellings(factors.cards)
+    p = np.exp(factors.scores(theta, every))
+    given = every[:, 2] == 1
+    return float(p[given & (every[:, 0] == 1)].sum() / p[given].sum())
+
+
+def merged() -> Factors:
+    """The same features with X1 and X2 as one variable of four labels, 2 X1 + X2. Its conditional given Y is that of
+    both together: what a conditional random field's likelihood is made of."""
+    first, second = np.arange(4)[:, None] // 2, np.arange(4)[:, None] % 2
+    y = np.arange(2)
+    features = (first == second) & (y >= 0), first == y, second == y
+    return factors_of_features([4, 2], [[((0, 1), each.astype(float))] for each in features])
+
+
+def misled(tie: float, draws: int, seed: int) -> Pair:
+    """P(X1 = Y) as either learns it, for each draw."""
+    factors, found, gap = tied_pair(), [], 0.0
+    flat = np.asarray(factors.design @ np.array([tie, WEAK, WEAK]))
+    for draw in range(draws):
+        x = FactorInference(factors).sample(flat, PAIRS, np.random.default_rng([seed, draw]))
+        whole = np.column_stack((2 * x[:, 0] + x[:, 1], x[:, 2]))
+        both = [
+            solve(PseudoLikelihood.read(merged(), whole, targets=[0], beta=TIED_BETA), tol=HIGH),
+            solve(PseudoLikelihood.read(factors, x, targets=[0, 1], beta=TIED_BETA), tol=HIGH),
+        ]
+        gap = max(gap, *(one.gap for one in both))
+        found.append([follows(one.point["theta"]) for one in both])
+    return Pair(*np.array(found).T, gap)
+
+
+def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Result:
+    """Both parts; ``seed`` draws the models and the samples."""
+    sizes, draws = (QUICK_SIZES, QUICK_DRAWS) if quick else (SIZES, DRAWS)
+    ties, tied_draws = (QUICK_TIES, QUICK_TIED_DRAWS) if quick else (TIES, TIED_DRAWS)
+    side, sweeps = (QUICK_SIDE, QUICK_SWEEPS) if quick else (SIDE, SWEEPS)
+    steps = Progress(progress, len(sizes) + 1 + len(ties))
+    rows: list[list[Cell]] = []
+    errors, learned = [], []
+    for size in sizes:
+        steps.next(f"3 x 3 grid, {size} samples")
+        errors.append(consistency(size, draws, seed))
+        rows.append(_row("3 x 3 grid: error of theta", size, errors[-1], 0.0))
+    steps.next(f"{side} x {side} grid")
+    error, gap = wide(side, sweeps, seed)
+    rows.append([f"{side} x {side} grid: error of theta", WIDE_SAMPLES, 1, None, None, error, None, 0.0, gap])
+    for tie in ties:
+        steps.next(f"tie {tie:g}")
+        learned.append(misled(tie, tied_draws, seed))
+        rows.append(_row("tied pair: P(X1 = Y)", tie, learned[-1], follows(np.array([tie, WEAK, WEAK]))))
+    slopes = [_slope(sizes, [float(np.mean(one[k])) for one in errors]) for k in (0, 1)]
+    notes = [
+        f"3 x 3 grid: |theta - theta*| / sqrt(d), each draw with a theta* of its own; it falls as M to the power of "
+        f"{slopes[0]:.2f} (likelihood) and {slopes[1]:.2f} (pseudolikelihood), where theory says -0.5",
+        f"{side} x {side} grid: one coupling and one field for all; exact likelihood is out of reach, and so are exact "
+        f"samples: {WIDE_SAMPLES} chains after {sweeps} sweeps of Gibbs sampling",
+        f"tied pair: {PAIRS} samples of a model with weights {WEAK:g} of X1 = Y and X2 = Y and the tie's of X1 = X2; "
+        f"beta = {TIED_BETA:g}; likelihood is that of X1 and X2 together, given Y; P(X1 = Y) has X2 summed out",
+        "every fit has a certified gap to the optimum of its own problem; the likelihood of the tied pair is a "
+        "pseudolikelihood too, whose one target is the pair",
+    ]
+    if quick:
+        notes.append(f"quick: {len(SIZES) - len(sizes)} sizes, {len(TIES) - len(ties)} ties and most draws left out")
+    caption = (
+        "Left: error of the parameters against the number of samples, with its standard error; the line has the slope "
+        "-1/2. Right: how well Y predicts X1, as learned, against the tie of X1 and X2."
+    )
+    return Result(
+        NAME, PAPER, COLUMNS, rows, {}, notes, steps.seconds, {caption: picture(sizes, errors, ties, learned)}
+    )
+
+
+def _row(name: str, at: float, pair: Pair, truth: float) -> list[Cell]:
+    (a, b), (c, d) = (_mean(each) for each in (pair.likelihood, pair.pseudo))
+    return [name, at, len(pair.pseudo), a, b, c, d, truth, pair.gap]
+
+
+def _mean(values: Vector) -> tuple[float, float]:
+    """The mean over draws and its standard error."""
+    return float(values.mean()), float(values.std(ddof=1)) / math.sqrt(len(values))
+
+
+def _slope(sizes: Sequence[int], errors: Sequence[float]) -> float:
+    return float(np.polyfit(np.log(sizes), np.log(errors), 1)[0])
+
+
+def picture(sizes: Sequence[int], errors: Sequence[Pair], ties: Sequence[float], learned: Sequence[Pair]) -> Figure:
+    """Errors against samples, and P(X1 = Y) against the tie."""
+    figure = Figure(figsize=(9.0, 3.6), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    styles = ((0, UPPER, "o-", "likelihood"), (1, LOWER, "s--", "pseudolikelihood"))
+    for k, colour, style, name in styles:
+        for axes, x, pairs in ((left, sizes, errors), (right, ties, learned)):
+            both = np.array([_mean(one[k]) for one in pairs])
+            axes.errorbar(x, both[:, 0], both[:, 1], fmt=style, color=colour, ms=4, lw=1.3, capsize=2, label=name)
+    first = float(errors[0].likelihood.mean())
+    left.plot(sizes, first * np.sqrt(sizes[0] / np.array(sizes)), color=GREY, lw=0.8, ls=":", label="slope -1/2")
+    left.set(xscale="log", yscale="log", xlabel="samples M", ylabel="error of the parameters")
+    grid = np.linspace(ties[0], ties[-1], 61)
+    right.plot(grid, [follows(np.array([t, WEAK, WEAK])) for t in grid], color="black", lw=0.9, label="truth")
+    right.axhline(0.5, color=GREY, lw=0.8, ls=":")
+    right.annotate("Y says nothing", (ties[0], 0.5), va="bottom", fontsize="small", color=GREY)
+    right.set(xlabel="tie of X1 and X2 (nats)", ylabel="P(X1 = Y) as learned")
+    for axes in (left, right):
+        axes.legend(frameon=False, fontsize="small")
+    return figure

@@ -1,0 +1,104 @@
+"""The experiments of 20.5-20.6, small: what they claim, and what they say of themselves."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from convexstruct.families.log_linear.experiments import collapse, contrastive_divergence, pseudolikelihood
+from tests.inference import test_gibbs as gibbs
+
+
+def test_both_errors_fall_with_the_samples_and_every_fit_is_certified() -> None:
+    few, many = (pseudolikelihood.consistency(size, 2, 0) for size in (100, 3000))
+    for before, after in ((few.likelihood, many.likelihood), (few.pseudo, many.pseudo)):
+        assert after.mean() < 0.5 * before.mean()
+    assert max(few.gap, many.gap) <= 1e-6
+
+
+def test_a_strong_tie_misleads_pseudolikelihood_more_than_likelihood() -> None:
+    loose, tied = (pseudolikelihood.misled(tie, 4, 0) for tie in (0.0, 8.0))
+    assert np.abs(loose.pseudo - loose.likelihood).max() < 0.01
+    assert (tied.likelihood - tied.pseudo > 0.02).all()
+    assert max(loose.gap, tied.gap) <= 1e-6
+
+
+def test_the_merged_variable_has_the_likelihood_of_both_given_the_third() -> None:
+    """p(x1, x2 | y) written out, against the pseudolikelihood of the pair as one target."""
+    rng = np.random.default_rng(0)
+    theta, factors = rng.normal(size=3), pseudolikelihood.tied_pair()
+    for x in np.ndindex(2, 2, 2):
+        scores = [factors.scores(theta, np.array([[a, b, x[2]]]))[0] for a in (0, 1) for b in (0, 1)]
+        wanted = np.logaddexp.reduce(scores) - scores[2 * x[0] + x[1]]
+        merged = pseudolikelihood.merged()
+        one = pseudolikelihood.PseudoLikelihood.read(merged, [[2 * x[0] + x[1], x[2]]], targets=[0])
+        assert one.value_and_gradient(theta)[0] == pytest.approx(wanted, abs=1e-12)
+
+
+def test_pseudolikelihood_runs_and_says_what_was_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = {"SIZES": (50, 200), "DRAWS": 2, "TIES": (0.0, 4.0), "TIED_DRAWS": 2, "SIDE": 6, "SWEEPS": 20}
+    for name, value in small.items():
+        monkeypatch.setattr(pseudolikelihood, f"QUICK_{name}", value)
+    found = pseudolikelihood.run(quick=True)
+    assert len(found.rows) == 5
+    assert max(found.column("largest gap")) <= 1e-6  # type: ignore[type-var, operator]
+    assert found.notes[-1].startswith("quick")
+
+
+@pytest.mark.slow
+def test_the_mean_step_near_the_maximum_is_biased_and_less_so_for_larger_k(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contrastive_divergence, "PATH", (0, 100))
+    for each in (contrastive_divergence.on_ising(0, 50), contrastive_divergence.on_machine(0, 3)):
+        assert (np.diff(each.cosine[-1]) > -1e-6).all()
+        assert each.cosine[-1, 0] < each.cosine[-1, -1]
+        assert each.cosine[-1, -1] > 0.99
+        assert (each.reached <= each.best + 1e-9).all()
+
+
+def test_the_transition_matrix_is_that_of_the_sampler() -> None:
+    factors = gibbs.tabular_factors(gibbs.nx.cycle_graph(3), [2, 3, 2])
+    flat = np.random.default_rng(0).normal(size=factors.n_entries)
+    np.testing.assert_allclose(contrastive_divergence.transition(factors, flat), gibbs.transition(factors, flat))
+
+
+@pytest.mark.slow
+def test_digits_are_reconstructed_and_the_estimate_carries_its_error() -> None:
+    pytest.importorskip("sklearn")
+    found = contrastive_divergence.on_digits(0, 2, 4, 3)
+    assert found is not None
+    assert found.errors[-1] < found.errors[0] < 0.25
+    assert found.shown.shape == (4, contrastive_divergence.SHOWN, 64)
+    assert found.log_partition.standard_error > 0
+    assert len(contrastive_divergence.drawn(found).axes) == 4 * contrastive_divergence.SHOWN
+
+
+def test_without_scikit_learn_the_digits_are_left_out_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    monkeypatch.setattr(contrastive_divergence, "PATH", (0, 2, 5))
+    monkeypatch.setattr(contrastive_divergence, "QUICK_STEPS", 5)
+    monkeypatch.setattr(contrastive_divergence, "QUICK_EPOCHS", 2)
+    found = contrastive_divergence.run(quick=True)
+    assert any("scikit-learn, which is not installed" in note for note in found.notes)
+    assert len(found.figures) == 1
+
+
+def test_the_map_approximation_is_best_at_nothing_and_the_margin_is_not() -> None:
+    grid = collapse.on_grid(0)
+    assert grid.mapped[0] == 0
+    assert (grid.mapped <= 1e-9).all()
+    assert (grid.exact < 0).all()
+    assert grid.exact.argmax() > 0
+    assert grid.margin.argmax() > 0
+    assert (grid.margin <= grid.mapped + 1e-9).all()
+
+
+def test_collapse_runs_and_its_optimum_is_proved_to_be_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collapse, "QUICK_SEQUENCES", 6)
+    found = collapse.run(quick=True)
+    rows = {row[0]: row for row in found.rows}
+    assert rows["MAP approximation"][1:4] == [0, 0, 0]
+    assert rows["margin, Hamming loss"][3] > 0.1  # type: ignore[operator]
+    assert rows["margin, Hamming loss"][4] < rows["MAP approximation"][4]  # type: ignore[operator]
+    assert found.notes[-1].startswith("quick")
