@@ -54,6 +54,7 @@ def constructors() -> Doors:
     X, y, hmm, svm, chains = arguments()
     graph = graphs.chain_graph(3, 2)
     risk = {"X": X, "lam": 0.1, "weights": np.ones(6)}
+    field = {"factors": cs.tabular_factors(nx.path_graph(3), 2), "lam": 1.0}
     return {
         "GenerativeMargin.hmm": (cs.GenerativeMargin.hmm, {**hmm, "eta": 0.5, "weights": [1.0, 1.0]}),
         "GenerativeMargin.network": (
@@ -100,6 +101,28 @@ def constructors() -> Doors:
         "read_bayesian_network": (graphs.read_bayesian_network, {"graph": graph}),
         "cost_matrix": (losses.cost_matrix, {"cost": [[0.0, 1.0], [1.0, 0.0]], "n_labels": 2}),
         "losses.ring": (losses.ring, {"n_labels": 3}),
+        "ConditionalRandomField.read": (
+            cs.ConditionalRandomField.read,
+            {**{name: value for name, value in svm.items() if name != "loss"}, "l1": 0.1},
+        ),
+        "MarkovRandomField.read samples": (
+            cs.MarkovRandomField.read,
+            {**field, "samples": [[0, 1, 1], [1, 0, 0]], "weights": [1.0, 2.0], "l1": 0.1},
+        ),
+        "MarkovRandomField.read counts": (
+            cs.MarkovRandomField.read,
+            {**field, "counts": [[1.0, 1.0]] * 3 + [np.full((2, 2), 0.5)] * 2},
+        ),
+        "MarkovRandomField.read moments": (
+            cs.MarkovRandomField.read,
+            {**field, "moments": np.full(6, 0.5).tolist() + [0.25] * 8},
+        ),
+        "read_factors": (cs.read_factors, {"cards": [2, 3], "scopes": [[0], [0, 1]], "design": np.ones((8, 2))}),
+        "factors_of_features": (cs.factors_of_features, {"cards": [2, 3], "features": [[([0], [0.0, 1.0])]]}),
+        "tabular_factors": (
+            cs.tabular_factors,
+            {"graph": nx.path_graph(3), "n_labels": [2, 2, 2], "nodes": True, "tied": True},
+        ),
         "junction_tree": (junction_tree, {"graph": nx.path_graph(3), "cards": [2, 3, 2], "limit": 100}),
     }
 
@@ -114,6 +137,8 @@ def sound_problems() -> dict[str, Any]:
         "box": cs.BoxProjection.simplex(X[0]),
         "tables": cs.MarginalProjection.chains(**chains),
         "gaussian_process": cs.GaussianProcessSequences.from_gram(np.eye(6), [[0, 1], [1, 0, 1, 0]], 2),
+        "conditional": cs.ConditionalRandomField.read([X[:2], X[2:]], [[0, 1], [1, 0, 1, 0]], 2, lam=1.0),
+        "field": cs.MarkovRandomField.read(cs.tabular_factors(nx.path_graph(3), 2), [[0, 1, 1], [1, 0, 0]], lam=1.0),
     }
 
 
@@ -312,7 +337,8 @@ def of_formulations(problems: dict[str, Any]) -> Doors:
         found[name] = (FORMULATIONS[f"regularized_risk.{name}"].builder, smoothing)
     for name, entry in FORMULATIONS.items():
         if entry.enumerated and name.split(".")[1] not in ("proximal", "proximal_dual"):
-            problem = next(each for key, each in problems.items() if each.family == entry.family and key != "box")
+            wanted = entry.builder.__annotations__["problem"].split(" | ")
+            problem = next(each for each in problems.values() if type(each).__name__ in wanted)
             if "limit" in getattr(entry.builder, "__wrapped__", entry.builder).__annotations__:
                 found[f"builder {name}"] = (entry.builder, {"problem": problem, "limit": 10_000})
     return found

@@ -18,15 +18,20 @@ SOLVERS = [
     value for name in solvers.__all__ if isinstance(value := getattr(solvers, name), type) and hasattr(value, "iterate")
 ]
 NONSENSE: list[Any] = [-3, "x", np.nan, np.inf, [], {}, object(), Hostile(), 2j, np.ones(2), 10**400]
+FACTORS = cs.read_factors([2, 2], [[0, 1]])
 PROBLEMS: dict[str, Any] = {
     "BoxProjection": cs.BoxProjection.simplex([0.5, 0.2]),
     "ConditionalRandomField": cs.ConditionalRandomField.read([np.eye(2)], [[0, 1]], C=1.0),
     "GaussianProcessSequences": cs.GaussianProcessSequences.read([[0.0, 1.0]], [[0, 1]], 2),
     "GenerativeMargin": cs.GenerativeMargin.hmm([[0, 1]], [[0, 1]], 2, 2, eta=0.5),
+    "HiddenField": cs.HiddenField.unconditional(FACTORS, [[0, -1]]),
     "MarginalProjection": cs.MarginalProjection.graph([("a",)], [[1.0, 2.0]]),
+    "MarkovRandomField": cs.MarkovRandomField.read(FACTORS, [[0, 1]]),
+    "PseudoLikelihood": cs.PseudoLikelihood.read(FACTORS, [[0, 1]]),
     "RegularizedRisk": cs.RegularizedRisk.binary([[1.0], [2.0]], [-1, 1], 0.1),
     "StructuredSVM": cs.StructuredSVM.read([np.eye(2)], [[0, 1]], C=1.0),
     "UnsupervisedMargin": cs.UnsupervisedMargin.multiclass(np.eye(3), 2, 1.0, 0.2),
+    "WideField": cs.WideField.read(FACTORS, [[0, 1]]),
 }
 OWN = PROBLEMS["RegularizedRisk"]
 
