@@ -18,7 +18,13 @@ from convexstruct.core.iterate import Iterate
 from convexstruct.core.solution import Solution
 from convexstruct.families.gaussian_process import GaussianProcessSequences
 from convexstruct.families.generative_margin import GenerativeMargin
-from convexstruct.families.log_linear import ConditionalRandomField, MarkovRandomField, PseudoLikelihood, WideField
+from convexstruct.families.log_linear import (
+    ConditionalRandomField,
+    HiddenField,
+    MarkovRandomField,
+    PseudoLikelihood,
+    WideField,
+)
 from convexstruct.families.projection import BoxProjection, MarginalProjection
 from convexstruct.families.regularized_risk import RegularizedRisk
 from convexstruct.families.structured_svm import StructuredSVM
@@ -45,10 +51,12 @@ def instances() -> dict[type, list[Any]]:
     X, y = rng.normal(size=(30, 4)), rng.integers(3, size=30)
     edge, node = rng.normal(size=(4, 3, 3)), rng.normal(size=(6, 3))
     factors, samples = tabular_factors(nx.cycle_graph(4), 2), rng.integers(2, size=(90, 4))
-    fields = {
+    fields: dict[type, list[Any]] = {
         kind: [kind.read(factors, samples, l1=l1) for l1 in (0.0, 0.1)]
         for kind in (MarkovRandomField, PseudoLikelihood, WideField)
     }
+    partly = np.where(rng.random((90, 4)) < 0.3, -1, samples)
+    fields[HiddenField] = [HiddenField.unconditional(factors, partly, l1=l1, lam=1.0) for l1 in (0.0, 0.1)]
     return {
         GenerativeMargin: [small_hmm(0), small_network(0)],
         StructuredSVM: [svm(0), svm(0, weighted=True, as_kernel=True), svm(1, inference="relaxed")],

@@ -323,15 +323,7 @@ class HiddenField:
         return list(model.inference.completed(model.factors.design @ theta, self._samples))
 
     def predict(self, point: Any, examples: Any = None) -> list[Labels]:
-        """The most probable labelling of each of ``examples``, as `ConditionalRandomField.predict` has it.
-
-        Raises
-        ------
-        ValueError
-            As there, and for a Markov random field, which has no inputs: see `completed`.
-        """
-        if not isinstance(self.model, ConditionalRandomField):
-            raise ValueError("a Markov random field has no inputs to predict from: completed() fills in samples")
+        """The most probable labelling of each of ``examples``, as ``predict`` of ``model`` has it."""
         return self.model.predict(point, examples)
 
 
