@@ -2,10 +2,9 @@ r"""Regularized risk minimisation: problem (1) of paper 2, with a risk that is p
 
     minimise  J(w, b) = lam/2 |w|^2 + sum_g share_g loss_g(w, b),      share_g = omega_i / sum_k omega_k
 
-where group g belongs to example i and loss_g is a maximum of affine pieces (`losses`):
-binary, multiclass, multilabel and ordinal hinge, or pieces of one's own. A weight omega_i counts as so many copies of
-example i; without weights share = 1/n. With all pieces as rows of A, their offsets c, and the signs s of the
-free offsets b (not regularised),
+where group g belongs to example i and loss_g is a maximum of affine pieces (`losses`): binary, multiclass, multilabel
+and ordinal hinge, or pieces of one's own. A weight omega_i counts as so many copies of example i; without weights share
+= 1/n. With all pieces as rows of A, their offsets c, and the signs s of the free offsets b (not regularised),
 
     min_b J(w, b) = lam/2 |w|^2 + max_{alpha in Q} <A w + c, alpha>
 
@@ -18,11 +17,10 @@ so the adjoint, maximised over Q, is (10), (21)-(22), with its primal point (11)
 
 For the binary hinge alpha_i is in [0, 1/n], and the extra condition is sum_i y_i alpha_i = 0 where there is a bias.
 
-**Dual witness.** {"alpha": (m,)}, one number a piece. Every finite witness gives a bound, for it is made feasible
-first: negative entries become 0; a group whose sum is above its share is scaled down to it, and without a zero piece
+**Dual witness.** {"alpha": (m,)}, one number a piece. Every finite witness gives a bound (others -inf), made
+feasible: negative entries become 0; a group whose sum is above its share is scaled down to it, and without a zero piece
 one below its share is scaled up (the share is spread evenly where all entries are 0); of the two sides of a free offset
-the heavier is scaled down to the lighter. The result lies in Q up to rounding, which the allowance covers. The bound of
-a witness that is not finite is -inf.
+the heavier is scaled down to the lighter. The result lies in Q up to rounding, which the allowance covers.
 
 **Allowance.** `primal` and `dual` carry a proved bound on their rounding, derived in `bounds`: a few dozen times 2^-53
 times the same sums with every term replaced by its magnitude,
@@ -30,8 +28,8 @@ times the same sums with every term replaced by its magnitude,
     primal   sum_g share_g max_{p in g} (|A| |w| + |b| + |c|)_p  and  lam/2 |w|^2,
     dual     <|c|, alpha>  and  |w|' |A|' alpha  at w = w(alpha)    (alpha in Q up to rounding is covered too),
 
-or an upper bound on these sums from norms, where that is small enough. Where large terms cancel (a feature of 1e12,
-scores near 1) the allowance is large; where a sum overflows, it is infinite.
+or an upper bound on these sums from norms, where that is small enough. It is large where large terms cancel (a feature
+of 1e12, scores near 1), and infinite where a sum overflows.
 """
 
 from __future__ import annotations
