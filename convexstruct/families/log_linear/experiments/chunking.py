@@ -1,0 +1,199 @@
+"""Text chunking by a conditional random field: the CoNLL-2000 shared task (Sang and Buchholz 2000), with the usual
+features (F. Sha, F. Pereira, "Shallow parsing with conditional random fields", NAACL 2003).
+
+Features of a position: the words and tags at distance 2 at most, pairs of neighbouring words and tags, and triples of
+tags; those that occur often enough in the training part. One table of transitions. The score is F1 of chunks: a chunk
+is right where its kind, first and last position are. Where python-crfsuite is installed, its L-BFGS minimises the same
+objective on the same features (c2 = lam/2).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from matplotlib.figure import Figure
+
+from convexstruct.arrays import Labels
+from convexstruct.core.driver import solve
+from convexstruct.core.experiment import Cell, Progress, Result, Steps
+from convexstruct.core.solution import Solution
+from convexstruct.datasets.real.conll2000 import CHUNKS, Sentences, conll2000
+from convexstruct.families.log_linear.conditional import ConditionalRandomField
+from convexstruct.plots import LOWER
+
+NAME = "chunking"
+PAPER = "paper 1, conditional random fields, on CoNLL-2000 (E. Tjong Kim Sang and S. Buchholz)"
+TITLE = "Text chunking: F1 of a conditional random field, and the objective and time of CRFsuite"
+
+#: Weight of lam/2 |theta|^2, and the gap to which the objective is solved.
+LAM, GAP = 1.0, 1e-6
+#: Sentences of the training and of the test part, and occurrences that a feature must have: whole, and quick.
+SIZES, QUICK_SIZES = (8936, 2012, 4), (200, 200, 2)
+#: Distances of words and tags, and where pairs and triples begin.
+WINDOW, PAIRS, TRIPLES = (-2, -1, 0, 1, 2), (-2, -1, 0, 1), (-2, -1, 0)
+COLUMNS = ("trained by", "sentences", "features", "weights", "objective", "lower bound", "seconds", "F1")
+
+Rows = list[list[str]]
+
+
+def features(sentence: Sequence[Any]) -> Rows:
+    """The names of the features that each position of a sentence has; tokens have ``word`` and ``tag``."""
+    n, rows = len(sentence), []
+    for t in range(n):
+        row = ["bias"]
+        inside = [k for k in WINDOW if 0 <= t + k < n]
+        row += [f"w[{k}]={sentence[t + k].word}" for k in inside] + [f"t[{k}]={sentence[t + k].tag}" for k in inside]
+        for k in PAIRS:
+            if 0 <= t + k < n - 1:
+                first, second = sentence[t + k], sentence[t + k + 1]
+                row.append(f"tt[{k}]={first.tag}|{second.tag}")
+                if k in (-1, 0):
+                    row.append(f"ww[{k}]={first.word}|{second.word}")
+        row += [
+            f"ttt[{k}]=" + "|".join(token.tag for token in sentence[t + k : t + k + 3])
+            for k in TRIPLES
+            if 0 <= t + k < n - 2
+        ]
+        rows.append(row)
+    return rows
+
+
+def some(sentences: Sentences, n: int) -> Sentences:
+    """The first n sentences."""
+    start = sentences.sentence_start[: min(n, sentences.n_sentences) + 1]
+    return Sentences(sentences.tokens[: start[-1]], start)
+
+
+def named(sentences: Sentences) -> Rows:
+    """The features of all positions, sentence after sentence."""
+    return [row for i in range(sentences.n_sentences) for row in features(sentences.sentence(i))]
+
+
+def often(rows: Rows, least: int) -> dict[str, int]:
+    """A column for each feature that occurs ``least`` times."""
+    counted = Counter(name for row in rows for name in row)
+    return {name: at for at, name in enumerate(sorted(name for name, n in counted.items() if n >= least))}
+
+
+def table(rows: Rows, columns: Mapping[str, int]) -> sp.csr_array:
+    """Indicators of the features that have a column; (P, F)."""
+    kept = [[columns[name] for name in row if name in columns] for row in rows]
+    ends = np.cumsum([0, *map(len, kept)])
+    places = np.array([at for row in kept for at in row], dtype=np.int64)
+    return sp.csr_array((np.ones(len(places)), places, ends), shape=(len(rows), len(columns)))
+
+
+def chunks(labels: Labels) -> set[tuple[str, int, int]]:
+    """(kind, first, last) of every chunk of a sentence, as the shared task's script reads tags: a chunk begins with B,
+    or with I after another kind or none."""
+    found: set[tuple[str, int, int]] = set()
+    kind, begin = "", 0
+    for at, label in enumerate([*labels.tolist(), 0]):
+        mark, _, now = CHUNKS[label].partition("-")
+        if kind and (mark != "I" or now != kind):
+            found.add((kind, begin, at - 1))
+            kind = ""
+        if mark != "O" and not kind:
+            kind, begin = now, at
+    return found
+
+
+def f1(guessed: Sequence[Labels], right: Sequence[Labels]) -> float:
+    """F1 of the chunks: 2 (chunks found right) / (chunks guessed + chunks there)."""
+    pairs = [(chunks(one), chunks(other)) for one, other in zip(guessed, right, strict=True)]
+    sizes = sum(len(one) + len(other) for one, other in pairs)
+    return 2.0 * sum(len(one & other) for one, other in pairs) / sizes if sizes else 1.0
+
+
+class Data(NamedTuple):
+    """rows, labels : of the training part, by position and by sentence. used : the chunk tags that occur in it."""
+
+    rows: Rows
+    columns: dict[str, int]
+    labels: list[Labels]
+    used: Labels
+    test: Sentences
+
+    @classmethod
+    def of(cls, train: Sentences, test: Sentences, least: int) -> Data:
+        rows = named(train)
+        used, labels = np.unique(train.labels, return_inverse=True)
+        return cls(rows, often(rows, least), np.split(labels, train.sentence_start[1:-1]), used, test)
+
+    @property
+    def problem(self) -> ConditionalRandomField:
+        return ConditionalRandomField.read(table(self.rows, self.columns), self.labels, len(self.used), beta=LAM)
+
+
+def score(data: Data, problem: ConditionalRandomField, solution: Solution) -> float:
+    """F1 on the test part."""
+    start = data.test.sentence_start
+    x = table(named(data.test), data.columns)
+    examples = [x[low:high] for low, high in pairwise(start)]
+    guessed = [data.used[labels] for labels in problem.predict(solution.point, examples)]
+    return f1(guessed, np.split(data.test.labels, start[1:-1]))
+
+
+def crfsuite(data: Data) -> tuple[float, float]:
+    """(objective, seconds) of python-crfsuite's L-BFGS on the same features, to its tightest tolerances."""
+    import pycrfsuite
+
+    trainer = pycrfsuite.Trainer(algorithm="lbfgs", verbose=False)
+    at = 0
+    for labels in data.labels:
+        rows = [[name for name in row if name in data.columns] for row in data.rows[at : at + len(labels)]]
+        trainer.append(pycrfsuite.ItemSequence(rows), [str(label) for label in labels])
+        at += len(labels)
+    every = {"feature.possible_states": 1, "feature.possible_transitions": 1}
+    trainer.set_params({"c1": 0.0, "c2": 0.5 * LAM, "max_iterations": 10_000, "epsilon": 1e-6, "delta": 1e-9, **every})
+    with tempfile.TemporaryDirectory() as folder:
+        begin = time.process_time()
+        trainer.train(str(Path(folder) / "model"))
+        seconds = time.process_time() - begin
+    return float(trainer.logparser.iterations[-1]["loss"]), seconds
+
+
+def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Result:
+    """Train on one part, score on the other. Nothing is random; ``seed`` changes nothing."""
+    n_train, n_test, least = QUICK_SIZES if quick else SIZES
+    steps, notes = Progress(progress, 3), []
+    steps.next("features")
+    data = Data.of(some(conll2000("train"), n_train), some(conll2000("test"), n_test), least)
+    problem = data.problem
+    steps.next("training")
+    begin = time.process_time()
+    solution = solve(problem, tol=GAP)
+    seconds = time.process_time() - begin
+    sizes = [problem.n_examples, len(data.columns), problem.dimension]
+    rows: list[list[Cell]] = [
+        ["L-BFGS, certified", *sizes, solution.primal, solution.lower_bound, seconds, score(data, problem, solution)]
+    ]
+    steps.next("CRFsuite")
+    if importlib.util.find_spec("pycrfsuite") is None:
+        notes.append("CRFsuite is left out: python-crfsuite is not installed.")
+    else:
+        objective, seconds = crfsuite(data)
+        rows.append(["CRFsuite", *sizes, objective, None, seconds, None])
+        inside = solution.lower_bound * (1.0 - GAP) <= objective <= solution.primal * (1.0 + GAP)
+        notes.append(f"CRFsuite's objective lies {'in' if inside else 'outside'} the certified bracket, to {GAP:g}.")
+    notes.append(
+        f"lam/2 |theta|^2 with lam = {LAM:g}; features that occur {least} times at least; seconds of one core."
+    )
+    if quick:
+        notes.append(f"Quick: the first {n_train} sentences of the training and {n_test} of the test part.")
+    figure = Figure(figsize=(6.0, 4.0), layout="constrained")
+    axes = figure.subplots()
+    trace = solution.trace
+    axes.plot(trace.seconds, np.maximum(np.array(trace.primal) - solution.lower_bound, 1e-12), color=LOWER)
+    axes.set(yscale="log", xlabel="seconds", ylabel="objective less the certified lower bound (nats)")
+    published = {"F1, Sha and Pereira 2003 (noun phrases)": 0.9438, "F1, best of the shared task, all kinds": 0.9348}
+    return Result(NAME, PAPER, COLUMNS, rows, published, notes, steps.seconds, {"convergence": figure})

@@ -1,0 +1,72 @@
+"""The parts of the experiment on chunks, on made-up sentences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from convexstruct.core.driver import solve
+from convexstruct.datasets.real.conll2000 import CHUNKS, Sentences, parse
+from convexstruct.families.log_linear.experiments import chunking
+
+NUMBER = {chunk: at for at, chunk in enumerate(CHUNKS)}
+
+
+def made_up(n: int, seed: int) -> Sentences:
+    """the cat sees the dog: each noun phrase is an article and a noun, or a pronoun alone."""
+    rng = np.random.default_rng(seed)
+    phrases = ["the DT B-NP\ncat NN I-NP", "a DT B-NP\ndog NN I-NP", "she PRP B-NP"]
+    return parse("\n\n".join(f"{rng.choice(phrases)}\nsees VBZ B-VP\n{rng.choice(phrases)}\n. . O" for _ in range(n)))
+
+
+def labels(*tags: str) -> np.ndarray:
+    return np.array([NUMBER[tag] for tag in tags])
+
+
+@pytest.mark.parametrize(
+    ("tags", "found"),
+    [
+        (("B-NP", "I-NP", "O"), {("NP", 0, 1)}),
+        (("B-NP", "B-NP", "I-NP"), {("NP", 0, 0), ("NP", 1, 2)}),
+        (("I-NP", "I-VP", "O", "I-VP"), {("NP", 0, 0), ("VP", 1, 1), ("VP", 3, 3)}),
+        (("B-PP", "I-NP"), {("PP", 0, 0), ("NP", 1, 1)}),
+        (("O", "O"), set()),
+    ],
+)
+def test_chunks_are_those_of_the_shared_task(tags: tuple[str, ...], found: set[tuple[str, int, int]]) -> None:
+    assert chunking.chunks(labels(*tags)) == found
+
+
+def test_f1_counts_whole_chunks_of_the_right_kind() -> None:
+    right = [labels("B-NP", "I-NP", "O", "B-VP")]
+    assert chunking.f1(right, right) == 1.0
+    assert chunking.f1([labels("B-NP", "O", "O", "B-VP")], right) == 0.5
+    assert chunking.f1([labels("B-NP", "I-NP", "O", "B-PP")], right) == 0.5
+    assert chunking.f1([labels("O", "O", "O", "O")], right) == 0.0
+
+
+def test_features_are_of_the_window_and_stop_at_the_ends() -> None:
+    rows = chunking.features(made_up(1, 0).sentence(0))
+    assert {"bias", "w[0]=.", "tt[-1]=NN|." if "t[-1]=NN" in rows[-1] else "tt[-1]=PRP|."} <= set(rows[-1])
+    assert not any(name.startswith(("w[1]", "tt[0]")) for name in rows[-1])
+    assert not any(name.startswith(("w[-1]", "tt[-1]", "ttt[-1]")) for name in rows[0])
+
+
+def test_a_feature_that_is_rare_has_no_column_and_one_that_is_new_is_left_out() -> None:
+    rows = [["a", "b"], ["a"], ["c", "a"]]
+    columns = chunking.often(rows, 2)
+    assert columns == {"a": 0}
+    assert chunking.table([["a", "never seen"], ["b"]], columns).toarray().tolist() == [[1.0], [0.0]]
+
+
+def test_it_learns_what_the_words_say() -> None:
+    data = chunking.Data.of(made_up(30, 1), made_up(20, 2), 1)
+    problem = data.problem
+    assert chunking.score(data, problem, solve(problem, tol=chunking.GAP)) == 1.0
+
+
+def test_crfsuite_minimises_the_same_objective() -> None:
+    pytest.importorskip("pycrfsuite")
+    data = chunking.Data.of(made_up(10, 3), made_up(2, 4), 1)
+    objective, _ = chunking.crfsuite(data)
+    assert objective == pytest.approx(solve(data.problem, tol=1e-9).primal, rel=1e-6)
