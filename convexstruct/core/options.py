@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from convexstruct.validation.arguments import flag, function, number, seed, whole
+from convexstruct.validation.arguments import choice, flag, function, number, seed, whole
 
 Reader = Callable[[str, Any], Any]
 
@@ -48,3 +48,8 @@ def or_none(read: Reader) -> Reader:
 
 
 __all__ = ["at_least", "flag", "function", "not_below", "or_none", "positive", "read_options", "seed", "share"]
+
+
+def one_of(*known: str) -> Reader:
+    """One of these words."""
+    return lambda name, value: choice(name, value, known)

@@ -24,6 +24,7 @@ from convexstruct.families.log_linear.solvers.orthant_wise import OrthantWise
 from convexstruct.families.log_linear.solvers.proportional_fitting import ProportionalFitting, decomposable
 from convexstruct.families.log_linear.solvers.pseudo_moments import PseudoMoments
 from convexstruct.families.log_linear.wide_field import WideField
+from convexstruct.features.graphs.magnitudes import even
 from convexstruct.tolerances import Profile
 
 __all__ = [
@@ -66,9 +67,10 @@ def best(
         return DoubleLoop(), "belief propagation inside, L-BFGS outside: an approximation"
     if isinstance(problem, MarkovRandomField) and problem.penalty == Penalty() and decomposable(problem):
         return ProportionalFitting(), "the closed form of a decomposable model"
+    metric = "scalar" if isinstance(problem, ConditionalRandomField) and even(problem.features) else "diagonal"
     if problem.penalty.l1:
-        return OrthantWise(), "orthant-wise L-BFGS in a diagonal metric: zeros are exact"
-    return LBFGS(), "L-BFGS in a diagonal metric"
+        return OrthantWise(metric=metric), f"orthant-wise L-BFGS in a {metric} metric: zeros are exact"
+    return LBFGS(metric=metric), f"L-BFGS in a {metric} metric"
 
 
 FAMILY = register(

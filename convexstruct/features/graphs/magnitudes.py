@@ -16,6 +16,8 @@ GREATEST = 1e300
 #: A feature that is so many times as large as half of all entries is named as the cause of large allowances: squares of
 #: such a ratio leave fewer than six of the 16 digits, which the profile HIGH needs.
 UNEVEN = 1e5
+#: How many times as large as another a feature may be before steps are to be scaled feature by feature.
+EVEN = 100.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +64,16 @@ def widest(features: PairwiseFeatures, w: Vector) -> tuple[Vector, Vector]:
     """W (F,) and V (E,): the largest |weight| of each feature over all labels."""
     node, edge = features.split(w)
     return np.abs(node).max(axis=0), np.abs(edge).max(axis=tuple(range(1, edge.ndim)), initial=0.0)
+
+
+def even(features: PairwiseFeatures) -> bool:
+    """Whether no feature is `EVEN` times as large as another, so that one length of a step serves all weights."""
+    sizes = [abs(features.node_features).max(axis=0)]
+    if features.edge_features is not None and features.n_edges:
+        sizes.append(np.abs(features.edge_features).max(axis=0))
+    flat = np.concatenate([part.toarray().ravel() if sp.issparse(part) else np.ravel(part) for part in sizes])
+    flat = np.append(flat[flat > 0], 1.0)  # edges that share a table have a feature of 1
+    return bool(flat.max() <= EVEN * flat.min())
 
 
 def reason(features: PairwiseFeatures, lam: float, C: float, kernel: GramFeatures | None = None) -> str:

@@ -1,9 +1,11 @@
-r"""L-BFGS in a diagonal metric, for smooth penalties.
+r"""L-BFGS for smooth penalties, from a multiple of the identity or from the inverse of the Hessian's diagonal.
 
-Features occur from once to at every position, so that the diagonal of the Hessian, lam + C sum_v x_vj^2 p_v (1 - p_v)
-and the same of edges, ranges over as many orders of magnitude. Its inverse is the metric H_0 that L-BFGS starts from in
-place of a multiple of the identity (Nocedal and Wright, Numerical Optimization, chapter 7), and is renewed as theta
-moves: p is uniform at the start and mostly certain at the end. The remembered pairs stay: they are of the function.
+metric="scalar": H_0 is a multiple of the identity. Most weights belong to rare features, on which the Hessian is lam:
+eigenvalues that lie together cost one step, and the few large ones of frequent features are what the pairs are for.
+metric="diagonal": H_0 is the inverse of lam + C sum_v x_vj^2 p_v (1 - p_v), and the same of edges (Nocedal and Wright,
+Numerical Optimization, chapter 7), for features of very different sizes. It is renewed as theta moves: p is uniform at
+the start and mostly certain at the end. The remembered pairs stay: they are of the function. On CoNLL-2000, all of
+whose features are 0 or 1, it takes three times as many steps.
 
 A step is taken where P falls by Armijo's share of what its slope promises and the slope itself by Wolfe's; the first
 length that is tried is 1. Where one is refused, the next is where the secant of the slopes vanishes, P being convex.
@@ -21,7 +23,7 @@ from convexstruct import deadline
 from convexstruct.arrays import Vector
 from convexstruct.core.certificates import least_unit
 from convexstruct.core.iterate import Iterate
-from convexstruct.core.options import at_least, read_options
+from convexstruct.core.options import at_least, one_of, read_options
 from convexstruct.core.quasi_newton import Pairs
 from convexstruct.core.rounds import Patience
 from convexstruct.core.solution import Solution
@@ -30,6 +32,8 @@ from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.pseudolikelihood import PseudoLikelihood
 from convexstruct.families.log_linear.solvers.descent import Here, LogLinear, checked, first, report, warning
 
+#: What H_0 may be.
+METRICS = ("scalar", "diagonal")
 #: Evaluations of one line search.
 TRIALS = 30
 #: P must fall by this share of what the slope promises, up to rounding (relative to P), and |slope| to this share.
@@ -45,12 +49,13 @@ LEAST = 1e-8
 
 @dataclass(frozen=True)
 class LBFGS:
-    """memory : how many steps are remembered, at least 1."""
+    """memory : how many steps are remembered, at least 1. metric : "scalar" or "diagonal"."""
 
-    memory: int = 6
+    memory: int = 8
+    metric: str = "diagonal"
 
     def __post_init__(self) -> None:
-        read_options(self, memory=at_least(1))
+        read_options(self, memory=at_least(1), metric=one_of(*METRICS))
 
     def iterate(
         self, problem: ConditionalRandomField | MarkovRandomField | PseudoLikelihood, start: Solution | None = None
@@ -59,14 +64,14 @@ class LBFGS:
         checked(problem, "LBFGS", l1=False)
         here = Here.at(problem, first(problem, start))
         pairs, patience = Pairs(self.memory, problem.dimension), Patience(PATIENCE, least_unit(problem))
-        metric, calls, message = Metric(problem), 1, warning(problem)
+        metric, calls, message = Metric(problem, self.metric), 1, warning(problem)
         for step in count():
             said = report(problem, here, calls + metric.calls, message=message)
             if patience.ended(said.primal, said.lower_bound):
                 yield replace(said, done=True, message=message or ended(problem, here))
                 return
             yield said
-            metric.renew(step, here.theta)
+            metric.renew(step, here)
             there, tries = search(problem, here, -pairs.solve(metric, here.gradient, fit=True))
             calls += tries
             if there is None and len(pairs):
@@ -90,24 +95,30 @@ def ended(problem: ConditionalRandomField | MarkovRandomField, here: Here) -> st
 
 
 class Metric:
-    """The inverse of lam + the diagonal of the Hessian of L, renewed as theta moves. calls : how often it was."""
+    """H_0. kind : "scalar" or "diagonal". calls : how often the diagonal was evaluated."""
 
-    def __init__(self, problem: LogLinear) -> None:
-        self.problem, self.inverse, self.calls = problem, np.ones(problem.dimension), 0
+    def __init__(self, problem: LogLinear, kind: str) -> None:
+        self.problem, self.kind, self.calls = problem, kind, 0
+        self.inverse: Vector | float = 1.0
         self._least = np.zeros(problem.dimension)
 
-    def renew(self, step: int, theta: Vector) -> None:
-        """Evaluate it at theta, if ``step`` is one of those that do so."""
+    def renew(self, step: int, here: Here) -> None:
+        """Evaluate it at a point, if ``step`` is one of those that do so; a first step of the scalar one has length 1
+        at most."""
+        if self.kind == "scalar":
+            if not step:
+                self.inverse = 1.0 / max(float(np.linalg.norm(here.gradient)), self.problem.penalty.lam, LEAST)
+            return
         if step not in RENEWED and step % RENEWED[-1]:
             return
-        found = np.maximum(self.problem.curvature(theta), self._least)
+        found = np.maximum(self.problem.curvature(here.theta), self._least)
         if not self.calls:
             self._least = LEAST * found
         found = self.problem.penalty.lam + found
         self.inverse, self.calls = 1.0 / np.where(found > 0.0, found, 1.0), self.calls + 1
 
     def __call__(self, gradient: Vector) -> Vector:
-        return self.inverse * gradient
+        return np.asarray(self.inverse * gradient)
 
 
 def search(problem: LogLinear, here: Here, direction: Vector) -> tuple[Here | None, int]:

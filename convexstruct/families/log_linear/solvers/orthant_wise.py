@@ -1,9 +1,9 @@
-r"""Orthant-wise L-BFGS (Andrew and Gao 2007), for penalties with |theta|_1, in a diagonal metric.
+r"""Orthant-wise L-BFGS (Andrew and Gao 2007), for penalties with |theta|_1.
 
 Inside an orthant |theta|_1 is linear and P smooth. Each round takes the subgradient v of least norm, turns it by L-BFGS
 of the smooth part, keeps of the direction what has the sign of -v, and searches along theta + t d projected to the
 orthant of theta (of -v where theta is 0): entries that would change their sign stop at 0. So the zeros of the solution
-are exact. The metric is that of `convexstruct.families.log_linear.solvers.lbfgs`.
+are exact. H_0 is that of `convexstruct.families.log_linear.solvers.lbfgs`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from convexstruct import deadline
 from convexstruct.arrays import Vector
 from convexstruct.core.certificates import least_unit
 from convexstruct.core.iterate import Iterate
-from convexstruct.core.options import at_least, read_options
+from convexstruct.core.options import at_least, one_of, read_options
 from convexstruct.core.quasi_newton import Pairs
 from convexstruct.core.rounds import Patience
 from convexstruct.core.solution import Solution
@@ -26,7 +26,7 @@ from convexstruct.families.log_linear.conditional import ConditionalRandomField
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.pseudolikelihood import PseudoLikelihood
 from convexstruct.families.log_linear.solvers.descent import Here, LogLinear, first, report
-from convexstruct.families.log_linear.solvers.lbfgs import ARMIJO, PATIENCE, ROUNDING, Metric
+from convexstruct.families.log_linear.solvers.lbfgs import ARMIJO, METRICS, PATIENCE, ROUNDING, Metric
 
 #: Halvings of one step.
 HALVINGS = 40
@@ -34,12 +34,13 @@ HALVINGS = 40
 
 @dataclass(frozen=True)
 class OrthantWise:
-    """memory : how many steps are remembered, at least 1."""
+    """memory : how many steps are remembered, at least 1. metric : "scalar" or "diagonal", as `LBFGS` has it."""
 
-    memory: int = 6
+    memory: int = 8
+    metric: str = "diagonal"
 
     def __post_init__(self) -> None:
-        read_options(self, memory=at_least(1))
+        read_options(self, memory=at_least(1), metric=one_of(*METRICS))
 
     def iterate(
         self, problem: ConditionalRandomField | MarkovRandomField | PseudoLikelihood, start: Solution | None = None
@@ -47,14 +48,14 @@ class OrthantWise:
         """Yield each point with its bounds; ``start`` gives the first. Without l1 it is L-BFGS by halved steps."""
         here = Here.at(problem, first(problem, start))
         pairs, patience = Pairs(self.memory, problem.dimension), Patience(PATIENCE, least_unit(problem))
-        metric, calls = Metric(problem), 1
+        metric, calls = Metric(problem, self.metric), 1
         for step in count():
             said = report(problem, here, calls + metric.calls)
             if patience.ended(said.primal, said.lower_bound):
                 yield replace(said, done=True, message="neither bound moves any further: rounding")
                 return
             yield said
-            metric.renew(step, here.theta)
+            metric.renew(step, here)
             there, tries = search(problem, here, -pairs.solve(metric, here.gradient, fit=True))
             calls += tries
             if there is None and len(pairs):
