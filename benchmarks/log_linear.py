@@ -1,0 +1,202 @@
+"""Workload `log_linear`: conditional random fields beside python-crfsuite, on the same features and objective.
+
+    python benchmarks/log_linear.py [--quick] [--only NAME ...] [--json FILE]
+
+Every run is a fresh process with one thread; seconds are of its processor. Both minimise
+sum_i [ln Z_i - score of the truth] + 1/2 |theta|^2 over all pairs of a feature and a label (CRFsuite: c2 = 1/2,
+possible states and transitions). CRFsuite runs to the tolerances below, ours to a certified gap, and the objectives are
+compared. Decoding is timed on the training examples. `memory` has no peer; `processes` is our run alone and with two
+worker processes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if not __package__:  # run as a script: the checkout is not on the path, only this directory is
+    sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.measure import THREADS
+
+if TYPE_CHECKING:
+    from convexstruct.families.log_linear import ConditionalRandomField
+
+#: CRFsuite's tolerances: of the gradient, and of the decrease over ten rounds.
+EPSILON, DELTA = 1e-7, 1e-10
+#: Agreement of the two objectives, relative: 8 digits.
+DIGITS = 1e-8
+#: Ours ends at this gap, relative.
+GAP = 2e-8
+#: How many times faster than CRFsuite at least (the goals of this project), and the limit of memory in MiB.
+RATIOS = {"labels-20": 1.5, "labels-50": 1.5, "features-50000": 3.0, "conll": 1.0, "quick": 1.0}
+MEMORY = 2048.0
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Tokens with as many features of 0 or 1 each, drawn by Zipf's law; conll : CoNLL-2000 whole, in their place."""
+
+    name: str
+    sequences: int = 600
+    length: int = 23
+    labels: int = 20
+    features: int = 20_000
+    each: int = 20
+    conll: bool = False
+
+    def build(self) -> ConditionalRandomField:
+        import numpy as np
+        import scipy.sparse as sp
+
+        from convexstruct.families.log_linear import ConditionalRandomField
+
+        if self.conll:
+            from convexstruct.families.log_linear.experiments.chunking import SIZES, Data, conll2000, some
+
+            return Data.of(conll2000("train"), some(conll2000("test"), 1), SIZES[2]).problem
+        rng = np.random.default_rng(0)
+        lengths = np.maximum(1, rng.poisson(self.length, size=self.sequences))
+        n, kinds = int(lengths.sum()), self.features // self.each
+        odds = 1.0 / np.arange(1, kinds + 1) ** 0.9
+        columns = rng.choice(kinds, size=(n, self.each), p=odds / odds.sum()) + kinds * np.arange(self.each)
+        ends = np.arange(0, n * self.each + 1, self.each)
+        x = sp.csr_array((np.ones(n * self.each), columns.ravel(), ends), shape=(n, self.features))
+        scores = x @ (0.7 * rng.normal(size=(self.features, self.labels)))
+        labels = (scores + 2.0 * rng.gumbel(size=scores.shape)).argmax(axis=1)
+        return ConditionalRandomField.read(x, np.split(labels, np.cumsum(lengths)[:-1]), self.labels, beta=1.0)
+
+
+WORKLOADS = (
+    Workload("labels-20"),
+    Workload("labels-50", sequences=300, labels=50, features=10_000),
+    Workload("features-50000", labels=10, features=50_000),
+    Workload("conll", conll=True),
+)
+QUICK = (Workload("quick", sequences=60, features=2_000, labels=8),)
+LARGE = Workload("memory", sequences=8_700, labels=10, features=100_000)
+PROCESSES = Workload("processes", sequences=2_000, labels=20, features=5_000)
+
+
+def ours(workload: Workload, rounds: int | None = None, workers: int = 0) -> dict[str, Any]:
+    """Solve and decode; ``rounds`` limits the solve, ``workers`` processes share it."""
+    from concurrent.futures import ProcessPoolExecutor
+    from contextlib import nullcontext
+
+    from convexstruct.core.driver import solve
+
+    problem = workload.build()
+    with ProcessPoolExecutor(workers) if workers else nullcontext() as executor:
+        wall, begin = time.perf_counter(), time.process_time()
+        solution = solve(problem, tol=GAP, max_iterations=rounds, executor=executor)
+        seconds, wall = time.process_time() - begin, time.perf_counter() - wall
+    begin = time.process_time()
+    problem.predict(solution.point)
+    decoding = time.process_time() - begin
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {
+        "seconds": seconds, "wall": wall, "value": solution.primal, "lower": solution.lower_bound, "decoding": decoding,
+        "rounds": solution.iterations, "peak": peak, "status": solution.status.name,
+    }  # fmt: skip
+
+
+def crfsuite(workload: Workload) -> dict[str, Any]:
+    """Train and decode by python-crfsuite."""
+    import pycrfsuite
+
+    features = workload.build().features
+    x, start = features.node_features, features.node_start
+    items = [[str(j) for j in x.indices[x.indptr[p] : x.indptr[p + 1]]] for p in range(features.n_nodes)]
+    sequences = [pycrfsuite.ItemSequence(items[low:high]) for low, high in pairwise(start)]
+    trainer = pycrfsuite.Trainer(algorithm="lbfgs", verbose=False)
+    for sequence, labels in zip(sequences, features.split_labels(features.truth)):
+        trainer.append(sequence, [str(label) for label in labels])
+    every = {"feature.possible_states": 1, "feature.possible_transitions": 1, "max_iterations": 100_000}
+    trainer.set_params({"c1": 0.0, "c2": 0.5, "epsilon": EPSILON, "delta": DELTA, **every})
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "model")
+        begin = time.process_time()
+        trainer.train(path)
+        seconds = time.process_time() - begin
+        tagger = pycrfsuite.Tagger()
+        tagger.open(path)
+        begin = time.process_time()
+        for sequence in sequences:
+            tagger.tag(sequence)
+        decoding = time.process_time() - begin
+    rounds = trainer.logparser.iterations
+    return {"seconds": seconds, "value": float(rounds[-1]["loss"]), "decoding": decoding, "rounds": len(rounds)}
+
+
+def launched(workload: Workload, who: str) -> dict[str, Any]:
+    """What a process of its own reports."""
+    command = [sys.executable, __file__, "--child", who, workload.name]
+    done = subprocess.run(command, env=os.environ | THREADS, capture_output=True, text=True, check=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def measured(workload: Workload) -> tuple[dict[str, Any], str]:
+    """The figures of one workload, and what they say in a line; good : whether the goal is met."""
+    if workload is LARGE:
+        fast = launched(workload, "few")
+        good = fast["peak"] <= MEMORY
+        return {"ours": fast, "good": good}, f"peak {fast['peak']:.0f} MiB, wanted at most {MEMORY:.0f}"
+    fast = launched(workload, "ours")
+    if workload is PROCESSES:
+        two = launched(workload, "two")
+        said = f"{fast['wall']:.2f} s alone, {two['wall']:.2f} s by two: {fast['wall'] / two['wall']:.2f} times"
+        return {"ours": fast, "two": two, "good": True}, said
+    peer, wanted = launched(workload, "crfsuite"), RATIOS[workload.name]
+    ratio, apart = peer["seconds"] / fast["seconds"], abs(peer["value"] - fast["value"]) / fast["value"]
+    said = (
+        f"{fast['seconds']:.2f} s ({fast['rounds']} rounds), CRFsuite {peer['seconds']:.2f} s ({peer['rounds']}): "
+        f"{ratio:.1f} times, wanted {wanted}; objectives {apart:.0e} apart; "
+        f"decoding {fast['decoding']:.3f} s, CRFsuite {peer['decoding']:.3f} s"
+    )
+    good = ratio >= wanted and apart <= DIGITS + GAP
+    return {"ours": fast, "crfsuite": peer, "ratio": ratio, "apart": apart, "good": good}, said
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    known = {each.name: each for each in (*WORKLOADS, *QUICK, LARGE, PROCESSES)}
+    parser = argparse.ArgumentParser(description="Conditional random fields beside python-crfsuite.")
+    parser.add_argument("--quick", action="store_true", help="one small workload")
+    parser.add_argument("--only", nargs="+", choices=known, metavar="NAME", help=f"some of: {', '.join(known)}")
+    parser.add_argument("--json", metavar="FILE", help="where the figures are written")
+    parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
+    given = parser.parse_args(arguments)
+    if given.child:
+        who, name = given.child
+        made = {
+            "ours": lambda: ours(known[name]),
+            "crfsuite": lambda: crfsuite(known[name]),
+            "few": lambda: ours(known[name], rounds=3),
+            "two": lambda: ours(known[name], workers=2),
+        }
+        print(json.dumps(made[who]()))
+        return 0
+    chosen = [known[name] for name in given.only] if given.only else [*(QUICK if given.quick else known.values())]
+    rows = []
+    for workload in chosen:
+        row, said = measured(workload)
+        print(f"{workload.name:<16} {said}", flush=True)
+        rows.append(row)
+    if given.json:
+        Path(given.json).write_text(json.dumps(rows, indent=1), encoding="utf-8")
+    return 0 if all(row["good"] for row in rows) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
