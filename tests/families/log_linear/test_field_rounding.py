@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import mpmath
 import networkx as nx
@@ -22,7 +23,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 GRAPHS = (nx.path_graph(3), nx.cycle_graph(3), nx.cycle_graph(4))
 
 
-def instance(seed: int, **options: float) -> tuple[MarkovRandomField, np.random.Generator]:
+def instance(seed: int, **options: Any) -> tuple[MarkovRandomField, np.random.Generator]:
     """A few samples of uneven weights, features of uneven sizes."""
     rng = np.random.default_rng(seed)
     bare = tabular_factors(GRAPHS[int(rng.integers(3))], rng.integers(1, 4, size=1)[0])
