@@ -45,7 +45,7 @@ SAMPLES, VISIBLE, HIDDEN = 500, 6, 4
 #: Training of the small models: steps of CD-k on the Ising model; epochs of the small machine.
 STEPS, EPOCHS = 400, 300
 #: Digits: images to train on and to hold back, hidden variables, epochs; chains and temperatures for ln Z.
-TRAINED, HELD, DIGIT_HIDDEN, DIGIT_EPOCHS, CHAINS, TEMPERATURES = 1500, 297, 64, 60, 100, 300
+TRAINED, HELD, DIGIT_HIDDEN, DIGIT_EPOCHS, CHAINS, TEMPERATURES = 1500, 297, 64, 60, 50, 100
 QUICK_STEPS, QUICK_EPOCHS, QUICK_DIGIT_EPOCHS, QUICK_CHAINS, QUICK_TEMPERATURES = 100, 60, 8, 20, 50
 #: Images shown, and the share of their pixels that are replaced by noise in the last row.
 SHOWN, NOISE = 10, 0.25
