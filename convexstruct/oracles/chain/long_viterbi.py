@@ -22,13 +22,15 @@ from convexstruct.oracles.chain.sums import BLOCK
 
 #: Two messages agree if their difference has a range of at most this share of their largest finite entry.
 AGREES = 1e-13
+#: Messages that have not come to agree so many pieces after a cut are given up: whole chains are faster then.
+PIECES = 8
 
 
 def viterbi(cut: Pieces, node: Matrix, edge: Matrix) -> Labels | None:
     """Best labels (P,), in the packed order of the pieces.
 
-    node (S, P) : scores in that order, labels first. None where messages at the cuts do not come to agree within the
-    length of a piece, as where labels hardly ever change. Among labellings equally good, rounding decides.
+    node (S, P) : scores in that order, labels first. None where messages do not come to agree within `PIECES` pieces
+    of a cut, as where labels hardly ever change. Among labellings equally good, rounding decides.
     """
     layout = cut.layout
     message = node.copy()
@@ -49,9 +51,9 @@ def viterbi(cut: Pieces, node: Matrix, edge: Matrix) -> Labels | None:
 
 
 def _mend_messages(cut: Pieces, node: Matrix, edge: Matrix, message: Matrix) -> bool:
-    """Run on from each cut; False if some message has not come to agree after as many steps as a piece has."""
+    """Run on from each cut; False if some message has not come to agree after `PIECES` pieces."""
     rows = cut.later
-    for _ in range(cut.layout.n_steps):
+    for _ in range(PIECES * cut.layout.n_steps):
         if not len(rows):
             return True
         new = node[:, rows] + (message[:, None, cut.before[rows]] + edge[:, :, None]).max(axis=0)
