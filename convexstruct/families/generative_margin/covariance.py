@@ -20,9 +20,10 @@ from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from convexstruct import deadline
-from convexstruct.arrays import Index, Matrix, Tensor, Vector
+from convexstruct.arrays import Index, Labels, Matrix, Tensor, Vector
 from convexstruct.features.counts.counts import Counts
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.part import part
@@ -35,9 +36,9 @@ MOST_LISTED = 300_000
 #: Posterior probability below which a label is left out of a position: about a unit in the last place of single
 #: precision, in which the recursion is computed.
 NEGLIGIBLE = 1e-7
-#: Numbers in the U_t of one block of chains (40 MB in single precision). Every block adds to its own sums over pairs of
+#: Numbers in the U_t of one block of chains (20 MB in single precision). Every block adds to its own sums over pairs of
 #: counts at every step, so few large blocks are faster.
-LARGEST_BLOCK = 10_000_000
+LARGEST_BLOCK = 5_000_000
 #: Times in multiplications of the recursion, measured with 10 and with 30 states: of one label of one position in a
 #: forward-backward pass; of one pair of labels in the recursion, beside its d multiplications; of a step of it.
 PASS_LABEL, PAIR, STEP = 400.0, 700.0, 4e6
@@ -74,7 +75,7 @@ class CountCovariance:
         """How many evaluations of ln Z and its gradient one call takes as long as, here."""
         features, d = self.features, self.features.tables.dimension
         if not isinstance(features, HMMCounts):
-            return d**1.5 / 200.0  # as measured
+            return float(d**1.5) / 200.0  # as measured
         chains, s = features.chains, features.n_states
         seen = (chain.sum_product(chains, *features.scores(theta, loss_weight)).node > NEGLIGIBLE).sum(axis=1)
         most = np.maximum.reduceat(seen, chains.start[:-1])
@@ -185,7 +186,13 @@ class _LabelProducts:
         self.sums = np.zeros((s, s + m + 1, d), dtype=np.float32)
 
     def add(
-        self, kept: Index, share: Matrix, symbols: Index, past: Index | None, pairs: Tensor | None, later: Tensor
+        self,
+        kept: Index,
+        share: Matrix,
+        symbols: Labels,
+        past: Index | None,
+        pairs: Tensor | None,
+        later: NDArray[np.float32],
     ) -> None:
         """One step. past (n, k') : the labels kept before it, pairs (n, k', k) : probabilities; None at the first."""
         n, k = kept.shape
