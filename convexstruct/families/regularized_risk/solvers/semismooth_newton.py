@@ -181,7 +181,7 @@ class SemismoothNewton:
     def _narrower(self, tau: float, effort: Effort) -> float:
         """The width of the next proximal step, after one that took ``effort.steps`` Newton steps."""
         root, effort.steps = max(1.0, effort.steps / EASY_STEPS), 0
-        return tau * self.shrink ** (1.0 / root)
+        return float(tau * self.shrink ** (1.0 / root))
 
     def _ready(self, risk: SmoothedRisk, now: Smoothed, tau: float, gap: float) -> bool:
         """Whether F is minimised well enough: the most that it can still fall is the share ``inexact`` of the gap."""
