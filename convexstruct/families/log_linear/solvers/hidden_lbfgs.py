@@ -75,10 +75,10 @@ def each_start(
 def descent(problem: LogLinear, here: Here, memory: int) -> Iterator[tuple[Here, int]]:
     """Points of L-BFGS from ``here`` on, each below the one before, with the evaluations that it took; ends where no
     step falls."""
-    pairs, metric, lam = Pairs(memory, problem.dimension), Metric(problem), problem.penalty.lam
+    pairs, metric, lam = Pairs(memory, problem.dimension), Metric(problem, "diagonal"), problem.penalty.lam
     along = orthant_wise.search if problem.penalty.l1 else search
     for step in count():
-        metric.renew(step, here.theta)
+        metric.renew(step, here)
         there, tries = along(problem, here, -pairs.solve(metric, here.gradient, fit=True))
         if there is None and len(pairs):
             pairs.clear()
