@@ -1,0 +1,71 @@
+"""Each mechanism of the solvers of the reduced SDP, switched off on chains as in `benchmarks/unsupervised_margin.py`.
+
+The seeds are others than the one of the benchmark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from benchmarks.ablation import Mechanism, Study
+from benchmarks.unsupervised_margin import GAP, Workload
+from convexstruct.families.unsupervised_margin import LowRank, ReducedADMM
+
+HOME = "convexstruct.families.unsupervised_margin.solvers"
+FACTORS, SPLITTING = f"{HOME}.low_rank", f"{HOME}.splitting"
+
+
+def _some(sequences: int, length: int, labels: int = 2) -> list[Callable[[], Any]]:
+    return [Workload(sequences, length, labels, seed).problem for seed in (1, 2, 3)]
+
+
+def _given(costs: Any, y: Any) -> Any:
+    """In the place of `best_diagonal`: the multipliers of the diagonal that the solver had."""
+    return y
+
+
+def _as_found(splitting: Any, point: Any) -> Any:
+    """In the place of `Splitting.polished`: the point that the solver had."""
+    return point
+
+
+def _unmoved(lagrangian: Any, factors: Any, least: Any) -> Any:
+    """In the place of `_Lagrangian.escape`: the factors as they are."""
+    return np.concatenate([factor.ravel() for factor in factors])
+
+
+BOUNDS = (
+    Mechanism("polishing before the repair", patches={f"{SPLITTING}:Splitting.polished": _as_found}),
+    Mechanism(
+        "best diagonal (best_diagonal)",
+        patches={f"{SPLITTING}:best_diagonal": _given, f"{FACTORS}:best_diagonal": _given},
+    ),
+)
+OF_FACTORS = (
+    *BOUNDS,
+    Mechanism("way out of saddle points (escape)", patches={f"{FACTORS}:_Lagrangian.escape": _unmoved}),
+    Mechanism("penalty that is changed (CHANGE)", patches={f"{FACTORS}:CHANGE": 1.0}),
+    Mechanism("sharper stages (SHARPER)", patches={f"{FACTORS}:SHARPER": 1.0}),
+    Mechanism("columns beside the square root (BESIDE)", patches={f"{FACTORS}:BESIDE": 0}),
+    Mechanism("L-BFGS (one pair kept)", {"memory": 1}),
+    Mechanism("ADMM going on (ROWS_A_STAGE)", patches={f"{FACTORS}:ROWS_A_STAGE": 1e-6}),
+    Mechanism("patience by rows (ROWS_A_STAGE)", patches={f"{FACTORS}:ROWS_A_STAGE": 1e6}),
+)
+OF_ADMM = (
+    *BOUNDS,
+    Mechanism("Anderson acceleration", {"memory": 0}),
+    Mechanism("over-relaxation", {"relaxation": 1.0}),
+    Mechanism("penalty that is changed", {"changes": 0}),
+    Mechanism("a combination every fifth step only", {"every": 1}),
+)
+
+STUDIES = [
+    Study("factors-80", _some(10, 8), LowRank(), GAP, OF_FACTORS),
+    Study("factors-80-labels-3", _some(10, 8, 3), LowRank(), GAP, OF_FACTORS),
+    Study("factors-160", _some(10, 16)[:2], LowRank(), GAP, OF_FACTORS),
+    Study("admm-80", _some(10, 8), ReducedADMM(), GAP, OF_ADMM),
+    Study("admm-20-labels-3", _some(4, 5, 3), ReducedADMM(), GAP, OF_ADMM),
+]
