@@ -1,4 +1,4 @@
-r"""Relaxations above the collapsed one (ours): C, D and M tied together, known labels, and a maximum that stays one.
+r"""Relaxations that are tighter than the collapsed one (ours): two ways to raise its lower bound.
 
     tied            `full` with the linear cuts that tie C to D and M to D, and any labels that are known
     keep_or_flip    min over (M, N) of a maximum over keeping or exchanging labels, as (3) is; never below 0
@@ -13,15 +13,16 @@ probability 0.05; eps1 = 0.2, eps2 = 0.4), beside the least margin loss of all b
     tied, no label known               -1497       -1541       -1689
     tied, 1, 2, 5 of 9 labels known    -1323, -1072, -654 (draw 0); all 9 known: 0.0050
 
-* Ties alone leave the symmetry, and the bound, as they are. C to D is free (1/kappa and 1/kappa^2 agree); only M to D
-  moves it, by 1%. An anchor breaks the symmetry and moves it by 12%. The bound stays far below 0 until the last label
-  is known: what it lacks is <M - CC', K> / (2 beta), so M must be nearly CC', and beta = 0.01 multiplies that by 50.
+* Ties alone do not break the symmetry of labels, and hardly raise the bound. Uniform C and D fulfil the tie of C to D,
+  so it changes nothing; the tie of M to D raises the bound by 1%. One known label (an anchor) breaks the symmetry and
+  raises it by 12%. It stays far below 0 until the last label is known: it is too low by <M - CC', K> / (2 beta), where
+  1 / (2 beta) is 50, so it is near the losses only if M is nearly CC'.
 * keep_or_flip is near the least loss at once (0.43 of 0.50 at beta = 1, where the paper's is -10.6), because its
   maximum does not see C or D. It costs a semidefinite matrix of size p1 + p2 + 1 more. For kappa = 2 it is no new
   criterion, only (3) carried over to chains.
-* A tight bound shows what the criterion itself wants: the symbols. On six draws of five chains of length 5 (moving with
-  probability 0.9 or 0.8, beta = 0.01) the labels read from its M are the symbols, each time, whose loss is 0.0050 while
-  that of the true states is up to 10. No relaxation, however good, would label better than y = x there.
+* A tight bound shows which labels the criterion itself prefers: the symbols. On six draws of five chains of length 5
+  (moving with probability 0.9 or 0.8, beta = 0.01) the labels read from its M are the symbols, each time, whose loss is
+  0.0050 while that of the true states is up to 10. No relaxation, however good, would label better than y = x there.
 * With labels known, keep_or_flip rises further (draw 0, 2 known: 0.0049). Where known rows with one label have one
   symbol too, G is singular whatever M and N, and Clarabel may fail; SCS then answers, slowly.
 """

@@ -1,8 +1,9 @@
-r"""The SDP whose maximum stays one: labels are kept or exchanged, and neither C nor D is needed (ours, after (3)).
+r"""An SDP that keeps Theorem 1's maximum, over keeping or exchanging labels, and needs no C or D (ours, after (3)).
 
-Row i keeps its label c_i with probability 1 - lambda_i, and else has another one, each with the same probability,
-c'_i = (e - c_i) / (kappa - 1); both rows of pair k are exchanged with probability delta_k. These are marginals mu
-and nu of Theorem 1 that agree, for every x = (lambda, delta) in the marginal polytope of two-valued forests
+The maximum is restricted to these marginals mu and nu: row i keeps its label, whose indicator is c_i, with probability
+1 - lambda_i; with probability lambda_i it is exchanged for another one, each equally likely, c'_i = (e - c_i) / (kappa
+- 1). Both rows of pair k are exchanged with probability delta_k. mu and nu agree at both rows of each pair for every
+x = (lambda, delta) in the marginal polytope of two-valued forests
 
     0 <= lambda <= 1,   delta_k >= 0,   delta_k <= lambda_c(k),   delta_k <= lambda_p(k),
     lambda_c(k) + lambda_p(k) - delta_k <= 1                                                          A x <= r
@@ -19,9 +20,9 @@ previous rows are entries of N). So with G(M, N), the Gram matrix of what multip
 
 with equality if kappa = 2, where an exchanged label is the other one and these are all alternatives. **The SDP** is its
 minimum over the (M, N) of the reduced SDP with G(M, N) semidefinite. Without pairs and with kappa = 2 it is the
-paper's (3), where M is written 2 M - 1 and beta is beta/2. At lambda = 1 - 1/kappa and delta = lambda^2, which are
-uniform mu and nu, what is maximised is the objective of the reduced SDP: the collapse puts this value in place of the
-maximum.
+paper's (3), where M is written 2 M - 1 and beta is beta/2. At lambda = 1 - 1/kappa and delta = lambda^2, mu and nu
+are uniform and the function that is maximised over x has the value of the reduced SDP's objective: the collapsed
+relaxation takes this one value in place of the maximum.
 
 **Upper bound** at (M, N), for any x and any z >= 0: concave functions lie below their tangents, so
 

@@ -44,7 +44,7 @@ def best_diagonal(costs: Matrix, y: Vector) -> Vector:
             step = np.linalg.solve(inverse * inverse, gradient) / t
         except scipy.linalg.LinAlgError:
             return start
-        decrement = float(np.sqrt(max(0.0, gradient @ step) / t))
+        decrement = float(np.sqrt(max(0.0, float(gradient @ step)) / t))
         y = y - (step if decrement < SHORT else step / (1.0 + decrement))
         if decrement < SHORT:
             if t <= last:
