@@ -51,7 +51,7 @@ LEAST = 1e-8
 class LBFGS:
     """memory : how many steps are remembered, at least 1. metric : "scalar" or "diagonal"."""
 
-    memory: int = 8
+    memory: int = 6
     metric: str = "diagonal"
 
     def __post_init__(self) -> None:

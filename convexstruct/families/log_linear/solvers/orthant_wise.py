@@ -36,7 +36,7 @@ HALVINGS = 40
 class OrthantWise:
     """memory : how many steps are remembered, at least 1. metric : "scalar" or "diagonal", as `LBFGS` has it."""
 
-    memory: int = 8
+    memory: int = 6
     metric: str = "diagonal"
 
     def __post_init__(self) -> None:
