@@ -14,6 +14,7 @@ from convexstruct.families.log_linear.field_cases import FIELD_CASES
 from convexstruct.families.log_linear.hidden import HiddenField
 from convexstruct.families.log_linear.hidden_markov import HiddenMarkov
 from convexstruct.families.log_linear.planted import flat, planted_lasso, planted_ridge
+from convexstruct.families.log_linear.pseudo_cases import PSEUDO_CASES
 from convexstruct.features.graphs.factors import tabular_factors
 
 CRF = "conditional random field"
@@ -154,6 +155,7 @@ CASES: tuple[Case, ...] = (
     Case("crf-lasso", CRF, "conditional", "l1 alone: moments in a box", lasso, "likelihood"),
     Case("crf-elastic", CRF, "conditional", "l1 and l2", elastic, "likelihood"),
     *FIELD_CASES,
+    *PSEUDO_CASES,
     Case("hidden-observed", HIDDEN, "20.3.3", "single labels: it is a CRF", observed, "expected_likelihood"),
     Case("hidden-observed-field", HIDDEN, "20.3.3", "no gap: a random field", observed_field, "expected_likelihood"),
     Case(

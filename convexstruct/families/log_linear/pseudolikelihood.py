@@ -185,7 +185,7 @@ class PseudoLikelihood:
         features, sizes = sp.csr_array(gather @ factors.design), sp.csr_array(gather @ abs(factors.design))
         width = int((gather @ np.diff(factors.design.indptr).astype(np.float64)).max(initial=0))
         start = np.concatenate(([0], np.cumsum(np.concatenate(lengths)))).astype(np.intp)
-        n = np.concatenate(counts)
+        n = np.concatenate(counts).astype(np.float64)
         return Groups(np.concatenate(variable), start, features, sizes, n, np.add.reduceat(n, start[:-1]), width)
 
     @property

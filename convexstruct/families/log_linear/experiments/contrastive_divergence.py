@@ -55,9 +55,9 @@ BRIGHTEST = 16
 COLUMNS = (
     "model",
     "k",
-    "cosine at the start",
+    "cosine midway",
     "cosine at the end",
-    "length at the start",
+    "length at the end",
     "mean ln p",
     "best mean ln p",
 )

@@ -1,0 +1,89 @@
+"""The cases of pseudolikelihood: optima by hand, tied and free parameters, both penalties, inputs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import networkx as nx
+import numpy as np
+
+from convexstruct.core.cases import Case, Instance
+from convexstruct.families.log_linear.pseudolikelihood import PseudoLikelihood
+from convexstruct.features.graphs.factors import factors_of_features, tabular_factors
+from convexstruct.inference.gibbs import Gibbs
+from convexstruct.oracles.enumeration import labellings
+
+PL = "pseudolikelihood"
+
+#: seed -> instance.
+Make = Callable[[int], Instance]
+
+
+def coin(seed: int) -> Instance:
+    """One variable, label 1 in 7 of 10 samples, l1 = 1: the optimum has p = 6 / 10, theta = ln(6 / 4)."""
+    problem = PseudoLikelihood.read(factors_of_features([2], [[((0,), [0.0, 1.0])]]), [[1]] * 7 + [[0]] * 3, l1=1.0)
+    theta = math.log(6 / 4)
+    return Instance(problem, 10 * math.log(10 / 4) - 6 * theta, {"theta": np.array([theta])})
+
+
+def uniform(seed: int) -> Instance:
+    """Every joint label once: theta = 0, whatever the penalty."""
+    factors = tabular_factors(nx.path_graph(3), [2, 3, 2])
+    problem = PseudoLikelihood.read(factors, labellings(factors.cards), beta=0.7)
+    return Instance(problem, 12 * math.log(12), {"theta": np.zeros(factors.dimension)})
+
+
+def tied_cycle(seed: int) -> Instance:
+    """Redundant tied tables on a cycle, weights, C / N."""
+    rng = np.random.default_rng([81, seed])
+    factors = tabular_factors(nx.cycle_graph(5), 3, tied=True)
+    weights = rng.random(40) + 0.5
+    return Instance(PseudoLikelihood.read(factors, rng.integers(3, size=(40, 5)), weights=weights, C_mean=10.0))
+
+
+def on_grid(seed: int, l1: float, beta: float | None) -> Instance:
+    """A parameter for each edge and node of a 5 x 5 grid, 60 chains of Gibbs sampling."""
+    rng = np.random.default_rng([82, seed])
+    graph = nx.convert_node_labels_to_integers(nx.grid_2d_graph(5, 5))
+    features = [[(edge, np.eye(2))] for edge in graph.edges] + [[((v,), [0.0, 1.0])] for v in graph]
+    factors = factors_of_features([2] * 25, features)
+    flat = np.asarray(factors.design @ (0.5 * rng.normal(size=factors.dimension)))
+    samples = Gibbs(factors).sweeps(flat, rng.integers(2, size=(60, 25)), 20, rng)
+    return Instance(PseudoLikelihood.read(factors, samples, l1=l1, beta=beta))
+
+
+def grid(seed: int) -> Instance:
+    return on_grid(seed, l1=0.0, beta=0.5)
+
+
+def grid_lasso(seed: int) -> Instance:
+    return on_grid(seed, l1=4.0, beta=None)
+
+
+def grid_elastic(seed: int) -> Instance:
+    return on_grid(seed, l1=2.0, beta=1.0)
+
+
+def inputs(seed: int) -> Instance:
+    """A factor of three variables, one of which is an input only."""
+    rng = np.random.default_rng([83, seed])
+    features = [[((0, 1, 2), rng.normal(size=(2, 3, 2)))] for _ in range(4)] + [[((0, 1), rng.normal(size=(2, 3)))]]
+    factors = factors_of_features([2, 3, 2], features)
+    samples = np.column_stack([rng.integers(card, size=30) for card in factors.cards])
+    return Instance(PseudoLikelihood.read(factors, samples, targets=[0, 1], C=1.0))
+
+
+def _pl(name: str, purpose: str, make: Make) -> Case:
+    return Case(f"pl-{name}", PL, "(20.31)", purpose, make, "pseudolikelihood")
+
+
+PSEUDO_CASES: tuple[Case, ...] = (
+    _pl("coin", "one variable with an L1 penalty: the optimum by hand", coin),
+    _pl("uniform", "every joint label occurs once: theta = 0", uniform),
+    _pl("tied", "tied tables on a cycle, redundant, example weights, C / N", tied_cycle),
+    _pl("grid", "a grid with an L2 penalty", grid),
+    _pl("grid-lasso", "a grid with an L1 penalty", grid_lasso),
+    _pl("grid-elastic", "a grid with both penalties", grid_elastic),
+    _pl("inputs", "a factor of three variables, one of them an input only", inputs),
+)
