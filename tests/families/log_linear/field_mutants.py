@@ -101,7 +101,7 @@ def changed_input(problem: MarkovRandomField) -> Any:
 FIELD_MUTANTS: tuple[Mutant, ...] = (
     Mutant("no_separators", "separators' entropies are not taken off", no_separators, "mrf-grid", ABOVE),
     Mutant("one_way_consistency", "half of the rows of consistency", one_way_consistency, "mrf-grid", ABOVE),
-    Mutant("wrong_sign", "one moment has the wrong sign", wrong_sign_of_a_moment, "mrf-chain", ABOVE),
+    Mutant("wrong_sign", "one moment has the wrong sign", wrong_sign_of_a_moment, "mrf-grid", ABOVE),
     Mutant("twice_the_penalty", "the 1/2 of the penalty is forgotten", twice_the_penalty, "mrf-planted", ABOVE),
     Mutant("weights_forgotten", "samples' weights are forgotten", weights_forgotten, "mrf-tied", ABOVE),
     Mutant("no_nodes", "tables of nodes are left out", no_nodes, "mrf-parts", ABOVE),
