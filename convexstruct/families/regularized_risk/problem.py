@@ -188,8 +188,7 @@ class RegularizedRisk:
 
     @cached_property
     def trivial_value(self) -> float:
-        """|J(0)|; if that is 0 the most that J can fall from there, |g|^2 / (2 lam), g a subgradient at 0; if that is 0
-        too, 1."""
+        """|J(0)|; else |g|^2 / (2 lam), g a subgradient at 0, the most that J can fall from there; else 1."""
         with np.errstate(over="ignore", invalid="ignore"):
             plane, b = self.touching(np.zeros(self.shape))
             fall = 0.5 * float(np.vdot(plane.a, plane.a)) / self.lam
