@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from convexstruct.core.cases import Case
 from convexstruct.families.log_linear import PseudoLikelihood, pseudo_cases
 from convexstruct.tolerances import ROUNDING
 from convexstruct.verification import verify
@@ -25,7 +26,7 @@ def test_the_optimum_by_hand_is_attained_at_its_point_and_stationary(make: pseud
 
 
 @pytest.mark.parametrize("case", pseudo_cases.PSEUDO_CASES, ids=lambda case: case.name)
-def test_every_case_is_verified(case: pseudo_cases.Case) -> None:
+def test_every_case_is_verified(case: Case) -> None:
     outcome = verify(on=case.name)
     assert outcome.ok, told(outcome)
 
