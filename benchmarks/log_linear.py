@@ -63,7 +63,8 @@ class Workload:
         from convexstruct.families.log_linear import ConditionalRandomField
 
         if self.conll:
-            from convexstruct.families.log_linear.experiments.chunking import SIZES, Data, conll2000, some
+            from convexstruct.datasets import conll2000
+            from convexstruct.families.log_linear.experiments.chunking import SIZES, Data, some
 
             return Data.of(conll2000("train"), some(conll2000("test"), 1), SIZES[2]).problem
         rng = np.random.default_rng(0)

@@ -17,7 +17,7 @@ import networkx as nx
 import numpy as np
 
 from benchmarks.rounding import Trial
-from convexstruct.arrays import Vector
+from convexstruct.arrays import Point, Vector
 from convexstruct.core.driver import solve
 from convexstruct.families.log_linear import ConditionalRandomField
 
@@ -105,7 +105,7 @@ def instance(rng: np.random.Generator, ordinary: bool) -> ConditionalRandomField
     return problem
 
 
-def witnesses(rng: np.random.Generator, problem: ConditionalRandomField, theta: Vector) -> Iterator[dict[str, Any]]:
+def witnesses(rng: np.random.Generator, problem: ConditionalRandomField, theta: Vector) -> Iterator[Point]:
     """Gibbs distributions near theta and of every size, alone and mixed with labellings."""
     for _ in range(EACH // 2):
         near = theta * (1.0 + 10.0 ** rng.uniform(-16, 0) * rng.normal(size=len(theta)))

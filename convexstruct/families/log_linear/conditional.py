@@ -412,7 +412,7 @@ class ConditionalRandomField:
         truth = other.truth
         if labels is not None:
             each = [np.asarray(part).ravel() for part in labels]
-            flat = np.concatenate(each) if each else np.zeros(0)
+            flat: Any = np.concatenate(each) if each else np.zeros(0)
             truth = np.concatenate(other.split_labels(flat))  # refuses labels that training does not know
         elif examples is not None:
             raise ValueError("labels is None, wanted one array of labels for each of examples")

@@ -23,9 +23,9 @@ def never_true(features: PairwiseFeatures, truth_joint: Vector, anywhere: Vector
     """
     columns = features.node_features.min(axis=0)
     least = columns.toarray().ravel() if sp.issparse(columns) else np.asarray(columns).ravel()
-    each = np.ones(features.n_edge_features, dtype=bool)
+    each: Flags = np.ones(features.n_edge_features, dtype=bool)
     if features.edge_features is not None and features.n_edges:
-        each = (features.edge_features >= 0).all(axis=0)
+        each = np.asarray((features.edge_features >= 0).all(axis=0))
     positive = np.tile(least >= 0, features.n_labels), np.repeat(each, int(np.prod(features.edge_shape[1:])))
     return np.asarray((truth_joint == 0) & (anywhere > 0) & np.concatenate(positive))
 

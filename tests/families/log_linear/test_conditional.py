@@ -178,8 +178,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
 def test_bad_input_is_refused_in_one_sentence(case: tuple[dict[str, Any], str]) -> None:
     given, said = case
+    plain: dict[str, Any] = {"node_features": X, "labels": Y}
     with pytest.raises(ValueError, match=said):
-        ConditionalRandomField.read(**({"node_features": X, "labels": Y} | given))
+        ConditionalRandomField.read(**(plain | given))
 
 
 def test_a_graph_that_is_too_wide_is_refused_with_its_width_and_what_serves_instead() -> None:
@@ -192,7 +193,7 @@ def test_a_witness_with_a_loss_or_a_forbidden_labelling_proves_nothing() -> None
     problem = field(11, "forbidden")
     theta = np.zeros(problem.dimension)
     with pytest.raises(ValueError, match="gibbs_loss"):
-        problem.dual(problem.witness(theta) | {"gibbs_loss": np.ones(1)})
+        problem.dual({**problem.witness(theta), "gibbs_loss": np.ones(1)})
     falling = np.zeros(problem.features.n_nodes, dtype=np.int64)
     falling[0] = 1
     assert problem.dual({"labels": falling[None], "label_shares": np.ones((1, problem.n_examples))}) == 0.0

@@ -86,7 +86,7 @@ class LBFGS:
             here = there
 
 
-def ended(problem: ConditionalRandomField | MarkovRandomField, here: Here) -> str:
+def ended(problem: LogLinear, here: Here) -> str:
     """Why neither bound moves: without a penalty the likelihood of a conditional field may have no maximum."""
     free = not (problem.penalty.lam or problem.penalty.l1)
     if free and isinstance(problem, ConditionalRandomField) and problem.runaway(here.theta) is not None:
