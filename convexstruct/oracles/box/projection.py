@@ -30,7 +30,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg.blas import dasum
 
 from convexstruct import deadline
-from convexstruct.arrays import Index, Vector
+from convexstruct.arrays import Index, Tensor, Vector
 from convexstruct.oracles.box.breakpoints import root_by_medians, root_by_sorting
 from convexstruct.rounding import EPS
 
@@ -112,7 +112,7 @@ def project_with_multiplier(
     return a, multiplier
 
 
-def product_error(x: Vector | float, y: Vector | float) -> Vector:
+def product_error(x: Tensor | float, y: Tensor | float) -> Tensor:
     """x y - fl(x y), by Dekker's halves; 0 where they overflow."""
     one, other = x * DEKKER, y * DEKKER
     high, tall = one - (one - x), other - (other - y)
