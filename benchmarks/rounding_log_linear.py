@@ -105,11 +105,13 @@ def instance(rng: np.random.Generator, ordinary: bool) -> ConditionalRandomField
     return problem
 
 
-def witnesses(rng: np.random.Generator, problem: ConditionalRandomField, theta: Vector) -> Iterator[Point]:
-    """Gibbs distributions near theta and of every size, alone and mixed with labellings."""
+def witnesses(
+    rng: np.random.Generator, problem: ConditionalRandomField, theta: Vector, ordinary: bool
+) -> Iterator[Point]:
+    """Gibbs distributions near theta and of every size (of 1 where ``ordinary``), alone and mixed with labellings."""
     for _ in range(EACH // 2):
         near = theta * (1.0 + 10.0 ** rng.uniform(-16, 0) * rng.normal(size=len(theta)))
-        far = 10.0 ** rng.uniform(-3, 3) * rng.normal(size=len(theta))
+        far = (1.0 if ordinary else 10.0 ** rng.uniform(-3, 3)) * rng.normal(size=len(theta))
         yield problem.witness(near)
         shares = rng.dirichlet(np.ones(3), size=problem.n_examples).T
         features = problem.features
@@ -137,5 +139,5 @@ def trials(rng: np.random.Generator) -> Iterator[Trial]:
             yield Trial(
                 "primal", problem.primal({"theta": theta}), exact.value(theta), ordinary, problem.trivial_value, told
             )
-        for witness in witnesses(rng, problem, best):
+        for witness in witnesses(rng, problem, best, ordinary):
             yield Trial("dual", problem.dual(witness), least, ordinary, problem.trivial_value, told)
