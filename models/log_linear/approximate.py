@@ -36,9 +36,9 @@ from convexstruct.core.registry import one_family
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.features.graphs.factors import Factors
 from convexstruct.marginals.triplets import Triplets
-from convexstruct.models.formulation import Formulation, equation
+from convexstruct.models.formulation import Formulation, Recovered, equation
 from convexstruct.models.log_linear.entropy import entry
-from convexstruct.models.log_linear.statement import QUADRATIC, Penalised
+from convexstruct.models.log_linear.statement import QUADRATIC, Penalised, parameters
 from convexstruct.validation.arguments import sentence
 
 #: LaTeX.
@@ -232,6 +232,11 @@ def _over(name: str, problem: MarkovRandomField, weights: Weights, shown: str, s
     parts["20.22"] = equation(sums @ beliefs == 1, SIMPLEX)
     parts["20.23"] = equation(beliefs >= 0, NONNEGATIVE)
     quadratic = f" - {QUADRATIC}" if penalised.lam is not None else ""
+
+    def recover(formulation: Formulation) -> Recovered:
+        theta, instance = parameters(formulation), penalised.stated()
+        return Recovered(instance, {"theta": theta}, instance.witness(theta))
+
     return Formulation(
         name=name,
         objective=cp.Maximize(penalised.C * (problem.mass * of.entropy(beliefs, weights)) - cost),
@@ -240,6 +245,7 @@ def _over(name: str, problem: MarkovRandomField, weights: Weights, shown: str, s
         variables={"beliefs": beliefs, **variables},
         parameters=penalised.parameters,
         source=source,
+        recover=recover if nx.is_forest(problem.factors.graph) else None,  # elsewhere it is another problem
     )
 
 

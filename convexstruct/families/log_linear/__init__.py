@@ -98,6 +98,7 @@ FAMILY = register(
                 paper=PAPER_4,
                 equations="(20.1)-(20.4), conditional",
                 formulation=("likelihood", "maximum_entropy", "clique_entropy"),
+                experiments=("chunking",),
             ),
             System(
                 name="log-linear model with hidden variables",

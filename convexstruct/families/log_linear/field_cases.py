@@ -18,7 +18,7 @@ from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.features.graphs.factors import Factors, factors_of_features, tabular_factors
 from convexstruct.inference.factor_graphs import FactorInference
 
-MRF = "Markov random field"
+MRF, WIDE = "Markov random field", "approximate likelihood of wide fields"
 EQUATIONS = "(20.4), (20.10)"
 
 
@@ -189,4 +189,6 @@ FIELD_CASES: tuple[Case, ...] = (
     _mrf("rare", "labels that never occur: no maximum", rare, "clique_entropy"),
     _mrf("parts", "a graph in parts, labels of unequal number", parts, "clique_entropy"),
     _mrf("chain", "more joint labels than can be written out", chain, "clique_entropy"),
+    Case("bethe-tree", WIDE, "(20.17)-(20.23)", "Bethe entropies are exact on a tree: the closed form", tree, "camel"),
+    Case("trw-forest", WIDE, "20.5", "tree-reweighted entropies are exact on a forest", parts, "tree_reweighted"),
 )
