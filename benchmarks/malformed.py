@@ -125,6 +125,12 @@ def empty(value: Any) -> bool:
     )
 
 
+#: Where an empty dual point stands for the truth alone, or for none.
+EMPTY_WITNESSES = tuple(
+    f"certify {name}" for name in ("generative_margin", "structured_svm", "conditional", "hidden_markov")
+)
+
+
 def excused(door: str, name: str, value: Any, sound: Any) -> bool:
     """Whether ``value`` may be an answer's argument at this door after all, by its own looks and those of ``sound``."""
     if door.startswith(("point", "dual")):
@@ -137,7 +143,7 @@ def excused(door: str, name: str, value: Any, sound: Any) -> bool:
         return empty(value)  # pictures of no rows, none of the examples
     if name == "options":
         return type(value) is dict  # the solver reads them
-    if door in ("plots.gap", "certify generative_margin", "certify structured_svm"):
+    if door == "plots.gap" or door in EMPTY_WITNESSES:
         return type(value) is dict and not value  # pictures of no runs; a witness that is the truth alone
     if door == "BoxProjection" and name == "lower":
         return isinstance(value, float) and value == -math.inf  # no bound

@@ -117,6 +117,33 @@ def constructors() -> Doors:
             cs.MarkovRandomField.read,
             {**field, "moments": np.full(6, 0.5).tolist() + [0.25] * 8},
         ),
+        "HiddenField.conditional": (
+            cs.HiddenField.conditional,
+            {
+                "node_features": svm["node_features"],
+                "allowed": [[0, -1], [1, -1, -1, 0]],
+                "n_labels": 2,
+                "forbidden": [[False, True], [False, False]],
+                "lam": 1.0,
+            },
+        ),
+        "HiddenField.unconditional": (
+            cs.HiddenField.unconditional,
+            {**field, "samples": [[0, -1, 1], [1, 0, -1]], "weights": [1.0, 2.0]},
+        ),
+        "HiddenMarkov.read": (
+            cs.HiddenMarkov.read,
+            {
+                **{name: hmm[name] for name in ("symbols", "n_states", "n_symbols")},
+                "weights": [1.0, 2.0],
+                "pseudocounts": 0.5,
+            },
+        ),
+        "PseudoLikelihood.read": (
+            cs.PseudoLikelihood.read,
+            {**field, "samples": [[0, 1, 1], [1, 0, 0]], "weights": [1.0, 2.0], "l1": 0.1, "targets": [0, 2]},
+        ),
+        "WideField.read": (cs.WideField.read, {**field, "samples": [[0, 1, 1], [1, 0, 0]], "weights": [1.0, 2.0]}),
         "read_factors": (cs.read_factors, {"cards": [2, 3], "scopes": [[0], [0, 1]], "design": np.ones((8, 2))}),
         "factors_of_features": (cs.factors_of_features, {"cards": [2, 3], "features": [[([0], [0.0, 1.0])]]}),
         "tabular_factors": (
@@ -137,6 +164,10 @@ def sound_problems() -> dict[str, Any]:
         "box": cs.BoxProjection.simplex(X[0]),
         "tables": cs.MarginalProjection.chains(**chains),
         "gaussian_process": cs.GaussianProcessSequences.from_gram(np.eye(6), [[0, 1], [1, 0, 1, 0]], 2),
+        "pseudolikelihood": cs.PseudoLikelihood.read(
+            cs.tabular_factors(nx.path_graph(2), 2), [[0, 1], [1, 0]], lam=1.0
+        ),
+        "hidden_markov": cs.HiddenMarkov.read(hmm["symbols"], 2, 3),
         "conditional": cs.ConditionalRandomField.read([X[:2], X[2:]], [[0, 1], [1, 0, 1, 0]], 2, lam=1.0),
         "field": cs.MarkovRandomField.read(cs.tabular_factors(nx.path_graph(3), 2), [[0, 1, 1], [1, 0, 0]], lam=1.0),
     }

@@ -312,9 +312,10 @@ def mapping(
     """
     keys = " and ".join([*sorted(required), *(f"perhaps {key}" for key in sorted(optional))])
     if not required:
-        keys = f"among {', '.join(sorted(optional))}"
+        keys = f"among {', '.join(sorted(optional))}" if optional else "none"
     keys += otherwise
     wanted = f"a mapping with the key{'s' if len(required) + len(optional) > 1 else ''} {keys}"
+    wanted = wanted if required or optional else "an empty mapping"
     if not isinstance(value, Mapping):
         refuse(name, value, wanted)
     try:

@@ -25,6 +25,7 @@ PROBLEMS: dict[str, Any] = {
     "GaussianProcessSequences": cs.GaussianProcessSequences.read([[0.0, 1.0]], [[0, 1]], 2),
     "GenerativeMargin": cs.GenerativeMargin.hmm([[0, 1]], [[0, 1]], 2, 2, eta=0.5),
     "HiddenField": cs.HiddenField.unconditional(FACTORS, [[0, -1]]),
+    "HiddenMarkov": cs.HiddenMarkov.read([[0, 1]], 2, 2),
     "MarginalProjection": cs.MarginalProjection.graph([("a",)], [[1.0, 2.0]]),
     "MarkovRandomField": cs.MarkovRandomField.read(FACTORS, [[0, 1]]),
     "PseudoLikelihood": cs.PseudoLikelihood.read(FACTORS, [[0, 1]]),

@@ -21,6 +21,7 @@ from convexstruct.families.generative_margin import GenerativeMargin
 from convexstruct.families.log_linear import (
     ConditionalRandomField,
     HiddenField,
+    HiddenMarkov,
     MarkovRandomField,
     PseudoLikelihood,
     WideField,
@@ -57,6 +58,7 @@ def instances() -> dict[type, list[Any]]:
     }
     partly = np.where(rng.random((90, 4)) < 0.3, -1, samples)
     fields[HiddenField] = [HiddenField.unconditional(factors, partly, l1=l1, lam=1.0) for l1 in (0.0, 0.1)]
+    fields[HiddenMarkov] = [HiddenMarkov.read([[0, 1, 2, 0], [1, 1]], 2, 3)]
     return {
         GenerativeMargin: [small_hmm(0), small_network(0)],
         StructuredSVM: [svm(0), svm(0, weighted=True, as_kernel=True), svm(1, inference="relaxed")],

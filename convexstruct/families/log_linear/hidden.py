@@ -307,7 +307,7 @@ class HiddenField:
         """There is nothing to violate, but where all is observed."""
         if self.observed:
             return self.model.dual_residuals(dual_point)
-        mapping("dual_point", dual_point, (), {"none"})
+        mapping("dual_point", dual_point, ())
         return {}
 
     # -- what is not known ---------------------------------------------------------------------------------------------

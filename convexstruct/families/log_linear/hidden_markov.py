@@ -228,7 +228,7 @@ class HiddenMarkov:
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
         """There are no dual points."""
-        mapping("dual_point", dual_point, (), {"none"})
+        mapping("dual_point", dual_point, ())
         return {}
 
     # -- what else -----------------------------------------------------------------------------------------------------

@@ -174,7 +174,7 @@ class WideField:
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
         """There are no dual points."""
-        mapping("dual_point", dual_point, (), {"none"})
+        mapping("dual_point", dual_point, ())
         return {}
 
     def predict(self, point: Any, examples: Any = None) -> list[Labels]:

@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Index, Labels, Matrix, Tensor, Vector
 from convexstruct.graphs import starts
-from convexstruct.validation.arguments import flag, refuse, sentence, sequence, sized, whole
+from convexstruct.validation.arguments import flag, refuse, sentence, sequence, sized
 from convexstruct.validation.arrays import real, wholes
 from convexstruct.validation.sparse import sparse
 
@@ -246,10 +246,9 @@ def tabular_factors(graph: nx.Graph, n_labels: int | ArrayLike, *, nodes: bool =
     n = len(graph)
     if n == 0 or set(graph) != set(range(n)):
         raise sentence("graph must be on the nodes 0 to n - 1, and have at least one")
-    if np.ndim(n_labels):
-        cards = wholes("n_labels", n_labels, (n,), least=1, what="numbers of labels", kinds="iu", why="one a node")
-    else:
-        cards = np.full(n, whole("n_labels", n_labels, least=1), dtype=np.int64)
+    why = "one number for all nodes, or one a node"
+    read = wholes("n_labels", n_labels, (), (n,), least=1, what="numbers of labels", kinds="iu", why=why)
+    cards = np.broadcast_to(read, (n,))
     alone = [(v,) for v in range(n) if flag("nodes", nodes) or graph.degree[v] == 0]
     edges = sorted((min(u, v), max(u, v)) for u, v in graph.edges)
     scopes: list[tuple[int, ...]] = [*alone, *edges]

@@ -28,7 +28,7 @@ def posed(seed: int, **more: Any) -> tuple[PseudoLikelihood, Vector, np.random.G
     """Random factors, samples with repetitions, weights; parameters beside them."""
     factors, theta, rng = some_factors(seed)
     samples = np.column_stack([rng.integers(card, size=12) for card in factors.cards])
-    options = {"lam": 0.3, "l1": 0.05, "weights": rng.random(12) + 0.5} | more
+    options: dict[str, Any] = {"lam": 0.3, "l1": 0.05, "weights": rng.random(12) + 0.5} | more
     return PseudoLikelihood.read(factors, samples, **options), theta, rng
 
 
@@ -101,7 +101,7 @@ def test_the_primal_allowance_covers_what_fifty_digits_say(seed: int) -> None:
 def exact_scores(problem: PseudoLikelihood, theta: Vector) -> list[mpmath.mpf]:
     """<theta, k> of every row of K, from the design itself."""
     groups, design = problem.groups, problem.factors.design.toarray()
-    found = []
+    found: list[mpmath.mpf] = []
     for row, lengths in enumerate(np.diff(groups.start)):
         v, begin = int(groups.variable[row]), int(groups.start[row])
         sample = next(s for s in problem.samples if _group_of(problem, s, v) == row)
@@ -280,6 +280,6 @@ def test_a_wide_grid_is_solved_to_a_certificate(options: dict[str, float]) -> No
     ties, fields = [(edge, np.eye(2)) for edge in grid.edges], [((v,), [0.0, 1.0]) for v in grid]
     factors = factors_of_features([2] * 900, [ties, fields])
     samples = np.random.default_rng(0).integers(2, size=(20, 900))
-    found = solve(PseudoLikelihood.read(factors, samples, **options))  # type: ignore[arg-type]
+    found = solve(PseudoLikelihood.read(factors, samples, **options))
     assert found.status is Status.OPTIMAL
     assert 0 <= found.gap <= 1e-6

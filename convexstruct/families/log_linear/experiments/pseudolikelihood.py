@@ -81,7 +81,8 @@ def consistency(size: int, draws: int, seed: int) -> Pair:
         ]
         gap = max(gap, *(one.gap for one in both))
         found.append([float(np.linalg.norm(one.point["theta"] - truth)) / math.sqrt(len(truth)) for one in both])
-    return Pair(*np.array(found).T, gap)
+    likelihood, pseudo = np.array(found).T
+    return Pair(likelihood, pseudo, gap)
 
 
 def wide(side: int, sweeps: int, seed: int) -> tuple[float, float]:
@@ -131,7 +132,8 @@ def misled(tie: float, draws: int, seed: int) -> Pair:
         ]
         gap = max(gap, *(one.gap for one in both))
         found.append([follows(one.point["theta"]) for one in both])
-    return Pair(*np.array(found).T, gap)
+    likelihood, pseudo = np.array(found).T
+    return Pair(likelihood, pseudo, gap)
 
 
 def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Result:
@@ -196,7 +198,7 @@ def picture(sizes: Sequence[int], errors: Sequence[Pair], ties: Sequence[float],
     styles = ((0, UPPER, "o-", "likelihood"), (1, LOWER, "s--", "pseudolikelihood"))
     for k, colour, style, name in styles:
         for axes, x, pairs in ((left, sizes, errors), (right, ties, learned)):
-            both = np.array([_mean(one[k]) for one in pairs])
+            both = np.array([_mean((one.likelihood, one.pseudo)[k]) for one in pairs])
             axes.errorbar(x, both[:, 0], both[:, 1], fmt=style, color=colour, ms=4, lw=1.3, capsize=2, label=name)
     first = float(errors[0].likelihood.mean())
     left.plot(sizes, first * np.sqrt(sizes[0] / np.array(sizes)), color=GREY, lw=0.8, ls=":", label="slope -1/2")

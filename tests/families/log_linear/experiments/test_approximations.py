@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sys
 
+import networkx as nx
 import numpy as np
 import pytest
 
 from convexstruct.families.log_linear.experiments import collapse, contrastive_divergence, pseudolikelihood
+from convexstruct.families.log_linear.pseudolikelihood import PseudoLikelihood
+from convexstruct.features.graphs.factors import tabular_factors
 from tests.inference import test_gibbs as gibbs
 
 
@@ -33,7 +36,7 @@ def test_the_merged_variable_has_the_likelihood_of_both_given_the_third() -> Non
         scores = [factors.scores(theta, np.array([[a, b, x[2]]]))[0] for a in (0, 1) for b in (0, 1)]
         wanted = np.logaddexp.reduce(scores) - scores[2 * x[0] + x[1]]
         merged = pseudolikelihood.merged()
-        one = pseudolikelihood.PseudoLikelihood.read(merged, [[2 * x[0] + x[1], x[2]]], targets=[0])
+        one = PseudoLikelihood.read(merged, [[2 * x[0] + x[1], x[2]]], targets=[0])
         assert one.value_and_gradient(theta)[0] == pytest.approx(wanted, abs=1e-12)
 
 
@@ -58,7 +61,7 @@ def test_the_mean_step_near_the_maximum_is_biased_and_less_so_for_larger_k(monke
 
 
 def test_the_transition_matrix_is_that_of_the_sampler() -> None:
-    factors = gibbs.tabular_factors(gibbs.nx.cycle_graph(3), [2, 3, 2])
+    factors = tabular_factors(nx.cycle_graph(3), [2, 3, 2])
     flat = np.random.default_rng(0).normal(size=factors.n_entries)
     np.testing.assert_allclose(contrastive_divergence.transition(factors, flat), gibbs.transition(factors, flat))
 

@@ -48,7 +48,7 @@ def test_many_sweeps_come_near_the_maximum_of_the_likelihood_and_say_that_nothin
     samples = every[rng.choice(len(every), size=1000, p=p)]
     exact = MarkovRandomField.read(ISING, samples, lam=0.01)
     for options in ({"k": 3}, {"persistent": True}):
-        found = solve(exact, ContrastiveDivergence(steps=200, **options))  # type: ignore[arg-type]
+        found = solve(exact, ContrastiveDivergence(steps=200, **options))
         gradient = exact.penalty.gradient(found.point["theta"], exact.value_and_gradient(found.point["theta"])[1])
         assert np.abs(gradient).max() < 0.03  # lam: per sample
         assert found.status is Status.UNCERTIFIED
