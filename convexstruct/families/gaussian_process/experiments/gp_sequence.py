@@ -2,7 +2,7 @@ r"""Gaussian process sequence labelling on proteins: (32) of paper 2 beside the 
 
 Hidden: coil, sheet or helix at each residue. Seen: the 13 residues around it, as indicators x. Three models:
 
-* the conditional random field in explicit features, minimised in w (`gp_sequence_crf`);
+* the conditional random field in explicit features (family log_linear), minimised in theta (`explicit`);
 * the kernel CRF (32) with the linear kernel x'x', minimised in u. The two are one problem, w = X'u, so their certified
   brackets must overlap: two programs that share the forward-backward recursion and nothing else;
 * the kernel CRF with an RBF kernel, which has no explicit features of finite number.
@@ -26,11 +26,11 @@ from convexstruct.core.driver import solve
 from convexstruct.core.experiment import Cell, Progress, Result, Steps, standard_error
 from convexstruct.core.solution import Solution
 from convexstruct.datasets.real.protein import AMINO_ACIDS, STRUCTURES, Proteins, protein
-from convexstruct.families.gaussian_process.experiments.gp_sequence_crf import LinearCRF
 from convexstruct.families.gaussian_process.kernels import Kernel, one_hot_windows
 from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
 from convexstruct.families.gaussian_process.solvers.function_space_lbfgs import FunctionSpaceLBFGS
 from convexstruct.families.gaussian_process.solvers.functional_gradient import FunctionalGradient
+from convexstruct.families.log_linear import ConditionalRandomField
 from convexstruct.plots import GREY, LOWER, UPPER
 from convexstruct.tolerances import HIGH, LOW
 
@@ -88,12 +88,12 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
     rows: list[list[Cell]] = [_majority(train, test)]
 
     steps.next("the CRF in explicit features")
-    crf = LinearCRF(windows(train), train.structures, len(STRUCTURES), ETA, linear.lam)
-    fitted = crf.fit(HIGH.gap)
-    found = [crf.posteriors(fitted.w, windows(part)) for part in (train, test)]
-    best = crf.predict(fitted.w, windows(test))
+    crf = explicit(windows(train), train.structures, len(STRUCTURES), ETA, linear.lam)
+    fitted = solve(crf, tol=HIGH)
+    found = [crf.posteriors(fitted.point, scaled(windows(part), ETA)) for part in (train, test)]
+    best = crf.predict(fitted.point, scaled(windows(test), ETA))
     rows.append([
-        "CRF", linear.lam, "L-BFGS in w", len(fitted.w), fitted.lower_bound, fitted.primal, fitted.gap,
+        "CRF", linear.lam, "L-BFGS in w", crf.dimension, fitted.lower_bound, fitted.primal, fitted.gap,
         held_out[0], *_accuracy(train, test, found[0], found[1], best), fitted.iterations, fitted.seconds,
     ])  # fmt: skip
 
@@ -101,7 +101,7 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
     same = stated(train, linear)
     same_solution = solve(same, FunctionSpaceLBFGS(), HIGH)
     rows.append(_row(same, linear, same_solution, train, test, held_out[0]))
-    notes += agreement(crf, fitted.w, (fitted.lower_bound, fitted.primal), same, same_solution, test)
+    notes += agreement(crf, fitted, same, same_solution, test)
 
     steps.next("the kernel CRF, RBF")
     problem = stated(train, rbf)
@@ -118,7 +118,7 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
         f"trained on {train.n_chains} chains ({train.n_residues} residues, {problem.n_inputs} distinct windows), "
         f"tested on {test.n_chains} ({test.n_residues}); every fast path to a certified gap of {HIGH.gap:g}",
         "'in t': in the geometry of the kernel, by the fast path and by the plain gradient; seconds are those of the "
-        "run, without the Gram matrix; the gap of 'CRF' is certified by its gradient, the others' by Gibbs marginals",
+        "run, without the Gram matrix; every gap is certified by Gibbs marginals",
         f"the plain gradient was stopped after as many products with the Gram matrix as the fast path had iterations: "
         f"its gap is {plain.gap:.1e}",
         "held out, train, test: share of residues whose most probable structure is right; best: the same on the test "
@@ -214,29 +214,56 @@ def share(chains: Proteins, found: Sequence[Labels]) -> float:
     return float(np.mean(np.concatenate(found) == np.concatenate(chains.structures)))
 
 
+def scaled(inputs: Sequence[Matrix], eta: float) -> list[Matrix]:
+    """The inputs as `explicit` takes them: divided by sqrt(eta)."""
+    return [x / np.sqrt(eta) for x in inputs]
+
+
+def explicit(
+    inputs: Sequence[Matrix], labels: Sequence[Labels], n_labels: int, eta: float, lam: float
+) -> ConditionalRandomField:
+    """The kernel CRF with a linear kernel, in explicit features; eta > 0:
+
+        min  lam/2 (|W|^2 + |V|^2 / eta) + sum_i [ln sum_y e^score_i(y) - score_i(y_i)],
+             score(y) = sum_p x_p'W[:, y_p] + sum_p V[y_{p-1}, y_p].
+
+    With k(x, x') = x'x, W = X'A and V = eta B the two are one problem: |W|^2 = <A, G A>, |V|^2 / eta = eta |B|^2,
+    X W = G A. Here it is stated in theta = (sqrt(eta) W, V), of which the penalty is lam / (2 eta) |theta|^2, and with
+    x / sqrt(eta) in place of x.
+    """
+    return ConditionalRandomField.read(scaled(inputs, eta), labels, n_labels, beta=lam / eta)
+
+
+def weights(crf: ConditionalRandomField, theta: Vector, eta: float) -> tuple[Matrix, Matrix]:
+    """W (d, S) and V (S, S) of `explicit`."""
+    of_nodes, of_edges = crf.features.split(theta)
+    return of_nodes.T / np.sqrt(eta), of_edges[0]
+
+
 def agreement(
-    crf: LinearCRF,
-    w: Vector,
-    bracket: tuple[float, float],
+    crf: ConditionalRandomField,
+    fitted: Solution,
     problem: GaussianProcessSequences,
     solution: Solution,
     test: Proteins,
 ) -> list[str]:
     """What the CRF in w and the kernel CRF with the linear kernel have in common, in one sentence."""
-    low, high = max(bracket[0], solution.lower_bound), min(bracket[1], solution.primal)
+    both = (fitted, solution)
+    low, high = max(one.lower_bound for one in both), min(one.primal for one in both)
     overlap = (
         f"both certified brackets hold the optimum between {low:.10g} and {high:.10g}"
         if low <= high
-        else f"THE BRACKETS DO NOT MEET: {bracket} and {(solution.lower_bound, solution.primal)}"
+        else f"THE BRACKETS DO NOT MEET: {' and '.join(f'[{one.lower_bound}, {one.primal}]' for one in both)}"
     )
     u = solution.point["u"]
-    mine = np.concatenate(crf.predict(w, windows(test)))
+    mine = np.concatenate(crf.predict(fitted.point, scaled(windows(test), problem.eta)))
     theirs = np.concatenate(problem.predict(u, windows(test)))
     label, transition = problem.split(u)
     assert problem.gram.inputs is not None
+    w, v = weights(crf, fitted.point["theta"], problem.eta)
     apart = max(
-        float(np.abs(crf.split(w)[0] - problem.gram.inputs.T @ label).max()),
-        float(np.abs(crf.split(w)[1] - problem.eta * transition).max()),
+        float(np.abs(w - problem.gram.inputs.T @ label).max()),
+        float(np.abs(v - problem.eta * transition).max()),
     )
     return [
         f"a kernel CRF with a linear kernel is the CRF: {overlap}; w and X'u differ by at most {apart:.1e}; "

@@ -7,61 +7,60 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from convexstruct.arrays import Labels, Matrix
 from convexstruct.core.driver import solve
 from convexstruct.core.experiment import Progress
 from convexstruct.datasets.real.sources import VARIABLE
 from convexstruct.families.gaussian_process.experiments import gp_sequence
-from convexstruct.families.gaussian_process.experiments.gp_sequence import Choice
-from convexstruct.families.gaussian_process.experiments.gp_sequence_crf import LinearCRF
+from convexstruct.families.gaussian_process.experiments.gp_sequence import Choice, explicit, weights
 from convexstruct.families.gaussian_process.kernels import Kernel
 from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
 from convexstruct.oracles.enumeration import chain_factors, log_partition
-from convexstruct.tolerances import DERIVATIVE, HIGH, MID, ROUNDING
+from convexstruct.tolerances import HIGH, MID, ROUNDING
 
 
-def small_crf(seed: int, eta: float = 0.7, lam: float = 0.8) -> LinearCRF:
+def small(seed: int) -> tuple[list[Matrix], list[Labels]]:
+    """Inputs and labels of three sequences, three labels."""
     rng = np.random.default_rng(seed)
     lengths = (3, 1, 4)
     inputs = [rng.normal(size=(length, 2)) for length in lengths]
-    return LinearCRF(inputs, [rng.integers(3, size=length) for length in lengths], 3, eta, lam)
+    return inputs, [rng.integers(3, size=length) for length in lengths]
 
 
-def test_the_crf_is_its_formula_and_its_gradient_that_of_differences() -> None:
-    crf = small_crf(0)
-    rng = np.random.default_rng(0)
-    w = rng.normal(size=len(crf.truth))
-    label, transition = crf.split(w)
-    naive = 0.5 * crf.lam * ((label**2).sum() + (transition**2).sum() / crf.eta)
-    for x, y in zip(crf.inputs, crf.labels):
-        node = x @ label
-        naive += log_partition(*chain_factors(node, transition))
-        naive -= node[np.arange(len(y)), y].sum() + transition[y[:-1], y[1:]].sum()
-    value, gradient = crf.objective(w)
-    assert value == pytest.approx(naive, rel=ROUNDING)
-    for _ in range(3):
-        d = rng.normal(size=len(w))
-        rise = crf.objective(w + 1e-6 * d)[0] - crf.objective(w - 1e-6 * d)[0]
-        assert rise / 2e-6 == pytest.approx(gradient @ d, rel=DERIVATIVE)
+@pytest.mark.parametrize("eta", [0.7, 1.0, 3.0])
+def test_the_crf_in_explicit_features_is_its_formula(eta: float) -> None:
+    inputs, labels = small(0)
+    crf = explicit(inputs, labels, 3, eta, 0.8)
+    theta = np.random.default_rng(0).normal(size=crf.dimension)
+    w, v = weights(crf, theta, eta)
+    naive = 0.4 * ((w**2).sum() + (v**2).sum() / eta)
+    for x, y in zip(inputs, labels):
+        node = x @ w
+        naive += log_partition(*chain_factors(node, v))
+        naive -= node[np.arange(len(y)), y].sum() + v[y[:-1], y[1:]].sum()
+    assert crf.primal(crf.as_point(theta)) == pytest.approx(naive, rel=ROUNDING)
 
 
-@pytest.mark.parametrize("eta", [0.0, 0.7])
+@pytest.mark.parametrize("eta", [0.7, 1.0, 3.0])
 def test_the_kernel_crf_with_a_linear_kernel_is_the_crf(eta: float) -> None:
-    crf = small_crf(1, eta)
-    fitted = crf.fit(HIGH.gap)
-    problem = GaussianProcessSequences.read(crf.inputs, crf.labels, 3, kernel="linear", eta=eta, lam=crf.lam)
-    solution = solve(problem)
-    assert fitted.gap <= HIGH.gap
+    inputs, labels = small(1)
+    crf = explicit(inputs, labels, 3, eta, 0.8)
+    fitted = solve(crf, tol=1e-9)
+    problem = GaussianProcessSequences.read(inputs, labels, 3, kernel="linear", eta=eta, lam=0.8)
+    solution = solve(problem, tol=1e-9)
+    assert fitted.gap <= 1e-9
     assert max(fitted.lower_bound, solution.lower_bound) <= min(fitted.primal, solution.primal)
     assert problem.gram.inputs is not None
     label, transition = problem.split(solution.point["u"])
-    assert crf.split(fitted.w)[0] == pytest.approx(problem.gram.inputs.T @ label, abs=10 * MID.gap)
-    assert crf.split(fitted.w)[1] == pytest.approx(eta * transition, abs=10 * MID.gap)
+    w, v = weights(crf, fitted.point["theta"], eta)
+    assert w == pytest.approx(problem.gram.inputs.T @ label, abs=10 * MID.gap)
+    assert v == pytest.approx(eta * transition, abs=10 * MID.gap)
 
 
 def test_with_another_kernel_it_is_not() -> None:
-    crf = small_crf(2)
-    problem = GaussianProcessSequences.read(crf.inputs, crf.labels, 3, kernel="rbf", eta=crf.eta, lam=crf.lam)
-    assert abs(solve(problem).primal - crf.fit(HIGH.gap).primal) > MID.gap
+    inputs, labels = small(2)
+    problem = GaussianProcessSequences.read(inputs, labels, 3, kernel="rbf", eta=0.7, lam=0.8)
+    assert abs(solve(problem).primal - solve(explicit(inputs, labels, 3, 0.7, 0.8)).primal) > MID.gap
 
 
 def test_without_the_real_chains_generated_ones_stand_in_and_it_says_so(
