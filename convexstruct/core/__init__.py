@@ -1,1 +1,1 @@
-"""The driver `solve`, certificates, solutions, the registry, L-BFGS: what every family is solved and judged with."""
+"""The driver `solve`, certificates, solutions, the registry and L-BFGS: what all families share."""

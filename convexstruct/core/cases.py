@@ -1,4 +1,5 @@
-"""A case: an instance, the formulation that states its optimum, and who may be asked to solve it.
+"""A case: an instance, the formulation that its reference optimum is computed with, and the solvers that may be run on
+it.
 
 The cases of a family live in its folder (``families/<family>/cases.py``) under ``CASES``.
 """
@@ -17,9 +18,9 @@ from convexstruct.tolerances import HIGH
 
 @dataclass(frozen=True, eq=False)
 class Instance:
-    """A problem and, where it was built backwards from it, its optimum.
+    """A problem, and its optimum where the problem was constructed to have a given one.
 
-    problem : the problem. optimum : its optimal value, exact by construction. point : where it is attained.
+    optimum : the optimal value, exact by construction. point : a point that attains it.
     """
 
     problem: Problem
@@ -34,21 +35,24 @@ class Case:
     Attributes
     ----------
     name : unique among all cases, as the command line takes it.
-    system : the name of its `System`, which says the family, the paper and where to read.
-    equations : the equations it exercises.
-    purpose : one phrase: what goes wrong here if something is wrong.
+    system : the name of its `System`, which names the family, the paper and the equations.
+    equations : the equations that the case tests.
+    purpose : one phrase: which kind of error this case would show.
     make : seed -> `Instance`; deterministic.
     formulation, formulation_solver : which formulation of ``convexstruct.models.<family>`` is the reference, and the
         CVXPY solver that solves it.
-    second : the formulation to ask where that one fails; default the next of the family's list with the same optimum.
-    arguments : what the formulation is built with besides the problem, from the instance; default nothing.
-    unit : the case's optimum over the formulation's, from the problem; default 1 (lam where it is divided by lam).
-    accuracy : how far, relative, the reference's value may be off by that solver's own tolerance.
-    quick : part of ``--quick``.
-    open : small enough to be given to anyone's solver.
-    certified : False where no certificate exists (non-convex training): then nothing can be verified, and it says so.
-    solver : options of the fast path; None lets `solve` choose.
-    family, paper : filled in by the family that lists the case.
+    second : the formulation that is solved where that one fails; by default the next in the family's list with the same
+        optimum.
+    arguments : instance -> the arguments that the formulation takes besides the problem; default none.
+    unit : problem -> the case's optimum divided by the formulation's; default 1 (lam where the formulation divides the
+        objective by lam).
+    accuracy : the largest relative error of the reference's value that the CVXPY solver's tolerance allows.
+    quick : whether the case is run with ``--quick``.
+    open : whether the case is small enough for a user's own solver to be tested on it.
+    certified : False where no certificate exists (non-convex training): the verification then reports that nothing can
+        be verified.
+    solver : the project's own solver with its options; None lets `solve` choose.
+    family, paper : filled in by the `Family` that the case belongs to.
     """
 
     name: str
@@ -70,7 +74,8 @@ class Case:
     unit: Callable[[Any], float] | None = None
 
     def build(self, seed: int = 0) -> Problem:
-        """The problem, made anew at each call: a solver that changes its arrays does no harm to the next one."""
+        """The problem, made anew at each call, so that a solver that changes its arrays cannot affect the next
+        solver."""
         return self.make(seed).problem
 
     def __repr__(self) -> str:

@@ -1,18 +1,22 @@
-"""Bounds on the optimum from a point and a dual point, computed from the problem alone and not by a solver.
+"""Bounds on the optimum from a point and a dual point, computed by the problem and not by a solver.
 
-`certify` is the only judge in the project. It asks the problem for four things and trusts nothing else:
+`certify` computes every bound that the project reports. It uses these methods of the problem and nothing that a solver
+computed:
 
-* ``problem.repair(point)``: the nearest feasible point by the problem's own rule (it may be the point itself);
+* ``problem.repair(point)``: a feasible point near the given one (the point itself where it is feasible);
 * ``problem.primal(point)``: the objective at a feasible point, an upper bound on the optimum of a minimisation;
-* ``problem.dual(dual_point)``: a valid lower bound from a dual witness (-inf if the witness is no witness); both carry
-  an allowance for the rounding of their own sums (`convexstruct.rounding.Rounded`), by which the bounds are widened;
-* ``problem.residuals(point)`` and ``problem.dual_residuals(dual_point)``: how far each is from feasible, by name.
+* ``problem.dual(dual_point)``: a valid lower bound from a dual point (-inf if the point proves none). Both values come
+  with an allowance, a bound on the rounding of their own sums (`convexstruct.rounding.Rounded`), by which `certify`
+  widens the bounds;
+* ``problem.residuals(point)`` and ``problem.dual_residuals(dual_point)``: how far each point is from feasible, by the
+  name of the constraint.
 
-Every problem of this project is a minimisation. The ``dual`` of a problem without duality (non-convex training)
-returns -inf, so that the gap is inf: what is undefined is inf, never 0.
+Every problem of this project is a minimisation. The ``dual`` of a problem without a dual (non-convex training) returns
+-inf, so that the gap is inf: undefined gaps are inf, never 0.
 
-What a gap is relative to, what an upside-down bracket is and which profile a certificate meets is said once, here
-(`relative_gap`) and in `convexstruct.tolerances` (`Profile.met_by`, `FLOOR`); everything else asks these.
+All other code takes the definition of the gap from `relative_gap` here, and those of an upside-down bracket (a lower
+bound above the upper one) and of a profile that is met from `convexstruct.tolerances` (`upside_down`, `Profile.met_by`,
+`FLOOR`).
 """
 
 from __future__ import annotations
@@ -48,12 +52,12 @@ class Problem(Protocol):
         ...
 
     def trivial(self) -> tuple[Point, Point]:
-        """(point, dual point) that need no solver: w = 0 and no weights, uniform distributions, u = 0; what is
+        """(point, dual point) that need no solver: w = 0 and no dual weights, uniform distributions, or u = 0. They are
         certified where a solver was stopped before its first iterate."""
         ...
 
     def as_point(self, value: Any) -> Point:
-        """Read an array or a mapping as a point; ValueError says which shape was wanted."""
+        """Read an array or a mapping as a point; ValueError, which names the shape wanted, if it does not fit."""
         ...
 
     def primal(self, point: Point) -> float:
@@ -65,25 +69,26 @@ class Problem(Protocol):
         ...
 
     def repair(self, point: Point) -> Point:
-        """A feasible point near ``point``, which `certify` asks for where the residuals are above 0."""
+        """A feasible point near ``point``; `certify` calls this where a residual of ``point`` is above 0."""
         ...
 
     def residuals(self, point: Point) -> Mapping[str, float]:
-        """By name, how far ``point`` lies outside the feasible set, 0 if it does not; relative to what it constrains
-        where that is large, so that a profile's feasibility means the same for every problem."""
+        """For each constraint by name, how far ``point`` violates it, 0 if it does not. Where the constrained quantity
+        is large, the residual is relative to it, so that a profile's feasibility means the same for every problem."""
         ...
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
-        """The same of a dual point, before `dual` clears rounding away; ValueError where it cannot be read."""
+        """The same of a dual point, as it was before `dual` corrects violations due to rounding; ValueError if it
+        cannot be read."""
         ...
 
 
 def check_problem(problem: Any) -> None:
-    """ValueError unless ``problem`` is one: an instance that answers what is asked of problems."""
+    """ValueError unless ``problem`` is an instance (not a class) with a ``family`` and all of `METHODS`."""
     wanted = "a problem, such as GenerativeMargin, StructuredSVM, RegularizedRisk"
     try:
         known = isinstance(problem.family, str) and all(callable(getattr(problem, name)) for name in METHODS)
-    except Exception:  # any: what is asked may be foreign code
+    except Exception:  # any: the attributes may run a user's code
         refuse("problem", problem, wanted)
     if not known or isinstance(problem, type):
         refuse("problem", problem, wanted)
@@ -91,21 +96,21 @@ def check_problem(problem: Any) -> None:
 
 @runtime_checkable
 class ExplainsRounding(Protocol):
-    """What a problem may offer besides: the reason why the rounding of its own sums is large."""
+    """An optional method of a problem: it gives the reason why the rounding of the problem's sums is large."""
 
     def rounding_reason(self, point: Point, dual_point: Point | None) -> str:
-        """One sentence that names what of the data makes the allowances large (a large C, a badly scaled feature) and
-        what to do about it; "" where nothing stands out."""
+        """One sentence that says which part of the data makes the allowances large (a large C, a badly scaled feature)
+        and what to do about it; "" where no cause is found."""
         ...
 
 
 def relative_gap(primal: float, lower_bound: float, least: float = 0.0) -> float:
     """(primal - lower bound) / max(|primal|, |lower bound|, least); inf where either is not finite.
 
-    Negative values are kept: a lower bound above a primal value is an error that must stay visible.
+    Negative values are kept: they show the error of a lower bound above a primal value.
 
-    least : what the difference is measured against at least, absolute (`least_unit`): near an optimum of 0 no
-        difference would be small otherwise. 0 : the gap is relative to the bounds alone.
+    least : the smallest divisor, absolute (`least_unit`): without it no difference would be small near an optimum of 0.
+        With 0 the gap is relative to the bounds alone.
     """
     if not (math.isfinite(primal) and math.isfinite(lower_bound)):
         return math.inf
@@ -113,13 +118,14 @@ def relative_gap(primal: float, lower_bound: float, least: float = 0.0) -> float
 
 
 def least_unit(problem: Problem, floor: float = FLOOR) -> float:
-    """floor * problem.trivial_value: what a gap of ``problem`` is measured against at least (`relative_gap`)."""
+    """floor * problem.trivial_value, the smallest divisor of a relative gap of ``problem`` (``least`` of
+    `relative_gap`)."""
     value = float(problem.trivial_value)
     return floor * value if math.isfinite(value) and value > 0 else floor
 
 
 def magnitude(problem: Problem, *values: float) -> float:
-    """max(|values|, `least_unit`): what a solver's own tolerances in the objective are relative to."""
+    """max(|values|, `least_unit`): solvers' own tolerances in the objective are relative to it."""
     return max(least_unit(problem), *(abs(value) for value in values if math.isfinite(value)))
 
 
@@ -130,14 +136,15 @@ class Certificate:
     Attributes
     ----------
     primal : objective at the repaired (feasible) point plus its allowance: an upper bound. inf if there is none.
-    lower_bound : value of the dual witness less its allowance. -inf if there is none.
-    gap : `relative_gap` of the two; below 0 the bracket is upside down and, beyond rounding, certifies nothing.
-    claimed : objective at the point as it was handed in, before any repair (not a bound if the point is infeasible).
-    residuals : by name, how far the point as handed in lies outside the feasible set (0 is feasible).
-    dual_residuals : the same of the dual witness, before rounding was cleared away.
-    primal_allowance, dual_allowance : what the rounding of the sums behind either bound may amount to, absolute; both
-        bounds are widened by it already.
-    least : what the gap was measured against at least, absolute (`least_unit`).
+    lower_bound : value of the dual point less its allowance. -inf if there is none.
+    gap : `relative_gap` of the two. Below 0 the lower bound is above the upper one, and by more than rounding this
+        certifies nothing.
+    claimed : objective at the point as it was given, before any repair (not a bound if the point is infeasible).
+    residuals : for each constraint by name, how far the given point violates it (0 is feasible).
+    dual_residuals : the same of the dual point as it was given.
+    primal_allowance, dual_allowance : bounds on the rounding of the sums behind each bound, absolute; the bounds above
+        include them.
+    least : the smallest divisor of the gap, absolute (`least_unit`).
     """
 
     primal: float
@@ -152,14 +159,14 @@ class Certificate:
 
     @property
     def rounding(self) -> float:
-        """The share of the gap that is the rounding of the bounds' own sums, relative as the gap is."""
+        """The part of the gap that is due to the allowances: the sum of both divided by the gap's divisor."""
         allowance = self.primal_allowance + self.dual_allowance
         unit = max(abs(self.primal), abs(self.lower_bound), self.least) or 1.0
         return allowance / unit if math.isfinite(unit) else 0.0
 
     @property
     def infeasibility(self) -> float:
-        """The largest of the residuals of the point as it was handed in, 0 if it is feasible."""
+        """The largest residual of the point as it was given, 0 if it is feasible."""
         return max(self.residuals.values(), default=0.0)
 
     @property
@@ -175,9 +182,8 @@ def certify(problem: Problem, point: Any, dual_point: Point | None = None, floor
     ----------
     problem : any problem of the package.
     point : array or mapping, as `problem.as_point` reads it.
-    dual_point : mapping of arrays: a witness of dual feasibility in a form the problem documents.
-    floor : the gap is measured against this share of ``problem.trivial_value`` at least
-        (`convexstruct.tolerances.Profile`).
+    dual_point : mapping of arrays, in the form that the problem documents.
+    floor : the gap's divisor is at least this share of ``problem.trivial_value`` (`convexstruct.tolerances.Profile`).
 
     Raises
     ------
@@ -196,7 +202,7 @@ def certify(problem: Problem, point: Any, dual_point: Point | None = None, floor
         primal = claimed
         if max(residuals.values(), default=0.0) > 0:
             repaired = problem.repair(read)
-            # what the repair leaves beyond rounding is no feasible point, and its objective no upper bound
+            # a point whose residuals exceed rounding after the repair is infeasible, so it gives no upper bound
             if max(problem.residuals(repaired).values(), default=0.0) <= ROUNDING:
                 primal = enclose(problem.primal(repaired))
             else:

@@ -1,7 +1,7 @@
-"""Solving with a symmetric matrix that should be positive definite, but may fall short of it by rounding or estimation.
+"""Solving with a symmetric matrix that should be positive definite, but may not be because of rounding or estimation.
 
 Where Cholesky's factorisation fails, a multiple of the mean of the diagonal is added to the diagonal, ten times as much
-at each failure, until it succeeds. Newton's methods lose nothing but a part of the step's length by it.
+at each failure, until it succeeds. A Newton step computed so is shorter, but still a descent direction.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from scipy.linalg import lapack
 from convexstruct import deadline
 from convexstruct.arrays import Matrix, Vector
 
-#: Matrices of more rows than `LARGE` are factored in blocks of `BLOCK` rows, and the deadline is looked at between two:
-#: one of ten thousand rows takes half a minute, a block of it about a second.
+#: Matrices of more rows than `LARGE` are factored in blocks of `BLOCK` rows, and the deadline is checked before each
+#: block: a matrix of ten thousand rows takes half a minute, one of its blocks about a second.
 LARGE, BLOCK = 2000, 256
 #: The first and the last ridge that are tried, as powers of ten times the mean of the diagonal.
 FIRST_RIDGE, LAST_RIDGE = -14, 2
 
 
 def solver(matrix: Matrix) -> Callable[[Vector], Vector]:
-    """right (n,) -> matrix^-1 right, by the Cholesky factor of ``matrix`` (n, n) with as little ridge as it takes; NaN
-    where the matrix is not finite.
+    """right (n,) -> matrix^-1 right, by the Cholesky factor of ``matrix`` (n, n) plus the smallest of the ridges tried
+    with which it exists; NaN where it exists with none, as where the matrix is not finite.
 
     Only the lower triangle is read; the diagonal of ``matrix`` is changed in place where a ridge is needed.
     """
@@ -41,8 +41,8 @@ def solver(matrix: Matrix) -> Callable[[Vector], Vector]:
 
 
 def _factored(matrix: Matrix) -> tuple[Matrix, bool]:
-    """The Cholesky factor, by columns in memory as LAPACK solves with it, and whether it is the lower one; block by
-    block where the matrix is large."""
+    """The Cholesky factor, in the column order that LAPACK solves with, and whether it is the lower triangular one;
+    computed block by block where the matrix is large."""
     n = len(matrix)
     if n <= LARGE:
         lower = bool(matrix.flags.f_contiguous)

@@ -1,12 +1,12 @@
-"""The one driver: `solve` owns the loop, so that no solver writes a loop's bookkeeping again.
+"""The driver `solve`, which runs the loop of every solver.
 
 A solver is a frozen dataclass of options with one generator,
 
     iterate(problem, start=None) -> Iterator[Iterate]
 
-that yields after each round a point, a dual point and the bounds it believes in. The driver owns limits, progress,
-trace, interruption and non-finite values, keeps the best of what was yielded, and at the end asks `certify` for the
-bounds: what a solver believes is used to stop, never to report.
+that yields after each round a point, a dual point and the bounds that the solver computed for them. The driver handles
+limits, progress, the trace, interruptions and non-finite values, keeps the best points yielded, and calls `certify` on
+them at the end. A solver's own bounds decide when to stop; the bounds of the returned solution are those of `certify`.
 
 A time limit acts inside a round too: the driver sets a deadline (`convexstruct.deadline`), and a solver's inner loops
 check it. If the last certificate is interrupted, the run returns the latest intermediate certificate.
@@ -43,15 +43,16 @@ from convexstruct.tolerances import HIGH, Profile, profile, upside_down
 from convexstruct.validation.arguments import number, refuse, sentence, whole
 
 #: A run ends when the solver's own gap is below this share of the gap wanted. The certificate sums in another order and
-#: rounds differently; the margin lets its gap be small enough too.
+#: so rounds differently; with this margin its gap is usually small enough too.
 OWN_GAP_SHARE = 1 - 1e-3
-#: Intermediate certificates, returned where the last one is interrupted: the share of the time that they may take, and
-#: the seconds before the first.
+#: Intermediate certificates are made so that one can be returned where the last certificate is interrupted: the largest
+#: share of the run's time spent on them, and the seconds before the first.
 CERTIFYING_SHARE, FIRST_CERTIFICATE = 0.02, 5.0
 #: The last certificate ends within so many seconds of the time limit, or within this share of it if that is more. It is
-#: given up after `FIRST_TRY` of that: the rest is for the upper bound alone.
+#: given up after the share `FIRST_TRY` of these seconds; in the rest the upper bound alone is certified.
 GRACE, GRACE_SHARE, FIRST_TRY = 2.0, 0.1, 0.6
-#: Bytes below which freed memory is kept for later use, just under the largest value that glibc accepts (32 MiB).
+#: Freed blocks of up to this many bytes are kept by the process; just under the largest value that glibc accepts (32
+#: MiB).
 KEPT_MEMORY = 31 * 2**20
 
 
@@ -69,28 +70,31 @@ def solve(
 ) -> Solution:
     """Minimise ``problem`` until the certified relative gap is within ``tol``.
 
-    OPTIMAL says that the certificate meets ``tol``: its gap, (primal - lower bound) / max(|primal|, |lower bound|,
-    floor * the objective at the trivial point), is at most the one wanted and not upside down, and the point as it is
-    returned is feasible to the profile. ROUNDING says that the proved rounding of the bounds alone is larger.
+    The status OPTIMAL means that the certificate meets ``tol``: its gap, (primal - lower bound) / max(|primal|, |lower
+    bound|, floor * the objective at the trivial point), is at most the gap wanted and not below 0 by more than
+    rounding, and the returned point is feasible to the profile's tolerance. ROUNDING means that the allowances for the
+    rounding of the bounds alone exceed the gap wanted.
 
     Parameters
     ----------
     problem : any problem of the package.
-    solver : a solver's options; by default the best known for the problem (`Solution.solver` says which, and why).
+    solver : a solver with its options; by default the best known for the problem (`Solution.solver` says which, and
+        why).
     tol : a profile (LOW 1e-3, MID 1e-4, HIGH 1e-6), its name, or a relative gap.
-    start : an earlier solution to go on from.
+    start : an earlier solution to continue from.
     max_iterations, time_limit : limits in rounds and in seconds; none by default. The time limit acts inside rounds
-        too; the last certificate is made after it, within 2 s or a tenth of the limit. Where that is too short for it,
-        the points certified last on the way are returned, or else the best point without a lower bound.
-    callback : called with (iterate, trace) each round; a true answer stops the run.
+        too. The last certificate may take 2 s or a tenth of the limit, whichever is more, beyond it. If it is not done
+        by then, the points certified last during the run are returned, or else the best point without a lower bound.
+    callback : called with (iterate, trace) each round; a true return value stops the run.
     progress : True for a bar on standard error, or an object with ``update``; default none.
     executor : any ``concurrent.futures.Executor``; solvers that map over shards of examples use it.
 
     Returns
     -------
-    Solution with the certificate of the best points met. Ctrl-C returns it too, with status INTERRUPTED; before the
-    first iterate a run that is stopped returns ``start``, or else the problem's trivial point. A second Ctrl-C, during
-    the last certificate, returns the points certified before, or, where there are none, bounds that are infinite.
+    Solution with the best points found and their certificate. Ctrl-C returns it too, with status INTERRUPTED. A run
+    stopped before its first iterate returns ``start``, or else the problem's trivial point. A second Ctrl-C, during the
+    last certificate, returns the points certified earlier, or, where there are none, the best point with infinite
+    bounds.
 
     Raises
     ------
@@ -120,7 +124,7 @@ def solve(
     begin = time.perf_counter()
     message = ""
     try:
-        with within(time_limit), np.errstate(all="ignore"):  # what overflows shows in the bounds, and in the status
+        with within(time_limit), np.errstate(all="ignore"):  # an overflow shows in the bounds and in the status
             iterates = solver.iterate(problem, start)
             if not isinstance(iterates, Iterable):
                 refuse(f"what {name}.iterate returns", iterates, "a generator of iterates")
@@ -207,8 +211,8 @@ def _grace(time_limit: float | None) -> float:
 def _last(
     problem: Problem, whole: Problem, keeper: _Keeper, wanted: Profile, room: float | None, grace: float
 ) -> _Found | None:
-    """The last certificate: by the executor for as long as the time limit leaves room, else, and where a worker does
-    not answer in time, in this process; None if it is not done ``grace`` seconds after ``room``, both in seconds."""
+    """The last certificate: computed by the executor within ``room`` seconds, or, where no time is left or a worker
+    does not answer in time, in this process; None if it is not done ``grace`` seconds after ``room``."""
     if problem is not whole and room != 0:
         try:
             with within(room):
@@ -224,7 +228,8 @@ def _last(
 
 @dataclass
 class _Earlier:
-    """The last certificate made on the way, for the case that none can be made at the end."""
+    """The latest intermediate certificate, returned where none can be made at the end. spent, longest : seconds that
+    all of them and the longest one took."""
 
     problem: Problem
     wanted: Profile
@@ -233,11 +238,13 @@ class _Earlier:
     longest: float = 0.0
 
     def room(self, time_limit: float) -> float:
-        """Seconds before the limit at which a run should end, so that a certificate as long as the longest fits in."""
+        """How many seconds before the limit a run should end, so that a certificate that takes as long as the longest
+        one is done in time."""
         return max(self.longest - _grace(time_limit), 0.0)
 
     def look(self, keeper: _Keeper, seconds: float) -> None:
-        """Certify what is kept, if the run is long enough and the time limit far enough away for that."""
+        """Certify the points kept so far, if the run has lasted long enough and enough time is left before the
+        limit."""
         room = left()
         if (
             seconds < FIRST_CERTIFICATE
@@ -260,10 +267,11 @@ def judged(
     claimed: tuple[float, float] | None,
     last: Point | Callable[[], Point] | None = None,
 ) -> tuple[Status, str]:
-    """What the certificate says of a run that ended by itself, and why.
+    """The status of a run that ended by itself, from its certificate, and a message with the reason.
 
-    claimed : the solver's own bracket, if by that it was within the tolerance. last : the dual point of the last
-    iterate: ``dual_point`` may be that of the start, whose bound is poor but has no rounding.
+    claimed : the solver's own (lower bound, primal), if their gap was within the tolerance. last : the dual point of
+    the last iterate, whose rounding is examined too: ``dual_point`` may be that of the start, whose bound is poor but
+    has almost no rounding.
     """
     if wanted.met_by(certificate.gap, certificate.infeasibility):
         return Status.OPTIMAL, ""
@@ -286,7 +294,8 @@ def judged(
 
 
 def _lost(certificate: Certificate, wanted: Profile) -> str:
-    """What says that rounding, or a sum that overflows, is more than the gap wanted; "" if neither is."""
+    """A message if the rounding of the bounds exceeds the gap wanted or the sums of the lower bound overflow; else
+    ""."""
     if certificate.rounding > wanted.gap:
         return f"rounding may amount to {certificate.rounding:.1e} (relative), the gap wanted is {wanted.gap:.0e}"
     off = certificate.dual_residuals.values()
@@ -304,7 +313,7 @@ def _limits(max_iterations: Any, time_limit: Any) -> tuple[int | None, float | N
 
 
 def _check(problem: Problem, solver: Any, start: Any, callback: Any, progress: Any, executor: Any) -> None:
-    """ValueError unless each argument of `solve` is of the kind it should be, and fits the problem."""
+    """ValueError unless each argument of `solve` has the right kind and fits the problem."""
     if callback is not None and not callable(callback):
         refuse("callback", callback, "a function of an iterate and the trace")
     shows = not isinstance(progress, type) and all(callable(getattr(progress, n, None)) for n in ("update", "close"))
@@ -333,8 +342,8 @@ def _check_start(problem: Problem, start: Any) -> None:
 
 
 class _Keeper:
-    """The best primal point and the best dual point met so far, which need not come from one iterate; and the last
-    dual point."""
+    """The best primal point and the best dual point so far, which need not come from one iterate, and the dual point of
+    the last iterate."""
 
     def __init__(self) -> None:
         self.point: Point | None = None
@@ -344,12 +353,12 @@ class _Keeper:
         self.lower_bound = -math.inf
 
     def keep(self, iterate: Iterate) -> bool:
-        """Take what is better; False if the iterate is not a number.
+        """Keep the points that are better; False if the iterate's point or bounds contain NaN.
 
         Raises
         ------
         ValueError
-            If it is no iterate, or its point holds something else than numbers.
+            If it is no `Iterate`, or an array of its point does not hold real numbers.
         """
         if not isinstance(iterate, Iterate):
             refuse("what the solver yields", iterate, "an Iterate")
@@ -370,8 +379,9 @@ class _Keeper:
 def _keep_freed_memory() -> None:
     """Let glibc keep up to 64 MiB of freed memory in the process, for the arrays of the next round.
 
-    By default every array of a few megabytes is returned to the kernel when freed and faulted in anew, page by page,
-    when one like it is made: up to half the time of a round. Freeing one large chunk raises that threshold (mallopt(3),
-    "dynamic mmap threshold"). Elsewhere it does nothing; the chunk is never touched, so it costs no memory.
+    By default the memory of an array of a few megabytes is returned to the kernel when the array is freed, and mapped
+    again page by page when the next such array is made; this takes up to half the time of a round. Freeing one large
+    chunk raises the size from which this happens (mallopt(3), "dynamic mmap threshold"). With other allocators this
+    function has no effect. The chunk is never written to, so it takes no memory.
     """
     np.empty(KEPT_MEMORY, dtype=np.uint8)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _executor: ContextVar[Executor | None] = ContextVar("executor", default=None)
 
-#: A cell of a table, or anything else that JSON can hold.
+#: A cell of a table: a value that JSON can hold.
 Cell = str | int | float | None
 
 #: Called with (steps done, steps in all, what is done next).
@@ -35,9 +35,9 @@ Steps = Callable[[int, int, str], None]
 class Result:
     """A table or figure of a paper, measured here.
 
-    name, paper : of the experiment. columns : headings. rows : one list a row, aligned with ``columns``.
-    published : the paper's own numbers, by name. notes : sentences that must be read with the table.
-    seconds : of the whole run. figures : by caption.
+    name, paper : of the experiment. columns : headings. rows : one list for each row, aligned with ``columns``.
+    published : the paper's own numbers, by name. notes : sentences needed to read the table correctly. seconds : time
+    of the whole run. figures : by caption.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Result:
                 raise ValueError(f"a row of {self.name} has {len(row)} cells, wanted one for each of {self.columns}")
 
     def as_json(self) -> dict[str, Any]:
-        """What ``convexstruct reproduce --json`` prints; what is not finite is null."""
+        """What ``convexstruct reproduce --json`` prints; cells that are not finite become null."""
         return {
             "name": self.name,
             "paper": self.paper,
@@ -73,14 +73,15 @@ class Result:
 
 
 class Run(Protocol):
-    """Runs an experiment; ``quick`` for a few seconds' worth, in which case the notes say what was left out."""
+    """Runs an experiment; with ``quick`` a version of a few seconds, whose notes say what was left out."""
 
     def __call__(self, quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Result: ...
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """One table or figure. name : for ``convexstruct reproduce``. family : of problems. paper : where it stands."""
+    """One table or figure of a paper. name : the name that ``convexstruct reproduce`` takes. family : the family of
+    problems. paper : the paper and the place in it."""
 
     name: str
     family: str
@@ -93,7 +94,7 @@ class Experiment:
 
 
 def _read(run: Run) -> Run:
-    """``run`` with its arguments read; ValueError says which makes no sense."""
+    """``run`` with its arguments validated; ValueError names the one that is invalid."""
 
     @functools.wraps(run)
     def checked(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Result:
@@ -106,7 +107,7 @@ def _read(run: Run) -> Run:
 
 
 class Progress:
-    """Counts the steps of a run, tells the caller, and keeps the time."""
+    """Counts the steps of a run, reports them to the caller, and measures the time."""
 
     def __init__(self, steps: Steps | None, total: int) -> None:
         self._steps = steps
@@ -127,7 +128,8 @@ class Progress:
 
 @contextmanager
 def spread_over(executor: Executor | None) -> Iterator[None]:
-    """Inside, `in_order` gives its calls to ``executor``; None: one after the other, here."""
+    """Inside, `in_order` submits its calls to ``executor``; with None it makes them one after the other in this
+    process."""
     token = _executor.set(executor)
     try:
         yield
@@ -138,10 +140,10 @@ def spread_over(executor: Executor | None) -> Iterator[None]:
 def in_order(
     function: Callable[..., T], calls: Sequence[tuple[Any, ...]], names: Sequence[str], steps: Progress
 ) -> list[T]:
-    """function(*call) of each call, in their order whoever ends first; a step for each, called by its name.
+    """function(*call) of each call, in the order of ``calls``; each is a step of ``steps``, with its name of ``names``.
 
-    The calls must not depend on one another, and be seeded each by its own arguments: where an executor is set
-    (`spread_over`) they run at the same time, and the results are the same.
+    The calls must not depend on one another, and each must take its seed from its own arguments: where an executor is
+    set (`spread_over`) they run at the same time, and the results must be the same.
     """
     executor, found = _executor.get(), []
     if executor is None:
@@ -161,10 +163,10 @@ def in_order(
 
 
 def standard_error(lengths: Sequence[int], values: NDArray[Any]) -> float:
-    """Of the mean of ``values`` where whole sequences are drawn: sqrt(K / (K - 1) sum_k e_k^2) / n, with e_k the sum
-    over sequence k of the values less their mean.
+    """The standard error of the mean of ``values`` where whole sequences are sampled: sqrt(K / (K - 1) sum_k e_k^2) /
+    n, with e_k the sum over sequence k of the values less the mean of all values.
 
-    lengths (K,) : values in each sequence, at least two sequences. values (n,) : one sequence after the other.
+    lengths (K,) : number of values in each sequence, K >= 2. values (n,) : one sequence after the other.
     """
     k = len(lengths)
     away = np.bincount(np.repeat(np.arange(k), lengths), weights=values - np.mean(values))

@@ -18,12 +18,12 @@ class Iterate:
     """What a solver yields each round.
 
     point : the primal point reached (need not be the best so far; need not be feasible: certify repairs it).
-    dual_point : its dual witness, a function that makes it (called only if this iterate is kept), or None.
-    primal, lower_bound : the bounds the solver computed for them, inf and -inf where it has none.
-    oracle_calls : how often the oracle ran over the whole batch so far.
+    dual_point : a dual point, a function that makes it (called only if this iterate is kept), or None.
+    primal, lower_bound : the bounds that the solver computed for these points, inf and -inf where it has none.
+    oracle_calls : how often the oracle was run on the whole batch so far.
     parts : seconds spent so far by subroutine, if the solver measures them.
     done : the solver has nothing left to try; the driver stops after this iterate.
-    message : one sentence worth keeping, e.g. which branch the solver took.
+    message : one sentence for the solution's message, e.g. which branch the solver took.
     """
 
     point: Point

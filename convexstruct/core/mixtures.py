@@ -1,6 +1,7 @@
-"""Dual witnesses that are mixtures of distributions over labellings, example by example: read, judged and written.
+"""Dual points that are mixtures of distributions over labellings, one mixture for each example: reading, checking and
+writing them.
 
-Both margin families prove their lower bounds by such a mixture, in arrays of these names:
+Both margin families compute their lower bounds from such a mixture, given by these arrays:
 
     "labels"       (m, P) integers : m labellings of all examples, flat, one example after the other
     "label_shares" (m, N) : share of each labelling in each example, >= 0
@@ -8,8 +9,8 @@ Both margin families prove their lower bounds by such a mixture, in arrays of th
     "gibbs_loss"   (g,) : B
     "gibbs_shares" (g, N) : share of each distribution in each example, >= 0
 
-The shares of an example sum to at most 1; what is missing lies on the truth. What a family sums up of its mixtures, and
-how it clears the shares of rounding for that, is the family's own.
+The shares of an example sum to at most 1; the rest is the share of the true labelling. Each family computes its own
+sums over the mixtures, and corrects the shares for rounding itself.
 """
 
 from __future__ import annotations
@@ -40,14 +41,14 @@ def read_mixture(given: Mapping[str, Any], n_examples: int, dimension: int, card
     Raises
     ------
     ValueError
-        If a shape is wrong, something is no number, or a label is out of range.
+        If a shape is wrong, an entry is not a number, or a label is out of range.
     """
     named = {name: f"dual_point[{name!r}]" for name in Mixture._fields}
     m, g = (len(array) if (array := raw(named[name], given.get(name, ()))).ndim else 0 for name in ("labels", "gibbs"))
     shapes = ((m, len(cards)), (m, n_examples), (g, dimension), (g,), (g, n_examples))
     values = [given.get(name, np.zeros((0, *shape[1:]), dtype=np.int8)) for name, shape in zip(named, shapes)]
     wholes(named["labels"], values[0], shapes[0], keep=False, kinds="iu")
-    labels = raw(named["labels"], values[0])  # as it came, perhaps a byte each
+    labels = raw(named["labels"], values[0])  # in the given type, which may be one byte a label
     if m and (labels.min() < 0 or (labels.max(axis=0) >= cards).any()):
         raise ValueError("dual_point['labels'] holds a label out of range")
     rest = zip(list(named.values())[1:], values[1:], shapes[1:])
@@ -55,7 +56,7 @@ def read_mixture(given: Mapping[str, Any], n_examples: int, dimension: int, card
 
 
 def outside_simplex(arrays: Iterable[NDArray[Any]], *shares: Matrix) -> float:
-    """How far the shares (n, N) of an example are, at worst, from numbers >= 0 of sum at most 1, all ``shares`` taken
+    """The largest violation, over all examples, of shares >= 0 and sum of shares <= 1, all ``shares`` (n, N) taken
     together; inf if ``arrays`` are not all finite."""
     if not all(np.isfinite(array).all() for array in arrays):
         return np.inf
@@ -75,11 +76,12 @@ def of_single_labellings(
     example: Index,
     shares: Vector,
 ) -> Point:
-    """Labellings of single examples as a dual point: the j-th with a positive share of each example in row j, and the
-    truth with share 0 where an example has fewer.
+    """Labellings of single examples as a dual point: row j holds the j-th labelling of each example that has a positive
+    share, and the true labelling with share 0 where an example has fewer.
 
-    truth (P,), in the type that the labels are to have. start (N + 1,) : where each example begins in it.
-    labels, example, shares : n labellings, each of its example's length or longer; whose they are (non-decreasing).
+    truth (P,) : in the type that the labels are to have. start (N + 1,) : where each example begins in ``truth``.
+    labels : n labellings, each at least as long as its example. example (n,) : the example of each, non-decreasing.
+    shares (n,) : the share of each.
     """
     kept = np.flatnonzero(shares > 0)
     example = example[kept]

@@ -1,4 +1,4 @@
-"""The options of solvers, read once when a solver is made: each by a reader with its range."""
+"""Readers for the options of solvers: each option is converted and checked against its range when a solver is made."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Reader = Callable[[str, Any], Any]
 
 
 def read_options(options: object, **readers: Reader) -> None:
-    """Put each option through its reader, in a frozen dataclass's ``__post_init__``.
+    """Replace each option by what its reader returns; called in a frozen dataclass's ``__post_init__``.
 
     Raises
     ------
@@ -23,12 +23,12 @@ def read_options(options: object, **readers: Reader) -> None:
 
 
 def at_least(bound: int) -> Reader:
-    """A whole number of at least so much."""
+    """A reader of whole numbers >= ``bound``."""
     return lambda name, value: whole(name, value, least=bound)
 
 
 def not_below(bound: float) -> Reader:
-    """A finite number of at least so much."""
+    """A reader of finite numbers >= ``bound``."""
     return lambda name, value: number(name, value, least=bound)
 
 
@@ -38,12 +38,12 @@ def positive(name: str, value: Any) -> float:
 
 
 def share(name: str, value: Any) -> float:
-    """A number between 0 and 1, neither of them."""
+    """A number above 0 and below 1."""
     return number(name, value, above=0, below=1)
 
 
 def or_none(read: Reader) -> Reader:
-    """None, or what ``read`` reads."""
+    """A reader of None and of what ``read`` accepts."""
     return lambda name, value: None if value is None else read(name, value)
 
 
@@ -51,5 +51,5 @@ __all__ = ["at_least", "flag", "function", "not_below", "or_none", "positive", "
 
 
 def one_of(*known: str) -> Reader:
-    """One of these words."""
+    """A reader of the words ``known``."""
     return lambda name, value: choice(name, value, known)

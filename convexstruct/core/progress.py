@@ -1,4 +1,4 @@
-"""Progress of long work, on standard error, so that standard output stays the result's."""
+"""Progress of long runs, shown on standard error, so that standard output holds the result alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from convexstruct.tolerances import Profile
 
 
 class Progress(Protocol):
-    """What shows progress: `solve` calls ``update`` each round and ``close`` once."""
+    """The interface of an object that shows progress: `solve` calls ``update`` each round and ``close`` once."""
 
     def update(self, iteration: int, primal: float, lower_bound: float, seconds: float) -> None: ...
 
@@ -52,7 +52,7 @@ class Bar:
 
 
 def reporter(progress: Progress | bool | None, name: str, wanted: Profile, least: float = 0.0) -> Progress:
-    """The object that shows progress: the caller's own, a bar, or silence; ``least`` as in `relative_gap`."""
+    """The object that shows progress: the caller's own, a `Bar`, or `Silent`; ``least`` as in `relative_gap`."""
     if progress is None or progress is False:
         return Silent()
     return Bar(name, wanted, least) if progress is True else progress

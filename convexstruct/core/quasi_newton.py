@@ -1,8 +1,9 @@
-r"""L-BFGS in any inner product: its pairs are rows of two matrices, and its two loops are two triangular solves.
+r"""L-BFGS in any inner product: the pairs are rows of two matrices, and two triangular solves replace the two loops.
 
-A pair is a change s of the point and the change y of the gradient that came with it, s'y > 0. BFGS updates a metric H
-(an approximate inverse Hessian) by each pair in turn, H <- (I - s y'/s'y) H (I - y s'/s'y) + s s'/s'y. With the pairs
-as rows of S and Y, R the upper triangle of S Y' and D its diagonal, all updates of H_0 together are
+A pair is a change s of the point and the change y of the gradient between the same two points, s'y > 0. BFGS updates a
+metric H (an approximate inverse Hessian) by each pair in turn, H <- (I - s y'/s'y) H (I - y s'/s'y) + s s'/s'y. With
+the pairs as rows of S and Y, R the upper triangle of S Y' and D its diagonal, the product of the updated H with a
+gradient q is
 
     R a = S q,    z = H_0 (q - Y'a),    R'b = D a - Y z,    H q = z + S'b.
 
@@ -22,30 +23,33 @@ from convexstruct.arrays import Matrix, Vector
 
 #: A pair is kept where s'y is above this share of |s| |y|: below it s'y is rounding.
 LEAST_CURVATURE = 1e-12
-#: A line search takes a step if the function falls by at least the share `ARMIJO` of what its slope promised, and the
-#: slope at its end is at most the share `WOLFE` of that at its start: the values of Nocedal and Wright.
+#: A line search accepts a step if the function falls by at least `ARMIJO` times the decrease that the slope at its
+#: start predicts, and the slope at its end is at most `WOLFE` times that at its start, in magnitude: the values of
+#: Nocedal and Wright.
 ARMIJO, WOLFE = 1e-4, 0.9
 
 
 class Pairs:
     """The last ``memory`` pairs in dimension n.
 
-    inner : (rows (m, n), vector (n,)) to the inner product of each row with the vector, (m,); a'b by default. Where a
-        product with a Gram matrix K is dear, u and K u may be kept side by side, as one vector of twice the length:
-        ``inner`` is then rows[:, :half] @ vector[half:], and a solve turns K g into K H g with no further product.
+    inner : (rows (m, n), vector (n,)) -> the inner product of each row with the vector, (m,); a'b by default. Where
+        products with a Gram matrix K are expensive, u and K u may be kept side by side as one vector of twice the
+        length: ``inner`` is then rows[:, :half] @ vector[half:], and `solve` returns H g and K H g without a further
+        product.
     """
 
     def __init__(self, memory: int, n: int, inner: Callable[[Matrix, Vector], Vector] = np.matmul) -> None:
         self._memory, self._inner = memory, inner
         self._change, self._bend = np.zeros((2 * memory, n)), np.zeros((2 * memory, n))
         self._product = np.zeros((2 * memory, 2 * memory))
-        self._low = self._high = 0  # rows in use; they move up, and back to the top when the end is reached
+        self._low = self._high = 0  # rows in use; they move on, and at the end are copied to the start
 
     def __len__(self) -> int:
         return self._high - self._low
 
     def add(self, change: Vector, bend: Vector) -> None:
-        """Keep (s, y) if s'y > `LEAST_CURVATURE` |s| |y|; the oldest pair goes when there are too many."""
+        """Keep (s, y) if s'y > `LEAST_CURVATURE` |s| |y|; the oldest pair is dropped when there are more than
+        ``memory``."""
         both = np.stack((change, bend))
         with_change, with_bend = self._inner(both, change), self._inner(both, bend)
         if not with_bend[0] > LEAST_CURVATURE * np.sqrt(with_change[0] * with_bend[1]):
@@ -66,7 +70,7 @@ class Pairs:
         self._low = self._high = 0
 
     def scale(self, factor: float) -> None:
-        """Multiply the Hessian by a positive number: every gradient change y is multiplied by it."""
+        """Multiply the approximate Hessian by a positive number: every gradient change y is multiplied by it."""
         used = slice(self._low, self._high)
         self._bend[used] *= factor
         self._product[used, used] *= factor

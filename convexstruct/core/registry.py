@@ -1,11 +1,11 @@
-"""The registry of families: what each family declares, for the driver and the command line, which import no family.
+"""The registry of families: the driver and the command line read from it what each family declares.
 
 A family's folder ends its ``__init__`` with
 
     FAMILY = register(Family(__name__, title=..., problems=(...), solvers=(...), best=..., systems=(...)))
 
-and nothing else anywhere lists it. Its cases (``cases.py``), stored optima (``optima.json``) and experiments
-(``experiments/``) are found by their place, and imported when they are first asked for.
+and no other file lists it. Its cases (``cases.py``), stored optima (``optima.json``) and experiments (``experiments/``)
+are found in its folder, and imported when they are first used.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ Builder = TypeVar("Builder", bound=Callable[..., Any])
 class System:
     """One system of a paper.
 
-    name : as it is called in prose. paper, equations : where it stands. formulation : names of its formulations in
+    name : the name used in texts. paper, equations : where it is defined. formulation : names of its formulations in
     ``convexstruct.models.<family>``. experiments : names that ``convexstruct reproduce`` takes. solvers : class names;
-    none given means all of the family's. family : filled in by the `Family` that declares it.
+    empty means all of the family's. family : filled in by the `Family` that declares it.
     """
 
     name: str
@@ -48,7 +48,7 @@ class System:
     family: str = ""
 
     def row(self) -> dict[str, Any]:
-        """The system as JSON has it."""
+        """The system as a JSON object."""
         return {
             "name": self.name,
             "family": self.family,
@@ -62,12 +62,12 @@ class System:
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """One family of problems: what is solved, by what, and where in the papers it stands.
+    """One family of problems: its problem classes, its solvers, and the systems of the papers that it covers.
 
     package : the ``__name__`` of the family's folder; its last part is the family's name.
-    title : one line for a person. problems : the problem classes. solvers : the solver classes, each of which takes
-    problems of this family. best : (problem, accuracy) -> the best solver known for it, and one phrase that says why.
-    systems : what of the papers the family covers.
+    title : one line for readers. problems : the problem classes. solvers : the solver classes, each of which takes
+    problems of this family. best : (problem, accuracy) -> the best solver known for it, and a phrase with the reason.
+    systems : the systems of the papers that the family covers.
     """
 
     package: str
@@ -129,7 +129,8 @@ _FAMILIES: dict[str, Family] = {}
 def register(family: Family) -> Family:
     """Add a family to the registry; a second one of the same name replaces the first.
 
-    From then on the ``iterate`` of each of its solvers refuses problems that it is not for, whoever calls it.
+    From then on the ``iterate`` of each of its solvers raises ValueError for problems of classes that it does not take
+    (`check_family`).
     """
     if not isinstance(family, Family):
         refuse("family", family, "a Family")
@@ -156,10 +157,10 @@ def _guard(solver: Any) -> None:
 
 
 def check_family(who: str, function: Callable[..., Any], problem: Any) -> None:
-    """ValueError unless ``problem`` is of a class that ``function`` names in its annotation of ``problem``: of one, or
-    of several of a family, "A | B".
+    """ValueError unless ``problem`` is of a class named in the annotation of ``function``'s argument ``problem``: one
+    class, or several of a family, "A | B".
 
-    What names no class of a registered family is not checked: it is for any problem.
+    A function whose annotation names another class, or none, takes any problem and is not checked.
     """
     named = getattr(function, "__annotations__", {}).get("problem", "Any")
     classes = (named if isinstance(named, str) else getattr(named, "__name__", str(named))).split(" | ")
@@ -175,7 +176,8 @@ def check_family(who: str, function: Callable[..., Any], problem: Any) -> None:
 
 
 def one_family(builder: Builder) -> Builder:
-    """A builder that refuses problems of another class than it names, and a ``limit`` that is no whole number."""
+    """``builder`` with checks: ValueError for problems of another class than its annotation names, and for a ``limit``
+    that is not a whole number >= 1."""
     signature = inspect.signature(builder)
 
     @functools.wraps(builder)
@@ -190,7 +192,7 @@ def one_family(builder: Builder) -> Builder:
 
 
 def families() -> Mapping[str, Family]:
-    """Every family that has declared itself, by name, in alphabetical order."""
+    """Every registered family, by name, in alphabetical order."""
     return {name: _FAMILIES[name] for name in sorted(_FAMILIES)}
 
 
@@ -218,7 +220,7 @@ def family_of(problem: Any) -> Family | None:
 
 
 def choose(problem: Any, wanted: Profile) -> tuple[Solver, str]:
-    """The best solver known for ``problem`` at this accuracy, and one phrase that says why.
+    """The best solver known for ``problem`` at this accuracy, and a phrase with the reason.
 
     Raises
     ------

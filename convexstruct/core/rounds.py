@@ -1,4 +1,5 @@
-"""Bookkeeping for solvers that work in rounds: seconds spent in each subroutine, and when progress has ended."""
+"""For solvers that work in rounds: the seconds spent in each subroutine, and a test of whether the bounds still
+improve."""
 
 from __future__ import annotations
 
@@ -30,9 +31,11 @@ class Clock:
 
 @dataclass
 class Patience:
-    """Counts rounds in which neither bound improves by more than rounding; true when they are ``rounds`` in a row.
+    """Counts successive rounds in which neither bound improves by more than rounding; `ended` is true once there are
+    ``rounds`` of them.
 
-    least : what an improvement is measured against at least (`convexstruct.core.certificates.least_unit`), absolute.
+    least : rounding is `ROUNDING` times the objective or times this, absolute, if that is larger
+        (`convexstruct.core.certificates.least_unit`).
     """
 
     rounds: int

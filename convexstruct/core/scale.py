@@ -1,4 +1,4 @@
-"""The two numbers of an objective, lam of its penalty and C of its losses, in whichever convention of the papers."""
+"""The two weights of an objective, lam of its penalty and C of its losses, read in any of the papers' conventions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Scale:
             lam     lam/2 |w|^2 + (1/N) sum_i loss_i           (paper 2)
             beta    beta/2 |w|^2 + sum_i loss_i                (paper 3)
 
-        free : none may be given too, and there is no penalty then (lam = 0, C = 1).
+        free : whether none may be given either; there is no penalty then (lam = 0, C = 1).
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""What comes back from a solve: Status and Solution; and how it is kept without pickle."""
+"""The result of `solve`: Status and Solution, which are saved and loaded without pickle."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 #: The format of a saved solution.
 FORMAT = 1
-#: Bytes that the arrays of a saved solution may take unless told otherwise: 33 million numbers.
+#: Bytes that the arrays of a saved solution may take by default: 33 million numbers.
 LARGEST_SAVED = 1 << 28
 #: Kinds of arrays that a point may hold: booleans, integers, floats.
 NUMBER_KINDS = "biuf"
@@ -53,7 +53,7 @@ class Status(Enum):
         return self is Status.OPTIMAL
 
 
-#: How a solve may end without a point.
+#: The states in which a solution may have no point.
 WITHOUT_POINT = (Status.UNBOUNDED, Status.INFEASIBLE, Status.FAILED, Status.UNCERTIFIED)
 
 
@@ -64,13 +64,15 @@ class Solution:
     Attributes
     ----------
     point : mapping of names to arrays; the primal point (for a margin problem ``{"theta": (d,)}``).
-    dual_point : mapping of names to arrays, or None: a witness whose dual feasibility the problem can check by itself.
-    certificate : `Certificate`: primal, lower bound, gap, residuals. Undefined is inf, never 0.
+    dual_point : mapping of names to arrays, or None: the problem can compute a lower bound from it and check its
+        feasibility.
+    certificate : `Certificate`: primal, lower bound, gap, residuals. A bound or gap that is not known is infinite,
+        never 0.
     status : `Status`; its text says what to do next.
     trace : `Trace`.
     solver : name of the solver, with the reason it was picked where `solve` picked it.
     message : one sentence, where there is more to say than the status does.
-    stored : whether the certificate is what a file said, and nobody has computed it since (`load` without a problem).
+    stored : whether the certificate was read from a file and not computed again (`load` without a problem).
     """
 
     point: Point
@@ -99,7 +101,8 @@ class Solution:
 
     @property
     def seconds(self) -> float:
-        """Seconds of wall-clock time until the last iterate; the last certificate comes after it."""
+        """Seconds of wall-clock time until the last iterate, without the last certificate, which is computed after
+        it."""
         return self.trace.seconds[-1] if len(self.trace) else 0.0
 
     @property
@@ -147,12 +150,12 @@ class Solution:
     def load(
         cls, path: str | os.PathLike[str], problem: Problem | None = None, largest: int = LARGEST_SAVED
     ) -> Solution:
-        """Read what `save` wrote, and certify it anew where the problem is given.
+        """Read what `save` wrote, and certify it again if the problem is given.
 
         Parameters
         ----------
-        path : the file. problem : the problem that it solves: the certificate is then computed from the problem and
-            the points in the file. Without it the certificate is what the file says, and ``stored`` is True.
+        path : the file. problem : the problem that it solves; the certificate is then computed from the problem and the
+            points in the file. Without it the certificate is the one in the file, and ``stored`` is True.
         largest : bytes that the arrays may take when unpacked.
 
         Returns
@@ -242,7 +245,8 @@ def _read(arrays: dict[str, NDArray[Any]]) -> Solution:
 
 
 def _certified(found: Solution, problem: Problem) -> Solution:
-    """The same points with the certificate that the problem gives them, and a status that it bears out."""
+    """The same points with the certificate computed by the problem; OPTIMAL becomes INACCURATE where that does not
+    confirm the bounds in the file."""
     if not found.point:
         return replace(found, certificate=Certificate(math.inf, -math.inf, math.inf, math.inf), stored=False)
     certificate = certify(problem, found.point, found.dual_point)
@@ -261,7 +265,8 @@ def _certified(found: Solution, problem: Problem) -> Solution:
 
 
 def _fields(kind: type[Any], found: dict[str, Any]) -> dict[str, Any]:
-    """What a file says of a dataclass of numbers, every field read as its type asks."""
+    """The fields of a dataclass of numbers as read from a file, each converted to its type; ValueError if one does not
+    fit."""
     known = {each.name: each for each in fields(kind)}
     for name in found:
         if name not in known:

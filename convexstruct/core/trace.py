@@ -1,4 +1,4 @@
-"""What a solver believed, round by round: `Trace`."""
+"""The solver's own bounds, round by round: `Trace`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from convexstruct.tolerances import upside_down
 
 @dataclass
 class Trace:
-    """One row an iteration: what the solver believed. Only a certificate proves bounds, at the end of the run.
+    """One row for each iteration with the solver's own bounds. They are not proved; the certificate at the end of the
+    run is.
 
-    ``primal`` and ``lower_bound`` are the best so far by the solver's own figures, ``seconds`` since the start, and
-    ``parts`` the seconds by name of subroutine, where the solver reports them (cumulative). ``least`` is what gaps are
-    measured against at least, absolute (`convexstruct.core.certificates.least_unit`).
+    ``primal`` and ``lower_bound`` are the best so far by the solver's own figures, ``seconds`` is the time since the
+    start, and ``parts`` the cumulative seconds by name of subroutine, where the solver reports them. ``least`` is the
+    smallest divisor of a relative gap, absolute (`convexstruct.core.certificates.least_unit`).
     """
 
     iteration: list[int] = field(default_factory=list)
@@ -41,7 +42,7 @@ class Trace:
 
     def first_within(self, gap: float) -> tuple[int, float] | None:
         """(iteration, seconds) at which the solver's own bounds first came within the relative ``gap``; None if never,
-        or if they were upside down when they did."""
+        or if the lower bound was then above the primal value by more than rounding."""
         for (iteration, seconds, *_), reached in zip(self, self.gaps()):
             if reached <= gap:
                 return None if upside_down(reached) else (iteration, seconds)
