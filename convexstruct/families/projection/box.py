@@ -14,9 +14,9 @@ s > 0; here bounds may be infinite and s_i of any sign. Where s_i = 0 the entry 
 
 **Dual witness.** {"rho": a number}. Every finite number is valid.
 
-**Allowance** (`rounding`). P: the rounding of its sums, and what it costs to make <s, a> exactly z, about |rho| times
-the rounding of <s, a>. D: the rounding of its sums, and of a(rho). A z outside the values that <s, a> takes in the box,
-by no more than rounding, is accepted and read as the nearest such value.
+**Allowance** (`rounding`). P: the rounding of its sums, and the rise of P where a is moved until <s, a> is exactly z,
+about |rho| times the rounding of <s, a>. D: the rounding of its sums, and of a(rho). A z outside the values that <s, a>
+takes in the box, by no more than rounding, is accepted and read as the nearest such value.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class BoxProjection:
         return attainable(self.lower, self.upper, self.s, self.n)
 
     def _slack(self, *ends: float) -> float:
-        """How far z may be outside of ``ends`` before that is more than rounding."""
+        """How far z may lie outside of ``ends`` and still be accepted: this much is taken for rounding."""
         return REACH_ROUNDING * max(1.0, abs(self.z), *(abs(x) for x in ends if np.isfinite(x)))
 
     @classmethod
@@ -169,8 +169,8 @@ class BoxProjection:
 
     @np.errstate(all="ignore")
     def residuals(self, point: Point) -> Mapping[str, float]:
-        """How far a lies outside the bounds, and <s, a> from z; the latter relative where z is large, and 0 where it is
-        rounding, which the allowance of P holds."""
+        """How far a lies outside the bounds, and <s, a> from z; the latter divided by max(1, |z|), and 0 where it is
+        only rounding, which the allowance of P covers."""
         a = point["a"]
         below, above = [0.0], [0.0]
         for cut, part in self._data.blocks():
@@ -193,10 +193,11 @@ class BoxProjection:
     @np.errstate(all="ignore")
     def repair(self, point: Point) -> Point:
         """Clip to the box, then move all entries the same share of the way to the bounds at which <s, a> is greatest
-        (or least) until it is z; where some of these bounds are infinite, move only their entries, along s / d^2."""
+        (or least) until it is z; where some of these bounds are infinite, move only the entries that have them, along
+        s / d^2."""
         a = point["a"].copy() if np.isfinite(point["a"]).all() else np.nan_to_num(point["a"])
         np.clip(a, self.lower, self.upper, out=a)
-        for _ in range(2):  # the rounding of a long way is mended by a short one
+        for _ in range(2):  # a second, short move corrects the rounding of the first
             missing = self._missing(a)
             if missing == 0:
                 break
@@ -213,7 +214,7 @@ class BoxProjection:
                 goal = _bounds_towards(part, a[cut], missing)
                 if signs:
                     s = np.where(np.isfinite(goal), 0.0, part.s)
-                    by_weight = 0.0 < along < np.inf  # else d^2 is beyond all numbers
+                    by_weight = 0.0 < along < np.inf  # else s^2 / d^2 underflows or overflows
                     step = missing / along * (s / (part.d * part.d)) if by_weight else missing / signs * np.sign(s)
                 else:
                     step = share * (goal - a[cut])

@@ -1,10 +1,10 @@
-r"""What rounding may do to the bounds of `BoxProjection`: proved, block by block.
+r"""Proved bounds on the rounding of P and D of `BoxProjection`, computed block by block.
 
-An upper bound needs a feasible point, and <s, a> = z holds up to rounding only. So the allowance includes what it costs
-to move a inside its bounds until the equality is exact. Let eps bound |<s, a> - z|, and g_i = d_i^2 (a_i - m_i). Moving
-one entry by eps / |s_i| costs |g_i| eps / |s_i| + d_i^2 (eps / s_i)^2 / 2; of some entries whose bounds allow it the
-cheapest is taken. Where there is none, all entries move the same share of the way to their bounds, at most the whole
-way (z is then replaced by the nearest value that can be reached, see `BoxProjection`).
+An upper bound needs a feasible point, and <s, a> = z holds up to rounding only. So the allowance includes the rise of P
+(below: the cost) where a is moved inside its bounds until the equality is exact. Let eps bound |<s, a> - z|, and
+g_i = d_i^2 (a_i - m_i). Moving one entry by eps / |s_i| costs |g_i| eps / |s_i| + d_i^2 (eps / s_i)^2 / 2; of some
+entries whose bounds allow it the cheapest is taken. Where there is none, all entries move the same share of the way to
+their bounds, at most the whole way (z is then replaced by the nearest value that can be reached, see `BoxProjection`).
 
 A lower bound needs the least value of the Lagrangian, and a(rho) attains it up to rounding only. Let x_i = m_i -
 rho s_i / d_i^2, and e_i its rounding error. In each entry the Lagrangian is d_i^2 (a_i - x_i)^2 / 2 and a constant, and
@@ -29,7 +29,7 @@ from convexstruct.arrays import Vector
 from convexstruct.oracles.box.projection import product_error
 from convexstruct.rounding import TINY, UNIT, Rounded, gamma
 
-#: Entries of one block: its arrays take 2 MiB each, and calls of NumPy little time beside the work on them.
+#: Entries of one block: each of its arrays takes 2 MiB, and the overhead of NumPy's calls is small beside the work.
 BLOCK = 1 << 18
 #: Products that one call of BLAS adds, in any order; such sums are then added exactly and rounded once (math.fsum). So
 #: the relative rounding of a sum of squares is that of so many additions, 1.2e-13.
@@ -38,12 +38,12 @@ ROW = 1 << 10
 LEAST, GREATEST = 1e-280, 1e280
 #: d^2 does not underflow where d is at least this, nor overflow where d is at most its inverse.
 SAFE = 1e-150
-#: The cheapest move is that of the first CANDIDATES entries with room; they are looked for LOOKED_AT entries at a time.
+#: The cheapest move is taken among the first CANDIDATES entries with room, searched for LOOKED_AT entries at a time.
 CANDIDATES, LOOKED_AT = 64, 1 << 12
 
 
 class Data(NamedTuple):
-    """A box's numbers, (n,) or one for all."""
+    """The data of a box: arrays (n,), or one number for all entries."""
 
     m: Vector
     lower: Any

@@ -5,10 +5,10 @@ r"""Projection onto the local marginal polytope of a graph (paper 2, appendix E.
                           a_c and a_c' have the same marginal on the variables that they share.
 
 On a forest, and on any junction tree, these are the clique marginals of distributions over all labellings (times z);
-on other graphs the set is larger. It contains the marginals of every distribution: the text of E.1 and E.3 has the
-image "satisfy the conditional independence properties encoded by the graphical model", but distributions that do are no
-convex set (corrected). One problem holds a batch of components: examples that share a graph (`graph`), or chains of
-unequal lengths (`chains`, E.3.1, and what Pragam needs for E.1), each with its scale z.
+on other graphs the set is larger. It contains the marginals of every distribution. The text of E.1 and E.3 has the
+image "satisfy the conditional independence properties encoded by the graphical model", but the distributions with these
+properties are no convex set (corrected). One problem holds a batch of components: examples that share a graph
+(`graph`), or chains of unequal lengths (`chains`, E.3.1, and what Pragam needs for E.1), each with its scale z.
 
 **Dual.** With multipliers xi of the agreements and x_c = m_c + (the sum of those in each entry of c) / d_c^2
 
@@ -20,8 +20,8 @@ paper is also over the multipliers of the sums and of a >= 0; here it is maximis
 **Points** are flat: {"a": (n_entries,)}, the groups of `CliqueTables` one after the other; `tables` reads them.
 **Dual witness.** {"xi": (n_multipliers,)}, the structure's agreements one after the other. Every finite one is valid.
 
-**Allowance** (`tables_rounding`). P: the rounding of its sums, and what it costs to make nonnegative tables agree
-exactly. D: the rounding of its sums, and of the tables at which the Lagrangian is least.
+**Allowance** (`tables_rounding`). P: the rounding of its sums, and the rise of P where nonnegative tables are changed
+until they agree exactly. D: the rounding of its sums, and of the tables at which the Lagrangian is least.
 """
 
 from __future__ import annotations
@@ -88,7 +88,8 @@ class MarginalProjection:
         Raises
         ------
         ValueError
-            If a table does not fit its clique, two tables disagree on a variable's labels, or a number makes no sense.
+            If a table does not fit its clique, two tables give a variable different numbers of labels, a number is not
+            finite, or a weight or scale is not positive.
         """
         given = sequence("cliques", cliques, "a list of at least one clique", least=1)
         named = [
@@ -153,7 +154,7 @@ class MarginalProjection:
         Raises
         ------
         ValueError
-            If a shape does not fit, or a number makes no sense.
+            If a shape does not fit, a number is not finite, or a length, weight or scale is not positive.
         """
         layout = chains(lengths)
         q = layout.n_positions - layout.n_chains
@@ -239,8 +240,8 @@ class MarginalProjection:
             return upper_bound(self.structure, self.groups, self.weights, self.scale, tables)
 
     def residuals(self, point: Point) -> Mapping[str, float]:
-        """How far the tables are from simplices and from agreement, relative to the component's z; 0 where that is
-        rounding, which the allowance of P holds."""
+        """How far the tables are from simplices and from agreement, relative to the component's z; 0 where that is only
+        rounding, which the allowance of P covers."""
         tables = self.structure.split(point["a"])
         low = off = apart = 0.0
         for table, component in zip(tables, self.structure.component):

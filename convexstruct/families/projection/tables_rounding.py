@@ -1,4 +1,4 @@
-r"""What rounding may do to the bounds of `MarginalProjection`: proved, component by component.
+r"""Proved bounds on the rounding of P and D of `MarginalProjection`, computed component by component.
 
 An upper bound needs tables that agree exactly. A table is the sum of one part for each set U of its variables: a
 function of U whose sum over each of these variables is 0. Tables agree if their parts are equal for every U that an
@@ -6,8 +6,8 @@ agreement holds, and the part of one U can be changed without those of others. S
 
     c = sum over U of 2^|U| rho / (cells beside U)  +  |sum of a_c - z| / cells,      rho = sum of all |disagreements|,
 
-of a, entry by entry. Mixed with the share t = c cells / z of the uniform tables u, none is negative. By convexity the
-cost of both is at most twice sum_c d_c^2 (c |a_c - m_c|_1 + cells c^2 / 2), and t (P(u) - P(a)).
+of a, entry by entry. Mixed with the share t = c cells / z of the uniform tables u, none is negative. By convexity P
+rises through both by at most twice sum_c d_c^2 (c |a_c - m_c|_1 + cells c^2 / 2), and t (P(u) - P(a)).
 
 A lower bound needs the least value of the Lagrangian
 
@@ -16,7 +16,7 @@ A lower bound needs the least value of the Lagrangian
 It is attained at max(0, m + sigma / d^2 - lambda), where sigma are the multipliers xi of its agreements in each entry.
 The computed a differs from that by e, so that the value is at most d^2 e^2 / 2 too large. In each entry
 e <= gamma(k) (|m| + |sigma| / d^2 + |lambda| + sum of a), after k operations. For ordinary data the squares of this are
-far below one unit in the last place of the value. Where they are not, each entry is looked at (`_lost`): with g the
+far below one unit in the last place of the value. Where they are not, each entry is bounded (`_lost`): with g the
 derivative at a, which without rounding is 0 where a > 0 and at least 0 elsewhere, the value is at most g^2 / (2 d^2)
 too large.
 """

@@ -1,4 +1,4 @@
-r"""Bounds of a regularised risk with the rounding of their own sums: true in real arithmetic.
+r"""Primal and dual bounds of a regularised risk, each with a proved bound on the rounding of its own sums.
 
 The notation is that of `problem`, gamma(n) that of `convexstruct.rounding`, u the rounding of one operation.
 
@@ -7,7 +7,8 @@ is rounded once and is then part of at most `depth` sums, so the value of piece 
 
     err_p = gamma(depth + 4) (|M| |X| |w| + |b| + |c|)_p,
 
-and loss_g by the largest err_p of its pieces, or by nothing where v + err is below the zero piece.
+and loss_g by at most the largest err_p of its pieces. Where there is a zero piece and every value plus its err_p is at
+most 0, loss_g is exactly 0.
 
 **Dual.** Let alpha be the vector of floats, a = A' alpha and a^ the computed value of a. Alpha lies in Q up to rounding
 only: 1/n is no float in general, and the two sides of an offset do not balance exactly. A member of Q is
@@ -21,10 +22,10 @@ to its share. Both are computed from sums of known error. With e >= |A'(alpha + 
     D >= <c, alpha> - eta |<c, alpha + Delta>| - delta <|c|, alpha> - sum_j (|a^_j| + e_j)^2 / (2 lam),
     e_j = (gamma(depth) + delta) (|X|' |M|' alpha)_j.
 
-The depth of each sum is known (`products`).
+`products` computes the depth of each sum.
 
-**Two allowances.** The sums |X| |w| and |X|' |M|' alpha cost as much as the bounds themselves. Let R_p be at least the
-length of each row of X that piece p takes (`row_norms`), and m at least sum_k |M_pk|. By Cauchy's inequality
+**Two allowances.** The sums |X| |w| and |X|' |M|' alpha take as long to compute as the bounds themselves. Let R_p be at
+least the length of each row of X that piece p takes (`row_norms`), and m at least sum_k |M_pk|. By Cauchy's inequality
 
     (|M| |X| |w|)_p <= m R_p max_k |w_k|,      |(|X|' |M|' alpha)|_2 <= m sum_p R_p alpha_p,
 
@@ -61,7 +62,7 @@ SHARE_UNITS = 8
 #: The allowance from norms is used if it is at most this share of the value; else sums of magnitudes are computed. With
 #: the other terms an allowance is then below 1e-12 of the value.
 NORMS_SERVE = 9.4e-13
-#: `reason` blames a feature for large allowances if its largest entry is above this, else a small lam.
+#: `reason` names a feature as the cause of large allowances if its largest entry is above this, else a small lam.
 LARGE_FEATURE = 1e4
 #: Groups of more pieces than this are summed by `math.fsum`, whose error does not grow with their number.
 LONG_GROUP = 64
@@ -193,7 +194,8 @@ def reason(problem: Risk) -> str:
 
 
 def enclosed(problem: Risk, alpha: Vector) -> tuple[Vector, float, float]:
-    """(alpha, eta, delta): alpha as near to Q as rounding lets it be, and the factors that bring it into Q exactly."""
+    """(alpha, eta, delta): alpha moved as near to Q as rounding allows, and the eta and delta of the module's head,
+    by which it differs from an exact member of Q."""
     loss = problem.loss
     least = problem.shares * (1 - SHARE_UNITS * UNIT) - SHARE_UNITS * TINY
     most = problem.shares * (1 + SHARE_UNITS * UNIT) + SHARE_UNITS * TINY
@@ -213,7 +215,7 @@ def enclosed(problem: Risk, alpha: Vector) -> tuple[Vector, float, float]:
     for j in range(problem.n_biases):
         mine = np.flatnonzero(loss.bias_of == j)
         up, down = mine[loss.bias_sign[mine] > 0], mine[loss.bias_sign[mine] < 0]
-        for last in (False, True):  # `member` balances up to the rounding of long sums; once more leaves very little
+        for last in (False, True):  # `member` balanced the sides up to the rounding of long sums; again, for less
             (more, first), (less, second) = added(alpha[up]), added(alpha[down])
             if last or not (more > 0 and less > 0):
                 break

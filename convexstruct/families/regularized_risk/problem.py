@@ -17,7 +17,7 @@ so the adjoint, maximised over Q, is (10), (21)-(22), with its primal point (11)
 
 For the binary hinge alpha_i is in [0, 1/n], and the extra condition is sum_i y_i alpha_i = 0 where there is a bias.
 
-**Dual witness.** {"alpha": (m,)}, one number a piece. Every finite witness gives a bound (others -inf), made
+**Dual witness.** {"alpha": (m,)}, one number a piece. Every finite witness gives a bound (others -inf) after it is made
 feasible: negative entries become 0; a group whose sum is above its share is scaled down to it, and without a zero piece
 one below its share is scaled up (the share is spread evenly where all entries are 0); of the two sides of a free offset
 the heavier is scaled down to the lighter. The result lies in Q up to rounding, which the allowance covers.
@@ -188,7 +188,7 @@ class RegularizedRisk:
 
     @cached_property
     def trivial_value(self) -> float:
-        """|J(0)|; else |g|^2 / (2 lam), g a subgradient at 0, the most that J can fall from there; else 1."""
+        """|J(0)|; if 0, |g|^2 / (2 lam), g a subgradient at 0: the most that J can fall from there; if 0 too, 1."""
         with np.errstate(over="ignore", invalid="ignore"):
             plane, b = self.touching(np.zeros(self.shape))
             fall = 0.5 * float(np.vdot(plane.a, plane.a)) / self.lam
@@ -422,9 +422,9 @@ class RegularizedRisk:
     # -- prediction ----------------------------------------------------------------------------------------------------
 
     def predict(self, point: Any, examples: Any = None) -> list[Any]:
-        """The label of each example, as labels came with the problem: a list, one entry an example.
+        """The label of each example, one of the values that the problem's labels had: a list, one entry an example.
 
-        Of multilabel an entry is the scores of all labels (labels,), of pieces the score of the row, to be ranked.
+        For multilabel an entry holds the scores of all labels, (labels,); for pieces it is the score of the row.
 
         Parameters
         ----------

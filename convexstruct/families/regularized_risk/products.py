@@ -20,7 +20,7 @@ from convexstruct.families.regularized_risk.losses import PiecewiseLoss
 from convexstruct.rounding import TINY, UNIT, gamma
 
 #: Rows of X, dense or sparse, in one block of a sum over rows. The rounding grows with this number; smaller blocks take
-#: more time. Half as many columns, or more, are in one block of a sum over columns.
+#: more time. A block of a sum over columns has at least half as many columns.
 DENSE_BLOCK = SPARSE_BLOCK = 128
 #: Entries of a dense X that are processed together, so that they are still in the processor's cache (256 KiB).
 CACHED_NUMBERS = 1 << 15
@@ -136,7 +136,7 @@ def _in_rows(X: Matrix) -> Iterator[tuple[slice, Matrix]]:
 
 
 def scores_at_once(X: Any, w: Matrix) -> tuple[Matrix, int, float]:
-    """X w' (n, K) by one call, its depth, and a bound on what underflow loses."""
+    """X w' (n, K) by one call, its depth, and a bound on the error by underflow."""
     deadline.check()
     n, d = X.shape
     longest = int(np.diff(X.indptr).max(initial=0)) if sp.issparse(X) else d
@@ -144,7 +144,7 @@ def scores_at_once(X: Any, w: Matrix) -> tuple[Matrix, int, float]:
 
 
 def scores_in_blocks(X: Any, w: Matrix) -> tuple[Matrix, Vector, Vector]:
-    """X w' (n, K), in blocks of columns where X is dense; and, (n,) each, the depth and what underflow loses."""
+    """X w' (n, K), in blocks of columns where X is dense; and, (n,) each, the depth and the error by underflow."""
     n, d = X.shape
     if sp.issparse(X):
         count = np.diff(X.indptr).astype(np.float64)
@@ -174,7 +174,7 @@ def piece_errors(problem: Risk, w: Matrix, b: Vector | None, depth: Vector, leas
 
 
 def transposed(problem: Risk, alpha: Vector) -> tuple[Matrix, int, float]:
-    """A' alpha (d, K), the depth, and a bound on what underflow loses."""
+    """A' alpha (d, K), the depth, and a bound on the error by underflow."""
     deadline.check()
     X, combine, k = problem.X, problem.loss.combine, problem.loss.n_outputs
     if problem.single is not None and problem.single[1] is None:
@@ -237,7 +237,7 @@ def added(terms: Tensor) -> tuple[Any, int]:
 
 
 def _paired(terms: Iterator[Matrix]) -> tuple[Matrix, int]:
-    """The same of terms that come one by one: ``kept[i]`` is a sum of 2^i of them."""
+    """As `added`, of terms that come one by one: ``kept[i]`` is a sum of 2^i of them."""
     kept: list[Matrix | None] = []
     for new in terms:
         carried, i = new, 0

@@ -1,8 +1,8 @@
-"""A regularised risk in shards, each the risk of some of the examples: A w and A' alpha map over them.
+"""A regularised risk cut into shards, each the risk of some of the examples, which compute A w and A' alpha.
 
 Each shard gets w and returns the values of its pieces; it gets its part of alpha and returns its part of A' alpha, and
 these are summed in the calling process. So the shards compute every plane, subgradient and value of the risk, and the
-products of `SemismoothNewton`, but for those with the few rows near their kinks, which it holds itself.
+products of `SemismoothNewton`, except those with the few rows near their kinks, computed in the calling process.
 `DualCoordinateDescent` and `Pegasos1` visit one example after another in the calling process, and only their bounds are
 computed by shards. Prediction and the certificate use the whole `RegularizedRisk`.
 """
@@ -28,7 +28,7 @@ from convexstruct.validation.arguments import whole
 class ShardedRisk(RegularizedRisk):
     """The problem with its linear map in shards on ``executor``, at most ``n_shards`` of them (None: one a processor).
 
-    The shards are cut when first needed: `dataclasses.replace` with another X gives a problem with shards of that X.
+    The shards are cut when first needed, so `dataclasses.replace` with another X gives a problem with shards of that X.
     """
 
     executor: Executor = field(kw_only=True, repr=False)

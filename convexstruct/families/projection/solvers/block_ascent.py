@@ -1,7 +1,7 @@
 r"""Block coordinate ascent on the dual of the projection onto the local marginal polytope (paper 2, E.3, Algorithm 3).
 
 With x_c = m_c + (the multipliers xi of c's agreements, on its entries) / d_c^2 and a_c = max(0, x_c - lambda_c), which
-is (36) in (33), the dual function (34) has two kinds of blocks:
+is (36) put into (33), the dual function (34) has two kinds of blocks of variables:
 
     lambda_c     the optimality condition (35a) is that a_c sums to z: a projection onto the simplex (appendix B)
     xi_cc'       (35b), (35c): in every cell of the shared variables the marginals of a_c and a_c' are equal.
@@ -10,7 +10,8 @@ is (36) in (33), the dual function (34) has two kinds of blocks:
                      sum_i (delta - b_i)_+ / d_c^2 = sum_j (b_j - delta)_+ / d_c'^2,
 
                  over the entries i of c and j of c' in that cell, b_i = -(x_i - lambda_c) d_c^2 and
-                 b_j = (x_j - lambda_c') d_c'^2: a rising piecewise linear function again, by its breakpoints.
+                 b_j = (x_j - lambda_c') d_c'^2: a rising piecewise linear function, whose root is found from the
+                 breakpoints.
 
 Every block is maximised exactly, so that D never falls. Agreements without a common clique do not depend on each other.
 So agreements are coloured, and all of one colour, in all components, are one block; on chains the colours are the even
@@ -115,10 +116,10 @@ def colours(structure: CliqueTables) -> list[tuple[int, Index]]:
 
 
 def balance(left: Tensor, right: Tensor, left_slope: Vector, right_slope: Vector) -> Matrix:
-    """delta with left_slope sum_i (delta - left_i)_+ = right_slope sum_j (right_j - delta)_+, cell by cell.
+    """The root delta of left_slope sum_i (delta - left_i)_+ = right_slope sum_j (right_j - delta)_+ in each cell.
 
-    left (K, cells, p), right (K, cells, q): breakpoints. left_slope, right_slope (K,), positive. Where an interval of
-    delta makes both sums 0, its point nearest to 0.
+    left (K, cells, p), right (K, cells, q): breakpoints. left_slope, right_slope (K,), positive. Where both sums are 0
+    on an interval, its point nearest to 0 is taken.
     """
     rise, fall = left_slope[:, None, None], right_slope[:, None, None]
     at = np.concatenate((left, right), axis=2)

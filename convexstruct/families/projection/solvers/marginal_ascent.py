@@ -28,8 +28,9 @@ PATIENCE = 20
 class MarginalAscent:
     """Accelerated ascent in the multipliers of the agreements.
 
-    first, factor, last : the disagreement, relative to z, at which blocks stop: in the first round; its factor from one
-        round in which all have stopped to the next; and the least, below which rounding is all that is left.
+    first, factor, last : the disagreement, relative to z, at which blocks stop in the first round; the factor by which
+        it is multiplied after a round in which all blocks have reached it; and its least value, below which only
+        rounding is left.
     steps : most gradient steps of one block in one round.
     """
 

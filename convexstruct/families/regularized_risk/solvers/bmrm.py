@@ -45,7 +45,7 @@ class QpBMRM:
     """BMRM with the whole inner problem solved each round: qp-bmrm of paper 2."""
 
     def iterate(self, problem: RegularizedRisk, start: Solution | None = None) -> Iterator[Iterate]:
-        """One iterate a plane. Of a ``start``, w is where the first plane touches, and alpha is one more plane."""
+        """One iterate a plane. The first plane touches the risk at the w of ``start``; its alpha gives one more."""
         clock = Clock("risk", "inner problem")
         planes, patience = CuttingPlanes(problem), Patience(PATIENCE, least_unit(problem))
         w, witness = _start(problem, start)
@@ -77,7 +77,7 @@ class LsBMRM:
     """BMRM with a line search between the mixture so far and the new plane: ls-bmrm of paper 2."""
 
     def iterate(self, problem: RegularizedRisk, start: Solution | None = None) -> Iterator[Iterate]:
-        """One iterate a plane. A ``start`` gives the mixture to continue from, or else the w of the first plane."""
+        """One iterate a plane. The mixture begins as the alpha of ``start``, else as the plane touching at its w."""
         clock = Clock("risk")
         patience = Patience(PATIENCE, least_unit(problem))
         w, witness = _start(problem, start)
@@ -103,7 +103,7 @@ class LsBMRM:
 
 
 def plane_of(problem: RegularizedRisk, alpha: Vector) -> Plane:
-    """The plane of a member of Q."""
+    """The plane <a, w> + b of ``alpha`` in Q: a = A' alpha, b = <c, alpha>."""
     return Plane(problem.adjoint(alpha), float(problem.loss.offset @ alpha), alpha)
 
 

@@ -2,8 +2,9 @@
 
 A plane is <a, w> + b with a = A' alpha, b = <c, alpha>, alpha in Q (`RegularizedRisk.subgradient`). The mixture of the
 planes with weights beta belongs to the mixture of their alphas, so that the problem can compute its dual value, a lower
-bound, from that alpha alone. The alpha of a plane is a vertex of Q but for one example for each free offset. So what is
-stored is, for each group, which piece has the group's whole share (or that none has), and the few entries between.
+bound, from that alpha alone. The alpha of a plane is a vertex of Q except at one example for each free offset. So what
+is stored is, for each group, which piece has the group's whole share (or that none has), and the few entries that are
+neither 0 nor a whole share.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ class Pegasos1:
         Raises
         ------
         ValueError
-            If the problem has free offsets: a single example says nothing about them.
+            If the problem has free offsets: the best ones depend on all examples together.
         """
         if problem.n_biases:
             raise ValueError("Pegasos1 takes a risk without free offsets; use PegasosN for one with a bias")
@@ -120,7 +120,7 @@ class Pegasos1:
 
 
 def _first(problem: RegularizedRisk, start: Solution | None) -> Vector:
-    """The dual point of w_1, in Q: that of ``start``, or the one nearest to zero. `PegasosN`'s first step drops it."""
+    """The dual point of w_1, in Q: that of ``start``, else a member of Q near 0. `PegasosN`'s first step drops it."""
     if start is not None and start.dual_point is not None and np.isfinite(problem.dual(start.dual_point)):
         return problem.feasible(np.asarray(start.dual_point["alpha"], dtype=np.float64))
     return problem.feasible(np.zeros(problem.n_pieces))

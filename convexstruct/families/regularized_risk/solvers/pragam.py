@@ -14,7 +14,7 @@ and J(w_k) - D(alpha_k) <= mu_k Dmax at every k, Dmax = max_Q d, because J smoot
 tau_k above, mu_k = 6 L / ((k + 1)(k + 2)): that is (26).
 
 L = |A|^2 / lam (section 4.1 of the paper leaves 1 / lam out). Where L is not computed it is estimated by backtracking.
-The proof needs of L the inequality D(V) >= D(alpha^) + <grad D, V - alpha^> - L/2 |V - alpha^|^2 and
+The proof needs two inequalities: D(V) >= D(alpha^) + <grad D, V - alpha^> - L/2 |V - alpha^|^2, and
 tau^2 / (1 - tau) <= mu / L. So L is doubled until the first holds, and tau solves the second with equality; mu_k Dmax
 remains a bound on the gap.
 
@@ -48,7 +48,7 @@ FIRST_GUESS, GUESS_FALL = 1e-3, 0.9
 LEAST_LIPSCHITZ = 1e-9
 #: Features times outputs up to which |A| is taken from the matrix A'A itself.
 SMALL_MATRIX = 256
-#: An eigenvalue found iteratively is raised by this share of itself, for the iteration approaches it from below.
+#: A computed largest eigenvalue is raised by this share of itself: the iteration of Lanczos approaches it from below.
 EIGENVALUE_MARGIN = 1e-6
 
 

@@ -32,16 +32,16 @@ from convexstruct.arrays import Index, Matrix, Vector
 from convexstruct.core.cholesky import solver
 from convexstruct.families.regularized_risk.solvers.smoothed_risk import Smoothed, SmoothedRisk
 
-#: Work is counted in multiplications of a dense matrix with a vector (0.1 ns on one core). In a product of two dense
-#: matrices a multiplication is less, for blocks stay in cache; of a sparse matrix with a vector more, for its entry is
-#: looked up; of two sparse ones still more, for its result is too.
+#: Work is counted in multiplications of a dense matrix with a vector (0.1 ns each on one core). A multiplication takes
+#: less in a product of two dense matrices, whose blocks stay in cache; more in one of a sparse matrix with a vector,
+#: where each entry is looked up; and still more in one of two sparse matrices, where the place of the result is too.
 DENSE_PRODUCT, SPARSE_ENTRY, SPARSE_PRODUCT = 0.25, 5.0, 18.0
-#: What a step of conjugate gradients does besides its two products, mostly calls of NumPy: 10 microseconds.
+#: The work of a step of conjugate gradients besides its two products, mostly calls of NumPy: 10 microseconds.
 STEP_WORK = 1e5
-#: The dual matrix is taken only below this share of the other's work: Woodbury's formula subtracts vectors that nearly
-#: agree where the matrix is large beside lam, and what is left of the direction is rounding.
+#: The dual matrix is taken only below this share of the other's work: where the matrix is large beside lam, Woodbury's
+#: formula subtracts vectors that nearly agree, and the direction is mostly rounding.
 DUAL_SHARE = 0.25
-#: A matrix is factored in single precision up to this trace over lam: beyond, its rounding of 6e-8 is more than lam.
+#: A matrix is factored in single precision up to this trace over lam: beyond, its rounding (6e-8) is as large as lam.
 SINGLE_TRACE = 1e7
 #: Weights in single precision are cut off here, so that their squares do not overflow (3e38).
 LARGEST_WEIGHT = 1e18
@@ -55,9 +55,9 @@ RIDGE, IDLE_RIDGE = 1e-9, 1e-4
 
 @dataclass
 class Effort:
-    """What the directions so far have cost.
+    """The work of the directions so far, by which the way of computing the next one is chosen.
 
-    expected : how many conjugate gradient steps the next one is thought to take: as many as the last one did.
+    expected : conjugate gradient steps that the next one is expected to take: as many as the last one took.
     steps : Newton steps of this proximal step so far.
     """
 
@@ -79,14 +79,14 @@ def direction(risk: SmoothedRisk, point: Smoothed, tau: float, effort: Effort) -
         solve, mixed = _factored(risk, point, free, tau, primal)
         s_w, s_b = _with_offsets(risk, point, free, tau, solve, mixed)
         if float(point.slope_w @ s_w) + float(point.slope_b @ s_b) < 0:
-            return s_w, s_b  # else rounding has left no descent
+            return s_w, s_b  # else F does not fall along it, by rounding
     return _conjugate_gradients(risk, point, tau, None if masked else free, effort)
 
 
 def _matrix_work(risk: SmoothedRisk, free: Index, coarse: bool) -> tuple[float, bool]:
     """(work, primal): to make and to factor the matrix (``primal``) or the dual one, inf where both are too large.
 
-    coarse : whether of a dense copy of X.
+    coarse : whether they are made in single precision from a dense copy of X.
     """
     m, dimension, k = len(free), risk.dimension, risk.n_outputs
     sparse = sp.issparse(risk.X) and not coarse
@@ -163,7 +163,7 @@ def _coarse(risk: SmoothedRisk, free: Index, tau: float) -> Callable[[Vector], V
     weight, scale = np.minimum(weight, LARGEST_WEIGHT), 1.0
     if np.ptp(weight) > 0:
         B *= weight.astype(np.float32)[:, None]
-    else:  # the weight is left out of the sums, which of small whole numbers are then exact
+    else:  # the sums are multiplied by the weight afterwards: those of small whole numbers are then exact
         scale = float(weight[0]) ** 2
     primal = len(free) > risk.dimension
     square = blas.ssyrk(scale, B.T, trans=0 if primal else 1, lower=1)
@@ -327,7 +327,7 @@ def _diagonal(X: sp.csr_array, weight: Vector) -> Vector:
 
 
 def _masked_diagonal(risk: SmoothedRisk, weight: Vector) -> Vector:
-    """sum_p weight_p A_pj^2, the diagonal without what the means of tight groups subtract; (dimension,)."""
+    """sum_p weight_p A_pj^2: the diagonal, but for the part that the means of tight groups subtract; (dimension,)."""
     if risk.combine is None:
         part = weight * risk.factor**2
         if risk.rows is not None:

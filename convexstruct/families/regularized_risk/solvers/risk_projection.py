@@ -1,4 +1,4 @@
-r"""Projections onto the dual set Q of a regularised risk, (20) of paper 2: what (23) and (25) ask for.
+r"""Projections onto the dual set Q of a regularised risk, (20) of paper 2, as (23) and (25) use them.
 
     onto_groups   min |a - z|^2 over a >= 0, sum of a over each group <= r_g (with the zero piece) or = r_g (without)
     onto_q        min |a - alpha|^2 over Q: that, or a box, or a box with <s, a> = 0 for each free offset (appendix B)

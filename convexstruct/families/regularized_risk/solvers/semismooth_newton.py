@@ -6,10 +6,10 @@ Each step is solved by its dual: the smoothed risk F of `solvers.smoothed_risk`,
 minimised over (w, b) by Newton's directions (`solvers.risk_newton`) and line searches. That is the semismooth Newton
 augmented Lagrangian method (Rockafellar 1976; Li, Sun and Toh 2018), here with
 
-* tau, the width of the smoothing in units of the loss, starting at a third of the start's gap and halved at each
-  proximal step, less after one that took many Newton steps; where features outnumber groups it starts as much higher as
-  one example alone could lift its loss, for then most examples end on a kink with a small alpha, and a narrow tau would
-  turn them on and off one by one;
+* tau, the width of the smoothing in units of the loss, which starts at the share ``first`` of the start's gap and is
+  multiplied by ``shrink`` at each proximal step, or by more after one that took many Newton steps. Where w has at least
+  as many entries as there are groups, it starts larger (`TAU_LIFTS`): most examples then end on a kink with a small
+  alpha, and with a narrow tau Newton's steps would move them across their kinks one by one;
 * a proximal step that ends as soon as the most that F can still fall, |grad F|^2 / (2 lam), is a small part of the gap
   of the whole problem. The maximiser a is dual feasible at every Newton step, so that each gives both bounds;
 * groups far from their kinks held at their alpha, once few others remain, until the gap of the others has fallen
@@ -43,7 +43,7 @@ from convexstruct.rounding import EPS
 #: The gap of the groups that are not held falls by this factor before all groups are looked at again, or so many
 #: Newton steps are taken on them.
 HELD_FALL, HELD_STEPS = 0.2, 60
-#: After a proximal step of k Newton steps tau falls by the factor shrink, if k is at most this number, else by
+#: After a proximal step of k Newton steps tau is multiplied by shrink, if k is at most this number, else by
 #: shrink^(EASY_STEPS / k). The narrower tau is, the more Newton steps the next one takes, and the more conjugate
 #: gradient steps each of these.
 EASY_STEPS = 2
@@ -51,7 +51,8 @@ EASY_STEPS = 2
 SLOPE_FALL, SEARCH_TRIALS = 0.1, 30
 #: The solver ends after so many rounds over all groups without improvement: what is left is rounding.
 IDLE_ROUNDS = 100
-#: Where features outnumber groups, tau starts at this many times the rise of an example's score by its own alpha.
+#: Where w has at least as many entries as there are groups, the first tau is multiplied by this and by the mean rise
+#: of an example's score by its own alpha (`_lift_of_one`), if that product is above 1.
 TAU_LIFTS = 10.0
 #: Below the relative gap STRETCH_FROM the point is made longer by the share STRETCH of the relative gap, if J rises by
 #: at most the share STRETCH_RISE of the gap.
@@ -220,7 +221,7 @@ def _newton_step(
 
         first = slope(0.0) if idle else float(now.slope_w @ s_w) + float(now.slope_b @ s_b)
         guess = 1.0
-        if first < 0 and not now.free.any():  # Newton's direction sees no piece bend: its length is that of all free
+        if first < 0 and not now.free.any():  # the Hessian is lam I alone: the length as if all were free
             with np.errstate(over="ignore"):
                 guess = -first / (bend + float(weighted @ dv) / tau)
         t = search(slope, first, guess)
@@ -265,12 +266,12 @@ def search(slope: Callable[[float], float], first: float, t: float = 1.0) -> flo
 def _stretched(
     risk: SmoothedRisk, w: Vector, b: Vector, v: Vector, primal: float, gap: float, least: float
 ) -> tuple[Vector, Vector, float]:
-    """(w, b) and J there, made a little longer where the gap is small already and J hardly rises; ``least`` : a unit of
-    J, as in `Patience`.
+    """(w, b) and J there; w and b are first made a little longer where the gap is small already and J hardly rises by
+    that. least : a unit of J, as in `Patience`.
 
     At an optimum many examples lie on their kink, where rounding gives some a loss of one unit in the last place. Where
-    losses are far larger than J (separable examples, a small lam) these exceed the gap wanted. A slightly longer w has
-    such examples beyond their kink, where the loss is 0.
+    losses are far larger than J (separable examples, a small lam) these exceed the gap wanted. With a slightly longer w
+    such examples lie beyond their kink, where the loss is 0.
     """
     if not 0 < gap <= STRETCH_FROM * max(abs(primal), least):
         return w, b, primal

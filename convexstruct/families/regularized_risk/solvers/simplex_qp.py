@@ -59,7 +59,7 @@ def maximise(gram: Matrix, b: Vector, lam: float, beta: Vector, tolerance: float
         if value > best:
             best, kept = value, beta.copy()
         elif not np.isfinite(value) or value < best - scale * (abs(best) + float(np.abs(b).max())):
-            break  # rounding brings back a support that was left
+            break  # the value fell, by rounding: supports would repeat
         entering = int(slope.argmax())
         rounding = scale * (float(np.abs(b).max()) + float(np.abs(pull).max()))
         if slope[entering] - float(beta @ slope) <= max(tolerance, rounding) or entering in support:
@@ -77,7 +77,7 @@ def _on_support(K: Matrix, b: Vector) -> Vector:
     scale = float(np.trace(K)) / size
     if scale == 0:
         return np.asarray(np.eye(size)[b.argmax()])
-    lifted = K + scale  # changes it by a constant there too, and makes K regular along 1
+    lifted = K + scale  # changes the objective by a constant there too, and makes K regular along 1
     ridge = 0.0
     while True:
         deadline.check()

@@ -114,7 +114,7 @@ class SmoothedRisk:
 
     @cached_property
     def share_each(self) -> Vector:
-        """Of each group; (G,)."""
+        """The share of each group; (G,)."""
         return self.share[self.first]
 
     @cached_property
@@ -195,8 +195,8 @@ class SmoothedRisk:
         return self.constant + float(self.offset @ (self.share * a)) - float(total @ total) / (2.0 * self.lam)
 
     def balanced(self, a: Vector) -> Vector | None:
-        """``a`` with the heavier side of each free offset scaled down, so that s' alpha + fixed_b = 0; None if what is
-        held of that side is more than the whole other side."""
+        """``a`` with the heavier side of each free offset scaled down, so that s' alpha + fixed_b = 0; None if the held
+        part of that side is larger than the whole other side."""
         alpha = self.share * a
         up = np.bincount(self.of, alpha * (self.sign > 0), self.n_biases) + np.maximum(self.fixed_b, 0.0)
         down = np.bincount(self.of, alpha * (self.sign < 0), self.n_biases) + np.maximum(-self.fixed_b, 0.0)
