@@ -18,8 +18,9 @@ Fenchel gap R(theta) + R*(Psi) - <theta, Psi>, which is |grad P|^2 / (2 lam) whe
 "gibbs" (g, d) natural parameters with "gibbs_shares" (g, N), "labels" (m, P) with "label_shares" (m, N). What is
 missing lies on the truth. Its entropy is counted as the shares' sum of the parts' entropies, which it is at least.
 
-**No maximum.** Without a penalty the optimum may not be attained: `runaway` looks for a direction along which P never
-rises.
+**Without a penalty** Psi must be 0, which nothing computed is: the lower bound is then one over all theta of which no
+single feature moves a score by more than `penalty.REACH` nats, and 0 where that is more. The optimum may not
+be attained: `runaway` looks for a direction along which P never rises.
 
 **Allowances**: of P, 2 sum_i C omega_i gamma(n) [sum_v |x_v|'W + (edges)], by how much the scores of labellings are
 rounded, and that of every ln Z (`.entropy`); of D, of the entropies and of Psi (`convexstruct.inference.differences`).
@@ -316,8 +317,21 @@ class ConditionalRandomField:
             return Rounded(-math.inf)
         with np.errstate(all="ignore"):
             entropy, psi, error = self.enclosed(mixture)
-            found = self.penalty.lower_bound(entropy, psi, error)
+            if self.penalty == Penalty():
+                found = self.penalty.lower_bound_in_reach(entropy, psi, error, self.unit)
+            else:
+                found = self.penalty.lower_bound(entropy, psi, error)
         return found if found > 0 else Rounded(0.0)
+
+    @cached_property
+    def unit(self) -> Vector:
+        """By how much each parameter moves the score of some node or edge by 1; 0 for a feature that is 0; (d,)."""
+        features = self.features
+        node = abs(sp.csr_array(features.node_features)).max(axis=0).toarray().ravel()
+        edge = np.ones(1) if features.edge_features is None else np.abs(features.edge_features).max(axis=0, initial=0.0)
+        block = (self.dimension - features.n_node_weights) // max(features.n_edge_features, 1)
+        largest = np.concatenate((np.tile(node, features.n_labels), np.repeat(edge[: features.n_edge_features], block)))
+        return np.where(largest > 0, 1.0 / np.where(largest > 0, largest, 1.0), 0.0)
 
     def enclosed(self, mixture: Mixture) -> tuple[Rounded, Vector, Vector]:
         """(C sum_i omega_i H_i, Psi, the bound on its error) of a mixture, its shares cleared of rounding."""

@@ -14,7 +14,7 @@ is a lower bound, R* of `penalty`; it is least sharp where mu is arbitrary and e
 lam = 0 and l1 > 0 mu is mixed with the truth until g is inside the box. **Without a penalty** g must be 0, which
 nothing computed is: the witness is corrected by the small signed change of its clique tables that restores the
 moments (`clique_entropy.restored`), and what rounding leaves of g is paid for: the lower bound is then one over all
-theta with |theta_j| <= `REACH` / max |A_j|, no single feature changing a score by more than `REACH`.
+theta with |theta_j| <= `penalty.REACH` / max |A_j|, no single feature changing a score by more than 1000 nats.
 
 **Dual witness**: {"theta": (d,)}, the Gibbs distribution there, or {"cliques": (n,)}, clique tables as
 `FactorPolytope` lays them out. Both are read as conditionals from the root, so that they are some distribution's.
@@ -52,9 +52,6 @@ from convexstruct.tolerances import SUM_TO_ONE
 from convexstruct.validation.arguments import mapping, number, refuse, sentence
 from convexstruct.validation.arrays import frozen, real
 
-#: Without a penalty: how far a feature alone may move a score, in nats, among the theta that the lower bound is for.
-#: Probabilities below e^-745 are 0 in double precision.
-REACH = 1000.0
 #: Scores beyond this might overflow on the way.
 GREATEST = 1e300
 
@@ -287,9 +284,7 @@ class MarkovRandomField:
             rounded = Rounded.of(entropy, weight * found.entropy.allowance, 4 * UNIT * entropy)
             if self.penalty != Penalty():
                 return self.penalty.lower_bound(rounded, g, error)
-            box = REACH * self.unit
-            paid, doubt = float(box @ np.abs(g)), float(box @ error) + gamma(len(g) + 4) * float(box @ np.abs(g))
-            return Rounded.of(entropy - paid, rounded.allowance, doubt, 2 * UNIT * (entropy + paid))
+            return self.penalty.lower_bound_in_reach(rounded, g, error, self.unit)
 
     def _apart(self, found: CliqueDistribution) -> tuple[Vector, Vector]:
         """g = C (s - M F mu) and a bound on its error; both (d,)."""

@@ -21,9 +21,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from convexstruct.arrays import Vector
-from convexstruct.rounding import TINY, UNIT, Rounded, summed
+from convexstruct.rounding import TINY, UNIT, Rounded, gamma, summed
 from convexstruct.validation.arguments import number
 
+#: Without a penalty: how far a feature alone may move a score, in nats, among the theta that the lower bound is for.
+#: Probabilities below e^-745 are 0 in double precision.
+REACH = 1000.0
 #: Halvings of the interval in which the best share t of a dual point lies.
 HALVINGS = 40
 
@@ -122,3 +125,20 @@ class Penalty:
         rounding = 4 * UNIT * (t * abs(float(entropy)) + abs(least) + abs(value))
         moved = max(most - inner, 0.0) + most.allowance + inner.allowance
         return Rounded.of(value, t * entropy.allowance, moved, rounding, 4 * TINY)
+
+    @staticmethod
+    def lower_bound_in_reach(entropy: Rounded, g: Vector, error: Vector, unit: Vector) -> Rounded:
+        """H - sum_j `REACH` unit_j |g_j|, and its allowance: without a penalty a lower bound over all theta with
+        |theta_j| <= `REACH` unit_j, for there <g, theta> is no larger. g must be 0 for a bound over all theta, which
+        nothing computed is.
+
+        entropy, g, error : as `lower_bound` has them. unit (d,) : by how much a parameter moves some score by 1; 0 for
+        a feature that is 0.
+        """
+        box = REACH * unit
+        paid = float(box @ np.abs(g))
+        doubt = float(box @ error) * (1.0 + gamma(len(g) + 4)) + gamma(len(g) + 4) * paid
+        value = float(entropy) - paid
+        if not (math.isfinite(value) and math.isfinite(doubt)):
+            return Rounded(-math.inf)
+        return Rounded.of(value, entropy.allowance, doubt, 2 * UNIT * (abs(float(entropy)) + paid))

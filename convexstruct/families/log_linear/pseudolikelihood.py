@@ -50,7 +50,6 @@ from convexstruct import deadline
 from convexstruct.arrays import Index, Labels, Point, Vector
 from convexstruct.core.scale import Scale
 from convexstruct.families.log_linear.completion import completed
-from convexstruct.families.log_linear.markov_field import REACH
 from convexstruct.families.log_linear.penalty import Penalty
 from convexstruct.features.counts.counts import example_weights
 from convexstruct.features.graphs.factors import Factors
@@ -313,10 +312,7 @@ class PseudoLikelihood:
             entropy, g = self.entropy(p), -self.missing(p)
             if self.penalty != Penalty():
                 return self.penalty.lower_bound(entropy, g, error, least=empirical.lower)
-            box = REACH * self.unit
-            paid, doubt = float(box @ np.abs(g)), float(box @ error)
-            doubt += gamma(len(g) + 4) * paid + 2 * UNIT * (entropy + paid)
-            found = Rounded.of(entropy - paid, entropy.allowance, doubt)
+            found = self.penalty.lower_bound_in_reach(entropy, g, error, self.unit)
             return found if found.lower > empirical.lower else empirical
 
     @cached_property

@@ -17,6 +17,7 @@ from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Solution, Status
 from convexstruct.families.log_linear import ConditionalRandomField
+from convexstruct.models import FORMULATIONS
 from tests.families.log_linear.random_fields import KINDS, field, written_out
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -153,7 +154,36 @@ def test_where_there_is_a_maximum_nothing_runaway() -> None:
     problem = ConditionalRandomField.read([[[1.0], [-1.0], [1.0], [-1.0]]], [[0, 1, 1, 0]], 2, edges="none")
     solution = solve(problem)
     assert problem.runaway(solution.point["theta"]) is None
-    assert solution.lower_bound == 0.0  # without a penalty nothing better is proved of computed moments
+    assert solution.lower_bound == pytest.approx(4.0 * np.log(2.0))  # theta = 0: each label of a feature occurs once
+
+
+def crowded(seed: int, edges: Any = "chain", width: int = 2) -> ConditionalRandomField:
+    """Labels at random, far more than features: a maximum without a penalty."""
+    rng = np.random.default_rng(seed)
+    x = [rng.normal(size=(n, width)) * 10.0 ** np.arange(width) for n in (3, 1, 4) * 12]
+    y = [rng.integers(2, size=len(each)) for each in x]
+    sizes = [rng.normal(size=(len(each) - 1, 2)) for each in x] if edges == "featured" else None
+    return ConditionalRandomField.read(x, y, 2, edges="none" if edges == "none" else "chain", edge_features=sizes)
+
+
+@pytest.mark.parametrize("edges", ["chain", "none", "featured"])
+def test_without_a_penalty_the_optimum_is_certified_where_it_exists(edges: str) -> None:
+    problem = crowded(0, edges)
+    solution = solve(problem, tol=1e-6)
+    assert solution.status is Status.OPTIMAL, solution
+    assert solution.lower_bound > 0.9 * problem.n_examples * np.log(2.0)
+    stated = FORMULATIONS["log_linear.likelihood"].builder(problem).reference("CLARABEL")
+    assert solution.lower_bound <= stated.value * (1 + 1e-7)
+
+
+@settings(max_examples=30)
+@given(seed=st.integers(0, 10**6), size=st.floats(0, 2))
+def test_without_a_penalty_no_dual_point_is_above_any_point(seed: int, size: float) -> None:
+    problem, rng = crowded(seed), np.random.default_rng(seed)
+    point, other = size * rng.normal(size=(2, problem.dimension))
+    assert problem.dual(problem.witness(other)).lower <= problem.primal({"theta": point}).upper
+    entropy, _, _ = problem.enclosed(problem._read_dual(problem.witness(np.zeros(problem.dimension))))
+    assert float(entropy) > solve(problem).primal  # the entropy alone is no bound: the moments must be paid for
 
 
 # -- what is refused ---------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from convexstruct.arrays import Point, Vector
 from convexstruct.core.certificates import least_unit
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.solution import Solution
+from convexstruct.families.log_linear.conditional import ConditionalRandomField
 from convexstruct.families.log_linear.existence import no_maximum
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.penalty import Penalty
@@ -89,7 +90,10 @@ def report(problem: LogLinear, here: Here, calls: int, done: bool = False, messa
     """The iterate of a point."""
     theta = here.theta
     bound = here.lower_bound(problem.penalty)
-    if isinstance(problem, MarkovRandomField | PseudoLikelihood) and problem.penalty == Penalty():
+    if isinstance(problem, ConditionalRandomField) and problem.penalty == Penalty():
+        entropy = Rounded(here.loss - float(theta @ here.data))
+        bound = float(problem.penalty.lower_bound_in_reach(entropy, here.data, np.zeros(len(theta)), problem.unit))
+    elif isinstance(problem, MarkovRandomField | PseudoLikelihood) and problem.penalty == Penalty():
         # what restoring the moments costs, to first order: the bound itself is dear, and asked for where it may be good
         missing = float((np.abs(theta) + problem.unit) @ np.abs(here.data))
         near = missing <= NEAR * max(abs(here.value), least_unit(problem))
