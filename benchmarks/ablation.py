@@ -1,14 +1,14 @@
-"""What each mechanism of a solver brings: switch it off, solve again, compare CPU time and rounds.
+"""The effect of each mechanism of a solver: it is switched off, and CPU time and rounds are compared.
 
     python benchmarks/ablation.py [--only STUDY ...] [--mechanism NAME ...] [--repeats 1] [--seconds 20] [--json FILE]
 
-Each family has a file beside this one, `ablation_<family>.py`, with one list, ``STUDIES``. A `Study` names an instance
+Each family has a file beside this one, `ablation_<family>.py`, with one list, ``STUDIES``. A `Study` names instances
 and a solver; its mechanisms say how each is switched off: by other options of the solver, by other values of names in
-a module or class, or both. A study has several instances of one kind, from seeds of their own, for the path of one run
-is chance; their figures are added. Time is process CPU time, the best of the repeats, and counts only if the
+a module or class, or both. A study has several instances of one kind, each from its own seed, because a single run is
+partly chance; their figures are added. Time is process CPU time, the best of the repeats, and counts only if the
 certificate meets the gap wanted. Ratios are to the solver as it is: 1.2 says that without the mechanism it takes 20%
-longer. A mechanism that moves neither time nor rounds nor oracle calls by `MATTERS` in any study shown is named at the
-end, and so is one without which every study is faster: it has to show its worth elsewhere, or go.
+longer. A mechanism that changes neither time nor rounds nor oracle calls by `MATTERS` in any study shown is named at
+the end, and so is one without which every study is faster: either should be removed unless other instances need it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Any
 if not __package__:  # run as a script: the checkout is not on the path, only this directory is
     sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-#: A mechanism matters that changes the time or the number of rounds by this share.
+#: A mechanism matters if switching it off changes time, rounds or oracle calls by this share.
 MATTERS = 0.1
 #: Runs of each variant; the fastest counts.
 REPEATS = 1
@@ -80,7 +80,7 @@ def studies() -> list[Study]:
 
 @contextmanager
 def patched(patches: Mapping[str, Any]) -> Iterator[None]:
-    """Put other values in the place of names, and the old ones back; an unknown name is an AttributeError."""
+    """Replace the values of names, and restore them at the end; an unknown name raises an AttributeError."""
     before = []
     try:
         for path, value in patches.items():
@@ -128,7 +128,7 @@ def _measure(
         status = solution.status.name
         runs.append(Figures(seconds if met else math.inf, solution.iterations, calls, solution.gap, status))
         if not met:
-            break  # the same again would take the limit again
+            break  # another run would most likely take the whole limit too
     return min(runs, key=lambda figures: figures.seconds)
 
 
@@ -213,7 +213,7 @@ def main(arguments: Sequence[str] | None = None, known: Sequence[Study] | None =
 
 
 def _finite(value: Any) -> Any:
-    """JSON knows neither inf nor NaN: they are null."""
+    """``value`` for JSON, in which inf and NaN are null."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -18,7 +18,7 @@ from convexstruct.families.generative_margin.solvers.entropic_proximal import _R
 METHOD = "convexstruct.families.generative_margin.solvers.entropic_proximal"
 STAGE = "convexstruct.families.generative_margin.solvers.entropic_stage"
 COVARIANCE = "convexstruct.families.generative_margin.covariance"
-#: More than any step, count or ratio: a limit of this size is none.
+#: More than any step, count or ratio: a limit of this size has no effect.
 NEVER = 10**9
 
 

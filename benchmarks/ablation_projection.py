@@ -20,7 +20,7 @@ ALL = 10**9
 
 
 def _offset(n: int) -> BoxProjection:
-    """A simplex so far from m that no double is near enough to the multiplier."""
+    """A simplex so far from m (entries near 1e9) that no double is near enough to the exact multiplier."""
     return BoxProjection.simplex(1e9 + np.random.default_rng([94, n]).normal(size=n))
 
 

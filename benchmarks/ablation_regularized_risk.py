@@ -1,6 +1,6 @@
 """Each mechanism of `SemismoothNewton`, switched off on the instances of `benchmarks/regularized_risk.py`.
 
-Data is generated but for a9a, whose study is left out where the set is not here.
+All data are generated except a9a, whose study is left out if the set is not on this machine.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MECHANISMS = (
 )
 
 
-#: More features than examples, which the sets of the benchmark have not.
+#: More features than examples, unlike the sets of the benchmark.
 WIDE = (Workload("dense", 500, 2000), Workload("sparse", 2000, 20_000))
 
 

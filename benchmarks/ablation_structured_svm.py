@@ -27,7 +27,7 @@ from convexstruct.families.structured_svm.solvers.labelling_pools import Labelli
 SOLVERS = "convexstruct.families.structured_svm.solvers"
 TEMPER, QP, POOLS = f"{SOLVERS}.tempered_pools", f"{SOLVERS}.pool_qp", f"{SOLVERS}.labelling_pools"
 CUT, PAIRWISE = "convexstruct.oracles.loopy.minimum_cut", "convexstruct.oracles.loopy.pairwise"
-#: More than any count, size or ratio: a limit of this size is none.
+#: More than any count, size or ratio: a limit of this size has no effect.
 NEVER = 10**9
 
 

@@ -1,6 +1,6 @@
 """Each mechanism of the solvers of the reduced SDP, switched off on chains as in `benchmarks/unsupervised_margin.py`.
 
-The seeds are others than the one of the benchmark.
+The seeds differ from that of the benchmark.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ def _some(sequences: int, length: int, labels: int = 2) -> list[Callable[[], Any
 
 
 def _given(costs: Any, y: Any) -> Any:
-    """In the place of `best_diagonal`: the multipliers of the diagonal that the solver had."""
+    """Replaces `best_diagonal`: keeps the multipliers of the diagonal that the solver found."""
     return y
 
 
 def _as_found(splitting: Any, point: Any) -> Any:
-    """In the place of `Splitting.polished`: the point that the solver had."""
+    """Replaces `Splitting.polished`: keeps the point that the solver found."""
     return point
 
 
 def _unmoved(lagrangian: Any, factors: Any, least: Any) -> Any:
-    """In the place of `_Lagrangian.escape`: the factors as they are."""
+    """Replaces `_Lagrangian.escape`: keeps the factors."""
     return np.concatenate([factor.ravel() for factor in factors])
 
 

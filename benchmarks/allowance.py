@@ -1,11 +1,11 @@
-"""What the allowance for rounding costs: bounds as they stand beside the same two values plainly evaluated.
+"""The time that the allowance for rounding takes: bounds with it beside the same formulas without it.
 
     python benchmarks/allowance.py [--quick] [--only NAME ...] [--repeats 5]
 
 For each instance, all in one process with one thread, in process CPU time, the best of several: the solve by the
 default solver to the default accuracy (a fresh problem each time, so that what is computed once counts); P and D as the
-problem evaluates them, allowance included; and P and D by the same formulas without one (`PLAIN`). What is left, times
-the number of times that a solve asks for P and for D, is the cost of the allowance:
+problem evaluates them, allowance included; and P and D by the same formulas without one (`PLAIN`). The
+difference, times how often a solve asks for P and for D, is the cost of the allowance, as a share of the solve:
 
     (first P - plain P + (asked - 1) (next P - plain P) + the same of D) / solve            goal: at most `GOAL`
 
@@ -51,7 +51,7 @@ from convexstruct.rounding import Rounded
 
 #: The share of a solve that the allowance may cost.
 GOAL = 0.05
-#: Relative to P: what a bound and the plain value may differ by (the witness is cleared of rounding in other orders).
+#: Relative to P: how far a bound and the plain value may differ (their operations on the witness differ in order).
 AGREE = 1e-9
 #: Evaluations are timed until so many seconds are spent, and so many times at most; solves up to `REPEATS` times.
 SPENT, EVALUATIONS, REPEATS = 1.0, 25, 5
@@ -244,7 +244,7 @@ def sparse_chains(chains: int, features: int) -> Any:
 
 
 def cycle(n: int) -> Any:
-    """Edges of a cycle of four variables of 8 labels, the local polytope of n examples."""
+    """Tables on the four edges of a cycle of four variables with 8 labels, for n examples."""
     rng = np.random.default_rng(0)
     edges = [(0, 1), (1, 2), (2, 3), (3, 0)]
     return cs.MarginalProjection.graph(edges, [0.1 * rng.normal(size=(n, 8, 8)) for _ in edges])
@@ -267,7 +267,7 @@ def _box(kind: str, n: int = 1_000_000) -> Callable[[], Any]:
 
 
 def instances(quick: bool) -> dict[str, Callable[[], Any]]:
-    """What is measured, by name; ``quick``: small ones, whose ratios say little."""
+    """What is measured, by name; ``quick``: instances too small for their ratios to be judged."""
     hmm, svm = generative_margin.Workload, structured_svm.Workload
     if quick:
         return {
@@ -301,7 +301,7 @@ def instances(quick: bool) -> dict[str, Callable[[], Any]]:
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds of one side, P or D: plainly; the first and the next time with the allowance. asked : by one solve."""
+    """Seconds of P or of D: plain; with the allowance, first and next time. asked : how often one solve asks for it."""
 
     plain: float
     first: float
@@ -316,7 +316,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Row:
-    """One instance; allowance: the larger of both bounds', relative to P."""
+    """One instance. allowance : the larger one of the two bounds, relative to P. solve : seconds."""
 
     name: str
     solve: float
@@ -373,7 +373,7 @@ def measure(name: str, build: Callable[[], Any], repeats: int = REPEATS) -> Row:
 
     def bound_of(problem: Any) -> dict[str, Callable[[], Rounded]]:
         def dual_of() -> Rounded:
-            problem.__dict__.pop("_last", None)  # kept for `certify`, which asks twice; other witnesses are not
+            problem.__dict__.pop("_last", None)  # kept for `certify`, which asks twice; here it is to be computed
             return problem.dual(dual)  # type: ignore[no-any-return]
 
         return {"primal": lambda: problem.primal(point), "dual": dual_of}

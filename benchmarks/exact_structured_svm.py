@@ -1,4 +1,4 @@
-"""Structural SVMs in exact arithmetic, all labellings written out: what `rounding_structured_svm` takes for true."""
+"""Structural SVMs in exact arithmetic, all labellings written out: the true values for `rounding_structured_svm`."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from convexstruct.families.structured_svm import StructuredSVM
 from convexstruct.oracles.enumeration import labellings
 from convexstruct.rounding import UNIT
 
-#: Rows of exact numbers; weighted marginals of nodes and edges, the loss, and what each example's may be off by.
+#: Table: rows of exact numbers. Parts: weighted marginals of nodes and of edges, their loss, and for each example how
+#: far its computed distribution may differ from the exact one.
 Table = list[list[Fraction]]
 Parts = tuple[Table, list[Table], Fraction, list[Fraction]]
 
 
 class Exact:
     """A problem in fractions, every labelling written out with its loss; norms of Psi by the Gram matrix of the nodes,
-    which is X X' or the kernel that came."""
+    which is X X' or the given kernel."""
 
     def __init__(self, problem: StructuredSVM, kernel: Any = None) -> None:
         self.problem = problem
@@ -149,9 +150,10 @@ class Exact:
     # -- D -------------------------------------------------------------------------------------------------------------
 
     def dual(self, witness: Mapping[str, Any], above: bool = True) -> Fraction | None:
-        """max over 0 <= t <= 1 of D at t times the witness, for shares that are scaled to sum to at most 1; with what
-        the computed distributions may differ from those of exact arithmetic added (unless not ``above``: then it is a
-        lower bound on the optimum). None where that is unknown."""
+        """The largest D at t times the witness, 0 <= t <= 1, its shares scaled to sum to at most 1.
+
+        ``above``: plus a bound on the effect of the rounding of the computed distributions, so that no correct bound is
+        larger. Otherwise without it: a lower bound on the optimum. None where no bound on that effect is known."""
         kinds = {"label": self._of_labels, "gibbs": self._of_gibbs, "marginal": self._of_marginals}
         if "node_marginals" in witness:
             witness = {"marginal_shares": np.ones(self.problem.n_examples), **witness}
@@ -162,7 +164,7 @@ class Exact:
         sums = [max(sum(column, Fraction(0)), Fraction(1)) for column in zip(*shares)]
         alphas = [[share / s * c for share, s, c in zip(row, sums, self.ceiling)] for row in shares]
         if any(0 < alpha <= Fraction(1e-290) for row in alphas for alpha in row):
-            return None  # among the smallest numbers a share is rounded to another, which may prove more
+            return None  # so small a share may be rounded to a larger one, which may prove more
         found = kinds[kind](witness, alphas)
         if found is None:
             return None
@@ -188,7 +190,7 @@ class Exact:
         return found
 
     def _square(self, node: Table, edge: list[Table]) -> Fraction:
-        """|Psi_+|^2 from the weighted marginals: the truth has what the others lack."""
+        """|Psi_+|^2 from the weighted marginals: Psi is the same mass at the truth, less these marginals."""
         features, size = self.problem.features, self.problem.features.n_labels
         away = [[-each for each in row] for row in node]
         for v, s in enumerate(features.truth.tolist()):

@@ -3,8 +3,8 @@
     python benchmarks/generative_margin.py [--quick] [--only NAME ...] [--seconds LIMIT] [--json FILE] [--plot FILE.png]
 
 Every run is a fresh process with one thread, so its peak memory is its own. A time is the moment at which the bounds
-first met within a gap; it counts only if `certify`, asked at the end, confirms the bounds. What is hit or missed is
-printed either way. One run each: seeds are fixed and nothing is repeated until it looks good.
+first met within a gap; it counts only if `certify`, asked at the end, confirms the bounds. Goals are
+printed whether reached or missed. Every run is made once, with a fixed seed.
 """
 
 from __future__ import annotations
@@ -103,9 +103,9 @@ GOALS = [
     *both((1e-3, 15.0), sequences=10_000, memory=1024.0),
 ]
 #: Seconds depend on the machine, so the goal of HARD 30 states to 1e-4 is also given in passes of `chain_pass`, which
-#: the same process times after the solve. The 4 s were set where the code of commit 17204a4 took 3.94 s. Where this
-#: number was derived, under load, that code took 11.4 and 12.7 s, 3100 and 3860 passes. So 4 s stand for about 3500
-#: passes, if that code takes as many of them on both machines; nothing else was compared.
+#: the same process times after the solve. The 4 s were set where the code of commit 17204a4 took 3.94 s. On the
+#: machine where this number was derived, under load, that code took 11.4 and 12.7 s, or 3100 and 3860 passes. So 4 s
+#: stand for about 3500 passes, if that code takes as many of them on both machines; nothing else was compared.
 PASSES = Goal(Workload(states=30), 1e-4, 3500.0)
 #: Passes of the yardstick before its clock starts, when memory is first touched, and while it runs.
 WARM_PASSES, TIMED_PASSES = 10, 50
@@ -160,7 +160,7 @@ def _yardstick(workload: Workload) -> float:
 def chain_pass(node: Any, edge: Any) -> tuple[Any, float]:
     """Forward-backward in plain NumPy: posteriors (T, K, S) of K chains of T steps, and the sum of their ln Z.
 
-    Fixed, and no part of the package: what the package gains or loses must not change the unit. node (T, K, S),
+    It is no part of the package and is never changed, so that the unit does not depend on the package. node (T, K, S),
     edge (S, S): scores of each label, and of (label before, label).
     """
     import numpy as np
@@ -230,7 +230,7 @@ def judge_passes(session: Session, console: Console) -> None:
 def run_ratio(session: Session, console: Console) -> None:
     """Constraint generation with Clarabel beside the fast default, on one workload to one gap."""
     fast, cuts = (session("ratio", RATIO.workload, solver) for solver in (FAST, CUTS))
-    # cuts that were stopped need more than the seconds they had: the ratio is a bound, and may decide nothing
+    # constraint generation that was stopped needs more time than it had: the ratio is a lower bound, and may not decide
     ended = math.isfinite(cuts.to(RATIO.gap))
     ratio = (cuts.to(RATIO.gap) if ended else cuts.seconds) / fast.to(RATIO.gap)
     reached: bool | None = ratio >= RATIO.seconds

@@ -6,7 +6,7 @@ Every workload is a fresh process with one thread. Both sides start from the sam
 iterations, and must end at the same likelihood to nine digits; both decode with that model, to the same score. Times
 are processor seconds, the best of several calls in turn. The data are drawn from a hidden Markov model of
 Dirichlet(1/2) transitions. In "slow" a state is left once in a thousand steps and shows its symbols hardly more often
-than the others do: there messages do not forget where they began, and long sequences are not run over in pieces.
+than the others do: there messages depend for long on where they began, and long sequences are not processed in pieces.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def measure(workload: Workload) -> Iterator[dict[str, Any]]:
 
 
 def verdicts(workload: Workload, line: dict[str, float]) -> list[str]:
-    """The goals of a workload, reached or missed; none where the peer is not to be met."""
+    """The goals of a workload, reached or missed; in the section "slow" only that both sides agree."""
     scaling, log = line["scaling"] / line["ours"], line["log"] / line["ours"]
     viterbi = line["their viterbi"] / line["viterbi"]
     agree = judged("equal", line["apart"] <= AGREES)

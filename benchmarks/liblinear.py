@@ -1,5 +1,5 @@
-"""liblinear (scikit-learn's LinearSVC) as the workload `regularized_risk` times it: it has no certificate and no
-history, so it is run anew with more and more iterations allowed."""
+"""liblinear (scikit-learn's LinearSVC) as the workload `regularized_risk` times it: it returns no certificate and no
+history of its objective, so it is run anew with more and more iterations allowed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 #: Iterations that liblinear is allowed, one run each, until it comes no nearer or its time is over.
 LADDER = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000)
-#: Its own tolerance, and iterations enough for it.
+#: The tolerance of its own stopping rule, and enough iterations to reach it.
 OWN_TOL, OWN_MOST = 1e-3, 100_000
 
 

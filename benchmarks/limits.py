@@ -48,7 +48,7 @@ def grids(scale: float) -> Any:
 
 
 def table(scale: float, d: int, classes: int) -> tuple[Any, Any]:
-    """Dense features without a pattern, and labels by chance: what no plane separates."""
+    """Dense random features and random labels, which no plane separates."""
     rng, n = np.random.default_rng(0), int(200_000 * scale)
     return rng.normal(size=(n, d)), rng.integers(classes, size=n)
 

@@ -5,8 +5,8 @@
 Every run is a fresh process with one thread; seconds are of its processor. Both minimise
 sum_i [ln Z_i - score of the truth] + 1/2 |theta|^2 over all pairs of a feature and a label (CRFsuite: c2 = 1/2,
 possible states and transitions). CRFsuite runs to the tolerances below, ours to a certified gap, and the objectives are
-compared. Decoding is timed on the training examples. `memory` has no peer; `processes` is our run alone and with two
-worker processes.
+compared. Decoding is timed on the training examples. The workload
+`memory` is run without CRFsuite; `processes` is our solver alone and with two worker processes.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ MEMORY = 2048.0
 
 @dataclass(frozen=True)
 class Workload:
-    """Tokens with as many features of 0 or 1 each, drawn by Zipf's law; conll : CoNLL-2000 whole, in their place."""
+    """Tokens with as many features of 0 or 1 each, drawn by Zipf's law; conll : all of CoNLL-2000 instead."""
 
     name: str
     sequences: int = 600
@@ -149,7 +149,7 @@ def launched(workload: Workload, who: str) -> dict[str, Any]:
 
 
 def measured(workload: Workload) -> tuple[dict[str, Any], str]:
-    """The figures of one workload, and what they say in a line; good : whether the goal is met."""
+    """(the figures of one workload, "good" whether its goal is met; the line that is printed)."""
     if workload is LARGE:
         fast = launched(workload, "few")
         good = fast["peak"] <= MEMORY

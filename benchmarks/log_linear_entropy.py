@@ -69,7 +69,8 @@ class EntropyWorkload:
         return f"entropy-{self.n}x{self.length}x{self.labels}"
 
     def field(self) -> ConditionalRandomField:
-        """Labels that stay two times in five, and tell their features up to noise of twice their distance."""
+        """A label repeats the last one with probability 0.4, else it is drawn; features are a mean for the label, plus
+        noise of twice the standard deviation of the means."""
         import numpy as np
 
         from convexstruct.families.log_linear import ConditionalRandomField

@@ -2,12 +2,12 @@
 
     python benchmarks/malformed.py [--n 50000] [--seed 0]
 
-Each trial takes a door of `benchmarks.malformed_doors` with sound arguments, and spoils one of them with a value drawn
-from `spoilers` (or changes an entry of the argument). Counted for each door: other exceptions than ValueError
-(`types`), sentences of more than 300 characters or more than one line (`long`), warnings, processes that died
-(`crashes`), and silent nonsense: an answer where none was due. A spoiler may be sound after all, such as an empty list
-of edges; `excused` reads each by its own looks. Batches run in processes of their own, so that one that dies is
-counted.
+A door is a public function, constructor or method. Each trial takes one of `benchmarks.malformed_doors` with valid
+arguments, and replaces one of them by a value drawn from `spoilers` (or changes an entry of it). Counted for each door:
+other exceptions than ValueError (`types`), messages of more than 300 characters or more than one line (`long`),
+warnings, processes that died (`crashes`), and calls that returned although the argument was malformed (`silent`). A
+value of `spoilers` may be valid after all, such as an empty list of edges; `excused` decides that from the value alone.
+Every batch runs in a process of its own, so that one that dies is counted.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ KINDS = ("types", "long", "warnings", "silent", "crashes")
 
 
 class Hostile:
-    """Foreign code: whatever is asked of it fails."""
+    """An object on which every operation raises a RuntimeError."""
 
     def _fail(self, *_: Any, **__: Any) -> Any:
         raise RuntimeError("hostile")
@@ -48,7 +48,7 @@ class Hostile:
 
 
 class Endless:
-    """A length beyond all memory, and an entry wherever one asks."""
+    """A sequence that claims 2^62 entries, and has a 0 at every index."""
 
     def __len__(self) -> int:
         return 2**62
@@ -70,7 +70,7 @@ def broken_sparse(rng: np.random.Generator) -> Any:
 
 
 def spoilers(rng: np.random.Generator) -> Any:
-    """A value that is sound at no door."""
+    """A value that hardly any argument may have; see `excused` for those that may."""
     known = [
         Hostile(), Endless(), object(), object, 3j, "nonsense", "x" * 10_000, b"\xff\x00", 10**400, -(10**400), {1, 2},
         {"no": 1}, iter([1]), lambda: 0, NotImplemented, ..., np.nan, -np.inf, [], (), {}, [[]], [[1, 2], [3]],
@@ -96,7 +96,7 @@ def spoilt(value: Any, rng: np.random.Generator) -> Any:
     return spoilers(rng)
 
 
-#: Arguments that take functions: what a function does is its own affair.
+#: Arguments that take functions; trials that put any other callable there are skipped.
 FUNCTIONS = ("callback", "record", "progress", "decided", "solver")
 
 
@@ -132,7 +132,7 @@ EMPTY_WITNESSES = tuple(
 
 
 def excused(door: str, name: str, value: Any, sound: Any) -> bool:
-    """Whether ``value`` may be an answer's argument at this door after all, by its own looks and those of ``sound``."""
+    """Whether ``value`` is a valid argument ``name`` at this door after all; ``sound`` is one that certainly is."""
     if door.startswith(("point", "dual")):
         # what is not finite is a point too: it certifies nothing
         shape = shape_of(value)

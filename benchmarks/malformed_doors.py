@@ -1,4 +1,4 @@
-"""The doors of the package, each with arguments that are sound: what `benchmarks.malformed` knocks at."""
+"""The doors (public functions, constructors, methods) that `benchmarks.malformed` tries, each with valid arguments."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Doors = dict[str, tuple[Callable[..., Any], dict[str, Any]]]
 
 
 def doors() -> Doors:
-    """Each door with arguments that are sound: those of the problems, and those of everything else."""
+    """Each door with valid arguments, by name: (callable, its arguments)."""
     problems = sound_problems()
     found = {**constructors(), **of_problems(problems), **of_predictions(problems), **of_data(), **of_real_sets()}
     found |= {**of_cuts(problems), **of_verification()}
@@ -50,7 +50,7 @@ def arguments() -> tuple[Any, Any, dict[str, Any], dict[str, Any], dict[str, Any
 
 
 def constructors() -> Doors:
-    """The doors by which problems, graphs, features and losses come in."""
+    """The functions that make problems, graphs, features and losses."""
     X, y, hmm, svm, chains = arguments()
     graph = graphs.chain_graph(3, 2)
     risk = {"X": X, "lam": 0.1, "weights": np.ones(6)}
@@ -204,7 +204,7 @@ def _dual_at(problem: Any, dual_point: Any, key: str) -> Callable[..., Any]:
 
 
 def of_predictions(problems: dict[str, Any]) -> Doors:
-    """What is asked of a problem that has been solved, about its own examples and about new ones."""
+    """Predictions, scores and selections, for the examples of a problem and for new ones."""
     X = arguments()[0]
     examples = {
         "generative_margin": [[0, 1], [2]],
@@ -245,7 +245,7 @@ def _sharded(problem: Any, executor: Any, n_shards: Any) -> Any:
 
 
 def of_cuts(problems: dict[str, Any]) -> Doors:
-    """Constraint generation: what it is made of, and the limits of a run."""
+    """Constraint generation: its constructor, and the limits of a run."""
     found: Doors = {}
     for kind, slack in ((svm_cuts, ("slack", "n")), (margin_cuts, ("one_slack", False))):
         name = kind.__name__.split(".")[-2]
@@ -258,7 +258,7 @@ def of_cuts(problems: dict[str, Any]) -> Doors:
 
 
 def of_real_sets() -> Doors:
-    """What the real sets are read from, text and arrays; and what is asked of them."""
+    """The readers of real sets, from text and arrays, and the methods of these sets."""
     letters = {
         "pixels": np.ones((3, 128), dtype=np.uint8),
         "label": np.array([0, 1, 25]),
@@ -339,7 +339,7 @@ def of_verification() -> Doors:
 
 
 def _told(*_: Any) -> None:
-    """A function: it is told something, and forgets it."""
+    """A callback that does nothing."""
 
 
 def of_formulations(problems: dict[str, Any]) -> Doors:
@@ -376,7 +376,7 @@ def of_formulations(problems: dict[str, Any]) -> Doors:
 
 
 def of_solutions(problems: dict[str, Any]) -> Doors:
-    """Solutions as files and as pictures; solvers asked without the driver."""
+    """Solutions as files and as pictures; solvers called without the driver."""
     solution = cs.solve(problems["box"])
     path = Path(tempfile.mkdtemp()) / "solution.npz"
     solution.save(path)

@@ -1,4 +1,4 @@
-"""The part that all benchmarks share: runs in processes of their own, seconds to certified gaps, peak memory, goals.
+"""Shared by all benchmarks: runs in processes of their own, seconds to certified gaps, peak memory, goals.
 
 A benchmark's file holds a frozen dataclass with ``name`` and ``tol`` (`Workload`), a function ``measure(workload,
 solver, limit)`` that yields the fields of a `Run` as mappings, its goals, and a `main`; it ends with
@@ -28,8 +28,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-# NumPy, matplotlib and the package are imported where they are needed: a child's ru_maxrss starts from what its parent
-# had in memory, so this process stays smaller than any child.
+# NumPy, matplotlib and the package are imported where they are needed: a child's ru_maxrss starts from the memory of
+# its parent, so this process must stay smaller than any child.
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
@@ -164,7 +164,7 @@ def understand(run: Run, lines: Sequence[str]) -> Run:
 
 
 def launch(script: str, workload: Any, solver: str, limit: float) -> Run:
-    """Run ``script`` --child in a fresh process with one thread; whatever happens there, a `Run` comes back."""
+    """Run ``script`` --child in a fresh process with one thread; if it fails, the `Run` says so in ``trouble``."""
     run = Run(workload, solver, limit)
     task = json.dumps([asdict(workload), solver, limit])
     command = [sys.executable, os.path.abspath(script), "--child", task]

@@ -56,7 +56,8 @@ LIMIT = 30.0
 #: Seconds for all runs; a run that has not started by then is reported as left out.
 BUDGET = 600.0
 QUICK_LIMIT, QUICK_BUDGET = 5.0, 55.0
-#: The goal: at so many entries, so many partitions of as many numbers. Growth up to this power of n counts as linear.
+#: The goal: a projection of MILLION entries takes at most the time of PARTITIONS partitions of as many numbers. Growth
+#: up to the power LINEAR of n counts as linear.
 MILLION, PARTITIONS, LINEAR = 1_000_000, 10.0, 1.15
 #: Calls, of which the fastest counts, are made until so many seconds are spent, and at most so many.
 SPENT, CALLS = 1.0, 25

@@ -4,12 +4,12 @@
 
 Every run is a fresh process with one thread. Each solver first solves a small problem, so that imports and the first
 calls of BLAS are not timed. Ours are timed to a certified gap. liblinear (scikit-learn's LinearSVC, if it is installed)
-gives neither a certificate nor its history, so that two ratios are printed. The goal is a ratio to the run that its own
-stopping rule ends at tol=1e-3, as its users run it. The other is to its best: it is run anew with more and more
-iterations allowed, the objective of each run is compared with the lower bound that the fast default has certified, and
-its time to a gap is that of its fastest run within it, as if the right number of iterations were known beforehand. C is
-that of liblinear: lam = 1 / (C n), by default 1. Paper 2 takes the lam with the best accuracy on validation rows, so
-each set is also solved at that.
+returns neither a certificate nor the history of its objective, so two ratios are printed. The goal is a ratio to the
+run that its own stopping rule ends at tol=1e-3, as its users run it. The other is to its best: it is run anew with
+more and more iterations allowed, the objective of each run is compared with the lower bound that the fast default has
+certified, and its time to a gap is that of its fastest run within it, as if the right number of iterations were known
+beforehand. C is that of liblinear: lam = 1 / (C n), by default 1. Paper 2 takes the lam with the best accuracy on
+validation rows, so each set is also solved at that.
 """
 
 from __future__ import annotations
@@ -327,7 +327,7 @@ def run_clarabel(session: Session, workloads: Sequence[Workload], console: Conso
 
 
 def run_peers(session: Session, workload: Workload, console: Console) -> None:
-    """The solvers that paper 2 compares, each in its own certified gap."""
+    """The solvers that paper 2 compares, each timed to the gap that its own bounds certify."""
     head = ["workload", "solver", *(f"{gap:.0e}" for gap in GAPS), "rounds", "final gap", "peak MiB"]
     table = new_table("Solvers of paper 2: seconds to a certified gap (times the fast default's)", *head)
     fast = session("peers", workload, FAST)

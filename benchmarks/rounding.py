@@ -9,7 +9,7 @@ Each family has a file beside this one, `rounding_<family>.py`, with one functio
 that never ends. It makes small instances whose truth is enumerated in rational (`fractions`) or 50-digit (`mpmath`)
 arithmetic, with data of scales from 1e-300 to 1e300, and yields one `Trial` for each bound it asked a problem for. This
 script counts, for each family: trials, bounds on the wrong side (the goal is none), bounds that are infinite (they
-claim nothing, which is right but of no use), and the largest allowance on ordinary data, relative to the value.
+are correct, but claim nothing), and the largest allowance on ordinary data, relative to the value.
 A warning is an error: an overflow must end in an infinite or valid bound, quietly.
 """
 
@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 if not __package__:  # run as a script: the checkout is not on the path, only this directory is
     sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-# NumPy and the package are imported where they are needed: a family's file may be broken without the others.
+# NumPy and the package are imported where they are needed, so that a broken file of one family stops no other.
 if TYPE_CHECKING:
     from convexstruct.rounding import Rounded
 
@@ -65,7 +65,7 @@ class Trial:
 
     @property
     def wrong(self) -> bool:
-        """Whether the bound claims what is not so. NaN claims nothing: `certify` reads it as an infinite bound."""
+        """Whether the bound is false. NaN never is: `certify` reads it as an infinite bound."""
         if self.side not in ("primal", "dual"):
             raise ValueError(f"side is {self.side!r}, wanted primal or dual")
         end = self.bound.upper if self.side == "primal" else self.bound.lower
@@ -105,7 +105,7 @@ def families() -> list[str]:
 
 
 def count(family: str, trials: Iterable[Trial]) -> Count:
-    """Look at every trial; warnings are errors."""
+    """The counts over all ``trials``; warnings are errors."""
     found, begin = Count(family), time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("error")

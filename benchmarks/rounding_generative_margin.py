@@ -1,8 +1,9 @@
 """Bounds of problem (P) against exact arithmetic; run by `rounding.py`.
 
 Instances are small enough that every labelling is listed. P is piecewise linear in theta, so its exact value is a
-rational number. D at a witness of labellings is computed from rational mu and omega in arithmetic of 60 digits; and
-every bound, those of Gibbs distributions among them, is held against the least exact P that any feasible point met.
+rational number. D at a witness of labellings is computed from rational mu and omega in arithmetic of 60 digits. Lower
+bounds whose exact D is not computed, as those of Gibbs distributions, are compared with the least exact P at the points
+tried.
 """
 
 from __future__ import annotations
@@ -147,7 +148,7 @@ def point(one: Listed, rng: np.random.Generator, ordinary: bool) -> Vector:
 
 
 def mixture(one: Listed, rng: np.random.Generator) -> dict[str, Any]:
-    """Labellings with shares, some of them tiny; a power of two below one in all."""
+    """Labellings with shares that sum to less than 1, some of them tiny, or are 1/8 each."""
     problem = one.problem
     count = int(rng.integers(1, 5))
     of = problem.examples
@@ -215,7 +216,7 @@ def trials(rng: np.random.Generator) -> Iterator[Trial]:
             witness = mixture(one, rng)
             t, bound = rounding.segment(problem, rounding.member(problem, problem._read_dual(witness)))
             truth = exact_dual(one, witness, t)
-            if truth == -mpmath.inf:  # the bound is that of a balanced member near by: held against P instead
+            if truth == -mpmath.inf:  # the bound is that of a balanced member nearby: P is compared instead
                 truth = mpmath.inf if least is None else least
             yield Trial("dual", bound, truth, one.ordinary, trivial, one.told)
             gibbs = rng.normal(size=(1, problem.dimension)) * 10.0 ** rng.uniform(-1, 4)

@@ -1,8 +1,8 @@
 """Trials of `benchmarks/rounding.py` for projections: optima in rational arithmetic.
 
 A box's optimum is found from its breakpoints in fractions, with z moved to the nearest value that <s, a> can take, as
-the problem reads it. Tables have an optimum by construction: m is what makes a chosen member of the polytope the
-projection, from numbers with so few digits that m is exact.
+the problem reads it. For tables the optimum is known by construction: m is made such that its projection is a chosen
+member of the polytope, from numbers with so few binary digits that m is exact.
 """
 
 from __future__ import annotations
@@ -96,14 +96,14 @@ def box_trials(rng: np.random.Generator) -> Iterator[Trial]:
         try:
             with np.errstate(all="ignore"):
                 problem = box(rng, ordinary)
-        except ValueError:  # z beyond all doubles, or out of reach
+        except ValueError:  # z overflows, or <s, a> cannot be z
             continue
         least = optimum(problem)
         scale = problem.trivial_value
         told = f"{problem}"
         try:
             found = solve(problem)
-        except ValueError:  # beyond all doubles on the way
+        except ValueError:  # an overflow on the way
             continue
         n = problem.n
         for k in range(EACH):

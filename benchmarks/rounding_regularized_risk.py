@@ -3,7 +3,7 @@
 At an optimum each group has a set of pieces that are largest together. For every choice of such sets J is a quadratic
 on an affine space, its least point there one linear system in fractions; the least J over all choices is the optimum,
 and the multipliers of the right choice are an optimal alpha. Rounded to floats, optimum and alpha are the hardest
-points that there are: nothing but rounding stands between either bound and the truth.
+points: there both bounds are the optimum, but for rounding.
 """
 
 from __future__ import annotations

@@ -7,10 +7,10 @@ A primal value is held against the exact objective at the same w; that of the re
 vertices of the local polytope, which are half-integral where there are two labels. A dual value is held against the
 exact best of D on the witness's own ray: labellings as they stand, Gibbs measures by enumeration with 50 digits, and
 marginals as the distribution they are read as. Where rounding leads to another distribution than exact arithmetic, a
-bound on the difference is added. Where data or shares are so large or small that no such bound is useful, weak duality
-is left: the exact objective at good points.
+bound on the difference is added. Where data or shares are so large or small that no such bound is useful, it is held
+against the exact objective at two points (weak duality).
 
-With a kernel, bounds are about the kernel that came, not its computed features: D is taken with the kernel itself, and
+With a kernel, bounds are those of the kernel as given, not of its computed features: D is taken with the kernel, and
 the truth of a primal value at the optimum is D at the optimal witness.
 """
 
@@ -111,7 +111,7 @@ def _kernel_trials(rng: np.random.Generator, ordinary: bool) -> Iterator[Trial]:
 def instance(
     rng: np.random.Generator, kind: str, size: int, options: dict[str, Any], ordinary: bool
 ) -> tuple[StructuredSVM, str] | None:
-    """Two examples of up to three nodes; None where the door refuses the data, as it should."""
+    """Two examples of up to three nodes; None where `StructuredSVM.read` refuses the data, as it should."""
     lengths = [int(n) for n in rng.integers(1, 4, size=2)]
     if kind == "cycle":
         lengths = [3, 3]

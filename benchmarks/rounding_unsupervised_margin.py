@@ -1,12 +1,12 @@
 """Trials of `UnsupervisedMargin`: reduced SDPs whose optimum is a labelling, known in rational arithmetic.
 
 Entries of M lie in [0, 1]; in a chain a row is the current one of one pair at most, and the previous one of one. So
-where K_ij is positive for rows of one label and at most -2 (0 without pairs) for rows of two, what N gains is lost
-twice in M, and M, N of the labelling are optimal; the multipliers that prove it (`tight`) are written down. Where K is
+where K_ij is positive for rows of one label and at most -2 (0 without pairs) for rows of two, M loses twice what N
+gains, and M, N of the labelling are optimal; `tight` has the multipliers that prove it. Where K is
 s (M - 11'/kappa) of a balanced labelling, P = 0 proves it too: the largest eigenvalue s n / kappa is kappa - 1 times
 there. Where all rows are alike (`alike`), M may be taken as (1 - m) I + m 11', and m is as small as eigenvalues or as
-large as (9) lets it: optima on the border of these, which points a little outside undercut. Rounded to floats, and
-moved by a few units, these are the hardest points that there are.
+large as (9) lets it: optima on the border of these, below which the values of points a little outside lie. Rounded to
+floats, and moved by a few units, these are the hardest points.
 
 `ExchangeMargin` and `RelaxedLoss` are tried by their formulas: at a labelling, the first one's tangents from above and
 any x of its polytope from below; at any matrices, the second one's tangents and what a distribution attains.

@@ -3,9 +3,9 @@
     python benchmarks/structured_svm.py [--quick] [--only NAME ...] [--seconds LIMIT] [--json FILE] [--plot FILE.png]
 
 Every run is a fresh process with one thread, so its peak memory is its own. A time is the moment at which the bounds
-first met within a gap; it counts only if `certify`, asked at the end, confirms the bounds. dlib knows no bound: it is
-given the objective it ended with, and the fast default the time at which it was certainly as low. The minimum cuts of
-`benchmarks/structured_svm_cuts.py` are one section of this run.
+first met within a gap; it counts only if `certify`, asked at the end, confirms the bounds. dlib computes no bound: it
+is timed to its own stopping rule, and the fast default until its objective is at most the one that dlib ended with. The
+minimum cuts of `benchmarks/structured_svm_cuts.py` are one section of this run.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Workload:
         return StructuredSVM.read(data.node_features, data.labels_each, data.n_labels, beta=self.beta)
 
 
-#: Against Clarabel; against dlib (0.1 an example: beta = 10 says the same).
+#: Against Clarabel; against dlib (C = 0.1 for each example, which is beta = 10 with C = 1).
 WHOLE = Workload()
 AGAINST_DLIB = Workload(chains=300, length=10, beta=10.0)
 #: What grows, from where; and the large ones to 1e-3.
@@ -177,8 +177,8 @@ def _dlib(problem: StructuredSVM) -> Iterator[dict[str, Any]]:
     features = problem.features
 
     class Separation:
-        """dlib asks example by example; all are decoded at once when it asks with a new w, which is as fast as it gets
-        from Python. Joint features go over as they must: lists of numbers."""
+        """dlib asks example by example; all are decoded at once when it asks with a new w, which is the fastest way
+        from Python. Joint features are passed as lists of numbers, as dlib needs them."""
 
         C = problem.n_examples / problem.lam
         epsilon = 1e-3

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from convexstruct.oracles.loopy.pairwise import Pairwise
 
 CUT, HIGHS, MAXFLOW = "minimum cut", "HiGHS", "PyMaxflow"
-#: Seconds given to each solver; HiGHS looks at its limit between steps that may be long.
+#: Seconds given to each solver; HiGHS checks its limit only between steps, which may be long.
 LIMITS = {CUT: 60.0, HIGHS: 120.0, MAXFLOW: 60.0}
 BUDGET, QUICK_BUDGET, QUICK_LIMIT = 600.0, 40.0, 10.0
 #: The minimum cut is to be this many times faster than HiGHS.
@@ -214,7 +214,7 @@ def _verdict(session: Session, workload: CutWorkload, runs: dict[str, Run]) -> s
     ours, highs = runs[CUT], runs[HIGHS]
     values = [run.value for run in runs.values() if math.isfinite(run.value)]
     agree = max(values, default=0.0) - min(values, default=0.0) <= AGREE * max(1.0, abs(max(values, default=0.0)))
-    # a process that had to be ended tells no seconds, but it had more than its limit
+    # a process that had to be ended reports no seconds, but it ran longer than its limit
     needed = highs.limit if highs.trouble.startswith("ended ") else highs.seconds
     ratio = needed / ours.seconds
     reached: bool | None = ratio >= RATIO and ours.to(AGREE) < math.inf and agree

@@ -2,11 +2,12 @@
 
     python benchmarks/unsupervised_margin.py [--quick] [--only NAME ...] [--seconds LIMIT] [--json FILE]
 
-Sequences of symbols from a hidden Markov model that changes its state with probability `CHANGE` and shows it with the
-same, as the synthetic sets of paper 3. Every run is a fresh process with one thread, so its peak memory is its own. Own
-times are when the proved bounds first met within a gap. A reference is timed for one solve, compiled before, of the
-objective scaled to entries near 1, and what it finds is repaired and certified as any other answer is: its gap is that.
-It is compared at that gap. Where its limit ended it, the limit is what it took at least.
+Sequences of symbols from a hidden Markov model that changes its state with probability `CHANGE` and shows the symbol of
+its state with the same probability, as in the synthetic sets of paper 3. Every run is a fresh process with one thread,
+so its peak memory is its own. The time of the fast default and of ADMM is the moment at which the proved bounds first
+met within a gap. A reference (Clarabel, SCS) is timed for one solve, without compilation, of the objective scaled to
+entries near 1; its answer is repaired and certified, and the times are compared at that certified gap. If its limit
+ended it, its time is a lower bound.
 """
 
 from __future__ import annotations
@@ -55,9 +56,9 @@ BUDGET, QUICK_BUDGET, QUICK_LIMIT = 900.0, 50.0, 10.0
 GOALS = {CLARABEL: 40.0, SCS: 2.0}
 #: The relative gap that is wanted, and SCS's tolerance, absolute and relative.
 GAP, SCS_ACCURACY = 1e-4, 1e-5
-#: Probability that the state changes, and that it is shown.
+#: Probability that the state changes, and that the symbol shown is that of the state.
 CHANGE = 0.95
-#: beta of the problem, and the one that references get: it multiplies the objective, by 1 / (2 beta).
+#: beta of the problem, and the one that references are given: 1 / (2 beta) is a factor of the objective, 1 for these.
 BETA, SCALED = 0.01, 0.5
 
 
