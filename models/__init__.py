@@ -1,4 +1,4 @@
-r"""The formulations in CVXPY, one folder a family; this is where the sign conventions stand, once.
+r"""The formulations in CVXPY, one folder for each family, and the sign conventions that they share.
 
 **Sections.** A family ``X`` has its problem in ``convexstruct.families.X`` and its formulations in
 ``convexstruct.models.X``. `FORMULATIONS` lists them all, by "family.name". A builder takes the problem and returns a
@@ -9,16 +9,17 @@ r"""The formulations in CVXPY, one folder a family; this is where the sign conve
 * Problems are minimisations, p* is their optimum. A dual is stated as the paper states it, as a maximisation; its
   optimum is the same p*, with the same sign.
 * A constraint g(x) <= 0 has a multiplier >= 0 that enters the Lagrangian with +, so that at the optimum
-  grad f + multiplier' grad g = 0. CVXPY's ``dual_value`` follows this for minimisations, and for a maximisation of f it
-  is the multiplier of the minimisation of -f.
+  grad f + multiplier' grad g = 0. CVXPY's ``dual_value`` follows this for minimisations; for a maximisation of f it is
+  the multiplier of the minimisation of -f.
 * Margin constraints are a_k(s)'theta + b_k(s) <= eps_k with a_k(s) = counts_k(s) - counts_k(s*), b_k(s) = the loss;
-  beta_k(s) >= 0 are their multipliers, mu = sum beta_k(s) a_k(s) and omega = sum beta_k(s) b_k(s) (6), v = c - mu. (An
-  SVM's features usually stand the other way round, f(x, y*) - f(x, y); its family says so.)
+  beta_k(s) >= 0 are their multipliers, mu = sum beta_k(s) a_k(s) and omega = sum beta_k(s) b_k(s) (6), v = c - mu.
+  (Structural SVMs usually have the opposite difference, f(x, y*) - f(x, y), as their family states.)
 * In a dual, theta is read from the multiplier of the equality that defines mu.
-* eta w_k bounds the multipliers of example k; weights w_k are part of the problem, 1 in the papers.
+* The multipliers of example k sum to at most eta w_k; weights w_k are part of the problem, 1 in the papers.
 
-**Accuracy.** What a general solver claims is a `Reference`. Its status decides nothing: the point and the dual witness
-read back must certify the value claimed. Bounds come from `convexstruct.certify` alone.
+**Accuracy.** The answer of a general solver is reported as a `Reference`. The status that the solver reports is not
+trusted: the point and the dual witness read back from its answer must certify the value that it claims, by the bounds
+of `convexstruct.certify`.
 """
 
 import importlib

@@ -1,7 +1,7 @@
 r"""Constraint generation, one step at a time: the part that all families share.
 
-Each step solves the master problem, that is the formulation with the constraints found so far, and adds those that are
-violated at its solution.
+Each step solves the master problem, that is the formulation with the constraints found so far, and adds constraints
+that its solution violates.
 
 Two bounds of the optimum are valid in every round, however inaccurately the master was solved. The upper one is the
 objective at a feasible point made from the master's solution, the lower one the dual at the master's multipliers, made
@@ -37,12 +37,15 @@ P = TypeVar("P", bound=Problem)
 
 @dataclass(frozen=True)
 class Round:
-    """What one step did.
+    """The result of one step.
 
-    number : of the round, from 1. added : constraints added. violation : the largest by which a constraint is violated
-    at the master's solution. primal, lower_bound : the best valid bounds so far. master : the optimum that the solver
-    claims for the master. status : the master's CVXPY status. seconds : spent in all steps so far. floor : the lowest
-    value that the master allows a variable; -inf where it has no such limit.
+    number : of the round, from 1.
+    added : how many constraints were added.
+    violation : the largest violation of a constraint at the master's solution.
+    primal, lower_bound : the best valid bounds so far.
+    master, status : the optimum that the solver claims for the master, and CVXPY's status.
+    seconds : the time of all steps so far.
+    floor : the lowest value that the master allows a variable; -inf where it has no such limit.
     """
 
     number: int
@@ -57,7 +60,7 @@ class Round:
 
 
 class ConstraintGeneration(ABC, Generic[P]):
-    """A problem by constraint generation, to be stepped through in a notebook.
+    """Constraint generation for one problem, one step at a time (`step`) or to the end (`run`).
 
     Attributes
     ----------
@@ -66,7 +69,7 @@ class ConstraintGeneration(ABC, Generic[P]):
     master : the last master solved, a `Formulation`; None before the first step.
     rounds : a `Round` for each step so far.
     point : the best feasible point so far; the trivial one before the first step.
-    done : nothing is left to add, or the solver found no solution of the last master.
+    done : whether nothing is left to add, or the solver found no solution of the last master.
     """
 
     #: Calls of the oracle in one step.
@@ -169,15 +172,15 @@ class ConstraintGeneration(ABC, Generic[P]):
     def run(
         self, tol: str | float | Profile = HIGH, time_limit: float | None = None, max_rounds: int | None = None
     ) -> Solution:
-        """Step until the valid bounds meet within ``tol``, nothing is left to add, or a limit; then certify.
+        """Step until the valid bounds meet within ``tol``, nothing is left to add, or a limit is reached; then certify.
 
-        Limits, interruption and the status of the end are as `convexstruct.solve` has them, except that CVXPY's solver
-        is not cut short inside a master. Calling it again goes on from where it stopped.
+        Limits, interruption and the final status are those of `convexstruct.solve`, except that the time limit does
+        not stop CVXPY's solver inside a master. A second call continues where the first stopped.
 
         Raises
         ------
         ValueError
-            If an argument makes no sense.
+            If ``tol`` is no tolerance, ``time_limit`` is not positive, or ``max_rounds`` is no whole number from 1.
         """
         wanted = profile(tol)
         most = None if max_rounds is None else whole("max_rounds", max_rounds, least=1)
@@ -231,7 +234,7 @@ class ConstraintGeneration(ABC, Generic[P]):
         return self.run(tol)
 
     def reference(self, solver: str | None = None, **options: Any) -> Reference:
-        """Run to the end; the value is the last master's, the bracket the run's, by which it is judged.
+        """Run to the end. The value is that of the last master; it is judged by the bounds of the run.
 
         Raises
         ------

@@ -1,7 +1,7 @@
-r"""`Formulation`: a convex program as a notebook holds it, with its parts by the paper's names.
+r"""`Formulation`: a convex program for use in a notebook, with its parts named as in the paper.
 
 A formulation keeps a CVXPY problem together with the numbers its equations carry in the paper, the LaTeX of each, and
-a way to read a solution back as a point and a dual witness of the problem it states. Nothing here knows a family.
+a way to read a solution back as a point and a dual witness of the problem it states. Nothing here depends on a family.
 
     formulation.variables["theta"]          the CVXPY variable
     formulation.equations["3"]              the constraints of equation (3)
@@ -9,10 +9,11 @@ a way to read a solution back as a point and a dual witness of the problem it st
     formulation.parameters["eta"].value = 2 sweep without compiling again (DPP)
     formulation.without("4")                a changed copy; also `adding`, `minimizing`, `maximizing`
 
-CVXPY's own ``problem.constraints`` is a copy, and editing it silently does nothing; that is why a change makes a copy
-here. A changed copy states another problem: its solve reports the value and the variables, and certifies nothing. A
-copy shares its variables, parameters and remaining constraints with the original (so that expressions go on working),
-hence ``.value`` and ``.dual_value`` always belong to the last solve of either; the `Solution` of a solve keeps its own.
+CVXPY's own ``problem.constraints`` is a copy: editing it has no effect and gives no error. A formulation is therefore
+changed by making a changed copy of it. A changed copy states another problem: its solve reports the value and the
+variables, and certifies nothing. It shares its variables, parameters and remaining constraints with the original (so
+that expressions of them remain valid); hence ``.value`` and ``.dual_value`` belong to the last solve of either, while
+the `Solution` of each solve keeps its own values.
 """
 
 from __future__ import annotations
@@ -44,18 +45,19 @@ from convexstruct.validation.arguments import choice, number, refuse, sentence, 
 
 @dataclass(frozen=True)
 class Reference:
-    """What a general solver claims about a formulation, and the bounds that its own answer, read back, certifies.
+    """The optimum that a general solver claims for a formulation, and the bounds that its answer certifies.
 
     formulation, solver : their names.
-    status : CVXPY's status: the solver's word, which decides nothing where there is a certificate.
+    status : CVXPY's status. It is the solver's claim; where there is a certificate, the certificate decides.
     value : the optimum the solver claims, of the formulation as stated (-inf or inf if unbounded or infeasible, NaN if
-        it failed). It is the solver's own value: the objective re-evaluated at the rounded variables can read -inf.
+        it failed). It is the solver's own value: the objective evaluated at the rounded variables can be -inf.
     seconds : wall time of compiling (the first time only) and solving, without the certificate.
-    lower_bound, upper_bound : the bracket of the optimum that `certify` makes of the point and the dual witness read
-        back; -inf and inf where there is none. gap : their relative gap, less the allowances for the rounding of their
-        own sums (near an optimum of 0 the gap is nothing else).
-    certified : whether the answer could be read back as a point and a dual witness. That of a changed copy cannot be,
-        and only the solver's claim is known.
+    lower_bound, upper_bound : the bracket of the optimum that `certify` computes from the point and the dual witness
+        read back; -inf and inf where there is none.
+    gap : their relative gap, minus the allowances for rounding in the sums that compute them (near an optimum of 0 the
+        gap consists of these allowances alone).
+    certified : whether the answer could be read back as a point and a dual witness. The answer of a changed copy cannot
+        be, and only the solver's claim is known.
     """
 
     formulation: str
@@ -70,14 +72,15 @@ class Reference:
 
     @property
     def accurate(self) -> bool:
-        """Whether the value is a reference, by `trouble`."""
+        """Whether the value may serve as a reference: whether `trouble` finds nothing wrong with it."""
         return not self.trouble()
 
     def trouble(self, accuracy: float = HIGH.gap) -> str:
         """Why the value is no reference, in one sentence; "" if it is one.
 
-        Its bracket must be closed to ``accuracy`` (relative) and not be upside down, and the claimed value must lie in
-        it, up to ``accuracy``. A solver that says "inaccurate" claims no value; its point counts if it certifies.
+        The gap of its bracket must be at most ``accuracy`` (relative), its lower bound may exceed the upper one by
+        rounding only, and the claimed value must lie in the bracket, up to ``accuracy``. Where the status is not
+        "optimal", the claimed value is not compared with the bracket, but there must be a certificate.
         """
         who = f"{self.formulation} by {self.solver} says {self.status}"
         if not math.isfinite(self.value):
@@ -104,8 +107,8 @@ class Reference:
 
 
 def beyond_rounding(certificate: Certificate) -> float:
-    """The relative gap less the allowances for the rounding of its bounds' own sums, but not below 0; a gap that is
-    negative as it is stays so."""
+    """The relative gap minus the allowances for rounding in its bounds' sums, at least 0; a negative gap is returned
+    unchanged."""
     return min(certificate.gap, max(certificate.gap - certificate.rounding, 0.0))
 
 
@@ -134,7 +137,7 @@ class Sizes:
 
 @dataclass(frozen=True, eq=False)
 class Recovered:
-    """A solved formulation read back: the problem at the parameters' present values, a point and its dual witness."""
+    """What was read from a solved formulation: its problem at the present parameters, a point and a dual witness."""
 
     problem: Problem
     point: Point
@@ -149,7 +152,7 @@ def equation(constraints: Any, latex: str) -> Equation:
 
 @dataclass(frozen=True, eq=False)
 class Formulation:
-    """A convex program with its parts by the paper's names.
+    """A convex program with its parts named as in the paper.
 
     Attributes
     ----------
@@ -177,7 +180,7 @@ class Formulation:
             for constraint in part.constraints:
                 constraint.label = f"({label})"
 
-    # -- its parts -------------------------------------------------------------------------------------------------
+    # -- parts -----------------------------------------------------------------------------------------------------
 
     @cached_property
     def problem(self) -> Any:
@@ -234,7 +237,7 @@ class Formulation:
         Raises
         ------
         ValueError
-            If the name is taken, or what came is not a constraint.
+            If the name is taken, or ``constraint`` is no CVXPY constraint and no list of them.
         """
         if text_of("name", name) in self.parts:
             raise sentence(f"{self.name} already has an equation ({name}), wanted another name")
@@ -258,7 +261,7 @@ class Formulation:
         return self._with_objective(cp.Maximize, r"\max", expression, latex)
 
     def _with_objective(self, kind: Any, sense: str, expression: Any, latex: str | None) -> Formulation:
-        """Raises ValueError unless ``expression`` is one of CVXPY's, of one real number."""
+        """A copy with another objective; ValueError unless it is a real number or a CVXPY expression of one."""
         expression = expression if isinstance(expression, cp.Expression) else number("expression", expression)
         if isinstance(expression, cp.Expression) and (expression.size != 1 or expression.is_complex()):
             raise sentence(f"expression has shape {expression.shape}, wanted one real number")
@@ -271,27 +274,33 @@ class Formulation:
     # -- solving ---------------------------------------------------------------------------------------------------
 
     def reference(self, solver: str = "CLARABEL", **options: Any) -> Reference:
-        """Solve with CVXPY and report what the solver says and what its answer certifies; ``options`` go to the solver.
+        """Solve with CVXPY and report what the solver claims and what its answer certifies; ``options`` are the
+        solver's.
 
-        The certificate decides, not the solver: `Reference.accurate`, and `Reference.trouble` in words. CVXPY's warning
-        about an inaccurate solution is therefore not shown.
+        `Reference.accurate` and, in words, `Reference.trouble` judge by the certificate and not by the solver's status.
+        CVXPY's warning about an inaccurate solution is therefore not shown.
 
         Raises
         ------
         ValueError
             If there is no such solver.
         KeyboardInterrupt
-            If Ctrl-C ended the solver: what was cut short is no reference, and no solution either.
+            If Ctrl-C ended the solver.
         """
         return self._answer(solver, options)[0]
 
     def solve(self, solver: str = "CLARABEL", tol: str | float | Profile = HIGH, **options: Any) -> Solution:
         """Solve with CVXPY, read the solution back and certify it by the problem alone.
 
-        The status is OPTIMAL if the certificate confirms ``tol``, whatever the solver says, unless it calls a value
-        optimal that its own certificate excludes; else INACCURATE. It is UNCERTIFIED for a changed copy, whose
-        ``certificate.claimed`` is the value the solver reports and whose ``point`` holds the variables by name.
-        ``message`` keeps the solver's own status and value.
+        The status is OPTIMAL if the certificate confirms ``tol``, whatever status the solver reports; it is INACCURATE
+        if not, or if the solver reports as optimal a value that its certificate excludes. It is UNCERTIFIED where no
+        dual witness can be read, as for a changed copy, whose ``certificate.claimed`` is the value the solver reports
+        and whose ``point`` holds the variables by name. ``message`` keeps the solver's own status and value.
+
+        Raises
+        ------
+        ValueError, KeyboardInterrupt
+            As `reference`; ValueError also if ``tol`` is no tolerance.
         """
         wanted = profile(tol)
         said, read, certificate = self._answer(solver, options, wanted)
@@ -318,9 +327,10 @@ class Formulation:
     def _answer(
         self, solver: str, options: Mapping[str, Any], wanted: Profile = HIGH
     ) -> tuple[Reference, Recovered | None, Certificate | None]:
-        """What the solver says, its answer read back, and what that certifies; None where nothing can be read.
+        """What the solver claims, its answer read back, and the certificate of that; None where nothing can be read.
 
-        It is asked again, with `TIGHTER`, where its answer can be certified and misses the gap wanted.
+        If the answer can be certified but its gap is above the one wanted, the solver runs a second time with the
+        options of `TIGHTER` where it has any, and the answer with the smaller gap is returned.
         """
         solver = installed(solver)
         first = self._asked(solver, {**SOLVER_OPTIONS.get(solver, {}), **options}, wanted)
@@ -333,7 +343,7 @@ class Formulation:
     def _asked(
         self, solver: str, settings: Mapping[str, Any], wanted: Profile
     ) -> tuple[Reference, Recovered | None, Certificate | None]:
-        """The same of one solve with ``settings``."""
+        """As `_answer`, for a single solve with ``settings``."""
         begin = time.perf_counter()
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Solution may be inaccurate")
@@ -356,10 +366,10 @@ class Formulation:
 
     @property
     def _present(self) -> bool:
-        """Whether the last solve left a point behind."""
+        """Whether the last solve returned a point."""
         return self.problem.status in cp.settings.SOLUTION_PRESENT
 
-    # -- how it shows itself ---------------------------------------------------------------------------------------
+    # -- display ---------------------------------------------------------------------------------------------------
 
     def latex(self) -> str:
         """The program as one LaTeX ``align*`` environment, each line with its equation number."""

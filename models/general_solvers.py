@@ -19,20 +19,22 @@ SOLVER_OPTIONS: Mapping[str, Mapping[str, Any]] = {
 }
 #: Options of a second solve, where the answer of the first does not certify the gap wanted. Clarabel measures its gap
 #: absolutely where the optimum is below 1, by default to 1e-8, while a gap here is relative to the optimum however
-#: small: at an optimum of 1e-3 the default certifies five digits. With these options in the first solve, solves would
-#: take a tenth more time and end "inaccurate" more often, which for a changed copy is all that is known.
+#: small: at an optimum of 1e-3 the default certifies five digits. The first solve does not have these options, because
+#: it would take a tenth more time and end "inaccurate" more often; of a changed copy only that status is known.
 TIGHTER: Mapping[str, Mapping[str, Any]] = {"CLARABEL": {"tol_gap_abs": 1e-15, "tol_gap_rel": 1e-15}}
 
 
 def installed(solver: Any) -> str:
-    """The name of a solver of CVXPY's; ValueError if it is none that is installed."""
+    """The name of a solver of CVXPY; ValueError if no such solver is installed."""
     return choice("solver", solver, cp.installed_solvers(), "that is installed")
 
 
 def run(problem: cp.Problem, solver: str, settings: Mapping[str, Any]) -> None:
-    """``problem.solve``, which raises KeyboardInterrupt with SCS too. SCS handles Ctrl-C itself and reports it as its
-    status, from which CVXPY makes a failed solve; and it prints "Failure:interrupted", which is no part of the output
-    of a command and goes to standard error."""
+    """Solve as ``problem.solve`` does, and raise KeyboardInterrupt on Ctrl-C with SCS too.
+
+    SCS catches Ctrl-C itself and reports it as its status, which CVXPY would turn into a failed solve. What SCS prints
+    ("Failure:interrupted") goes to standard error, so that it does not mix with the output of a command.
+    """
     if solver != "SCS":
         problem.solve(solver=solver, **settings)
         return
@@ -47,6 +49,7 @@ def run(problem: cp.Problem, solver: str, settings: Mapping[str, Any]) -> None:
 
 
 def own_value(problem: Any) -> float:
-    """The optimum as the solver reports it; CVXPY's ``problem.value`` re-evaluates, and rel_entr at -1e-9 is inf."""
+    """The optimum as the solver reports it. CVXPY's ``problem.value`` evaluates the objective at the rounded variables
+    instead, where an entry of -1e-9 makes rel_entr infinite."""
     value = problem.solution.opt_val if problem.solution is not None else None
     return math.nan if value is None else float(value)

@@ -7,7 +7,8 @@ constraints that are new are added.
     slack "one"   one slack for the weighted sum of the examples' constraints: one constraint a round
     slack "none"  no slack (the hard margin): up to N constraints a round
 
-Multipliers of the master are made feasible by setting negative ones to 0, and scaling sums down to their limit.
+Multipliers of the master are made feasible by setting negative ones to 0 and scaling them down where their sum exceeds
+its limit.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ P = TypeVar("P", bound=Problem)
 
 
 class Rows(NamedTuple):
-    """Rows of margin constraints. a : sparse (R, d). b : (R,), losses. of : (R,), the slack of each row."""
+    """Rows of margin constraints. a : sparse (R, d). b : (R,), losses. of : (R,), the number of each row's slack."""
 
     a: sp.csr_array
     b: Vector
@@ -66,11 +67,11 @@ class LabellingCuts(ConstraintGeneration[P]):
     @property
     @abstractmethod
     def starts(self) -> Index:
-        """Hook: where (N + 1,) each example begins in a labelling of all examples, and the length of the whole."""
+        """Hook: where each example begins in a labelling of all examples, and the length of that labelling (N + 1,)."""
 
     @abstractmethod
     def limit(self, problem: P) -> float:
-        """Hook: what the multipliers of an example of weight 1 may sum to in ``problem``."""
+        """Hook: the largest sum of the multipliers of an example of weight 1 in ``problem``."""
 
     @abstractmethod
     def rows_of(self, labels: Labels) -> tuple[sp.csr_array, Vector]:
@@ -113,7 +114,7 @@ class LabellingCuts(ConstraintGeneration[P]):
         return float(violations.max()), len(at)
 
     def found(self) -> Rows | None:
-        """The constraints found so far, those of each round after those before; None where there are none."""
+        """The constraints found so far, in the order of the rounds; None where there are none."""
         if not self._rows:
             return None
         a, b, of = zip(*self._rows)
@@ -126,8 +127,8 @@ class LabellingCuts(ConstraintGeneration[P]):
     # -- multipliers -----------------------------------------------------------------------------------------------
 
     def multipliers_of(self, rows: Rows, label: str) -> Vector:
-        """The master's multipliers (R,) of its equation ``label``: none below 0, and those of a slack scaled down where
-        they sum to more than they may."""
+        """The master's multipliers (R,) of its equation ``label``: negative ones set to 0, and those of a slack scaled
+        down where their sum exceeds its limit."""
         assert self.master is not None
         alpha: Vector = np.maximum(np.asarray(self.master.dual_values[label], dtype=np.float64), 0.0)
         if self.slack == "none":

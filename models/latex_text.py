@@ -26,7 +26,7 @@ def _ends(array: re.Match[str]) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text as LaTeX's text mode takes it."""
+    """Text with the special characters of LaTeX's text mode escaped."""
     special = {"\\": r"\textbackslash ", "_": r"\_", "&": r"\&", "%": r"\%", "#": r"\#", "{": r"\{", "}": r"\}"}
     special |= {"^": r"\^{}", "~": r"\~{}", "$": r"\$"}
     return "".join(special.get(character, character) for character in text)
