@@ -1,8 +1,8 @@
 r"""Gaussian process sequence labelling, (32) of paper 2, in polynomial size: over messages, and over edge marginals.
 
-The sum over labellings of a chain is a product of matrices, so its logarithm is a nested log-sum-exp, one message a
-position and label. The dual of that is over edge marginals: the distribution of greatest entropy with given edge
-marginals is a Markov chain, whose entropy is that of its first label plus conditional entropies.
+The sum over labellings of a chain is a product of matrices, so its logarithm is a nested log-sum-exp, with one message
+for each position and label. The dual of that is over edge marginals: the distribution of greatest entropy with given
+edge marginals is a Markov chain, whose entropy is that of its first label plus conditional entropies.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from convexstruct.models.gaussian_process.enumerated import (
 
 
 class Steps:
-    """Positions, labels and transitions as indices; positions stand packed, the first of each sequence first.
+    """Positions, labels and transitions as indices; positions are in packed order, the first of all sequences first.
 
     Position p with label s is number p S + s, step e from s' to s is number e S^2 + s' S + s.
 
@@ -86,7 +86,7 @@ def compact_primal(problem: GaussianProcessSequences) -> Formulation:
     parts["last"] = equation(b[last] == 0, r"b_p = 0, \quad p \text{ the last of } i")
     return Formulation(
         name="compact_primal",
-        # the problem numbers its sequences in the caller's order, the steps in packed order; only the sum of a counts
+        # a is in packed order, the problem's sequences in the caller's; only the sum of a enters, so both are right
         objective=cp.Minimize(of.substituted - problem.truth @ t + cp.sum(a)),
         objective_latex=rf"\min_{{v}}\quad {SUBSTITUTED} - \langle z, t \rangle + \sum_i a_i, \quad {FUNCTION}",
         objective_label="32",
@@ -109,7 +109,7 @@ def compact_dual(problem: GaussianProcessSequences) -> Formulation:
              sum_s e_p(s', s) = q_{p-1}(s')                                 ("leaving")
 
     m sums q by input and e over all steps. Both "arriving" and "leaving" are needed: marginals that agree in one
-    direction only are those of no distribution, and bound nothing.
+    direction only need not belong to a distribution, and the optimum over them is no lower bound on p*.
 
     Source: ours, from paper 2, (32). Variables q (P S,), e (E S^2,), u (n,); parameter lam.
     """

@@ -6,9 +6,10 @@ r"""Gaussian process sequence labelling, (32) of paper 2, in CVXPY: all labellin
 The forms of polynomial size, over messages and over edge marginals, are in `compact`.
 
 Symbols: D distinct inputs, S labels, n = D S + S^2; u (n,) and t = K u (n,); z (n,) counts of the true labellings; R
-labellings in all, row r of z_y (R, n) belonging to sequence i(r). K = R R' is factored once, by Cholesky with
-pivots, so that u'Ku = |R'u|^2. The primal forms are stated in v = R'u: t = R v, u'Ku = |v|^2. So they have no variable
-for the directions of u that K maps to 0, along which rounding would move; u is read back from v at the pivots.
+labellings in all, row r of z_y (R, n) belonging to sequence i(r). K = R R' (in products R is this factor) is factored
+once, by Cholesky with pivots, so that u'Ku = |R'u|^2. The primal forms are stated in v = R'u: t = R v, u'Ku = |v|^2.
+They thus have no variables for the directions of u that K maps to 0, which the objective does not determine; u is read
+back from v at the pivots.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Labellings:
 
 
 def write_out(problem: GaussianProcessSequences, limit: int = MOST_LABELLINGS) -> Labellings:
-    """All labellings, sequence after sequence, and what each counts.
+    """All labellings, sequence after sequence, by their counts z_y.
 
     Raises
     ------
@@ -86,7 +87,7 @@ class FunctionValues:
         if problem.eta:
             blocks.append(np.sqrt(problem.eta) * sp.eye_array(s * s))
         root = sp.csr_array(sp.block_diag(blocks))
-        root.resize(problem.dimension, max(root.shape[1], 1))  # where K is 0, one column of it, as no variable is empty
+        root.resize(problem.dimension, max(root.shape[1], 1))  # one column of 0 where K = 0: no variable may be empty
         self.root = root
         self.u = cp.Variable(problem.dimension, name="u")
         self.v = cp.Variable(root.shape[1], name="v")
@@ -99,7 +100,7 @@ class FunctionValues:
 
     @property
     def substituted(self) -> Any:
-        """The same in v, lam/2 |v|^2."""
+        """`quadratic` in terms of v, lam/2 |v|^2."""
         return self.lam * (0.5 * cp.sum_squares(self.v))
 
     @property
@@ -108,14 +109,14 @@ class FunctionValues:
         return self.root @ self.v
 
     def coefficients(self, v: Vector) -> Vector:
-        """A u with R'u = v: 0 but at the pivots of the Gram matrix, and for transitions where eta is above 0."""
+        """A u with R'u = v: 0 except at the pivots of the Gram matrix and, if eta > 0, at the transitions."""
         s, rank = self.problem.n_labels, len(self.factor.pivots)
         label = self.factor.solve(v[: rank * s].reshape(rank, s))
         transition = v[rank * s :] / np.sqrt(self.problem.eta) if self.problem.eta else np.zeros(s * s)
         return np.concatenate((label.ravel(), transition))
 
     def recover(self, formulation: Formulation) -> Recovered:
-        """u is the point, and names the Gibbs marginals that are its witness."""
+        """The point u; the dual witness is u too, which stands for the Gibbs marginals at u."""
         instance = replace(self.problem, lam=float(self.lam.value))
         by_v = "v" in formulation.variables
         u = self.coefficients(np.asarray(self.v.value)) if by_v else np.asarray(self.u.value, dtype=np.float64)

@@ -2,7 +2,7 @@ r"""The compact dual (ours): one exponential-cone program of polynomial size, no
 
 Because a_k(s*) = 0 and b_k(s*) = 0, beta_k can always be filled up to 1'beta_k = eta w_k, so beta_k / (eta w_k) is a
 distribution over assignments, and (mu, omega) are linear in its marginals. On a chain and on any junction tree the
-marginals that fit together locally are exactly those of distributions, so script-D is described by them.
+marginals that agree locally are exactly the marginals of distributions, so that script-D can be stated by them.
 """
 
 from __future__ import annotations
@@ -83,7 +83,8 @@ def compact_dual(problem: GenerativeMargin) -> Formulation:
 
 
 def _within_domain(problem: GenerativeMargin, labels: Labels, shares: Matrix) -> Point:
-    """The mixture as a witness; where c_ij = 0, lowered where rounding lifts mu above it (see `within_domain`)."""
+    """The mixture as a witness; if some c_ij = 0, with shares lowered so that rounding does not make mu exceed c (see
+    `within_domain`)."""
     witness = {"labels": labels, "label_shares": shares}
     if (problem.c > 0).all():
         return witness

@@ -4,19 +4,20 @@ Each step solves the master (P) with the constraints (3) found so far, asks the 
 theta, and adds them. Bounds, valid every round whatever the solver's accuracy:
 
 * upper: P at theta shifted into (4); the oracle run at the *unshifted* theta gives the cuts;
-* lower: the master's multipliers of (3), cleared of rounding, are beta of (9), so they give a member of script-D, which
+* lower: the master's multipliers of (3), made feasible, are a beta of (9), so they give a member of script-D, which
   `GenerativeMargin.best_on_segment` turns into a bound. The value the solver claims for the master is a bound only up
-  to its tolerance, and only if the box is not active; it is reported, never used.
+  to its tolerance, and only if the box is not active; it is reported and never used as a bound.
 
 **The box.** With few cuts some V_i is near 0, theta_ij falls to -100 and below, and the interior point method fails on
 e^theta (Clarabel in the third one-slack round). The masters therefore have the constraint theta >= floor. A floor that
-cuts nothing off follows from any upper bound U of the optimum (ours): with H(c_i) the entropy, -c_i'theta_i >= H(c_i)
-under (4), so
+no solution violates follows from any upper bound U of the optimum (ours): with H(c_i) the entropy,
+-c_i'theta_i >= H(c_i) under (4), so
 
     -theta_ij <= (U - sum_{i' != i} H(c_i') - H_rest) / c_ij,   H_rest = -sum_{j' != j} c_ij' ln(c_ij' / (1 - c_ij)).
 
-It is far too loose to help (-1e4 on the ring), so masters start from ``START_FLOOR``, and the floor is doubled, down to
-the valid one, when nothing is violated and the bounds have not met. The bounds never depend on it.
+This floor is far too low to help (-1e4 on the ring). Masters therefore start from ``START_FLOOR``, and the floor is
+doubled, down to the valid one, when nothing is violated and the bounds have not met. The bounds are valid with any
+floor.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ LEAST_FLOOR = -600.0
 
 
 class ConstraintGeneration(LabellingCuts[GenerativeMargin]):
-    """(P) by constraint generation; `convexstruct.models.labelling_cuts` says what is the same for all families.
+    """(P) by constraint generation; what it shares with other families is in `convexstruct.models.labelling_cuts`.
 
     problem : (P).
     one_slack : one constraint a round for all examples together, sum_k w_k [a_k(s_k)'theta + b_k(s_k)] <= xi, in place
@@ -132,7 +133,7 @@ class ConstraintGeneration(LabellingCuts[GenerativeMargin]):
         return sp.csr_array(features.counts_each(labels) - self.problem.truth_each), features.loss(labels)
 
     def bound_above(self) -> tuple[Labels, Vector]:
-        """P at theta shifted into (4); the cuts are those at theta as the master has it."""
+        """P at the master's theta shifted into (4); the cuts are those at the unshifted theta."""
         assert self.master is not None
         problem = self.problem
         theta = np.asarray(self.master.variables["theta"].value, dtype=np.float64)
@@ -142,14 +143,14 @@ class ConstraintGeneration(LabellingCuts[GenerativeMargin]):
         return labels, best - np.asarray(problem.truth_each @ theta)
 
     def bound_below(self) -> None:
-        """The master's multipliers, mixed with the best multipliers so far in the proportion that pays most."""
+        """The best bound on the segments from the best multipliers so far, and from 0, to the master's multipliers."""
         problem, rows = self.problem, self.found()
         if rows is None:
             self.raise_bound(problem.dual_value(*self._safe), self._multipliers)
             return
         beta = self.multipliers_of(rows, "3")
         mu, omega = np.asarray(rows.a.T @ beta), float(rows.b @ beta)
-        # from 0 too: a safe point with some v_ij = 0 cannot move where this one has v_ij = -1e-9
+        # the segment from 0 too: from a safe point with v_ij = 0 no step is possible if the master's v_ij is -1e-9
         origin = (np.zeros_like(mu), 0.0)
         base, (t, value) = max(
             ((safe, problem.best_on_segment(mu, omega, safe)) for safe in (self._safe, origin)),
@@ -165,7 +166,7 @@ class ConstraintGeneration(LabellingCuts[GenerativeMargin]):
         self.raise_bound(value, old + t * (each - old))
 
     def widen(self) -> bool:
-        """Let theta go lower, if it may."""
+        """Double the floor, down to the valid one; True if that lowers it and it was not below `LEAST_FLOOR` before."""
         wider = np.maximum(valid_floor(self.problem, self._primal), 2 * self._floor)
         lower = bool((wider < self._floor).any()) and self.floor >= LEAST_FLOOR
         self._floor = np.minimum(self._floor, wider)
@@ -173,7 +174,8 @@ class ConstraintGeneration(LabellingCuts[GenerativeMargin]):
 
 
 def valid_floor(problem: GenerativeMargin, upper: float) -> Vector:
-    """A lower bound (d,) of every theta that satisfies (4) and P(theta) <= upper; -inf where c_ij = 0 (see above)."""
+    """A lower bound (d,) of every theta that satisfies (4) and P(theta) <= upper; -inf where c_ij = 0 (see the head of
+    this module)."""
     c, layout = problem.c, problem.layout
     log_c = np.log(np.where(c > 0, c, 1.0))
     entropy = -layout.block_sum(c * log_c)

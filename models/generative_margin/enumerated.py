@@ -9,7 +9,8 @@ Constraint generation is in `cuts`, the proximal pair (P_n), (D_n) in `proximal_
 marginals, which enumerates nothing, in `compact`.
 
 Enumerated forms are for a few thousand assignments. Beyond about 10,000 Clarabel may stop with "solver_error" (seen at
-15,600 and 22,600): no reference then. SCS solves those, slowly; so do the compact dual and constraint generation.
+15,600 and 22,600), and there is no reference value. SCS solves such instances, slowly; the compact dual and constraint
+generation solve them too.
 
 Symbols: d parameters theta in blocks theta_i; K examples of weight w_k; R assignments in all, row r of a (R, d) and
 b (R,) belonging to example k(r); c (d,), mu (d,), v = c - mu (d,), lambda (blocks,), omega. The weights w_k are ours
@@ -60,10 +61,10 @@ class MarginRows:
         self.b = self.enumerated.loss
 
     def witness(self, beta: Vector, eta: float, domain: Vector | None = None) -> Point:
-        """Multipliers beta (R,) of (3) as a mixture of labellings, cleared of rounding: shares >= 0, sums <= 1, and if
-        ``domain`` is given mu <= domain (see `within_domain`).
+        """Multipliers beta (R,) of (3) as a mixture of labellings, made feasible: shares >= 0, sums <= 1, and, if
+        ``domain`` is given, mu <= domain (see `within_domain`).
 
-        Assignments whose share is lost in rounding are left out: valid, because (9) asks for sums <= eta w_k.
+        Assignments whose share is no more than rounding are left out, which (9) allows: it asks for sums <= eta w_k.
         """
         rows, examples = self.enumerated, self.problem.examples
         example = rows.example
@@ -77,10 +78,11 @@ class MarginRows:
 
 
 def within_domain(a: sp.csr_array, beta: Vector, c: Vector, rounds: int = 50) -> Vector:
-    """beta lowered until mu = a' beta <= c, as far as possible where it matters.
+    """beta with entries lowered, in at most ``rounds`` passes, so that mu = a' beta <= c.
 
-    A solver's beta has mu above c by its rounding. Shrinking all of beta repairs that if c > 0, but where c_ij = 0 it
-    would have to shrink to 0. Lowering just the rows that push mu_ij up is as valid, and loses rounding only.
+    A solver's beta has a mu that exceeds c by rounding. Scaling all of beta down repairs this if c > 0; but where
+    c_ij = 0 the scale would be 0. Lowering only the rows that add to a mu_ij > c_ij is as valid, and changes beta by
+    no more than rounding.
     """
     up, down = sp.csr_array(a.maximum(0)), sp.csr_array(a.minimum(0))
     row_of = np.repeat(np.arange(a.shape[0]), np.diff(up.indptr))
@@ -107,7 +109,7 @@ def eta_parameter(problem: GenerativeMargin) -> Any:
 
 
 def at_parameters(problem: GenerativeMargin, formulation: Formulation) -> GenerativeMargin:
-    """The problem with eta as the formulation's parameter now has it: what a swept formulation is certified against."""
+    """The problem with the present eta of the formulation, against which its solution is certified."""
     return replace(problem, eta=float(formulation.parameters["eta"].value))
 
 
@@ -281,8 +283,8 @@ def entropy_dual(problem: GenerativeMargin, limit: int = MOST_LABELLINGS) -> For
         max  omega + sum_i [V_i ln V_i - sum_j v_ij ln v_ij],   v = c - mu, V_i = sum_j v_ij
         s.t. (mu, omega) in script-D                                                       (9)
 
-    In CVXPY: omega - sum_ij rel_entr(v_ij, V_i). At the optimum theta_ij = ln(v_ij / V_i) where
-    V_i > 0; where V_i = 0 (7) does not determine theta and mass may be missing in (4).
+    In CVXPY: omega - sum_ij rel_entr(v_ij, V_i). At the optimum theta_ij = ln(v_ij / V_i) where V_i > 0; where V_i = 0,
+    (7) does not determine theta_i, and (4) may hold with <.
 
     Source: ours, from paper 0, (7)-(9). Variables beta (R,), mu (d,), omega, v (d,).
 

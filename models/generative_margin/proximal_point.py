@@ -38,14 +38,15 @@ from convexstruct.validation.arguments import number
 
 @dataclass(frozen=True, eq=False)
 class ProximalMargin:
-    """Problem (P_n): (P) plus gamma/2 ||theta - theta^n||^2, so that the pair is certified as what it is.
+    """Problem (P_n), (P) plus gamma/2 ||theta - theta^n||^2, against which solutions of the pair are certified.
 
     Attributes
     ----------
     problem : (P). gamma : positive. centre : theta^n (d,), within (16).
 
-    A dual point is a witness of script-D as (P) reads it, with "lambda" (blocks,) beside it. Its value is (18) with the
-    minimiser of (19) in closed form, from (20) (ours: the paper takes Newton steps, which overflow far out).
+    A dual point is a dual witness of (P), which stands for a member of script-D, together with "lambda" (blocks,). Its
+    value is (18), with the minimiser of (19) in closed form from (20). (The closed form is ours: the paper takes Newton
+    steps, which overflow far from the minimiser.)
     """
 
     problem: GenerativeMargin
@@ -88,7 +89,7 @@ class ProximalMargin:
         return np.asarray(np.where(rate > 0, root, free)), np.asarray(self.gamma * y)
 
     def dual(self, dual_point: Point) -> float:
-        """Q_n of (18) at the witness, with negative lambda cleared to 0: a valid lower bound."""
+        """Q_n of (18) at the witness, with negative lambda set to 0: a valid lower bound."""
         mixture, lam = self._split(dual_point)
         if (
             not np.isfinite(lam).all()
@@ -116,7 +117,7 @@ class ProximalMargin:
 
 
 def _parameters(problem: GenerativeMargin, gamma: float, centre: ArrayLike | None) -> tuple[Any, Any]:
-    """gamma and theta^n as CVXPY parameters; the centre is by default uniform."""
+    """gamma and theta^n as CVXPY parameters; the default centre is the uniform theta."""
     gamma = number("gamma", gamma, above=0)
     start = problem.uniform() if centre is None else problem.as_point(centre)["theta"]
     if not np.isfinite(start).all():
@@ -144,8 +145,8 @@ def proximal(
              1' e^{theta_i} <= 1                                                           (16)
              eps >= 0                                                                      (17)
 
-    Source: paper 0, (14)-(17). Variables theta (d,), eps (K,), rho = theta - theta^n (d,), which keeps gamma times the
-    square a product of one parameter only (DPP). Parameters eta, gamma, centre = theta^n (d,).
+    Source: paper 0, (14)-(17). Variables theta (d,), eps (K,), rho = theta - theta^n (d,), by which gamma multiplies a
+    square without another parameter in it (DPP). Parameters eta, gamma, centre = theta^n (d,).
 
     Raises
     ------

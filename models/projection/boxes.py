@@ -28,7 +28,7 @@ PAPER = "paper 2: Lower Bounds for BMRM and Faster Rates for Training SVMs"
 class Entries:
     """The data of the problem as vectors, and its parameters.
 
-    low, high : the entries with a finite lower, a finite upper bound.
+    low, high : the indices of the entries with a finite lower bound, and with a finite upper bound.
     """
 
     def __init__(self, problem: BoxProjection) -> None:

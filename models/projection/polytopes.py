@@ -2,11 +2,11 @@ r"""Projection onto the local marginal polytope (paper 2, E.3) in CVXPY, its dua
 
     tables        the quadratic program over clique tables, E.3 and E.3.1
     tables_dual   over the multipliers of agreements and sums, (34), (36), (38)
-    labellings    over distributions of all labellings, where the cliques form a junction tree: without agreements
+    labellings    over distributions of all labellings, without agreements; for junction trees only
 
 Symbols: a the entries of all tables, flat, group after group as in `CliqueTables`; m likewise; row c of S sums table c,
-row k of A is one agreement, left marginal less right; z of every clique; xi is the multiplier of A a = 0 and lambda
-that of S a = z, with the signs of `tables`. m is a parameter.
+row k of A is one agreement, left minus right marginal; z the sum of every table; xi is the multiplier of A a = 0 and
+lambda that of S a = z, with the signs of `tables`. m is a parameter.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from convexstruct.models.formulation import Entry, Formulation, Recovered, equat
 from convexstruct.models.projection.boxes import PAPER
 from convexstruct.oracles.polytope.clique_tables import CliqueTables
 
-#: Most labellings of all components together that `labellings` takes.
+#: The largest number of labellings, of all components together, that `labellings` accepts.
 LIMIT = 20_000
 
 
@@ -62,7 +62,7 @@ class Rows:
 
 
 def agreements(structure: CliqueTables) -> sp.csr_array:
-    """A, left marginal less right marginal, one row for each multiplier; sparse (n_multipliers, n_entries)."""
+    """A, left minus right marginal, one row for each multiplier; sparse (n_multipliers, n_entries)."""
     index = structure.split(np.arange(structure.n_entries, dtype=np.float64))
     rows, columns, signs, start = [], [], [], 0
     for each in structure.agreements:
@@ -167,7 +167,8 @@ def labellings(problem: MarginalProjection, limit: int = LIMIT) -> Formulation:
 
     where V[e, y] is 1 if labelling y contains entry e, else 0. Source: ours, after E.3: "if the graphical model is tree
     structured, then it will also guarantee global consistency". Variables q (labellings,), a (entries,); parameter m.
-    It gives no lower bound: the witness consists of multipliers of agreements, which this program has not.
+    Its solution proves no lower bound: a dual witness consists of multipliers of agreements, and this program has no
+    agreement constraints.
 
     Raises
     ------
@@ -238,8 +239,8 @@ def corners(structure: CliqueTables, limit: int) -> tuple[sp.csc_array, Index]:
 
 
 def variables(structure: CliqueTables) -> tuple[list[Index], list[int]]:
-    """For each group (n, axes) the number of the variable on each axis, and the number of labels of each variable.
-    Axes that agreements make equal are one variable."""
+    """For each group the number of the variable on each axis, (n, axes), and the number of labels of each variable.
+    Axes that an agreement identifies are the same variable."""
     sizes = [len(of) * len(cards) for of, cards in zip(structure.component, structure.cards)]
     starts = np.concatenate(([0], np.cumsum(sizes))).astype(np.intp)
     ends: list[list[Index]] = [[np.zeros(0, dtype=np.intp)], [np.zeros(0, dtype=np.intp)]]
@@ -261,8 +262,8 @@ def variables(structure: CliqueTables) -> tuple[list[Index], list[int]]:
 
 
 def junction_tree(cliques: list[set[int]], n_variables: int) -> None:
-    """Refuse cliques that form no junction tree. Of one, the maximum spanning tree by numbers of shared variables has
-    the weight sum |c| - n."""
+    """Raise ValueError unless the cliques form a junction tree: unless their maximum spanning tree, with the numbers of
+    shared variables as weights, has the weight sum_c |c| - n."""
     graph = nx.Graph()
     graph.add_nodes_from(range(len(cliques)))
     for i, one in enumerate(cliques):
