@@ -1,27 +1,30 @@
-r"""Alternating minimisation over M and lambda (paper 3, section 5): a semidefinite program, a quadratic one, and so on.
+r"""Alternating minimisation over M and lambda (paper 3, section 5): semidefinite and quadratic programs in turn.
 
     min over M, lambda, xi of  <K o lambda lambda', M> / (2 beta) + xi'e
     s.t. xi_i >= 1 - sum_j M_ij lambda_j K_ij / beta,  0 <= lambda <= 1,  xi >= 0,  M as in (3)
 
-for two labels and no pairs. It is convex in M and in (lambda, xi), not in both. xi is free in either half; in print it
-is kept with lambda in the semidefinite one, which leaves M less to choose from. A half is taken only where it lowers
-the objective, so the losses never rise, whatever the accuracy of the halves.
+for two labels and no pairs. The problem is convex in M and in (lambda, xi), but not jointly. Both halves minimise over
+xi; the paper fixes xi with lambda in the semidefinite half, which restricts M more. The result of a half is kept only
+if it lowers the objective, so the losses never rise, whatever the accuracy of the halves.
 
-**The start decides the end.** With h = (K o M) lambda / beta the objective sums lambda_i h_i / 2 + (1 - h_i)_+,
-at least e'lambda / 2, and that only where h = e. If an M of (3) has h = e, as is so where no lambda_i is small, the
-first half finds it; lambda is then a maximiser for it, and nothing moves any more: e'lambda / 2 of the start is the
-loss of the end, far above the optimum of (3), and M says what is needed for h = e and no labels. It is no local minimum
-either (corrected), since the loss falls along the M and lambda with h = e together.
+**The result depends on the start.** With h = (K o M) lambda / beta the objective is the sum of lambda_i h_i / 2 +
+(1 - h_i)_+, which is at least e'lambda / 2, with equality only where h = e. If some M of (3) has h = e, as is so where
+no lambda_i is small, the first half finds it. lambda is then a maximiser of the quadratic half's dual, and the
+alternation stops: the final loss is e'lambda / 2 of the start, far above the optimum of (3), and M is determined by
+h = e and not by labels. This end is not a local minimum either (corrected), since the loss falls if M and lambda move
+together along h = e.
 
 **Quadratic half** (Proposition 1's minimum for given M): the maximum of e'lambda - lambda'Q lambda / 2 over
-0 <= lambda <= 1 with Q = K o M / beta has the same value, and its maximiser attains the minimum. Coordinate ascent, and
-Newton's step in the coordinates strictly inside; the gap to the tangent plane's maximum says when to stop.
+0 <= lambda <= 1 with Q = K o M / beta has the same value, and its maximiser attains the minimum. It is found by
+coordinate ascent with Newton steps in the coordinates strictly inside (0, 1), until the relative gap between the two
+objectives is small enough.
 
-**Semidefinite half** (`ExchangeMargin` with lambda fixed): ADMM, as in `splitting`, with three copies of M: (M + 1)/2 -
-11'/2 semidefinite; rows within the balance; and rows in 1 - (row i of M o K) lambda / beta, whose positive part has a
-proximal step in closed form. Each round of steps ends with a proved bracket.
+**Semidefinite half** (`ExchangeMargin` with lambda fixed): ADMM, as in `splitting`, with three copies of M: one with
+(M + 1)/2 - 11'/2 semidefinite; one with rows within the balance; and one in the losses
+(1 - (row i of M o K) lambda / beta)_+, whose proximal step has a closed form. Proved bounds are computed every `STEPS`
+steps.
 
-Here M is (M + 1) / 2 as everywhere in this family, and beta is twice the one above.
+In the code M stands for (M + 1) / 2 as everywhere in this family, and beta is twice the beta above.
 """
 
 from __future__ import annotations
@@ -41,14 +44,14 @@ from convexstruct.validation.arguments import sentence, whole
 from convexstruct.validation.arrays import real
 
 #: ADMM: weight of the distance between the copies, in units of the largest cost; over-relaxation; steps between two
-#: brackets; and brackets at most.
+#: computations of the bounds; and such computations at most.
 PENALTY, RELAXATION, STEPS, BRACKETS = 1.0, 1.7, 50, 200
-#: Coordinate ascent: sweeps between two steps of Newton, and such rounds at most.
+#: Coordinate ascent: sweeps between two Newton steps, and rounds of sweeps and a Newton step at most.
 SWEEPS, ROUNDS = 5, 500
 
 
 class Half(NamedTuple):
-    """One half solved: what it found, the objective there, and a lower bound on the least of that half."""
+    """Result of one half: the minimiser found, the objective there, and a lower bound on the minimum of that half."""
 
     found: Any
     value: float
@@ -57,8 +60,8 @@ class Half(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Alternated:
-    """Where the alternation ended. M (n, n), lam (n,). loss (R,) : the objective at the start and after each half that
-    lowered it, never rising. settled : whether neither half lowered it by more than ``tol`` any more."""
+    """Result of the alternation. M (n, n), lam (n,). loss (R,) : the objective at the start and after each half that
+    lowered it; it never rises. settled : whether the last round lowered it by no more than ``tol`` times its size."""
 
     M: Matrix
     lam: Vector
@@ -73,14 +76,16 @@ def alternate(
     tol: str | float | Profile = LOW,
     max_rounds: int = 100,
 ) -> Alternated:
-    """Alternate from lambda (n,), 1/2 everywhere by default, until neither half helps.
+    """Alternate from lambda (n,), 1/2 everywhere by default, until a round gains no more than ``tol``.
 
-    tol : relative gap of each half, and what a round must gain, relative to its loss. max_rounds : pairs of halves.
+    tol : relative gap of each half, and the relative decrease of the loss in a round above which another round follows.
+    max_rounds : rounds of both halves, at most.
 
     Raises
     ------
     ValueError
-        If the problem has other than two labels, or pairs; unless there is one number from 0 to 1 for each row.
+        If the problem does not have two labels, or has pairs; if multipliers are not one number from 0 to 1 for each
+        row.
     """
     gap, limit = profile(tol).gap, whole("max_rounds", max_rounds, least=1)
     _two_classes(problem)

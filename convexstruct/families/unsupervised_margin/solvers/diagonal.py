@@ -1,14 +1,16 @@
-r"""The multipliers of the diagonal that are best for given other ones: the dual of a maximum cut relaxation.
+r"""The best multipliers of the diagonal when all others are given: the dual of a maximum cut relaxation.
 
     minimise over y   1'y   subject to   Diag(y) - A positive semidefinite.
 
-A is what the other multipliers of a witness leave of the costs (M~ or N~ of `..rounding`). There y is shifted by its
-largest violation, times the number of rows; so a y that is nearly feasible, as an augmented Lagrangian or ADMM has it,
-may cost most of the bracket, and the least one costs nothing. It is the value of the Lagrange function at the others.
+A is the costs minus the other multipliers of a witness (M~ or N~ of `..rounding`). The lower bound there shifts every
+entry of y by the largest violation, n times in all. So a y that is only nearly feasible, as an augmented Lagrangian
+method or ADMM returns it, may cause most of the gap between the bounds; the minimiser y needs no shift, and with it the
+bound is the Lagrange dual function of the other multipliers.
 
 **Barrier method** (Nesterov and Nemirovski; for this problem: Helmberg, Rendl, Vanderbei, Wolkowicz 1996): Newton's
 steps on 1'y - t log det(Diag(y) - A), whose gradient is 1 - t diag(Z^-1) and whose Hessian is t Z^-1 o Z^-1 with
-Z = Diag(y) - A, damped until they are short, for t that falls. At the minimum 1'y is too large by at most n t.
+Z = Diag(y) - A, damped where they are long, for decreasing t. At the minimiser for t, 1'y exceeds its least value by at
+most n t.
 """
 
 from __future__ import annotations
@@ -19,16 +21,18 @@ import scipy.linalg
 from convexstruct import deadline
 from convexstruct.arrays import Matrix, Vector
 
-#: t falls by this factor, to this share of the mean |y| of the start: what is left is far below the gaps wanted.
+#: t is multiplied by ``FALL`` until it is at most ``LAST`` times the mean |y| of the lifted start; the error that is
+#: left is far below the gaps wanted.
 FALL, LAST = 0.05, 1e-8
-#: How far inside the start lies at least, in shares of the largest |entry| of A.
+#: Least eigenvalue of Z at the lifted start, at least, relative to the largest |entry| of A.
 INSIDE = 1e-2
-#: Newton's steps have been short where their decrement is below this; at most so many are taken.
+#: A Newton step is not damped, and t falls after it, where its decrement is below ``SHORT``; ``STEPS`` steps at most.
 SHORT, STEPS = 0.5, 80
 
 
 def best_diagonal(costs: Matrix, y: Vector) -> Vector:
-    """The least 1'y for symmetric ``costs`` (n, n), from any start y (n,), nearly; the start where rounding ends it."""
+    """The y (n,) of nearly least 1'y for symmetric A = ``costs`` (n, n), from any start y; the start itself where the
+    costs are 0 or not finite, or a factorisation fails."""
     size = float(np.abs(costs).max(initial=0.0))
     if not 0.0 < size < np.inf:
         return y

@@ -2,29 +2,29 @@ r"""Low-rank factors for the reduced SDP (Burer and Monteiro 2003), with an augm
 
     M = 11'/kappa + V V',   rows of V (p1, r) of squared length 1 - 1/kappa;      N = 11'/kappa^2 + U U' likewise:
 
-the cones and the diagonals hold by construction. What is left, (9), (11) and M >= 0, has multipliers lambda and a
-penalty s: a stage minimises over (V, U), by L-BFGS,
+the semidefinite constraints and the diagonals hold by construction. The other constraints, (9), (11) and M >= 0, have
+multipliers lambda and a penalty s. A stage minimises over (V, U), by L-BFGS,
 
     -<K, M> - <E, N> + sum over constraints g <= 0 of (max(0, lambda + s g)^2 - lambda^2) / (2 s),
 
-and then lambda <- max(0, lambda + s g). lambda is the witness, with the `best_diagonal` for it, and
-`rounding.lower_bound` makes it feasible as it does any other: nothing depends on the factors being globally optimal.
-The point is (M, N), brought nearer to the feasible set (`Splitting.polished`) and repaired.
+and then sets lambda <- max(0, lambda + s g). The witness is lambda with the `best_diagonal` for it;
+`rounding.lower_bound` makes it feasible like any other witness, so the bounds hold even if the factors are not globally
+optimal. The point is (M, N), moved nearer to the feasible set (`Splitting.polished`) and repaired.
 
 Four things make it work:
 
 * The problem in V has saddle points where columns of V have vanished. With y_i = v_i'(M~ V)_i / |v_i|^2 the gradient is
   2 (Diag(y) - M~) V, so if Diag(y) - M~ has an eigenvalue below 0, its eigenvector is a direction of descent. After
-  each stage it becomes the last column of V, of squared length |eigenvalue| / s, about where it gains as much as it
-  costs in penalty.
+  each stage this eigenvector replaces the last column of V, with the squared length |eigenvalue| / s, at which gain and
+  penalty are about equal.
 * s is raised after a stage that left the constraints violated nearly as much as the one before: the multipliers are
-  then far from right, and a step moves them by s times the violation.
-* s is lowered, and the stages are solved more sharply, where the witness is what keeps the bracket open: what is left
-  of the gradient disturbs the multipliers in proportion to s.
-* Where stages no longer halve the bracket, `ReducedADMM` goes on from the factors and multipliers. It costs whole
-  spectra, which grow as p1^3, so the factors have more such stages the more rows there are.
+  then far from optimal, and an update moves them by s times the violation.
+* s is lowered, and the stages are solved more accurately, where the lower bound causes most of the gap: the gradient
+  that remains perturbs the multipliers in proportion to s.
+* Where stages no longer halve the gap between the bounds, `ReducedADMM` continues from (M, N) and the multipliers. Its
+  eigendecompositions cost p1^3, so more such stages are allowed the more rows there are.
 
-A step costs products (p1, p1) x (p1, r) where ADMM's costs whole spectra.
+A step costs products (p1, p1) x (p1, r); a step of ADMM costs full eigendecompositions.
 """
 
 from __future__ import annotations
@@ -45,21 +45,22 @@ from convexstruct.families.unsupervised_margin.solvers.diagonal import best_diag
 from convexstruct.families.unsupervised_margin.solvers.reduced_admm import ReducedADMM
 from convexstruct.families.unsupervised_margin.solvers.splitting import Splitting, cost_size
 
-#: Columns beside the square root of 2 n. So many leave no local minima where the diagonal is all that is constrained
-#: (Boumal, Voroninski, Bandeira 2016); with inequalities that is not proved, and the witness is what counts.
+#: Columns of a factor beyond the square root of 2 n. With so many there are no local minima that are not global where
+#: only the diagonal is constrained (Boumal, Voroninski, Bandeira 2016); with inequalities that is not proved, and only
+#: the witness certifies the value.
 BESIDE = 8
-#: The penalty is multiplied by ``CHANGE`` after a stage that left more than the share ``FALLEN`` of the violation.
+#: The penalty is multiplied by ``CHANGE`` after a stage whose violation is above ``FALLEN`` times the one before.
 CHANGE, FALLEN = 4.0, 0.5
-#: Where the witness is ``UNEVEN`` times as far from the value of the factors as the repaired point is, the penalty is
-#: divided by ``CHANGE``, and the length of the gradient at which stages end is multiplied by ``SHARPER``.
+#: Where the lower bound is ``UNEVEN`` times as far from the value of the factors as the repaired point's value is, the
+#: penalty is divided by ``CHANGE``, and the length of the gradient at which stages end is multiplied by ``SHARPER``.
 UNEVEN, SHARPER = 4.0, 0.3
-#: ADMM goes on after one stage for each so many rows, and one at least, that did not halve the bracket.
+#: ADMM takes over after (rows) // ``ROWS_A_STAGE`` stages in a row, at least 1, that did not halve the gap.
 ROWS_A_STAGE = 50
-#: Sufficient decrease of a step, the range of a shorter one, and how many are tried.
+#: Backtracking: sufficient decrease, least and largest factor by which a step is shortened, and trials at most.
 DECREASE, SHORTEST, SHORTER, TRIALS = 1e-4, 0.1, 0.5, 25
-#: The longest change of an entry in the first step of a stage.
+#: The largest change of an entry in a step along the gradient, as the first of a stage is.
 FIRST = 0.1
-#: ADMM's penalty when it goes on: the multipliers it gets are nearly right.
+#: ADMM's first penalty when it takes over: its first multipliers are then nearly optimal.
 PENALTY = 15.0
 
 
@@ -67,8 +68,9 @@ PENALTY = 15.0
 class LowRank:
     """Burer and Monteiro's factors with an augmented Lagrangian, finished by ADMM.
 
-    penalty : s at first, for a largest cost of 1. steps : of L-BFGS in a stage at most. memory : its pairs of changes.
-    sharpness : the length of the gradient at which a stage ends, at first. seed : of the first factors.
+    penalty : the first s, for a largest cost of 1. steps : L-BFGS steps in a stage, at most. memory : pairs of changes
+    that L-BFGS keeps. sharpness : norm of the gradient at which the first stages end. seed : of the random first
+    factors.
     """
 
     penalty: float = 50.0
@@ -141,7 +143,7 @@ class LowRank:
                     break
                 t = min(max(-slope * t * t / (2.0 * (after - value - t * slope)), SHORTEST * t), SHORTER * t)
             else:
-                break  # rounding
+                break  # no decrease beyond rounding
             pairs.add(t * step, bent - gradient)
             x, value, gradient = x + t * step, after, bent
         return x
@@ -169,7 +171,8 @@ class _Lagrangian:
         seen = np.zeros((n, n), dtype=bool)
         seen.ravel()[self.both] = True
         self.untied = np.flatnonzero(np.triu(~(seen | seen.T), 1).ravel())
-        #: Of -N, N - M (current), N - M (previous), M + M - 1 - N above the diagonal; of rows; of -M where no tie is.
+        #: Multipliers of -N, N - M (current), N - M (previous), M + M - 1 - N <= 0 above the diagonal; of the rows (9);
+        #: of -M <= 0 at entries that are in no (11).
         self.ties = np.zeros((4, len(first)))
         self.rows = [np.zeros(m) for m in sizes]
         self.signs = np.zeros(len(self.untied))
@@ -187,7 +190,7 @@ class _Lagrangian:
         return np.concatenate(found)
 
     def normal(self, x: Vector) -> tuple[list[Matrix], list[Vector]]:
-        """The factors with rows of the right length, and by what the rows were divided."""
+        """The factors with rows scaled to the right length, and the numbers by which the rows were divided."""
         parts = np.split(x, [self.shapes[0][0] * self.shapes[0][1]])
         tables = [part.reshape(shape) for part, shape in zip(parts, self.shapes)]
         lengths = [np.sqrt(np.einsum("ij,ij->i", v, v) / (1.0 - share)) for v, share in zip(tables, self.shares)]
@@ -212,7 +215,8 @@ class _Lagrangian:
         return ties, rows, np.maximum(self.signs - self.penalty * m[self.untied], 0.0)
 
     def update(self, point: Point) -> float:
-        """lambda <- max(0, lambda + s g); the length of its change divided by s, by how much the constraints fail."""
+        """Set lambda <- max(0, lambda + s g). Returns the norm of its change divided by s, which measures the
+        violation."""
         before = (self.ties, self.signs, *self.rows)
         self.ties, self.rows, self.signs = self.shifted(point)
         weights = (2.0, 2.0, *map(len, self.rows))
@@ -239,7 +243,7 @@ class _Lagrangian:
         """M~ and N~ of these multipliers."""
         n, q = self.problem.n_rows, self.problem.n_pairs
         weights = np.concatenate((ties[1] - ties[3], ties[2] - ties[3]))
-        pulled = np.bincount(self.both, weights, n * n).astype(np.float64, copy=False)  # of none it counts in integers
+        pulled = np.bincount(self.both, weights, n * n).astype(np.float64, copy=False)  # no weights: integers
         pulled[self.untied] += signs
         table = pulled.reshape(n, n)
         u, v = 0.5 * rows[0], 0.5 * rows[1]
@@ -273,7 +277,8 @@ class _Lagrangian:
         }, least
 
     def escape(self, factors: list[Matrix], least: list[tuple[float, Vector]]) -> Vector:
-        """The factors turned so that their last column is the shortest, with the way out of a saddle point in it."""
+        """The factors rotated so that their last column is the shortest; it is replaced by the eigenvector of a
+        negative eigenvalue, where there is one, to leave a saddle point."""
         found = []
         for v, (value, vector) in zip(factors, least):
             left, lengths, _ = np.linalg.svd(v, full_matrices=False)

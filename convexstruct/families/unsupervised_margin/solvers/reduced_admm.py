@@ -1,14 +1,15 @@
 r"""ADMM for the reduced SDP, in the form of Douglas and Rachford, with Anderson acceleration.
 
-`Splitting` has the step. Two things make it fast:
+`Splitting` defines the step. Two things make it fast:
 
-* the penalty is raised where the copies are too far apart, and lowered where the multipliers are not at rest, by what
-  either costs in the bracket;
-* every few steps the state is replaced by the combination of the last ones whose step would be shortest (Anderson, type
-  II; as in SCS 3). Where the step after that is longer than before, the plain step is taken instead.
+* the penalty is raised where the distance between the copies causes most of the gap between the bounds, and lowered
+  where the multipliers do;
+* every few steps the state is replaced by the combination of the last ones that is predicted to have the shortest step
+  (Anderson, type II; as in SCS 3). Where the step after that is longer by more than `LONGER`, the plain step is taken
+  instead.
 
-Each round ends with a proved bracket: the cones' copy, brought nearer to the feasible set (`Splitting.polished`) and
-repaired, and the multipliers as a witness, with the `best_diagonal` for them.
+Each round ends with proved bounds: the upper one at the copy in the cones, moved nearer to the feasible set
+(`Splitting.polished`) and repaired; the lower one from the multipliers, with the `best_diagonal` for them.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from convexstruct.core.solution import Solution
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
 from convexstruct.families.unsupervised_margin.solvers.splitting import Splitting
 
-#: The penalty is changed where one side of the bracket is so many times as far off as the other.
+#: The penalty is changed where one bound is more than so many times as far from the value of the copies as the other.
 UNEVEN = 3.0
 #: Regularisation of the combination of steps, relative to their squared lengths.
 REGULAR = 1e-8
@@ -43,9 +44,9 @@ class ReducedADMM:
 
     penalty : weight of the distance between copies and consensus at first, in units of the largest cost.
     relaxation : alpha, from 1 to below 2. memory : steps that are combined; 0 is plain ADMM. every : steps between two
-    combinations. steps : steps between two brackets. change, changes : the factor by which the penalty is changed after
-    a bracket, above 1, and how often at most. patience : brackets without progress after which what is left is taken
-    for rounding.
+    combinations. steps : steps of a round, after which the bounds are computed. change, changes : the factor, above 1,
+    by which the penalty is changed after a round, and how often at most. patience : rounds without progress after which
+    the gap that is left is attributed to rounding.
     """
 
     penalty: float = 3.0
@@ -79,7 +80,7 @@ class ReducedADMM:
         return self.from_point(problem, begin)
 
     def from_point(self, problem: UnsupervisedMargin, begin: Point, witness: Point | None = None) -> Iterator[Iterate]:
-        """From a point, feasible or not, and multipliers, 0 by default."""
+        """Iterate from a point, feasible or not, and from multipliers, 0 by default."""
         splitting = Splitting(problem)
         state = splitting.copies(begin["M"], begin["N"])
         penalty, taken, changes = self.penalty, 0, 0
@@ -117,7 +118,8 @@ class ReducedADMM:
                 combination.forget()
 
     def _factor(self, primal: float, close: float, lower: float) -> float:
-        """More penalty where the repair of the copies costs the most of the bracket, less where the dual point does."""
+        """The factor of the penalty: above 1 where the repair of the copies causes most of the gap, below 1 where the
+        dual point does."""
         repaired, left = primal - close, abs(close - lower)
         if repaired > UNEVEN * left:
             return self.change
@@ -158,7 +160,7 @@ class _Combination:
             return image
         products = self._changes @ self._changes.T
         size = float(np.trace(products))
-        if not size > np.finfo(float).tiny:  # at rest
+        if not size > np.finfo(float).tiny:  # the steps no longer change
             return image
         products[np.diag_indices_from(products)] += REGULAR * size
         weights = np.linalg.solve(products, self._changes @ residual)

@@ -3,19 +3,20 @@ r"""Relabel and retrain: the heuristic without semidefinite programming (paper 3
     omega(y) = min_w beta/2 |w|^2 + sum_i H_i(w; y_i),
     H_i(w; y_i) = max_u [Delta(u, y_i) + <w, phi(x_i, u)>] - <w, phi(x_i, y_i)>
 
-is to be small over labellings y. From a labelling, train the max-margin Markov network on it, replace each sequence's
-labels by its predictions at that w, and so on until nothing changes.
+is minimised heuristically over labellings y: train the max-margin Markov network on a labelling, replace each
+sequence's labels by the network's predictions at that w, and repeat until the labels do not change.
 
-**Proposition 2 is false for structures.** It says that the labelling of least loss, the network being fixed, is the
-network's prediction, so that omega never rises. A prediction is best without the Delta; with it, another labelling may
-cost less. Scores 0 of 00, -1/4 of 01 and of 11, -1 of 10: 00 is predicted, H(00) = 7/4 for the sake of 11, which is
-two labels away, and H(01) = 5/4. It is true of one position at a time (univariate, w fixed). Nor does it hold for the
-binary machine with lambda fixed, as it is worded, since w = sum_j lambda_j y_j x_j / beta changes with the labels.
+**Proposition 2 is false for structures.** It says that for a fixed network the labelling of least loss is the network's
+prediction, so that omega never rises. But the prediction maximises the score without Delta, and H contains Delta, so
+that another labelling may have a smaller H. Example: with scores 0 of 00, -1/4 of 01 and of 11, -1 of 10, the
+prediction is 00; H(00) = 7/4, attained at u = 11, which differs in two labels, and H(01) = 5/4. The proposition is true
+for single positions (univariate, w fixed). For the binary machine it is worded with lambda fixed, and then it does not
+hold either, since w = sum_j lambda_j y_j x_j / beta changes with the labels.
 
 **Guarded** (ours): a sequence takes its prediction only if H_i at the present w does not rise. Then with y', w' the
-next labelling and weights, omega(y') <= value of y' at w' <= value of y' at w <= value of y at w, and the losses fall
-to a fixed point. Nothing keeps either variant from giving all positions one label, whose loss may be the least of all:
-it is reported (`Relabelled.collapsed`), never mended.
+next labelling and weights, omega(y') <= value of y' at w' <= value of y' at w <= value of y at w, and the losses never
+rise; the alternation ends at a fixed point. Neither variant excludes the labelling with one label for all positions,
+whose loss may be the least of all; `Relabelled.collapsed` reports this case.
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ from convexstruct.validation.arguments import flag, whole
 
 @dataclass(frozen=True, eq=False)
 class Relabelled:
-    """What the alternation reached, and the way there; one entry a training, R in all.
+    """Result and history of the alternation; R is the number of trainings.
 
     labels (p1,) : the last labelling. w : the weights trained on it.
-    labellings (R, p1) : each that was trained on, the first one the start.
-    loss (R,) : certified upper bounds on omega of each: the value of ``w`` found there. lower (R,) : lower bounds.
-    settled : whether it ended at a fixed point; a plain run may come back to an earlier labelling instead.
+    labellings (R, p1) : the labelling of each training; the first is the start.
+    loss (R,) : certified upper bounds on omega of each: the objective at the w found there. lower (R,) : lower bounds.
+    settled : whether it ended at a fixed point; an unguarded run may end by returning to an earlier labelling instead.
     """
 
     labels: Labels
@@ -54,12 +55,12 @@ class Relabelled:
 
     @property
     def rises(self) -> int:
-        """Rounds in which omega has provably risen."""
+        """Number of rounds in which omega has provably risen."""
         return int((self.lower[1:] > self.loss[:-1]).sum())
 
     @property
     def collapsed(self) -> bool:
-        """Whether all positions have one label, and had not at the start."""
+        """Whether all positions have one label at the end but not at the start."""
         return bool((self.labels == self.labels[0]).all() and (self.labellings[0] != self.labellings[0][0]).any())
 
 
@@ -72,10 +73,10 @@ def relabel(
     max_rounds: int = 100,
     first: Solution | None = None,
 ) -> Relabelled:
-    """Alternate from ``labels`` (p1,) until they do not change, or, if not guarded, one labelling comes back.
+    """Alternate from ``labels`` (p1,) until they do not change or, if not guarded, an earlier labelling returns.
 
     tol : certified relative gap of each training. max_rounds : trainings, at most.
-    first : a solution of ``supervised(problem, labels)``, where one is at hand.
+    first : a solution of ``supervised(problem, labels)`` that replaces the first training.
 
     Raises
     ------
@@ -96,7 +97,7 @@ def relabel(
         if settled or (not guarded and any((found == each).all() for each in labellings)):
             break
         machine = supervised(problem, found)
-        solution = solve(machine, tol=tol, start=solution)  # no worse than the weights before
+        solution = solve(machine, tol=tol, start=solution)  # starts from the weights before, so the result is no worse
         labellings.append(found)
         loss.append(solution.primal)
         lower.append(solution.lower_bound)
@@ -106,6 +107,6 @@ def relabel(
 
 
 def _accepted(now: StructuredSVM, predicted: StructuredSVM, w: Vector) -> Labels:
-    """The predicted labels of the sequences whose hinge at w does not rise, the present ones of the others."""
+    """The predicted labels of the sequences whose hinge loss at w does not rise, the present labels of the others."""
     keep = predicted.most_violated(w).hinge > now.most_violated(w).hinge
     return np.where(keep[now.features.example], now.features.truth, predicted.features.truth)

@@ -1,15 +1,15 @@
-r"""The reduced SDP as a splitting: one consensus (M, N), and copies that each know one kind of constraint.
+r"""The reduced SDP as a splitting: one consensus (M, N), and copies with one kind of constraint each.
 
     copies      M - 11'/kappa semidefinite;  N - 11'/kappa^2 semidefinite;  the triples of (11), in the tetrahedron;
-                rows of M and rows of N within (9), each row a copy of its own, so that it need not be symmetric
+                rows of M and rows of N within (9), row by row, so that this copy need not be symmetric
     consensus   entries of M in [0, 1], diagonals 1, and the objective: an average of the copies, entry by entry
 
 One step of Douglas and Rachford (ADMM) at the state w, over-relaxed by alpha:
 
     z = projection of each copy of w,      x = consensus of 2 z - w,      w <- w + alpha (x - z).
 
-u = w - z are the scaled multipliers. The objective is <K, M> / s + <E, N> / s with s the largest cost (`cost_size`),
-whatever beta is.
+u = w - z are the scaled multipliers. The objective, which is maximised, is <K, M> / s + <E, N> / s with s the largest
+cost (`cost_size`); it does not depend on beta.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ POLISHING, RELAXATION = 10, 1.4
 
 
 def cost_size(problem: UnsupervisedMargin) -> float:
-    """The largest |entry| of what is multiplied: of K, and of E, whose entries are 1, where there are pairs."""
+    """s: the largest |entry| of K and, where there are pairs, of E, whose entries are 1; 1 where all are 0."""
     return max(float(np.abs(problem.gram).max()), float(problem.n_pairs > 0)) or 1.0
 
 
 class Splitting:
     """The operators of one problem, on states (d,) that hold the five copies end to end.
 
-    size : s. metric : (d,) square roots of the weight of each entry, in which distances between states are measured.
+    size : s. metric : (d,) square roots of the weights of the entries in the distance between two states.
     """
 
     def __init__(self, problem: UnsupervisedMargin) -> None:
@@ -93,7 +93,7 @@ class Splitting:
         return found
 
     def consensus(self, state: Vector, penalty: float) -> tuple[Matrix, Matrix]:
-        """x: (M, N) that is best for the objective and the distance to the copies, times the penalty."""
+        """x: the (M, N) of least penalty / 2 times the squared distance to the copies minus the objective."""
         m, n, ties, rows, pair_rows = self.parts(state)
         scale = 1.0 / (self.size * penalty)
         total = 0.5 * (m + m.T + rows + rows.T) + self._gather(ties[:2].ravel()) + scale * self.problem.gram
@@ -106,9 +106,10 @@ class Splitting:
         return m, n
 
     def polished(self, point: Point) -> Point:
-        """A point near ``point`` that is nearly feasible: `POLISHING` steps as above, from copies of it, without costs.
+        """A nearly feasible point near ``point``: `POLISHING` steps as above, from copies of it, without objective.
 
-        The repair moves a point inside by what it violates most, and costs in proportion; these steps lose far less.
+        The repair moves a point inside by its largest violation, and omega rises in proportion; these steps raise it
+        far less.
         (Feasibility polishing, as Applegate and others 2025 have it for linear programs.)"""
         state = self.copies(point["M"], point["N"])
         for _ in range(POLISHING):
@@ -143,7 +144,7 @@ class Splitting:
         }
 
     def multipliers(self, witness: Point, penalty: float) -> Vector:
-        """Scaled multipliers u of a dual point: `witness` the other way round."""
+        """Scaled multipliers u of a dual point: the inverse of `witness`."""
         found = np.zeros(self._bounds[-1])
         cone, pair_cone, ties, rows, pair_rows = self.parts(found)
         names = ("W_current", "W_previous", "W_pair")
@@ -158,7 +159,7 @@ class Splitting:
 
 
 def _semidefinite(matrix: Matrix) -> Matrix:
-    """The nearest semidefinite matrix, from the smaller half of the spectrum."""
+    """The nearest semidefinite matrix, from the positive or the negative eigenvalues, whichever are fewer."""
     values, vectors = np.linalg.eigh(matrix)
     negative = int(np.searchsorted(values, 0.0))
     if 2 * negative >= len(values):
@@ -169,5 +170,6 @@ def _semidefinite(matrix: Matrix) -> Matrix:
 
 
 def _of_rows(rows: Matrix) -> Vector:
-    """The multiplier of each row, from one that is the same for all entries off the diagonal."""
+    """The multiplier of each row: the mean of those of its entries off the diagonal, which are equal but for
+    rounding."""
     return np.asarray((rows.sum(axis=1) - np.diagonal(rows)) / max(len(rows) - 1, 1))

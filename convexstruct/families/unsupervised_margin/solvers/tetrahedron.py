@@ -1,7 +1,8 @@
 """Projection onto the tetrahedron of (11), with the corners (0, 0, 0), (1, 0, 0), (0, 1, 0), (1, 1, 1).
 
 Its faces are c = 0, c = a, c = b and c = a + b - 1. The nearest point lies inside a face, on an edge, or is the point
-itself; so it is the nearest of these candidates that belong to the tetrahedron, and there are eleven.
+itself. So there are eleven candidates (four faces, six edges, the point), and the nearest of those that belong to the
+tetrahedron is the projection.
 """
 
 from __future__ import annotations
