@@ -10,13 +10,14 @@ from convexstruct.tolerances import Profile
 
 __all__ = ["FAMILY", "LowRank", "ReducedADMM", "UnsupervisedMargin"]
 
-#: From about so many rows on low-rank factors are as fast: between 24 and 40 rows neither is faster on the whole, and
-#: at 80 rows ADMM alone takes twice as long.
+#: Number of rows from which `LowRank` is chosen: between 24 and 40 rows neither solver is faster on the whole, and at
+#: 80 rows ADMM alone takes twice as long.
 MANY_ROWS = 30
 
 
 def best(problem: UnsupervisedMargin, wanted: Profile) -> tuple[Solver, str]:
-    """Low-rank factors, and ADMM from where they are slow; ADMM alone where its spectra cost little."""
+    """Low-rank factors finished by ADMM from `MANY_ROWS` rows on; ADMM alone below, where its eigendecompositions are
+    cheap."""
     if problem.n_rows < MANY_ROWS:
         return ReducedADMM(), "splitting into cones, rows and triples, with Anderson acceleration"
     return LowRank(), "low-rank factors with an augmented Lagrangian, finished by ADMM"

@@ -16,7 +16,8 @@ import scipy.linalg
 from convexstruct.arrays import Matrix
 from convexstruct.rounding import OUTWARD, TINY, UNIT, gamma
 
-#: How often the shift is moved down fourfold before the bound of Gershgorin's circles is taken instead.
+#: Factorisations tried, each with four times the step of the one before; then the bound of Gershgorin's circles is
+#: used.
 TRIALS = 12
 
 

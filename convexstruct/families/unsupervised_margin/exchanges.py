@@ -14,7 +14,8 @@ and, for pair k,
     (D - nu)_k = lambda_c(k) g_c(k) (x) c_p(k) + lambda_p(k) c_c(k) (x) g_p(k) - delta_k g_c(k) (x) g_p(k).
 
 All inner products of these vectors are linear in M and N (products of an entry of M at the current rows and one at the
-previous rows are entries of N). So with G(M, N), the Gram matrix of what multiplies lambda and delta, a'x = e'lambda,
+previous rows are entries of N). So with G(M, N), the Gram matrix of the coefficients of lambda and delta, and
+a'x = e'lambda,
 
     omega(y) >= omega(M, N) = max over A x <= r of  a'x - x'G(M, N)x / (2 beta),
 
@@ -35,7 +36,7 @@ f over (M, N) and z is a problem of its own, the semidefinite half of section 5'
 
     omega(M, N) >= a'y - <W, G(M, N)> / (2 beta),
 
-where <W, G> is linear, and the most that it can be follows from a witness of the reduced SDP (`.rounding`). With x
+where <W, G> is linear in (M, N), and a witness of the reduced SDP bounds it from above (`.rounding`). With x
 fixed the same holds of f for W = xy' + yx' - xx', and G need not be semidefinite.
 """
 
@@ -77,7 +78,7 @@ class ExchangeMargin:
     """The SDP of exchanges. fixed (p1 + p2,) : x, where it is given; None where it is maximised over.
 
     **Point** {"M", "N", "x", "z"}, without x where it is fixed. **Dual witness** {"x", "W"} and the reduced SDP's: x is
-    moved into the polytope, W lifted until W - xx' is semidefinite; it is xx' where it is missing.
+    moved into the polytope, W lifted until W - xx' is semidefinite; a missing W is xx'.
     """
 
     problem: UnsupervisedMargin
@@ -131,7 +132,7 @@ class ExchangeMargin:
         return {**point, **self.problem.feasible.entrywise(near), "z": np.maximum(point["z"], 0.0)}
 
     def residuals(self, point: Point) -> Mapping[str, float]:
-        """As the reduced SDP has them; G less by its largest row sum, z as it is."""
+        """Those of the reduced SDP; the violation of G semidefinite relative to G's largest row sum, and of z >= 0."""
         found = {**self.problem.residuals(point), "z below 0": max(0.0, -float(point["z"].min()))}
         if self.fixed is None and all(np.isfinite(x).all() for x in point.values()):
             g = self.gram(self.problem.feasible.entrywise(point))
@@ -166,7 +167,7 @@ class ExchangeMargin:
         return 24 + 4 * int(self.problem.feasible.siblings.max(initial=1)) ** 2
 
     def _tangent(self, point: Point, x: Vector, z: Vector) -> Rounded:
-        """f at M, N, x and z as a formula, wherever M and N are."""
+        """The formula of f at M, N, x and z, for feasible and infeasible M and N."""
         problem, (a, r), n = self.problem, self._polytope, self.size
         g, beta = self.gram(point), problem.beta
         product = g @ x
@@ -209,14 +210,14 @@ class ExchangeMargin:
 
     @property
     def _doubt(self) -> float:
-        """What the rounding of the kernel may change a row of G by, at most."""
+        """An upper bound on the change of a row of G (sum of absolute values) by the rounding of the kernel."""
         k = self.problem.n_labels
         return self.problem.kernel_error * (k**2 + k) / (k - 1.0) ** 2
 
     # -- dual ----------------------------------------------------------------------------------------------------------
 
     def dual(self, dual_point: Point) -> Rounded:
-        """The lower bound of a witness with its allowance, whatever it is; -inf where it is not finite."""
+        """The lower bound of any witness with its allowance; -inf where the witness is not finite."""
         read = self._read_dual(dual_point)
         with np.errstate(all="ignore"):
             if not all(np.isfinite(array).all() for array in read.values()):
@@ -240,7 +241,7 @@ class ExchangeMargin:
             return found if np.isfinite(found) else Rounded(-np.inf)
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
-        """How far x was from the polytope; inf where the witness holds no numbers."""
+        """How far x is outside the polytope; inf where the witness is not finite."""
         read = self._read_dual(dual_point)
         if not all(np.isfinite(array).all() for array in read.values()):
             return {"witness not finite": np.inf}

@@ -7,10 +7,10 @@ with the corners (0, 0, 0), (1, 0, 0), (0, 1, 0), (1, 1, 1). With one parent for
 rows is 1, and N_kl = M_kl at the current rows.
 
 **Repair.** Either the entries are put right one by one, which may leave eigenvalues below 0; or the matrices are scaled
-to the right diagonal, which leaves them semidefinite and may leave entries and ties wrong. What is left is cured by
-moving a share t towards a point strictly inside (`interior`): a constraint that is violated by v here and has slack s
-there holds from t = v / (v + s) on. Eigenvalues are bounded by a proof, so that a point on the segment is feasible in
-exact arithmetic.
+to the right diagonal, which leaves them semidefinite and may leave entries and ties wrong. The violations that remain
+are removed by moving a share t towards a point strictly inside (`interior`): a constraint that is violated by v here
+and has slack s there holds from t = v / (v + s) on. Eigenvalues have proved bounds, so that a point on the segment is
+feasible in exact arithmetic.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class FeasibleSet:
 
     @property
     def shares(self) -> tuple[tuple[float, float], tuple[float, float]]:
-        """(1/kappa, eps1) and (1/kappa^2, eps2): what the rows of M and of N sum to, divided by their number."""
+        """(1/kappa, eps1) and (1/kappa^2, eps2): the means of the rows of M and of N, and how far they may be off."""
         return (1.0 / self.n_labels, self.label_balance), (1.0 / self.n_labels**2, self.pair_balance)
 
     def at_pairs(self, m: Matrix) -> tuple[Matrix, Matrix]:
@@ -76,7 +76,7 @@ class FeasibleSet:
     # -- how far a point is from it ------------------------------------------------------------------------------------
 
     def residuals(self, point: Point) -> Mapping[str, float]:
-        """By name, in units of the entries, of which the largest is 1; of (9) in shares, as eps1 and eps2 are."""
+        """Violations by name, in units of the entries, of which the largest is 1; of (9) in those of eps1 and eps2."""
         found: dict[str, float] = {}
         for name, (share, balance) in zip("MN", self.shares):
             x = point[name]
@@ -101,7 +101,7 @@ class FeasibleSet:
     # -- a feasible point ----------------------------------------------------------------------------------------------
 
     def entrywise(self, point: Point) -> Point:
-        """The point with what can be put right without rounding: M symmetric, 0 <= M <= 1, diagonals 1, N symmetric,
+        """The point with what can be corrected without rounding: M symmetric, 0 <= M <= 1, diagonals 1, N symmetric,
         0 <= N <= M at both rows, N = M for siblings; N >= M + M - 1 up to the rounding of that sum."""
         m = np.clip(0.5 * (point["M"] + point["M"].T), 0.0, 1.0)
         np.fill_diagonal(m, 1.0)
@@ -152,7 +152,7 @@ class FeasibleSet:
     def slacks(self, point: Point) -> list[float]:
         """Lower bounds, true in exact arithmetic, on the slacks of the constraints; below 0 is violated.
 
-        Of entries and of the upper ties they are exact, of eigenvalues, rows and lower ties rounded downwards."""
+        Those of entries and upper ties are exact, those of eigenvalues, rows and lower ties rounded downwards."""
         found = []
         for name, (share, balance) in zip("MN", self.shares):
             x = point[name]

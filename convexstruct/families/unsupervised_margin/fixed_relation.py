@@ -11,7 +11,8 @@ lambda - x'Q x / 2, so
 
     omega(M) >= e'x - x'Qx / 2 - p1 max(0, -(least eigenvalue of Q)) / 2,
 
-the last because |lambda - x|^2 <= p1: a solver's M is semidefinite up to its accuracy only, and Q with it.
+the last term because |lambda - x|^2 <= p1. It is needed because a solver's M, and so Q, is semidefinite only up to the
+solver's accuracy.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from convexstruct.validation.arrays import real
 class FixedRelation:
     """omega(M) for two labels and no pairs. given (p1, p1) : M, entries from -1 to 1.
 
-    **Point** {"lambda": (p1,)}; **dual witness** {"x": (p1,)}. Any will do.
+    **Point** {"lambda": (p1,)}; **dual witness** {"x": (p1,)}. Every finite one gives a bound.
     """
 
     problem: UnsupervisedMargin
@@ -101,17 +102,17 @@ class FixedRelation:
 
     @property
     def _doubt(self) -> float:
-        """What the rounding of K may change a row of Q by, at most: the sum of its absolute values."""
+        """An upper bound on the change of a row of Q (sum of absolute values) by the rounding of K."""
         return self.problem.kernel_error * float(np.abs(self.given).max(initial=0.0)) / (0.5 * self.problem.beta)
 
     @cached_property
     def _least(self) -> float:
-        """At most the least eigenvalue of the exact Q."""
+        """A lower bound on the least eigenvalue of the exact Q."""
         sizes = np.abs(self._relation).sum(axis=1)
         return least_eigenvalue(self._relation, gamma(4) * float(sizes.max(initial=0.0)) + self._doubt * OUTWARD)
 
     def _image(self, x: Vector) -> tuple[Vector, Vector]:
-        """Q x for x in [0, 1], and what each entry is wrong by at most."""
+        """Q x for x in [0, 1], and an upper bound on the error of each entry."""
         error = gamma(len(x) + 6) * (np.abs(self._relation) @ x) + self._doubt * OUTWARD
         return self._relation @ x, error
 

@@ -2,7 +2,7 @@ r"""A point strictly inside the feasible set of the reduced SDP, and the tightes
 
     M0 = (1 - m) I + m 11',        N0 = 1 on the diagonal, m where two pairs share their previous row, n elsewhere
 
-Two such pairs are children of one parent. There (11) says N = M, whose entries are m. For chains there are none.
+Two such pairs are children of one parent. There (11) says N = M, whose entries are m. Chains have no such pairs.
 
 * M0 - 11'/kappa is positive semidefinite iff m >= (p1/kappa - 1) / (p1 - 1); there M0 1 = (p1/kappa) 1, so every
   label balance above 0 has points inside, if kappa <= p1.
@@ -11,7 +11,7 @@ Two such pairs are children of one parent. There (11) says N = M, whose entries 
 * The row of N0 for a pair with s - 1 siblings sums to 1 + (s - 1) m + (p2 - s) n.
 
 For chains the smallest pair balance is max(0, 1/p2 - 1/kappa^2), and no other point does better: rows of N sum to at
-least 1. For trees the smallest that is named is that of points of this form.
+least 1. For trees the smallest balance that is reported is that of points of this form.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from convexstruct.arrays import Index
 
 #: Halvings of an interval: more than enough to find a double in [0, 1].
 HALVINGS = 60
-#: Where n stands between its least and its largest value, n = m for chains. Solvers leave N a little above M, and the
-#: farther n is below m the shorter is the step that repairs this.
+#: Position of n between its least (0) and its largest value (1; n = m for chains). Solvers leave N a little above M,
+#: and the farther n is below m the shorter is the step that repairs this.
 TOWARDS = 0.2
 
 
@@ -39,7 +39,7 @@ class Interior:
 
 
 def interior(n_rows: int, siblings: Index, n_labels: int, label_balance: float, pair_balance: float) -> Interior | None:
-    """m and n in the middle of what the balances allow; None where the pair balance is at most `least_pair_balance`.
+    """m and n strictly inside what the balances allow; None where the pair balance is at most `least_pair_balance`.
 
     siblings : (p2,) for each pair the number of pairs with its previous row, itself among them.
     """

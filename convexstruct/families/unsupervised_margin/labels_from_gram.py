@@ -2,10 +2,11 @@ r"""Labels read from M of the relaxation, and how labels without names are compa
 
 For labels y, M_ij = [y_i = y_j], and M - 11'/kappa has the centred indicators of kappa labels as its range, of rank
 kappa - 1. So rows of M are placed by the kappa - 1 leading eigenvectors of M - 11'/kappa, each times the root of its
-eigenvalue, and grouped: by sign if kappa = 2, else by k-means. C is no use: 1/kappa everywhere is optimal for it.
+eigenvalue, and grouped: by sign if kappa = 2, else by k-means. C gives no labels, since C = 1/kappa everywhere is
+optimal.
 
-What comes out is a partition; the names of its labels mean nothing. As in paper 3, section 4, they are chosen for the
-whole set, one map for all sequences, so that as few positions as possible are wrong: an assignment problem.
+The result is a partition; the numbers of its labels are arbitrary. For a comparison with true labels, one map for all
+sequences is chosen so that the fewest positions are wrong (paper 3, section 4): an assignment problem.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from convexstruct.arrays import Labels, Matrix
 from convexstruct.validation.arguments import sentence, whole
 from convexstruct.validation.arrays import real, wholes
 
-#: Rounds of k-means; it ends by itself far sooner.
+#: Rounds of k-means at most; it converges far sooner.
 ROUNDS = 1000
 
 
@@ -45,7 +46,7 @@ def labels_from_gram(M: ArrayLike, n_labels: int) -> Labels:
 
 
 def k_means(points: Matrix, n_groups: int) -> Labels:
-    """Groups (n,) of points (n, d) by Lloyd's iteration, from a start that has no chance in it: the point farthest
+    """Groups (n,) of points (n, d) by Lloyd's iteration, from a deterministic start: the point farthest
     from 0, then each time the point farthest from those chosen."""
     far = (points**2).sum(axis=1)
     chosen: list[int] = []

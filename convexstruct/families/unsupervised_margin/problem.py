@@ -22,14 +22,14 @@ of the paper, and C e = e, D e = e are not printed (both restored).
     M_kl        (current) stands for M at the current rows of the pairs k and l, (previous) at their previous rows
 
 **Point** {"M": (p1, p1), "N": (p2, p2)}. **Dual witness** {"P": (p1, p1), "u", "y": (p1,), "W_current", "W_previous",
-"W_pair": (p2, p2), "v", "z": (p2,)}, what is missing being 0: multipliers of the entries, of the rows (9), of the
+"W_pair": (p2, p2), "v", "z": (p2,)}, missing ones being 0: multipliers of the entries, of the rows (9), of the
 diagonals and of (11). Every finite witness gives a bound, since it is made feasible (`.rounding` has the formula and
 the allowances).
 
 **Without pairs** it is the multiclass relaxation of section 2.2 with De = e, which collapses in the same way:
 n (1 - 1/kappa) - (max <K, M> - 1'K1/kappa) / (2 beta). The two-class SDP (3) is another problem, tighter than this one
-with kappa = 2: its loss stays a maximum over lambda, never below 0, and this one has lambda = 1/2 in its place
-(`.exchanges`, where the same is said of sequences).
+with kappa = 2: its loss is a maximum over lambda, never below 0, and the loss here is the maximised function at
+lambda = 1/2 (`.exchanges` has the same for sequences).
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ class UnsupervisedMargin:
 
     Attributes
     ----------
-    features : (p1, d) features of every row; None where the kernel came instead.
-    kernel : (p1, p1) Gram matrix that came; None where it is features features'.
+    features : (p1, d) features of every row; None where a kernel was given instead.
+    kernel : (p1, p1) Gram matrix that was given; None where it is features features'.
     lengths : (n,) rows of each example, in the order of the rows.
-    pairs : (p2, 2) previous row, current row; no row is current twice, and none comes before itself.
+    pairs : (p2, 2) previous row, current row; no row is current in two pairs, and there are no cycles.
     n_labels : kappa. beta : weight of |w|^2 / 2, positive.
     label_balance, pair_balance : eps1 and eps2, shares of p1 and of p2.
     """
@@ -104,14 +104,15 @@ class UnsupervisedMargin:
             nothing.
         pairs : "chain", each row after the one before it in its example, or (p2, 2) rows: previous (the parent's),
             current (the child's). Rows are counted from 0 through all examples.
-        n_symbols : how many symbols there are; by default the largest one that occurs, and 1.
+        n_symbols : number of symbols; by default the largest one that occurs plus 1.
         kernel : (p1, p1) Gram matrix over all rows, positive semidefinite, in place of features.
         lengths : with ``kernel``, rows of each example.
 
         Raises
         ------
         ValueError
-            If anything does not fit; of a balance that nothing fulfils, the sentence says the smallest that is wanted.
+            If an argument is malformed or out of range; if no feasible point exists for a balance, in which case the
+            message gives the smallest balance that is wanted.
         """
         features = matrix = None
         if kernel is not None:
@@ -205,18 +206,18 @@ class UnsupervisedMargin:
 
     @cached_property
     def gram(self) -> Matrix:
-        """K (p1, p1): the kernel that came, or features features'."""
+        """K (p1, p1): the given kernel, or features features'."""
         return self.kernel if self.features is None else frozen(self.features @ self.features.T)  # type: ignore[return-value]
 
     @property
     def row_sums(self) -> tuple[float, float]:
-        """Between what rows of M sum to, (9): p1 (1/kappa - eps1), p1 (1/kappa + eps1)."""
+        """Lower and upper bound (9) on the row sums of M: p1 (1/kappa - eps1), p1 (1/kappa + eps1)."""
         share = 1.0 / self.n_labels
         return self.n_rows * (share - self.label_balance), self.n_rows * (share + self.label_balance)
 
     @property
     def pair_sums(self) -> tuple[float, float]:
-        """Between what rows of N sum to, (9): p2 (1/kappa^2 - eps2), p2 (1/kappa^2 + eps2)."""
+        """Lower and upper bound (9) on the row sums of N: p2 (1/kappa^2 - eps2), p2 (1/kappa^2 + eps2)."""
         share = self.n_labels**-2.0
         return self.n_pairs * (share - self.pair_balance), self.n_pairs * (share + self.pair_balance)
 
@@ -247,8 +248,8 @@ class UnsupervisedMargin:
         }
 
     def primal(self, point: Point) -> Rounded:
-        """omega(M, N); the allowance also covers what it costs to make the point feasible, so that it is an upper bound
-        on the optimum with its allowance wherever the point is. inf where it is not finite."""
+        """omega(M, N); the allowance also covers the rise of omega up to a feasible point, so that value plus allowance
+        is an upper bound on the optimum even where the point is infeasible. inf where the point is not finite."""
         with np.errstate(all="ignore"):
             if not all(np.isfinite(x).all() for x in point.values()):
                 return Rounded(np.inf)
@@ -256,17 +257,17 @@ class UnsupervisedMargin:
             return found if np.isfinite(found) else Rounded(np.inf)
 
     def repair(self, point: Point) -> Point:
-        """A feasible point near the point: entries put right, then a step inside; see `FeasibleSet`."""
+        """A feasible point near the point: entries corrected, then a step inside; see `FeasibleSet`."""
         return self.feasible.repair(point)
 
     def residuals(self, point: Point) -> Mapping[str, float]:
-        """How far each constraint is from fulfilled, in units of the entries of M and N; (9) as eps1 and eps2 are."""
+        """Violation of each constraint, in units of the entries of M and N; of (9) in those of eps1 and eps2."""
         return self.feasible.residuals(point)
 
     # -- dual ----------------------------------------------------------------------------------------------------------
 
     def dual(self, dual_point: Point) -> Rounded:
-        """The lower bound of a witness with its allowance, whatever it is; -inf where it is not finite."""
+        """The lower bound of any witness with its allowance; -inf where the witness is not finite."""
         witness = self.read_dual(dual_point)
         with np.errstate(all="ignore"):
             if not all(np.isfinite(array).all() for array in witness.values()):
@@ -275,12 +276,12 @@ class UnsupervisedMargin:
             return found if np.isfinite(found) else Rounded(-np.inf)
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
-        """Nothing can be infeasible but a witness that holds no numbers: every other is made feasible."""
+        """Empty where the witness is finite, since every such witness is made feasible."""
         finite = all(np.isfinite(array).all() for array in self.read_dual(dual_point).values())
         return {} if finite else {"witness not finite": np.inf}
 
     def read_dual(self, dual_point: Point) -> Point:
-        """Multipliers by name, those that are missing 0; ValueError names a shape that does not fit."""
+        """Multipliers by name, missing ones as 0; ValueError if a shape is wrong."""
         n, p2 = self.n_rows, self.n_pairs
         shapes: dict[str, tuple[int, ...]] = {"P": (n, n), "u": (n,), "y": (n,), "v": (p2,), "z": (p2,)}
         shapes |= dict.fromkeys(("W_current", "W_previous", "W_pair"), (p2, p2))
@@ -291,19 +292,19 @@ class UnsupervisedMargin:
         }
 
     def rounding_reason(self, point: Point, dual_point: Point | None) -> str:
-        """What of the data makes the allowances large: a row of another size than the rest, or a balance too tight."""
+        """Which data make the allowances large: a row much larger than the rest, or a balance too tight."""
         return reason(self.gram, self.label_balance, self.pair_balance if self.n_pairs else 1.0)
 
     # -- what is learnt ------------------------------------------------------------------------------------------------
 
     def predict(self, point: Any, examples: Any = None) -> list[Labels]:
-        """Labels (length,) of each example, read from M (`labels_from_gram`); which label is called 0 means nothing.
+        """Labels (length,) of each example, read from M (`labels_from_gram`); the numbering of the labels is arbitrary.
 
         Raises
         ------
         ValueError
-            If the point has the wrong shape, or ``examples`` are given: the SDP labels its own rows alone, and others
-            need weights, which a supervised network trained on these labels has.
+            If the point has the wrong shape, or ``examples`` are given: the SDP labels only its own rows; others need
+            weights, which a supervised network trained on these labels has.
         """
         if examples is not None:
             refuse("examples", examples, "None: M says the labels of the problem's own rows alone")
@@ -312,7 +313,7 @@ class UnsupervisedMargin:
 
     @cached_property
     def kernel_error(self) -> float:
-        """At least sum_ij |K_ij - (features features')_ij| of the K that is stored."""
+        """An upper bound on sum_ij |K_ij - (features features')_ij| for the K that is stored."""
         return gram_error(self.features)
 
 

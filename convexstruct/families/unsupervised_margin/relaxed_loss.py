@@ -1,4 +1,4 @@
-r"""Theorem 1's maximum at any (M, N, C, D), with both bounds: what one step of scheme (12) asks for.
+r"""Theorem 1's maximum at any (M, N, C, D), with both bounds, as each step of scheme (12) needs it.
 
     omega = p1 + (max over mu, nu of <mu, K C - beta C> + <1'nu, 1'D> - <mu, K mu>/2 - |1'nu|^2/2
                   - <K, M>/2 - <E, N>/2) / beta
@@ -6,8 +6,8 @@ r"""Theorem 1's maximum at any (M, N, C, D), with both bounds: what one step of 
 over marginals mu (p1, kappa), nu (p2, kappa^2) that agree at both rows of each pair.
 
 **Lower bound** by mu and nu: they are read as conditionals, nu_k(u', u) = mu_previous(u') T_k(u | u'), from each tree's
-root on, so that they are a distribution's whatever came; every entry is a product and sum of positive numbers, and has
-a relative error.
+root on, so that any numbers give the marginals of a distribution; every entry is computed by products and sums of
+positive numbers, so that its error is relative.
 
 **Upper bound** by any mu, nu and b (p2, kappa), since a concave function lies below its tangent at (mu, nu), and the
 maximum of that over the marginals of forests is bounded by its dual (linear programming): with t = 1'D - 1'nu,
@@ -15,7 +15,7 @@ maximum of that over the marginals of forests is bounded by its dual (linear pro
     a_k(u) = max_u' (t(u', u) - b_k(u')),      theta_i = max_u [K (C - mu) - beta C]_iu + the a and b of its pairs,
     omega <= p1 + (e'theta + <mu, K mu>/2 + |1'nu|^2/2 - <K, M>/2 - <E, N>/2) / beta.
 
-The optimum is a maximum; as a problem of this project it is its dual, a minimum over (mu, nu, b).
+Problems of this project are minimisations, so the primal here is the dual of this maximum, a minimum over (mu, nu, b).
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ from convexstruct.validation.arrays import real
 class RelaxedLoss:
     """omega(M, N, C, D) of Theorem 1. given : {"M": (p1, p1), "N": (p2, p2), "C": (p1, kappa), "D": (p2, kappa^2)}.
 
-    **Point** {"mu": (p1, kappa), "nu": (p2, kappa^2), "b": (p2, kappa)}; **dual witness** {"mu", "nu"}. Any will do.
+    **Point** {"mu": (p1, kappa), "nu": (p2, kappa^2), "b": (p2, kappa)}; **dual witness** {"mu", "nu"}. Every finite
+    one gives a bound.
     """
 
     problem: UnsupervisedMargin
@@ -67,11 +68,11 @@ class RelaxedLoss:
         return point
 
     def residuals(self, point: Point) -> Mapping[str, float]:
-        """Nothing: every point has a bound."""
+        """Empty: every finite point gives a bound."""
         return {}
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
-        """Nothing: every witness is read as conditionals."""
+        """Empty: every witness is read as conditionals."""
         return {}
 
     def primal(self, point: Point) -> Rounded:
@@ -115,7 +116,7 @@ class RelaxedLoss:
         return self._value(value, error + gamma(operations) * (size + 2.0 * sizes) + doubt)
 
     def distribution(self, mu: Matrix, nu: Matrix) -> tuple[Matrix, Matrix, int]:
-        """Marginals of a distribution near (mu, nu), and how many roundings an entry has behind it."""
+        """Marginals of a distribution near (mu, nu), and the number of roundings in an entry."""
         problem, kappa = self.problem, self.problem.n_labels
         mu, nu = _shares(mu), np.maximum(nu, 0.0).reshape(-1, kappa, kappa)
         conditional = _shares(nu.reshape(-1, kappa)).reshape(nu.shape)
@@ -129,7 +130,7 @@ class RelaxedLoss:
         return mu, nu.reshape(-1, kappa**2), (depth + 1) * (2 * kappa + 4)
 
     def squares(self, mu: Matrix, nu: Matrix, of: Any = np.asarray) -> tuple[float, float]:
-        """<mu, K mu>/2 + |1'nu|^2/2, with ``of`` taken of K, and what it is wrong by."""
+        """<mu, K mu>/2 + |1'nu|^2/2, with ``of`` applied to K, and a bound on its error."""
         gram = self.problem.gram
         value, spread = float(np.sum(mu * (of(gram) @ mu))), nu.sum(axis=0)
         size = float(np.sum(np.abs(mu) * (np.abs(gram) @ np.abs(mu)))) + float((np.abs(nu).sum(axis=0) ** 2).sum())

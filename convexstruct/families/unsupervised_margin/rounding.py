@@ -1,24 +1,25 @@
 r"""Both bounds of the reduced SDP, with the allowances for the rounding of their own sums.
 
-**Upper bound.** omega at a point, and what it costs to make the point feasible in exact arithmetic: omega is linear, so
-at the point a share t further inside it is omega(X) + t (omega(M0, N0) - omega(X)).
+**Upper bound.** omega at a point X plus its rise up to a point that is feasible in exact arithmetic: omega is linear,
+so at (1 - t) X + t (M0, N0) it is omega(X) + t (omega(M0, N0) - omega(X)).
 
 **Lower bound** (Jansson, Chaykin, Keil: Rigorous error bounds for the optimal value in semidefinite programming). For
 any symmetric P (p1, p1), W_current, W_previous, W_pair (p2, p2) and vectors u, v, y, z put
 
     M~ = K - P - (u1' + 1u')/2 - B'W_current B - A'W_previous A,        N~ = E - W_pair - (v1' + 1v')/2,
 
-B and A choose the current and the previous rows. What was taken off is at most its support function over the entries:
+where B and A select the current and the previous rows. The terms that were subtracted contribute at most their support
+function over the entries:
 
     sum_{i != j} max(0, P_ij) + sum_i max(high u_i, low u_i) + sum_k max(high v_k, low v_k)
     + sum_{k != l} max(0, w_current, w_previous, w_current + w_previous + w_pair)_kl      (the tetrahedron's corners)
 
-(of siblings w_previous + max(0, w_current + w_pair)). What is left is at most
+(of siblings w_previous + max(0, w_current + w_pair)). M~ and N~ contribute at most
 
     1'M~1/kappa + (1 - 1/kappa) (1'y + p1 max eigenvalue of (M~ - Diag(y)))        and the like for N, kappa^2,
 
 because M - 11'/kappa is semidefinite with the diagonal 1 - 1/kappa. So every finite witness bounds <K, M> + <E, N> from
-above: the dual point is made feasible by the shift of its eigenvalues, bounded by a proof (`.eigenvalue`).
+above: the dual point is made feasible by a shift of its eigenvalues, for which `.eigenvalue` proves a bound.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ from convexstruct.families.unsupervised_margin.eigenvalue import least_eigenvalu
 from convexstruct.families.unsupervised_margin.feasible import FeasibleSet
 from convexstruct.rounding import TINY, UNIT, Rounded, gamma, summed, total
 
-#: Operations behind a product of a few of p1, p2, 1/kappa, eps, each rounded.
+#: At least the number of rounded operations in a product of a few of p1, p2, 1/kappa, eps.
 OPERATIONS = 12
-#: `reason` names a row so many times as large as half of them, beside which the others' inner products are lost, and a
-#: balance at most so wide, which rounding alone may exceed.
+#: `reason` names a row more than ``UNEVEN`` times as large as the median row, since rounding then swamps the inner
+#: products of the others; and a balance of at most ``TIGHT``, which rounding alone may exceed.
 UNEVEN, TIGHT = 1e5, 1e-9
 
 
@@ -64,7 +65,7 @@ def reason(gram: Matrix, label_balance: float, pair_balance: float) -> str:
 
 
 def objective(gram: Matrix, n_pairs: int, n_labels: int, beta: float, point: Point) -> Rounded:
-    """omega(M, N) as a formula, wherever the point is; K is taken as exact."""
+    """The formula of omega(M, N) at a feasible or infeasible point; K is taken as exact."""
     n, kappa = len(gram), n_labels
     products = gram * (point["M"] - 1.0 / kappa)
     linear = summed(products, 4.0 * UNIT * float(np.abs(gram).sum()) * (1.0 + float(np.abs(point["M"]).max())))
@@ -100,7 +101,7 @@ def upper_bound(feasible: FeasibleSet, gram: Matrix, n_labels: int, beta: float,
 def lower_bound(
     feasible: FeasibleSet, gram: Matrix, n_labels: int, beta: float, witness: Point, doubt: float
 ) -> Rounded:
-    """What a witness proves; ``doubt`` is `gram_error`."""
+    """The lower bound on omega that a witness proves; ``doubt`` is `gram_error`."""
     n, p2 = len(gram), len(feasible.pairs)
     found, known = largest(feasible, gram, np.ones((p2, p2)), witness), summed(gram)
     fixed = float(known) / n_labels + (p2 / n_labels) ** 2
@@ -112,7 +113,8 @@ def lower_bound(
 
 
 def largest(feasible: FeasibleSet, costs: Matrix, pair_costs: Matrix, witness: Point) -> Rounded:
-    """At least the largest <costs, M> + <pair_costs, N> of feasible M and N, by a witness; both matrices symmetric."""
+    """An upper bound on <costs, M> + <pair_costs, N> over feasible M and N, proved by a witness; both matrices
+    symmetric."""
     n, p2, pairs, n_labels = len(costs), len(feasible.pairs), feasible.pairs, feasible.n_labels
     even = {name: 0.5 * (witness[name] + witness[name].T) for name in ("P", "W_current", "W_previous", "W_pair")}
     left, sizes = costs - even["P"], np.abs(costs) + np.abs(even["P"])
@@ -138,7 +140,7 @@ def largest(feasible: FeasibleSet, costs: Matrix, pair_costs: Matrix, witness: P
 
 
 def _of_cone(costs: Matrix, sizes: Matrix, terms: int, sums: Vector, diagonal: Vector, kappa: int) -> Rounded:
-    """The most that <costs - (sums 1' + 1 sums')/2, X> can be over semidefinite X - 11'/kappa with the diagonal 1.
+    """An upper bound on <costs - (sums 1' + 1 sums')/2, X> over X with diagonal 1 and semidefinite X - 11'/kappa.
 
     sizes : the sum of the absolute values that each entry of ``costs`` was summed from, ``terms`` of them at most.
     """

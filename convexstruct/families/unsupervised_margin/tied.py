@@ -5,17 +5,17 @@ r"""The relaxation in full, C and D tied together and to M, some labels known: b
          sum_v D_k(u, v) = C_p(k)(u),   sum_u D_k(u, v) = C_c(k)(v),   M_c(k)p(k) = sum_u D_k(u, u),
          C_i = e_u and M_i = column u of C where row i is known to have the label u, D_k and N_k likewise.
 
-**Upper bound** at a point: C and D are read as a distribution's marginals, M and N are given the entries that these and
-the known labels prescribe, and what is left (M - CC' and N - DD' semidefinite, (9), (11)) is cured by a step t towards
-the point that belongs to independent labels of the rows that are not known, each label with the same share of all rows
-(`shares`), with N moved off the border of (11). That point is strictly inside, where it is balanced: where eps1 and
-eps2 are above what the diagonals of M and N and the known pairs put their rows out of balance by. Elsewhere there is no
-upper bound. omega's bound by mu, nu and b is convex. Prescribed entries are computed with a relative error, and there
-is a point that fulfils the equations exactly within it.
+**Upper bound** at a point: C and D are replaced by marginals of a distribution, and M and N get the entries that these
+and the known labels prescribe. The other constraints (M - CC' and N - DD' semidefinite, (9), (11)) are then met by a
+step t towards an interior point: that of independent labels of the rows that are not known, with probabilities that
+give each label the same share of all rows (`shares`), and with N moved off the border of (11). That point is strictly
+inside where eps1 and eps2 exceed the imbalance that the diagonals of M and N and the known pairs cause in their rows.
+Elsewhere there is no upper bound. Along the step the value is bounded by convexity of omega's bound by mu, nu and b.
+Prescribed entries are computed with a relative error, within which there is a point that fulfils the equations exactly.
 
 **Lower bound** by a distribution's mu and nu, which make omega linear, and multipliers of the equations and of
-M >= CC', N >= DD', the latter made semidefinite: what they leave is a linear function of (M, N, C, D), at least its
-minimum over the feasible set of the reduced SDP (`.rounding`) and over rows of C and D that sum to 1.
+M >= CC', N >= DD', the latter made semidefinite. What remains is a linear function of (M, N, C, D), bounded from below
+by its minimum over the feasible set of the reduced SDP (`.rounding`) and over rows of C and D that sum to 1.
 """
 
 from __future__ import annotations
@@ -36,9 +36,11 @@ from convexstruct.rounding import OUTWARD, UNIT, Rounded, gamma, summed, total
 from convexstruct.validation.arguments import mapping
 from convexstruct.validation.arrays import real
 
-#: Below this a share of a table counts as none; so that a row of shares has one that may be, whatever came.
+#: Least share of an allowed label in a table, so that every row of shares has a positive allowed one, whatever the
+#: point.
 NONE = 1e-200
-#: So small a part of 1/kappa is the share of a label that is not needed for balance: the point has to be inside.
+#: Least share of a label at the interior point, relative to 1/kappa, where the known rows have the label often enough.
+#: N at less than this part of its interval from the border of (11) is moved by this part towards the middle.
 LEAST_SHARE = 0.1
 
 
@@ -46,8 +48,9 @@ LEAST_SHARE = 0.1
 class TiedMargin:
     """The relaxation with ties. known (p1,) : labels, -1 where not known.
 
-    **Point** {"M", "N", "C", "D", "mu", "nu", "b"}. **Dual witness** {"mu", "nu"}, the reduced SDP's, and multipliers
-    "Z_C" (kappa + unknown rows), "Z_D" (kappa^2 + unknown pairs) of M >= CC' and N >= DD', "A_previous", "A_current"
+    **Point** {"M", "N", "C", "D", "mu", "nu", "b"}. **Dual witness** {"mu", "nu"}, those of the reduced SDP, and
+    multipliers "Z_C" (kappa + unknown rows), "Z_D" (kappa^2 + unknown pairs) of M >= CC' and N >= DD',
+    "A_previous", "A_current"
     (p2, kappa) and "A_same" (p2,) of the ties, "F" (p1, p1) and "H" (p2, p2) of the known rows of M and N.
     """
 
@@ -78,7 +81,7 @@ class TiedMargin:
 
     @cached_property
     def allowed(self) -> tuple[Flags, Flags]:
-        """(p1, kappa) labels and (p2, kappa^2) pairs of labels that the known ones leave."""
+        """(p1, kappa) labels and (p2, kappa^2) pairs of labels that the known ones allow."""
         rows = (self.known[:, None] < 0) | (self.known[:, None] == np.arange(self.problem.n_labels))
         pairs = rows[self.problem.previous][:, :, None] & rows[self.problem.current][:, None]
         return rows, pairs.reshape(self._shapes["D"])
@@ -90,13 +93,13 @@ class TiedMargin:
         return {name: real(name, read[name], shape, finite=False, keep=False) for name, shape in self._shapes.items()}
 
     def repair(self, point: Point) -> Point:
-        """The point that `primal` moves inside, moved."""
+        """The point with prescribed entries, moved inside as in `primal`."""
         near, relative = self._prescribed(point)
         t = min(1.0, self._share(near, relative))
         return {**point, **{name: (1.0 - t) * near[name] + t * self._inside[name] for name in "MNCD"}}
 
     def residuals(self, point: Point) -> Mapping[str, float]:
-        """How far entries are from what is prescribed, and what remains, from fulfilled."""
+        """How far the entries are from the prescribed ones, and the violation of the other constraints."""
         if not all(np.isfinite(x).all() for x in point.values()):
             return {"not finite": np.inf}
         near, relative = self._prescribed(point)
@@ -120,7 +123,7 @@ class TiedMargin:
         return Rounded.of(float(value), value.allowance, further)
 
     def _prescribed(self, point: Point) -> tuple[Point, float]:
-        """Entries as the equations have them, and the relative error of those that are computed."""
+        """The point with the prescribed entries, and the relative error of those that are computed."""
         problem, k, y = self.problem, self.problem.n_labels, self.known
         given = (np.maximum(point[name], NONE) * allowed for name, allowed in zip("CD", self.allowed))
         c, d, depth = RelaxedLoss(problem, point).distribution(*given)
@@ -140,7 +143,8 @@ class TiedMargin:
 
     @cached_property
     def _settled(self) -> Flags:
-        """(p2, p2) where M at one of both rows is known to be 0 or 1, so that (11) leaves N one value: the product."""
+        """(p2, p2) where M at the current or the previous rows is known to be 0 or 1, so that (11) leaves N one value:
+        the product."""
         of_rows = np.eye(self.problem.n_rows)
         of_rows[np.ix_(self.known >= 0, self.known >= 0)] = 1.0
         now, before = self.problem.feasible.at_pairs(of_rows)
@@ -175,7 +179,7 @@ class TiedMargin:
         after = s[:, None] == t  # pair l goes on where pair k ends: three rows have one label
         three = np.einsum("ku,lu,lu->kl", c[t], c[t], c[s])
         n = np.where(after, three, np.where(after.T, three.T, n))
-        # of known labels on both sides of an unknown one, pairs may never be alike: N is at the border of (11) there
+        # with known labels on both sides of an unknown one, two pairs may never be equal: N is at (11)'s border
         lowest, highest = np.maximum(now + before - 1.0, 0.0), np.minimum(now, before)
         border = self._loose & (np.minimum(n - lowest, highest - n) < LEAST_SHARE * (highest - lowest))
         n = np.where(border, n + LEAST_SHARE * (0.5 * (lowest + highest) - n), n)
@@ -232,7 +236,7 @@ class TiedMargin:
         return {} if finite else {"witness not finite": np.inf}
 
     def dual(self, dual_point: Point) -> Rounded:
-        """The lower bound of a witness with its allowance, whatever it is; -inf where it is not finite."""
+        """The lower bound of any witness with its allowance; -inf where the witness is not finite."""
         w = self._read_dual(dual_point)
         with np.errstate(all="ignore"):
             if not all(np.isfinite(array).all() for array in w.values()):
