@@ -1,15 +1,16 @@
 r"""The cases of (32) of paper 2, the kernel CRF: built backwards from their optimum, enumerable, and of middle size.
 
-**Built backwards.** u is optimal where K (lam u - (z - m(K u))) = 0. Take sequences in S! copies, one for each
-permutation of the labels, and scores t that are permuted with them; transitions score tau (I - 11'/S). Then the rest
-r = z - m(t) is permuted too: with T, R (P, S) the label parts of t and r, whose rows sum to 0, T'R is a multiple of
-I - 11'/S, and the transition part of r is a (I - 11'/S). So with
+**Built backwards.** u is optimal where K (lam u - (z - m(K u))) = 0, with z the indicators of the true labels and m
+their expectations. Take sequences in S! copies, one for each permutation of the labels, and scores t that are permuted
+with them; the scores of transitions are tau (I - 11'/S). Then the residual r = z - m(t) is permuted too: with T, R
+(P, S) the label parts of t and r, whose rows sum to 0, T'R is a multiple of I - 11'/S, and the transition part of r is
+a (I - 11'/S). So with
 
     G = lam T T' / c + V,   T'R = c (I - 11'/S),   V R = 0,   V psd,      eta = lam tau / a
 
-K r = lam t: u = r / lam is optimal, and the optimum is P(u), exactly. It needs c > 0 and a > 0, which scores that
-favour the truth give. The other planted instance holds every labelling of the same inputs once: there u = 0 is
-optimal, and the optimum is N L ln S.
+K r = lam t holds, so that u = r / lam is optimal and P(u) is the optimum, exactly. c > 0 and a > 0 are needed; scores
+that favour the truth give them. The other planted instance has every labelling of the same inputs once: there u = 0
+is optimal, and the optimum is N L ln S.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ Make = Callable[[int], Instance]
 
 
 def planted(n_labels: int, lengths: Sequence[int], lam: float, seed: int) -> Instance:
-    """Sequences in every permutation of their labels; see the head of this file."""
+    """Sequences in every permutation of their labels, as in the text of this module."""
     rng = np.random.default_rng([21, n_labels, seed])
     centre = np.eye(n_labels) - 1.0 / n_labels
     while True:
@@ -76,7 +77,7 @@ def planted_three(seed: int) -> Instance:
 
 
 def flat(seed: int) -> Instance:
-    """Every labelling of two positions once, by three labels: the data say nothing, and u = 0."""
+    """Every labelling of two positions once, by three labels: u = 0 is optimal by symmetry."""
     rng = np.random.default_rng([22, seed])
     every = labellings([3, 3])
     factor = rng.normal(size=(2, 2))
@@ -116,7 +117,7 @@ def one_label(seed: int) -> Instance:
 
 
 def singular(seed: int) -> Instance:
-    """Inputs that repeat, in a Gram matrix over all positions of rank 2: K has no inverse."""
+    """Repeated inputs: the Gram matrix of the 11 positions has rank 2, so that K has no inverse."""
     rng = np.random.default_rng([27, seed])
     rows = rng.normal(size=(4, 2))[rng.integers(4, size=11)]
     labels = np.split(rng.integers(3, size=11), [4, 8])

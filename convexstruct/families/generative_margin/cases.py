@@ -7,7 +7,7 @@ example. With beta_k(s_k) = eta w_k, mu = eta sum_k w_k a_k(s_k), and lambda_i =
 
 If c >= 0 it is a distribution in each block (sum_j mu_ij + V_i = 1), and (theta*, beta, lambda) satisfies all
 optimality conditions of (P): v = c - mu = V e^{theta*} is stationarity, the rest is complementary. So the optimum is
-P(theta*), exactly. Ties among the s_k, with beta spread over them, put theta* on a kink.
+P(theta*), exactly. Where several labellings tie and beta is spread over them, theta* lies on a kink.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def planted_network(seed: int) -> Instance:
 def planted_missing_mass(seed: int) -> Instance:
     """No mass is left for one block: lambda_i = V_i = 0 there, and 1'e^{theta*_i} = 0.7 is as good as 1.
 
-    State 2 is never true, but often decoded: the emission block of state 2 sums to eta times its uses. With eta the
-    inverse of that number V_i = 0. Other blocks must keep c >= 0; draws of theta* are tried until they do.
+    State 2 is never true, but often decoded, so that mu sums to eta times the number of its uses over the emission
+    block of state 2. With eta the inverse of that number V_i = 0. theta* is drawn again until c >= 0 elsewhere.
     """
     rng = np.random.default_rng([12, seed])
     while True:
@@ -190,7 +190,7 @@ def large_eta(seed: int) -> Instance:
 
 
 def zeros_in_c(seed: int) -> Instance:
-    """c is the truth's own frequencies, some of them 0: mu <= c forbids what the truth never does."""
+    """c has the frequencies of the true labels; where one is 0, mu <= c gives no weight to labellings that use it."""
     rng = np.random.default_rng([13, seed])
     symbols, states = sequences(rng, (3, 4, 4, 2), 3, 3)
     problem = GenerativeMargin.hmm(symbols, states, 3, 3, eta=0.3)
@@ -230,7 +230,7 @@ def diamond() -> nx.DiGraph:
 
 
 def network(seed: int) -> Instance:
-    """Another hidden set in every example."""
+    """Every example has a hidden set of its own."""
     rng = np.random.default_rng([9, seed])
     graph = diamond()
     assignments = rng.integers(0, [graph.nodes[node]["states"] for node in graph], size=(6, len(graph)))
@@ -252,7 +252,7 @@ def shared_tables(seed: int) -> Instance:
 
 
 def naive_bayes(seed: int) -> Instance:
-    """The shape of the game-board experiment: one hidden class of three, many observed children, weighted rows."""
+    """The structure of the Connect-4 experiment: one hidden class of three, many observed children, weighted rows."""
     rng = np.random.default_rng([11, seed])
     graph = nx.DiGraph()
     graph.add_node("outcome", states=3)

@@ -1,12 +1,13 @@
 """Paper 0, section 4, second experiment: the value of a Connect-4 position, by a Bayesian network.
 
-The paper takes the class node's neighbourhood, 13 nodes, from a network learned by other software, and does not give
-it. What is used here instead, and declared: all 42 squares, each a child of the class and of at most one other square,
-the tree of squares of largest mutual information given the class (Friedman, Geiger, Goldszmidt 1997), learned from the
-training rows; and the same without the tree (naive Bayes). The class is hidden, the loss is Hamming: one a mistake.
+The paper uses the class node and its neighbours, 13 nodes of a network that other software learned, and does not print
+them. Two other networks replace it here: all 42 squares, each a child of the class and of at most one other square, by
+the tree of largest mutual information given the class (Friedman, Geiger, Goldszmidt 1997), learned from the training
+rows; and the same without the tree (naive Bayes). The class is hidden, and the loss is Hamming's: 1 for each mistake.
 
-30,000 rows drawn at random train, the other 37,557 test, as in the paper; its mistakes are those of another network.
-With one hidden variable of 3 values, finding directions is an argmax over 3; the full batch is used, no working sets.
+As in the paper, 30,000 rows drawn at random are for training and the other 37,557 for testing; the paper's mistakes are
+those of its own network. The direction of an example is an argmax over the 3 values of the class; every round uses all
+examples, not working sets.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ TITLE = "Connect-4: mistakes in the value of a position, maximum likelihood (ML)
 
 N_TRAIN = 30_000
 ETAS = (1e-4, 1e-3, 1e-2)
-#: Rounds a solve may take. Every row carries the gap it reached.
+#: Most rounds of a solve; each row of the table has the certified gap that was reached.
 ROUNDS = 250
-#: Few labels and many rows: each round is cheap, and the bundle needs the fewest.
+#: With few labels each round is cheap, and the bundle method needs the fewest rounds.
 SOLVER = ProximalBundle()
 
 PUBLISHED = {
@@ -57,7 +58,7 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
     Raises
     ------
     ValueError
-        If the positions are not here: the sentence says how to get them and where to put them.
+        If the positions are not installed; the message says how to get them and where to put them.
     """
     positions = connect4()
     order = np.random.default_rng(seed).permutation(len(positions.values))
@@ -137,7 +138,7 @@ def tree(rows: Labels) -> Labels:
 
 
 def network(parents: Labels) -> nx.DiGraph:
-    """The class above every square, and each square's parent in the tree, if it has one, above it too."""
+    """Edges from the class to every square, and to each square from its parent in the tree, if it has one."""
     graph = nx.DiGraph()
     graph.add_node("class", states=len(VALUES))
     for name in NAMES:

@@ -1,15 +1,15 @@
-"""Paper 0, section 3.1: what the two working-set variants reach.
+"""Paper 0, section 3.1: the limits of the two working-set variants.
 
-The online variant tracks one (mu, omega) and not one a working set. What it can reach is conv(union of the D_t), so its
-limit is the optimum of another problem,
+The online variant keeps one (mu, omega) for all working sets, not one for each. It can reach only points of
+conv(union of the D_t), so its limit is the optimum of another problem,
 
     w* = min_theta -c'theta + eta max_t sum_{k in K_t} eps_k(theta),          subject to (3)-(5),
 
-which is below the optimum of (P). The coordinate variant, which tracks every set, solves (P).
+which is below the optimum of (P). The coordinate variant, which keeps a point for each set, solves (P).
 
-w* is computed here by neither variant. By duality w* = max over p in the simplex of f(p), f(p) the optimum of (P) with
-the examples of K_t weighted by p_t; f is concave, each evaluation gives a plane above it, and planes (Kelley 1960) and
-certified values close on w* from both sides.
+Here w* is computed without either variant. By duality w* = max over p in the simplex of f(p), f(p) the optimum of (P)
+with the examples of K_t weighted by p_t. f is concave: each evaluation gives a plane above it. The maximum of the least
+of these planes (Kelley 1960) bounds w* from above, and certified values of f bound it from below.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TITLE = "Working sets: the limit of the online variant is the optimum of another
 SUBSETS = (1, 2, 4, 8)
 N_EXAMPLES, LENGTH, N_STATES = 8, 10, 5
 ETA = 0.5
-#: No working set's weight is taken below this: weights of examples are positive.
+#: Least weight p_t of a working set, since weights of examples must be positive.
 LEAST = 1e-4
 
 COLUMNS = (
@@ -154,7 +154,7 @@ def _highest(planes: list[tuple[float, Vector]]) -> tuple[float, Vector]:
 
 
 def picture(optimum: float, onlines: dict[int, Solution], worst_sets: dict[int, Bracket]) -> Figure:
-    """The solver's own lower bounds against passes, and where they ought to end."""
+    """The solver's own lower bounds against passes, and the optima of the worst set, which are their limits."""
     figure = Figure(figsize=(6.4, 3.6), layout="constrained")
     axes = figure.subplots()
     axes.axhline(optimum, color=UPPER, lw=1.2, label="optimum of (P)")

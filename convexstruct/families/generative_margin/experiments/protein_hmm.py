@@ -3,9 +3,9 @@
 Hidden: helix, sheet or coil at each residue. Observed, in two variants:
 
 * ``plain``: the residue itself, one of 20 (tables: initial 3, transition 3 x 3, emission 3 x 20);
-* ``window``: the 13 residues around it, as Qian and Sejnowski saw them, each by a table of its own (product emissions,
+* ``window``: the 13 residues around it, as in Qian and Sejnowski, each with a table of its own (product emissions,
   `convexstruct.features.counts.hmm_channels`). As a generative model of the chain it counts every residue 13 times;
-  maximum likelihood takes no account of that, discriminative training can make up for it.
+  maximum likelihood does not correct for that, discriminative training can.
 
 Trained on the 111 training chains by maximum likelihood (ML, add-one counts) and discriminatively (DT, Hamming loss);
 eta and c (uniform, or the ML estimate) are chosen by cross-validation over the training chains, never by the test
@@ -43,9 +43,9 @@ RADIUS = {"plain": 0, "window": 6}
 ETAS = (1e-4, 1e-3, 1e-2, 1e-1)
 C = ("uniform", "ML")
 FOLDS = 3
-#: Rounds a solve may take; it needs far fewer. A limit of time would make the results depend on the machine.
+#: Most rounds of a solve, which needs far fewer. A time limit would make the results depend on the machine.
 ROUNDS = 40
-#: Long chains and a covariance that is dear to form: L-BFGS alone is faster here.
+#: For long chains the covariance is expensive to form, and L-BFGS without Newton steps is faster.
 SOLVER = EntropicProximal(newton=0.0)
 
 PUBLISHED = {"Qian and Sejnowski 1988, neural network, test accuracy": 0.643}
@@ -58,19 +58,19 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Choice:
-    """What is chosen by cross-validation: eta, and c "uniform" or "ML"."""
+    """What is chosen by cross-validation: eta, and c "uniform" or "ML" (the ML estimate)."""
 
     eta: float
     c: str
 
 
 def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Result:
-    """Train, choose and test; ``seed`` deals the chains into folds.
+    """Train, choose and test; ``seed`` draws the folds.
 
     Raises
     ------
     ValueError
-        If the chains are not here: the sentence says how to get them and where to put them.
+        If the chains are not installed; the message says how to get them and where to put them.
     """
     train, test = protein("train"), protein("test")
     etas, folds = (ETAS[1:3], 2) if quick else (ETAS, FOLDS)
@@ -172,7 +172,7 @@ def add_one(chains: Proteins, radius: int) -> Vector:
 
 
 def without_chain(chains: Proteins, radius: int, ml: Vector) -> Vector:
-    """theta with the frequency of each structure in place of what the chain says."""
+    """``ml`` with the logarithm of each structure's frequency in place of initial and transition weights."""
     wanted = problem(chains, radius)
     theta = ml.copy()
     tables = wanted.layout.tables(theta)
@@ -189,7 +189,7 @@ def discriminative(chains: Proteins, radius: int, choice: Choice) -> Solution:
 
 
 def right(chains: Proteins, radius: int, theta: Vector) -> Flags:
-    """Whether each residue is predicted rightly, chain after chain."""
+    """Whether each residue is predicted rightly; chains are concatenated."""
     wanted = problem(chains, radius)
     return np.asarray(np.concatenate(wanted.predict(theta)) == wanted.examples.truth)
 

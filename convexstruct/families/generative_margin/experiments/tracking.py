@@ -1,10 +1,10 @@
 """Paper 0, section 4, first experiment: tracking a position on a ring; Figure 1 and Table 1's first row.
 
 100 training and 1000 test sequences of length 50; maximum likelihood (ML) against discriminative training (DT), c
-uniform, theta^0 uniform, to within 0.1% of the optimum, as in the paper. The paper gives no eta, and of the
-noise "a small probability (about 0.3)" for transitions and "a small probability" for symbols. Two settings are shown,
-and none is chosen: `convexstruct.datasets.HARD`, 0.3 and 0.3, which keeps to these words, and `EASY`, 0.5 and 0.65,
-which goes against them and comes near the losses printed; each with several eta.
+uniform, theta^0 uniform, to within 0.1% of the optimum, as in the paper. The paper gives no eta, and of the noise it
+says only "a small probability (about 0.3)" for transitions and "a small probability" for symbols. So two settings are
+shown, each with several eta: `convexstruct.datasets.HARD`, 0.3 and 0.3, as these words say, and `EASY`, 0.5 and 0.65,
+which contradicts them but gives losses near those printed.
 
 A sequence's loss is the sum over its 50 positions of the distance along the ring between the predicted (MAP) and the
 true position, in steps; mistakes are positions predicted wrongly.
@@ -41,9 +41,9 @@ ETAS = (0.01, 0.1, 1.0)
 MIDDLE = 0.1
 N_TRAIN, N_TEST, LENGTH = 100, 1000, 50
 SEEDS = 5
-#: Rounds a solve may take; it needs far fewer. A limit of time would make the results depend on the machine.
+#: Most rounds of a solve, which needs far fewer. A time limit would make the results depend on the machine.
 ROUNDS = 60
-#: Seconds the paper's algorithm is given on each setting.
+#: Time limit of the paper's algorithm on each setting, seconds.
 SECONDS = 20.0
 #: Training and test sequences and seconds of a quick run.
 QUICK = (30, 200, 3.0)
@@ -70,7 +70,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Trained:
-    """A model trained on one seed. upper, gap : bound on its problem's optimum and certified gap; None without one."""
+    """A model of one seed. upper, gap : bound on its problem's optimum and certified gap; None if none was solved."""
 
     theta: Vector
     upper: float | None = None
@@ -96,7 +96,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Algorithm:
-    """The paper's algorithm on one instance: its solution, what it recorded, and an upper bound on the optimum."""
+    """The paper's algorithm on one instance: its solution, its records by iteration, a bound above the optimum."""
 
     solution: Solution
     records: Sequence[Record]
@@ -176,7 +176,7 @@ def _models(etas: Sequence[float]) -> Iterator[Model]:
 
 
 def problem(data: Ring, loss: str, eta: float) -> GenerativeMargin:
-    """The training problem: c uniform, everything hidden."""
+    """The training problem: c uniform, all states hidden."""
     return GenerativeMargin.hmm(data.symbols, data.states, data.n_states, data.n_symbols, eta=eta, loss=loss)
 
 
@@ -198,7 +198,7 @@ def _first(data: Ring, n: int) -> Ring:
 
 
 def score(data: Ring, n_train: int, theta: Vector) -> Score:
-    """Losses of the MAP state sequences after the first ``n_train``, and how much of the dynamics the model uses."""
+    """Losses of the MAP state sequences of the examples after ``n_train``, and how far these use the dynamics."""
     test = problem(replace(data, symbols=data.symbols[n_train:], states=data.states[n_train:]), "ring", 1.0)
     found = np.stack(test.predict(theta))
     true, symbols = np.stack(data.states[n_train:]), np.stack(data.symbols[n_train:])
@@ -216,7 +216,7 @@ def score(data: Ring, n_train: int, theta: Vector) -> Score:
 
 
 def transition_of(theta: Vector, n_states: int = 10, n_symbols: int = 7) -> Matrix:
-    """Transition probabilities (S, S), missing mass shared out."""
+    """Transition probabilities (S, S), each row scaled to sum to 1."""
     raw = np.exp(hmm_tables(n_states, n_symbols).tables(theta)["transition"])
     return np.asarray(raw / raw.sum(axis=1, keepdims=True))
 
@@ -253,7 +253,7 @@ def _published(name: str, loss: str | None, value: float, deviation: float, mist
 
 
 def _findings(rows: Sequence[Sequence[Cell]]) -> list[str]:
-    """What the rows say, in their own numbers."""
+    """Notes that state the findings with the numbers of the rows."""
     table: dict[tuple[str, str, str | None], dict[str, Any]] = {
         (str(row[0]), str(row[1]), None if row[2] is None else str(row[2])): dict(zip(COLUMNS, row))
         for row in rows

@@ -1,4 +1,4 @@
-"""Pictures of the tracking experiment."""
+"""Figures of the tracking experiment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from convexstruct.plots import GREY, LOWER, UPPER
 
 def bounds(runs: Mapping[str, tuple[Solution, Sequence[Record], float]]) -> Figure:
     """The solver's own primal value and lower bound and the paper's projected estimate against iterations, one panel a
-    setting; the gap in its title is certified.
+    setting; the gap in the panel's title is certified.
 
     runs : by setting (solution, its records, the best known upper bound on the optimum).
     """

@@ -1,1 +1,1 @@
-"""One file a table or figure: `NAME`, `PAPER`, `TITLE` and `run(quick, seed, progress)`."""
+"""One module for each table or figure, with `NAME`, `PAPER`, `TITLE` and `run(quick, seed, progress)`."""
