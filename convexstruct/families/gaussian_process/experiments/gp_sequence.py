@@ -1,15 +1,16 @@
 r"""Gaussian process sequence labelling on proteins: (32) of paper 2 beside the CRF that it extends.
 
-Hidden: coil, sheet or helix at each residue. Seen: the 13 residues around it, as indicators x. Three models:
+The label of a residue is coil, sheet or helix; its input x has indicators of the 13 residues around it. Three models:
 
 * the conditional random field in explicit features (family log_linear), minimised in theta (`explicit`);
-* the kernel CRF (32) with the linear kernel x'x', minimised in u. The two are one problem, w = X'u, so their certified
-  brackets must overlap: two programs that share the forward-backward recursion and nothing else;
-* the kernel CRF with an RBF kernel, which has no explicit features of finite number.
+* the kernel CRF (32) with the linear kernel, minimised in u. It is the same problem with w = X'u, so the certified
+  brackets of the two implementations must overlap;
+* the kernel CRF with an RBF kernel, which has no finite set of explicit features.
 
-lam, and the width of the RBF kernel, are chosen on a third of the training chains held out, never by the test chains.
-Beside the fast path stands the plain gradient, given as many products with the Gram matrix. Residues are predicted by
-their posteriors; the best labelling of a whole chain, which makes more mistakes a residue, has a column of its own.
+lam and the width of the RBF kernel are chosen on a held-out third of the training chains, never by the test chains.
+The fast path is compared with the plain gradient method, which is given as many products with the Gram matrix. Each
+residue is predicted by its most probable label; the column "best" has the accuracy of the most probable labelling of
+each whole chain, which makes more mistakes per residue.
 """
 
 from __future__ import annotations
@@ -41,8 +42,9 @@ TITLE = "Gaussian process sequence labelling: the kernel CRF beside the CRF, on 
 #: Neighbours seen on each side; variance of a transition's score.
 RADIUS = 6
 ETA = 1.0
-#: Training chains taken, in full and quick, and generated chains where the real ones are not here.
+#: Number of training chains of a full and of a quick run.
 CHAINS, QUICK = 36, 10
+#: Numbers of generated training and test chains, which replace the real ones where these are missing.
 GENERATED = (12, 6)
 
 #: The solvers as the table calls them.
@@ -70,12 +72,12 @@ class Choice:
 
 LINEAR = [Choice(Kernel("linear"), lam) for lam in (3.0, 10.0, 30.0)]
 RBF = [Choice(Kernel("rbf", gamma), lam) for gamma in (0.02, 0.05) for lam in (0.1, 0.3, 1.0)]
-#: What ``quick`` takes without choosing.
+#: The linear and the RBF choice of a quick run, which validates nothing.
 QUICK_CHOICES = (LINEAR[1], RBF[-2])
 
 
 def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Result:
-    """Choose, train and test; ``seed`` deals the chains. Without the protein chains, generated ones stand in."""
+    """Choose, train and test; ``seed`` draws the training and the held-out chains. Missing chains are generated."""
     train, test, notes = chains(QUICK if quick else CHAINS, seed)
     grids = [[choice] for choice in QUICK_CHOICES] if quick else [LINEAR, RBF]
     steps = Progress(progress, sum(len(grid) for grid in grids) * (not quick) + 5)
@@ -140,7 +142,7 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
 
 
 def chains(n_chains: int, seed: int) -> tuple[Proteins, Proteins, list[str]]:
-    """Training chains, test chains, and what must be said about them."""
+    """(training chains, test chains, notes on them)."""
     try:
         every, test = protein("train"), protein("test")
     except ValueError:
@@ -155,7 +157,7 @@ def chains(n_chains: int, seed: int) -> tuple[Proteins, Proteins, list[str]]:
 
 
 def generated(n_chains: int, seed: Sequence[int]) -> Proteins:
-    """Chains of 40 to 80 residues in segments; each structure prefers other residues."""
+    """Chains of 40 to 80 residues in segments; each structure has residue frequencies of its own."""
     rng = np.random.default_rng(list(seed))
     prefers = np.random.default_rng(0).dirichlet(np.full(len(AMINO_ACIDS), 0.7), size=len(STRUCTURES))
     residues, structures = [], []
@@ -173,7 +175,7 @@ def some(chains: Proteins, which: Sequence[int] | NDArray[np.int64]) -> Proteins
 
 
 def windows(chains: Proteins) -> list[Matrix]:
-    """The 13 residues around each, as 273 indicators."""
+    """The 13 residues around each residue, as 273 indicators; (length, 273) for each chain."""
     return one_hot_windows(chains.residues, len(AMINO_ACIDS), RADIUS)
 
 
@@ -181,14 +183,14 @@ def windows(chains: Proteins) -> list[Matrix]:
 
 
 def stated(chains: Proteins, choice: Choice) -> GaussianProcessSequences:
-    """(32) on ``chains``."""
+    """Problem (32) on ``chains``."""
     return GaussianProcessSequences.read(
         windows(chains), chains.structures, len(STRUCTURES), kernel=choice.kernel, eta=ETA, lam=choice.lam
     )
 
 
 def validated(train: Proteins, grid: Sequence[Choice], seed: int, steps: Progress) -> dict[Choice, float | None]:
-    """Accuracy of each choice on a third of the chains, trained on the rest."""
+    """Accuracy of each choice on a held-out third of the chains, after training on the rest."""
     order = np.random.default_rng([seed, 1]).permutation(train.n_chains)
     cut = train.n_chains // 3
     kept, held = some(train, order[cut:]), some(train, order[:cut])
@@ -197,7 +199,7 @@ def validated(train: Proteins, grid: Sequence[Choice], seed: int, steps: Progres
     before: Choice | None = None
     for choice in grid:
         steps.next(f"{choice.name}, lam {choice.lam:g}: on {kept.n_chains} chains, judged on {held.n_chains}")
-        if problem is None or before is None or before.kernel != choice.kernel:  # one Gram matrix a kernel
+        if problem is None or before is None or before.kernel != choice.kernel:  # one Gram matrix for each kernel
             problem = stated(kept, choice)
         before, problem = choice, replace(problem, lam=choice.lam)
         u = solve(problem, FunctionSpaceLBFGS(), LOW).point["u"]
@@ -247,7 +249,7 @@ def agreement(
     solution: Solution,
     test: Proteins,
 ) -> list[str]:
-    """What the CRF in w and the kernel CRF with the linear kernel have in common, in one sentence."""
+    """A note that compares brackets, weights and predictions of the CRF and of the linear kernel CRF."""
     both = (fitted, solution)
     low, high = max(one.lower_bound for one in both), min(one.primal for one in both)
     overlap = (
@@ -277,7 +279,7 @@ def agreement(
 def _accuracy(
     train: Proteins, test: Proteins, on_train: Sequence[Matrix], on_test: Sequence[Matrix], best: Sequence[Labels]
 ) -> list[float]:
-    """Train, test, se and best labelling, as `COLUMNS` has them."""
+    """The columns train, test, se and best."""
     hits = np.concatenate(most_probable(on_test)) == np.concatenate(test.structures)
     of_train = share(train, most_probable(on_train))
     return [of_train, float(hits.mean()), standard_error(test.lengths, hits), share(test, best)]
@@ -311,8 +313,8 @@ def _majority(train: Proteins, test: Proteins) -> list[Cell]:
 
 
 def picture(fast: Solution, plain: Solution) -> Figure:
-    """The gap of both solvers by their own bounds against iterations, each of one product with the Gram matrix; the
-    certified gap is one mark at the end."""
+    """The gap of both solvers by their own bounds against iterations, each of one product with the Gram matrix; a
+    diamond at the end of each line marks the certified gap."""
     figure = Figure(figsize=(6.4, 3.6), layout="constrained")
     axes = figure.subplots()
     for solution, colour in ((fast, LOWER), (plain, UPPER)):
