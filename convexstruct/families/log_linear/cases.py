@@ -74,7 +74,7 @@ def one_label(seed: int) -> Instance:
 
 
 def forbidden(seed: int) -> Instance:
-    """No step back: labels never fall along a chain, as in the true ones."""
+    """Labels must not fall along a chain; the true ones do not."""
     rng = np.random.default_rng([57, seed])
     labels = [np.sort(rng.integers(3, size=length)) for length in (4, 3, 5)]
     inputs = [np.eye(3)[one] + rng.normal(size=(len(one), 3)) for one in labels]
@@ -105,26 +105,27 @@ def elastic(seed: int) -> Instance:
 
 
 def observed(seed: int) -> Instance:
-    """Every set of labels is a single one: the conditional random field of `drawn`."""
+    """Every set of possible labels has one member: the conditional random field of `drawn`."""
     crf = drawn(seed, 71, (3, 1, 4), 3, beta=0.4).problem
     assert isinstance(crf, ConditionalRandomField)
     return Instance(HiddenField(crf, np.eye(3, dtype=bool)[crf.features.truth]))
 
 
 def observed_field(seed: int) -> Instance:
-    """Samples of a cycle without a gap."""
+    """Samples of a cycle, of which every label is observed."""
     samples = np.random.default_rng([72, seed]).integers(2, size=(12, 4))
     return Instance(HiddenField.unconditional(tabular_factors(nx.cycle_graph(4), 2), samples, C=0.7))
 
 
 def nothing_known(seed: int) -> Instance:
-    """Every label is left open: P is the penalty."""
+    """No label is known: P is the penalty."""
     inputs = list(np.random.default_rng([73, seed]).normal(size=(2, 3, 2)))
     return Instance(HiddenField.conditional(inputs, [np.ones((3, 2), dtype=bool)] * 2, C=1.0))
 
 
 def length_one_models(seed: int) -> Instance:
-    """Sequences of one symbol: the optimum is the entropy of their frequencies, where every state shows them alike."""
+    """Sequences of one symbol: optimal if every state emits with their frequencies; the optimum is the entropy of these
+    times the weight of all sequences."""
     rng = np.random.default_rng([74, seed])
     symbols, weights = rng.permutation(np.repeat(np.arange(4), 3)), rng.uniform(0.5, 2.0, 12)
     problem = HiddenMarkov.read([[x] for x in symbols.tolist()], 2, 4, weights=weights)

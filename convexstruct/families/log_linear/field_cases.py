@@ -1,7 +1,8 @@
 r"""The cases of Markov random fields: built backwards from their optimum or by hand, enumerable, and over cliques.
 
-**Backwards.** theta is optimal where C (s - M E_theta f) = lam theta + l1 v with v in the sign of theta. So the moments
-E_theta f + (lam theta + l1 v) of a penalty small enough, at C = M = 1, have the optimum ln Z - <theta, m> + R(theta).
+**Backwards.** theta is optimal where C (s - M E_theta f) = lam theta + l1 v with v in the sign of theta. So with
+C = M = 1 and a small penalty, theta is optimal for the moments m = E_theta f + lam theta + l1 v, if these are possible,
+and the optimum is ln Z - <theta, m> + R(theta).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def image(rows: int, columns: int) -> nx.Graph:
 
 
 def features(rng: np.random.Generator, graph: nx.Graph, n_labels: int, n_features: int) -> Factors:
-    """Features that are random tables on three random edges each, and one of every label but the first at each node."""
+    """Random tables on three random edges each, and for every label but the first the number of nodes that have it."""
     edges = [tuple(map(int, edge)) for edge in graph.edges]
     listed: list[list[tuple[Any, Any]]] = []
     for _ in range(n_features):
@@ -49,7 +50,7 @@ def sampled(factors: Factors, seed: int, number: int, n: int, size: float = 0.7,
 
 
 def planted(factors: Factors, theta: Vector, lam: float, l1: float, rng: np.random.Generator) -> Instance:
-    """The moments at which theta is optimal."""
+    """The field with the moments at which theta is optimal."""
     sums = FactorInference(factors).sums(factors.design @ theta)
     v = np.where(theta != 0, np.sign(theta), rng.uniform(-0.9, 0.9, size=len(theta)))
     moments = factors.moments(sums.marginals) + lam * theta + l1 * v
@@ -87,8 +88,8 @@ def planted_elastic(seed: int) -> Instance:
 
 
 def tree(seed: int) -> Instance:
-    """Tables on a tree without a penalty: each edge's table given its parent is the data's, so that the optimum is the
-    sum of the entropies of the edges' counts less those of their separators."""
+    """Tables on a tree without a penalty: the model has the edge tables of the data, so that the optimum is the sum of
+    the entropies of the edges' counts less those of their separators."""
     rng = np.random.default_rng([73, seed])
     graph = nx.Graph([(0, 1), (1, 2), (1, 3), (3, 4)])
     counts = rng.integers(1, 9, size=(3,) * 5)
@@ -157,7 +158,7 @@ def rare(seed: int) -> Instance:
 
 
 def parts(seed: int) -> Instance:
-    """Two parts that do not touch, variables of one to four labels, one of them alone."""
+    """A forest: two paths and a single variable, with one to four labels a variable."""
     graph = nx.Graph([(0, 2), (2, 5), (1, 3)])
     graph.add_node(4)
     return sampled(tabular_factors(graph, [2, 3, 4, 1, 3, 2]), seed, 79, 60, beta=0.2)

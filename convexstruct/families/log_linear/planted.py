@@ -1,12 +1,12 @@
 r"""Conditional random fields built backwards from their optimum.
 
-theta is optimal where the rest g = C sum_i omega_i (f(x_i, y_i) - E_theta f) is lam theta + l1 s with s in the sign of
-theta. Take one input, every labelling of it once as an example, and weights
+theta is optimal where the residual g = C sum_i omega_i (f(x_i, y_i) - E_theta f) is lam theta + l1 s with s in the sign
+of theta. Take one input, every labelling of it once as an example, and weights
 
     omega(y) = p_theta(y) (1 + <v, f(y) - E f>),     Cov_theta(f) v = g / C,
 
-whose sum is 1 and whose mean is E f + Cov v. They are positive for g small enough, and P(theta) is the optimum: with
-one input it is ln Z - <theta, E f + g / C> + R(theta), times C where that stands.
+whose sum is 1 and under which f has the mean E f + Cov v = E f + g / C. They are positive for g small enough, and the
+optimum is P(theta) = C (ln Z - <theta, E f + g / C>) + R(theta).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from convexstruct.oracles.enumeration import labellings
 
 
 def planted(n_labels: int, length: int, beta: float, l1: float, zeros: int, seed: int) -> Instance:
-    """One input of ``length`` positions with two features, in all labellings; ``zeros`` : features that l1 leaves out.
+    """One input of ``length`` positions with two features, in all labellings; ``zeros`` : features whose weights are 0.
 
-    Node weights sum to 0 over the labels and edge weights over all pairs, as g must; three positions or fewer would
-    have more directions along which no labelling differs.
+    Node weights sum to 0 over the labels and edge weights over all pairs, as g must. With three positions or fewer
+    there would be more directions along which all labellings have the same score.
     """
     rng = np.random.default_rng([41, n_labels, seed])
     every = labellings([n_labels] * length)
@@ -62,7 +62,7 @@ def planted_lasso(seed: int) -> Instance:
 
 
 def flat(seed: int) -> Instance:
-    """Every labelling of two inputs once: the data say nothing, theta = 0, and P = C sum_i n_i ln S."""
+    """Every labelling of two inputs once: by symmetry theta = 0 is optimal, and P = C sum_i n_i ln S."""
     rng = np.random.default_rng([42, seed])
     every = labellings([3, 3])
     inputs = [x for x in rng.normal(size=(2, 2, 2)) for _ in every]

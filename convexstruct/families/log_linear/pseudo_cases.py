@@ -35,7 +35,7 @@ def uniform(seed: int) -> Instance:
 
 
 def tied_cycle(seed: int) -> Instance:
-    """Redundant tied tables on a cycle, weights, C / N."""
+    """Redundant tied tables on a cycle, example weights, the scale C / N."""
     rng = np.random.default_rng([81, seed])
     factors = tabular_factors(nx.cycle_graph(5), 3, tied=True)
     weights = rng.random(40) + 0.5
@@ -43,7 +43,7 @@ def tied_cycle(seed: int) -> Instance:
 
 
 def on_grid(seed: int, l1: float, beta: float | None) -> Instance:
-    """A parameter for each edge and node of a 5 x 5 grid, 60 chains of Gibbs sampling."""
+    """A parameter for each edge and node of a 5 x 5 grid; 60 samples, each from a Gibbs chain of its own."""
     rng = np.random.default_rng([82, seed])
     graph = nx.convert_node_labels_to_integers(nx.grid_2d_graph(5, 5))
     features = [[(edge, np.eye(2))] for edge in graph.edges] + [[((v,), [0.0, 1.0])] for v in graph]

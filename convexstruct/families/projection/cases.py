@@ -4,9 +4,9 @@ r"""The cases of projections: built backwards from the answer, enumerated over a
 for the entries at their lower (upper) bound. With m = a* + (rho s - alpha + beta) / d^2 and z = <s, a*> the KKT
 conditions hold, so that a* is the projection and the optimum is 1/2 sum d^2 (a* - m)^2.
 
-**Built backwards, tables.** Choose a* in the local polytope (mixtures of labellings, which have zeros; on loops others
-too), xi, lambda, and nu >= 0 where a* = 0. With m = a* + (lambda - sigma - nu) / d^2, sigma the multipliers xi of its
-agreements in each entry, the KKT conditions hold.
+**Built backwards, tables.** Choose a* in the local polytope (a mixture of labellings, which has zeros; on loops also a
+point that is no such mixture), multipliers xi and lambda, and nu >= 0 where a* = 0. With m = a* + (lambda - sigma - nu)
+/ d^2, sigma in each entry the sum of the xi of its agreements, the KKT conditions hold.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Make = Callable[[int], Instance]
 
 
 def plant_box(rng: np.random.Generator, n: int, s: Vector, infinite: float = 0.0) -> Instance:
-    """About a third of the entries at each bound; the share ``infinite`` of the other bounds is infinite."""
+    """A share ``infinite`` of the bounds is infinite; of entries with finite bounds about a third lie at each bound."""
     lower = rng.normal(size=n)
     upper = lower + rng.uniform(0.1, 2.0, size=n)
     lower[rng.random(n) < infinite], upper[rng.random(n) < infinite] = -np.inf, np.inf
@@ -81,8 +81,8 @@ def capped(seed: int) -> Instance:
 
 
 def ties(seed: int) -> Instance:
-    """All entries equal in threes; at the optimum some stand exactly on a kink: with m = 3, 1, -1 (eight of each) and
-    z = 18, rho = 1 gives 2, 0, -2 clipped to 2, 0, 0, and 8 * 2 = 16 is too little: rho = 7/8."""
+    """Eight entries each with m = 3, 1 and -1, z = 18. The breakpoint rho = 1 gives 2, 0, -2 clipped to 2, 0, 0, whose
+    sum 8 * 2 = 16 is too small; rho = 7/8 gives 17/8, 1/8, 0."""
     rng = np.random.default_rng([57, seed])
     m = rng.permutation(np.repeat([3.0, 1.0, -1.0], 8))
     a = np.where(m == 3.0, 17 / 8, np.where(m == 1.0, 1 / 8, 0.0))
@@ -172,7 +172,7 @@ def planted_tree(seed: int) -> Instance:
 
 
 def planted_loop(seed: int) -> Instance:
-    """A triangle, a* with unequal labels at both ends of every edge: it agrees locally, and is of no distribution."""
+    """A triangle; a* has unequal labels at the ends of every edge: it agrees locally, but no distribution has it."""
     cliques = [(0, 1), (1, 2), (2, 0)]
     problem, rng = graph([63, seed], cliques, [2, 2, 2])
     apart = problem.scale[0] * np.array([[0.0, 0.5], [0.5, 0.0]])
@@ -180,7 +180,7 @@ def planted_loop(seed: int) -> Instance:
 
 
 def planted_edges(seed: int) -> Instance:
-    """Chains as E.3.1 has them, edges alone; every chain is a mixture of two labellings."""
+    """Chains as in E.3.1, with edges alone; a* of every chain is a mixture of two labellings."""
     rng = np.random.default_rng([64, seed])
     lengths, s = [2, 6, 9, 4], 3
     scale = rng.uniform(0.2, 2.0, size=4)

@@ -10,7 +10,7 @@ m_i < 1 where alpha_i = 1/n, m_i > 1 where alpha_i = 0, and build the features
 so that y_i (<w*, x_i> + b*) = m_i, and sum_i alpha_i y_i x_i = lam w* with lam = sum_i alpha_i m_i / |w*|^2. With a
 bias this needs sum_i alpha_i y_i = 0, which holds in Q; without one b* = 0.
 
-**By hand.** Each example x_i = r e_i is a small problem of its own. By symmetry alpha is even over the pieces of its
+**By hand.** Each example x_i = r e_i is a separate problem. By symmetry alpha is spread evenly over the pieces of its
 group. If their sum is t, |A' alpha|^2 = (r t)^2 s, with s = K/(K-1) for K classes, and s = 1/p + 1/q for p labels that
 the example has and q that it has not. The best t is min(share, lam / (r^2 s)), and its value t - (r t)^2 s / (2 lam).
 
@@ -131,7 +131,7 @@ def every_piece(instance: Instance) -> dict[str, Any]:
 
 
 def divided_by_lam(problem: RegularizedRisk) -> float:
-    """lam: the optimum of the problem over that of the textbook pair."""
+    """lam, the ratio of the problem's optimum to that of the textbook pair."""
     return problem.lam
 
 
@@ -194,7 +194,7 @@ def unbalanced(seed: int) -> Instance:
 
 
 def ties(seed: int) -> Instance:
-    """Every example three times, and the same mirrored: kinks coincide, and the multipliers are not unique."""
+    """Every example three times, and its mirror image (-x, -y): kinks coincide, and multipliers are not unique."""
     rng = np.random.default_rng([31, seed])
     x = np.tile(rng.integers(-2, 3, size=(4, 3)).astype(np.float64), (3, 1))
     y = np.tile([1, -1, 1, -1], 3)
@@ -263,7 +263,7 @@ def classes(seed: int) -> Instance:
 
 
 def labels(seed: int) -> Instance:
-    """Some examples have no label or all, and so no loss."""
+    """Some examples have no label or all labels, and therefore no loss."""
     rng = np.random.default_rng([35, seed])
     x = rng.normal(size=(25, 4))
     has = (x @ rng.normal(size=(4, 4)) + rng.normal(size=(25, 4)) > 0).astype(int)

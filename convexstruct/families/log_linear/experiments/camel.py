@@ -1,12 +1,12 @@
 r"""Paper 4, the example of Approx-Maximum-Entropy (CAMEL), (20.17)-(20.23): Bethe against exact entropy.
 
-A triangle A-B-C of binary variables with two tied features, f00 and f11, on its three edges. What is given is
+A triangle A-B-C of binary variables with two tied features, f00 and f11, on its three edges. Given are
 E f00 and E f11, summed over the edges. Three right-hand sides: (2, 0) as (20.17) and (20.18) print it; (5/3, 0), the
 means over the three rows of the slide, 000, 010 and 100, whose edges have 3, 1 and 1 pairs 00; and (1.5, 0.3), inside
 the polytope.
 
-Two of them lie on its border: E f11 = 0 asks for theta_11 = -infinity, so that no maximum of the likelihood exists. The
-greatest entropy exists all the same, and is the infimum of -l.
+The first two lie on the border of the polytope: E f11 = 0 needs theta_11 = -infinity, so that the likelihood has no
+maximum. The maximum entropy is still attained, and is the infimum of -l.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ PAPER = "paper 4, Approx-Maximum-Entropy, (20.17)-(20.23)"
 TITLE = "Approximate maximum entropy (CAMEL) on a triangle, against the exact one"
 
 PAIRS = ((0, 1), (1, 2), (0, 2))
-#: What they are called, and E f00, E f11.
+#: The right-hand sides: name and (E f00, E f11).
 SIDES = (("as printed", (2.0, 0.0)), ("the slide's rows", (5.0 / 3.0, 0.0)), ("inside", (1.5, 0.3)))
 FORMS = (("exact", "clique_entropy"), ("Bethe", "camel"), ("tree-reweighted", "tree_reweighted"))
-#: The picture: E f00, and how many values of E f11 between 0 and it.
+#: The picture: E f00, and the number of values of E f11 from 0 to E f00, full and quick.
 ALONG, POINTS, QUICK_POINTS = 1.5, 25, 7
 COLUMNS = ("right-hand side", "E f00", "E f11", "entropy", "optimum", "certified", "b(0,0)", "b(0,1)", "b(1,1)")
 
@@ -44,7 +44,7 @@ def triangle(moments: Sequence[float]) -> MarkovRandomField:
 
 
 def beliefs(moments: Sequence[float]) -> Vector:
-    """b(0, 0), b(0, 1), b(1, 1) of every edge: the features leave nothing open but for symmetry."""
+    """b(0, 0), b(0, 1), b(1, 1) of every edge: the moments and the symmetry of the triangle determine them."""
     both, neither = moments[1] / 3.0, moments[0] / 3.0
     return np.array([neither, 0.5 * (1.0 - both - neither), both])
 
@@ -52,7 +52,7 @@ def beliefs(moments: Sequence[float]) -> Vector:
 def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Result:
     """The optima at the three right-hand sides, and along a line of moments. Nothing is random; ``quick`` draws fewer
     points of the line."""
-    from convexstruct.models import FORMULATIONS  # CVXPY: for those alone who run this
+    from convexstruct.models import FORMULATIONS  # imported here because it loads CVXPY
 
     points = QUICK_POINTS if quick else POINTS
     steps = Progress(progress, len(SIDES) + points)

@@ -2,9 +2,9 @@
 features (F. Sha, F. Pereira, "Shallow parsing with conditional random fields", NAACL 2003).
 
 Features of a position: the words and tags at distance 2 at most, pairs of neighbouring words and tags, and triples of
-tags; those that occur often enough in the training part. One table of transitions. The score is F1 of chunks: a chunk
-is right where its kind, first and last position are. Where python-crfsuite is installed, its L-BFGS minimises the same
-objective on the same features (c2 = lam/2).
+tags; kept are those that occur often enough in the training part. There is one table of transitions. The score is F1 of
+chunks: a chunk is right where its kind, first and last position are. Where python-crfsuite is installed, its L-BFGS
+minimises the same objective on the same features (c2 = lam/2).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TITLE = "Text chunking: F1 of a conditional random field, and the objective and 
 
 #: Weight of lam/2 |theta|^2, and the gap to which the objective is solved.
 LAM, GAP = 1.0, 1e-6
-#: Sentences of the training and of the test part, and occurrences that a feature must have: whole, and quick.
+#: Sentences for training and for testing, and least occurrences of a feature: full, and quick.
 SIZES, QUICK_SIZES = (8936, 2012, 4), (200, 200, 2)
 #: Distances of words and tags, and where pairs and triples begin.
 WINDOW, PAIRS, TRIPLES = (-2, -1, 0, 1, 2), (-2, -1, 0, 1), (-2, -1, 0)
@@ -79,7 +79,7 @@ def named(sentences: Sentences) -> Rows:
 
 
 def often(rows: Rows, least: int) -> dict[str, int]:
-    """A column for each feature that occurs ``least`` times."""
+    """A column for each feature that occurs at least ``least`` times."""
     counted = Counter(name for row in rows for name in row)
     return {name: at for at, name in enumerate(sorted(name for name, n in counted.items() if n >= least))}
 
@@ -144,7 +144,7 @@ def score(data: Data, problem: ConditionalRandomField, solution: Solution) -> fl
 
 
 def crfsuite(data: Data) -> tuple[float, float]:
-    """(objective, seconds) of python-crfsuite's L-BFGS on the same features, to its tightest tolerances."""
+    """(objective, seconds) of python-crfsuite's L-BFGS on the same features, to tight tolerances."""
     import pycrfsuite
 
     trainer = pycrfsuite.Trainer(algorithm="lbfgs", verbose=False)

@@ -1,13 +1,14 @@
 """Paper 4, "MAP approximation (perceptron training)": the objective collapses, and a margin prevents it.
 
 With the best joint label in place of ln Z, the likelihood becomes <theta, f(x)> - max_x' <theta, f(x')>, which is at
-most 0, and 0 at theta = 0: the model that knows nothing is among the best. Shown for a Markov random field on a grid
-and for labelled sequences, along the ray to the parameters that generated them:
+most 0, and 0 at theta = 0: a model that ignores the data is optimal. Three objectives are shown along a ray from 0, for
+a Markov random field on a grid (through the parameters that generated the samples) and for labelled sequences (through
+the parameters that likelihood finds):
 
-    ln p            the likelihood itself, whose maximum lies near them
+    ln p            the likelihood itself, whose maximum lies near these parameters
     MAP             the approximation: 0 at the origin, and falling or flat from there, so that it "collapses"
-    margin          minus the structural hinge, max_y [E(y) + <theta, f(x, y)>] - <theta, f(x, y_i)>: 0 only where every
-                    labelling is beaten by its loss, which theta = 0 does not do
+    margin          minus the structural hinge, max_y [E(y) + <theta, f(x, y)>] - <theta, f(x, y_i)>: 0 only where the
+                    truth leads every labelling by at least its loss, which is not so at theta = 0
 
 For sequences the MAP approximation is a structural SVM all of whose losses are 0. Its optimum is proved to be 0, with
 any penalty, at w = 0; with the Hamming loss the same data give weights that label better than chance.
@@ -38,7 +39,7 @@ TITLE = "The MAP approximation collapses, and a margin prevents it"
 
 #: The grid's side, samples, and the standard deviation of its parameters in nats.
 SIDE, SAMPLES, SPREAD = 3, 200, 0.8
-#: Sequences to train on and to test on, their length, labels, and by how much labels shine through their features.
+#: Sequences to train on and to test on (full, quick), their length, labels, and the label's weight in its features.
 SEQUENCES, QUICK_SEQUENCES, LENGTH, LABELS, SIGNAL = 60, 20, 8, 4, 1.0
 #: The penalty beta of all models of sequences.
 BETA = 1.0
@@ -57,7 +58,7 @@ class Ray(NamedTuple):
 
 
 def on_grid(seed: int) -> Ray:
-    """Along t theta*, all joint labels written out: the margin is 1 for every variable that differs."""
+    """The curves along t theta*, over all joint labels; the margin's loss is 1 for every variable that differs."""
     grid = nx.convert_node_labels_to_integers(nx.grid_2d_graph(SIDE, SIDE))
     edges, nodes = [[(edge, np.eye(2))] for edge in grid.edges], [[((v,), [0.0, 1.0])] for v in grid]
     factors = factors_of_features([2] * len(grid), edges + nodes)
@@ -84,7 +85,7 @@ class Sequences(NamedTuple):
 
 
 def sequences(n: int, seed: int) -> Sequences:
-    """A Markov chain of labels that stay more often than not, seen through noisy indicators."""
+    """A Markov chain of labels that stay more often than not; features are noisy indicators."""
     rng = np.random.default_rng(seed)
     features, labels = [], []
     for _ in range(n):
@@ -171,7 +172,7 @@ def _row(
 
 
 def picture(grid: Ray, ray: Ray) -> Figure:
-    """Both rays."""
+    """The three objectives along both rays."""
     figure = Figure(figsize=(9.0, 3.4), layout="constrained")
     panels = figure.subplots(1, 2)
     for axes, each, title in zip(panels, (grid, ray), ("Markov random field on a grid", "labelled sequences")):

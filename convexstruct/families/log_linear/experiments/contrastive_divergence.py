@@ -1,14 +1,14 @@
 """Paper 4, 20.6: contrastive divergence against the exact gradient of the likelihood, and on handwritten digits.
 
-Small machines first: an Ising model and a restricted Boltzmann machine whose ln Z is a sum over all states. On a path
-of exact gradient steps, the step that CD-k takes in the mean over its chains is computed exactly, from the transition
-matrix of Gibbs sampling, and compared with the gradient: the cosine of their angle, and the ratio of their lengths. As
-long as the gradient is large CD-1 points the right way. Near the maximum the gradient vanishes and CD-1's step does
-not: what is left of it is its bias, which falls with k.
-Then both are trained by CD-k, and the likelihood that is reached is computed exactly.
+Two small models first, an Ising model and a restricted Boltzmann machine, whose ln Z is a sum over all states. Along a
+path of exact gradient steps, the expected step of CD-k is computed exactly, from the transition matrix of Gibbs
+sampling, and compared with the gradient: the cosine of their angle, and the ratio of their lengths. As long as the
+gradient is large, CD-1 points the right way. Near the maximum the gradient vanishes and the step of CD-1 does not: what
+remains is its bias, which falls with k.
+Then both models are trained by CD-k, and the likelihood that is reached is computed exactly.
 
-Digits: 8 x 8 images of handwritten digits, pixels above half of their range being 1. A machine is trained by CD-1;
-shown are digits it was not trained on, what it makes of them, and of them with a part hidden by noise. Its ln Z is
+Digits: 8 x 8 images of handwritten digits, pixels above half of their range being 1. A restricted Boltzmann machine is
+trained by CD-1; shown are digits held back from training, the same with noise, and reconstructions of both. Its ln Z is
 estimated by annealed importance sampling (`importance_log_partition`), with its standard error: an estimate of the
 likelihood, and no bound.
 """
@@ -38,11 +38,11 @@ NAME = "contrastive-divergence"
 PAPER = "paper 4, 20.6, contrastive divergence and its use for restricted Boltzmann machines"
 TITLE = "Contrastive divergence: its step against the gradient, and reconstructed digits"
 
-#: Sweeps k, and the exact gradient steps along which they are compared.
+#: Sweeps k of CD-k, and the numbers of exact gradient steps after which its step is compared with the gradient.
 SWEEPS, PATH = (1, 2, 5, 20), (0, 5, 20, 80, 320)
-#: Samples of either small model, and the sizes of the small machine.
+#: Samples of each small model; visible and hidden variables of the small Boltzmann machine.
 SAMPLES, VISIBLE, HIDDEN = 500, 6, 4
-#: Training of the small models: steps of CD-k on the Ising model; epochs of the small machine.
+#: Training of the small models: steps of CD-k on the Ising model; epochs of the Boltzmann machine.
 STEPS, EPOCHS = 400, 300
 #: Digits: images to train on and to hold back, hidden variables, epochs; chains and temperatures for ln Z.
 TRAINED, HELD, DIGIT_HIDDEN, DIGIT_EPOCHS, CHAINS, TEMPERATURES = 1500, 297, 64, 60, 50, 100
@@ -164,7 +164,7 @@ def on_machine(seed: int, epochs: int) -> Compared:
 
 
 def _product(p: Matrix, states: Matrix) -> Matrix:
-    """The probability of each of the other layer's states (K, H) where its variables are 1 with p (m, H); (m, K)."""
+    """(m, K) probabilities of states (K, H) of a layer whose variables are independent and 1 with p (m, H)."""
     return np.asarray(np.where(states[None] == 1.0, p[:, None], 1.0 - p[:, None]).prod(axis=2))
 
 
@@ -245,7 +245,7 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
 
 
 def picture(found: dict[str, Compared]) -> Figure:
-    """Angles, lengths and likelihoods."""
+    """Cosines, lengths and likelihoods."""
     figure = Figure(figsize=(10.5, 3.3), layout="constrained")
     left, middle, right = figure.subplots(1, 3)
     shades = [GREY, LOWER, UPPER, "black"]

@@ -29,17 +29,17 @@ TITLE = "The log-likelihood surface of the Markov network A-B-C"
 
 #: M, M[a1, b1] and M[b1, c1].
 INSTANCES, FIRST, SECOND = 100.0, 90.0, 15.0
-#: The surface is drawn over these, points each way.
+#: Ranges of theta_1 and theta_2 of the surface, and points in each, full and quick.
 RANGES, POINTS, QUICK_POINTS = ((-2.0, 9.0), (-8.0, 3.0)), 56, 23
 #: Rows of the table: (theta_1, theta_2).
 SHOWN = ((0.0, 0.0), (2.0, 0.0), (4.0, 0.0), (4.0, -2.0), (8.0, -4.0))
-#: Relative; theta is then right to about its root.
+#: Relative gap; the relative error of theta is then about its square root.
 GAP = 1e-10
 COLUMNS = ("point", "theta_1", "theta_2", "log-likelihood", "E f_1", "E f_2")
 
 
 def network() -> MarkovRandomField:
-    """Counts of (A, B) and (B, C); no feature sees the cells that the paper does not name."""
+    """Counts of (A, B) and (B, C); cells that the paper does not name have no feature."""
     both = np.array([[0.0, 0.0], [0.0, 1.0]])
     factors = factors_of_features([2, 2, 2], [[((0, 1), both)], [((1, 2), both)]])
     counts = [[[INSTANCES - m, 0.0], [0.0, m]] for m in (FIRST, SECOND)]

@@ -1,13 +1,13 @@
 """Paper 4, 20.6: pseudolikelihood is consistent (Theorem 20.6.2), and misled by strongly tied pairs (Example 20.6.3).
 
 Left: an Ising model on a 3 x 3 grid, fitted to M exact samples of it by likelihood and by pseudolikelihood. Both errors
-fall as 1 / sqrt(M); the likelihood's is the smaller one, and it needs ln Z. The last row is a 30 x 30 grid, whose
-junction tree is out of reach: there pseudolikelihood alone can be fitted.
+fall as 1 / sqrt(M); the likelihood's is smaller, but likelihood needs ln Z. The last row is a 30 x 30 grid, whose
+junction tree is too wide: there pseudolikelihood alone can be fitted.
 
 Right: the example. X1 and X2 nearly always agree, and each depends weakly on Y. Fitted as a conditional model of X1 and
 X2 (Y is the input), pseudolikelihood predicts X1 from X2 and X2 from X1: the stronger the tie, the less is left for Y
-to explain, and under the same penalty its weights shrink. Asked for X1 where Y alone is seen, the model has little to
-say. Likelihood predicts both at once, and loses nothing but what the penalty takes.
+to explain, and under the same penalty the weights of Y shrink. The model then predicts X1 poorly from Y alone.
+Likelihood predicts X1 and X2 together, and only the penalty biases it.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ TITLE = "Pseudolikelihood: consistent, and misled by strongly tied pairs"
 #: Samples M, and draws of each; the parameters' standard deviation in nats.
 SIZES, DRAWS, SPREAD = (100, 400, 1600, 6400, 25600), 10, 0.5
 QUICK_SIZES, QUICK_DRAWS = (100, 400, 1600), 3
-#: beta of the penalty, so small beside M that it does nothing but give every draw a minimum.
+#: beta of the penalty, negligible beside M: it only ensures that every draw has a minimum.
 BETA = 0.01
-#: The wide grid: side, samples, sweeps that each is moved from a uniform start, and the tied coupling and field.
+#: The wide grid: side, samples, Gibbs sweeps of each from a uniform start, and the tied coupling and field.
 SIDE, WIDE_SAMPLES, SWEEPS, WIDE = 30, 50, 300, (0.3, 0.1)
 QUICK_SIDE, QUICK_SWEEPS = 12, 100
 #: The example: weights of the tie X1 = X2, of X1 = Y and X2 = Y, samples, draws, and beta of both models.
@@ -54,7 +54,7 @@ COLUMNS = (
 
 
 class Pair(NamedTuple):
-    """One figure by likelihood and by pseudolikelihood, draw by draw, and the largest certified gap behind them."""
+    """One quantity by likelihood and by pseudolikelihood, draw by draw, and the largest certified gap of the fits."""
 
     likelihood: Vector
     pseudo: Vector
@@ -69,7 +69,7 @@ def ising(graph: nx.Graph, tied: bool) -> Factors:
 
 
 def consistency(size: int, draws: int, seed: int) -> Pair:
-    """The distance |theta - theta*| / sqrt(d), by either, for each draw of ``size`` samples."""
+    """|theta - theta*| / sqrt(d) of likelihood and of pseudolikelihood, for each draw of ``size`` samples."""
     factors = ising(nx.convert_node_labels_to_integers(nx.grid_2d_graph(3, 3)), tied=False)
     oracle, found, gap = FactorInference(factors), [], 0.0
     for draw in range(draws):
@@ -111,8 +111,8 @@ def follows(theta: Vector) -> float:
 
 
 def merged() -> Factors:
-    """The same features with X1 and X2 as one variable of four labels, 2 X1 + X2. Its conditional given Y is that of
-    both together: what a conditional random field's likelihood is made of."""
+    """The same features with X1 and X2 as one variable of four labels, 2 X1 + X2. Its conditional given Y is the
+    joint one of X1 and X2, so that its pseudolikelihood is the likelihood of a conditional random field."""
     first, second = np.arange(4)[:, None] // 2, np.arange(4)[:, None] % 2
     y = np.arange(2)
     features = (first == second) & (y >= 0), first == y, second == y
@@ -120,7 +120,7 @@ def merged() -> Factors:
 
 
 def misled(tie: float, draws: int, seed: int) -> Pair:
-    """P(X1 = Y) as either learns it, for each draw."""
+    """P(X1 = Y) as likelihood and as pseudolikelihood learn it, for each draw."""
     factors, found, gap = tied_pair(), [], 0.0
     flat = np.asarray(factors.design @ np.array([tie, WEAK, WEAK]))
     for draw in range(draws):

@@ -1,9 +1,9 @@
-"""Paper 2, appendix B: what a projection onto a box with one equality costs as n grows, "a linear time algorithm".
+"""Paper 2, appendix B: the time of a projection onto a box with one equality as n grows, "a linear time algorithm".
 
-Four ways to the same point of {0 <= a <= 1, <y, a> = 0}, the dual set of an SVM with a bias (times n), for m normal
-and one sign y in five positive: Newton's steps from the root of a sample (the default), medians of all breakpoints
+Four methods project m onto {0 <= a <= 1, <y, a> = 0}, the dual set of an SVM with a bias (times n); m is normal, and
+one sign y in five is positive: Newton's steps from the root of a sample (the default), medians of all breakpoints
 (Algorithm 2), sorting them, and general QP solvers (Clarabel, and OSQP if it is installed) through CVXPY. They are
-compared with one `numpy.partition` of n numbers at the median, the least that a search by medians can cost. The time of
+compared with one `numpy.partition` of n numbers at the median, which a search by medians cannot undercut. The time of
 a general solver is that of its solve without compilation; the other times are in processor seconds, the best of several
 runs. Every answer is certified.
 """
@@ -30,12 +30,12 @@ PAPER = "paper 2, appendix B"
 TITLE = "Cost of projecting onto a box with one equality as n grows: by medians, by sorting, by general QP solvers"
 
 SIZES = tuple(10**k for k in range(2, 8))
-#: The largest n of each way: what it can do in seconds and in a few GiB.
+#: Largest n of each method, so that it needs seconds and a few GiB at most.
 SORTING, CLARABEL, OSQP = 1_000_000, 100_000, 100_000
 QUICK = (10_000, 1_000)
-#: A way is run until so many seconds are spent, and at most so many times.
+#: Each method is repeated until this many seconds are spent, and at most this many times.
 SECONDS, REPEATS = 0.3, 20
-#: Powers are fitted from this n on: below it, Python's overhead counts most.
+#: Powers are fitted from this n on: below it, Python's overhead dominates.
 FITTED = 10_000
 
 COLUMNS = (
@@ -46,7 +46,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Way:
-    """One way to the projection. seconds : of one run, at best. gap : certified, relative. a : its answer."""
+    """The result of one method. seconds : of its fastest run. gap : certified, relative. a : its projection."""
 
     seconds: float
     gap: float
@@ -54,7 +54,7 @@ class Way:
 
 
 def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Result:
-    """Time every way at every n up to its largest."""
+    """Time every method at every n up to its largest."""
     sizes = [n for n in SIZES if n <= QUICK[0]] if quick else list(SIZES)
     general = QUICK[1] if quick else max(CLARABEL, OSQP)
     with_osqp = importlib.util.find_spec("osqp") is not None
@@ -91,7 +91,7 @@ def instance(n: int, seed: int) -> BoxProjection:
 
 
 def best(call: Callable[[], object]) -> float:
-    """Processor seconds of the fastest of several calls, which other work of the machine disturbs least."""
+    """Processor seconds of the fastest of several calls, which is disturbed least by other processes."""
     found: list[float] = []
     spent = 0.0
     while len(found) < 3 or (spent < SECONDS and len(found) < REPEATS):
@@ -103,7 +103,7 @@ def best(call: Callable[[], object]) -> float:
 
 
 def searched(problem: BoxProjection, search: Search) -> Way:
-    """The oracle, by one search for the root."""
+    """The projection by the package's own oracle, with one of its searches for the root."""
 
     def project() -> tuple[np.ndarray, float]:
         return project_with_multiplier(problem.m, problem.lower, problem.upper, problem.s, problem.z, None, search)
@@ -113,7 +113,7 @@ def searched(problem: BoxProjection, search: Search) -> Way:
 
 
 def solved(problem: BoxProjection, solver: str) -> Way | None:
-    """A general solver: the second of two solves of one compiled program, which needs no setting up."""
+    """The projection by a general solver: the second of two solves of one program, which needs no compilation."""
     from convexstruct.models.projection.boxes import box
 
     formulation = box(problem)

@@ -4,9 +4,9 @@ For every d = 2^k the rounds t = 1, 2, .. of qp-bmrm from w_0 = 0 are compared w
 
     J(w_t) = 1/(2 lam t),   J_t(w_t) = -1/(2 lam t),   gap 1/(lam t),          t < d
 
-both evaluated by the problem, J at w_t and the adjoint at the planes' mixture. The rounds that qp-bmrm takes to a gap
-eps are shown beside those of ls-bmrm and of Pragam on the same problem. Pragam starts at a vertex of the simplex; its
-usual alpha_0, the centre, would be the solution here.
+both evaluated by the problem: J at w_t, and J_t(w_t) as the adjoint at the mixture of the planes. The rounds that
+qp-bmrm takes to a gap eps are shown beside those of ls-bmrm and of Pragam on the same problem. Pragam starts at a
+vertex of the simplex; its usual alpha_0, the centre, would be the solution here.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, eq=False)
 class Rounds:
-    """The rounds of a solver. value, bound (t,) : J(w_t) and the adjoint at its witness, both by the problem."""
+    """The rounds of a solver. value, bound (t,) : J(w_t) and the adjoint at its witness, evaluated by the problem."""
 
     value: Vector
     bound: Vector
@@ -121,7 +121,7 @@ def corner(problem: RegularizedRisk) -> Solution:
 def follow(
     problem: RegularizedRisk, solver: Solver, rounds: int, start: Solution | None = None, gap: float = 0.0
 ) -> Rounds:
-    """So many rounds of a solver, fewer if its gap falls to ``gap``."""
+    """At most ``rounds`` rounds of a solver, fewer if its gap falls to ``gap``."""
     value, bound = [], []
     for iterate in islice(solver.iterate(problem, start), rounds):
         witness = iterate.dual_point() if callable(iterate.dual_point) else iterate.dual_point

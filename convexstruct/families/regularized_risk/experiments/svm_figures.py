@@ -36,7 +36,7 @@ def _shown(paths: Mapping[str, Path], against: Against, objective: bool) -> dict
 
 
 def _line(solver: str, path: Path, against: Against) -> dict[str, Any]:
-    """The style of a line: dots where each point is a run of its own, or where there are few points."""
+    """The style of a line: only dots where each point is a separate run, dots on the line where points are few."""
     if solver == "liblinear" and against == "seconds":
         return {"ls": "", "marker": ".", "ms": 4}
     return {"lw": 1.4, "marker": "." if len(path.value) < 12 else None}

@@ -68,7 +68,7 @@ class Path:
         self.accuracy.append(accuracy)
 
     def gaps(self, optimum: float) -> Vector:
-        """J - optimum; at least 1e-15, for both are rounded."""
+        """J - optimum; at least 1e-15, because both are rounded."""
         return np.maximum(np.asarray(self.value) - optimum, 1e-15)
 
     def reached(self, optimum: float, gap: float) -> int | None:
@@ -105,7 +105,8 @@ def follow(solver: Solver, problem: RegularizedRisk, test: HeldOut, limits: Limi
 def liblinear(problem: RegularizedRisk, test: HeldOut, limits: Limits, optimum: float, seed: int = 0) -> Path | None:
     """scikit-learn's LinearSVC, which is LIBLINEAR's dual coordinate descent; None where it is not installed.
 
-    It shows no iterates: each row is a run of its own with another limit on its passes over the data, timed as a whole.
+    It does not expose its iterates: each row is a separate run with another limit on the passes over the data, timed as
+    a whole.
     """
     try:
         from sklearn.exceptions import ConvergenceWarning
@@ -113,7 +114,7 @@ def liblinear(problem: RegularizedRisk, test: HeldOut, limits: Limits, optimum: 
     except ImportError:
         return None
     X = problem.X
-    if sp.issparse(X):  # scikit-learn takes 32-bit indices alone, and whole arrays
+    if sp.issparse(X):  # scikit-learn needs 32-bit indices and contiguous arrays
         arrays = np.ascontiguousarray(X.data), X.indices.astype(np.int32), X.indptr.astype(np.int32)
         X = sp.csr_array(arrays, shape=X.shape)
     path, passes = Path(), 1

@@ -4,8 +4,8 @@ Shown for each set: J less its optimum, against iterations (Figure 1) and second
 (Figures 3 and 4), and the observed rate: how the iterations to a gap eps grow with 1/eps, beside 1/eps and 1/sqrt(eps).
 
 a9a is read if it is available. The package has none of the paper's other sets; two generated ones, one dense and one
-sparse, replace them. As in the paper, lam has the best accuracy on validation rows, and there is no bias, except for
-pragam-b: its objective is another one, so that only its accuracy is compared.
+sparse, replace them. As in the paper, lam is the one of the best accuracy on validation rows, and there is no bias.
+Only pragam-b has a bias, hence another objective, and only its accuracy is compared.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ QUICK = Limits(seconds=10.0, iterations=400, gap=1e-6)
 EXACT = 1e-10
 #: Iterates of pegasos-1 in one pass over the data.
 A_PASS = 10
-#: A solver has reached its accuracy where it and all later ones span at most so many percent points.
+#: A solver has reached its accuracy at the first row from which on accuracies span at most so many percentage points.
 NEAR = 0.1
 
 #: The solvers by the names of the paper, and our own: dual coordinate descent is liblinear's method, default is what
@@ -191,7 +191,7 @@ def choose_lam(split: Split, seed: int, lams: Sequence[float] = LAMS) -> tuple[f
 
 
 def _row(split: str, name: str, path: Path, optimum: float) -> list[Cell]:
-    """One row of the table, without figures of the objective for pragam-b, whose objective is another one."""
+    """One row of the table, without columns of the objective for pragam-b, whose objective is another one."""
     cells: list[Cell] = [split, name, path.iteration[-1], path.seconds[-1]]
     if name == "pragam-b":
         cells += [None] * 6
@@ -217,7 +217,7 @@ def _set_note(split: Split, lam: float, accuracies: Mapping[float, float], exact
 
 
 def _findings(shown: Mapping[str, tuple[Mapping[str, Path], float]]) -> list[str]:
-    """The paper's claims, each with the figures measured."""
+    """Notes that rank the solvers by iterations and by seconds, for each set."""
     notes = []
     for name, (paths, optimum) in shown.items():
         at = {solver: path.reached(optimum, GAPS[0]) for solver, path in paths.items() if solver != "pragam-b"}
