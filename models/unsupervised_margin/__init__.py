@@ -1,6 +1,7 @@
-"""Unsupervised max-margin networks (paper 3) in CVXPY: what states the problem's own optimum by name in `ENTRIES`.
+"""Unsupervised max-margin networks (paper 3) in CVXPY: the formulations of the problem's own optimum in `ENTRIES`.
 
-The rest are losses of given labels, other relaxations and halves of an alternation: builders to import from here.
+The other builders (losses of given labels, other relaxations, and the two halves of an alternation) have optima of
+their own and are not in `ENTRIES`; import them from here.
 """
 
 from convexstruct.models.formulation import Entry

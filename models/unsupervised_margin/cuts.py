@@ -5,11 +5,11 @@ r"""Paper 3's scheme (12): the relaxation by constraint generation, one step at 
 
 Bounds, valid every round whatever the solver's accuracy: the upper one is the problem's objective at the master's (M,
 N), repaired; the lower one the dual at the master's multipliers. ``violation`` is the paper's own measure, the value of
-the quadratic program less the master's delta, both the solver's word.
+the quadratic program minus the master's delta, both as the solver claims them.
 
-**From a uniform first cut it ends in one round.** There omega is constant in C and D, a symmetric solver answers C =
-1/kappa and D = 1/kappa^2, and the cut that is most violated there is the uniform one. From the cut of a random
-labelling it takes many rounds to find that out.
+**With a uniform first cut the run ends in one round.** In this cut omega is constant in C and D, so a solver that
+treats labels alike returns C = 1/kappa and D = 1/kappa^2, where the most violated cut is the uniform one again. From
+the cut of a random labelling the run takes many rounds to reach the same optimum.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class ConstraintGeneration(constraint_generation.ConstraintGeneration[Unsupervis
     """The relaxation by constraint generation (12).
 
     problem : the problem.
-    first : what the first cut is made of: "uniform" mu and nu, those of a "random" labelling, or those of given labels
-        (p1,). seed : of the random labelling.
+    first : the mu and nu of the first cut: "uniform", those of a "random" labelling, or those of given labels (p1,).
+    seed : of the random labelling.
     cuts : mu (p1, kappa) and nu (p2, kappa^2) of every cut found so far, in the order of the rounds.
     violations : of each round, by how much the new cut was violated at the master's solution.
     """
@@ -95,8 +95,8 @@ class ConstraintGeneration(constraint_generation.ConstraintGeneration[Unsupervis
         )  # fmt: skip
 
     def separate(self) -> tuple[float, int]:
-        """The objective at the master's M and N, repaired; and the most violated cut at its M, N, C and D, unless it is
-        violated by no more than a solver's accuracy."""
+        """Bound from above by the objective at the master's M and N, repaired; add the most violated cut at its M, N, C
+        and D, unless the violation is within a solver's accuracy."""
         assert self._of is not None
         assert self.master is not None
         point = self.problem.repair(recovered(self._of).point)
@@ -114,7 +114,7 @@ class ConstraintGeneration(constraint_generation.ConstraintGeneration[Unsupervis
         return violation, 1
 
     def bound_below(self) -> None:
-        """The dual at the multipliers of what constrains M and N."""
+        """The dual at the multipliers of the constraints on M and N alone."""
         assert self._of is not None
         witness = recovered(self._of).dual_point
         assert witness is not None
@@ -148,7 +148,7 @@ def delta_cuts(
     Raises
     ------
     ValueError
-        If ``first`` is neither.
+        If ``first`` is none of these, or ``seed`` is no whole number from 0.
     """
     return ConstraintGeneration(problem, first, seed, solver, options)
 

@@ -3,8 +3,9 @@ r"""The structured margin loss in Theorem 1's matrices: a maximum over mu and nu
     margin_loss     omega(y) of given labels, which is the loss of a supervised max-margin Markov network
     relaxed_loss    omega(M, N, C, D) where the four matrices are parameters, and need not be a labelling's
 
-**Erratum (paper 3, (5) and (8)).** nu must agree with mu at both rows of each pair. In print it agrees with one, and
-the maximum is too large: ``without("5.3")`` states it. `structured_svm.matrix_form` states the same for chains alone.
+**Erratum (paper 3, (5) and (8)).** nu must agree with mu at both rows of each pair. In print it agrees at one row, and
+the maximum is too large: ``without("5.3")`` states what is printed. `structured_svm.matrix_form` is the same loss for
+chains alone.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class _Loss:
         found = {"mu": np.asarray(self.marginals.mu.value), "nu": np.zeros((0, kappa**2))}
         b = np.zeros((0, kappa))
         if self.marginals.nu is not None:
-            # pair by pair as the problem has them: each row is current once
+            # in the problem's order of pairs: a row is the current one of at most one pair
             order = np.argsort(self.marginals.problem.features.edges[:, 1])[np.argsort(np.argsort(problem.current))]
             found["nu"] = np.asarray(self.marginals.nu.value)[order]
             b = problem.beta * np.asarray(formulation.dual_values["5.3"])[order]
@@ -117,8 +118,8 @@ def relaxed_loss(problem: UnsupervisedMargin) -> Formulation:
              nu agrees with mu at the previous row of each pair          not in print                "5.3"
              mu, nu >= 0                                                                             "5.4"
 
-    A maximum of linear functions, and so convex in (M, N, C, D). It starts at C = 1/kappa, D = 1/kappa^2 and M and N
-    the identity. Certified by `RelaxedLoss` at the parameters' values.
+    A maximum of linear functions, and so convex in (M, N, C, D). The parameters start at C = 1/kappa, D = 1/kappa^2,
+    and M and N the identity. Certified by `RelaxedLoss` at the parameters' values.
 
     Source: paper 3, (8). Variables mu (p1, kappa), nu (p2, kappa^2); parameters M, N, C, D.
     """

@@ -1,19 +1,21 @@
-r"""The relaxation (9)-(11) of paper 3: in full, with the indicators C and D, and reduced to what symmetry leaves.
+r"""The relaxation (9)-(11) of paper 3: in full, with the indicators C and D, and reduced by its symmetry to M and N.
 
     full          min over (M, N, C, D) of omega(M, N, C, D), Theorem 1's maximum written as a minimum by its dual
     reduced       the same optimum over (M, N) alone
-    multiclass    section 2.2: `full` where no row has a neighbour
+    multiclass    section 2.2: `full` for problems without pairs
 
 Rows are the positions of all sequences, end to end. In print a pair reads (current, previous); here column u kappa + v
 of D belongs to the labels u of the previous row and v of the current one, as in `structured_svm.marginals`.
 
-**Errata (paper 3).** The scan has lost (9); it is restored here. (10) and section 2.2 miss the row sums C e = e and
-D e = e: ``full(problem).without("rows")`` states what is printed, and C = D = 0 makes it lower still.
+**Errata (paper 3).** (9) is missing in the scan; it is restored here. In (10) and section 2.2 the row sums C e = e and
+D e = e are missing: ``full(problem).without("rows")`` states what is printed, and C = D = 0, which is feasible there,
+makes the optimum lower still.
 
 **Collapse.** omega, (9), (10) and (11) stay the same when labels are renamed. The mean of a solution over all
 renamings is therefore a solution, and its C is 1/kappa. With that C the maximum of Theorem 1 is |1'D|^2 / (2 beta)
 plus terms without D, least at D = 1/kappa^2, which every feasible N allows: D e = e makes N >= DD' imply
-N >= 11'/kappa^2. So C and D say nothing about labels, and beta only scales what is left, `reduced`.
+N >= 11'/kappa^2. So C and D carry no information on the labels, and in what is left, `reduced`, beta only scales the
+part of the objective that depends on M and N.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ FULL = (
 class Equivalences:
     """Variables M (p1, p1) and N (p2, p2), the parameters beta, eps1 and eps2, and the equations on M and N alone.
 
-    N is absent where the problem has no pairs. kept : by label the constraints whose multipliers `witness` reads.
+    N is None where the problem has no pairs. kept : by equation the constraints whose multipliers `witness` reads.
     """
 
     def __init__(self, problem: UnsupervisedMargin) -> None:
@@ -78,7 +80,7 @@ class Equivalences:
         return value if self.N is None else value + cp.sum(self.N)
 
     def of_pairs(self, rows: Index) -> Any:
-        """M (p2, p2) at the rows that each pair has: the previous ones, or the current ones."""
+        """M (p2, p2) between the given rows of the pairs, one of each: all previous rows, or all current ones."""
         return self.M[rows][:, rows]
 
     def balance(self) -> dict[str, Equation]:
@@ -124,8 +126,8 @@ class Equivalences:
         return {"signs": equation(self.kept["signs"], shown)} if several else {}
 
     def witness(self) -> Point:
-        """The multipliers of (9), (11), the diagonals and the signs as the problem reads them, which multiplies
-        <K, M> + <E, N> and not omega: 2 beta of those here."""
+        """The multipliers of (9), (11), the diagonals and the signs as the problem reads them: times 2 beta, because
+        the problem's dual has the objective <K, M> + <E, N> in place of omega."""
         p1, p2, size = self.p1, self.p2, 2.0 * float(self.beta.value)
 
         def of(label: str, at: int) -> Any:
@@ -151,7 +153,7 @@ class Equivalences:
         }
 
     def present(self) -> UnsupervisedMargin:
-        """The problem with beta, eps1 and eps2 as they are now: what a swept formulation is certified against."""
+        """The problem with the present beta, eps1 and eps2, against which the solution is certified."""
         balances = float(self.eps1.value), float(self.eps2.value)
         return replace(self.problem, beta=float(self.beta.value), label_balance=balances[0], pair_balance=balances[1])
 
@@ -179,7 +181,7 @@ def root(problem: UnsupervisedMargin) -> Matrix:
 
 
 class Indicators(Equivalences):
-    """The variables of `full`: C (p1, kappa) and D (p2, kappa^2) besides, and those of the dual of Theorem 1's maximum.
+    """The variables of `full`: M, N, C (p1, kappa), D (p2, kappa^2) and those of the dual of Theorem 1's maximum.
 
     For given (M, N, C, D) the maximum over mu and nu of Theorem 1 is, by the duality of quadratic programs,
 
@@ -189,7 +191,7 @@ class Indicators(Equivalences):
              a_k(u) + b_k(u') >= (1'D - v)_u'u                         for every pair k, u' previous, u current,
 
     U (d, kappa) = X'mu and v (kappa^2,) = 1'nu at the optimum, theta (p1,), a and b (p2, kappa). mu and nu are the
-    multipliers of the two constraints, a and b belong to the two directions in which nu must agree with mu.
+    multipliers of the two constraints; a and b are those of nu's agreement with mu at the current and the previous row.
     """
 
     def __init__(self, problem: UnsupervisedMargin) -> None:
@@ -229,7 +231,7 @@ class Indicators(Equivalences):
         return {"8": equation(self.matched, shown)}
 
     def above(self, rows: Index | None = None, pairs: Index | None = None) -> dict[str, Equation]:
-        """M >= CC' and N >= DD' of (10), as one semidefinite matrix each; of these rows and pairs only, if given."""
+        """M >= CC' and N >= DD' of (10), as one semidefinite matrix each; for ``rows`` and ``pairs`` only, if given."""
         chosen = {"C": (self.M, rows), "D": (self.N, pairs)}
         blocks, shown = [], []
         for name, indicator in self.indicators.items():
@@ -254,10 +256,10 @@ class Indicators(Equivalences):
 
 
 def recovered(of: Equivalences) -> Recovered:
-    """M, N and the multipliers of what constrains them alone.
+    """M, N and the multipliers of the constraints on them alone.
 
-    Of `full` too: its Lagrangian at these multipliers is as symmetric and convex in (C, D) as omega is, so that C =
-    1/kappa and D = 1/kappa^2 minimise it, where it is the Lagrangian of `reduced`.
+    They are a witness for `full` too: its Lagrangian at these multipliers is symmetric in the labels and convex in
+    (C, D), as omega is. Hence C = 1/kappa and D = 1/kappa^2 minimise it, and there it is the Lagrangian of `reduced`.
     """
     point: Point = {"N": np.zeros((0, 0))} | {name: np.asarray(each.value) for name, each in of.matrices.items()}
     return Recovered(of.present(), point, of.witness())
@@ -265,15 +267,16 @@ def recovered(of: Equivalences) -> Recovered:
 
 @one_family
 def reduced(problem: UnsupervisedMargin) -> Formulation:
-    r"""What symmetry leaves of `full`, with the same optimum:
+    r"""`full` reduced by its symmetry to M and N, with the same optimum:
 
         min  p1 (1 - 1/kappa) - (<K, M> + <E, N> - 1'K1/kappa - p2^2/kappa^2) / (2 beta)
         s.t. M - 11'/kappa >= 0,  N - 11'/kappa^2 >= 0  semidefinite                         "10"
              diag(M) = e,  diag(N) = e                                                       "diag"
              (9), (11), M >= 0, N >= 0                                                       "9", "11", "signs"
 
-    beta scales the objective and leaves the solutions as they are. The optimum is a lower bound on the margin loss of
-    every balanced labelling. It is far below 0 where beta is small, and a margin loss never is.
+    The solutions do not depend on beta, which scales the part of the objective that depends on M and N. The optimum is
+    a lower bound on the margin loss of every balanced labelling. Where beta is small it is far below 0, while a margin
+    loss is never negative.
 
     Source: paper 3, (9)-(11), corrected and reduced (ours). Variables M (p1, p1), N (p2, p2); parameters beta, eps1,
     eps2.
@@ -307,8 +310,8 @@ def full(problem: UnsupervisedMargin) -> Formulation:
              (11)                                                                                         "11"
              C, D, M, N >= 0                                                                              "signs"
 
-    beta multiplies C and not 1/beta the kernel, which keeps the data of small beta well scaled. The multipliers of "8"
-    are mu and nu.
+    In "8" beta multiplies C, rather than 1/beta the kernel, so that the data stay well scaled for small beta. The
+    multipliers of "8" are mu and nu.
 
     Source: paper 3, Theorem 1 and (9)-(11), corrected. Variables M, N, C, D, U (d, kappa), v, theta (p1,), a, b (p2,
     kappa); parameters beta, eps1, eps2.
@@ -330,13 +333,13 @@ def full(problem: UnsupervisedMargin) -> Formulation:
 
 @one_family
 def multiclass(problem: UnsupervisedMargin) -> Formulation:
-    r"""The multiclass margin loss in (D, M) and its SDP, with D e = e: `full` where there are no pairs, and paper 3's
-    section 2.2 calls D what is C here.
+    r"""The SDP of the multiclass margin loss in (D, M), with D e = e: `full` for problems without pairs.
 
         omega(D, M) = max over Lambda >= 0, Lambda e = e of n - <D, Lambda> - <K, M>/(2 beta) + <K D, Lambda>/beta
                       - <Lambda Lambda', K>/(2 beta)
 
-    ``without("rows")`` states what is printed: D = 0 is allowed there, and the optimum lower.
+    D of section 2.2 is C here. ``without("rows")`` states what is printed, where D = 0 is feasible and the optimum is
+    lower.
 
     Source: paper 3, section 2.2, corrected. Variables M (n, n), C (n, kappa), U (d, kappa), theta (n,).
 

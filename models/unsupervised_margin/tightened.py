@@ -1,10 +1,11 @@
-r"""Relaxations that are tighter than the collapsed one (ours): two ways to raise its lower bound.
+r"""Relaxations that are tighter than `reduced` (ours): two ways to raise its lower bound.
 
-    tied            `full` with the linear cuts that tie C to D and M to D, and any labels that are known
+    tied            `full` with linear equations that tie C to D and M to D, and with any labels that are known
     keep_or_flip    min over (M, N) of a maximum over keeping or exchanging labels, as (3) is; never below 0
 
-**What was found**, on three draws of three chains of length 3 (symbols of a two-state model that stays, and errs, with
-probability 0.05; eps1 = 0.2, eps2 = 0.4), beside the least margin loss of all balanced labellings, by Clarabel:
+**Results** on three draws of three chains of length 3 (symbols of a two-state model that keeps its state with
+probability 0.05 and emits the wrong symbol with probability 0.05; eps1 = 0.2, eps2 = 0.4), beside the least margin loss
+of all balanced labellings, by Clarabel:
 
     beta = 0.01                        draw 0      draw 1      draw 2
     least margin loss                  0.0050      0.0050      0.0050
@@ -13,18 +14,19 @@ probability 0.05; eps1 = 0.2, eps2 = 0.4), beside the least margin loss of all b
     tied, no label known               -1497       -1541       -1689
     tied, 1, 2, 5 of 9 labels known    -1323, -1072, -654 (draw 0); all 9 known: 0.0050
 
-* Ties alone do not break the symmetry of labels, and hardly raise the bound. Uniform C and D fulfil the tie of C to D,
+* Ties alone do not break the symmetry of labels, and hardly raise the bound. Uniform C and D satisfy the tie of C to D,
   so it changes nothing; the tie of M to D raises the bound by 1%. One known label (an anchor) breaks the symmetry and
   raises it by 12%. It stays far below 0 until the last label is known: it is too low by <M - CC', K> / (2 beta), where
   1 / (2 beta) is 50, so it is near the losses only if M is nearly CC'.
-* keep_or_flip is near the least loss at once (0.43 of 0.50 at beta = 1, where the paper's is -10.6), because its
-  maximum does not see C or D. It costs a semidefinite matrix of size p1 + p2 + 1 more. For kappa = 2 it is no new
-  criterion, only (3) carried over to chains.
-* A tight bound shows which labels the criterion itself prefers: the symbols. On six draws of five chains of length 5
-  (moving with probability 0.9 or 0.8, beta = 0.01) the labels read from its M are the symbols, each time, whose loss is
-  0.0050 while that of the true states is up to 10. No relaxation, however good, would label better than y = x there.
-* With labels known, keep_or_flip rises further (draw 0, 2 known: 0.0049). Where known rows with one label have one
-  symbol too, G is singular whatever M and N, and Clarabel may fail; SCS then answers, slowly.
+* keep_or_flip is near the least loss without any known label (0.43 of 0.50 at beta = 1, where the paper's is -10.6),
+  because its maximum does not contain C or D. It needs one more semidefinite matrix, of size p1 + p2 + 1. For
+  kappa = 2 it is (3) extended to chains.
+* A tight bound shows which labels the criterion itself prefers: those equal to the symbols. On six draws of five chains
+  of length 5 (moving with probability 0.9 or 0.8, beta = 0.01) the labels read from its M were the symbols every time;
+  their loss is 0.0050, while that of the true states is up to 10. No relaxation of this criterion, however tight, would
+  label better than y = x there.
+* With labels known, the bound of keep_or_flip is higher (draw 0, 2 known: 0.0049). Where two known rows have the same
+  label and the same symbol, G is singular for every M and N, and Clarabel may fail; SCS then solves it, slowly.
 """
 
 from __future__ import annotations
@@ -63,7 +65,7 @@ def read_known(problem: UnsupervisedMargin, known: ArrayLike | None) -> Labels:
 
 
 def _known(of: Indicators, y: Labels) -> dict[str, Equation]:
-    """(10) for the rows and pairs whose labels y (p1,) are not known, and what is known of the others."""
+    """(10) for the rows and pairs whose labels y (p1,) are not known, and the equations of those that are known."""
     problem = of.problem
     fixed: list[Any] = []
     for i in np.flatnonzero(y != UNKNOWN):
@@ -84,7 +86,7 @@ def _known(of: Indicators, y: Labels) -> dict[str, Equation]:
 
 @one_family
 def tied(problem: UnsupervisedMargin, known: ArrayLike | None = None) -> Formulation:
-    r"""`full` with cuts that every labelling fulfils, and labels that are known (semi-supervised):
+    r"""`full` with equations that every labelling satisfies, and with labels that are known (semi-supervised):
 
         sum_v D_k(u, v) = C_p(k)(u),  sum_u D_k(u, v) = C_c(k)(v)           C to D           "C D"
         M_c(k)p(k) = sum_u D_k(u, u)                                        M to D           "M D"
@@ -94,8 +96,8 @@ def tied(problem: UnsupervisedMargin, known: ArrayLike | None = None) -> Formula
     Rows and pairs with known labels coincide with rows of I in [[I, C'], [C, M]], so they leave the semidefinite
     matrices, which would have no interior with them. One known label (an anchor) excludes no labelling up to renaming.
 
-    Source: ours. Variables and parameters as `full` has them. Certified by `TiedMargin`, from above where independent
-    labels are balanced, the unknown ones making up for the known.
+    Source: ours. Variables and parameters as `full` has them. Certified by `TiedMargin`, which gives an upper bound
+    only where independent labels of the unknown rows can balance the known ones.
 
     Raises
     ------
@@ -126,7 +128,7 @@ def tied(problem: UnsupervisedMargin, known: ArrayLike | None = None) -> Formula
 
 
 def _of_ties(of: Indicators, y: Labels, formulation: Formulation) -> Recovered:
-    """All variables and multipliers as `TiedMargin` reads them, these in the units of beta omega."""
+    """All variables and multipliers as `TiedMargin` reads them, the multipliers in the units of beta omega."""
     problem, beta = of.present(), float(of.beta.value)
     at = TiedMargin(problem, y)
     point, witness = map(dict, at.trivial())
@@ -155,7 +157,7 @@ def _of_ties(of: Indicators, y: Labels, formulation: Formulation) -> Recovered:
 
 
 class Exchanges:
-    """The maximum over what is kept and what exchanged, in CVXPY; `families.unsupervised_margin.exchanges` derives it.
+    """The maximum over labels kept or exchanged, in CVXPY; derived in `families.unsupervised_margin.exchanges`.
 
     A, r : A x <= r. gain : (p1 + p2,), a of a'x. size : p1 + p2.
     """
@@ -187,7 +189,7 @@ class Exchanges:
 
 @one_family
 def keep_or_flip(problem: UnsupervisedMargin, known: ArrayLike | None = None) -> Formulation:
-    r"""A relaxation in (M, N) alone that is no collapse, for it needs no C and D:
+    r"""A relaxation in (M, N) alone, which does not collapse, because it has no C and D:
 
         min  r'z + tau
         s.t. [[G(M, N) / beta, a - A'z], [(a - A'z)', 2 tau]] semidefinite,   z >= 0                 "G"
@@ -198,11 +200,11 @@ def keep_or_flip(problem: UnsupervisedMargin, known: ArrayLike | None = None) ->
     the margin loss itself where M and N are a labelling's, and without pairs the whole is (3). Certified by
     `ExchangeMargin`, unless labels are known.
 
-    Labels that are known bring C and D back, with (10) in full, C e = e, D e = e and "known" as `tied` has them: then
-    C is no longer free to be uniform.
+    If labels are known, C and D are variables again, with (10) in full, C e = e, D e = e and "known" as `tied` has
+    them; the known labels keep C from being uniform.
 
     Source: ours, after paper 3, (3). Variables M (p1, p1), N (p2, p2), z, tau; parameters eps1, eps2. Where labels are
-    known the value is the solver's word.
+    known, the value is the solver's claim and is not certified.
 
     Raises
     ------
@@ -241,7 +243,7 @@ def _of_exchanges(of: Equivalences, z: Any, multiplier: Any) -> Recovered:
 
 
 def with_multiplier(multiplier: Any) -> Point:
-    """x and W of [[W, -x], [-x', 1]] / 2, divided by the last entry, which a solver finds with an error."""
+    """x and W of [[W, -x], [-x', 1]] / 2, scaled by its last entry, which a solver returns with an error."""
     whole = np.asarray(multiplier, dtype=np.float64)
     whole = 0.5 * (whole + whole.T) / whole[-1, -1]
     return {"x": -whole[:-1, -1], "W": whole[:-1, :-1]}

@@ -5,14 +5,14 @@ r"""Two classes without structure (paper 3, sections 2.1 and 5): the margin loss
     two_class             the SDP (3): min over M of omega(M)
     alternating_matrix    the other half of section 5's alternation: min over M for given lambda
 
-Here y is in {-1, 1} and M = yy' too. Labels are given as 0 and 1, and y = 2 label - 1. As a multiclass machine with two
-classes has the weights w/2 and -w/2, the beta of these formulas is **half the problem's**, and both have one omega(y).
-(9) with |M e| <= eps is that of the problem with eps = 2 p1 eps1. All are stated with lambda' = lambda / beta and
-omega / beta, so that a small beta does not spoil the solver's numbers; values are those of omega.
+Here y is in {-1, 1}, and so are the entries of M = yy'. Labels are given as 0 and 1, and y = 2 label - 1. A multiclass
+SVM with two classes has the weights w/2 and -w/2; therefore the beta of these formulas is **half the problem's**, and
+omega(y) is the same in both. The balance |M e| <= eps is (9) of the problem with eps = 2 p1 eps1.
 
-**(3) is not vacuous.** Labels enter (2) through M alone, lambda = 0 shows that omega(M) >= 0, and there is no C that
-could collapse. The multiclass SDP with kappa = 2 states the same losses of labels, and is not (3): its objective, M
-written 2 M - 1, is that of (2) at lambda = e/2 in place of the maximum over lambda, and so its optimum is far below.
+**(3) does not collapse.** Labels enter (2) through M alone, so there is no C that symmetry makes uniform, and
+lambda = 0 shows that omega(M) >= 0. The multiclass SDP with kappa = 2 has the same losses of labels, but is another
+relaxation: its objective, with 2 M - 1 as the M of (2), is that of (2) at lambda = e/2 in place of the maximum over
+lambda, and so its optimum is far lower.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def signs(problem: UnsupervisedMargin, labels: ArrayLike) -> Vector:
 
 
 def _certified(problem: UnsupervisedMargin, labels: ArrayLike, share: Any) -> Recovered:
-    """lambda (n,) as the marginals of the supervised machine: label i is exchanged for the other one with weight
+    """lambda (n,) as marginals of the supervised SVM: row i has the other label than its own with probability
     lambda_i."""
     svm = supervised(problem, labels)
     y = read_labels(problem, labels)
@@ -131,8 +131,8 @@ def _relation(problem: UnsupervisedMargin, M: ArrayLike) -> Matrix:
     Raises
     ------
     ValueError
-        Unless it is a symmetric matrix of that shape, with entries from -1 to 1 and K o M semidefinite, up to what a
-        solver of (3) leaves.
+        Unless it is a symmetric matrix of that shape, with entries from -1 to 1 and K o M semidefinite, up to the
+        accuracy of a solver of (3).
     """
     why = "one row and column for each row of the problem"
     read = symmetric("M", real("M", M, (problem.n_rows, problem.n_rows), why=why))
@@ -155,9 +155,9 @@ def proposition_1(
         min  <K o lambda lambda', M> / (2 beta) + xi'e
         s.t. xi_i >= 1 - sum_j M_ij lambda_j K_ij / beta,  0 <= lambda <= 1,  xi >= 0
 
-    Its lambda gives the w of (1), but may be another one than that of (2), where several give this w; the multipliers
-    of xi_i >= 1 - ... are a lambda of (2), and the witness. This is the quadratic program of the alternation of section
-    5. Certified as `primal` is for labels, by `FixedRelation` for other matrices.
+    Its lambda gives the w of (1), but may differ from the lambda of (2) where several give this w. The multipliers of
+    xi_i >= 1 - ... solve (2) and are the witness. This is the quadratic half of section 5's alternation. Certified as
+    `primal` is, if labels are given, and by `FixedRelation`, if M is.
 
     Source: paper 3, Proposition 1. Variables lambda (n,), xi (n,).
 
@@ -221,7 +221,8 @@ class _Relations:
         self._problem = problem
 
     def recovered(self, z: ArrayLike, found: Point, x: Vector | None = None) -> Recovered:
-        """M as that of `ExchangeMargin`, (M + 1) / 2, its multipliers in the units of 2 beta <K, M>, and z."""
+        """A point and witness of `ExchangeMargin`: its M is (M + 1) / 2, and its multipliers are 4 beta times those
+        here (the problem's beta)."""
         parts = {label: [c.dual_value for c in part.constraints] for label, part in self.parts.items()}
         size = 4.0 * self._problem.beta
         below, above = (np.asarray(each) for each in parts["balance"])
@@ -286,8 +287,8 @@ def alternating_matrix(problem: UnsupervisedMargin, multipliers: ArrayLike) -> F
         min  <K o lambda lambda', M> / (2 beta) + xi'e
         s.t. xi_i >= 1 - sum_j M_ij lambda_j K_ij / beta,  xi >= 0,  M as in (3)
 
-    xi is free here; in print it is kept with lambda, which leaves M less to choose from. Either half lowers the
-    objective that the other one left, and it never falls below the optimum of (3).
+    xi is a variable here; in print it is fixed together with lambda, which restricts M further. Neither half of the
+    alternation raises the objective, and the objective is never below the optimum of (3).
 
     Source: paper 3, section 5. Variables M (n, n), xi (n,); parameter eps.
 
