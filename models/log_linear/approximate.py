@@ -4,21 +4,23 @@ r"""Approximate maximum entropy over the local polytope (paper 4, Approx-Maximum
     tree_reweighted  the mean entropy over spanning trees, concave on any graph
 
 Both are over beliefs mu_v of nodes and b_uv of pairs that agree. On a graph with cycles such beliefs need not be the
-marginals of a distribution, and the entropy is not one: another problem than p*, whose optimum certifies nothing of it.
-theta is minus the multipliers of the moments, or a variable, as in `entropy`.
+marginals of a distribution, and the entropy is that of none: this is a problem other than that of p*, and its optimum
+does not certify p*. theta is minus the multipliers of the moments, or a variable, as in `entropy`.
 
 **Entropies.** With the conditional entropy H(v | u) = -sum b_uv ln (b_uv / mu_u), every entropy here is
 
     sum_v r_v H(mu_v) + sum over directed edges of rho_{u -> v} H(v | u),       r_v + sum_u rho_{u -> v} = 1,
 
 r, rho >= 0: concave, and DCP as entr and rel_entr. A tree with a root r is r_root = 1 and rho = 1 from each parent to
-its child. A cycle walked in one direction has r = 0 and rho = 1, which is its Bethe entropy, sum of pairs less sum of
-nodes. A graph of more edges than nodes has no such orientation: its Bethe entropy is not concave, and what is stated
-then is the mean over one breadth-first tree from each node. Of each tree the entropy is at least that of any
-distribution with these beliefs (conditioning on less), so `tree_reweighted` bounds the entropy from above.
+its child. A cycle walked in one direction has r = 0 and rho = 1, which is its Bethe entropy, the sum over pairs minus
+the sum over nodes. A connected graph of more edges than nodes has no such orientation, and its Bethe entropy is not
+concave; `camel` refuses it. `tree_reweighted` takes the mean over one breadth-first tree from each node. The entropy of
+each tree is at least that of any distribution with these beliefs, because it conditions on less; so this mean is an
+upper bound on the entropy.
 
 **Erratum (paper 4, the example).** The right-hand side of (20.17) is printed as 2; the three rows of the slide give
-5/3. Either lies, with 0 for (20.18), on the border: theta_11 runs away.
+5/3. With either value, and 0 for (20.18), the moments lie on the border of those that distributions have, and theta_11
+diverges.
 """
 
 from __future__ import annotations
@@ -50,21 +52,22 @@ NONNEGATIVE = r"\beta_i \ge 0"
 
 
 class Weights:
-    """r (n,) and rho[u, v] of an entropy."""
+    """The weights of an entropy: ``root`` is r (n,), ``given`` has rho of the directed edges (u, v)."""
 
     def __init__(self, n: int) -> None:
         self.root = np.zeros(n)
         self.given: dict[tuple[int, int], float] = {}
 
     def add_tree(self, graph: nx.Graph, root: int, share: float) -> None:
-        """The breadth-first tree of ``root``'s part of the graph."""
+        """Add the breadth-first tree from ``root`` over its connected part, with weight ``share``."""
         self.root[root] += share
         for child, parent in nx.bfs_predecessors(graph, root):
             self.given[parent, child] = self.given.get((parent, child), 0.0) + share
 
 
 def bethe(graph: nx.Graph) -> Weights:
-    """Each part a rooted tree, or a cycle walked in one direction with trees that hang from it.
+    """The weights of the Bethe entropy: each connected part is a rooted tree, or a cycle walked in one direction with
+    trees that hang from it.
 
     Raises
     ------
@@ -97,7 +100,7 @@ def bethe(graph: nx.Graph) -> Weights:
 
 
 def spanning_trees(graph: nx.Graph) -> Weights:
-    """One breadth-first tree from each node, equally likely within each connected part."""
+    """The weights of the mean over breadth-first trees, one from each node of a connected part."""
     weights = Weights(len(graph))
     for part in nx.connected_components(graph):
         for root in sorted(part):
@@ -107,7 +110,7 @@ def spanning_trees(graph: nx.Graph) -> Weights:
 
 @dataclass(frozen=True, eq=False)
 class Beliefs:
-    """Beliefs (n,): nodes first, then pairs u < v, C order. start : of each node. pair : where each pair begins."""
+    """Beliefs (n,): nodes first, then pairs u < v, in C order. start, pair : where each node and each pair begins."""
 
     cards: tuple[int, ...]
     start: Index
@@ -129,7 +132,7 @@ class Beliefs:
         return cls(factors.cards, start, pairs, at)
 
     def places(self, u: int, v: int) -> Index:
-        """Where b_uv stands, (labels of u, labels of v), whichever is smaller."""
+        """The indices of b_uv, (labels of u, labels of v), for u < v and for u > v."""
         first, second = min(u, v), max(u, v)
         size = self.cards[first] * self.cards[second]
         each = np.arange(self.pair[first, second], self.pair[first, second] + size)
@@ -137,18 +140,18 @@ class Beliefs:
         return table if u < v else table.T
 
     def node(self, v: int) -> Index:
-        """Where mu_v stands."""
+        """The indices of mu_v, (labels of v,)."""
         return np.arange(self.start[v], self.start[v + 1])
 
     def tables(self, factors: Factors) -> sp.csr_array:
-        """(T, n): the factors' tables, as they stack them."""
+        """Sparse (T, n): picks the tables of all factors from the beliefs, stacked in the order of the factors."""
         columns = [self.node(*scope) if len(scope) == 1 else self.places(*scope).ravel() for scope in factors.scopes]
         entries = np.concatenate(columns)
         shape = (len(entries), self.n)
         return sp.csr_array(sp.coo_array((np.ones(len(entries)), (np.arange(len(entries)), entries)), shape=shape))
 
     def agreement(self) -> sp.csr_array:
-        """Rows that are 0: for each pair and each of its ends, the sums of b less mu."""
+        """Sparse rows whose products with the beliefs must be 0: for both ends of each pair, the sums of b minus mu."""
         entries, row = Triplets(), 0
         for u, v in self.pair:
             for first, second in ((u, v), (v, u)):
@@ -187,7 +190,7 @@ def camel(problem: MarkovRandomField) -> Formulation:
              sum beta_i = 1                                              (20.22)
              beta_i >= 0                                                 (20.23)
 
-    The beliefs of nodes are ours: in print pairs agree with pairs. Exact on forests.
+    The beliefs of nodes are ours: in print, pairs agree with one another directly. Exact on forests.
 
     Source: paper 4, Approx-Maximum-Entropy, (20.17)-(20.23). Variables beliefs (n,): nodes, then pairs; theta (d,),
     v (d,); parameters C, lam, l1. Optimum p_bethe*.
@@ -207,7 +210,8 @@ def tree_reweighted(problem: MarkovRandomField) -> Formulation:
         sum_v r_v H(mu_v) + sum_{u -> v} rho_{u -> v} H(v | u)
 
     for the mean over one breadth-first spanning tree from each node. The optimum p_trw* is not below p*: the entropy of
-    each tree is at least that of any distribution, and the beliefs are free of more. Exact on forests.
+    each tree is at least that of any distribution with the same beliefs, and beliefs satisfy fewer constraints than
+    marginals do. Exact on forests.
 
     Source: Wainwright, Jaakkola and Willsky (2005), for paper 4's Approx-Maximum-Entropy. Variables and parameters as
     `camel`.
@@ -245,7 +249,7 @@ def _over(name: str, problem: MarkovRandomField, weights: Weights, shown: str, s
         variables={"beliefs": beliefs, **variables},
         parameters=penalised.parameters,
         source=source,
-        recover=recover if nx.is_forest(problem.factors.graph) else None,  # elsewhere it is another problem
+        recover=recover if nx.is_forest(problem.factors.graph) else None,  # with cycles the optimum is not p*
     )
 
 

@@ -1,9 +1,9 @@
 r"""Maximum entropy given moments (paper 4, 20.3, (20.10)): the dual of likelihood training, in CVXPY.
 
-    maximum_entropy    one entry a labelling
-    clique_entropy     clique tables of a junction tree, of polynomial size
+    maximum_entropy    over the probabilities of all labellings
+    clique_entropy     over the clique tables of a junction tree, of polynomial size
 
-Both are exact, of a Markov random field and of a conditional one alike; `statement` has what they share.
+Both are exact, for Markov random fields and for conditional ones; what they share is in `statement`.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def maximum_entropy(problem: ConditionalRandomField | MarkovRandomField, limit: 
              |v_k| <= l1                                                                   ("box")
              sum_y q_i(y) = 1                                                              ("sum")
 
-    theta and the quadratic term are there under an L2 penalty, v and the box under an L1 penalty; without either this
-    is (20.10) as printed, and theta is minus its multipliers.
+    The terms with theta are there only with an L2 penalty, v and the box only with an L1 penalty; without either this
+    is (20.10) as printed. Without an L2 penalty, theta is minus the multipliers of (20.10).
 
     Source: paper 4, (20.10) and Theorem 20.3.4. Variables q (R,), theta (d,), v (d,); parameters C, lam, l1.
 
@@ -63,9 +63,8 @@ def clique_entropy(problem: ConditionalRandomField | MarkovRandomField) -> Formu
              the root's table sums to 1                                                    ("sum")
              neighbouring cliques agree on what they share                                 ("agree")
 
-    The entropy is clique minus separator entropies, written with conditional ones, each -rel_entr, so that it is DCP.
-    Agreement is needed in both directions: entropies are conditional on the clique's own sums, which must be its
-    parent's.
+    The entropy is clique minus separator entropies, written as conditional ones, each -rel_entr, so that it is DCP.
+    z_sep is summed from the clique's own table, and "agree" makes it equal to the sums of its parent's.
 
     Source: paper 4, (20.10), over the cliques of a junction tree. Variables q (n,), theta (d,), v (d,); parameters C,
     lam, l1.

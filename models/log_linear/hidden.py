@@ -1,7 +1,10 @@
 r"""The convex bound of expectation-maximisation (paper 4, hidden variables) in CVXPY: its M step.
 
-For the posteriors q_i at some theta_0 of what is not known, Q(theta) = C sum_i omega_i [ln Z_i(theta) - <theta, E_q f>
-- H(q_i)] + R(theta) lies above P and touches it at theta_0. Where every label is known, q_i is the truth, and Q = P.
+Let q_i be the posterior, at some theta_0, of the labels that are not known. Then
+
+    Q(theta) = C sum_i omega_i [ln Z_i(theta) - <theta, E_q f> - H(q_i)] + R(theta)  >=  P(theta),
+
+with equality at theta_0. Where every label is known, q_i is the truth, and Q = P.
 """
 
 from __future__ import annotations
@@ -30,8 +33,8 @@ def expected_likelihood(
         s.t. sum_y exp(<theta, f(x_i, y)> - a_i) <= 1   for every i        ("log-sum-exp")
 
     Source: paper 4, hidden variables, clamped and unclamped expectations; the M step of EM. Variables theta (d,), a
-    (N,); parameters C, lam, l1. theta_0 : where q is the posterior, 0 by default. The value is claimed, and certified
-    only where P is convex.
+    (N,); parameters C, lam, l1. theta_0 : the point at which q is the posterior, 0 by default. The value is the
+    solver's claim, and certified only where P is convex.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 r"""The M step of Baum-Welch in CVXPY: the convex bound of EM on the likelihood of a hidden Markov model.
 
-With expected counts n at the tables theta_0, those of the prior added, Q(p) = - sum n ln p - H(posterior) lies above P
-and touches it at theta_0.
+Let n be the expected counts at the tables theta_0, plus those of the prior. Then Q(p) = - sum n ln p - H(posterior) is
+at least P(p), with equality at theta_0.
 """
 
 from __future__ import annotations

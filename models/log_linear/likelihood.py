@@ -1,8 +1,9 @@
 r"""Maximum likelihood of undirected models (paper 4, 20.2), unconditional and conditional, in CVXPY: log-sum-exp, every
 labelling written out.
 
-Symbols: theta (d,); N examples of weight omega_i, one of the data's mass for a Markov random field; R labellings in
-all, row r of f (R, d) belonging to example i(r); a (N,) the logarithms of the partition functions.
+Symbols: theta (d,); N examples of weight omega_i (a Markov random field is one example, weighted by the mass of its
+data); R labellings in all, row r of f (R, d) belonging to example i(r); a (N,) the logarithms of the partition
+functions.
 """
 
 from __future__ import annotations

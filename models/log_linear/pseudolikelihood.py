@@ -1,8 +1,8 @@
 r"""Pseudolikelihood (paper 4, 20.6, (20.31)) in CVXPY: a softmax for each distinct conditional of the samples.
 
-Symbols: theta (d,); G groups, each a variable and the labels of its neighbours; K (R, d) one row a group and label, the
-features of the factors that hold the variable; n (R,) the weight C omega of the samples with that label, N (G,) its
-sums by group; a (G,) the logarithms of the conditionals' normalisers.
+Symbols: theta (d,); G groups, each a variable and the labels of its neighbours; K (R, d) with a row k_g(l) for each
+group g and label l, the features of the factors that hold the variable; n (R,) the weight C omega of the samples with
+that label, N (G,) its sums by group; a (G,) the logarithms of the conditionals' normalisers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def pseudolikelihood(problem: PseudoLikelihood) -> Formulation:
         min  sum_g [N_g a_g - sum_l n_g(l) <theta, k_g(l)>] + lam/2 |theta|^2 + l1 |theta|_1
         s.t. sum_l exp(<theta, k_g(l)> - a_g) <= 1   for every g          ("softmax")
 
-    Its optimality conditions are (20.31) = 0: expected features, each variable given all others, are the data's.
+    Its optimality conditions are (20.31) = 0: the features expected of each variable given all others are the data's.
 
     Source: paper 4, pseudolikelihood and (20.31). Variables theta (d,), a (G,); parameters lam, l1 (n holds C). The
     terms of "softmax" at the optimum are the conditionals. Optimum p_pl*.

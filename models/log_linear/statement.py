@@ -1,4 +1,4 @@
-r"""What every formulation of the family states: the distributions q_i that training ranges over, and the penalty.
+r"""What the formulations of the family share: the distributions q_i that training ranges over, and the penalty.
 
     minimise over theta  P(theta) = C sum_i omega_i [ln Z_i(theta) - <theta, f(x_i, y_i)>] + lam/2 |theta|^2
                                     + l1 |theta|_1
@@ -6,11 +6,11 @@ r"""What every formulation of the family states: the distributions q_i that trai
                          lam theta + v = C sum_i omega_i [f(x_i, y_i) - E_qi f],   |v_k| <= l1
 
 P = D at the optimum: (20.10), maximum entropy given the moments, is the dual of maximum likelihood (Theorem 20.3.4).
-What may be left of the moments is lam theta under an L2 penalty (which costs lam/2 |theta|^2, a quadratic penalty on
-it) and a box of half width l1 under an L1 penalty; without a penalty nothing, and theta is minus the multipliers of
-the moments.
+The difference of the moments, C sum_i omega_i [f(x_i, y_i) - E_qi f], may be lam theta under an L2 penalty, at the cost
+lam/2 |theta|^2, and have entries of up to l1 under an L1 penalty; without a penalty it is 0. Without an L2 penalty,
+theta is minus the multipliers of the moments.
 
-A Markov random field is one example of weight M, the mass of its data. q_i is a vector: one entry a labelling
+A Markov random field is one example of weight M, the mass of its data. q_i is a vector: one entry for each labelling
 (`written_out`), or clique tables that agree (`over_cliques`), whose entropy is a sum of conditional ones,
 
     H(z) = sum_root -z ln z - sum_others z ln (z / z_sep),      z_sep the sums of z by the labels of its separator,
@@ -56,10 +56,13 @@ AGREE = r"\sum_{y_c \sim y_s} q_{i,c}(y_c) = \sum_{y_{c'} \sim y_s} q_{i,c'}(y_{
 
 @dataclass(frozen=True, eq=False)
 class Distributions:
-    """q (n,), the distributions of all examples. features : sparse (d, n), E f = features q, of each example by itself.
-    example (n,) : whose entry it is. weights (N,) : omega. truth (d,) : sum_i omega_i f(x_i, y_i). totals : sparse
-    (N, n), sums that are 1. agreement : sparse (m, n), what must be 0; no rows where every labelling is written out.
-    witness : q as the problem reads a dual point; None: by the Gibbs distributions of theta.
+    """The distributions of all examples as one vector q (n,).
+
+    features : sparse (d, n), whose columns of example i times q_i are E_qi f. example (n,) : the example of each entry.
+    weights (N,) : omega. truth (d,) : sum_i omega_i f(x_i, y_i).
+    totals : sparse (N, n), totals q = 1. agreement : sparse (m, n), agreement q = 0; m = 0 where every labelling is
+    written out.
+    witness : makes a dual point of q; if None, the Gibbs distributions of theta are the dual point.
     """
 
     features: sp.csr_array
@@ -80,7 +83,7 @@ class Distributions:
         return sp.csr_array(self.features.multiply(self.weights[self.example]))
 
     def entropy(self, q: Any) -> Any:
-        """sum_i omega_i H(q_i), concave by the rules."""
+        """sum_i omega_i H(q_i), concave by CVXPY's rules."""
         root: Flags = np.asarray(self.totals.sum(axis=0)).ravel() > 0
         omega = self.weights[self.example]
         own = cp.sum(cp.multiply(omega[root], cp.entr(q[np.flatnonzero(root)])))
@@ -91,7 +94,7 @@ class Distributions:
         return own - cp.sum(cp.multiply(omega[rest], cp.rel_entr(q[rest], below.T[rest] @ (below @ q))))
 
     def equations(self, q: Any) -> dict[str, Equation]:
-        """q is a distribution of each example."""
+        """The equations by which q holds a distribution of each example; the signs follow from the entropy's domain."""
         parts = {"sum": equation(self.totals @ q == 1, TOTAL)}
         if self.agreement.shape[0]:
             parts["agree"] = equation(self.agreement @ q == 0, AGREE)
@@ -99,7 +102,7 @@ class Distributions:
 
 
 def written_out(problem: Model, limit: int = MOST_LABELLINGS) -> Distributions:
-    """One entry a labelling; none for those with a forbidden pair.
+    """q with one entry for each labelling that has no forbidden pair.
 
     Raises
     ------
@@ -126,7 +129,7 @@ def written_out(problem: Model, limit: int = MOST_LABELLINGS) -> Distributions:
 
 
 def over_cliques(problem: Model) -> Distributions:
-    """Clique tables of the junction tree of each example; no entry has a forbidden pair.
+    """q as the clique tables of each example's junction tree, without entries that have a forbidden pair.
 
     Raises
     ------
@@ -239,7 +242,7 @@ class Penalised:
         return replace(self.problem, scale=Scale(lam, float(self.C.value)), l1=l1)
 
     def recover(self, formulation: Formulation, of: Distributions) -> Recovered:
-        """`parameters` of the solved formulation, and its distributions."""
+        """The problem at the present parameters, theta of the solved formulation, and its distributions as witness."""
         theta, instance = parameters(formulation), self.stated()
         if of.witness is None:
             return Recovered(instance, {"theta": theta}, instance.witness(theta))
@@ -248,7 +251,7 @@ class Penalised:
 
 
 def parameters(formulation: Formulation) -> Vector:
-    """theta of a solved maximum entropy: its variable, or minus the multipliers of the moments."""
+    """theta of a solved maximum-entropy program: its variable, or else minus the multipliers of the moments."""
     theta = formulation.variables.get("theta")
     found = -np.asarray(formulation.dual_values["20.10"]) if theta is None else theta.value
     return np.array(found, dtype=np.float64).ravel()
