@@ -2,9 +2,10 @@ r"""Averaged stochastic gradient (Polyak and Juditsky 1992; step sizes of Xu 201
 
     theta <- theta - gamma_t (N/|B| sum_{i in B} grad_i + lam theta),     gamma_t = gamma_0 (1 + lam gamma_0 t)^(-3/4)
 
-over examples in random order, ``batch`` at a time. What is reported, pass by pass, is the average of the iterates since
-the last pass whose number is a power of 2: early ones count less and less. gamma_0 is the best of some powers of 2 by P
-of a sample after a few steps. It is fast to a few digits and not beyond; each report costs one sum over all examples.
+over examples in random order, ``batch`` at a time. Each pass reports the average of the iterates since the last pass
+whose number is a power of 2, so that early iterates are dropped. gamma_0 is a power of 2 (times the inverse of the
+largest curvature): the one with the least P of a sample after a few steps. The method is fast to a few digits and slow
+beyond them; each report costs one sum over all examples.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ SAMPLED, POWERS = 8, range(-6, 9, 2)
 
 @dataclass(frozen=True)
 class AveragedSGD:
-    """batch : examples of a step. seed : of their order."""
+    """batch : examples in a step. seed : of the order of the examples."""
 
     batch: int = 16
     seed: int = 0
@@ -38,7 +39,7 @@ class AveragedSGD:
         read_options(self, batch=at_least(1), seed=seed)
 
     def iterate(self, problem: ConditionalRandomField, start: Solution | None = None) -> Iterator[Iterate]:
-        """One iterate a pass; ``start`` gives the first point."""
+        """Yield one iterate after each pass; ``start`` gives the first point."""
         checked(problem, "AveragedSGD", l1=False)
         rng, theta = np.random.default_rng(self.seed), first(problem, start)
         yield report(problem, Here.at(problem, theta), 1)
@@ -69,7 +70,7 @@ def _step(problem: ConditionalRandomField, part: ConditionalRandomField, theta: 
 
 
 def _first_step(problem: ConditionalRandomField, batches: list[ConditionalRandomField], theta: Vector) -> float:
-    """The power of 2 after which the sample's P is least."""
+    """gamma_0: of 1 / (largest curvature) times the powers of 2, the one after whose steps the sample's P is least."""
     unit = 1.0 / (problem.penalty.lam + float(problem.curvature(theta).max()) or 1.0)
     best, lowest = unit, np.inf
     for power in POWERS:

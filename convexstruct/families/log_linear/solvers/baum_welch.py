@@ -1,7 +1,7 @@
 """Baum-Welch for hidden Markov models: expectation-maximisation from several starts side by side.
 
 The recursions are those of `convexstruct.inference.baum_welch`. P never rises; each start ends at a stationary point,
-and nothing else is claimed of it.
+and nothing else is claimed of that point.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from convexstruct.inference.hidden_markov import HiddenMarkovModels, random_mode
 
 @dataclass(frozen=True)
 class BaumWelch:
-    """restarts : how many starts are trained side by side, at least 1. seed : of the draws. fall : in nats a step,
-    below which P has stopped falling."""
+    """restarts : number of starts trained side by side, at least 1. seed : of the draws. fall : a start has ended where
+    P falls by no more than this in an iteration, in nats per observed position."""
 
     restarts: int = 1
     seed: int = 0
@@ -58,7 +58,8 @@ class BaumWelch:
 
 
 def _starts(problem: HiddenMarkov, start: Solution | None, restarts: int, seed: int) -> HiddenMarkovModels:
-    """Rows drawn uniformly from the simplex of what is allowed; the first is ``start``, if there is one."""
+    """Models with rows drawn uniformly from the simplex over the allowed entries; the first is ``start``, if there is
+    one."""
     drawn = random_models(restarts, problem.n_states, problem.observed.n_symbols, seed)
     tables = []
     for name, table in zip(TABLES, (drawn.initial, drawn.transition, drawn.emission[:, 0])):

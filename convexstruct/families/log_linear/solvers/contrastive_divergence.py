@@ -4,12 +4,12 @@ r"""Contrastive divergence (paper 4, 20.6): the model's moments from chains that
 
 No ln Z and no inference: a sweep draws each variable from its conditional (`convexstruct.inference.gibbs`), all samples
 at once. As k grows, E_D- f becomes the model's moments and this is stochastic gradient ascent on the likelihood. For
-small k it is the gradient of no function, and where it comes to rest is near the maximum, not at it (Hinton 2002;
-Carreira-Perpinan and Hinton 2005). ``persistent`` chains go on from where the last step left them (Tieleman 2008).
+small k the direction is the gradient of no function, and its fixed points are near the maximum, not at it (Hinton 2002;
+Carreira-Perpinan and Hinton 2005). ``persistent`` chains continue from their last states (Tieleman 2008).
 
-Everything is in the units of one sample: R is divided by C M. Steps are a_t = step / (1 + t / decay), and what is
-returned is the mean of all theta, each weighted by its number, for a single one is as noisy as the chains. Nothing is
-certified.
+Everything is in the units of one sample: R is divided by C M. Steps are a_t = step / (1 + t / decay), and the result is
+the mean of all theta, each weighted by the number of its step, since a single theta is as noisy as the chains. Nothing
+is certified.
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class ContrastiveDivergence:
-    """k : sweeps from the data for each step. persistent : whether chains go on instead. steps : how many.
+    """k : sweeps from the data in each step. persistent : whether chains continue from their last states instead.
+    steps : number of steps.
 
-    step : a_0, nats of a parameter for each unit of a moment; features of size 1 want about 1. decay : steps until it
+    step : a_0, nats of a parameter for each unit of a moment; about 1 suits features of size 1. decay : steps until it
     is half of that. seed : of the chains.
     """
 
@@ -60,7 +61,7 @@ class ContrastiveDivergence:
         read_options(self, k=at_least(1), persistent=flag, steps=at_least(1), step=positive, decay=positive, seed=seed)
 
     def iterate(self, problem: MarkovRandomField | WideField, start: Solution | None = None) -> Iterator[Iterate]:
-        """Yield the one theta; ``start`` gives the first."""
+        """Yield one iterate, the mean theta; ``start`` gives the first theta."""
         mean, done = np.zeros(problem.factors.dimension), 0
         try:
             for step in self.walk(problem, None if start is None else start.point["theta"]):
@@ -72,7 +73,7 @@ class ContrastiveDivergence:
         yield self._iterate(mean, done)
 
     def walk(self, problem: MarkovRandomField | WideField, theta: Vector | None = None) -> Iterator[Step]:
-        """Every step, for whoever wants to look on the way."""
+        """Yield theta, the mean so far and the samples after every step."""
         factors, samples, weights = problem.factors, problem.samples, problem.weights
         if samples is None or weights is None:
             raise sentence("problem has moments and no samples, wanted samples: chains start on them")

@@ -1,8 +1,9 @@
-r"""What every method of descent of this family asks of a problem, and its bounds at a point.
+r"""The interface of problems for the descent methods of this family, and the bounds at a point.
 
-A problem is P(theta) = L(theta) + R(theta), L convex, a weighted sum of ln Z less the score of the truth. With the
-gradient -Psi of L, the entropies of the Gibbs distributions of theta are L - <theta, grad L> in all, and the bound of
-`Penalty.lower_bound` follows with no further sum over labellings. It is computed, not proved: `certify` does that.
+A problem is P(theta) = L(theta) + R(theta), where L is convex, a weighted sum of ln Z minus the score of the truth. The
+weighted entropies of the Gibbs distributions of theta sum to L - <theta, grad L>, so that the bound of
+`Penalty.lower_bound` needs no further sum over labellings. It is computed without allowance for rounding; `certify`
+proves it.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from convexstruct.families.log_linear.penalty import Penalty
 from convexstruct.families.log_linear.pseudolikelihood import PseudoLikelihood
 from convexstruct.rounding import Rounded
 
-#: Without a penalty a lower bound is made where the gap is about below this share of the value.
+#: Without a penalty a lower bound is computed only where the gap is estimated below this share of the value.
 NEAR = 1e-2
 
 
 class LogLinear(Protocol):
-    """What is asked of a log-linear model."""
+    """The methods that the descent solvers need of a log-linear model."""
 
     @property
     def penalty(self) -> Penalty: ...
@@ -42,17 +43,18 @@ class LogLinear(Protocol):
         ...
 
     def curvature(self, theta: Vector) -> Vector:
-        """About the diagonal of the Hessian of L; (d,), at least 0."""
+        """An approximate diagonal of the Hessian of L; (d,), at least 0."""
         ...
 
     def witness(self, theta: Vector) -> Point:
-        """The dual point that the Gibbs distributions of theta are."""
+        """The Gibbs distributions of theta as a dual point."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class Here:
-    """A point. loss : L(theta). data : its gradient. value : P(theta). gradient : P's subgradient of least norm."""
+    """The problem's values at a point. loss : L(theta). data : its gradient. value : P(theta). gradient : P's
+    subgradient of least norm."""
 
     theta: Vector
     loss: float
@@ -67,14 +69,14 @@ class Here:
         return cls(theta, loss, data, loss + float(penalty.value(theta)), penalty.gradient(theta, data))
 
     def lower_bound(self, penalty: Penalty) -> float:
-        """D of the Gibbs distributions of theta, scaled towards the truth where |theta|_1 counts, or there is no L2."""
+        """D at the Gibbs distributions of theta, mixed with the truth where the penalty has |theta|_1 or no L2 part."""
         if penalty.lam and not penalty.l1:
             return self.value - 0.5 * float(self.gradient @ self.gradient) / penalty.lam
         return float(penalty.lower_bound(Rounded(self.loss - float(self.theta @ self.data)), self.data))
 
 
 def checked(problem: LogLinear, who: str, l1: bool) -> None:
-    """ValueError if |theta|_1 counts and ``l1`` does not say that it may."""
+    """Raise ValueError if the penalty has |theta|_1 and ``l1``, whether the solver ``who`` supports it, is False."""
     if problem.penalty.l1 and not l1:
         raise ValueError(
             f"problem has l1 = {problem.penalty.l1:g}, wanted 0: {who} is for smooth penalties, use OrthantWise"
@@ -94,7 +96,7 @@ def report(problem: LogLinear, here: Here, calls: int, done: bool = False, messa
         entropy = Rounded(here.loss - float(theta @ here.data))
         bound = float(problem.penalty.lower_bound_in_reach(entropy, here.data, np.zeros(len(theta)), problem.unit))
     elif isinstance(problem, MarkovRandomField | PseudoLikelihood) and problem.penalty == Penalty():
-        # what restoring the moments costs, to first order: the bound itself is dear, and asked for where it may be good
+        # by how much restoring the moments lowers the bound, to first order; the bound is computed if that is little
         missing = float((np.abs(theta) + problem.unit) @ np.abs(here.data))
         near = missing <= NEAR * max(abs(here.value), least_unit(problem))
         bound = float(problem.dual(problem.witness(theta))) if near else -math.inf
@@ -104,8 +106,7 @@ def report(problem: LogLinear, here: Here, calls: int, done: bool = False, messa
 
 
 def warning(problem: LogLinear) -> str:
-    """That the maximum of a Markov random field's (pseudo)likelihood does not exist, in one sentence; "" where it
-    does."""
+    """A sentence that a Markov random field's (pseudo)likelihood has no maximum; "" where it has one."""
     if not isinstance(problem, MarkovRandomField | PseudoLikelihood):
         return ""
     direction = problem.runaway()

@@ -2,11 +2,11 @@ r"""The double loop (paper 4, 20.5): belief propagation for the moments inside, 
 
     minimise over theta   C [M ln Z_B(theta) - <theta, s>] + lam/2 |theta|^2,      gradient  C [M E_b f - s] + lam theta
 
-ln Z_B is the Bethe approximation at the beliefs b that the messages end with (`belief_propagation`); at a fixed point
-E_b f is its gradient. On trees both are exact. Elsewhere the function need not be convex, messages may find another
-fixed point as theta moves, and they may find none. A theta at which they do not converge is never accepted: the line
-search comes back towards the last one at which they do, and where that leads nowhere, or happens in three rounds
-running, the run ends and says so.
+ln Z_B is the Bethe approximation at the beliefs b to which the messages converge (`belief_propagation`); at a fixed
+point E_b f is its gradient. On trees both are exact. Elsewhere the function need not be convex, and as theta moves the
+messages may converge to another fixed point or not at all. A theta at which they do not converge is never accepted: the
+line search returns towards the last one at which they do. If it finds no step, or meets such a theta in three rounds in
+a row, the run ends with a message that says so.
 
 With tree weights (``entropy="tree_reweighted"``) ln Z_B is convex in theta, is at least ln Z, and its fixed point is
 unique; factors then have at most two variables.
@@ -34,16 +34,17 @@ from convexstruct.oracles.loopy.belief_propagation import DAMPING, ROUNDS, Belie
 from convexstruct.oracles.loopy.tree_reweighted import spanning_trees
 from convexstruct.validation.arguments import choice, number, sentence
 
-#: Where the conjugate gap of the penalty is below this share of the objective, theta is stationary to 5 digits.
+#: theta counts as stationary, to 5 digits, where the penalty's conjugate gap is below this share of the objective.
 STATIONARY = 1e-10
-#: Rounds in a row whose line search met messages that did not converge: theta creeps along the border from there on.
+#: Rounds in a row whose line search met messages that did not converge, after which the run ends: theta would then move
+#: only in tiny steps along the border of convergence.
 STRIKES = 3
 
 
 @dataclass(frozen=True)
 class DoubleLoop:
     """entropy : "bethe" or "tree_reweighted". damping : the share of old messages that is kept, from 0 to below 1.
-    rounds : of messages, at most, for each theta."""
+    rounds : rounds of messages for each theta, at most."""
 
     entropy: str = "bethe"
     damping: float = DAMPING
@@ -55,10 +56,10 @@ class DoubleLoop:
         read_options(self, rounds=at_least(1))
 
     def iterate(self, problem: MarkovRandomField | WideField, start: Solution | None = None) -> Iterator[Iterate]:
-        """Yield each theta with its approximate objective, which is no bound."""
+        """Yield each theta with its approximate objective; it bounds nothing."""
         inner = _Approximate(problem, self)
         strikes = lost = 0
-        # unwrapped: LBFGS itself is for problems of the family alone, which the approximate objective is not
+        # unwrapped: LBFGS checks that its problem is of the family, and the approximate objective is not
         for iterate in unwrap(LBFGS.iterate)(LBFGS(), inner, start):
             said = f"an approximation, no bound: {self.entropy} entropy; messages converged at {inner.met} of "
             said += f"{inner.calls} parameters"
@@ -76,7 +77,7 @@ class DoubleLoop:
 
 
 class _Approximate:
-    """The approximate objective, as L-BFGS asks for it; messages go on from the last that converged."""
+    """The approximate objective with the interface that L-BFGS needs; messages start from the last that converged."""
 
     def __init__(self, field: MarkovRandomField | WideField, options: DoubleLoop) -> None:
         factors = field.factors
@@ -121,7 +122,7 @@ class _Approximate:
         return np.asarray(self.field.scale.C * self.field.mass * np.maximum(found, 0.0))
 
     def witness(self, theta: Vector) -> Point:
-        """There is none."""
+        """Empty: the approximation has no dual points."""
         return {}
 
     def _beliefs(self, theta: Vector) -> Beliefs:

@@ -1,9 +1,9 @@
 """Models with hidden variables by expectation-maximisation (paper 4; Dempster, Laird, Rubin 1977).
 
-A round takes the posteriors of what is hidden (E), which makes a convex bound on P that touches it where it stands, and
-minimises the bound (M), a fully observed model with expected features for its data, by L-BFGS. P never rises: wherever
-the bound falls, P falls by at least as much, so that the M step need not be exact. It ends at a stationary point, of
-which nothing else is claimed.
+A round computes the posteriors of the hidden labels (E step), which give a convex upper bound on P that equals P at the
+present theta, and minimises this bound by L-BFGS (M step): it is P of a fully observed model with expected features for
+its data. P never rises: if the bound falls, P falls by at least as much, so that the M step need not be exact. The
+method ends at a stationary point, and nothing else is claimed of it.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from convexstruct.families.log_linear.hidden import HiddenField
 from convexstruct.families.log_linear.solvers.descent import Here
 from convexstruct.families.log_linear.solvers.hidden_lbfgs import PATIENCE, descent, each_start, report
 
-#: An M step ends where the gradient of the bound has fallen to this share of what it was, or after so many steps.
+#: An M step ends where the largest entry of the bound's gradient has fallen to this share, or after so many steps.
 SHARE, STEPS = 0.1, 50
 
 
 @dataclass(frozen=True)
 class ExpectationMaximisation:
-    """memory : how many steps an M step remembers, at least 1. restarts : how many starts are tried, at least 1.
-    spread : of the normal distribution that they are drawn from. seed : of the draws."""
+    """memory : pairs of changes that L-BFGS keeps, at least 1. restarts : number of starts, at least 1.
+    spread : standard deviation of the normal distribution that starts are drawn from. seed : of the draws."""
 
     memory: int = 12
     restarts: int = 1

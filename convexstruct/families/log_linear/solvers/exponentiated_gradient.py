@@ -3,13 +3,13 @@ r"""Exponentiated gradient on the dual of a conditional random field (Collins, G
     q_i(y) <- q_i(y)^(1 - eta) e^(eta <w, f(x_i, y)>) / Z_i,     w = argmax_theta <Psi, theta> - R(theta) = S(Psi) / lam
 
 is the multiplicative step along the gradient of D(q) = C sum_i omega_i H(q_i) - R*(Psi). With q_i(y) ~
-e^<Theta, f(x_i, y)> it is Theta <- (1 - eta) Theta + eta w: an update of log-potentials, a damped search of the fixed
-point Theta = w, at which q is optimal. The Gibbs measures are the witness. For a small enough eta D rises; here eta is
-tried: doubled after a step, up to 1, halved until D rises.
+e^<Theta, f(x_i, y)> it is Theta <- (1 - eta) Theta + eta w: an update of log-potentials, a damped iteration for the
+fixed point Theta = w, at which q is optimal. The Gibbs measures are the witness. D rises for small enough eta; eta is
+doubled after each step, up to 1, and halved until D rises.
 
-With ``groups`` > 1 the examples of a group share Theta_g, and the groups take steps in turn: the online version, whole
-where each example is a group. The witness then holds one Gibbs measure a group, and the certificate costs as many sums
-over all examples. lam > 0 only: without it w is no point.
+With ``groups`` > 1 the examples of a group share Theta_g, and the groups take steps in turn; with one example in each
+group this is the online version. The witness then holds one Gibbs measure for each group, and the certificate costs one
+sum over all examples for each. lam > 0 is needed, since w divides by it.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from convexstruct.core.solution import Solution
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
 from convexstruct.families.log_linear.penalty import Penalty
 
-#: eta to begin with, and halvings of it within one step, after which rounding is all that is left to gain.
+#: The first eta, and halvings of eta within one step, after which the gain that is left is attributed to rounding.
 FIRST, HALVINGS = 0.5, 40
 
 
 @dataclass(frozen=True)
 class CRFExponentiatedGradient:
-    """groups : parts of the data that step in turn; 1 is the batch version, N the online version. seed : of the groups
-    and of their order."""
+    """groups : number of parts of the data that take steps in turn; 1 is the batch version, N the online version.
+    seed : of the groups and of their order."""
 
     groups: int = 1
     seed: int = 0
@@ -43,7 +43,7 @@ class CRFExponentiatedGradient:
         read_options(self, groups=at_least(1), seed=seed)
 
     def iterate(self, problem: ConditionalRandomField, start: Solution | None = None) -> Iterator[Iterate]:
-        """One iterate a pass over the groups. A ``start`` whose witness is one Gibbs measure is gone on from.
+        """Yield one iterate before each pass over the groups. A ``start`` is used if its witness is one Gibbs measure.
 
         Raises
         ------
@@ -96,8 +96,8 @@ def _mixture(problem: ConditionalRandomField, held: list[tuple[Index, Vector]]) 
 class Group:
     """Some of the examples and their Gibbs measure.
 
-    theta (d,): its parameters. entropy, psi : its share of D's. eta : the step. tried : trials of the last step.
-    stuck : whether no step raised D.
+    theta (d,): its parameters. entropy, psi : its part of the entropies' sum and of Psi in D. eta : the step.
+    tried : trials of the last step. stuck : whether no step raised D.
     """
 
     def __init__(self, part: ConditionalRandomField, examples: Index, theta: Vector) -> None:
@@ -113,7 +113,7 @@ class Group:
         return theta, loss - float(own @ gradient), psi
 
     def step(self, psi: Vector, penalty: Penalty) -> Vector:
-        """Move this group; ``psi`` is that of all groups, and what it is then is returned."""
+        """Take a step of this group; ``psi`` (d,) is the sum over all groups, and the new sum is returned."""
         target, rest = _maximiser(penalty, psi), psi - self.psi
         value = self.entropy - float(penalty.conjugate(psi))
         for trial in range(1, HALVINGS + 1):

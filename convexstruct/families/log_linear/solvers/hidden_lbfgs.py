@@ -1,9 +1,9 @@
 """Models with hidden variables by the gradient of paper 4, unclamped minus clamped expectations, and L-BFGS.
 
-P is not convex. The method is that of `.lbfgs`, with l1 that of `.orthant_wise`; pairs along which the gradient turns
-back are not remembered, so that every step falls. It ends at a stationary point, whose residual is said and of which
-nothing else is claimed. theta = 0 is stationary wherever hidden labels may change places, so that starts are drawn; of
-several the best end is kept.
+P is not convex. The method is that of `.lbfgs`, with l1 that of `.orthant_wise`; pairs without positive curvature are
+not kept, so that every direction is one of descent. The method ends at a stationary point and reports its residual;
+nothing else is claimed of it. theta = 0 is stationary wherever hidden labels may be permuted, so that starts are drawn
+at random; of several the best result is kept.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from convexstruct.families.log_linear.solvers import orthant_wise
 from convexstruct.families.log_linear.solvers.descent import Here, LogLinear
 from convexstruct.families.log_linear.solvers.lbfgs import Metric, search
 
-#: Rounds in which P falls by rounding alone, after which a start has ended.
+#: A start ends after so many rounds in which P fell by rounding alone.
 PATIENCE = 8
 
 
 @dataclass(frozen=True)
 class HiddenLBFGS:
-    """memory : how many steps are remembered, at least 1. restarts : how many starts are tried, at least 1. spread : of
-    the normal distribution that they are drawn from. seed : of the draws."""
+    """memory : pairs of changes that L-BFGS keeps, at least 1. restarts : number of starts, at least 1.
+    spread : standard deviation of the normal distribution that starts are drawn from. seed : of the draws."""
 
     memory: int = 12
     restarts: int = 1
@@ -73,8 +73,8 @@ def each_start(
 
 
 def descent(problem: LogLinear, here: Here, memory: int) -> Iterator[tuple[Here, int]]:
-    """Points of L-BFGS from ``here`` on, each below the one before, with the evaluations that it took; ends where no
-    step falls."""
+    """Points of L-BFGS from ``here`` on, none with a greater P than the one before, and the number of evaluations of
+    each; ends where no step lowers P."""
     pairs, metric, lam = Pairs(memory, problem.dimension), Metric(problem, "diagonal"), problem.penalty.lam
     along = orthant_wise.search if problem.penalty.l1 else search
     for step in count():
@@ -93,7 +93,7 @@ def descent(problem: LogLinear, here: Here, memory: int) -> Iterator[tuple[Here,
 
 
 def report(problem: HiddenField, here: Here, calls: int, ended: bool = False, done: bool = False) -> Iterate:
-    """The iterate of a point; where a start has ``ended`` it says how stationary the point is."""
+    """The iterate of a point; where a start has ``ended``, its message gives the stationarity of the point."""
     theta = here.theta
     bound = here.lower_bound(problem.penalty) if problem.observed else 0.0
     said = ""

@@ -1,14 +1,15 @@
 r"""L-BFGS for smooth penalties, from a multiple of the identity or from the inverse of the Hessian's diagonal.
 
-metric="scalar": H_0 is a multiple of the identity. Most weights belong to rare features, on which the Hessian is lam:
-eigenvalues that lie together cost one step, and the few large ones of frequent features are what the pairs are for.
+metric="scalar": H_0 is a multiple of the identity. Most weights belong to rare features, on which the Hessian is about
+lam: eigenvalues in a cluster need one step together, and the pairs capture the few large ones of frequent features.
 metric="diagonal": H_0 is the inverse of lam + C sum_v x_vj^2 p_v (1 - p_v), and the same of edges (Nocedal and Wright,
-Numerical Optimization, chapter 7), for features of very different sizes. It is renewed as theta moves: p is uniform at
-the start and mostly certain at the end. The remembered pairs stay: they are of the function. On CoNLL-2000, all of
-whose features are 0 or 1, it takes three times as many steps.
+Numerical Optimization, chapter 7), for features of very different sizes. It is recomputed as theta moves, since p is
+uniform at the start and nearly 0 or 1 mostly at the end. The pairs are kept then, since they describe P whatever H_0
+is. On CoNLL-2000, all of whose features are 0 or 1, this metric takes three times
+as many steps as the scalar one.
 
-A step is taken where P falls by Armijo's share of what its slope promises and the slope itself by Wolfe's; the first
-length that is tried is 1. Where one is refused, the next is where the secant of the slopes vanishes, P being convex.
+A step is accepted by Armijo's condition on the decrease of P and Wolfe's on the slope; the first length tried is 1.
+After a length that is refused, the next is the zero of the secant of the slopes, since P is convex.
 """
 
 from __future__ import annotations
@@ -32,24 +33,24 @@ from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.pseudolikelihood import PseudoLikelihood
 from convexstruct.families.log_linear.solvers.descent import Here, LogLinear, checked, first, report, warning
 
-#: What H_0 may be.
+#: The choices of H_0.
 METRICS = ("scalar", "diagonal")
 #: Evaluations of one line search.
 TRIALS = 30
-#: P must fall by this share of what the slope promises, up to rounding (relative to P), and |slope| to this share.
+#: P must fall by ``ARMIJO`` times the decrease that the slope predicts, but for ``ROUNDING`` relative to P, and |slope|
+#: to ``WOLFE`` times its first value.
 ARMIJO, WOLFE, ROUNDING = 1e-4, 0.9, 1e-14
-#: The metric is renewed in these rounds, and in every multiple of the last.
+#: The diagonal is recomputed in these rounds, and in every multiple of the last.
 RENEWED = (0, 6, 20, 50)
-#: Rounds without progress in either bound, after which rounding is all that is left.
+#: Rounds without progress in either bound, after which the gap that is left is attributed to rounding.
 PATIENCE = 25
-#: The least curvature, as a share of that at the start: a feature that is certain everywhere must not step without
-#: bound.
+#: The least curvature, relative to that at the start, so that steps stay bounded for a feature whose variance vanishes.
 LEAST = 1e-8
 
 
 @dataclass(frozen=True)
 class LBFGS:
-    """memory : how many steps are remembered, at least 1. metric : "scalar" or "diagonal"."""
+    """memory : pairs of changes that are kept, at least 1. metric : "scalar" or "diagonal"."""
 
     memory: int = 6
     metric: str = "diagonal"
@@ -87,7 +88,7 @@ class LBFGS:
 
 
 def ended(problem: LogLinear, here: Here) -> str:
-    """Why neither bound moves: without a penalty the likelihood of a conditional field may have no maximum."""
+    """The message where neither bound moves: rounding, or a conditional field without a penalty that has no maximum."""
     free = not (problem.penalty.lam or problem.penalty.l1)
     if free and isinstance(problem, ConditionalRandomField) and problem.runaway(here.theta) is not None:
         return "the likelihood has no maximum: problem.runaway(theta) is a direction along which it rises for ever"
@@ -95,7 +96,7 @@ def ended(problem: LogLinear, here: Here) -> str:
 
 
 class Metric:
-    """H_0. kind : "scalar" or "diagonal". calls : how often the diagonal was evaluated."""
+    """H_0. kind : "scalar" or "diagonal". calls : number of evaluations of the diagonal."""
 
     def __init__(self, problem: LogLinear, kind: str) -> None:
         self.problem, self.kind, self.calls = problem, kind, 0
@@ -103,8 +104,8 @@ class Metric:
         self._least = np.zeros(problem.dimension)
 
     def renew(self, step: int, here: Here) -> None:
-        """Evaluate it at a point, if ``step`` is one of those that do so; a first step of the scalar one has length 1
-        at most."""
+        """Recompute H_0 at a point, if ``step`` is in the schedule. "scalar": only at step 0, such that the first step
+        has length 1 at most."""
         if self.kind == "scalar":
             if not step:
                 self.inverse = 1.0 / max(float(np.linalg.norm(here.gradient)), self.problem.penalty.lam, LEAST)
@@ -122,8 +123,8 @@ class Metric:
 
 
 def search(problem: LogLinear, here: Here, direction: Vector) -> tuple[Here | None, int]:
-    """A point along ``direction`` that satisfies Wolfe's conditions, or the best that falls, or None; and how many
-    points were tried."""
+    """A point along ``direction`` that satisfies Wolfe's conditions, or else the tried one of least P among those that
+    satisfy Armijo's, or None; and the number of points tried."""
     slope = float(here.gradient @ direction)
     if not slope < 0.0:
         return None, 0

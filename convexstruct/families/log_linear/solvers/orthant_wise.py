@@ -1,9 +1,9 @@
 r"""Orthant-wise L-BFGS (Andrew and Gao 2007), for penalties with |theta|_1.
 
-Inside an orthant |theta|_1 is linear and P smooth. Each round takes the subgradient v of least norm, turns it by L-BFGS
-of the smooth part, keeps of the direction what has the sign of -v, and searches along theta + t d projected to the
-orthant of theta (of -v where theta is 0): entries that would change their sign stop at 0. So the zeros of the solution
-are exact. H_0 is that of `convexstruct.families.log_linear.solvers.lbfgs`.
+Inside an orthant |theta|_1 is linear and P smooth. Each round takes the subgradient v of least norm, multiplies -v by
+the L-BFGS matrix of the smooth part, sets entries of this direction d that do not have the sign of -v to 0, and
+searches along theta + t d projected to the orthant of theta (of -v where theta is 0): entries that would change their
+sign become 0. So the zeros of the solution are exact. H_0 is that of `convexstruct.families.log_linear.solvers.lbfgs`.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from convexstruct.families.log_linear.pseudolikelihood import PseudoLikelihood
 from convexstruct.families.log_linear.solvers.descent import Here, LogLinear, first, report
 from convexstruct.families.log_linear.solvers.lbfgs import ARMIJO, METRICS, PATIENCE, ROUNDING, Metric
 
-#: Halvings of one step.
+#: Step lengths tried at most, each half of the one before.
 HALVINGS = 40
 
 
 @dataclass(frozen=True)
 class OrthantWise:
-    """memory : how many steps are remembered, at least 1. metric : "scalar" or "diagonal", as `LBFGS` has it."""
+    """memory : pairs of changes that are kept, at least 1. metric : "scalar" or "diagonal", as in `LBFGS`."""
 
     memory: int = 6
     metric: str = "diagonal"
@@ -45,7 +45,7 @@ class OrthantWise:
     def iterate(
         self, problem: ConditionalRandomField | MarkovRandomField | PseudoLikelihood, start: Solution | None = None
     ) -> Iterator[Iterate]:
-        """Yield each point with its bounds; ``start`` gives the first. Without l1 it is L-BFGS by halved steps."""
+        """Yield each point with its bounds; ``start`` gives the first. Without l1 it is L-BFGS with halved steps."""
         here = Here.at(problem, first(problem, start))
         pairs, patience = Pairs(self.memory, problem.dimension), Patience(PATIENCE, least_unit(problem))
         metric, calls = Metric(problem, self.metric), 1

@@ -6,11 +6,11 @@ A table of the model is multiplied by the ratio of the data's marginal m_c to th
 
 which maximises the likelihood over that table alone: P never rises, and Z never changes, because p stays normalised.
 Tables are fitted along a walk around the junction tree that passes each separator once each way (Jirousek and
-Preucil 1995): at each clique p's marginal is up to date, and so the sweep over all tables costs one pass and not one
-inference a table. Where every clique of the tree is some table's scope the model is *decomposable*, and the first sweep
-is the closed form: each clique's conditional is the data's.
+Preucil 1995): at each clique p's marginal is up to date, and so a sweep over all tables costs one pass over the tree
+instead of one inference for each table. Where every clique of the tree is the scope of a table the model is
+*decomposable*, and the first sweep gives the closed form: each clique's conditional is that of the data.
 
-Where m is 0 theta would be minus infinity: such an entry shrinks by `FLOOR` a sweep.
+Where m is 0 theta would be minus infinity; p of such an entry is multiplied by `FLOOR` in each sweep instead.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from convexstruct.families.log_linear.penalty import Penalty
 from convexstruct.junction_trees import JunctionTree
 from convexstruct.validation.arguments import sentence
 
-#: The least ratio of one update.
+#: The least ratio m_c / p_c in one update.
 FLOOR = 1e-16
-#: Sweeps without a smaller residual after which it is rounding.
+#: Sweeps in a row that did not halve the residual, after which it is attributed to rounding.
 PATIENCE = 5
 
 
 def parameters_of_rows(problem: MarkovRandomField) -> Index | None:
-    """The parameter of each entry of the tables (T,), where each entry has one of its own; None where not."""
+    """The parameter of each entry of the tables (T,) if each entry has a parameter of its own; else None."""
     design = problem.factors.design
     square = design.shape[0] == design.shape[1] == design.nnz and (design.data == 1.0).all()
     own = square and (np.diff(design.indptr) == 1).all() and len(np.unique(design.indices)) == design.shape[1]
@@ -45,7 +45,7 @@ def parameters_of_rows(problem: MarkovRandomField) -> Index | None:
 
 
 def decomposable(problem: MarkovRandomField) -> bool:
-    """Whether every clique of the junction tree is the scope of a table with a parameter an entry."""
+    """Whether every clique of the junction tree is the scope of a table with one parameter for each entry."""
     scopes = {frozenset(scope) for scope in problem.factors.scopes}
     cliques = problem.inference.tree.cliques
     return parameters_of_rows(problem) is not None and all(frozenset(clique) in scopes for clique in cliques)
@@ -53,7 +53,8 @@ def decomposable(problem: MarkovRandomField) -> bool:
 
 @dataclass(frozen=True)
 class ProportionalFitting:
-    """Monotone; linear convergence, one sweep where the model is decomposable. No options."""
+    """Iterative proportional fitting: monotone; linear convergence, one sweep if the model is decomposable. No
+    options."""
 
     def iterate(self, problem: MarkovRandomField, start: Solution | None = None) -> Iterator[Iterate]:
         """Yield theta after each sweep; ``start`` gives the first.
@@ -124,7 +125,7 @@ class Walk:
         return away
 
     def _pass(self, before: int, after: int) -> None:
-        """Give clique ``after`` what ``before`` has of the variables that they share."""
+        """Give clique ``after`` the marginal that ``before`` has of their shared variables."""
         below = after if self.tree.parent[after] == before else before
         shared = self.tree.separators[below]
         new, old = self._marginal(before, shared), self._marginal(after, shared)
@@ -139,15 +140,15 @@ class Walk:
         return np.asarray(np.transpose(summed, [kept.index(v) for v in scope]))
 
     def _along(self, table: Tensor, scope: tuple[int, ...], c: int) -> Tensor:
-        """A table over ``scope`` as it broadcasts against clique c's."""
+        """A table over ``scope``, with axes that broadcast against the table of clique c."""
         clique = self.tree.cliques[c]
         moved = table.transpose([scope.index(v) for v in clique if v in scope])
         return moved[tuple(slice(None) if v in scope else np.newaxis for v in clique)]
 
 
 def _around(tree: JunctionTree) -> list[tuple[int, int, bool]]:
-    """(from, to, whether ``to`` is met for the first time) along a walk that passes each separator twice; from -1 at
-    the root."""
+    """(from, to, whether ``to`` is visited for the first time) along a walk that passes each separator twice; from = -1
+    at the root."""
     below: list[list[int]] = [[] for _ in tree.parent]
     for c in range(tree.n_cliques - 1, 0, -1):
         below[tree.parent[c]].append(c)

@@ -1,7 +1,8 @@
 r"""Pseudo-moment matching (paper 4, 20.5): parameters in closed form from the data's own clique marginals.
 
-At a fixed point of learning by belief propagation the beliefs have the data's moments. In a tabular model these are the
-marginals of the factors, beta_c = P^(x_c), so that no inference is needed: parameters with just these beliefs are
+At a fixed point of learning by belief propagation the beliefs have the moments of the data. In a tabular model these
+are the marginals of the factors, beta_c = P^(x_c), so that no inference is needed: parameters with exactly these
+beliefs are
 
     table_c = ln beta_c - sum_{v in c} ln beta_v,      table_v = ln beta_v
 
@@ -9,8 +10,9 @@ where mu = beta_v is what two clusters share (the slide divides each potential b
 same distribution). Where a variable has no table of its own, the first factor that holds it does not subtract it. On
 trees this is the maximum of the likelihood. Elsewhere it is a fixed point of belief propagation: nothing is claimed.
 
-It needs a free parameter for every entry of every table, no penalty, and factors that share at most one variable; all
-else is refused. Joint labels that never occur would have the table -infinity: no maximum exists, and that is said.
+The method needs a free parameter for every entry of every table, no penalty, and factors that share at most one
+variable; other problems raise ValueError. So do joint labels that never occur: their entries would be -infinity, and no
+maximum exists.
 """
 
 from __future__ import annotations
@@ -33,10 +35,10 @@ from convexstruct.validation.arguments import sentence
 
 @dataclass(frozen=True)
 class PseudoMoments:
-    """There is nothing to choose."""
+    """Pseudo-moment matching; no options."""
 
     def iterate(self, problem: MarkovRandomField | WideField, start: Solution | None = None) -> Iterator[Iterate]:
-        """Yield the one theta. ``start`` is not used."""
+        """Yield one iterate, the closed form; ``start`` is not used."""
         penalty = problem.penalty
         if penalty.lam or penalty.l1:
             raise sentence(
@@ -52,7 +54,7 @@ class PseudoMoments:
 
 
 def _columns(factors: Factors) -> Index:
-    """The parameter of each entry of the tables; ValueError where they are tied, scaled, or features."""
+    """The parameter of each entry of the tables; ValueError where parameters are tied, scaled, or of features."""
     design = factors.design
     free = design.shape[0] == design.shape[1] == design.nnz and (design.data == 1).all()
     if not free or len(np.unique(design.indices)) < design.shape[1] or (np.diff(design.indptr) != 1).any():
@@ -73,7 +75,7 @@ def tables(factors: Factors, shares: Vector) -> Vector:
     Raises
     ------
     ValueError
-        If a joint label never occurs: the sentence names it.
+        If a joint label never occurs; the message names it.
     """
     if (shares <= 0).any():
         row = int(np.flatnonzero(shares <= 0)[0])
