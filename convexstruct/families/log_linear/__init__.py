@@ -58,7 +58,7 @@ def best(
     problem: ConditionalRandomField | HiddenField | HiddenMarkov | MarkovRandomField | PseudoLikelihood | WideField,
     wanted: Profile,
 ) -> tuple[Solver, str]:
-    """Quasi-Newton methods, and the closed form where there is one."""
+    """The default solver of each kind of problem, and a sentence that names it: L-BFGS but for special cases."""
     if isinstance(problem, HiddenMarkov):
         return BaumWelch(), "Baum-Welch, long sequences in pieces"
     if isinstance(problem, HiddenField):

@@ -1,25 +1,26 @@
 r"""Log partition functions and entropies with proved errors, on the graphs of `PairwiseFeatures`.
 
 **ln Z** (`log_losses`). Chains: `convexstruct.oracles.chain.enclosure`, position by position. Other graphs: messages
-are log-sum-exps, 1-Lipschitz in the largest error of what they sum, so that the errors of a graph's messages add up. A
-message over K terms errs by (2 FUNCTION (1 + ln K) + K + 4) units of its own, and by a few units of the scores in it,
-which are M_i = sum of the largest |score| of each node and edge + (nodes) ln S at most: in all, for m messages of which
-no score enters more than k sums one after another,
+are log-sum-exps, which are 1-Lipschitz in the maximum norm of their arguments, so that the errors of a graph's messages
+add up. A message over K terms adds an error of its own of (2 FUNCTION (1 + ln K) + K + 4) units, and a few units of the
+scores in it, which are at most M_i = sum of the largest |score| of each node and edge + (nodes) ln S. For m messages,
+where no score passes through more than k successive sums, the total error is at most
 
     m (2 FUNCTION (1 + ln K) + K + 4) UNIT + (8 + k) UNIT m M_i.
 
-**Entropy** (`add_gibbs`). What the oracles return are the marginals of some distribution, right to a relative error r:
-each conditional is scaled to sum to one, whatever rounding did to the messages. On a tree of nodes or cliques
+**Entropy** (`add_gibbs`). The oracles return the marginals of some distribution up to a relative error r, since each
+conditional is scaled to sum to one, whatever the rounding of the messages. On a tree of nodes or cliques
 
     H = sum over parts of sum_s q(s) sum_t p(t | s) (-ln p(t | s)),      s the separator, t what the part adds,
 
-has terms of one sign only. p = q(s, t) / q(s) is right to 2 r, -ln p to 2 r absolute, and the q of a part sum to 1:
+has terms of one sign only. p = q(s, t) / q(s) has a relative error of 2 r, -ln p an absolute one of 2 r, and the q of a
+part sum to 1:
 
     |H computed - H| <= (r + units) H + (parts) (2 r + units).
 
-**Forbidden pairs** have a score of -inf. The chain enclosure wants finite scores: there a pair that is forbidden scores
--M, M beyond all that weights keep (`LEAST`). An upper bound on ln Z stays one; a distribution counts only where it
-gives such pairs a probability of exactly 0, and M is raised until it does.
+**Forbidden pairs** have a score of -inf. The chain enclosure needs finite scores, so a forbidden pair gets the score -M
+there, with M so large that its weight underflows (`LEAST`). An upper bound on ln Z remains an upper bound. A
+distribution is used only if it gives such pairs the probability exactly 0; M is raised until it does.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ from convexstruct.oracles.chain.enclosure import LEAST, Markov, backward, markov
 from convexstruct.oracles.tree import forest as levels
 from convexstruct.rounding import FUNCTION, TINY, UNIT, Rounded, gamma, summed
 
-#: M of a forbidden pair: so many nats, and so many times the largest score; raised by `RAISE` so often where labels
-#: that are dead ends get a probability all the same.
+#: M of a forbidden pair is ``FORBIDDEN`` nats plus ``TIMES`` the largest |score|; ``RAISES`` values are tried, each
+#: ``RAISE`` times the one before, where labels that are dead ends still get a probability.
 FORBIDDEN, TIMES, RAISE, RAISES = -2.0 * LEAST, 8.0, 100.0, 3
 
 
@@ -66,7 +67,8 @@ def largest_score(node: Matrix, edge: Tensor) -> float:
 def log_losses(
     oracle: Inference, features: PairwiseFeatures, node: Matrix, edge: Tensor, forbidden: Flags | None
 ) -> tuple[Vector, Vector]:
-    """(ln Z_i less the truth's score, its error), by example, of these scores as they are; both (N,)."""
+    """(ln Z_i minus the truth's score, a bound on its error) of each example, for these scores as exact numbers;
+    (N,)."""
     truth = features.truth
     if isinstance(oracle, ChainInference):
         laid, edge = oracle.layout, allowed_only(edge, forbidden, largest_score(node, edge))
@@ -92,7 +94,8 @@ def log_losses(
 def log_partitions(
     oracle: Inference, features: PairwiseFeatures, node: Matrix, edge: Tensor, size: Vector
 ) -> tuple[Vector, Vector]:
-    """(ln Z_i, its error), by example, on forests and junction trees; scores may be -inf. size : M_i; all (N,)."""
+    """(ln Z_i, a bound on its error) of each example, on forests and junction trees; scores may be -inf. size : M_i;
+    all (N,)."""
     sums = oracle.sums(node, edge)
     if isinstance(oracle, ForestInference):
         messages = features.lengths.astype(np.float64)
@@ -165,7 +168,7 @@ def conditional_entropy(table: Tensor) -> Vector:
 
 
 def _entropy(terms: list[Vector], weights: Vector, relative: float, widest: int) -> Rounded:
-    """The sum of ``terms``, and how far it may be from the entropy; weights : the share of each part."""
+    """The sum of ``terms`` with its allowance as an entropy; weights : the share of each part."""
     total = summed(np.concatenate(terms), positive=True)
     own = 2.0 * relative + gamma(widest + 8) + 2.0 * FUNCTION * UNIT
     error = own * float(total) + own * float(weights.sum()) * (1.0 + gamma(len(weights)))
@@ -177,7 +180,7 @@ def _entropy(terms: list[Vector], weights: Vector, relative: float, widest: int)
 def _chains(
     oracle: ChainInference, node: Matrix, edge: Matrix, share: Vector, forbidden: Flags | None
 ) -> Markov | None:
-    """The chain near the Gibbs distribution that has no forbidden pair; None where none was found."""
+    """A Markov chain near the Gibbs distribution without forbidden pairs; None where none was found."""
     packed, times = node[oracle.layout.packed], 1.0
     size = largest_score(node, edge)
     for _ in range(RAISES):

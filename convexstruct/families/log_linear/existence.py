@@ -1,16 +1,16 @@
 r"""Whether moments are those of a distribution, and whether a maximum of the likelihood exists (paper 4, 20.3).
 
 The moments of all distributions are a polytope, {features z : z clique tables that agree} (`FactorPolytope`). Without a
-penalty the likelihood has a maximum if and only if the moments lie in its relative interior, that is, some z > 0 has
+penalty the likelihood has a maximum if and only if the moments lie in its relative interior, that is, if some z > 0 has
 them; outside the polytope it has no finite supremum, and on the border it has one that is not attained. Two linear
-programs tell which it is:
+programs decide between these cases:
 
     the least sum of |features z - m|       above 0: no distribution has the moments
     the largest t with z >= t, E f = m      0: on the border
 
 The multipliers y of E f = m prove it: as a function of the moments the largest t is concave, at most t - <y, m' - m>,
-and not below 0 at m' = f(x) of any x. So at the border <y', f(x)> <= <y', m> for all x, y' = -y: the likelihood does
-not fall along y', and rises where some x has less. Both are asked of the exact oracle before the direction is reported.
+and not below 0 at m' = f(x) of any x. So at the border <y', f(x)> <= <y', m> for all x, with y' = -y: the likelihood
+does not fall along y', and it rises if some x has less. The exact oracle checks both before the direction is reported.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from convexstruct.validation.arguments import sentence
 
 #: The largest sum of |E f - m|, relative to the moments, that counts as rounding of them.
 INCONSISTENT = 1e-7
-#: Probabilities below this are 0 to the linear program, and a direction's gains are zero below this.
+#: Probabilities below this count as 0 in the linear program, and so do gains along a direction.
 ZERO = 1e-8
-#: What the linear programs are asked for, absolute.
+#: Absolute tolerances of the linear programs.
 ACCURACY = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-#: Names that are listed in a sentence.
+#: How many names a message lists at most.
 SHOWN = 3
 
 
 def named(factors: Factors, j: int) -> str:
-    """moments[j], and where its feature is met first."""
+    """The name of moments[j], with the first joint label that has its feature."""
     rows = factors.design[:, [j]].nonzero()[0]
     if not len(rows):
         return f"moments[{j}] (of a feature that is 0)"
@@ -47,7 +47,7 @@ def named(factors: Factors, j: int) -> str:
 
 
 def no_maximum(factors: Factors, direction: Vector) -> str:
-    """What to say of a direction that runs away, in one sentence."""
+    """A sentence that says that the likelihood rises for ever along ``direction``."""
     some = np.flatnonzero(direction)
     which = some[np.argsort(-np.abs(direction[some]), kind="stable")]
     said = ", ".join(f"{direction[j]:+.3g} for {named(factors, int(j))}" for j in which[:SHOWN])
@@ -61,7 +61,7 @@ def truth(polytope: FactorPolytope, moments: Vector) -> Vector:
     Raises
     ------
     ValueError
-        If no distribution has them: the sentence names which they are.
+        If no distribution has them; the message names moments that contradict one another.
     """
     d, n = polytope.features.shape
     each = sp.eye_array(d)
@@ -83,8 +83,8 @@ def truth(polytope: FactorPolytope, moments: Vector) -> Vector:
 
 
 def runaway(polytope: FactorPolytope, inference: FactorInference, moments: Vector) -> Vector | None:
-    """A direction (d,), largest entry 1, along which the likelihood never falls and does not end; None where the
-    maximum exists, or the linear program is not sure."""
+    """A direction (d,), largest entry 1, along which the likelihood never falls and rises without attaining its
+    supremum; None where the maximum exists, or the linear program does not decide."""
     n = polytope.n_variables
     rows = sp.csr_array(sp.vstack([polytope.features, polytope.agreement, polytope.totals]))
     shift = rows @ np.ones(n)  # z = s + t: s >= 0

@@ -1,16 +1,17 @@
-r"""The penalty of a log-linear model and its conjugate: what every dual bound of the family subtracts.
+r"""The penalty of a log-linear model and its conjugate, which every dual bound of the family subtracts.
 
     R(theta) = lam/2 |theta|^2 + l1 |theta|_1
     R*(g) = max_theta <g, theta> - R(theta) = |S(g)|^2 / (2 lam),     S(g)_j = sign(g_j) max(|g_j| - l1, 0)
 
 For lam = 0 it is 0 where |g_j| <= l1 for every j, and infinite elsewhere. With l1 = 0 as well, g must be 0.
 
-**Dual.** A log-linear model minimises P(theta) = L(theta) + R(theta), L a weighted sum of ln Z less the truth's score.
-Distributions mu_i over the labellings with entropies H_i give D(mu) = H - R*(g), where H is their weighted sum and
-g that of f_i - E_mu f. A mixture t mu + (1 - t) truth has an entropy of at least t H, for entropy is concave, and t g
-in place of g. So t H - R*(t g) is a lower bound for every 0 <= t <= 1 (`Penalty.lower_bound`). It is needed where
-lam = 0, for the Gibbs marginals of a computed theta leave the box by a little. Where the truth of each example is one
-labelling, its entropy is 0; where it is a distribution (moments), that entropy is ``least``.
+**Dual.** A log-linear model minimises P(theta) = L(theta) + R(theta), L a weighted sum of ln Z minus the score of the
+truth. Distributions mu_i over the labellings with entropies H_i give D(mu) = H - R*(g), where H is the weighted sum of
+the H_i and g that of f_i - E_mu f. A mixture t mu + (1 - t) truth has an entropy of at least t H, for entropy is
+concave, and t g in place of g. So t H - R*(t g) is a lower bound for every 0 <= t <= 1 (`Penalty.lower_bound`). It is
+needed where lam = 0, since at the Gibbs marginals of a computed theta g is a little outside the box |g_j| <= l1. Where
+the truth of each example is one labelling, its entropy is 0; where it is a distribution (moments), that entropy is
+``least``.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class Penalty:
         return np.asarray(shrunk / (1.0 + step * self.lam))
 
     def conjugate(self, g: Vector, t: float = 1.0) -> Rounded:
-        """R*(t g), with the allowance for its sum alone; inf where it is infinite."""
+        """R*(t g); the allowance covers the rounding of the sum alone, not an error of g. inf where it is infinite."""
         if self.lam == 0.0:
             inside = t == 0.0 or t * float(np.abs(g).max(initial=0.0)) <= self.l1
             return Rounded(0.0 if inside else math.inf)
@@ -85,7 +86,7 @@ class Penalty:
         return Rounded.of(value, 0.5 * total.allowance / self.lam, 4 * UNIT * value, 4 * TINY)
 
     def share(self, entropy: float, g: Vector) -> float:
-        """The t in [0, 1] at which t H - R*(t g) is about greatest."""
+        """The t in [0, 1] that approximately maximises t H - R*(t g)."""
         if not (entropy > 0 and math.isfinite(entropy)):
             return 0.0
         largest = float(np.abs(g).max(initial=0.0))
@@ -108,10 +109,10 @@ class Penalty:
         return low
 
     def lower_bound(self, entropy: Rounded, g: Vector, error: Vector | float = 0.0, least: float = 0.0) -> Rounded:
-        """max over t of t H + (1 - t) least - R*(t g), and its allowance, where the exact g is within ``error`` of the
+        """max over t of t H + (1 - t) least - R*(t g) with its allowance, where the exact g is within ``error`` of the
         computed one, entry by entry; -inf where ``entropy`` or g is not finite.
 
-        least : a lower bound on the entropy of the truth, where it is no single labelling.
+        least : a lower bound on the entropy of the truth where the truth is a distribution; 0 for a single labelling.
         """
         outer = np.abs(g) + error
         outer *= 1.0 + 8 * UNIT

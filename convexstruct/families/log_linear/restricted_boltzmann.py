@@ -3,11 +3,11 @@ r"""Restricted Boltzmann machines: one layer of hidden variables, trained by con
     p(v, h) = e^{v'W h + b'v + c'h} / Z,      p(h_j | v) = sigma((v'W + c)_j),      p(v_i | h) = sigma((W h + b)_i)
     -ln p(v) = F(v) + ln Z,                   F(v) = -b'v - sum_j ln(1 + e^{(v'W + c)_j})
 
-with all variables 0 or 1. A log-linear model whose likelihood is not concave, with clamped less unclamped moments as
-its gradient: of hidden variables given the data, and of everything. The second needs Z. Contrastive divergence takes k
-steps of Gibbs sampling from the data in its place (all hidden, then all visible variables at once) and uses
-expectations of h where it can, as the slides do. Nothing is certified, and no bound is claimed; `log_partition` is
-exact where one layer is small.
+with all variables 0 or 1. This is a log-linear model whose log-likelihood is not concave. Its gradient is the clamped
+moments (hidden variables given the data) minus the unclamped ones (all variables), and the latter need Z. Contrastive
+divergence replaces them by k steps of Gibbs sampling from the data (all hidden, then all visible variables at once),
+with expectations of h where possible, as in the slides. Nothing is certified, and no bound is claimed; `log_partition`
+is exact where one layer is small.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from convexstruct.oracles.enumeration import labellings
 from convexstruct.validation.arguments import sentence
 from convexstruct.validation.arrays import real
 
-#: Hidden or visible variables whose states are written out for an exact ln Z.
+#: The largest number of variables of a layer all of whose states are enumerated for an exact ln Z.
 LARGEST_LAYER = 20
 
 
@@ -49,7 +49,7 @@ class RestrictedBoltzmann:
         return np.asarray(expit(h @ self.weights.T + self.visible))
 
     def reconstruction(self, v: Matrix) -> Matrix:
-        """p(v' = 1 | E[h | v]): what the machine makes of v (m, V); (m, V)."""
+        """p(v' = 1 | E[h | v]): the reconstruction of each row of v (m, V); (m, V)."""
         return self.visible_given(self.hidden_given(v))
 
     def free_energy(self, v: Matrix) -> Vector:
@@ -57,7 +57,7 @@ class RestrictedBoltzmann:
         return np.asarray(-(v @ self.visible) - np.logaddexp(0.0, v @ self.weights + self.hidden).sum(axis=1))
 
     def log_partition(self) -> float:
-        """ln Z, the smaller layer written out.
+        """ln Z, by enumeration of the smaller layer.
 
         Raises
         ------
@@ -80,19 +80,19 @@ class RestrictedBoltzmann:
 
     def moments(self, v: Matrix, shares: Vector | None = None) -> RestrictedBoltzmann:
         """E[v h'], E[v], E[h] with h given v, over the rows of v (m, V) or by ``shares`` (m,), laid out as the
-        parameters: what the gradient is made of."""
+        parameters; the gradient is a difference of two of these."""
         p = np.full(len(v), 1.0 / len(v)) if shares is None else shares
         h = self.hidden_given(v)
         return RestrictedBoltzmann(v.T @ (p[:, None] * h), p @ v, p @ h)
 
     def exact_moments(self) -> RestrictedBoltzmann:
-        """E[v h'], E[v], E[h] under the machine itself, all visible states written out."""
+        """E[v h'], E[v], E[h] under the machine itself, by enumeration of all visible states."""
         every = labellings([2] * len(self.visible)).astype(np.float64)
         logs = -self.free_energy(every)
         return self.moments(every, np.exp(logs - np.logaddexp.reduce(logs)))
 
     def plus(self, step: float, other: RestrictedBoltzmann) -> RestrictedBoltzmann:
-        """The parameters + step times another's."""
+        """These parameters + step times the other's."""
         return RestrictedBoltzmann(
             self.weights + step * other.weights,
             self.visible + step * other.visible,
@@ -128,9 +128,10 @@ class Epoch(NamedTuple):
 class BoltzmannTraining:
     """Contrastive divergence for a restricted Boltzmann machine.
 
-    n_hidden : H. k : steps of Gibbs sampling. persistent : whether chains go on from one step to the next. epochs :
-    passes over the data. batch : rows a step. step : of the gradient of one row's likelihood. momentum : share of the
-    last step that is repeated. decay : weight of |W|^2 / 2. seed : of the start and the chains.
+    n_hidden : H. k : Gibbs sampling steps. persistent : whether chains continue from their last states instead of
+    starting at the data. epochs : passes over the data. batch : rows in a step. step : length of a step along the
+    gradient of the mean log-likelihood of the rows. momentum : share of the last step that is repeated. decay : weight
+    of |W|^2 / 2. seed : of the start and the chains.
     """
 
     n_hidden: int

@@ -15,10 +15,10 @@ from convexstruct.rounding import gamma
 
 
 def never_true(features: PairwiseFeatures, truth_joint: Vector, anywhere: Vector) -> Flags:
-    """Features >= 0 of which no truth has any, but some labelling has; (d,).
+    """Flags (d,) of features >= 0 that are 0 at every truth and positive at some labelling.
 
-    Their moments are on the boundary, and minus their indicator is a direction: the terms of a labelling's score along
-    it have one sign, so that the proof needs no arithmetic. anywhere (d,) : expected features when labellings are
+    Their moments are on the boundary, and minus their indicator is such a direction: the terms of a labelling's score
+    along it have one sign, so that no rounding has to be bounded. anywhere (d,) : expected features when labellings are
     uniform.
     """
     columns = features.node_features.min(axis=0)
