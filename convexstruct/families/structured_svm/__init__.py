@@ -3,7 +3,7 @@
 from convexstruct.core.iterate import Solver
 from convexstruct.core.papers import PAPER_1, PAPER_3, PAPER_4
 from convexstruct.core.registry import Family, System, register
-from convexstruct.families.structured_svm import sharded as sharded  # registers how the problem is cut
+from convexstruct.families.structured_svm import sharded as sharded  # registers how the problem is split
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.block_frank_wolfe import BlockFrankWolfe
 from convexstruct.families.structured_svm.solvers.dual_coordinate_ascent import DualCoordinateAscent
@@ -36,7 +36,7 @@ __all__ = [
 
 
 def best(problem: StructuredSVM, wanted: Profile) -> tuple[Solver, str]:
-    """Tempering and pools; over the local polytope weights and shares together."""
+    """The default solver and the reason for it: `RelaxedMargin` over the local polytope, else `TemperedPools`."""
     if problem.oracle.relaxed:
         return RelaxedMargin(), "over the local polytope: weights and shares of the trees in one smooth problem"
     return TemperedPools(), "smoothing to three digits, then exact pools of labellings"

@@ -6,34 +6,34 @@ r"""Structural support vector machines and max-margin Markov networks (papers 1,
     slack scaling       H_i(w) = max_y E_i(y) [1 - <w, df_i(y)>]
 
 with df_i(y) = f(x_i, y_i) - f(x_i, y) and the loss E_i(y) >= 0, E_i(y_i) = 0, a sum of node losses or zero-one. Because
-y = y_i is allowed, H_i >= 0. Slack scaling with constraints reads xi_i >= E_i(y) (1 - <w, df_i(y)>); where E_i(y) = 0
-there is no constraint, and xi_i >= 0 must be stated (the slides leave it out; corrected).
+y = y_i is allowed, H_i >= 0. The constraints of slack scaling are xi_i >= E_i(y) (1 - <w, df_i(y)>); a y with
+E_i(y) = 0 does not constrain w, so xi_i >= 0 must be stated as well (the slides leave it out; corrected).
 
 **Scale.** The papers differ: 1/2 |w|^2 + (C/N) sum xi (paper 1), lam/2 |w|^2 + (1/N) sum xi (paper 2), beta/2 |w|^2 +
-sum xi (paper 3). Here both numbers are kept, so that values are those of the convention the user came with:
-`Scale` converts at the door.
+sum xi (paper 3). `Scale` converts each convention to a pair (lam, C) that leaves the values of P and D those of the
+convention which the user chose.
 
 **Dual.** With alpha_i(y) >= 0, sum_y alpha_i(y) <= C omega_i, Psi = sum alpha_i(y) e_i(y) df_i(y) (e = 1 under margin
 scaling, E_i(y) under slack scaling) and E = sum alpha_i(y) E_i(y),
 
     D(alpha) = E - 1/(2 lam) |Psi_+|^2,        w = Psi_+ / lam,
 
-where Psi_+ sets negative entries to 0 that belong to weights which must be >= 0 (all others are kept).
+where Psi_+ is Psi with negative entries set to 0 where the weight must be >= 0 (all other entries are kept).
 
-**Dual witness.** alpha_i = C omega_i (mixture of distributions over labellings), from which the problem recomputes
-Psi and E by itself: labellings and Gibbs distributions q_i(y) ~ exp(<Theta, f(x_i, y)> + B E_i(y)) (the latter under
-margin scaling with node losses only) in the arrays that `convexstruct.core.mixtures` names, and
+**Dual witness.** alpha_i = C omega_i (mixture of distributions over labellings); the problem recomputes Psi and E from
+the mixture. It may hold labellings and Gibbs distributions q_i(y) ~ exp(<Theta, f(x_i, y)> + B E_i(y)) (the latter
+under margin scaling with node losses only), in the arrays that `convexstruct.core.mixtures` names, and
 
     "node_marginals" (P, S), "edge_marginals" (Q, S, S), "marginal_shares" (N,)
-                    one distribution an example by its marginals. On a forest they are read as conditionals from each
-                    tree's last node on, so that they always are a distribution's; margin scaling and node losses
-                    only. Where the problem is the relaxed one (inference="relaxed") any point of the local polytope
-                    will do: edges are scaled until they agree with their nodes
+                    one distribution for each example, by its marginals; margin scaling and node losses only. On a
+                    forest they are turned into conditional distributions outwards from each tree's last node, so that
+                    they always define a distribution. In the relaxed problem (inference="relaxed") any point of the
+                    local polytope is valid, and edges are scaled until they agree with their nodes
 
-**Rounding.** Both values carry an allowance for the rounding of their own sums (`.rounding` and `.dual`
-derive it), in short: of P, 2 sum_i C omega_i gamma(n_i) [sum_v |x_v|'W + (edges) + max E_i] with
-W_f = max_s |w_node[s, f]|; of D, (2 Psi_+'e + |e|^2) / (2 lam) with e = gamma(n) |X|'|d|, d the differences to the
-truth; and a few units of P and E.
+**Rounding.** P and D carry allowances for the rounding of their own sums, derived in `.rounding` and `.dual`. In short:
+for P, 2 sum_i C omega_i gamma(n_i) [sum_v |x_v|'W + (edges) + max E_i] with W_f = max_s |w_node[s, f]|; for D,
+(2 Psi_+'e + |e|^2) / (2 lam) with e = gamma(n) |X|'|d|, d the differences to the truth; and for both a few units in the
+last place of P and E.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ Scaling = Literal["margin", "slack"]
 
 @dataclass(frozen=True)
 class Evaluation:
-    """P at w with one call of the oracle.
+    """P at w, by one call of the oracle.
 
     value : P(w), or an upper bound on it if the oracle is approximate. hinge (N,) : H_i(w), or upper bounds.
-    labels (P,) : the most violated labelling of each example that was found; violation (N,) : its violation.
+    labels (P,) : the most violated labelling found for each example; violation (N,) : its violation, at least 0.
     moved (N,) : see `convexstruct.inference.exact.Best`.
     """
 
@@ -96,8 +96,8 @@ class StructuredSVM:
     scale : lam and C.
     weights : (N,) omega_i > 0.
     scaling : "margin" or "slack".
-    inference : the oracle over labellings, by the word that `choose_oracle` knows it by.
-    kernel : where the features come from a Gram matrix: what prediction elsewhere needs.
+    inference : the name of the oracle over labellings, as in `choose_oracle`.
+    kernel : the factored Gram matrix if the features come from one (prediction on new examples needs it), else None.
     """
 
     features: PairwiseFeatures
@@ -161,7 +161,7 @@ class StructuredSVM:
         scale = Scale.read(features.n_examples, C=C, C_mean=C_mean, lam=lam, beta=beta)
         omega = example_weights(weights, features.n_examples)
         read = read_loss(loss, features)
-        if scaling == "slack" and not read.zero_one:  # one decoding for each value of the loss
+        if scaling == "slack" and not read.zero_one:  # decoding takes one run for each value of the loss
             n_values = read.numbered.values.shape[1]
             sized("the number of values of loss", n_values, n_values * features.n_examples)
         problem = cls(features, read, scale, omega, scaling, inference, kernel=mapped)
@@ -200,7 +200,7 @@ class StructuredSVM:
 
     @property
     def ceiling(self) -> Vector:
-        """C omega_i: what the multipliers of an example may sum to; shape (N,)."""
+        """C omega_i, the largest sum of the multipliers of example i; shape (N,)."""
         return self.scale.C * self.weights
 
     @cached_property
@@ -210,14 +210,14 @@ class StructuredSVM:
 
     @property
     def trivial_value(self) -> float:
-        """P(0) = C sum_i omega_i max_y E_i(y); 1 where no labelling costs anything."""
+        """P(0) = C sum_i omega_i max_y E_i(y); 1 if that is 0."""
         with np.errstate(over="ignore"):
             ceiling, most = self.ceiling, self.loss.most
-            some = (most > 0) & (ceiling > 0)  # 0 times a number that overflowed is 0
+            some = (most > 0) & (ceiling > 0)  # terms with a factor 0 are 0, also if the other factor overflowed
             return float((ceiling[some] * most[some]).sum()) or 1.0
 
     def trivial(self) -> tuple[Point, Point]:
-        """w = 0, and the dual point 0: no labelling has a share."""
+        """w = 0, and the dual point alpha = 0 (no arrays)."""
         return {"w": np.zeros(self.dimension)}, {}
 
     # -- scores --------------------------------------------------------------------------------------------------------
@@ -237,12 +237,12 @@ class StructuredSVM:
     # -- primal --------------------------------------------------------------------------------------------------------
 
     def most_violated(self, w: Vector) -> Evaluation:
-        """The most violated labelling of each example, whatever the sign of w_edge."""
+        """P(w) and the most violated labelling of each example; negative w_edge are not refused."""
         node, edge = self.scores(w)
         return self.violated(node, edge, w)
 
     def violated(self, node: Matrix, edge: Tensor, w: Vector) -> Evaluation:
-        """`most_violated` from score tables that are at hand."""
+        """`most_violated`, given the score tables of w as well."""
         truth, moved = self.truth_scores(node, edge), None
         if self.loss.zero_one:  # margin and slack scaling agree: E is 0 or 1
             first, second = self.oracle.two_best(node, edge)
@@ -272,8 +272,8 @@ class StructuredSVM:
         return Evaluation(float(weighed(self, w, hinge)), hinge, labels, slack, moved)
 
     def as_point(self, value: Any) -> Point:
-        """Read w: an array (d,), or a mapping with "w"; where inference is relaxed perhaps with "shifts"
-        (sum P_f, S), which stand for the maximum over the local polytope (`convexstruct.inference.forests`)."""
+        """Read w: an array (d,), or a mapping with "w". If inference is relaxed the mapping may hold "shifts"
+        (sum P_f, S), which bound the maximum over the local polytope (`convexstruct.inference.forests`)."""
         more: Point = {}
         if isinstance(value, Mapping):
             named = mapping("point", value, {"w"}, {"shifts"})
@@ -284,8 +284,8 @@ class StructuredSVM:
         return {"w": real("w", value, (self.dimension,), finite=False, keep=False), **more}
 
     def primal(self, point: Point) -> Rounded:
-        """P(w) with the allowance for its rounding; inf if w is not finite, or below 0 where cuts cannot serve it. An
-        approximate oracle yields an upper bound on it, and so do shifts."""
+        """P(w) with the allowance for its rounding; an upper bound on P(w) if the oracle is approximate or shifts are
+        given. inf if w is not finite, or if w_edge has negative entries and the oracle uses minimum cuts."""
         if not all(np.isfinite(array).all() for array in point.values()):
             return Rounded(np.inf)
         by_cuts = not (self.oracle.summable or self.oracle.relaxed)
@@ -303,7 +303,7 @@ class StructuredSVM:
         return forests(self.features)
 
     def project(self, w: Vector) -> Vector:
-        """w with the entries set to 0 that must be >= 0 and are not."""
+        """w with negative entries set to 0 where they must be >= 0."""
         if not self.features.associative:
             return w
         return np.where(self.features.nonnegative, np.maximum(w, 0.0), w)
@@ -312,7 +312,7 @@ class StructuredSVM:
         return {**point, "w": self.project(point["w"])}
 
     def residuals(self, point: Point) -> Mapping[str, float]:
-        """How far weights that must be >= 0 lie below, relative to the largest of them where that is above 1."""
+        """How far weights that must be >= 0 lie below 0, divided by the largest of them in size if that is above 1."""
         if not self.features.associative:
             return {}
         edge = point["w"][self.features.nonnegative]
@@ -327,25 +327,26 @@ class StructuredSVM:
         return float(loss - 0.5 / self.lam * (kept @ kept))
 
     def best_on_ray(self, psi: Vector, loss: float) -> float:
-        """max over 0 <= t <= 1 of D(t Psi, t E): valid, because alpha = 0 is a dual point and the set is convex."""
+        """max over 0 <= t <= 1 of D(t Psi, t E): a lower bound, since alpha = 0 is feasible and the set is convex."""
         kept = self.project(psi)
         square = float(kept @ kept) / self.lam
         t = 1.0 if square <= 0 else float(np.clip(loss / square, 0.0, 1.0))
         return t * loss - 0.5 * t * (t * square)  # t * t alone may fall below the smallest number
 
     def aggregate(self, dual_point: Point) -> Aggregate:
-        """(Psi, E) of a dual witness, recomputed from the data; shares cleared of rounding."""
+        """(Psi, E) of a dual witness, recomputed from the data; negative shares count as 0, and shares of an example
+        that sum to more than 1 are scaled to sum to 1."""
         return aggregate(self, dual_point)
 
     def dual(self, dual_point: Point) -> Rounded:
-        """A valid lower bound from a dual witness, with the allowance for its rounding: the best point between it and
-        0; -inf if it is none."""
+        """A lower bound on the optimum from a dual witness alpha, with the allowance for its rounding: the maximum of
+        D(t alpha) over 0 <= t <= 1; -inf if alpha is infeasible by more than `DUAL_ROUNDING`."""
         if infeasibility(self, dual_point) > DUAL_ROUNDING:
             return Rounded(-np.inf)
         return dual(self, read_witness(self, dual_point))
 
     def rounding_reason(self, point: Point, dual_point: Point | None) -> str:
-        """What of the data makes the allowances large: a feature of another size than the rest, or a large C."""
+        """The property of the data that makes the allowances large: a feature of unusual size, or a large C."""
         return reason(self.features, self.lam, self.scale.C, self.kernel)
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
@@ -379,17 +380,17 @@ class StructuredSVM:
         return other.split_labels(decode(other, choose_oracle(other, self.inference), w))
 
     def decode(self, w: Vector) -> Labels:
-        """argmax_y <w, f(x_i, y)> of the problem's own examples, one after the other; flat (P,)."""
+        """argmax_y <w, f(x_i, y)> of the problem's own examples, concatenated; shape (P,)."""
         return decode(self.features, self.oracle, w)
 
 
 def choose_oracle(features: PairwiseFeatures, inference: str) -> Inference:
-    """The oracle called by name.
+    """The oracle over labellings of this name: "exact", "minimum_cut", "expansion" or "relaxed".
 
     Raises
     ------
     ValueError
-        If there is none of that name, or it does not fit the graphs.
+        If no oracle has this name, or it does not fit the graphs.
     """
     if not isinstance(inference, str):
         refuse("inference", inference, "one of exact, minimum_cut, expansion, relaxed")

@@ -1,8 +1,8 @@
-"""A structural SVM in shards, each a structural SVM of some of the examples: the oracle maps over them.
+"""A structural SVM split into shards, each a structural SVM of some of the examples: the oracle maps over them.
 
-w, or the scores of a shard's nodes, go to it; labellings, hinges and posteriors of its examples come back. Best
-labellings by loss outside `most_violated` and samples (which must not depend on the cut) are found here, and so is the
-certificate's dual bound.
+Each shard receives w, or the scores of its nodes, and returns labellings, hinges and posteriors of its examples. The
+calling process computes the rest: best labellings by loss outside `most_violated`, samples (which must not depend on
+how the examples are split) and the certificate's dual bound.
 """
 
 from __future__ import annotations
