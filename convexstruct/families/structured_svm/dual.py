@@ -1,23 +1,24 @@
-r"""A dual witness of a structural SVM summed up, with a proved bound on what rounding does: `StructuredSVM.dual`.
+r"""The sums of a dual witness of a structural SVM, with a proved bound on their rounding: `StructuredSVM.dual`.
 
-All kinds of witness are first added up to one set of marginals, mu_v(s) = sum alpha_i(y) e_i(y) [y_v = s] and the same
-of edges, numbers >= 0 that are right to a relative error ``relative``, for they are sums and products of such numbers:
+All kinds of witness are first added up to one set of marginals, mu_v(s) = sum alpha_i(y) e_i(y) [y_v = s] and likewise
+for edges. These are sums and products of nonnegative numbers, and therefore have a small relative error ``relative``:
 
-* labellings: alpha is the computed product of shares and C omega, an exact number; additions remain;
-* Gibbs measures: sums over labellings are read as conditional distributions that are scaled to one, outwards from a
-  root, or along a chain (`convexstruct.oracles.chain.enclosure`). That is a distribution, whatever exp and
-  the messages were off by; a lower bound needs no more, and it does not matter which distribution it is;
-* marginals on forests: in the same way. On the local polytope edges are scaled to agree with their nodes; what they
-  still disagree by is measured, and moved at most twice (Altschuler, Weed, Rigollet 2017, lemma 7).
+* labellings: alpha is defined as the computed product of shares and C omega, so that only additions round;
+* Gibbs measures: the computed sums over labellings are turned into conditional distributions, each normalised, outwards
+  from a root, or along a chain (`convexstruct.oracles.chain.enclosure`). They define a distribution whatever the
+  errors of exp and of the messages were, and any distribution gives a lower bound;
+* marginals on forests: in the same way. On the local polytope edges are scaled to agree with their nodes; the remaining
+  disagreement is measured, and repairing it moves an edge by at most twice as much (Altschuler, Weed, Rigollet 2017,
+  lemma 7).
 
-Then Psi = sum_v x_v (x) d_v + (edges), where d_v is minus mu_v but at the truth, where it is the sum of the others: no
-difference is taken before the features are multiplied in. Psi is off by at most
+Then Psi = sum_v x_v (x) d_v + (edges), where d_v(s) = -mu_v(s), except at the true label, where d_v is the sum of the
+other labels' mu_v: no difference of two marginals is formed. Psi is off by at most
 
-    e = (relative + gamma(B)) |X|'|d|        entrywise; B the terms of one block, blocks are added with their errors
+    e = (relative + gamma(B)) |X|'|d|        entrywise; B the terms of one block, blocks are summed with compensation
 
-and E by relative E. Shares sum to 1 + eta at most, with eta of a few units, so D(t) = t E - t^2 |Psi_+|^2 / (2 lam) is
-a lower bound for every 0 <= t <= 1 - eta. The allowance at the t chosen is t relative E + t^2 (2 Psi_+'e + |e|^2) /
-(2 lam) and the rounding of the norm.
+and E by relative E. Shares sum to at most 1 + eta, with eta a few units of rounding, so D(t) = t E - t^2 |Psi_+|^2 /
+(2 lam) is a lower bound for every 0 <= t <= 1 - eta. The allowance at the t chosen is t relative E + t^2 (2 Psi_+'e +
+|e|^2) / (2 lam), plus the rounding of the norm.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from convexstruct.rounding import TINY, UNIT, Rounded, gamma, square, times, tot
 
 
 class Margin(Posed, Protocol):
-    """What is asked of a structural SVM for its dual; `StructuredSVM` says what each is."""
+    """What the dual value needs of a structural SVM; documented in `StructuredSVM`."""
 
     @property
     def oracle(self) -> Inference: ...
@@ -58,9 +59,9 @@ class Aggregate(NamedTuple):
 
 
 class Enclosed(NamedTuple):
-    """Psi (d,) and E, entrywise bounds on how far they are from those of an alpha whose shares sum to 1 + excess at
-    most. Not finite where a number on the way was not. spread : sum_p sqrt(K_pp) |d_p| where features come from a
-    kernel (`kernel_rounding`), else 0."""
+    """psi (d,) and loss, the computed Psi and E; psi_error (d,) and the allowance of loss bound how far those of an
+    alpha whose shares sum to at most 1 + excess are from them. Not finite if an intermediate number was not.
+    spread : sum_p sqrt(K_pp) |d_p| if the features come from a kernel (`kernel_rounding`), else 0."""
 
     psi: Vector
     psi_error: Vector
@@ -70,13 +71,13 @@ class Enclosed(NamedTuple):
 
 
 def aggregate(problem: Margin, dual_point: Point) -> Aggregate:
-    """(Psi, E) of a witness, its shares cleared of rounding."""
+    """(Psi, E) of a witness whose shares are clipped at 0 and scaled to sum to at most 1."""
     found = enclosed(problem, read_witness(problem, dual_point))
     return Aggregate(found.psi, float(found.loss))
 
 
 def enclosed(problem: Margin, witness: Witness) -> Enclosed:
-    """(Psi, E) of a witness with their errors."""
+    """(Psi, E) of a witness, as `aggregate`, with bounds on their errors."""
     features, ceiling = problem.features, problem.ceiling
     n_examples, size = problem.n_examples, features.n_labels
     parts = [np.maximum(part, 0.0) for part in (witness.label_shares, witness.gibbs_shares)]
@@ -140,7 +141,7 @@ def _spread(problem: Margin, mixed: Marginals, away: Matrix) -> float:
 
 
 def _loss(problem: Margin, mixed: Marginals, lost_by: Vector) -> Rounded:
-    """E and its allowance; lost_by (N,): sum alpha_i(y) E_i(y), which counts where that is not a sum over nodes."""
+    """E and its allowance. lost_by (N,) : sum_y alpha_i(y) E_i(y), used under slack scaling and the zero-one loss."""
     costs = problem.loss.costs
     if problem.scaling == "slack" or problem.loss.zero_one:
         terms = lost_by
@@ -158,7 +159,7 @@ def _loss(problem: Margin, mixed: Marginals, lost_by: Vector) -> Rounded:
 
 
 def dual(problem: Margin, witness: Witness) -> Rounded:
-    """max over 0 <= t <= 1 - eta of D(t Psi, t E), and its allowance; never below 0, which alpha = 0 proves."""
+    """max over 0 <= t <= 1 - eta of D(t Psi, t E), and its allowance: at least 0 = D(0), or -inf if not finite."""
     with np.errstate(all="ignore"):
         psi, error, loss, excess, spread = enclosed(problem, witness)
         if not (np.isfinite(psi).all() and math.isfinite(loss)):

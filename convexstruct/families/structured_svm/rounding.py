@@ -1,23 +1,23 @@
 r"""How far a computed P(w) may lie from the exact one: the allowance of `StructuredSVM.primal`.
 
 The model and gamma(n) are those of `convexstruct.rounding`. With W_f = max_s |w_node[s, f]| and V_k = max |w_edge[k]|,
-no term of a score of example i is larger in sum than
+the terms of any score of example i sum in absolute value to at most
 
     M_i = sum_v sum_f |x_vf| W_f + sum_e sum_k |z_ek| V_k.
 
-Every decoder adds numbers and takes maxima. Rounding and maxima are monotone, so what a decoder returns is the largest
-of all labellings' sums, each sum rounded in some order. So no decoding is wrong by more than gamma(n_i) M_i,
-n_i the operations that any term passes through (the longest row of features, and each node and edge a few times).
-Bounds from messages (minimum cuts, the local polytope) are sums of maxima too, valid for whatever messages; the size
-of the messages joins M_i. Then
+Every decoder adds numbers and takes maxima. Both rounding and maxima are monotone, so a decoder returns the largest of
+all labellings' sums, each sum rounded in some order. Its error is therefore at most gamma(n_i) M_i, where n_i bounds
+the operations that any term passes through (the longest row of features, and each node and edge a few times). Bounds
+from messages (minimum cuts, the local polytope) are sums of maxima too, valid for any messages; the size of the
+messages is added to M_i. Then
 
     |H_i computed - H_i| <= 2 gamma(n_i) (M_i + max_y E_i(y))                  margin scaling
     |H_i computed - H_i| <= 2 (gamma(n_i) + delta) (M_i + 1) max_y E_i(y)      slack scaling
 
-delta is how far the numbered losses are from the sums of costs (`convexstruct.features.graphs.loss_steps`). With
-weights
-C omega_i their sum is one product of W with sums over the data that are made once (`PrimalRounding`). lam/2 |w|^2 is
-summed in blocks, and all of P by math.fsum, so that their allowances do not grow with the size of the data.
+where delta bounds how far the numbered losses are from the sums of costs (`convexstruct.features.graphs.loss_steps`).
+The sum of these bounds with weights C omega_i is a product of W with sums over the data that are computed once
+(`PrimalRounding`). |w|^2 is summed in blocks, and P by math.fsum, so that their allowances do not grow with the size of
+the data.
 """
 
 from __future__ import annotations
@@ -38,12 +38,14 @@ from convexstruct.rounding import TINY, UNIT, Rounded, square, times, total
 
 @dataclass(frozen=True, eq=False)
 class PrimalRounding:
-    """What of the allowance does not depend on w.
+    """The parts of the allowance that do not depend on w.
 
-    weighted : |features|, each example weighted by its share rho_i of the largest C omega e: C omega_i e_i 2
-        gamma(n_i), with e_i = 1 under margin scaling, max E_i under slack scaling and for the zero-one loss.
-    own : sum of rho_i max E_i, or of rho_i where e_i is max E_i. of_messages (N,) : rho, for what messages add.
-    plain : |features|, unweighted. ceiling, loss : the largest C omega and the largest e.
+    Example i has the weight rho_i = 2 gamma(n_i) (C omega_i / ceiling) (e_i / loss), in units of `UNIT`, with e_i = 1
+    under margin scaling, and max_y E_i(y) under slack scaling and for the zero-one loss.
+
+    weighted : sums of |features| with weights rho. plain : the same, unweighted.
+    own : sum of rho_i max E_i, or of rho_i where e_i is max E_i. of_messages (N,) : rho, for the size of messages.
+    ceiling, loss : the largest C omega_i and the largest e_i (rho divides by 1 if the latter is 0).
     """
 
     weighted: Magnitudes
@@ -79,7 +81,7 @@ class PrimalRounding:
         size = product(self.weighted.node, widest[0]) + product(self.weighted.edge, widest[1]) + self.own
         if moved is not None:
             size += product(self.of_messages, moved)
-        # products of features and weights, of shares and features, that fall below the smallest normal number
+        # for products of features and weights, and of rho and features, that underflow
         lost = TINY * len(self.of_messages) * (float(widest[0].sum()) + float(widest[1].sum()) + 1.0)
         return times(size + lost, UNIT, self.ceiling, self.loss)
 
@@ -99,7 +101,7 @@ def weighed(problem: Posed, w: Vector, hinge: Vector) -> Rounded:
 
 
 class Violated(Protocol):
-    """The most violated labellings at a w. hinge, moved : as in the problem's `Evaluation`."""
+    """Hinges at a w; both as in the problem's `Evaluation`."""
 
     @property
     def hinge(self) -> Vector: ...
@@ -109,7 +111,7 @@ class Violated(Protocol):
 
 
 class Margin(Posed, Protocol):
-    """What is asked of a structural SVM for P(w); `StructuredSVM` says what each is."""
+    """What P(w) needs of a structural SVM; documented in `StructuredSVM`."""
 
     @property
     def rounding(self) -> PrimalRounding: ...
@@ -125,7 +127,7 @@ class Margin(Posed, Protocol):
 
 
 def primal(problem: Margin, point: Point) -> Rounded:
-    """P(w) and its allowance; (inf) where scores might overflow."""
+    """P(w) and its allowance; inf where scores might overflow."""
     w = point["w"]
     if not (w.any() or problem.loss.most.any()):
         return Rounded(0.0)
@@ -149,7 +151,7 @@ def primal(problem: Margin, point: Point) -> Rounded:
         value = weighed(problem, w, hinge)
         if not math.isfinite(value):
             return Rounded(math.inf)
-        # a C omega_i among the smallest numbers is wrong by TINY
+        # a subnormal C omega_i has an error of up to TINY
         subnormal = TINY * times(own.loss or 1.0, 4.0 * (size + len(hinge)))
         of_kernel = 0.0 if problem.kernel is None else of_upper_bound(problem, problem.kernel, problem.lam, w)
         return Rounded.of(float(value), value.allowance, own.of_hinges(reach, moved), subnormal, of_kernel)

@@ -1,6 +1,6 @@
-"""Dual witnesses of `problem`: read, cleared of rounding, and made marginals that agree.
+"""Dual witnesses of a structural SVM: they are read and checked, and marginals are made to agree with each other.
 
-How they are summed up, and how far the sums may be off, is in `dual`.
+`dual` sums witnesses up and bounds the rounding errors of the sums.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from convexstruct.validation.arrays import real
 
 
 class Posed(Protocol):
-    """The data of a structural SVM, which its witnesses, its dual and its rounding all ask for; `StructuredSVM` says
-    what each is."""
+    """The data of a structural SVM that the modules on witnesses, dual and rounding use; documented in
+    `StructuredSVM`."""
 
     @property
     def features(self) -> PairwiseFeatures: ...
@@ -49,7 +49,7 @@ class Posed(Protocol):
 
 
 class Witness(NamedTuple):
-    """A dual point's arrays, by the names of the problem's docstring; absent ones are empty."""
+    """The arrays of a dual point, as the docstring of `problem` names and describes them; absent kinds are empty."""
 
     labels: Labels
     label_shares: Matrix
@@ -88,7 +88,8 @@ def read_witness(problem: Posed, dual_point: Point) -> Witness:
 
 
 def infeasibility(problem: Posed, dual_point: Point) -> float:
-    """How far the shares are from distributions; inf if something is not finite."""
+    """The largest violation among: shares >= 0, shares of an example sum to at most 1, marginals >= 0; inf if an entry
+    is not finite."""
     witness = read_witness(problem, dual_point)
     low = min(float(each.min(initial=0.0)) for each in (witness.node_marginals, witness.edge_marginals))
     shares = witness.label_shares, witness.gibbs_shares, witness.marginal_shares[None]
@@ -96,9 +97,9 @@ def infeasibility(problem: Posed, dual_point: Point) -> float:
 
 
 def consistent(features: PairwiseFeatures, node: Matrix, edge: Tensor) -> tuple[Matrix, Tensor]:
-    """The marginals of the distribution that ``node`` and ``edge`` say on a forest, read from each root, the tree's
-    last node, outwards: P(root) from its node marginal, P(child | parent) from the edge's marginal (uniform where the
-    parent's is 0).
+    """Marginals of the distribution on a forest that ``node`` (P, S) and ``edge`` (Q, S, S) define, outwards from each
+    tree's root, which is its last node: P(root) is the root's row of ``node``, P(child | parent) the edge's table
+    divided by its sums over the child (both normalised, and uniform where the sum is 0).
 
     Raises
     ------
@@ -127,9 +128,9 @@ def consistent(features: PairwiseFeatures, node: Matrix, edge: Tensor) -> tuple[
 
 
 def agreeing(features: PairwiseFeatures, node: Matrix, edge: Tensor) -> tuple[Matrix, Tensor]:
-    """The point of the local polytope that ``node`` and ``edge`` say: nodes scaled to sum to one, edges to agree with
-    them: what is above a node's marginal is scaled down, by rows and then by columns, and what is missing then is added
-    as a product (Altschuler, Weed, Rigollet 2017, rounding)."""
+    """A point of the local polytope near ``node`` and ``edge``. Nodes are scaled to sum to one; then each edge's table
+    is made to agree with its two nodes: rows, then columns, with sums above the node's marginal are scaled down to it,
+    and what the sums then lack is added as a product (Altschuler, Weed, Rigollet 2017, rounding)."""
     node = np.maximum(node, 0.0)
     totals = node.sum(axis=1, keepdims=True)
     node = np.where(totals > 0, node / np.where(totals > 0, totals, 1.0), 1.0 / features.n_labels)
@@ -142,5 +143,5 @@ def agreeing(features: PairwiseFeatures, node: Matrix, edge: Tensor) -> tuple[Ma
     more, also = np.maximum(first - edge.sum(axis=2), 0.0), np.maximum(second - edge.sum(axis=1), 0.0)
     missing = more.sum(axis=1)
     also /= np.where(missing > 0, missing, 1.0)[:, None]
-    also *= np.minimum(1.0, 1.0 / np.maximum(also.sum(axis=1), 1.0))[:, None]  # both are missing as much, to rounding
+    also *= np.minimum(1.0, 1.0 / np.maximum(also.sum(axis=1), 1.0))[:, None]  # both lack as much, but for rounding
     return node, edge + more[:, :, None] * also[:, None, :]
