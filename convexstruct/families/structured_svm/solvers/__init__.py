@@ -1,1 +1,1 @@
-"""How it is solved: one algorithm a file."""
+"""Solvers of structural SVMs, one algorithm a file."""

@@ -9,14 +9,14 @@ its corner psi_s = c_i e_i(y) df_i(y), l_s = c_i E_i(y) by the step that is best
 
     gamma = clip( [l_s - l_i - <w, psi_s - psi_i>] lam / |psi_s - psi_i|^2, 0, 1 ),
 
-exactly so where no weight has to be >= 0, and never past the best one otherwise: the dual value never falls. q_i moves
-by the same step, which makes the witness (`LabellingMixture`). Averaged: wbar_k = k/(k + 2) wbar_{k-1} + 2/(k + 2) w_k,
-once a block.
+which is exact if no weight has to be >= 0, and no longer than the best step otherwise: the dual value never falls. q_i
+moves by the same step, which gives the witness (`LabellingMixture`). Averaged: wbar_k = k/(k + 2) wbar_{k-1} +
+2/(k + 2) w_k, once a block.
 
-In NumPy the oracle over one example costs almost what it costs over several. So ``block`` examples are asked about at
-once; then each takes its own step, one after the other, with w up to date: the line search stays exact, only the
-corners are those of the block's first w. Measured on 626 words of handwriting (one thread, C_mean = 10), 30 passes take
-15.0 s and leave 0.36% with ``block=1``, 4.8 s and 0.45% with 8, 2.9 s and 1.3% with 32.
+In NumPy the oracle over one example costs almost as much as over several. So one call finds the labellings of ``block``
+examples at the present w; then each example takes its own step, one after the other, with the current w in its line
+search. Only the corners are those of the w before the block. Measured on 626 words of handwriting (one thread,
+C_mean = 10), 30 passes take 15.0 s and leave 0.36% with ``block=1``, 4.8 s and 0.45% with 8, 2.9 s and 1.3% with 32.
 
 psi_i is kept densely, N d numbers in all, as in the paper.
 """
@@ -44,8 +44,8 @@ MOST_NUMBERS = 5e8
 class BlockFrankWolfe:
     """Options.
 
-    block : examples that the oracle is asked about at once; 1 is the paper's order, None all.
-    average : also value the weighted average of the w's, one more call of the oracle a pass.
+    block : examples of one call of the oracle; 1 is the paper's algorithm, None takes all.
+    average : also evaluate P at the weighted average of the w's, by one more call of the oracle a pass.
     seed : of the order of the examples.
     """
 
@@ -90,7 +90,7 @@ class BlockFrankWolfe:
 
 
 class _Run:
-    """psi_i and l_i of each example, their sums, w, and the mixtures of labellings they are of."""
+    """psi_i and l_i of each example, the sum of psi_i, w, and the mixtures of labellings that they belong to."""
 
     def __init__(self, problem: StructuredSVM) -> None:
         self.problem = problem

@@ -1,8 +1,8 @@
 """A structural SVM with each connected component of its examples as an example of its own.
 
 Under margin scaling with node losses the hinge of an example is the sum of the hinges of its connected components, so
-the problem of the components, weighted as their examples are, has the same value at every w. Pools of labellings need
-this: the labellings of an example are all combinations of those of its components.
+the problem of the components, weighted as their examples are, has the same value at every w. It needs far smaller
+pools: the labellings of an example are all combinations of those of its components.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from convexstruct.inference.exact import ForestInference
 
 
 def by_component(problem: StructuredSVM) -> StructuredSVM | None:
-    """The problem of the components; None if every example is connected, or nodes and edges do not stand in order.
+    """The problem of the components; None if every example is connected, or the problem cannot be split: under slack
+    scaling or the zero-one loss, or if nodes or edges are not ordered by component, or graphs are not forests.
 
-    Only forests are split: there, marginals of the components are a witness of the whole.
+    Only forests are split, because there marginals of the components are a witness of the whole.
     """
     oracle, features = problem.oracle, problem.features
     if problem.scaling != "margin" or problem.loss.zero_one or not isinstance(oracle, ForestInference):
@@ -36,8 +37,8 @@ def by_component(problem: StructuredSVM) -> StructuredSVM | None:
 
 
 def witness_of_whole(problem: StructuredSVM, parts: StructuredSVM, witness: Point) -> Point:
-    """A dual witness of the components as one of ``problem``: Gibbs measures are products anyway, mixtures of
-    labellings become the marginals of the components' product."""
+    """A dual witness of the components as one of ``problem``: Gibbs measures stay, since they are products over
+    components; mixtures of labellings become the marginals of the product over components."""
     if "gibbs" in witness:
         shares = witness["gibbs_shares"][:, [0]]  # one share for all examples
         return {**witness, "gibbs_shares": np.repeat(shares, problem.n_examples, axis=1)}

@@ -4,14 +4,14 @@ Koller 2004; paper 1, "Efficient solution in the dual space ... SMO applicable h
     D(alpha) = sum alpha_i(y) E_i(y) - 1/(2 lam) |(sum alpha_i(y) a_i(y))_+|^2,    sum_y alpha_i(y) = c_i,  alpha >= 0
 
 with a_i(y) = e_i(y) df_i(y), c_i = C omega_i, w = (sum alpha a)_+ / lam. The sum of an example's multipliers is fixed,
-so the least that can change is a pair. With the slopes g_y = E_i(y) - <w, a_i(y)>, y the largest and z the smallest of
+so at least two must change together. With the slopes g_y = E_i(y) - <w, a_i(y)>, y the largest and z the smallest of
 those with alpha_i(z) > 0,
 
     delta = min( alpha_i(z),  lam (g_y - g_z) / |a_i(y) - a_i(z)|^2 ),    alpha_i(y) += delta,   alpha_i(z) -= delta,
 
-the best step of this pair where no weight has to be >= 0 (else never past the best): the dual value never falls. The
-labellings are those of pools that start with the truth, where all of c_i stands at first, and that the oracle grows;
-between its calls the pairs are swept until their gain falls off.
+the best step of this pair if no weight has to be >= 0 (else no longer than the best): the dual value never falls. The
+labellings are those of pools, to which each call of the oracle adds. At first a pool holds the truth alone, with
+multiplier c_i. Between two calls, sweeps of such steps go on until the gap over the pools is small (`INNER_SHARE`).
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from convexstruct.families.structured_svm.solvers.labelling_pools import Labelli
 from convexstruct.families.structured_svm.solvers.pool_qp import EXACT_GAP
 from convexstruct.rounding import EPS
 
-#: Sweeps end once the gap of the problem restricted to the pools is below this share of the whole problem's gap: then
-#: new labellings bring more.
+#: Sweeps end once the gap of the problem restricted to the pools is below this share of the whole problem's gap: new
+#: labellings then gain more than further sweeps.
 INNER_SHARE = 0.3
 
 
@@ -42,8 +42,8 @@ INNER_SHARE = 0.3
 class DualCoordinateAscent:
     """Options.
 
-    sweeps : at most so many over the examples, one step each, between two calls of the oracle. seed : of the order of
-        the examples.
+    sweeps : the most sweeps (one step of each example) between two calls of the oracle. seed : of the order of the
+        examples.
     """
 
     sweeps: int = 20
@@ -54,7 +54,7 @@ class DualCoordinateAscent:
 
     def iterate(self, problem: StructuredSVM, start: Solution | None = None) -> Iterator[Iterate]:
         """One iterate a call of the oracle. It begins on the truth, where all multipliers are known; ``start`` is
-        ignored, since w alone does not say which multipliers it is of."""
+        ignored, since w does not determine the multipliers."""
         run = _Run(problem)
         rng = np.random.default_rng(self.seed)
         calls = 0
@@ -96,7 +96,7 @@ class _Run:
         return self.problem.dual_value(self.psi, float(self.b @ self.alpha))
 
     def grow(self, labels: Labels, wanted: Flags) -> int:
-        """Take in new labellings, with multiplier 0; how many there were."""
+        """Add the labellings ``wanted`` with multiplier 0; returns how many were new."""
         owner, start = self.owner, self.start
         added = self.pools.add(labels, wanted)
         if added:
@@ -111,13 +111,13 @@ class _Run:
         return np.asarray(self.b - self.a @ self.w)
 
     def left(self) -> float:
-        """What the restricted problem's primal value at w is above the dual value."""
+        """The gap of the restricted problem: its primal value at w less the dual value."""
         slopes = self.slopes()
         best = np.maximum.reduceat(slopes, self.start[:-1])
         return float(self.problem.ceiling @ best - slopes @ self.alpha)
 
     def sweep(self, rng: np.random.Generator) -> bool:
-        """One step of each example, in random order; whether any was made."""
+        """One step of each example, in random order; returns whether any multiplier changed."""
         moved = False
         for i in rng.permutation(self.problem.n_examples):
             deadline.check()

@@ -1,7 +1,7 @@
-"""Some examples of a structural SVM at a time: what solvers that go through the data in blocks ask for.
+"""Blocks of examples of a structural SVM, for solvers that go through the data in blocks.
 
-A block holds a few examples and an oracle over these alone. One example a block is the order of the papers; in NumPy
-the oracle then costs about as much as over sixteen, so that solvers leave the size to choose.
+A block holds a few examples and an oracle over these alone. The papers take one example a block; in NumPy the oracle
+over one example costs about as much as over sixteen, so the size is an option of the solvers.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ class ExampleBlock:
         return sp.csr_array(joint[: len(self.examples)] - joint[len(self.examples) :])
 
     def split(self, labels: Labels) -> list[Labels]:
-        """A labelling (p,) of the block by example."""
+        """A labelling (p,) of the block as one array (n_i,) an example."""
         return np.split(labels, self.part.features.node_start[1:-1])
 
     def _own(self, w: Vector) -> Vector:
-        return w[: self.part.dimension]  # without edges here, what w says of edges is not asked
+        return w[: self.part.dimension]  # if no example of the block has edges, its w ends before w_edge
 
 
 def example_blocks(
@@ -89,7 +89,7 @@ def _block(problem: StructuredSVM, examples: Index) -> ExampleBlock:
 
 
 def starting_w(problem: StructuredSVM, start: Solution | None) -> Vector:
-    """The feasible w of ``start``; 0 without one."""
+    """The w of ``start``, with entries that must be >= 0 clipped; 0 without a start."""
     if start is None:
         return np.zeros(problem.dimension)
     return problem.project(problem.as_point(start.point)["w"])

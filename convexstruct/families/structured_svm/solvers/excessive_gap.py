@@ -12,7 +12,7 @@ and the three mappings are projections onto Q (E.3.1, `convexstruct.oracles.poly
 
 with g(w) the gradient's formula at any w, and a_0 the uniform distribution of each example. The steps and the bound
 (26), P(w_k) - D(a_k) <= mu_k Dmax, are those of Pragam; L is estimated by backtracking. Projections end at a finite
-accuracy and are then repaired, so (26) holds up to that accuracy. Chains, margin scaling, node losses.
+accuracy and are then repaired, so (26) holds up to that accuracy. Needs chains, margin scaling and node losses.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from convexstruct.graphs import chains
 from convexstruct.oracles.polytope.clique_tables import Tables, chain_tables
 from convexstruct.oracles.polytope.local_polytope import project_chains
 
-#: The first guess of L, as a fraction of |features|_F^2 / lam; what L falls by after each success.
+#: The first guess of L, as a fraction of |features|_F^2 / lam; the factor on L after each accepted step.
 FIRST_GUESS, GUESS_FALL = 1e-3, 0.9
-#: The accuracy of projections, relative.
+#: The relative accuracy of projections.
 PROJECTION_ACCURACY = 1e-8
 
 
@@ -55,7 +55,7 @@ class Dual(NamedTuple):
 
 @dataclass(frozen=True)
 class ExcessiveGap:
-    """Options. accuracy : of the projections, relative."""
+    """Options. accuracy : the relative accuracy of the projections."""
 
     accuracy: float = PROJECTION_ACCURACY
 
@@ -133,7 +133,7 @@ class _Run:
             return Dual(node, edge, problem.truth_joint - problem.features.adjoint(node, edge))
 
     def _project(self, at: Dual, w: Vector, size: float, name: str) -> Dual:
-        """proj_Q(at + size g(w)), begun from the multipliers that the same mapping ended with last."""
+        """proj_Q(at + size g(w)), started from the multipliers of the last projection with this ``name``."""
         problem = self.problem
         with self.clock("data"):
             node, edge = problem.scores(w)
@@ -150,8 +150,8 @@ class _Run:
         return self._project(at, self.weights(at), 1.0 / self.L, "step")
 
     def _excess(self, at: Dual, to: Dual) -> float:
-        """By how much L is too small for this step: D falls short of its quadratic model by |Psi - Psi|^2 / (2 lam)
-        at most."""
+        """Positive if L is too small for this step: D lies below its tangent at ``at`` by at most
+        |Psi(to) - Psi(at)|^2 / (2 lam), and L |to - at|^2 / 2 must be at least that."""
         turned = to.psi - at.psi
         moved = float(np.sum((to.node - at.node) ** 2)) + float(np.sum((to.edge - at.edge) ** 2))
         return float(turned @ turned) / self.problem.lam - self.L * moved

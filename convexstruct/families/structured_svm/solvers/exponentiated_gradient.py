@@ -7,7 +7,7 @@ The logarithm of q_i is linear in features and loss, q_i(y) ~ exp(<Theta, f(x_i,
 
     Theta <- Theta + eta w,    B <- B + eta:
 
-an update of log-potentials, one sum over all labellings a step, whose Gibbs measure is the witness.
+an update of log-potentials, with one sum over all labellings a step. The Gibbs measure q is the witness.
 
 **Corrected.** The slides add eta (E_c - <w, df_c>) to the *marginals* mu_c and exponentiate that; it belongs to the
 log-potentials. They also start on the truth, mu(y_i) = 1; but a multiplicative step leaves what is 0 at 0: the truth is
@@ -16,14 +16,14 @@ a fixed point. Here q starts uniform.
 **Step.** D(q') >= D(q) + <grad D(q), q' - q> - (1/eta) sum_i c_i KL(q'_i, q_i) makes the dual value rise by at least
 (1/eta) sum_i c_i KL(q_i, q'_i), and D* - D_T <= (1/(eta T)) sum_i c_i KL(q*_i, q^0_i), as on the slides. It holds for
 eta <= lam / (R^2 sum_i c_i), R the largest distance of two labellings' features (a length: the slides' R, an inner
-product, is its square already); here eta is tried: doubled after a step, halved until the condition holds. For a group
-of examples sum_i c_i is of the group alone, and steps are longer.
+product, is its square already). Here eta is found by trial: doubled after a step, halved until the condition holds. For
+a group of examples, sum_i c_i is over the group alone, and steps are longer.
 
-**Groups.** With ``groups`` > 1 the examples of a group share Theta_g, B_g, and the groups take steps in turn: the
-online version, whole where each example is a group. The witness then holds one Gibbs measure a group, and the
-certificate costs as many sums over all examples.
+**Groups.** With ``groups`` > 1 the examples of a group share Theta_g, B_g, and the groups take steps in turn; with one
+example a group this is the online version of the paper. The witness holds one Gibbs measure a group, so the certificate
+needs one sum over all examples for each group.
 
-Margin scaling with node losses, and exact sums, only.
+Needs margin scaling with node losses, and exact sums.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from convexstruct.families.structured_svm.solvers.example_blocks import ExampleB
 from convexstruct.inference.exact import Sums
 from convexstruct.tolerances import ROUNDING
 
-#: Factor by which eta is tried longer after a step.
+#: The factor on eta after an accepted step.
 STEP_GROWTH = 2.0
-#: Halvings of eta within one step, after which rounding is all that is left to gain.
+#: The most trials of eta within one step: if all fail, rounding hides what could be gained.
 HALVINGS = 40
 
 
@@ -66,7 +66,7 @@ class ExponentiatedGradient:
         read_options(self, groups=at_least(1), step=positive, seed=seed)
 
     def iterate(self, problem: StructuredSVM, start: Solution | None = None) -> Iterator[Iterate]:
-        """One iterate a pass over the groups. A ``start`` whose witness is one Gibbs measure is gone on from.
+        """One iterate a pass over the groups. A ``start`` is used if its witness is one Gibbs measure.
 
         Raises
         ------
@@ -104,7 +104,7 @@ class ExponentiatedGradient:
 
 
 def refuse_what_has_no_sums(problem: StructuredSVM) -> None:
-    """ValueError unless sums over labellings are those of q(y) ~ exp(<Theta, f> + B E)."""
+    """Raise ValueError unless the problem has sums over labellings with weights exp(<Theta, f> + B E)."""
     if problem.scaling != "margin" or problem.loss.zero_one:
         kind = "zero-one loss" if problem.loss.zero_one else "slack scaling"
         raise ValueError(f"problem has {kind}, wanted margin scaling with node losses: use NSlack or BlockFrankWolfe")
@@ -113,7 +113,7 @@ def refuse_what_has_no_sums(problem: StructuredSVM) -> None:
 
 
 def as_gibbs(problem: StructuredSVM, held: list[tuple[Index, Vector, float]]) -> Point:
-    """The dual witness of measures, each of its own examples: (examples, Theta, B)."""
+    """The dual witness of Gibbs measures, each given as (examples, Theta, B) for examples of its own."""
     shares = np.zeros((len(held), problem.n_examples))
     for row, (examples, _, _) in zip(shares, held):
         row[examples] = 1.0

@@ -1,9 +1,8 @@
-r"""A mixture of labellings for each example, as it grows by steps towards one labelling at a time:
+r"""A mixture of labellings for each example, changed by steps towards one labelling at a time:
 
     q_i <- (1 - step) q_i + step [y],
 
-the dual witness of Frank-Wolfe steps and of averaged subgradients. The true labelling has the share that the others
-leave.
+the dual witness of Frank-Wolfe steps and of averaged subgradients. The true labelling has the rest of the shares.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from convexstruct.arrays import Labels, Point, Vector
 from convexstruct.core.mixtures import label_type, of_single_labellings
 from convexstruct.families.structured_svm.problem import StructuredSVM
 
-#: A common factor below this is multiplied out.
+#: A common factor below this is multiplied into the shares.
 LEAST_FACTOR = 1e-100
 
 
 class LabellingMixture:
-    """Shares by labelling for each example; at first all on the truth."""
+    """The share of each labelling in each example; at first the truth has all."""
 
     def __init__(self, problem: StructuredSVM) -> None:
         features = problem.features
@@ -30,7 +29,8 @@ class LabellingMixture:
         self._truth = features.truth.astype(label_type(features.n_labels))
         self._true = [part.tobytes() for part in np.split(self._truth, features.node_start[1:-1])]
         self._shares: list[dict[bytes, float]] = [{} for _ in self._true]
-        self._factor = np.ones(features.n_examples)  # of all shares of an example: a step touches one number
+        # a factor common to all shares of an example, so that a step need not rescale each of them
+        self._factor = np.ones(features.n_examples)
 
     def move(self, i: int, labels: Labels, step: float) -> None:
         """One step, 0 <= step <= 1, of example i towards ``labels`` (n_i,)."""
@@ -52,7 +52,7 @@ class LabellingMixture:
         return self._written(self._shares, self._factor)
 
     def snapshot(self) -> Callable[[], Point]:
-        """A function that makes the witness of now, whatever moves later: shares are copied, arrays made if asked."""
+        """A function that returns the present witness also later: shares are copied now, arrays made when called."""
         return partial(self._written, [shares.copy() for shares in self._shares], self._factor.copy())
 
     def _written(self, all_shares: list[dict[bytes, float]], factor: Vector) -> Point:

@@ -13,7 +13,7 @@ from convexstruct.families.structured_svm.solvers.pool_qp import PoolColumns
 
 #: Columns are held densely where more than this share of their entries is not zero.
 DENSE_SHARE = 0.15
-#: Rows of a Gram matrix computed at once: between them the deadline is asked for.
+#: Rows of a Gram matrix computed between two checks of the deadline.
 GRAM_ROWS = 256
 
 
@@ -40,7 +40,7 @@ class LabellingPools:
         return len(self.b)
 
     def add(self, labels: Labels, wanted: Flags | None = None) -> int:
-        """Take in one labelling (P,) of all examples, or of those ``wanted`` (N,); returns how many were new."""
+        """Add one labelling (P,) of all examples, or only of those ``wanted`` (N,); returns how many were new."""
         problem, features = self.problem, self.problem.features
         new = []
         for i in range(features.n_examples) if wanted is None else np.flatnonzero(wanted):
@@ -68,8 +68,8 @@ class LabellingPools:
         return len(new)
 
     def columns(self) -> PoolColumns:
-        """The columns as the pool QP takes them: dense where that is cheaper, with their Gram matrix where it is
-        smaller than a matrix of size d."""
+        """The columns in the form of the pool QP: dense where that is cheaper, and with their Gram matrix if there are
+        fewer columns than weights and no weight must be >= 0."""
         m, d = self.a.shape
         dense = self.a.nnz > DENSE_SHARE * m * d
         a = self.a.toarray() if dense else self.a
@@ -83,7 +83,7 @@ class LabellingPools:
         return PoolColumns(a, self.b, self.owner, gram)
 
     def witness(self, alpha: Vector) -> Point:
-        """Multipliers (M,) of the columns as a mixture of labellings: the problem's dual witness."""
+        """The dual witness of multipliers alpha (M,) of the columns: a mixture of labellings."""
         problem, features = self.problem, self.problem.features
         truth = features.truth.astype(label_type(features.n_labels))
         ceiling = problem.ceiling[self.owner]

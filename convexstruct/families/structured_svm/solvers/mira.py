@@ -5,10 +5,10 @@ training, example MIRA"): an online learner, which solves no stated problem.
 
 where best holds the k best labellings of <w, f(x_i, y)>, or the one most violated with its loss (``augmented``). With
 one labelling y this is  w + tau df_i(y),  tau = min(C, max(0, E_i(y) - <w, df_i(y)>) / |df_i(y)|^2);  with two it is a
-restricted problem of two columns (`solvers.pool_qp`). The oracles know the two best, so k is 1 or 2.
+restricted problem of two columns (`solvers.pool_qp`). The oracles find the two best at most, so k is 1 or 2.
 
-Each step is as small as the margin allows, but what the steps add up to minimises nothing: status UNCERTIFIED. Slack
-scaling's factor e_i(y) does not enter, nor do example weights.
+Each step is the smallest that attains the margin (up to C), but the resulting w minimises no objective, so the status
+is UNCERTIFIED. The factor e_i(y) of slack scaling and the example weights are not used.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from convexstruct.tolerances import HIGH
 class Mira:
     """Options.
 
-    C : at most so long is a step, in units of df; large values trust each example fully.
-    passes : over the examples, at most; it stops after one in which nothing moved.
-    k : best labellings an update looks at, 1 or 2.
-    augmented : look at the most violated labelling, its loss included, in place of the best.
-    average : whether the mean of w over all visits is the answer, or the last w.
+    C : the largest tau, the multiplier of df in a step; with a large C each step attains the full margin.
+    passes : at most so many passes over the examples; the run ends after one in which w did not change.
+    k : the number of best labellings in an update, 1 or 2.
+    augmented : use the most violated labelling, its loss included, in place of the best.
+    average : return the mean of w over all visits; else the last w.
     seed : of the order of the examples.
     """
 
@@ -101,7 +101,7 @@ class Mira:
 
 
 def step(block: ExampleBlock, best: list[Labels], w: Vector, longest: float) -> Vector | None:
-    """v - w of the update for a block of one example, C = ``longest``; None where nothing moves."""
+    """v - w of the update for a block of one example, with C = ``longest``; None if w does not change."""
     rows = np.concatenate([block.differences(labels).toarray() for labels in best])
     losses = np.array([block.part.loss.of(labels)[0] for labels in best])
     violation = losses - rows @ w

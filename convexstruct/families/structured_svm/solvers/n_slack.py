@@ -6,19 +6,19 @@ optimization"). From pools of the truth alone, w = 0:
     where some were added, w and xi <- optimum of the problem restricted to the pools   (`pool_qp`)
     until a pass adds nothing: then P(w) - p* <= eps sum_i c_i
 
-with c_i = C omega_i. The restricted problem bounds p* from below, its multipliers are the dual witness.
+with c_i = C omega_i. The restricted problem bounds p* from below, and its multipliers are the dual witness.
 
-**Bound** (Tsochantaridis, Joachims, Hofmann, Altun 2005, theorem 18). R = max |e_i(y) df_i(y)|, a length; the slides
-print R^2 = max df_i(y) df_j(y'), which is largest where both are one. In the scale of paper 1, lam = 1, c_i = C/N, and
-with Dmax the largest loss, at most max(2 N Dmax / eps, 8 C Dmax R^2 / eps^2) labellings are added if the restricted
-problem is solved after each of them (``block=1``); here, for any weights,
+**Bound** (Tsochantaridis, Joachims, Hofmann, Altun 2005, theorem 18). R = max |e_i(y) df_i(y)| is a length; the slides
+print R^2 = max df_i(y) df_j(y'), which is largest where the two are the same. In the scale of paper 1, lam = 1,
+c_i = C/N, and with Dmax the largest loss, at most max(2 N Dmax / eps, 8 C Dmax R^2 / eps^2) labellings are added if the
+restricted problem is solved after each of them (``block=1``); here, for any weights,
 
     sum_i c_i max E_i  max(2 / (eps min_i c_i), 8 R^2 / (lam eps^2)).
 
-Each one lifts the dual value, at most sum_i c_i max E_i, by min(c_i eps / 2, lam eps^2 / (8 R^2)) at least. With many
-examples between two solutions the theorem bounds the number of solutions instead. Under slack scaling R holds the
-factor E_i(y), which makes of it the Dmax^3 of the theorem. The theorem holds for exact solutions, ``inner=0``; others
-cost less, and the bound need not hold for them.
+Each one raises the dual value, which is at most sum_i c_i max E_i, by at least min(c_i eps / 2, lam eps^2 / (8 R^2)).
+If several examples are visited between two solutions, the theorem bounds the number of solutions instead. Under slack
+scaling R contains the factor E_i(y), which explains the Dmax^3 of the theorem. The theorem assumes exact solutions,
+``inner=0``; inexact ones are cheaper, but the bound need not hold for them.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class NSlack:
 
 
 def adopt(pools: LabellingPools, start: Solution) -> None:
-    """Take in the labellings of an earlier solution's dual witness: they restore its bound."""
+    """Add the labellings of an earlier solution's dual witness to the pools, which restores its lower bound."""
     witness = start.dual_point or {}
     for labels, share in zip(witness.get("labels", ()), witness.get("label_shares", ())):
         pools.add(labels.astype(np.int64), share > 0)
@@ -129,7 +129,7 @@ class _Run:
         self.solved, self.exact = 0, True
 
     def add(self, block: ExampleBlock, labels: Labels, wanted: Flags, inner: float) -> int:
-        """Take in the labellings (p,) of those examples of a block that are ``wanted`` (n,); solve if there are any."""
+        """Add labellings (p,) of those examples of a block that are ``wanted`` (n,); solve if one of them is new."""
         if not wanted.any():
             return 0
         flat = self.problem.features.truth.copy()
@@ -142,7 +142,7 @@ class _Run:
         return added
 
     def solve(self, inner: float) -> None:
-        """The optimum over the pools, to a share ``inner`` of the gap that was left."""
+        """Solve over the pools, to a share ``inner`` of the present gap between the bounds; 0: exactly."""
         problem, columns = self.problem, self.pools.columns()
         exact = EXACT_GAP * magnitude(problem, min(self.primal, float(problem.ceiling @ problem.loss.most)))
         tolerance = max(exact, inner * (self.primal - self.bound) if inner > 0 and np.isfinite(self.primal) else 0.0)

@@ -1,16 +1,17 @@
-r"""Cutting planes with one slack in all (Joachims, Finley, Yu 2009, algorithms 3 and 4; paper 1, "Single slack
-formulation [JFY09]"). A cut is one labelling of all examples,
+r"""Cutting planes with one slack for all examples (Joachims, Finley, Yu 2009, algorithms 3 and 4; paper 1, "Single
+slack formulation [JFY09]"). A cut is one labelling of all examples,
 
     a_k = sum_i (c_i / c) e_i(y_i^k) df_i(y_i^k),    b_k = sum_i (c_i / c) E_i(y_i^k)
 
 with c_i = C omega_i, c = sum_i c_i, and the restricted problem  min lam/2 |w|^2 + c max(0, max_k b_k - <w, a_k>)  has
-as many variables in its dual as there are cuts.
-Each round adds the most violated cut, until none is violated by more than xi + eps: then P(w) - p* <= c eps. Its
-multipliers beta_k, sum_k beta_k <= c, give each example the mixture of its labellings y_i^k with shares beta_k / c.
+as many variables in its dual as there are cuts. Each round adds the most violated cut, until none is violated by more
+than xi + eps: then P(w) - p* <= c eps. The dual variables beta_k, sum_k beta_k <= c, give each example the mixture of
+its labellings y_i^k with shares beta_k / c.
 
-**Cache.** Before the oracle is asked, the most violated labelling of each example among the last few that the oracle
-found makes a cut; it is added if it is violated by more than xi + eps and, ours, by at least half of what the oracle's
-last cut was. Without the second rule all digits would be spent on the cached labellings between two calls.
+**Cache.** Between two calls of the oracle, the last few labellings that it found for each example are searched for the
+most violated one, and these make a cut. It is added if its violation exceeds xi by more than eps and (our addition) by
+more than half as much as the violation of the oracle's last cut did. Without the addition the restricted problem over
+the cached labellings would be solved to its last digit between any two calls.
 
 **Bound** (theorem 5 there; the slide has the larger of the two terms, the theorem their sum). In its scale, lam = 1 and
 c = C, with the largest loss Dmax and R = max |e_i(y) df_i(y)|, at most
@@ -41,12 +42,12 @@ from convexstruct.families.structured_svm.solvers.example_blocks import starting
 from convexstruct.families.structured_svm.solvers.pool_qp import EXACT_GAP, PoolColumns, solve_pools
 from convexstruct.tolerances import HIGH
 
-#: The run ends after so many cuts in a row that did not lift the dual value: more digits than rounding leaves would be
-#: needed to tell them from the cuts before.
+#: The run ends after so many cuts in a row that did not raise the dual value: rounding then hides what more could be
+#: gained.
 PATIENCE = 3
-#: A cut counts as not in use in a round where its multiplier is below this share of c.
+#: A cut counts as unused in a round if its multiplier is at most this share of c.
 UNUSED_SHARE = 1e-9
-#: A cut from the cache must be violated by at least this share of what the oracle's last cut was.
+#: The violation of a cut from the cache, less xi, must exceed this share of that of the oracle's last cut.
 CACHED_SHARE = 0.5
 
 
@@ -66,7 +67,7 @@ class OneSlack:
 
     eps : by how much a cut must be violated beyond the slack to be added, in units of the loss (under margin scaling).
     cache : labellings kept for each example; 0 asks the oracle every round.
-    forget : rounds after which a cut that was not in use is dropped.
+    forget : a cut is dropped after so many rounds in a row without use.
     """
 
     eps: float = 1e-2 * HIGH.gap
@@ -138,8 +139,8 @@ class Cuts:
         self.beta, self.age = np.full(1, self.total), np.zeros(1, dtype=np.int64)
 
     def add(self, labels: Labels, size: float) -> bool:
-        """Take in the cut of a labelling (P,) of all examples, solve, drop what was long not in use; whether the dual
-        value rose. ``size`` is that of P, to which the problem is solved."""
+        """Add the cut of a labelling (P,) of all examples, solve, and drop cuts long unused; returns whether the dual
+        value rose. ``size`` is the size of P, to which the tolerance is relative."""
         problem, features = self.problem, self.problem.features
         share, lost = problem.ceiling / self.total, problem.loss.of(labels)
         weight = share * lost if problem.scaling == "slack" else share
@@ -170,7 +171,7 @@ class Cuts:
         self.xi = float((self.b - self.a @ self.w).max())
 
     def witness(self) -> Point:
-        """The multipliers as mixtures of labellings: the problem's dual witness."""
+        """The dual witness of beta: a mixture of labellings, the same shares in every example."""
         kept = [k for k in np.flatnonzero(self.beta > 0) if k > 0]
         rows = [self.labels[k] for k in kept]
         labels = np.array(rows, dtype=self.labels[0].dtype).reshape(len(rows), len(self.labels[0]))

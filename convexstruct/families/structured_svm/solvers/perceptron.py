@@ -7,14 +7,14 @@ Paper 4 reads it as gradient steps on the likelihood with the partition function
 
     l(w) = sum_i omega_i [ <w, f(x_i, y_i)> - max_y <w, f(x_i, y)> ],
 
-and says what is wrong with that: l(w) <= 0 and l(0) = 0, and l(t w) = t l(w) for t >= 0, so that w = 0, which knows
-nothing, is among the best ("collapsing"). It is the margin, E_i(y) in P, that prevents this. So there is no bound to
-certify: the perceptron's w is valued at P like any other, and its status is UNCERTIFIED.
+and says what is wrong with that: l(w) <= 0 and l(0) = 0, and l(t w) = t l(w) for t >= 0, so that the useless w = 0 is a
+maximiser ("collapsing"). The margin, E_i(y) in P, prevents this. The perceptron has no lower bound: P is evaluated at
+its w, and the status is UNCERTIFIED.
 
 **Bound** (Novikoff 1962, Collins 2002). If some u with |u| = 1 has <u, df_i(y)> >= g for all y that are not the truth,
 and R = max |df_i(y)|, then no more than (R / g)^2 updates are made, in all passes together (``block=1``).
 
-Averaged: the mean of w over all visits, which generalises better than the last one. Example weights are not used.
+Averaged: the mean of w over all visits, which generalises better than the last w. Example weights are not used.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from convexstruct.core.solution import Solution
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.example_blocks import example_blocks, starting_w
 
-#: What an online learner's message says of itself.
+#: The end of the message of every online learner.
 NO_PROBLEM = "an online learner: it minimises no stated problem, and P is only valued at its w"
 
 
@@ -46,9 +46,10 @@ class Pass(NamedTuple):
 
 
 def valued(problem: StructuredSVM, walk: Iterator[Pass], average: bool) -> Iterator[Iterate]:
-    """The one iterate of an online learner: w of the last pass, or the mean, valued at P.
+    """The one iterate of an online learner: P at the w of the last pass, or at the mean.
 
-    Where the time limit cuts the passes it is what they reached, not valued any more; then the limit is raised again.
+    If the time limit interrupts the passes, the iterate is the w reached so far, with primal inf since there is no time
+    to evaluate P; then `DeadlinePassed` is raised again.
     """
     walked: list[Pass] = []
     try:
@@ -71,9 +72,9 @@ def _iterate(problem: StructuredSVM, walked: list[Pass], average: bool) -> Itera
 class Perceptron:
     """Options.
 
-    passes : over the examples, at most; it stops after one without a mistake.
-    average : whether the mean of w over all visits is the answer, or the last w.
-    block : examples decoded at one w, their updates added up; 1 is the perceptron.
+    passes : at most so many passes over the examples; the run ends after one without a mistake.
+    average : return the mean of w over all visits; else the last w.
+    block : examples decoded at the same w, whose updates are added up; 1 is the perceptron.
     seed : of the order of the examples.
     """
 

@@ -7,8 +7,8 @@ and multipliers alpha_j >= 0, sum_{j in i} alpha_j = c_i, a Newton step eliminat
 
     (lam I + sum_i sum_{j in i} D_j (a_j - m_i)(a_j - m_i)') dw = ...,     D = alpha / s,   m_i = mean of a under D,
 
-a system of size d, or by Woodbury's formula of the number of columns, whichever is smaller. Mehrotra's predictor and
-corrector. The dual value sum b_j alpha_j - 1/(2 lam) |(A'alpha)_+|^2 bounds the whole problem from below.
+a system of size d or, by Woodbury's formula, of the number of columns, whichever is smaller. The steps are Mehrotra's
+predictor and corrector. The dual value sum b_j alpha_j - 1/(2 lam) |(A'alpha)_+|^2 bounds the whole problem from below.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from convexstruct.tolerances import HIGH
 
 #: A restricted problem counts as solved at this relative gap: a thousandth of the finest that users can name.
 EXACT_GAP = 1e-3 * HIGH.gap
-#: Newton steps of one solve at most, and steps in a row that improve neither bound nor complementarity, after which
-#: rounding allows no better ones. A poor start can take a dozen steps before anything improves.
+#: The most Newton steps of one solve, and the most steps in a row that improve neither a bound nor complementarity:
+#: after these, rounding allows no improvement. From a poor start a dozen steps may pass before anything improves.
 NEWTON_STEPS, PATIENCE = 80, 20
 #: A step goes this share of the way to the boundary: nearer to it Mehrotra's directions can cycle.
 STEP_SHARE = 0.9
@@ -210,7 +210,7 @@ def solve_pools(
 
 
 def _near(columns: PoolColumns, ceiling: Vector, lam: float, w: Vector, start: Index, bounded: Index) -> _State:
-    """A state at w itself: slacks of a thousandth of the mean loss at least, multipliers inverse to them."""
+    """An interior state at w: slacks of at least a thousandth of the mean xi_i, multipliers proportional to 1 / s_j."""
     w = _positive(w, bounded)
     margin = columns.b - columns.a @ w
     top = np.maximum.reduceat(margin, start)

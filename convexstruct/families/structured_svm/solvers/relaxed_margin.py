@@ -1,4 +1,4 @@
-r"""Training over the local polytope, weights and shares together: the default where inference="relaxed". Ours.
+r"""Training over the local polytope, jointly over weights and shares: the default if inference="relaxed". Ours.
 
 The maximum over the local polytope is a minimum over how node scores are shared out among forests
 (`convexstruct.inference.forests`), so the relaxed problem is one joint minimisation over w and shares, with one
@@ -9,8 +9,8 @@ minimise by L-BFGS
     F(w, shares) = lam/2 |w|^2 + sum_i c_i { tau sum over trees ln sum_y q(y) e^{score(y) / tau} - <w, f(x_i, y_i)> };
 
 then q becomes the distributions at the minimum, and tau falls. At any (w, shares) the same expression with maxima in
-place of the sums bounds the optimum from above; the trees' marginals, averaged at the nodes and with edges scaled until
-they agree, bound it from below.
+place of the sums bounds the optimum from above. The trees' marginals, averaged at the nodes and with edges scaled until
+they agree with them, are a dual point and bound it from below.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class RelaxedMargin:
     """Options.
 
     temperature : tau of the first stage, in units of the largest node loss. shrink : its factor from stage to stage.
-    steps : L-BFGS steps of a stage. memory : pairs it keeps. stages : at most so many.
+    steps : the most L-BFGS steps of a stage. memory : pairs that L-BFGS keeps. stages : the most stages.
     """
 
     temperature: float = 0.25
@@ -61,7 +61,7 @@ class RelaxedMargin:
 
 
 class _Run:
-    """x = (w, shifts of the shares), the logits of q as sums of the minima x / tau, and the best bounds met."""
+    """x = (w, shifts of the shares), the logits of q (``natural``, the sum of x / tau over stages), the best bounds."""
 
     def __init__(self, options: RelaxedMargin, problem: StructuredSVM, start: Solution | None) -> None:
         self.options, self.problem = options, problem
@@ -86,7 +86,7 @@ class _Run:
         return self.problem.primal(self._point(x))
 
     def _tables(self, x: Vector, loss: float) -> tuple[Matrix, Tensor]:
-        """Node scores shared out (sum P_f, S), and edge scores."""
+        """Node scores divided among the forests (sum P_f, S), and edge scores."""
         features = self.problem.features
         node = features.node_scores(x[: self.d]) + loss * self.problem.loss.costs
         return self.forests.shared(node, x[self.d :].reshape(self.shape)), features.edge_scores(x[: self.d])
@@ -143,7 +143,7 @@ class _Run:
         self._look_below()
 
     def _look_below(self) -> None:
-        """The dual value of q: the mean of its trees' marginals at the nodes, edges scaled until they agree."""
+        """Take the dual point of q (see the module's text) if its dual value is the best so far."""
         problem, features = self.problem, self.problem.features
         shares, edge = self._tables(self.natural, self.loss)
         every = np.broadcast_to(edge, (features.n_edges, *edge.shape[-2:])) if edge.ndim == 2 else edge

@@ -1,15 +1,15 @@
 r"""Subgradient steps of size 1 / (lam t) (Shalev-Shwartz, Singer, Srebro 2007, "Pegasos"; Ratliff, Bagnell, Zinkevich
-2007 for structures), with the dual point that they are.
+2007 for structures), whose iterates are dual points too.
 
 At w_t, with y_i the most violated labellings, psi_t = sum_i c_i e_i(y_i) df_i(y_i), c_i = C omega_i, is minus a
 subgradient of the sum of hinges, and
 
     w_{t+1} = w_t - 1/(lam t) (lam w_t - psi_t)   =>   w_{t+1} = (1/lam) (1/t) sum_{s <= t} psi_s:
 
-w is the average of dual points, each with all of c_i on y_i, hence of one: the mixture of the labellings met, in equal
-shares. So the method is certified (it is Frank-Wolfe on the dual with steps 1/t, Bach 2015). In parts of the data,
-B parts a pass, psi_t is B times the part's sum; a pass meets each example once, and after whole passes the shares are
-equal again. Weights that must be >= 0 are projected in w = (average)_+ / lam: dual averaging.
+lam w is the average of the psi of dual points, each with all of c_i on y_i, hence the psi of a dual point: the mixture
+of the labellings met, in equal shares. So the method is certified (it is Frank-Wolfe on the dual with steps 1/t, Bach
+2015). If a pass takes the data in B blocks, psi_t is B times the block's sum; each pass visits each example once, so
+that after whole passes the shares are equal again. If weights must be >= 0, w = (average)_+ / lam: dual averaging.
 
 Averaged: wbar_t = (1 - 2/(t + 1)) wbar_{t-1} + 2/(t + 1) w_t, for which (Lacoste-Julien, Schmidt, Bach 2012) with
 G >= |lam w_t - psi_t|
@@ -39,9 +39,9 @@ from convexstruct.families.structured_svm.solvers.labelling_mixture import Label
 class Subgradient:
     """Options.
 
-    block : examples of a step; None: all, a step a pass, which is what the bound above is for. Parts make more
+    block : examples of a step; None: all, one step a pass, to which the bound above applies. Smaller blocks make more
         progress a pass at first.
-    average : also value the weighted average of the w's, one more call of the oracle a pass.
+    average : also evaluate P at the weighted average of the w's, by one more call of the oracle a pass.
     seed : of the order of the examples.
     """
 
@@ -53,7 +53,7 @@ class Subgradient:
         read_options(self, block=or_none(at_least(1)), average=flag, seed=seed)
 
     def iterate(self, problem: StructuredSVM, start: Solution | None = None) -> Iterator[Iterate]:
-        """One iterate a pass. Of a ``start``, w is where the first subgradient is taken: the first step forgets it.
+        """One iterate a pass. The first subgradient is taken at the w of ``start``, which the first step then replaces.
 
         Raises
         ------

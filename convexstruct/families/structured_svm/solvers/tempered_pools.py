@@ -1,21 +1,21 @@
-r"""Temper, then pools: the fast default for structural SVMs. Ours, not a paper's.
+r"""Tempering, then pools of labellings: the default solver for structural SVMs. Ours, not a paper's.
 
-**Temper.** An entropic proximal point method on the dual: labellings carry weights q_i(y) ~ exp(<Theta, f(x_i, y)> +
+**Tempering.** An entropic proximal point method on the dual: labellings carry weights q_i(y) ~ exp(<Theta, f(x_i, y)> +
 B E_i(y)), at first uniform, and each stage minimises
 
     F(w) = lam/2 |w|^2 + sum_i c_i {tau [ln Z_i(Theta + w/tau, B + 1/tau) - ln Z_i(Theta, B)] - <w, f(x_i, y_i)>}
 
-by L-BFGS, one sum over all labellings an evaluation; then Theta += w / tau, B += 1 / tau, tau *= shrink. Every
-evaluation bounds the optimum from below: q is a dual point. Unlike plain annealing (Theta = B = 0) the stages converge
-at temperatures at which F is still smooth.
+by L-BFGS, with one sum over all labellings an evaluation; then Theta += w / tau, B += 1 / tau, tau *= shrink. Every
+evaluation gives a lower bound, since the new q is a dual point. Unlike plain annealing (Theta = B = 0) the stages
+converge at temperatures at which F is still smooth.
 
 **Pools.** The most violated labellings of the last stages and samples of q make a pool for each example; the problem
-restricted to them is solved exactly (`solvers.pool_qp`), its dual point is one of the whole problem, and
-the most violated labellings at its w are added, until none is left.
+restricted to the pools is solved (`solvers.pool_qp`), its dual point is also one of the whole problem, and the most
+violated labellings at its w are added, until none of them is new.
 
-Where there are no sums over labellings (slack scaling, zero-one loss) the tempering works on margin scaling with the
-node losses, to find a start and first pools; its bounds are not used. On graphs that allow no sums at all (minimum
-cuts) the pools begin empty. Examples of several components are taken apart first (`solvers.components`).
+Slack scaling and the zero-one loss have no such sums over labellings: there the tempering works on margin scaling with
+the node losses, to find a start and first pools, and its bounds are not used. If the oracle has no sums at all (minimum
+cuts), there is no tempering. Examples of several components are split first (`solvers.components`).
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from convexstruct.families.structured_svm.solvers.components import by_component
 from convexstruct.families.structured_svm.solvers.labelling_pools import LabellingPools
 from convexstruct.families.structured_svm.solvers.pool_qp import EXACT_GAP, solve_pools
 
-#: The problem restricted to the pools is solved to this share of the gap that is left: more would be lost with the next
-#: labellings.
+#: The problem restricted to the pools is solved to this share of the remaining gap: the next labellings change it
+#: anyway.
 INNER_SHARE = 0.1
 #: A stage is poor if it leaves more than this share of the gap primal - lower bound. Exact stages leave about
 #: ``shrink``; the first `WARM_UP_STAGES` stages, whose temperatures are high, are not judged.
@@ -58,8 +58,8 @@ class TemperedPools:
     """Options.
 
     temperature : tau of the first stage, in units of the largest node loss. shrink : its factor from stage to stage.
-    steps : L-BFGS steps of a stage at most, more after poor ones.
-    stages : at most so many. switch : relative gap at which the pools take over.
+    steps : the most L-BFGS steps of a stage; more after poor stages.
+    stages : the most stages. switch : the relative gap at which the pools take over.
     samples : labellings drawn from q for the first pools.
     seed : of the samples.
     """
@@ -111,7 +111,7 @@ class TemperedPools:
 
 
 def finish(problem: StructuredSVM, pools: LabellingPools, w: Vector, best: float, calls: int) -> Iterator[Iterate]:
-    """Solve over the pools, add what is most violated, until nothing is; yields an iterate a round.
+    """Solve over the pools and add the most violated labellings, until none is new; yields one iterate a round.
 
     ``best`` is the primal value at ``w``.
     """
@@ -135,8 +135,8 @@ def finish(problem: StructuredSVM, pools: LabellingPools, w: Vector, best: float
 
 
 class Temper:
-    """The stages: the last w with P(w) and its most violated labels, the best of all w, and the measure q by its
-    natural parameters (theta, loss)."""
+    """The state of the stages: the last w with P(w) and its most violated labels, the best w so far, and q by its
+    natural parameters Theta = ``theta`` and B = ``loss``."""
 
     def __init__(self, options: TemperedPools, problem: StructuredSVM, start: Solution | None) -> None:
         self.options, self.problem = options, problem
@@ -157,7 +157,7 @@ class Temper:
         self._steps = options.steps
         columns, d = CHEAP_COLUMNS * problem.n_examples, problem.dimension
         self._cheap = CHEAP_STEPS * columns * float(d) * min(columns, d) <= CHEAP_WORK
-        self.finished = self.tau <= 0 or not problem.oracle.summable  # no labelling is wrong, or there are no sums
+        self.finished = self.tau <= 0 or not problem.oracle.summable  # the loss is 0, or the oracle has no sums
 
     def stage(self) -> None:
         """One stage of the entropic proximal point method."""
@@ -207,7 +207,8 @@ class Temper:
         gap, warm = self.best - self.bound, self.stages >= WARM_UP_STAGES
         poor = self.smooth and warm and gap > POOR_SHARE * self._gap
         most = LONGEST_STAGE * self.options.steps
-        stuck = poor and (self._cheap or self._steps >= most) if self.smooth else warm  # no bound: nothing to judge by
+        # without lower bounds no stage can be judged, and the stages end with the warm-up
+        stuck = poor and (self._cheap or self._steps >= most) if self.smooth else warm
         if poor:
             self._steps = min(2 * self._steps, most)
         near = gap <= self.options.switch * magnitude(self.problem, self.best)
