@@ -53,7 +53,7 @@ def combinations(problem: RegularizedRisk, limit: int = LIMIT) -> sp.csr_array:
             f"the problem has {total:.4g} combinations of pieces, wanted at most {limit}: use primal or adjoint"
         )
     chosen = np.stack(np.unravel_index(np.arange(int(total)), tuple(sizes)), axis=1)
-    row, group = np.nonzero(chosen < np.diff(loss.start))  # the last choice of a group with a floor is none
+    row, group = np.nonzero(chosen < np.diff(loss.start))  # with a floor, a group's last choice is the zero piece
     piece = loss.start[:-1][group] + chosen[row, group]
     return sp.csr_array(sp.coo_array((problem.shares[group], (row, piece)), (int(total), problem.n_pieces)))
 
@@ -193,7 +193,7 @@ def bmrm(problem: RegularizedRisk, planes: Sequence[Plane] | None = None) -> For
         min  J_t(w) = lam/2 |w|^2 + max_{i <= t} { <a_i, w> + b_i }              (3)
 
     planes : from `RegularizedRisk.subgradient`; by default the one at w_0 = 0. The solution is certified as that of
-    J_t (`subproblem`); `mixture` makes a bound on the whole problem of its multipliers.
+    J_t (`subproblem`); `mixture` turns its multipliers into a dual witness of the whole problem.
 
     Source: paper 2, (3). Variables w (d,), t; parameter lam.
 

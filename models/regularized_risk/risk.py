@@ -1,13 +1,13 @@
 r"""Regularized risk minimisation (paper 2) in CVXPY: the problem and its adjoint, and both in Nesterov's form.
 
-    primal            (1)-(2)    a slack for each group, at least every piece of it
+    primal            (1)-(2)    a slack for each group, not below any of its pieces
     adjoint           (18), (20)-(22), with (11): the pieces' weights alpha, and w(alpha)
     nesterov          (17)       f(w) + g*(A w), without slacks
     nesterov_adjoint  (18)       -g(alpha) - f*(-A' alpha)
 
 The textbook pair with C is in `support_vectors`; every combination of pieces as one plane, (9)-(12), and the
-subproblem (3) of bundle methods in `planes`; the smoothed risk J_mu in `smoothing`. Each takes every loss: binary with
-and without bias, multiclass, multilabel, ordinal, and pieces.
+subproblem (3) of bundle methods in `planes`; the smoothed risk J_mu in `smoothing`. Each accepts every loss: binary
+with and without bias, multiclass, multilabel, ordinal, and pieces.
 
 Symbols: A (m, d) the pieces' rows, c (m,) their offsets, sigma_g the share of group g in the risk (1/n without
 weights), s_p the sign of a free offset b_j in piece p (the bias, or minus an ordinal threshold). lam (or C) is a CVXPY
@@ -85,7 +85,7 @@ class Parts:
     def weights(self, bound: Any = None, named: str = "") -> tuple[Any, dict[str, Equation]]:
         """alpha (m,), and the constraints of Q (20): those of groups, and those of free offsets where there are any.
 
-        bound : (G,) the largest sum of a group's alpha (the only one, without the zero piece); default the shares.
+        bound : (G,) the largest sum of a group's alpha; without the zero piece, its sum. The shares by default.
         named : its LaTeX.
         """
         loss = self.problem.loss
@@ -123,7 +123,7 @@ def at_lam(problem: RegularizedRisk, formulation: Formulation) -> RegularizedRis
 
 
 def point_of(variables: dict[str, Any]) -> dict[str, Vector]:
-    """w, and b where there is one, with the solver's values."""
+    """The solver's values of w, and of b where there is one."""
     return {name: np.asarray(variables[name].value) for name in ("w", "b") if name in variables}
 
 
@@ -176,7 +176,7 @@ def adjoint(problem: RegularizedRisk) -> Formulation:
 
     For the binary hinge this is (21)-(22): max sum alpha_i - |sum_i alpha_i y_i x_i|^2 / (2 lam), 0 <= alpha_i <= 1/n,
     and sum_i y_i alpha_i = 0 with a bias. With w as a variable lam can be a parameter (DPP), and A A' is not computed.
-    The multipliers of the last condition are the free offsets b.
+    Minus the multipliers of the last condition are the free offsets b.
 
     Source: paper 2, (11), (18), (20)-(22). Variables alpha (m,), w (d,); parameter lam.
     """
@@ -245,7 +245,8 @@ def nesterov_adjoint(problem: RegularizedRisk) -> Formulation:
         s.t. alpha in Q2                                                                                (20)
 
     The same program as `adjoint` with w eliminated; w is minus the multiplier of z = -A' alpha. |z|^2 <= lam s is
-    stated as the second-order cone |(2z, lam - s)| <= lam + s, for in CVXPY's quad_over_lin lam cannot be a parameter.
+    stated as the second-order cone |(2z, lam - s)| <= lam + s, because lam cannot be a parameter in CVXPY's
+    quad_over_lin.
 
     Source: paper 2, (18)-(20). Variables alpha (m,), z (d,), s; parameter lam.
     """
@@ -279,7 +280,7 @@ def nesterov_adjoint(problem: RegularizedRisk) -> Formulation:
 
 
 def _highest(problem: RegularizedRisk, values: Any) -> Any:
-    """The maximum of each group's pieces, and of 0 where that is one of them; (G,)."""
+    """The maximum (G,) of each group's pieces, of which 0 is one where the loss has a zero piece."""
     loss = problem.loss
     sizes = np.diff(loss.start)
     width = int(sizes.max())

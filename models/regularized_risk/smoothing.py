@@ -4,8 +4,9 @@ r"""The smoothed risk of paper 2: J with mu d(alpha) subtracted inside the maxim
     D_mu(alpha) = D(alpha) - mu/2 |alpha - alpha_0|^2
 
 J_mu has a Lipschitz gradient, and J_mu <= J <= J_mu + mu D_max with D_max = max over Q2 of 1/2 |alpha - alpha_0|^2. The
-maximiser alpha_mu(w) is the projection of alpha_0 + (A w + c)/mu onto Q2. To state J_mu with slacks, the part mu rho_p
-of the value of each piece is taken from its slack into the objective; at the minimum rho = alpha_mu(w) - alpha_0:
+maximiser alpha_mu(w) is the projection of alpha_0 + (A w + c)/mu onto Q2. To state J_mu with slacks, mu rho_p is
+subtracted from the value of each piece, and terms in rho are added to the objective; at the minimum
+rho = alpha_mu(w) - alpha_0:
 
     max_{alpha in Q2} {...} = min over rho, b of  <alpha_0, mu rho> + mu/2 |rho|^2
                                                 + sum_g share_g max([0,] <a_p, w> + c_p + s_p b_j - mu rho_p)
@@ -71,8 +72,8 @@ class SmoothedProblem:
         return {**self.problem.as_point({key: part for key, part in value.items() if key != "rho"}), "rho": rho}
 
     def primal(self, point: Point) -> Rounded:
-        """J with c - mu rho in place of c, and the terms in rho. The roundings of c - mu rho change a loss by at most
-        the largest of them."""
+        """J with c - mu rho in place of c, plus the terms in rho. The rounding errors of c - mu rho change a loss by at
+        most the largest of them."""
         problem, mu, rho = self.problem, self.mu, point["rho"]
         moved = mu * rho
         offset = problem.loss.offset - moved
@@ -105,7 +106,7 @@ class SmoothedProblem:
         return {}
 
     def dual(self, dual_point: Point) -> Rounded:
-        """D_mu at a member of Q2 near what the problem makes of the witness, as in `bounds.lower`."""
+        """D_mu at a member of Q2 near the witness as the problem repairs it, as in `bounds.lower`."""
         if "alpha not finite" in self.problem.dual_residuals(dual_point):
             return Rounded(-np.inf)
         given = np.asarray(dual_point["alpha"], dtype=np.float64)
@@ -114,7 +115,7 @@ class SmoothedProblem:
             return Rounded(-np.inf)
         alpha, eta, delta = bounds.enclosed(self.problem, bounds.member(self.problem, given))
         away = alpha - self.centre
-        errors = (eta + delta + eta * delta) * alpha + UNIT * np.abs(away)  # of that member, and of the difference
+        errors = (eta + delta + eta * delta) * alpha + UNIT * np.abs(away)  # of alpha, and of the difference
         square = dot(away, away)
         value = risk - 0.5 * self.mu * square
         return Rounded.of(
@@ -130,7 +131,7 @@ class SmoothedProblem:
 
 
 def _parameters(problem: RegularizedRisk, mu: float, centre: ArrayLike | None) -> tuple[Any, Vector]:
-    """mu as a CVXPY parameter, and alpha_0: by default 0, or without a zero piece each share spread evenly."""
+    """mu as a CVXPY parameter, and alpha_0: by default 0, or without a zero piece each group's share spread evenly."""
     mu = number("mu", mu, above=0)
     if centre is None:
         start = problem.feasible(np.zeros(problem.n_pieces))

@@ -2,8 +2,8 @@ r"""Support vector machines with C in place of lam (paper 2, (1)-(2) and (20)-(2
 
     C = 1 / (lam sum_i omega_i),      optimum p*/lam,      multipliers alpha/lam
 
-so that a multiplier is at most C omega_i, where in the paper it is at most 1/n. C is a CVXPY parameter, in the
-objective of the primal and in the constraints of the dual.
+so that a multiplier is at most C omega_i; in the paper it is at most 1/n. C is a CVXPY parameter, in the objective of
+the primal and in the constraints of the dual.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-r"""Associative Markov networks (Taskar, Chatalbashev, Koller 2004): one quadratic program with the inference folded in.
+r"""Associative Markov networks (Taskar, Chatalbashev, Koller 2004): one quadratic program that contains the inference.
 
 Where an edge adds a score only if its two ends have the same label, with w_edge >= 0, loss-augmented inference relaxes
 to the linear program
@@ -39,11 +39,12 @@ def associative(problem: StructuredSVM) -> Formulation:
              m_eu(s) + m_ev(s) >= <z_e, w_edge[:, s]>                        for all e = (u, v), s   "edge"
              m >= 0, w_edge >= 0                                                                     "sign"
 
-    m_ev(s) is what edge e gives its end v for label s. The multipliers of "node" are C omega_i mu_v(s), those of "edge"
-    C omega_i mu_e(s).
+    m_ev(s) is the part of edge e's score for label s that its end v receives. The multipliers of "node" are
+    C omega_i mu_v(s), those of "edge" C omega_i mu_e(s).
 
-    Exact for two labels, and on forests; else a relaxation from above. The witness for two labels: mu by thresholds,
-    y_v = [mu_v(1) > t] for t from 0 to 1, whose mixture has mu_e(s) = min(mu_u(s), mu_v(s)).
+    Exact for two labels, and on forests; else a relaxation with an optimum at or above p*. For two labels the witness
+    is the mixture of the labellings y_v = [mu_v(1) > t] for t uniform in [0, 1], which has
+    mu_e(s) = min(mu_u(s), mu_v(s)).
 
     Source: Taskar, Chatalbashev, Koller 2004, (4)-(6) with slack. Variables w_node (S, F), w_edge (E, S), xi (P,),
     m_first and m_second (Q, S); parameters lam, C.
@@ -135,8 +136,8 @@ def thresholds(features: PairwiseFeatures, p: Vector) -> Point:
 
 
 def with_most_agreement(features: PairwiseFeatures, mu: Matrix) -> Tensor:
-    """Edge marginals (Q, S, S) of node marginals (P, S) that agree as often as they can: min(mu_u, mu_v) on the
-    diagonal, what is left spread as a product."""
+    """Edge marginals (Q, S, S) with the node marginals mu (P, S) and the greatest probability of equal labels:
+    min(mu_u, mu_v) on the diagonal, the remaining mass spread as a product."""
     u, v = mu[features.edges[:, 0]], mu[features.edges[:, 1]]
     both = np.minimum(u, v)
     left, right = u - both, v - both

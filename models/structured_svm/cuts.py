@@ -10,11 +10,12 @@ of each example at its w, and adds what is new. With a_r = e df, e = 1 (margin s
 Bounds, valid every round whatever the solver's accuracy:
 
 * upper: P at the master's w. Without slack: lam/2 |w|^2 at w scaled up until every margin holds, if some factor does;
-* lower: the master's multipliers, cleared of rounding, are alpha of (D). D at their best multiple between 0 and 1 (any
-  multiple >= 0 without slack) is the bound. What the solver claims of the master is reported, never used.
+* lower: the master's multipliers, made feasible, are an alpha of (D). D at their best multiple between 0 and 1 (without
+  slack: any multiple >= 0) is the bound. The optimum that the solver claims for the master is reported and never used
+  as a bound.
 
-xi >= 0 stands in every master, so that no example has a negative slack. With an oracle that is approximate or relaxed
-the bounds hold, and need not meet.
+Every master has the constraint xi >= 0, so that no example has a negative slack. With an approximate or relaxed oracle
+the bounds are valid, but need not meet.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ NAMES = {"n": "n_slack_cuts", "one": "one_slack_cuts", "none": "hard_margin_cuts
 
 
 class ConstraintGeneration(LabellingCuts[StructuredSVM]):
-    """A structural SVM by constraint generation; `convexstruct.models.labelling_cuts` says what is the same for the
-    families.
+    """A structural SVM by constraint generation; what it shares with other families is in
+    `convexstruct.models.labelling_cuts`.
 
     problem : the problem; its scaling and its oracle decide what is added.
     slack : "n", "one" or "none".
@@ -129,7 +130,8 @@ class ConstraintGeneration(LabellingCuts[StructuredSVM]):
         return difference, loss
 
     def bound_above(self) -> tuple[Labels, Vector]:
-        """P at the master's w; without slack lam/2 |w|^2 at w scaled up until every margin holds, if that can be."""
+        """P at the master's w; without slack lam/2 |w|^2 at w scaled up until every margin holds, if some factor does
+        it."""
         assert self.master is not None
         w = self.problem.project(np.asarray(self.master.variables["w"].value, dtype=np.float64))
         found = self.problem.most_violated(w)
@@ -155,8 +157,8 @@ class ConstraintGeneration(LabellingCuts[StructuredSVM]):
         self.raise_bound(value, self.by_example(alpha))
 
     def certified(self) -> StructuredSVM:
-        """The problem whose optimum the run finds. Without slack, that of a C so large that the best multipliers found
-        fit: it has the hard margin's optimum once they are optimal."""
+        """The problem whose optimum the run finds. Without slack it is the soft margin with a C so large that the best
+        multipliers found are feasible: its optimum is the hard margin's once they are optimal."""
         if self.slack != "none":
             return self.problem
         most = float(np.max(self._multipliers.sum(axis=0) / self.weights))
@@ -164,10 +166,12 @@ class ConstraintGeneration(LabellingCuts[StructuredSVM]):
 
 
 def stretch(problem: StructuredSVM, hinge: Vector) -> float | None:
-    """A factor by which w has every hard margin, from H_i(w) (N,) (upper bounds will do); None if none is known.
+    """A factor that scales w until every hard margin holds, from H_i(w) (N,) or upper bounds of it; None if none is
+    known.
 
     With e_i > 0 the least positive loss of the example, <w, df_i(y)> >= E_i(y) - H_i >= E_i(y) (1 - H_i / e_i), under
-    slack scaling >= 1 - H_i / e_i. Where another labelling than y_i has no loss, a factor does not mend its margin.
+    slack scaling >= 1 - H_i / e_i. If a labelling other than y_i has no loss, its constraint <w, df_i(y)> >= 0 holds
+    after scaling only if it held before.
     """
     if problem.loss.zero_one:
         least = np.ones(problem.n_examples)

@@ -80,8 +80,8 @@ class MarginRows:
         return alpha
 
     def witness(self, alpha: Vector, ceiling: Vector) -> Point:
-        """Multipliers alpha (R,) as a mixture of labellings, cleared of rounding: shares alpha_i(y) / (C omega_i), >= 0
-        and of sum <= 1, because what is missing lies on the truth, where df and E are 0."""
+        """Multipliers alpha (R,) as a mixture of labellings with the shares alpha_i(y) / (C omega_i), made >= 0 and of
+        sum <= 1. What a sum lacks to 1 is the share of the truth, where df and E are 0."""
         share = np.maximum(alpha, 0.0) / ceiling[self.example]
         share /= np.maximum(self.of_example @ share, 1.0)[self.example]
         share[share < DUAL_ROUNDING / np.bincount(self.example)[self.example]] = 0.0
@@ -102,8 +102,7 @@ def scale_parameters(problem: StructuredSVM) -> tuple[Any, Any]:
 
 
 def at_parameters(problem: StructuredSVM, formulation: Formulation) -> StructuredSVM:
-    """The problem with lam and C as the formulation's parameters now have them: what a swept formulation is certified
-    against."""
+    """The problem with the present lam and C of the formulation, against which its solution is certified."""
     given = formulation.parameters
     C = float(given["C"].value) if "C" in given else problem.scale.C
     return replace(problem, scale=Scale(float(given["lam"].value), C))
@@ -132,8 +131,9 @@ def link(problem: StructuredSVM, lam: Any, w: Any, psi: Any, latex: str) -> Equa
 def from_dual(problem: StructuredSVM, witness: Point, psi: Any, w: Any = None) -> Recovered:
     """A dual's solution: the solver's own w, or Psi / lam, and the witness.
 
-    Entries of w that must be >= 0 are taken from Psi_+ / lam: the solver's may be off near 0, where they hardly change
-    |w|^2. Of the others the solver's are better than Psi / lam, which adds up the rounding of all multipliers.
+    Entries of w that must be >= 0 are taken from Psi_+ / lam: the solver's may be inaccurate near 0, where they hardly
+    change |w|^2. For the other entries the solver's w is more accurate than Psi / lam, in which the rounding errors of
+    all multipliers add up.
     """
     from_psi = problem.project(np.asarray(psi, dtype=np.float64)) / problem.lam
     if w is None:
@@ -203,8 +203,8 @@ def dual_alpha(problem: StructuredSVM, limit: int = MOST_LABELLINGS) -> Formulat
              sum_y alpha_i(y) = C omega_i                                                          "sum"
              alpha >= 0                                                                            "alpha"
 
-    e = 1 under margin scaling, E_i(y) under slack scaling. The sum runs over y_i too, where df and E are 0: under slack
-    scaling alpha_i(y_i) is the multiplier of xi_i >= 0: counting it makes the sum an equality.
+    e = 1 under margin scaling, E_i(y) under slack scaling. The sum includes y_i, where df and E are 0; under slack
+    scaling alpha_i(y_i) is the multiplier of xi_i >= 0. With it the sum is an equality.
 
     Source: paper 1, "The Dual (D) of (P)". Variables alpha (R,), w (d,); parameters lam, C.
 
@@ -240,7 +240,7 @@ def dual_alpha(problem: StructuredSVM, limit: int = MOST_LABELLINGS) -> Formulat
 
 
 def shares(problem: StructuredSVM, rows: MarginRows, alpha: Any, C: Any) -> dict[str, Equation]:
-    """The set of the duals: alpha >= 0, sum_y alpha_i(y) = C omega_i."""
+    """The feasible set of the duals: alpha >= 0, sum_y alpha_i(y) = C omega_i."""
     total = rows.of_example @ alpha
     return {
         "sum": equation(total == C * problem.weights, r"\sum_y \alpha_i(y) = C \omega_i \quad \forall i"),

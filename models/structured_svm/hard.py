@@ -37,11 +37,12 @@ def hard_margin(problem: StructuredSVM, limit: int = MOST_LABELLINGS) -> Formula
              <w, df_i(y)> >= 1        for all y with E_i(y) > 0, i      slack scaling
 
     With the zero-one loss this is the lecture's Simple-Max-Margin: <w, df_i(y)> >= 1 for all y != y_i (there |w|^2,
-    here lam/2 |w|^2). It is the problem's limit at large C, which therefore does not occur. On data that no w separates
-    it is infeasible, and so the solution's status says.
+    here lam/2 |w|^2). It is the limit of the soft margin for large C, so that C does not occur in it. If no w separates
+    the data, it is infeasible, and the solution has the status INFEASIBLE.
 
-    `recover` states it as the problem with C so large that no multiplier reaches C omega_i: then the soft margin's
-    optimum has no slack, hence is this one. w is scaled up by its rounding until every margin holds.
+    `recover` returns the soft-margin problem with C so large that the multipliers of each example i sum to at most
+    C omega_i: its optimum then has no slack and equals this one. w is scaled up until every margin holds in spite of
+    rounding.
 
     Source: paper 4, "Max-margin training". Variable w (d,); parameter lam.
 
@@ -89,7 +90,7 @@ def hard_margin(problem: StructuredSVM, limit: int = MOST_LABELLINGS) -> Formula
 
 
 def stretch(reached: Vector, margin: Vector) -> float:
-    """The least factor >= 1 by which all margins (n,) are reached; 1 where none would do."""
+    """The least factor >= 1 that scales ``reached`` (n,) up to all margins (n,); 1 if no factor does."""
     asked = margin > 0
     if (reached[asked] <= 0).any():
         return 1.0
@@ -104,8 +105,8 @@ def hm_svm(problem: StructuredSVM, limit: int = MOST_LABELLINGS) -> Formulation:
         s.t. <w, df_i(y)> >= 1 - xi_i    for all y != y_i, i
              xi >= 0
 
-    The margin is 1 whatever the labelling: this is the structural SVM of the zero-one loss, which `recover` certifies,
-    whatever loss the problem has. There the two scalings agree.
+    The margin is 1 for every labelling: this is the structural SVM of the zero-one loss, whatever loss the problem has,
+    and `recover` certifies it as that. For the zero-one loss margin and slack scaling are the same.
 
     Source: paper 4, "Slack variables" (C = 1, lam twice the lecture's). Variables w (d,), xi (N,); parameters lam, C.
 

@@ -34,7 +34,7 @@ from convexstruct.models.structured_svm.enumerated import (
 )
 from convexstruct.models.structured_svm.max_margin_markov import NodeAndEdgeMarginals
 
-#: `dual_kernel` holds a dense matrix with a row and a column a labelling; `matrix_form` one with those of a node.
+#: The largest size of a dense matrix: `dual_kernel` has one row for each labelling, `matrix_form` one for each node.
 LIMIT = 1_500
 
 
@@ -128,8 +128,8 @@ def matrix_form(problem: StructuredSVM) -> Formulation:
     Weights omega (ours) multiply the rows: K_vv' by omega_v omega_v', E likewise, p1 - <mu, C> position by position.
 
     E is all ones because a stationary transition has one feature, 1, in every pair. <mu, K C> is what the paper prints
-    as <K C>. Pairs stand as (previous, current) here. With beta far below 1 the quadratic terms are far larger than
-    their sum, and a solver's mu gives a poor w; `marginals`, which has w as a variable, is as accurate as ever.
+    as <K C>. Pairs stand as (previous, current) here. If beta is far below 1, the quadratic terms nearly cancel
+    and the w of a solver's mu is inaccurate; `marginals`, which has w as a variable, is accurate there too.
 
     Source: paper 3, (8), Theorem 1. Variables mu (p1, S), nu (p2, S S); parameters lam, C.
 

@@ -51,7 +51,7 @@ NONNEGATIVE = r"\mu, \nu \ge 0"
 
 
 def needs_node_losses(problem: StructuredSVM, name: str) -> None:
-    """Refuse what does not decompose.
+    """Check that the loss is a sum over nodes.
 
     Raises
     ------
@@ -115,7 +115,7 @@ class NodeAndEdgeMarginals:
         return mu, nu
 
     def psi(self, problem: StructuredSVM) -> Vector:
-        """Psi = C sum_i omega_i (f(x_i, y_i) - E f) at mu and nu as the solver has them."""
+        """Psi = C sum_i omega_i (f(x_i, y_i) - E f) at the solver's mu and nu."""
         features, size = problem.features, self.size
         ceiling = problem.ceiling
         node = np.asarray(self.mu.value) * ceiling[features.example][:, None]
@@ -124,7 +124,7 @@ class NodeAndEdgeMarginals:
         return problem.truth_joint - features.adjoint(node, edge.reshape(-1, size, size))
 
     def witness(self) -> Point:
-        """mu and nu as the problem reads them, cleared of signs; it clears them of the rest itself."""
+        """mu and nu as a dual point of the problem, negative entries set to 0; the problem repairs the rest itself."""
         edge = np.zeros(0) if self.nu is None else np.maximum(np.asarray(self.nu.value), 0.0)
         shape = (self.problem.features.n_edges, self.size, self.size)
         node = np.maximum(np.asarray(self.mu.value), 0.0)
@@ -186,7 +186,7 @@ def marginals(problem: StructuredSVM) -> Formulation:
         s.t. lam w_node = C X' (truth - mu),  lam w_edge = C Z' (truth - nu)                ("w", "w edge")
              sum_u mu_ik(u) = 1                                                             ("5.1")
              sum_u' nu_ik(u, u') = mu_ik(u)          as printed                             ("5.2")
-             sum_u nu_ik(u, u') = mu_i,k-1(u')       not in print; without it too large     ("5.3")
+             sum_u nu_ik(u, u') = mu_i,k-1(u')       not in print (see the erratum)         ("5.3")
              mu, nu >= 0                                                                    ("5.4")
 
     Where a graph has a cycle, the same over tables z of the cliques of its junction tree ("slides": marginals of any
