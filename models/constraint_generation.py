@@ -8,7 +8,7 @@ objective at a feasible point made from the master's solution, the lower one the
 feasible. The optimum that the solver claims for the master is reported and never used as a bound.
 
 A family derives a class from `ConstraintGeneration`, or from `LabellingCuts` where constraints belong to labellings,
-and says what the hooks (marked "hook") mean for it.
+and implements its hooks (docstrings that begin with "Hook").
 """
 
 from __future__ import annotations

@@ -415,7 +415,7 @@ def sums_by(group: Index, n_groups: int) -> sp.csr_array:
 
 
 def _rows(constraint: Any) -> int:
-    """Scalar rows of a constraint: the size of what is constrained, all arguments of a cone together."""
+    """The number of scalar rows of a constraint; of a cone, those of all its arguments together."""
     return int(constraint.size) if isinstance(constraint.size, (int, np.integer)) else int(sum(constraint.size))
 
 

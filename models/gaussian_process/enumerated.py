@@ -74,7 +74,7 @@ def write_out(problem: GaussianProcessSequences, limit: int = MOST_LABELLINGS) -
 
 
 class FunctionValues:
-    """K = R R', lam, and u or v = R'u, as every formulation has them.
+    """The factor R of K = R R', lam, and the variables u and v = R'u, of which a formulation uses one.
 
     u : variable (n,). v : variable (r,). lam : parameter. root : sparse (n, r), R. quadratic : lam/2 u'Ku.
     """

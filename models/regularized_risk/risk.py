@@ -52,7 +52,7 @@ NORM = r"\frac{\lambda}{2} \lVert w \rVert^2"
 
 
 class Parts:
-    """What every formulation of the family is made of.
+    """The matrices, vectors and LaTeX that the formulations of the family share.
 
     a : (m, d) matrix of the pieces. c : (m,). groups : sparse (G, m), sums pieces by group. shares : (G,).
     signs : sparse (m, n_biases), the s_p. margins, balance, share : LaTeX; over, slack, of : subscripts.

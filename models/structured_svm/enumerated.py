@@ -53,7 +53,7 @@ class MarginRows:
     """The rows <w, a_r> >= E_r - xi_i, one for each labelling of each example.
 
     rows : the labellings. a : sparse (R, d). loss : (R,) E. stated (r,) : the rows that are constraints: all of them
-    under margin scaling (that of y_i says xi_i >= 0), those with E_i(y) > 0 under slack scaling.
+    under margin scaling (that of y_i is xi_i >= 0), those with E_i(y) > 0 under slack scaling.
     of_example : sparse (N, R), sums rows by example.
     """
 

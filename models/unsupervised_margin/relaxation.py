@@ -14,8 +14,8 @@ makes the optimum lower still.
 **Collapse.** omega, (9), (10) and (11) stay the same when labels are renamed. The mean of a solution over all
 renamings is therefore a solution, and its C is 1/kappa. With that C the maximum of Theorem 1 is |1'D|^2 / (2 beta)
 plus terms without D, least at D = 1/kappa^2, which every feasible N allows: D e = e makes N >= DD' imply
-N >= 11'/kappa^2. So C and D carry no information on the labels, and in what is left, `reduced`, beta only scales the
-part of the objective that depends on M and N.
+N >= 11'/kappa^2. So C and D carry no information on the labels. Without them the problem is `reduced`, in which beta
+only scales the part of the objective that depends on M and N.
 """
 
 from __future__ import annotations

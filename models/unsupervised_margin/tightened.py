@@ -46,7 +46,7 @@ from convexstruct.models.formulation import Equation, Formulation, Recovered, eq
 from convexstruct.models.unsupervised_margin.relaxation import FULL, Equivalences, Indicators, of_rows, onto, recovered
 from convexstruct.validation.arrays import wholes
 
-#: In place of the label of a row whose label is not known.
+#: Given in place of a label for a row whose label is not known.
 UNKNOWN = -1
 
 
