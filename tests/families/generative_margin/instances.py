@@ -46,7 +46,7 @@ every_kind = pytest.mark.parametrize("make", MAKERS, ids=["hmm", "partly", "netw
 
 def one_variable(c: list[float], eta: float, loss: float = 1.0) -> GenerativeMargin:
     """One example, one hidden variable, nothing observed, the truth 0: P = -c'theta + eta max_s [theta_s - theta_0 +
-    loss [s != 0]]_+, small enough for its optimum to be done by hand."""
+    loss [s != 0]]_+, small enough for its optimum to be found by hand."""
     n = len(c)
     cost = loss * (1.0 - np.eye(n))
     return GenerativeMargin.network(chain_graph(1, n), [[0]], [0], eta=eta, c=np.array(c), loss=cost)

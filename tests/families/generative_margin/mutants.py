@@ -1,7 +1,7 @@
-"""Solvers that are wrong on purpose, each by one plausible slip: verification must name every one of them.
+"""Mutants, solvers that are wrong on purpose, each by one plausible slip: verification must fail every one of them.
 
-A check that lets a mutant pass is no check. Each mutant is our own solver with one thing changed, either in what it
-believes the problem to be (`Opposite` counts, another eta) or in what it hands back. `HONEST` is the solver unchanged.
+Each mutant is our own solver with one thing changed, either in the problem that it is given (`Opposite` counts, another
+eta) or in what it returns. `honest` is the solver unchanged.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def no_normalisation(problem: GenerativeMargin) -> Any:
 
 
 def likelihood(problem: GenerativeMargin) -> Any:
-    """The smoothed maximum of the likelihood, which minimises something else."""
+    """The point of maximum likelihood, smoothed, which does not minimise P."""
     theta = np.log(problem.c + problem.eta * problem.truth_counts)
     return theta - problem.layout.block_logsumexp(theta)[problem.layout.block_of]
 
@@ -133,7 +133,7 @@ def transposed(problem: GenerativeMargin) -> Any:
 
 
 def one_block_late(problem: GenerativeMargin) -> Any:
-    """An index off by one: every entry stands where its neighbour should."""
+    """An index off by one: every entry is in the place of the next one."""
     return problem.shift(np.roll(honest(problem).point["theta"], 1))
 
 

@@ -42,7 +42,7 @@ def network() -> NetworkCounts:
 
 
 def longest(features: Counts) -> int:
-    """The most variables of an example: rounding of second moments grows with it."""
+    """The most variables of an example; the rounding of second moments grows with it."""
     return int(np.bincount(features.examples.example).max())
 
 

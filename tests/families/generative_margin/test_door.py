@@ -1,4 +1,4 @@
-"""How problem (P) is entered: points, data, and what is refused at the door."""
+"""Input of problem (P): points, data and new examples that are accepted, and those that are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slips of paper 0 that no other test shows; CONTRIBUTING.md lists all of them with their tests."""
+"""Errors of paper 0 that no other test shows; CONTRIBUTING.md lists all of them with their tests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_12_without_the_factor_eta_leaves_script_d(make: Callable[[int], Generat
     reached = float(found.mu @ theta) + found.omega
     assert reached == pytest.approx(highest, rel=MID.gap)
     printed = reached / problem.eta
-    assert printed > 3 * highest > 0  # as printed, the point is better than the best of script-D: it is none
+    assert printed > 3 * highest > 0  # as printed, the value exceeds the maximum over script-D: the point lies outside
 
 
 @every_kind

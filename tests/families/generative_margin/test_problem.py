@@ -1,4 +1,4 @@
-"""Problem (P) of paper 0: values, subgradients and bounds, against enumeration and optima done by hand."""
+"""Problem (P) of paper 0: values, subgradients and bounds, against enumeration and optima found by hand."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_probability_of_zero_costs_nothing_where_c_is_zero_and_everything_else
         theta = np.log([0.5, 0.5, 0.0])
     assert one_variable([0.5, 0.5, 0.0], 1.0).evaluate(theta).value == pytest.approx(math.log(2) + 1)
     assert one_variable([0.5, 0.3, 0.2], 1.0).evaluate(theta).value == math.inf
-    # the true label impossible: every other wins by an infinite margin
+    # the true label has probability 0: every other one violates its margin without limit
     with np.errstate(divide="ignore"):
         assert one_variable([0.0, 0.5, 0.5], 1.0).evaluate(np.log([0.0, 0.5, 0.5])).value == math.inf
 
@@ -106,7 +106,7 @@ def test_an_optimum_done_by_hand_is_certified(c: list[float], eta: float, p: lis
     assert certificate.primal == pytest.approx(optimum, rel=ROUNDING)
     assert certificate.lower_bound == pytest.approx(optimum, rel=ROUNDING)
     assert abs(certificate.gap) <= HIGH.gap
-    # any other point and witness lie on their own sides of it
+    # no other point is below the optimum, and no other witness above it
     rng = np.random.default_rng(0)
     for _ in range(20):
         assert problem.evaluate(feasible(problem, rng)).value >= optimum - ROUNDING
@@ -267,7 +267,7 @@ def test_the_best_of_the_segment_is_the_best_of_a_fine_grid(make: Callable[[int]
 
 @pytest.mark.parametrize("eta", [1e1, 1e4, 1e8, 1e16, 1e100, 1e300])
 def test_a_large_eta_makes_no_wide_bracket_narrow(eta: float) -> None:
-    """The optimum of data that can be told apart does not depend on eta: theta_1 = theta_0 - 1, 1'e^theta = 1."""
+    """Where all margins can be kept, the optimum does not depend on eta: theta_1 = theta_0 - 1, 1'e^theta = 1."""
     problem = one_variable([0.5, 0.5], eta)
     optimum = 0.5 + np.log1p(np.exp(-1.0))
     wide = certify(problem, {"theta": np.array([-0.1, -2.5])}, {})

@@ -1,4 +1,4 @@
-"""The bounds of problem (P) are true in real arithmetic: against rational numbers, 60 digits and labellings listed."""
+"""The bounds of problem (P) hold exactly: against rational numbers, 60 digits and labellings written out."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ def test_no_bound_is_on_the_wrong_side_at_any_scale() -> None:
             wrong_without_allowance += bare
         if trial.ordinary:
             assert trial.relative <= GOAL
-    assert wrong_without_allowance > 0  # the allowance is what makes them true
+    assert wrong_without_allowance > 0  # so the allowance is needed
 
 
 def test_a_theta_of_minus_1e16_absorbs_no_loss() -> None:
-    # c says that symbol 1 is never seen, the data show it: only differences of its scores count, and 1e16 hides them
+    # c of symbol 1 is 0, but the data have it: only differences of its scores count, and 1e16 absorbs them
     c: dict[str, ArrayLike] = {"initial": [0.5, 0.5], "transition": [[0.5, 0.5]] * 2, "emission": [[1.0, 0.0]] * 2}
     problem = GenerativeMargin.hmm([[1]], [[0]], 2, 2, eta=1.0, c=c)
     theta = problem.uniform()
     theta[[7, 9]] = -1e16
     theta[[6, 8]] = 0.0
-    exact = 3.0 * math.log(2.0) + 1.0  # the loss of 1 stands: both states lose as much
+    exact = 3.0 * math.log(2.0) + 1.0  # the loss of 1 is not absorbed: -1e16 is in the scores of both states
     found = problem.primal({"theta": theta})
     assert found == pytest.approx(exact, rel=ROUNDING)
     assert found.allowance <= 1e-12 * exact

@@ -1,4 +1,4 @@
-"""Where c is 0 in a whole column of entries that every labelling uses equally often, mu must be 0 there exactly."""
+"""Columns of entries whose total every labelling of an example shares: where c is 0 in a whole column, mu must be 0."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from tests.families.generative_margin.instances import MAKERS, small_hmm, small_
 
 
 def posed(features: Counts, c: Vector, eta: float) -> GenerativeMargin:
-    """With the blocks of c scaled to distributions."""
+    """The problem with each block of c divided by its sum."""
     return GenerativeMargin(features, c / features.tables.block_sum(c)[features.tables.block_of], eta)
 
 
 def chain(seed: int) -> GenerativeMargin:
-    """Symbol 0 is seen, in two states at least, but c says that no state emits it."""
+    """Symbol 0 is in the data, in two states at least, but its c is 0 in every state."""
     rng = np.random.default_rng([10, seed])
     lengths = rng.integers(2, 5, size=4)
     symbols, states = ([rng.integers(k, size=t) for t in lengths] for k in (3, 2))
@@ -45,7 +45,7 @@ def chain(seed: int) -> GenerativeMargin:
 
 
 def channels(seed: int) -> GenerativeMargin:
-    """The first of two channels shows symbol 0, but c says that no state emits it there."""
+    """Symbol 0 is in the data of the first of two channels, but its c is 0 there in every state."""
     rng = np.random.default_rng([11, seed])
     lengths = rng.integers(2, 5, size=4)
     symbols, states = [rng.integers(3, size=(t, 2)) for t in lengths], [rng.integers(2, size=t) for t in lengths]
@@ -57,7 +57,7 @@ def channels(seed: int) -> GenerativeMargin:
 
 
 def network(seed: int) -> GenerativeMargin:
-    """Two nodes of five are hidden; a value that the data show of another node is ruled out whatever they are."""
+    """Two nodes of five are hidden; c is 0 of a value of another node that is in the data, whatever its parents are."""
     rng = np.random.default_rng([12, seed])
     while True:
         net = random_network(5, 12, states=(2, 3), seed=int(rng.integers(1 << 30)))

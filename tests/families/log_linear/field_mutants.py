@@ -1,4 +1,4 @@
-"""Solvers of Markov random fields, wrong on purpose, each by one plausible slip; verification must name them."""
+"""Mutants of solvers of Markov random fields, each wrong by one plausible slip; verification must fail them all."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def no_separators(problem: MarkovRandomField) -> Any:
 
 
 def one_way_consistency(problem: MarkovRandomField) -> Any:
-    """Of each separator the first label alone must agree."""
+    """Every second row of consistency is left out."""
     formulation, rows = clique_entropy(problem), over_cliques(problem).agreement
     some = rows[np.arange(0, rows.shape[0], 2)]
     changed = formulation.without("agree").adding("half", some @ formulation.variables["q"] == 0)
@@ -86,13 +86,13 @@ def box_too_wide(problem: MarkovRandomField) -> Any:
 
 
 def regrettable_witness(problem: MarkovRandomField) -> Any:
-    """Tables that are no numbers."""
+    """Clique tables of NaN."""
     solution = honest(problem)
     return replace(solution, dual_point={"cliques": np.full(problem.polytope.n_variables, np.nan)})
 
 
 def changed_input(problem: MarkovRandomField) -> Any:
-    """Writes to the moments in place; the array is read-only, which does not stop one who means to."""
+    """Makes the read-only array of moments writeable, and writes to it."""
     problem.sums.setflags(write=True)
     problem.sums[:] = problem.sums * 0.999
     return honest(problem).point

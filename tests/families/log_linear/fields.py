@@ -1,4 +1,4 @@
-"""Small Markov random fields, and what they are by all joint labels written out."""
+"""Small Markov random fields, and their P with all joint labels written out."""
 
 from __future__ import annotations
 

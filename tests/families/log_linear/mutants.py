@@ -1,4 +1,4 @@
-"""Solvers of conditional random fields that are wrong on purpose, each by one plausible slip."""
+"""Mutants of solvers of conditional random fields and hidden models, each wrong by one plausible slip."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Solvers of pseudolikelihood, wrong on purpose, each by one plausible slip; verification must name them."""
+"""Mutants of solvers of pseudolikelihood, each wrong by one plausible slip; verification must fail them all."""
 
 from __future__ import annotations
 

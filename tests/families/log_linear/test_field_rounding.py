@@ -1,4 +1,4 @@
-"""The allowances of Markov random fields against 50 digits: values, entropies, moments, and the bounds they make."""
+"""The allowances of Markov random fields against 50 digits: of values, entropies, moments and lower bounds."""
 
 from __future__ import annotations
 

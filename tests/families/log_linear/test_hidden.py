@@ -35,7 +35,7 @@ def partial(
     seed: int, shape: str = "chain", features: int = 0, forbid: bool = False, **options: Any
 ) -> tuple[HiddenField, list[Flags], Flags]:
     """Three labels, two node features; each node allows from one to three labels, 0 among them where pairs are
-    forbidden: 0 may follow all labels, so that nothing is impossible."""
+    forbidden: 0 may be beside all labels, so that every example has a labelling."""
     rng = np.random.default_rng(seed)
     graphs = [SHAPES[shape](n) for n in (3, 4, 3)]
     allowed = [rng.random((len(graph), 3)) < 0.5 for graph in graphs]

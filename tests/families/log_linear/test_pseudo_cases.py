@@ -1,4 +1,4 @@
-"""The cases of pseudolikelihood: optima by hand are optima, each is verified, and wrong solvers are named."""
+"""The cases of pseudolikelihood: optima found by hand are optimal, every case is verified, and every mutant fails."""
 
 from __future__ import annotations
 

@@ -198,7 +198,7 @@ def test_weights_count_as_copies_and_counts_are_kept_apart_from_the_scale() -> N
 
 
 def test_a_minimum_that_does_not_exist_is_found_with_its_direction() -> None:
-    """All samples have equal neighbours: the tie may grow for ever. Where one pair differs, it may not."""
+    """If both labels are equal in all samples, P falls for ever as their tie grows; with one other it does not."""
     graph = nx.path_graph(2)
     ising = factors_of_features([2, 2], [[((0, 1), np.eye(2))], [((0,), [0.0, 1.0])]])
     equal = [[0, 0], [1, 1]]

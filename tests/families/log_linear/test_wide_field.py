@@ -1,4 +1,4 @@
-"""The upper bound of a likelihood nobody knows, against the exact one on graphs where it is known."""
+"""The upper bound of `WideField` on P, against the exact P on graphs where exact inference is possible."""
 
 from __future__ import annotations
 

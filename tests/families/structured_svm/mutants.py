@@ -1,7 +1,7 @@
-"""Solvers of structural SVMs that are wrong on purpose, each by one plausible slip: verification must name them all.
+"""Mutants of structural SVM solvers, each wrong on purpose by one plausible slip: verification must fail them all.
 
 Each is the package's own solver, or a formulation of ``convexstruct.models``, with one thing changed: in the problem it
-is given (weights dropped, the other scaling), in its equations (one taken out), or in what it hands back. `honest` is
+is given (weights dropped, the other scaling), in its equations (one taken out), or in what it returns. `honest` is
 the solver unchanged.
 """
 
@@ -90,7 +90,7 @@ def transposed_cost(problem: StructuredSVM) -> Any:
 
 
 def no_edges(problem: StructuredSVM) -> Any:
-    """Every node for itself: nodes are trained alone, and transitions get no weight."""
+    """Every node is trained alone, and the transitions get weight 0."""
     features = problem.features
     alone = StructuredSVM.read(
         features.node_features, np.split(features.truth, features.node_start[1:-1]), features.n_labels,
@@ -108,7 +108,7 @@ def one_way(problem: StructuredSVM) -> Any:
 
 
 def one_way_bound(problem: StructuredSVM) -> Any:
-    """The same, and its optimum is claimed as a bound below that of the problem."""
+    """The same, and its optimum is returned as a lower bound of the problem."""
     return {"point": honest(problem).point, "lower_bound": _stated(problem, "marginals", "5.3")[1]}
 
 
@@ -123,20 +123,20 @@ def unsigned(problem: StructuredSVM) -> Any:
 
 
 def clipped(problem: StructuredSVM) -> Any:
-    """w_edge >= 0 is seen to at the end."""
+    """w_edge >= 0 is left out, and negative entries are set to 0 at the end."""
     return {"w": problem.project(unsigned(problem)["w"])}
 
 
 def relaxed_bound(problem: StructuredSVM) -> Any:
-    """The optimum over the local polytope of graphs with cycles, which lies above, is claimed as a bound below."""
+    """The optimum over the local polytope of graphs with cycles, which is larger, is returned as a lower bound."""
     return {"point": honest(problem).point, "lower_bound": _stated(problem, "local_relaxation")[1]}
 
 
-# -- what is handed back -----------------------------------------------------------------------------------------------
+# -- what is returned --------------------------------------------------------------------------------------------------
 
 
 def another_witness(problem: StructuredSVM) -> Any:
-    """The bound is right; the alpha handed back with it is not the one that proves it."""
+    """The bound is right; the alpha returned with it is not the one that proves it."""
     solution = honest(problem)
     rows = np.tile(problem.features.truth, (1, 1))
     witness = {"labels": rows, "label_shares": np.ones((1, problem.n_examples))}
@@ -156,7 +156,7 @@ def transposed_nodes(problem: StructuredSVM) -> Any:
 
 
 def nodes_only(problem: StructuredSVM) -> Any:
-    """The transitions are not handed back."""
+    """The transitions are not returned."""
     return honest(problem).point["w"][: problem.features.n_node_weights]
 
 

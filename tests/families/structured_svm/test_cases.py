@@ -1,4 +1,4 @@
-"""The cases of structural SVMs: what is built in is what general solvers find, and what each case says it holds."""
+"""The cases of structural SVMs: general solvers find their known optima, and each has the property that it names."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from convexstruct.models import FORMULATIONS
 from convexstruct.tolerances import LOW, ROUNDING
 from tests.models.structured_svm.instances import svm
 
-#: Costs that no grid of 1e-9 of the largest holds.
+#: Costs that are not all multiples of 1e-9 times the largest.
 APART = [([[0, 0.5], [1e9, 0]]), ([[0, 1e6], [5e-4, 0]]), ([[0, 3.0], [1e-12, 0]]), ([[0, np.pi], [1.0, 0]])]
 
 
@@ -56,7 +56,7 @@ def test_the_slack_scaled_hinge_is_right_at_any_scale_of_the_costs(seed: int, co
 
 @pytest.mark.parametrize("costs", APART)
 def test_the_optimum_lies_within_the_bracket_of_every_formulation_and_solver(costs: Any) -> None:
-    """What the issue found: .5 beside 1e9 became 0, and 0.667 was certified where the optimum is at least 1."""
+    """Once a cost of 0.5 beside 1e9 was read as 0, and 0.667 was certified where the optimum is at least 1."""
     largest = float(np.max(costs))
     problem = slack(costs, C=1.0 / largest)
     brackets = {}
@@ -66,14 +66,14 @@ def test_the_optimum_lies_within_the_bracket_of_every_formulation_and_solver(cos
     lower = max(each.lower_bound for each in brackets.values())
     upper = min(each.primal for each in brackets.values())
     assert lower <= upper
-    # beside 1e9 Clarabel's own accuracy ends before LOW in the enumerated forms: their brackets are wide, and right
+    # with 1e9 Clarabel does not reach LOW in the enumerated forms: their brackets are wide, but correct
     tight = [name for name, each in brackets.items() if each.gap <= LOW.gap]
     assert "fast path" in tight
     assert len(tight) >= (2 if largest >= 1e9 else len(brackets)), brackets
 
 
 def test_a_small_cost_beside_a_large_one_is_not_zero() -> None:
-    """One node, two examples: where only the small cost can be paid, the optimum is that of the small cost alone."""
+    """Two examples of one node: only the small cost occurs, so the optimum is the one without the large cost."""
     nodes, labels = [np.ones((1, 1)), np.ones((1, 1))], [[0], [0]]
     one = StructuredSVM.read(nodes, labels, 2, edges="none", loss=[[0, 0.5], [1e9, 0]], scaling="slack", C=1.0)
     alone = StructuredSVM.read(nodes, labels, 2, edges="none", loss=[[0, 0.5], [0.5, 0]], scaling="slack", C=1.0)

@@ -1,4 +1,4 @@
-"""What the door of a structural SVM refuses, in one clear sentence; `tests/features` has more of each argument."""
+"""Input that `StructuredSVM.read` refuses, in one clear sentence; `tests/features` has more of each argument."""
 
 from __future__ import annotations
 

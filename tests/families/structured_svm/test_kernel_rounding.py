@@ -1,4 +1,4 @@
-"""Certificates of a kernelised SVM are about the kernel that came: against its optimum in rational arithmetic."""
+"""Certificates of a kernelised SVM hold for the kernel as given: against its optimum in rational arithmetic."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def optimum(K: Any, labels: list[int], C: Fraction) -> Fraction:
 
 
 def encloses(x: Any, labels: list[int], C: float) -> float:
-    """The certified bounds hold the optimum of K = x x', whose entries are exact; the gap."""
+    """Assert that the certified bounds enclose the optimum of K = x x', whose entries are exact; return the gap."""
     exact = [[sum((Fraction(float(a)) * Fraction(float(b)) for a, b in zip(p, q, strict=True)), Fraction(0))
               for q in x] for p in x]  # fmt: skip
     K = np.array([[float(value) for value in row] for row in exact])

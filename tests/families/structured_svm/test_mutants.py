@@ -1,4 +1,4 @@
-"""A check that lets a wrong solver pass is no check: the mutants of this family."""
+"""The cases of this family fail every mutant, and pass the solver unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A structural SVM evaluates itself: against all labellings written out, in every convention of the papers."""
+"""P, D and predictions of a structural SVM, in the conventions of the papers, against all labellings written out."""
 
 from __future__ import annotations
 
@@ -273,7 +273,7 @@ def test_examples_that_cannot_be_read_are_refused() -> None:
 
 
 def test_others_are_labelled_by_the_inference_of_training() -> None:
-    """A grid far too wide for a junction tree is no obstacle for minimum cuts."""
+    """Minimum cuts label a grid that is far too wide for a junction tree."""
     rng = np.random.default_rng(0)
     grid = nx.convert_node_labels_to_integers(nx.grid_2d_graph(30, 30))
     small = svm(0, graphs=(nx.cycle_graph(4),), n_labels=2, associative=True, inference="minimum_cut")
@@ -362,7 +362,7 @@ def test_a_problem_shows_its_sizes_and_not_its_arrays() -> None:
 
 @dataclass(frozen=True)
 class Rough:
-    """An approximate oracle: what it finds is worth one less than the best, and all it knows is a bound two above."""
+    """An approximate oracle: the score that it finds is 1 below the best, and its upper bound 1 above the best."""
 
     inside: Inference
     exact: bool = False

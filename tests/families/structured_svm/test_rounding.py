@@ -1,4 +1,4 @@
-"""Bounds that carry their rounding: against rational arithmetic on instances that are written out."""
+"""Bounds with allowances for rounding, against rational arithmetic with all labellings written out."""
 
 from __future__ import annotations
 

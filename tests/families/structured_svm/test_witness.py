@@ -1,4 +1,4 @@
-"""Dual witnesses of structural SVMs: their bound is D of the alpha they stand for, summed over all labellings."""
+"""Dual witnesses of structural SVMs: their bound is D of the alpha that they name, summed over all labellings."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_marginals_of_a_distribution_bound_by_d_of_it(name: str, seed: int) -> N
 @EXAMPLES
 @given(st.sampled_from(FORESTS), SEEDS)
 def test_marginals_that_disagree_are_read_as_those_of_a_distribution(name: str, seed: int) -> None:
-    """Whatever numbers come, with zeros among them: what is read agrees everywhere, and so bounds something."""
+    """Any nonnegative numbers, zeros among them: the marginals that they are read as agree, so their bound holds."""
     problem = DECOMPOSABLE[name]()
     features, size = problem.features, problem.features.n_labels
     rng = np.random.default_rng(seed)
@@ -170,7 +170,7 @@ def test_labels_in_one_byte_each_are_read_as_numbers() -> None:
 
 
 def test_in_the_relaxed_problem_any_point_of_the_local_polytope_will_do() -> None:
-    """Half a label each on a triangle: more than any distribution offers, and a bound on the relaxed problem alone."""
+    """Marginals of 1/2 on a triangle that no distribution has: a bound on the relaxed problem alone."""
     triangle = (nx.cycle_graph(3),)
     relaxed, exact = (svm(0, graphs=triangle, n_labels=2, inference=kind) for kind in ("relaxed", "exact"))
     apart = np.tile(0.5 * (1.0 - np.eye(2)), (3, 1, 1))

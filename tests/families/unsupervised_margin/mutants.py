@@ -1,6 +1,6 @@
-"""Solvers of the reduced SDP that are wrong on purpose, each by one plausible slip: verification must name them all.
+"""Mutants of solvers of the reduced SDP, each wrong on purpose by one plausible slip: verification must fail them all.
 
-Each is the package's own solver on a problem with one thing changed, or hands back something else than its answer.
+Each is the package's own solver on a problem with one thing changed, or returns something else than its answer.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def no_row_sums(problem: UnsupervisedMargin) -> Any:
 
 
 def from_c(problem: UnsupervisedMargin) -> Any:
-    """M and N made of C = 1/kappa and D = 1/kappa^2, where the relaxation says nothing about labels."""
+    """M and N that C = 1/kappa and D = 1/kappa^2 make: those of independent uniform labels."""
     kappa = problem.n_labels
     found = {}
     for name, size, share in (("M", problem.n_rows, 1 / kappa), ("N", problem.n_pairs, 1 / kappa**2)):

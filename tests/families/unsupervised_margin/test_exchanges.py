@@ -147,7 +147,7 @@ def test_the_reduced_sdp_is_this_one_with_uniform_x_in_place_of_the_maximum(name
 
 
 def test_a_dual_point_that_is_not_made_feasible_claims_more_than_the_optimum(monkeypatch: pytest.MonkeyPatch) -> None:
-    """W far below xx' would make any sum large."""
+    """Without the eigenvalue, W = -1000 I instead of W >= xx' would give a far too large bound."""
     posed = PROBLEMS["a chain"]
     at = ExchangeMargin(posed)
     witness = {"x": np.ones(at.size), "W": -1e3 * np.eye(at.size)}

@@ -374,6 +374,6 @@ def test_labels_are_read_from_m_one_array_an_example() -> None:
 
 
 def test_where_no_point_is_proved_feasible_no_point_has_an_upper_bound() -> None:
-    """A balance below rounding: M = I, out of balance by 1/4 of the rows, once had the bound of omega(I, I)."""
+    """A balance below rounding: once omega(I, I) was the bound of M = I, whose rows are out of balance by 1/4."""
     problem = UnsupervisedMargin.read([np.eye(2)[[0, 1, 0, 1]]], 2, beta=1.0, label_balance=1e-16)
     assert problem.primal({"M": np.eye(4), "N": np.eye(3)}).upper == np.inf

@@ -39,7 +39,7 @@ def test_either_sum_of_the_objective_is_right_to_its_allowance_where_it_cancels(
 
 @pytest.mark.parametrize("seed", range(10))
 def test_points_a_little_outside_bound_nothing_below_the_optimum(seed: int) -> None:
-    """The cost of the way inside is in the allowance: of eigenvalues below 0, and of rows out of balance."""
+    """The allowance includes the rise of omega where eigenvalues below 0 and rows out of balance are corrected."""
     for trial in _alike_trials(np.random.default_rng(seed)):
         assert not trial.wrong, trial
 

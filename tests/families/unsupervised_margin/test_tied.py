@@ -141,7 +141,7 @@ def test_a_dual_point_that_is_not_made_feasible_claims_more_than_the_least_loss(
 
 
 def test_a_tie_left_out_of_the_repair_is_seen() -> None:
-    """M_c(k)p(k) = sum_u D_k(u, u) at the repaired point of what knows nothing of it."""
+    """M_c(k)p(k) = sum_u D_k(u, u) at the point that is repaired from M = I, which violates it."""
     problem, known = partly_known("chains", 1)
     at = TiedMargin(problem, known)
     found = at.repair({**at.trivial()[0], "M": np.eye(problem.n_rows)})

@@ -11,7 +11,7 @@ from convexstruct.families.generative_margin.experiments.connect4 import network
 
 
 def rows_with_copies(n: int = 400) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
-    """Squares drawn at random, but e1 copies d1 and g6 copies a1."""
+    """Rows of squares drawn at random, except that e1 is a copy of d1 and g6 one of a1."""
     rng = np.random.default_rng(1)
     rows = np.column_stack((rng.integers(0, 3, n), rng.integers(0, 3, (n, 42)))).astype(np.int64)
     for copy, source in (("e1", "d1"), ("g6", "a1")):

@@ -14,7 +14,7 @@ from convexstruct.tolerances import ROUNDING
 
 
 def made_up(n_chains: int, seed: int) -> Proteins:
-    """Chains whose structure shows in the residue: residue = structure + 3 * noise."""
+    """Chains whose residues determine the structure: residue = structure + 3 * noise."""
     rng = np.random.default_rng(seed)
     structures = [rng.integers(0, 3, rng.integers(3, 9)) for _ in range(n_chains)]
     return Proteins([s + 3 * rng.integers(0, 6, len(s)) for s in structures], structures)

@@ -73,7 +73,7 @@ def begin(problem: GenerativeMargin, seed: int, tau: float = 0.3) -> tuple[Stage
 
 
 def enumerated_optimum(problem: GenerativeMargin) -> float:
-    """min of (P) over all labellings, by a solver that shares nothing with ours."""
+    """The minimum of (P), all labellings written out, by a general solver."""
     return optimum(primal(problem)).value
 
 

@@ -1,4 +1,4 @@
-"""The experiments of 20.5-20.6, small: what they claim, and what they say of themselves."""
+"""The experiments of 20.5-20.6 at small sizes: their results, and their notes."""
 
 from __future__ import annotations
 

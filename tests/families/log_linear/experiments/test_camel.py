@@ -1,4 +1,4 @@
-"""The example of Approx-Maximum-Entropy: every number by a formula with nothing left open, or along one parameter."""
+"""The example of Approx-Maximum-Entropy: every number by a closed formula, or by a search over one parameter."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ THETA = np.array([0.5, -0.5, 0.3, 0.0, 0.8])
 
 @pytest.mark.parametrize("k", [1, 3])
 def test_a_step_is_in_the_mean_that_of_the_transition_matrix(k: int) -> None:
-    """40,000 samples: E_D- f of one step against the empirical distribution times the k-th power, at six errors."""
+    """40,000 samples: one step against its mean by the k-th power of the transition matrix, to six errors."""
     every = labellings(ISING.cards)
     rng = np.random.default_rng(0)
     p = rng.dirichlet(np.ones(len(every)))

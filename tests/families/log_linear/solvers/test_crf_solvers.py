@@ -1,4 +1,4 @@
-"""The solvers of conditional random fields: one bracket, and what each promises besides."""
+"""The solvers of conditional random fields: all reach the same optimum, and the properties of each."""
 
 from __future__ import annotations
 

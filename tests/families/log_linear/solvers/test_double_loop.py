@@ -1,4 +1,4 @@
-"""The double loop against exact inference on trees, and its honesty where messages do not converge."""
+"""The double loop against exact inference on trees, and what it reports where messages do not converge."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_the_gradient_is_that_of_differences_on_a_cycle(entropy: str) -> None:
 
 
 def test_on_a_cycle_without_a_penalty_it_agrees_with_pseudo_moments() -> None:
-    """Both have the data's moments as beliefs: the objective of one is that of the other."""
+    """At both answers the beliefs are the moments of the data, and the objective is the same."""
     factors = tabular_factors(nx.cycle_graph(4), 2)
     problem = WideField.read(factors, sampled(factors, 2, 300))
     inner = _Approximate(problem, DoubleLoop())
@@ -57,7 +57,7 @@ def test_on_a_cycle_without_a_penalty_it_agrees_with_pseudo_moments() -> None:
 
 
 def test_tree_weights_end_at_the_least_proved_upper_bound() -> None:
-    """Its objective is the tree-reweighted likelihood, which `WideField.primal` bounds P by: no theta nearby is lower,
+    """Its objective is the tree-reweighted likelihood, the upper bound of `WideField.primal`: no theta nearby is lower,
     and it is lower there than at the Bethe optimum."""
     factors = tabular_factors(nx.complete_graph(4), 2, tied=True)
     problem = WideField.read(factors, sampled(factors, 3), lam=0.1)

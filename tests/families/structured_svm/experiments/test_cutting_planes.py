@@ -1,4 +1,4 @@
-"""Constraints that cutting planes add: below the theorems' bounds, and counted as the restricted problems see them."""
+"""Constraints that cutting planes add: fewer than the theorems allow, and as many as in the restricted problems."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from convexstruct.tolerances import ROUNDING
 
 
 def made_up(n_words: int, seed: int, blurred: float = 0.0, longest: int = 5) -> Words:
-    """Words that go round a, b, c. A letter lights its own 40 pixels; a share ``blurred`` of the letters is dark."""
+    """Words of a, b, c in cyclic order. Each letter has 40 pixels of its own, all 0 with probability ``blurred``."""
     rng = np.random.default_rng(seed)
     sizes = rng.integers(1, longest + 1, n_words)
     labels = np.concatenate([(rng.integers(3) + np.arange(size)) % 3 for size in sizes])

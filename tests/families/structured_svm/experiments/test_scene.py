@@ -16,7 +16,7 @@ from convexstruct.tolerances import ROUNDING
 
 
 def made_up(n: int, seed: int, dark: float = 1 / 3) -> Scenes:
-    """Exactly one label an image; a feature tells it, and is dark in a share of the images."""
+    """Exactly one label an image; a feature shows it, but is 0 in the share ``dark`` of the images."""
     rng = np.random.default_rng(seed)
     shown = rng.integers(0, len(SCENES), n)
     labels = np.eye(len(SCENES), dtype=np.int64)[shown]

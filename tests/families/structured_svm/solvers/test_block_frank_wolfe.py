@@ -72,7 +72,7 @@ def test_a_step_is_the_best_on_its_segment() -> None:
         tried = [problem.dual_value(total + t * by, sums + t * rise) for t in steps]
         assert run.bound >= max(tried) - ROUNDING
         inside += 0 < int(np.argmax(tried)) < 2000
-    assert inside > 3  # else clipping is all that was seen
+    assert inside > 3  # else all steps were clipped
 
 
 def test_one_step_an_example_a_pass_is_at_least_as_good_as_one_frank_wolfe_step_for_all() -> None:

@@ -1,4 +1,4 @@
-"""Blocks of examples: what they say is what the whole problem says of these examples."""
+"""Blocks of examples: their hinges, labels and columns are those of the whole problem for these examples."""
 
 from __future__ import annotations
 

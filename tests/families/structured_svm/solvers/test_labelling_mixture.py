@@ -1,4 +1,4 @@
-"""A mixture of labellings that grows by steps, against the same written out as arrays."""
+"""A mixture of labellings that grows step by step, against the same distribution over all labellings."""
 
 from __future__ import annotations
 

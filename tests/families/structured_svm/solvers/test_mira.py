@@ -1,4 +1,4 @@
-"""MIRA: each step is the smallest that has the margin, and the learner claims nothing."""
+"""MIRA: each step is the smallest that has the margin, and no bound is claimed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The perceptron: Novikoff's bound, what it is as a problem (none), and that MAP training collapses."""
+"""The perceptron: Novikoff's bound on its updates, no bound claimed on P, and that MAP training collapses."""
 
 from __future__ import annotations
 

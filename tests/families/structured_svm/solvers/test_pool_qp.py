@@ -1,4 +1,4 @@
-"""The quadratic program over pools, against Clarabel, and against problems built backwards from their multipliers."""
+"""The quadratic program over pools, against Clarabel, and against problems made from their optimal multipliers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Pools(NamedTuple):
 
     @property
     def size(self) -> float:
-        """P(0): what a tolerance is relative to."""
+        """P(0), at least 1: tolerances are relative to it."""
         return max(1.0, self.value(np.zeros(self.a.shape[1])))
 
     def solve(self, kind: str = "dense") -> PoolSolution:

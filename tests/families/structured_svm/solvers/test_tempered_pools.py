@@ -1,4 +1,4 @@
-"""The fast default of structural SVMs against every labelling written out, of every kind of problem; and at scale."""
+"""The fast default of structural SVMs: every kind of problem against all labellings written out, and larger ones."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_it_is_chosen() -> None:
 
 
 def test_a_restricted_problem_that_ends_at_rounding_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the QP cannot be solved as well as asked, and nothing is left to add, asking again would never end."""
+    """If the QP cannot be solved to its tolerance and no labelling is left to add, repeating it would never end."""
     problem = random_problem(10)
     solved = pool_qp.solve_pools
 

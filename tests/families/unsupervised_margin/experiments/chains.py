@@ -1,4 +1,4 @@
-"""Made-up proteins in place of the stored ones, so that the experiments can be tried where these are not."""
+"""Made-up proteins in place of the stored ones, to test the experiments where these are not on the machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from convexstruct.families.unsupervised_margin.experiments import draws
 
 
 def made_up() -> Proteins:
-    """111 chains of 20 to 60 residues, whose structure shows in the residue."""
+    """111 chains of 20 to 60 residues, which determine the structure."""
     rng = np.random.default_rng(0)
     kinds = len(STRUCTURES)
     structures = [np.repeat(rng.integers(0, kinds, n), 4) for n in rng.integers(5, 16, size=111)]

@@ -61,7 +61,7 @@ def test_errors_of_one_draw_are_those_of_its_labels() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["SYNTH1", "SYNTH2", "SYNTH3", "SYNTH4"])
 def test_the_sdps_labels_are_the_observed_symbols(name: str) -> None:
-    """What explains table 1: the criterion reads the symbols, and so does no better and no worse than they do."""
+    """It explains table 1: the labels found are the symbols, so their error is that of the symbols."""
     measured = table2.measured_draw(name, 0, (SDP, SHOWN))
     assert measured.facts["the SDP's labels are the observed symbols"]
     assert measured.error[SDP] == measured.error[SHOWN]

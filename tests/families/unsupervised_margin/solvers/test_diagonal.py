@@ -1,4 +1,4 @@
-"""The multipliers of the diagonal: what is built backwards from an optimum is found again."""
+"""The multipliers of the diagonal, on matrices made from known optimal ones."""
 
 from __future__ import annotations
 

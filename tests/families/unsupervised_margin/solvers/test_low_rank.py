@@ -1,4 +1,4 @@
-"""Low-rank factors: their augmented Lagrangian, what they certify, and how ADMM goes on from them."""
+"""Low-rank factors: their augmented Lagrangian, their certificates, and ADMM started from their multipliers."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_the_gradient_is_that_of_finite_differences(kind: int) -> None:
 
 
 def test_a_saddle_point_is_left() -> None:
-    """Factors of one column are stationary in all that they can see; the optimum has more."""
+    """Factors of rank one are a saddle point: a column along the least eigenvector lowers the Lagrangian."""
     made = problem(0, n_labels=3)
     lagrangian = _Lagrangian(made, 50.0)
     x = lagrangian.first(np.random.default_rng(0), None)

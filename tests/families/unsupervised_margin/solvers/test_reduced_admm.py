@@ -1,4 +1,4 @@
-"""ADMM on the reduced SDP: its operators, what it certifies, and what stops it."""
+"""ADMM on the reduced SDP: its operators, its certificates, and when it stops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Relabel and retrain against all labellings: what Proposition 2 says, where it is true, and what the guard mends."""
+"""Relabelling and retraining, against all labellings: where Proposition 2 holds, where not, and the guard's effect."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_the_supervised_network_has_the_margin_loss_of_all_labellings(
 
 
 def test_a_prediction_is_not_the_labelling_of_least_loss() -> None:
-    rows = np.zeros((2, 1))  # one sequence of two positions that shows nothing: transitions alone score
+    rows = np.zeros((2, 1))  # one sequence of two positions with features 0: transitions alone have scores
     w = np.array([0.0, 0.0, 0.0, -0.25, -1.0, -0.25])
     scores = {y: float(w @ joint(rows, y, 2)) for y in itertools.product(range(2), repeat=2)}
     assert max(scores, key=lambda y: scores[y]) == (0, 0)
