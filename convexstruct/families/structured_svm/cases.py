@@ -1,10 +1,10 @@
 r"""The cases of papers 1, 3 and 4: structural SVMs built backwards from their optimum or solved by hand, enumerable
 ones of every kind, and chains, trees and grids of middle size.
 
-`planted` says how they are built backwards.
+Module `planted` says how they are built backwards.
 
-**By hand.** Nodes without edges, each with a feature r_v of its own, do not meet. Let S be the labels, and alpha spread
-evenly over wrong labels. With the Hamming loss and margin scaling every node is a problem of its own: its total t has
+**By hand.** Nodes without edges, each with a feature r_v of its own. S is the number of labels; alpha is spread evenly
+over wrong labels. With the Hamming loss and margin scaling every node is a separate problem: its total t has
 |Psi|^2 = (r t)^2 S / (S - 1), the best t is min(C omega, lam (S - 1) / (r^2 S)), its value
 t - (r t)^2 S / (2 lam (S - 1)). With the zero-one loss alpha is spread over the labellings with one wrong label: node v
 of an example gets t_v, proportional to 1 / r_v^2, so that all of them have one margin. With h = sum_v 1 / r_v^2, a
@@ -46,7 +46,7 @@ def drawn(
     noise: float = 1.0,
     **options: Any,
 ) -> StructuredSVM:
-    """Labels that like to stay, features that tell them up to noise; ``options`` as `StructuredSVM.read` has them."""
+    """Labels that tend to repeat, features around the label's mean; ``options`` are those of `StructuredSVM.read`."""
     labels = []
     for length in lengths:
         y = rng.integers(n_labels, size=length)
@@ -62,7 +62,7 @@ def drawn(
 
 
 def tree(rng: np.random.Generator, n: int) -> nx.Graph:
-    """A tree on n nodes whose edges stand in no order."""
+    """A tree on n nodes whose edges are in no order."""
     graph = nx.empty_graph(n)
     order = rng.permutation(n)
     graph.add_edges_from((int(order[k]), int(order[rng.integers(k)])) for k in range(1, n))
@@ -77,7 +77,7 @@ def image(rows: int, columns: int) -> nx.Graph:
 
 
 def planted(seed: int) -> Instance:
-    """Weighted chains of lengths 1 to 8; two of them lie beyond their margin."""
+    """Weighted chains of lengths 1 to 8; two of them have no violation."""
     rng = np.random.default_rng([41, seed])
     weights = rng.uniform(0.5, 2.0, size=8)
     problem = drawn(rng, (1, 1, 3, 4, 6, 8, 5, 1), 4, 5, weights=weights, C_mean=2.0)
@@ -85,7 +85,7 @@ def planted(seed: int) -> Instance:
 
 
 def planted_edges(seed: int) -> Instance:
-    """Trees with edge features; two labels, so that alpha shares with the truth wherever labels tie."""
+    """Trees with edge features; with two labels, alpha has weight on the true label wherever labels tie."""
     rng = np.random.default_rng([42, seed])
     graphs = [tree(rng, n) for n in (1, 5, 6, 1, 7, 4)]
     problem = drawn(rng, [len(graph) for graph in graphs], 2, 6, graphs=graphs, n_edge_features=2, lam=2.0)
@@ -112,7 +112,7 @@ def planted_loops(seed: int) -> Instance:
 
 
 def planted_grid(seed: int) -> Instance:
-    """Associative grids of two labels, far too wide for junction trees: the optimum is known all the same."""
+    """Associative grids of two labels, far too wide for junction trees; the optimum is known by construction."""
     rng = np.random.default_rng([46, seed])
     graphs = [image(21, 21), image(20, 26), image(1, 6)]
     lengths = [len(graph) for graph in graphs]
@@ -123,14 +123,14 @@ def planted_grid(seed: int) -> Instance:
 
 
 def planted_signs(seed: int) -> Instance:
-    """Associative chains of three labels: part of Psi is negative, and does not count."""
+    """Associative chains of three labels: part of Psi is negative, and w has 0 there."""
     rng = np.random.default_rng([47, seed])
     return plant(drawn(rng, (1, 4, 6, 5, 3), 3, 3, associative=True, n_edge_features=2, C=0.1), rng, (4,))
 
 
 def planted_relaxed(seed: int) -> Instance:
     """A grid and a complete graph over the local polytope: the planted labellings are optimal among its points too,
-    because a point that does not have a fixed node's label gains by moving to it."""
+    because a point with mass on another label of a fixed node gains by moving it to that label."""
     rng = np.random.default_rng([48, seed])
     graphs = [image(3, 4), nx.cycle_graph(3)]
     problem = drawn(rng, [len(graph) for graph in graphs], 3, 4, graphs=graphs, inference="relaxed", C=0.1)
@@ -215,13 +215,13 @@ def slack_cycles(seed: int) -> Instance:
 
 
 def ties(seed: int) -> Instance:
-    """Every example twice, every label alike: many labellings are most violated at once."""
+    """Every example twice, labels and features symmetric: many labellings are most violated at once."""
     nodes = [np.ones((3, 2)), np.eye(2)] * 2
     return Instance(StructuredSVM.read(nodes, [[0, 1, 0], [1, 0]] * 2, 3, C=0.4))
 
 
 def one_label(seed: int) -> Instance:
-    """Nothing can be wrong: the optimum is 0, at 0."""
+    """No labelling is wrong: the optimum is 0, at w = 0."""
     rng = np.random.default_rng([66, seed])
     problem = drawn(rng, (3, 1, 2), 1, 2, C=1.0)
     return Instance(problem, 0.0, {"w": np.zeros(problem.dimension)})
@@ -232,12 +232,12 @@ def length_one(seed: int) -> Instance:
 
 
 def large_C(seed: int) -> Instance:
-    """Data that can be separated, and slack too dear to use: the hard margin."""
+    """Separable data, and a C so large that no slack is used: the hard margin."""
     return Instance(drawn(np.random.default_rng([68, seed]), (3, 4, 2, 4), 3, 4, noise=0.3, C=1e3))
 
 
 def small_C(seed: int) -> Instance:
-    """Every multiplier at its bound, w small."""
+    """Every multiplier is at its bound, and w is small."""
     return Instance(drawn(np.random.default_rng([69, seed]), (3, 4, 2, 4), 3, 4, beta=500.0))
 
 
@@ -285,7 +285,7 @@ def cycles(seed: int) -> Instance:
 
 
 def paths_and_triangle(seed: int, inference: str) -> StructuredSVM:
-    """Paths teach that neighbours differ, a triangle cannot: half a label each beats every labelling there."""
+    """Neighbours differ on the paths; on a triangle not all can, and marginals of 1/2 beat every labelling there."""
     rng = np.random.default_rng([78, seed])
     labels = [(np.arange(3) + j) % 2 for j in range(4)]
     nodes = [np.eye(3, 1) * np.eye(2)[y[0]] for y in labels]
@@ -303,7 +303,7 @@ def frustrated(seed: int) -> Instance:
 
 
 def words(seed: int) -> Instance:
-    """In paper 3's convention, as its Theorem 1 has it."""
+    """In the scale beta of paper 3, as in its Theorem 1."""
     return Instance(drawn(np.random.default_rng([75, seed]), (5, 6, 1, 7, 4), 3, 3, beta=1.0))
 
 

@@ -9,19 +9,20 @@ of E_i(y) + <w, f(x_i, y)>. The costs of the nodes are still free: choose them s
 range(s_e) the largest less the smallest entry of s_e,
 
     fixed node   alpha has one label a there, a wrong one. Its cost is so large that a leads every other label by more
-                 than the sum of range(s_e) over the node's edges: then a is in every maximiser, whatever stands nearby.
+                 than the sum of range(s_e) over the node's edges: then a is in every maximiser, with any neighbours.
     free node    alpha has several labels there, and every neighbour is fixed at b_u. With
                  g(a) = s_v(a) + sum_e s_e(a, b_u), a carrying label a gets the cost K - g(a), so that all of them tie;
                  where the truth is among them K = g(truth), because its cost is 0, else K is above every g.
 
 All costs must be >= 0. Where the truth carries weight and does not lead by enough, the node is fixed instead and w
-computed anew; this ends, because no node is ever freed. Given the fixed nodes the free ones do not meet, so any
+computed anew; this ends, because no node is ever freed. Free nodes are not adjacent, so that given the fixed nodes any
 distribution with these labels at each node maximises: alpha mixes them as drawn, node by node or together.
 
 **Beyond the margin.** Examples without alpha are added last, labelled with the best labelling at w. Costs that sum to
-less than its lead over the second best leave no violation. Under one node alone, alpha may share with the truth.
+less than its lead over the second best leave no violation. In an example of one node, alpha may have weight on the
+true labelling too.
 
-**Slack scaling.** Let psi_i = alpha_i(y) E_i(y) be given for one labelling wrong everywhere; again it fixes w. The
+**Slack scaling.** Let psi_i = alpha_i(y) E_i(y) be given for one labelling y wrong at every node; again it fixes w. The
 costs are 1 for its labels, else 0. With lam so large that |<w, df_i(y)>| <= 1/(2 n_i) for every y, the greatest
 E_i(y) (1 - <w, df_i(y)>) is at the labelling of greatest loss, which is that one. At last the weights are chosen so
 that alpha_i sums to C omega_i: omega_i = psi_i / (C n_i).
@@ -41,11 +42,11 @@ from convexstruct.core.cases import Instance
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 
-#: By how much a label leads where a tie is not wanted.
+#: Scale of a label's lead where no tie is wanted.
 LEAST_LEAD = 0.5
 #: Labellings that alpha is spread over, in each example.
 SPREAD_LABELLINGS = 4
-#: Of the lead over the second best labelling, what the costs of an example beyond its margin sum to at most.
+#: Largest sum of the costs of an example beyond its margin, as a share of the lead over the second best labelling.
 LEAD_SHARE = 0.8
 
 
@@ -113,7 +114,7 @@ def _apart(features: PairwiseFeatures, rng: np.random.Generator) -> Flags:
 
 
 def _draw(features: PairwiseFeatures, free: Flags, rng: np.random.Generator) -> tuple[Labels, Matrix, Labels]:
-    """Labellings (m, P), their shares (m, N), and one wrong label a node (P,), which stands in all of them where the
+    """Labellings (m, P), their shares (m, N), and one wrong label a node (P,), which all of them have where the
     node is fixed. At a free node two labels alternate, of which one may be the true one."""
     size, n = features.n_labels, features.n_nodes
     wrong = (features.truth + rng.integers(1, size, size=n)) % size

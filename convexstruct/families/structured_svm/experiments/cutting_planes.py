@@ -5,7 +5,7 @@ theorems.
     one slack in all       at most log2(Dmax / (4 R^2 C)) + 16 R^2 C / eps cuts                  (`one_slack_bound`)
 
 in the scale 1/2 |w|^2 + (C/N) sum_i xi_i, with the largest loss Dmax and R = max |e_i(y) df_i(y)| (the slides print R^2
-as an inner product and garble the logarithm; corrected in `solvers.n_slack` and `one_slack`). The chains
+as an inner product and misprint the logarithm; corrected in `solvers.n_slack` and `one_slack`). The chains
 are generated and short, so that R is the maximum over all labellings, written out, and the algorithms are those of the
 theorems: the restricted problem is solved exactly after each labelling, and no labelling comes from a cache.
 """
@@ -37,11 +37,11 @@ TITLE = "Cutting planes: constraints added until none is violated by more than e
 #: Length, labels and features of the chains; C of paper 1.
 LENGTH, N_LABELS, N_FEATURES, C_MEAN = 5, 4, 6, 1.0
 EPS = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
-#: Examples where eps varies; and all numbers of examples at `FIXED`.
+#: Number of examples where eps varies; numbers of examples where eps is `FIXED`.
 EXAMPLES, SIZES, FIXED = 40, (5, 10, 20, 40, 80, 160), 0.01
 QUICK_EXAMPLES, QUICK_EPS, QUICK_SIZES = 10, EPS[:5:2], SIZES[:3]
 SCALINGS: tuple[Scaling, ...] = ("margin", "slack")
-#: No relative gap stops a run: it ends by its own rule, which is what the theorems speak of.
+#: A relative gap too small to stop a run: each run ends by its own rule, the one of the theorems.
 NEVER = 1e-15
 
 #: The algorithms of the two theorems, as the table calls them.
@@ -56,8 +56,9 @@ COLUMNS = (
 class Counts:
     """Constraints until none is violated by more than eps, and what is left between the certified bounds.
 
-    n_slack : labellings, one solution each. at_once : labellings, all examples between two solutions. one_slack : cuts.
-    cached : cuts, some from the cache. n_gap, one_gap : P - D, certified, of n_slack and one_slack.
+    n_slack : labellings, the problem solved after each. at_once : labellings, the problem solved once a pass over the
+    examples. one_slack : cuts. cached : cuts, some from the cache. n_gap, one_gap : P - D, certified, of n_slack and of
+    one_slack.
     """
 
     n_slack: int
@@ -122,7 +123,7 @@ def radius(problem: StructuredSVM) -> float:
 
 
 def count(problem: StructuredSVM, eps: float) -> Counts:
-    """Run all four until they end by their own rule."""
+    """Run all four solvers until they end by their own rules."""
     n_slack = solve(problem, NSlack(eps=eps, block=1, inner=0.0), tol=NEVER)
     at_once = solve(problem, NSlack(eps=eps, inner=0.0), tol=NEVER)
     one_slack = solve(problem, OneSlack(eps=eps, cache=0), tol=NEVER)
@@ -134,7 +135,7 @@ def count(problem: StructuredSVM, eps: float) -> Counts:
 
 
 def added(solution: Solution) -> int:
-    """Constraints added: both solvers say so in their message, after what the driver may have to say of rounding."""
+    """The constraints added, read from the solver's message; a note of the driver on rounding may precede it."""
     (number,) = re.findall(r"(\d+) (?:labellings added|cuts from)", solution.message)
     return int(number)
 

@@ -39,8 +39,8 @@ TITLE = "Handwritten words: letter and word error of the multiclass SVM and of m
 
 @dataclass(frozen=True)
 class Method:
-    """edges, scaling : for `StructuredSVM.read`. one, nine : values of C_mean to choose from, by protocol; none: the
-    method is left out there."""
+    """edges, scaling : for `StructuredSVM.read`. one, nine : values of C_mean to choose from, by protocol; the
+    method is left out of a protocol without values."""
 
     edges: str
     scaling: Scaling
@@ -54,7 +54,7 @@ METHODS = {
     "M3N, slack": Method("chain", "slack", (1.0, 3.0, 10.0), (1.0,)),
 }
 PROTOCOLS = ("one", "nine")
-#: Rounds a solve may take. A limit of time would make the results depend on the machine.
+#: Most rounds of a solve. A time limit would make the results depend on the machine.
 ROUNDS = 60
 #: Slack scaling is solved by one-slack cutting planes, to this gap or for so many rounds.
 SLACK_GAP, SLACK_ROUNDS = 0.05, 200
@@ -84,7 +84,7 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
     Raises
     ------
     ValueError
-        If the letters are not here: the sentence says how to get them and where to put them.
+        If the letters are not installed; the message says how to get them and where to put them.
     """
     every = ocr_letters()
     protocols = PROTOCOLS[:1] if quick else PROTOCOLS
@@ -178,7 +178,7 @@ def problem(method: Method, words: Words, c: float) -> StructuredSVM:
 
 
 def fit(method: Method, train: Words, test: Words, c: float, rounds: int = SLACK_ROUNDS) -> Trained:
-    """Train on some words and test on others; ``rounds`` limits slack scaling alone."""
+    """Train on some words and test on others; ``rounds`` limits the rounds of slack scaling only."""
     begin = time.process_time()
     posed = problem(method, train, c)
     if method.scaling == "slack":

@@ -1,8 +1,8 @@
-"""Several labels an image as one structure: six labels by themselves, on a tree, and on the full graph (papers 1 and 4:
-the structural SVM and the M3N, on M. Boutell and others' scenes, 2004).
+"""Several labels an image as one structure: six independent labels, a tree of them, and the full graph (papers 1 and 4:
+the structural SVM and the M3N, on the scenes of M. Boutell and others, 2004).
 
 An image is a graph of six nodes, one a label, each of which is on or off. Each node has weights of its own for the 294
-colour features and a constant; each edge has a table of its own, 2 x 2. The loss is Hamming's. Three sets of edges:
+colour features and a constant; each edge has a table of its own, 2 x 2. The loss is Hamming's. The sets of edges:
 
     independent    none
     tree           the maximum spanning tree of the mutual information between the training labels
@@ -42,7 +42,7 @@ TITLE = "Several labels an image: Hamming loss and exact match of independent la
 N_LABELS = len(SCENES)
 GRAPHS = ("independent", "tree", "full")
 C = (10.0, 30.0, 100.0)
-#: Rounds a solve may take. A limit of time would make the results depend on the machine.
+#: Most rounds of a solve. A time limit would make the results depend on the machine.
 ROUNDS = 40
 #: Images for training and for testing, and C, of a quick run.
 QUICK_IMAGES, QUICK_C = 120, (3.0, 10.0)
@@ -67,7 +67,7 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
     Raises
     ------
     ValueError
-        If the scenes are not here: the sentence says how to get them and where to put them.
+        If the scenes are not installed; the message says how to get them and where to put them.
     """
     train, test = scene("train"), scene("test")
     order = np.random.default_rng(seed).permutation(len(train.labels))
@@ -136,7 +136,7 @@ def mutual_information(labels: Labels) -> Matrix:
 def spanning_tree(labels: Labels) -> Index:
     """Edges (k - 1, 2) of the tree with the greatest sum of mutual information (Chow, Liu 1968)."""
     k = labels.shape[1]
-    # weights must not be 0, which would be no edge: what is longest is made 1, and the tree of least length is sought
+    # the least length is sought; a length of 0 would mean no edge, so lengths are 1 + ln 2 - information >= 1
     length = np.triu(1.0 + np.log(2.0) - mutual_information(labels), 1)
     tree = minimum_spanning_tree(length).tocoo()
     pairs = np.sort(np.column_stack(tree.coords), axis=1).astype(np.intp)
@@ -153,8 +153,8 @@ def edges(name: str, labels: Labels) -> Index:
 
 
 def graphs(scenes: Scenes, pairs: Index) -> LabelledGraphs:
-    """One graph an image. Node features: those of the image and a constant, at the place of the label; sparse.
-    Edge features: which pair it is."""
+    """One graph an image. Node features: those of the image and a constant, in the block of the label; sparse.
+    Edge features: an indicator of the pair."""
     n, k = scenes.labels.shape
     seen = np.column_stack((scenes.features, np.ones(n)))
     width = seen.shape[1]
@@ -184,7 +184,7 @@ def fit(pairs: Index, scenes: Scenes, c: float) -> Trained:
 
 
 def features(scenes: Scenes, pairs: Index) -> PairwiseFeatures:
-    """The same features of other images."""
+    """The feature map of other images."""
     g = graphs(scenes, pairs)
     return read_pairwise(
         g.node_features, g.labels_each, g.n_labels, g.edges_each if len(pairs) else "none", g.edge_features_each

