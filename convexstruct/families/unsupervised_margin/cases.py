@@ -64,7 +64,7 @@ def transitions(seed: int) -> Instance:
 
 
 def symbols(seed: int) -> Instance:
-    """A chain that mostly changes its state and shows it, as the synthetic sets of the paper."""
+    """Chains that mostly change and mostly show their state, as in the synthetic sets of the paper."""
     rng = np.random.default_rng([97, seed])
     state = (np.cumsum(rng.random((3, 5)) < 0.9, axis=1) + rng.integers(0, 2, size=(3, 1))) % 2
     seen = np.where(rng.random(state.shape) < 0.1, 1 - state, state)
@@ -73,7 +73,7 @@ def symbols(seed: int) -> Instance:
 
 
 def features(seed: int) -> Instance:
-    """Real features, sequences of unequal lengths, one of them alone, and three labels."""
+    """Real features, sequences of unequal lengths (one of a single row), and three labels."""
     rng = np.random.default_rng([98, seed])
     rows = [np.round(rng.normal(size=(n, 2)), 3) for n in (4, 1, 5)]
     return Instance(UnsupervisedMargin.read(rows, 3, beta=1.0, label_balance=0.15, pair_balance=0.2))

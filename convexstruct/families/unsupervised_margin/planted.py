@@ -1,13 +1,13 @@
 r"""Instances of the reduced SDP built backwards from their optimum.
 
 **From labels.** Choose a labelling y; M* = CC' and N* = DD' from its indicators are feasible where y is balanced.
-Choose multipliers that vanish off the active constraints: of N <= M (current) where N*_kl = M*_kl there, else of
-N <= M (previous), all 1, so that they take up E; P <= 0 where M* is 0; and a semidefinite Z with Z C = 0, the
+Choose multipliers that vanish off the active constraints: W_kl = 1 of N <= M (current) where N*_kl = M*_kl (current),
+else E - W of N <= M (previous), so that both sum to E; P <= 0 where M* is 0; and a semidefinite Z with Z C = 0, the
 Laplacian of weights on pairs of rows of one label. Then
 
     K = Diag(d) - Z + P - B'W B - A'(E - W) A
 
-makes M* and N* optimal, for any d; a large d makes K semidefinite. All numbers are whole, so the optimum is exact.
+makes M* and N* optimal, for any d; a large d makes K semidefinite. All numbers are integers, so the optimum is exact.
 
 **From one number.** Where K is diagonal, constant, centred or 0, <K, M> or <E, N> is bounded by the diagonals, the rows
 (9) or (10) alone, and a matrix with one value off its diagonal attains the bound.

@@ -1,12 +1,13 @@
-"""Paper 3, section 3: the relaxation collapses. Its bound says nothing, and its C and D are uniform.
+"""Paper 3, section 3: the relaxation collapses: its bound is weak, and its C and D are uniform.
 
-**Bounds.** beta leaves the minimiser of the reduced SDP, so one solve gives bounds for every beta. No labelling has a
-margin loss below 0, while the bound falls like -1/beta; as beta grows the bound rises to p1 (1 - 1/kappa), the losses
-to p1. What separates them at any beta is printed beside the loss of the labels that the SDP is read to give.
+**Bounds.** The minimiser of the reduced SDP does not depend on beta, so one solve gives bounds for every beta. As beta
+falls to 0 the bound falls like -1/beta, while no labelling has a margin loss below 0; as beta grows the bound rises to
+p1 (1 - 1/kappa), and the losses rise to p1. The table has the bound for several beta beside the losses of the labels
+read from the SDP's M, of the true labels and of one label everywhere.
 
-**C and D.** On a small set scheme (12) is stepped through in CVXPY with C and D in it. From the uniform cut it ends at
-once. From the cut of a random labelling C and D begin at labels, and each further cut takes them nearer to uniform; M,
-which the labels are read from, is found long before.
+**C and D.** On a small set scheme (12) is run round by round in CVXPY, with C and D as variables. From the uniform cut
+it ends at once. From the cut of a random labelling the first C and D are indicators of labels, and each further cut
+brings them nearer to uniform; M, from which labels are read, is found many rounds earlier.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, eq=False)
 class Steps12:
-    """Scheme (12) from one first cut. master, lower, upper (R,) : the master's value as claimed, and the proved bounds
+    """Scheme (12) from one first cut. master, lower, upper (R,) : the master's value, not proved, and the proved bounds
     so far. c (R, p1, kappa), d (R, p2, kappa^2), m (R, p1, p1) : C, D and M of each round. done : nothing was left to
     add."""
 
@@ -125,7 +126,7 @@ def bounds(name: str, seed: int) -> list[list[Cell]]:
 
 def stepped(problem: UnsupervisedMargin, first: str, seed: int, rounds: int) -> Steps12:
     """(12) from the first cut that ``first`` names."""
-    from convexstruct.models.unsupervised_margin import delta_cuts  # CVXPY: for those alone who run this
+    from convexstruct.models.unsupervised_margin import delta_cuts  # imported here because it loads CVXPY
 
     scheme = delta_cuts(problem, first=first, seed=seed)
     tables: dict[str, list[Matrix]] = {"C": [], "D": [], "M": []}

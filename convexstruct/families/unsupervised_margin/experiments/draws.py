@@ -1,8 +1,9 @@
 """The data of paper 3, section 4 and 5.1: draws of the synthetic chains, and segments and whole chains of proteins.
 
-The paper's balances eps1 and eps2 are not reported (its (9) is lost in the scan). Here they are as wide as the true
-labels of most draws need, by the sets' own shares: at p = 0.95 the pairs 01 and 10 have 0.475 of all pairs each, which
-is 0.225 from 1/4; of protein residues 54% are coil, which is 0.2 from 1/3, and of pairs nearly half, 0.35 from 1/9.
+The paper's balances eps1 and eps2 are not reported (its (9) is lost in the scan). Here they are wide enough for the
+true labels of most draws, by the shares in the sets: at p = 0.95 the pairs 01 and 10 have 0.475 of all pairs each,
+which is 0.225 from 1/4; of protein residues 54% are coil, which is 0.2 from 1/3, and nearly half of the pairs are two
+coils, which is 0.35 from 1/9.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from convexstruct.features.counts.hmm_channels import window
 from convexstruct.inference.hidden_markov import Observations
 from convexstruct.tolerances import LOW
 
-#: Seeds of the starts of EM lie so far from those of the draws.
+#: Offset of the seeds of EM's starts from the seeds of the draws.
 STARTS = 10**6
 #: Segments and their length in the protein sets of table 1.
 SEGMENTS, LENGTH = 10, 10
-#: Relative gap of the synthetic sets' SDPs: from 0.09 down to 0.003 the labels of 20 draws did not change. Those of
-#: PROT2 did, down to 0.001.
+#: Relative gap of the synthetic sets' SDPs: at all gaps from 0.09 to 0.003 the labels of 20 draws were the same. Those
+#: of PROT2 still changed at gaps down to 0.001.
 SETTLED = 0.05
 #: Neighbours on each side that an observation holds: PROT1 and PROT2 of table 1, and table 3's windows of 7.
 RADIUS = {"PROT1": 0, "PROT2": 1, "table 3": 3}
@@ -38,9 +39,9 @@ RADIUS = {"PROT1": 0, "PROT2": 1, "table 3": 3}
 class Draw:
     """One unlabelled set and what is hidden from training.
 
-    observed : for Baum-Welch, a table of probabilities for each place of a window. rows : for the margin, one table of
-    indicators (length, places * symbols) a sequence. truth (p1,). shown (p1,) : the symbols, where there are as many
-    as labels. oracle (p1,) : Viterbi of the true parameters, where there are such.
+    observed : for Baum-Welch, which has an emission table for each place of a window. rows : for the max-margin
+    problem, one table of indicators (length, places * symbols) a sequence. truth (p1,) : the true labels. shown (p1,) :
+    the symbols, where there are as many as labels. oracle (p1,) : Viterbi labels of the true parameters, if known.
     """
 
     observed: Observations
@@ -51,7 +52,7 @@ class Draw:
     oracle: Labels | None = None
 
     def problem(self, beta: float, label_balance: float, pair_balance: float) -> UnsupervisedMargin:
-        """What the margin sees of it."""
+        """The max-margin problem of `rows`."""
         return UnsupervisedMargin.read(
             self.rows, self.n_labels, beta=beta, label_balance=label_balance, pair_balance=pair_balance
         )
@@ -90,7 +91,7 @@ def synthetic(name: str) -> Setting:
 
 
 def segments(name: str) -> Setting:
-    """10 segments of length 10, every place of every training chain as likely; windows look beyond a segment's ends."""
+    """10 segments of length 10, drawn without replacement; windows reach beyond a segment's ends."""
 
     def draw(seed: int) -> Draw:
         chains = proteins()
@@ -105,7 +106,7 @@ def segments(name: str) -> Setting:
 
 
 def whole_chains(n_chains: int, seed: int) -> Draw:
-    """Whole training chains, no two alike, with the windows of table 3."""
+    """Whole training chains, drawn without replacement, with the windows of table 3."""
     chosen = np.random.default_rng(seed).choice(proteins().n_chains, size=n_chains, replace=False)
     return of_proteins([(int(k), slice(None)) for k in chosen], RADIUS["table 3"])
 
@@ -117,13 +118,13 @@ def proteins() -> Proteins:
 
 @cache
 def _proteins(root: Path) -> Proteins:
-    """Read once from each folder of data."""
+    """The training chains of one folder of data, read once."""
     return protein("train")
 
 
 def of_proteins(parts: list[tuple[int, slice]], radius: int) -> Draw:
     """Parts of chains, each (chain, which residues)."""
-    n_symbols = len(AMINO_ACIDS) + 1  # one stands beyond the ends
+    n_symbols = len(AMINO_ACIDS) + 1  # the last one fills windows beyond the ends
     chains = proteins()
     whole = window([chains.residues[k] for k, _ in parts], len(AMINO_ACIDS), radius)
     views = [view[part] for view, (_, part) in zip(whole, parts)]

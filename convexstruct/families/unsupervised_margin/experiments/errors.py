@@ -47,7 +47,7 @@ MEANING = {
 
 @dataclass(frozen=True)
 class Measured:
-    """One draw. error : by method, in percent. facts : what the notes count, by name."""
+    """One draw. error : of each method, in percent. facts : numbers for the notes, by name."""
 
     error: Mapping[str, float]
     facts: Mapping[str, float]
@@ -61,7 +61,7 @@ def of_draw(
     max_rounds: int = 100,
     gap: float = LOW.gap,
 ) -> Measured:
-    """The methods among ``methods`` on one draw; ``seed`` is that of the starts of EM, ``gap`` of the SDP."""
+    """The methods in ``methods`` on one draw; ``seed`` draws the starts of EM, ``gap`` is the tolerance of the SDP."""
     found: dict[str, Labels] = {ONE: np.zeros_like(draw.truth)}
     facts: dict[str, float] = {}
     if draw.shown is not None and draw.oracle is not None:
@@ -95,7 +95,7 @@ def of_draw(
 
 
 def standard_error(values: Sequence[float]) -> float | None:
-    """Of the mean of independent draws; None of one."""
+    """Standard error of the mean of independent draws; None for one draw."""
     return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
 
 
@@ -124,7 +124,7 @@ def rows_of(
 
 
 def facts_of(measured: Sequence[Measured]) -> list[str]:
-    """Sentences: what was counted over the draws."""
+    """One sentence for each fact: its sum or maximum over the draws."""
     names = dict.fromkeys(name for each in measured for name in each.facts)
     found = []
     for name in names:

@@ -38,10 +38,10 @@ LENGTH = 8
 #: Draws of each synthetic set for each row.
 DRAWS, QUICK_DRAWS = 10, 1
 BEGINNINGS = ("EM", "random")
-#: The paper's for the synthetic sets and for proteins, and one between.
+#: The paper's beta for the synthetic sets, one between, and the paper's for proteins.
 BETAS = (0.01, 0.1, 1.0)
 
-#: The smallest example known here: two sequences, the symbols shown and the labels to begin with.
+#: The smallest known example of a rise: symbols and first labels of two sequences, and beta.
 SHOWN, BEGIN, BETA = ((0, 1, 0, 0), (1, 0, 0, 1)), ((1, 1, 1, 0), (1, 0, 0, 0)), 0.5
 
 COLUMNS = (
@@ -91,9 +91,9 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
 
 
 def relabelled(beta: float, beginning: str, name: str, seed: int) -> tuple[Relabelled, Relabelled]:
-    """Plain and guarded, of one draw."""
+    """Plain and guarded relabelling of one draw."""
     draw = SETTINGS[name].draw(seed)
-    problem = draw.problem(beta, label_balance=1.0, pair_balance=1.0)  # relabelling knows no balance
+    problem = draw.problem(beta, label_balance=1.0, pair_balance=1.0)  # relabelling ignores the balances
     labels = _begin(beginning, draw, STARTS + seed)
     first = solve(supervised(problem, labels), tol=LOW)
     plain, guarded = (relabel(problem, labels, guarded=g, first=first) for g in (False, True))
@@ -101,7 +101,7 @@ def relabelled(beta: float, beginning: str, name: str, seed: int) -> tuple[Relab
 
 
 def _begin(beginning: str, draw: Draw, seed: int) -> Labels:
-    """Labels to begin with."""
+    """The labels a run begins with: random, or the Viterbi labels of one run of EM."""
     if beginning == "random":
         return np.random.default_rng(seed).integers(0, draw.n_labels, size=len(draw.truth))
     trained = baum_welch(draw.observed, random_models(1, draw.n_labels, draw.observed.n_symbols, seed))

@@ -1,4 +1,4 @@
-"""Paper 3, table 1: errors of the convex method and of EM; the methods of table 2 without the alternating ones."""
+"""Paper 3, table 1: errors of the convex method and of EM: table 2 without the alternating methods."""
 
 from __future__ import annotations
 

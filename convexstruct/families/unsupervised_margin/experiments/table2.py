@@ -1,9 +1,10 @@
 """Paper 3, table 2: errors on the four synthetic and the two small protein sets, the alternating method included.
 
-Beside the paper's methods stand what explains them: labels that are the observed symbols (y = x), the Viterbi labels of
-the true parameters, and one label everywhere. On the synthetic sets the SDP's labels are the symbols (in each of 40
-draws): the paper's CDHMM errs as they do, and little more than the true parameters. Its EM errs as the mean of our
-restarts or more, not as the likeliest of them. Neither says that the criterion is better than EM's.
+Three labellings are added to the paper's methods, to explain their errors: the observed symbols (y = x), the Viterbi
+labels of the true parameters, and one label everywhere. On the synthetic sets the SDP's labels are the symbols (in each
+of 40 draws): the paper's error for CDHMM is that of the symbols, little above that of the true parameters. Its error
+for EM is the mean of our restarts or more, not that of the likeliest restart. So neither shows that the criterion is
+better than EM's.
 """
 
 from __future__ import annotations

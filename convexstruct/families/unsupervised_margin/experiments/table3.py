@@ -1,7 +1,7 @@
 """Paper 3, table 3: relabel and retrain against EM on whole protein chains, with windows of 7 residues.
 
 20 samples of 2 chains, 10 of 5 and 5 of 10, drawn from the training chains; beta = 1 as in the paper's other protein
-experiments (it names none for these). The SDP is out of reach at this size: M alone has 10^5 to 10^6 entries.
+experiments (it gives none for these). The SDP is too large here: M alone has 10^5 to 10^6 entries.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
     Raises
     ------
     ValueError
-        If the chains are not here: the sentence says how to get them and where to put them.
+        If the chains are not installed; the message says how to get them and where to put them.
     """
     sizes = {n: (QUICK_SAMPLES, SETS[n][1]) for n in QUICK_SETS} if quick else SETS
     steps = Progress(progress, sum(samples for samples, _ in sizes.values()))
@@ -86,7 +86,7 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
 
 
 def measured_sample(n_chains: int, seed: int) -> tuple[int, Measured]:
-    """The residues of one sample, and every method on it."""
+    """The number of residues of one sample, and every method on it."""
     draw = whole_chains(n_chains, seed)
-    problem = draw.problem(BETA, label_balance=1.0, pair_balance=1.0)  # relabelling knows no balance
+    problem = draw.problem(BETA, label_balance=1.0, pair_balance=1.0)  # relabelling ignores the balances
     return len(draw.truth), of_draw(draw, problem, STARTS + seed, METHODS, ROUNDS)
