@@ -215,7 +215,7 @@ def slack_cycles(seed: int) -> Instance:
 
 
 def ties(seed: int) -> Instance:
-    """Every example twice, labels and features symmetric: many labellings are most violated at once."""
+    """Every example twice: many labellings are most violated at once."""
     nodes = [np.ones((3, 2)), np.eye(2)] * 2
     return Instance(StructuredSVM.read(nodes, [[0, 1, 0], [1, 0]] * 2, 3, C=0.4))
 

@@ -5,8 +5,8 @@ r"""Structural SVMs built backwards from their optimum.
     Psi = sum alpha_i(y) df_i(y),   w = Psi_+ / lam,
 
 and (w, alpha) is optimal if the labellings that carry alpha_i are those of the greatest E_i(y) - <w, df_i(y)>, that is
-of E_i(y) + <w, f(x_i, y)>. The costs of the nodes are still free: choose them so. With s_v, s_e the scores at w and
-range(s_e) the largest less the smallest entry of s_e,
+of E_i(y) + <w, f(x_i, y)>. The costs of the nodes are still free. With s_v, s_e the scores at w and
+range(s_e) the largest less the smallest entry of s_e, choose them by
 
     fixed node   alpha has one label a there, a wrong one. Its cost is so large that a leads every other label by more
                  than the sum of range(s_e) over the node's edges: then a is in every maximiser, with any neighbours.
@@ -24,7 +24,7 @@ true labelling too.
 
 **Slack scaling.** Let psi_i = alpha_i(y) E_i(y) be given for one labelling y wrong at every node; again it fixes w. The
 costs are 1 for its labels, else 0. With lam so large that |<w, df_i(y)>| <= 1/(2 n_i) for every y, the greatest
-E_i(y) (1 - <w, df_i(y)>) is at the labelling of greatest loss, which is that one. At last the weights are chosen so
+E_i(y) (1 - <w, df_i(y)>) is at the labelling of greatest loss, which is that one. Finally the weights are chosen so
 that alpha_i sums to C omega_i: omega_i = psi_i / (C n_i).
 
 The optimum is D(alpha), exactly, computed without any inference.

@@ -120,7 +120,7 @@ def margin_of(data: Sequences, loss: str | Matrix) -> StructuredSVM:
 
 
 def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Result:
-    """Both rays, and the three ways to train a model of the sequences; ``seed`` draws the data."""
+    """Both rays, and four ways to train a model of the sequences; ``seed`` draws the data."""
     n = QUICK_SEQUENCES if quick else SEQUENCES
     steps = Progress(progress, 5)
     steps.next("grid")
