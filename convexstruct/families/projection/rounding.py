@@ -9,7 +9,7 @@ their bounds, at most the whole way (z is then replaced by the nearest value tha
 A lower bound needs the least value of the Lagrangian, and a(rho) attains it up to rounding only. Let x_i = m_i -
 rho s_i / d_i^2, and e_i its rounding error. In each entry the Lagrangian is d_i^2 (a_i - x_i)^2 / 2 and a constant, and
 a_i is x_i + e_i, clipped. So its value there is too large by at most d_i^2 e_i^2 / 2, and right where x_i and x_i + e_i
-are clipped to the same bound. With |e_i| <= gamma(6) (|m_i| + |rho s_i| / d_i^2), beside underflow, the sum is at most
+are clipped to the same bound. With |e_i| <= gamma(6) (|m_i| + |rho s_i| / d_i^2), but for underflow, the sum is at most
 2 gamma(6)^2 sum ((d_i m_i)^2 + (rho s_i / d_i)^2) (`lost_at_most`). For ordinary data that is far below one unit in the
 last place of the value. Where it is not, the loss is bounded entry by entry (`_lost`), with the derivative
 g_i = d_i^2 (a_i - m_i) + rho s_i: by 0 where a_i is at a bound and g_i does not point inwards, else by

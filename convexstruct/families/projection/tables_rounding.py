@@ -4,10 +4,11 @@ An upper bound needs tables that agree exactly. A table is the sum of one part f
 function of U whose sum over each of these variables is 0. Tables agree if their parts are equal for every U that an
 agreement holds, and the part of one U can be changed without those of others. So there are exact tables within
 
-    c = sum over U of 2^|U| rho / (cells beside U)  +  |sum of a_c - z| / cells,      rho = sum of all |disagreements|,
+    c = sum over U of 2^|U| rho / n_U  +  |sum of a_c - z| / cells,      rho = sum of all |disagreements|,
 
-of a, entry by entry. Mixed with the share t = c cells / z of the uniform tables u, none is negative. By convexity P
-rises through both by at most twice sum_c d_c^2 (c |a_c - m_c|_1 + cells c^2 / 2), and t (P(u) - P(a)).
+of a, entry by entry, where n_U is the number of joint labels of the clique's variables outside U, and "cells" that of
+all of them. Mixed with the share t = c cells / z of the uniform tables u, they are nowhere negative. By convexity both
+changes raise P by at most 2 sum_c d_c^2 (c |a_c - m_c|_1 + cells c^2 / 2) + t (P(u) - P(a)).
 
 A lower bound needs the least value of the Lagrangian
 
@@ -112,7 +113,7 @@ def _looked_at(rows: Matrix, given: Matrix) -> tuple[Vector, Vector, float]:
 
 
 def _spread(structure: CliqueTables, group: int) -> float:
-    """The sum of 2^|U| / (cells beside U) over the sets U of axes that agreements hold."""
+    """The sum of 2^|U| / n_U over the sets U of axes that agreements hold."""
     cards = structure.cards[group]
     sets = {
         some

@@ -307,7 +307,7 @@ class RegularizedRisk:
         """(b, alpha) of min_b sum share max(0, values + s b) = max over Q of <values, alpha>.
 
         For each offset the slope starts at minus the share of its pieces with s < 0, and rises by the share of a piece
-        at its kink -s values. It changes its sign at the best b, the kink of a piece which gets a part of its share.
+        at its kink -s values. Its sign changes at the best b, the kink of a piece whose alpha is a part of its share.
         """
         sign, of = self.loss.bias_sign, self.loss.bias_of
         b, alpha = np.zeros(self.n_biases), np.zeros(self.n_pieces)

@@ -10,7 +10,7 @@ r"""Newton's direction for a smoothed risk (`solvers.smoothed_risk`), by the che
 `direction` counts the work of each and takes the least. Where X is small, each group is one piece and there are no free
 offsets, both matrices are made in single precision, of a dense copy of X, in half the time. Rounding changes such a
 direction a little, as stopping conjugate gradients early does; the gradient and both bounds are in double precision.
-Single precision is not used where the matrix is too large beside lam.
+Single precision is not used where the matrix is too large relative to lam (`SINGLE_TRACE`).
 
 Where rounding leaves a direction along which F does not fall, conjugate gradients replace it. The free offsets b are
 eliminated last, for their block is diagonal; an offset of which no piece moves gets a small ridge.

@@ -40,8 +40,8 @@ from convexstruct.families.regularized_risk.solvers.risk_newton import Effort, d
 from convexstruct.families.regularized_risk.solvers.smoothed_risk import Smoothed, SmoothedRisk
 from convexstruct.rounding import EPS
 
-#: The gap of the groups that are not held falls by this factor before all groups are looked at again, or so many
-#: Newton steps are taken on them.
+#: The groups that are not held are solved alone until their gap has fallen by this factor, or for at most so many
+#: Newton steps.
 HELD_FALL, HELD_STEPS = 0.2, 60
 #: After a proximal step of k Newton steps tau is multiplied by shrink, if k is at most this number, else by
 #: shrink^(EASY_STEPS / k). The narrower tau is, the more Newton steps the next one takes, and the more conjugate
