@@ -1,4 +1,4 @@
-"""Brute force over all labellings: the truth that every other oracle is tested against.
+"""Brute force over all labellings: the reference that every other oracle is tested against.
 
 A model is a list of factors (scope, table): ``scope`` names variables by position, ``table`` holds a score for each of
 their joint labels, in the order of the scope. The score of a labelling is the sum over the factors.
@@ -15,7 +15,7 @@ from convexstruct.arrays import Labels, Matrix, Tensor, Vector
 
 Factor = tuple[tuple[int, ...], Tensor]
 
-#: At most this many labellings are written out.
+#: The largest number of labellings that are listed.
 MOST_LABELLINGS = 2_000_000
 
 

@@ -4,8 +4,8 @@ r"""The roots of a falling piecewise linear function of one variable, given by i
 
 and phi(rho) = value + slope (rho - left) for rho < left too. The root is found by sorting the breakpoints, O(k log k),
 or by medians (Algorithm 2 of appendix B, paper 2): the sign of phi at the median of the remaining breakpoints says on
-which side of it the root lies, and the breakpoints of the other side are dropped. Those on the left become one value
-and one slope, so that all rounds together cost O(k).
+which side of it the root lies, and the breakpoints of the other side are dropped. The dropped breakpoints on the left
+are summed into one value and one slope, so that all rounds together cost O(k).
 
 Shapes: t (k,) breakpoints in any order, ties allowed; bend (k,) change of slope at each.
 """
@@ -17,20 +17,20 @@ import numpy as np
 from convexstruct.arrays import Vector
 from convexstruct.rounding import EPS
 
-#: Of fewer breakpoints sorting costs less than another median.
+#: Fewer breakpoints than this are sorted, which is faster than another median.
 SORTED_BELOW = 512
 
 
 def root_by_sorting(t: Vector, bend: Vector, left: float, value: float, slope: float) -> float:
-    """The root of phi, by sorting all breakpoints. If there is none, the last breakpoint in its direction; if phi is 0
-    on an interval, the left end of that."""
+    """The root of phi, by sorting all breakpoints. If there is none, ``left`` where phi < 0 everywhere and the last
+    breakpoint where phi > 0 everywhere; if phi is 0 on an interval, the left end of the interval."""
     order = np.argsort(t)
     at = np.concatenate(([left], t[order]))
     slopes = slope + np.concatenate(([0.0], np.cumsum(bend[order])))
     values = value + np.concatenate(([0.0], np.cumsum(slopes[:-1] * np.diff(at))))
     stop = int(np.searchsorted(-values, 0.0))  # the first breakpoint where phi is not above 0
     piece, inside = max(stop - 1, 0), 0 < stop < len(at)
-    noise = (4 + len(t)) * EPS * (abs(slope) + float(np.abs(bend).sum()))  # of a sum of slopes
+    noise = (4 + len(t)) * EPS * (abs(slope) + float(np.abs(bend).sum()))  # bounds the rounding of a sum of slopes
     if slopes[piece] == 0 or not (inside or abs(slopes[piece]) > noise):
         return float(at[piece])
     found = float(at[piece] - values[piece] / slopes[piece])

@@ -8,13 +8,14 @@ The solution is a_i(rho) = clip(m_i - rho w_i, l_i, u_i), w_i = s_i / d_i^2, wit
 
 which falls and is piecewise linear with at most 2n breakpoints, (m_i - u_i) / w_i and (m_i - l_i) / w_i. Appendix B
 finds the root by medians of breakpoints, in linear time (`convexstruct.oracles.box.breakpoints`). The default search,
-"bracket", is ours. It starts at the root of the problem of a random sample of the variables, and takes Newton's steps
-inside the bracket between the points seen with phi > 0 and with phi < 0. Each costs one pass over the variables; three
-to six are usual. A step that leaves the bracket is replaced by the double halfway between its ends in the order of all
-doubles. After some steps every second one is, of which at most 64 are needed: the time is linear in any case.
+"bracket", is ours. It starts at the root of phi for a random sample of the variables, and takes Newton's steps inside
+the bracket, whose ends are the nearest points found with phi > 0 and with phi < 0. Each step costs one pass over the
+variables; three to six are usual. A step that leaves the bracket is replaced by the double halfway between its ends in
+the order of all doubles. After `NEWTON_STEPS` steps every second step is replaced so; at most 64 of these are needed,
+so the time is linear in the worst case too.
 
-Where m is far larger than z, no double rho is close enough to the root. Then m - rho w, computed with twice the digits,
-replaces m, and the search continues from rho = 0.
+Where m is far larger than z, no double is close enough to the root. Then m is replaced by m - rho w, computed with
+twice the digits, and the search continues from rho = 0.
 
 Shapes: m (n,); lower, upper, s, d (n,) or one number for all; bounds may be infinite, s may be 0 or negative, d > 0.
 """
@@ -39,17 +40,18 @@ Search = Literal["bracket", "medians", "sorting"]
 
 #: Variables in one block of a pass: each array of a block takes 256 KiB, so that a few stay in cache.
 BLOCK = 1 << 15
-#: One variable in SAMPLE_ONE_IN is in the sample, but at least SMALLEST_SAMPLE variables: its problem is solved in the
-#: same way, from a sample of the sample, at a small part of the cost of one pass. Of so few variables the breakpoints
-#: are sorted instead.
+#: The sample holds one variable in SAMPLE_ONE_IN, but at least SMALLEST_SAMPLE. Its problem is solved in the same way,
+#: from a sample of the sample, at a small part of the cost of one pass. With at most SMALLEST_SAMPLE variables the
+#: breakpoints are sorted instead.
 SAMPLE_ONE_IN, SMALLEST_SAMPLE = 64, 512
 #: Newton's steps after which every second step halves the bracket. Only adversarial data need more.
 NEWTON_STEPS = 12
 #: The equality <s, a> = z is solved to this accuracy, relative to the sum of |s_i a_i|: 64 roundings.
 EQUALITY_ROUNDING = 64 * EPS
-#: Most shifts of m. Each adds 16 digits to the root, and the range of doubles is 600 digits. Few data need one.
+#: The largest number of shifts of m. Each adds 16 digits to the root, and the range of doubles is 600 digits. Few
+#: problems need one.
 MOST_SHIFTS = 40
-#: How far z may lie outside the values that <s, a> takes in the box and still count as one of them, relative: rounding.
+#: By how much, relative, z may lie outside the range of <s, a> over the box; this much is taken for rounding.
 REACH_ROUNDING = 1e-12
 #: Splits a double into halves of 26 digits each, whose products are exact (Dekker).
 DEKKER = 2.0**27 + 1.0
@@ -78,7 +80,8 @@ def project_with_multiplier(
     d: ArrayLike | None = None,
     search: Search = "bracket",
 ) -> tuple[Vector, float]:
-    """The same, and the multiplier rho of <s, a> = z (one of them where they are many).
+    """The projection as by `project_box_equality`, and the multiplier rho of <s, a> = z (one of them where there are
+    several).
 
     search : where Newton's steps start: at the root of a sample's problem ("bracket"), or at the root found by
         "medians" of all breakpoints, as in the paper, or by "sorting" them.
@@ -98,7 +101,7 @@ def project_with_multiplier(
         start = box.search(box.checked(z), root_by_sorting if search == "sorting" else root_by_medians)
     a = np.empty(len(box.m))
     rho, off, near = box.newton(z, start, a)
-    if not near:  # z is out of reach, by rounding at most
+    if not near:  # z is out of reach: `checked` moves it into reach, or raises
         rho, off, near = box.newton(box.checked(z), start, a)
     multiplier = base = rho
     for _ in range(MOST_SHIFTS if near else 0):
@@ -171,7 +174,7 @@ class _Box(NamedTuple):
     # -- the root ------------------------------------------------------------------------------------------------------
 
     def likely(self, z: float) -> float:
-        """The root of phi of a sample of the variables, z scaled by the share of variables in it."""
+        """The root of phi for a sample of the variables, with z scaled by the share of variables in the sample."""
         n = len(self.m)
         size = max(SMALLEST_SAMPLE, n // SAMPLE_ONE_IN)
         if size >= n:
@@ -182,8 +185,8 @@ class _Box(NamedTuple):
     def newton(self, z: float, rho: float, a: Vector) -> tuple[float, float, bool]:
         """(rho, |phi(rho)|, near): a root of phi from a guess; a(rho) is written to ``a``.
 
-        |phi| counts as 0 where it is rounding. Where no double is a root, the end of the last bracket with the smaller
-        |phi| is returned. near : whether phi changes its sign; if not, it has no root.
+        |phi| counts as 0 where it is within rounding. Where no double is a root, the end of the last bracket with the
+        smaller |phi| is returned. near : whether phi changes its sign; if not, it has no root.
         """
         largest = float(np.finfo(float).max)
         low, high, above, below = -largest, largest, np.inf, np.inf
@@ -255,7 +258,7 @@ class _Box(NamedTuple):
         return least, greatest
 
     def checked(self, z: float) -> float:
-        """z, or the nearest value that can be reached where z misses these by rounding."""
+        """z, or the nearest attainable value where z misses it by rounding; ValueError where z misses it by more."""
         least, greatest = self.attainable(len(self.m))
         slack = REACH_ROUNDING * max(1.0, abs(z), *(abs(x) for x in (least, greatest) if np.isfinite(x)))
         if not least - slack <= z <= greatest + slack:

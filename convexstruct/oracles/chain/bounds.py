@@ -1,4 +1,4 @@
-"""An upper bound on the best score of chains, which no rounding is above: Viterbi with each operation rounded upwards.
+"""An upper bound on the best score of chains that rounding cannot violate: Viterbi with each operation rounded upwards.
 
 Score tables and orders are those of `convexstruct.oracles.chain.chain`.
 """
@@ -14,17 +14,17 @@ from convexstruct.rounding import UNIT
 
 
 def up(values: Tensor) -> Tensor:
-    """At least every number that rounds to ``values``."""
+    """Upper bounds on all numbers that round to ``values``."""
     return np.asarray(np.maximum(values * (1 + 4 * UNIT), values * (1 - 4 * UNIT)))
 
 
 def excess(chains: Chains, rise: Matrix, edge: Matrix, truth: Labels) -> tuple[Vector, Labels]:
     """An upper bound on max_s sum_t [rise_t(s_t) + edge(s_{t-1}, s_t) - edge(truth_{t-1}, truth_t)], and a labelling.
 
-    Viterbi with every operation rounded upwards. Measured against the truth, scores that a labelling shares with it
-    cancel exactly, position by position, so that large ones absorb nothing.
+    Viterbi with every operation rounded upwards. Scores are taken relative to those of the true labelling, position by
+    position: scores that a labelling shares with it cancel exactly, so that large ones cause no rounding.
 
-    rise (P, S), packed: at least what each label gains over the true one at its position; -inf forbids it.
+    rise (P, S), packed: upper bounds on each label's node score less the true label's; -inf forbids a label.
     truth (P,), packed; its pairs have finite scores. Returns (N,) in the caller's order of chains, and (P,) packed.
     """
     message = np.ascontiguousarray(rise.T)

@@ -34,10 +34,11 @@ EVEN = 100.0
 def viterbi(chains: Chains, node: Matrix, edge: Matrix) -> tuple[Vector, Labels]:
     """The best labelling of each chain: max over labellings of the sum of node and edge scores.
 
-    Forward max-messages, then the labels are read backwards, comparing once more only what leads to the label chosen.
-    Returns the best scores (N,), in the caller's order of chains, and the labels (P,), packed.
+    Forward max-messages, then the labels are read backwards; for each position only the scores that lead to the next
+    label are computed again. Returns the best scores (N,), in the caller's order of chains, and the labels (P,),
+    packed.
     """
-    message = node.T.copy()  # chains run along the last axis, so that every operation is a long row
+    message = node.T.copy()  # chains along the last axis: operations run over long rows
     block = max(1, BLOCK // edge.size)
     for t in range(1, chains.n_steps):
         before, begin, n = int(chains.start[t - 1]), int(chains.start[t]), int(chains.active[t])
@@ -59,12 +60,14 @@ def viterbi(chains: Chains, node: Matrix, edge: Matrix) -> tuple[Vector, Labels]
 def sum_product(
     chains: Chains, node: Matrix, edge: Matrix, weights: Vector | None = None, squares: bool = False
 ) -> ChainSums:
-    """Forward-backward: log partition functions, posteriors and expected pairs; their squares too, if asked for.
+    """Forward-backward: log partition functions, posteriors and expected pairs; with ``squares`` the sums of the
+    squared pair posteriors too.
 
-    Uses the rescaled matrix-product version where it is exact, log messages by matrix products elsewhere, and regrets
-    where pairs are forbidden, edge scores range too far, or squares are wanted and too small for the first.
+    Uses `rescaled` where that is exact, else `log_messages`, and `log_domain` where pairs are forbidden, the edge
+    scores range too far for both, or ``squares`` are wanted and `rescaled` cannot compute them.
 
-    ``weights`` (N,), in the caller's order, multiplies each chain's share of ``edge``; the rest is unweighted.
+    ``weights`` (N,), in the caller's order, multiplies each chain's part of the sums over pairs; the other results are
+    unweighted.
     """
     if np.isfinite(edge).all():
         even = _evened(chains, node, edge)
@@ -77,7 +80,8 @@ def sum_product(
 
 
 def _evened(chains: Chains, node: Matrix, edge: Matrix) -> tuple[Matrix, Matrix]:
-    """The same scores of labellings from edge scores of a smaller range: edge - r - c', their parts moved to the nodes.
+    """Tables that give every labelling the same score, with edge scores of a smaller range: edge - r - c', where r and
+    c are added to node scores.
 
     A constant in a row of ``edge`` is moved to the node score of the label before, a constant in a column to that of
     the label after. Each sweep centres all rows, then all columns.
@@ -105,8 +109,9 @@ def rescaled(
     posteriors alpha_t beta_t, expected pairs W * sum_t alpha_{t-1} u_t'.
 
     Returns None where it might not be exact. A label is lost where e_t or alpha_t is below e^-708: its alpha is then at
-    most e^-708 / min(1, z). As the next label may be the same, no label's future is better than another's by more than
-    the range of the edge scores. So what is lost does not count if range(edge) - ln min(1, z) stays below `GAIN`.
+    most e^-708 / min(1, z). Any two labels can be followed by the same labels, so the best completions of two labels
+    differ by at most the range of the edge scores. So the lost labels do not count if range(edge) - ln min(1, z) stays
+    below `GAIN`.
     """
     spread = float(np.ptp(edge))
     if not spread <= GAIN:
@@ -152,7 +157,7 @@ def rescaled(
     if squares:
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             squared = pairs_of(chains, alpha**2, potential**2, weights) * transition**2
-        if not np.isfinite(squared).all():  # alpha is as small as u is large, and their squares are beyond all numbers
+        if not np.isfinite(squared).all():  # where alpha is very small, u is very large, and its square overflows
             return None
     steps = np.log(scale) + top
     steps[chains.n_chains :] += shift
@@ -174,9 +179,9 @@ def _row_max(values: Matrix) -> Vector:
 
 
 def sample(chains: Chains, node: Matrix, edge: Matrix, rng: np.random.Generator) -> Labels:
-    """One labelling a chain, drawn with probability proportional to e^score; labels (P,), packed.
+    """One labelling of each chain, drawn with probability proportional to e^score; labels (P,), packed.
 
-    Forward filtering in the log domain, then backward sampling by the Gumbel trick (exact at every temperature).
+    Forward filtering in the log domain, then backward sampling by the Gumbel trick (exact at any scale of the scores).
     """
     found = messages(chains, node, edge)
     forward = _messages_by_terms(chains, node, edge) if found is None else found.message

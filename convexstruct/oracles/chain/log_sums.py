@@ -1,7 +1,8 @@
-r"""Sums over the labellings of chains with log messages, each step a matrix product: exact at every temperature.
+r"""Sums over the labellings of chains with log messages, each step a matrix product: exact at any scale of the node
+scores.
 
 Used where `convexstruct.oracles.chain.chain.rescaled` would lose labels that count. The alternative,
-`convexstruct.oracles.chain.regrets`, is many times slower, but edge scores may range as far as they like there. Score
+`convexstruct.oracles.chain.regrets`, is many times slower, but takes edge scores of any range. Score
 tables and orders are those of `convexstruct.oracles.chain.chain`.
 
 With m_t the log messages less their largest entry, c_j the largest entry of column j of ``edge``, and
@@ -12,11 +13,11 @@ the forward messages are m_t = node_t + c + ln p_t, up to a constant. Backwards 
 posteriors are mu_{t-1} = share_{t-1} (W u_t) with u_t = mu_t / p_t, because share_{t-1}(i) W_ij / p_t(j) is the
 probability of label i given the next label j. The expected pairs are W_ij sum over steps of share_{t-1}(i) u_t(j).
 
-Nothing that counts is lost or overflows in double precision, which holds e^-708 to e^709. Let the columns of ``edge``
-range over at most `REACH` nats. The term of the largest message alone makes p_t(j) at least e^(TOP - REACH) = e^-600.
-What underflows in it is below e^-708 for each label, so it is at most S e^-108 of p_t(j). Then u_t is at most e^600,
-and what underflows in it changes a posterior by at most S e^(TOP - 708) = S e^-58. W is kept as two matrices, entries
-from e^-TOP upwards and e^TOP times the entries below, so that none of its entries underflows.
+In double precision, whose range is e^-708 to e^709, nothing overflows and no significant term underflows. Let each
+column of ``edge`` range over at most `REACH` nats. Then p_t(j) is at least the term of the largest message, e^(TOP -
+REACH) = e^-600. Terms of p_t(j) that underflow are below e^-708 each, together at most S e^-108 of p_t(j). Then u_t is
+at most e^600, and what underflows in it changes a posterior by at most S e^(TOP - 708) = S e^-58. W is kept as two
+matrices, entries from e^-TOP upwards and e^TOP times the entries below, so that none of its entries underflows.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ REACH = TOP + 600.0
 
 class Messages(NamedTuple):
     """message (P, S): log forward messages less their largest entry. log_partition (N,), in the caller's order.
-    share (P, S), product (P, S): share_t and p_t as above, where there is a next, a previous position. large, small:
-    the two parts of W; None where no entry is small."""
+    share (P, S): share_t as above, at positions with a next one. product (P, S): p_t, at positions with a previous one.
+    large, small: the two parts of W; None where no entry is small."""
 
     message: Matrix
     log_partition: Vector
@@ -81,7 +82,8 @@ def messages(chains: Chains, node: Matrix, edge: Matrix) -> Messages | None:
 
 @np.errstate(over="ignore", under="ignore", invalid="ignore")
 def log_messages(chains: Chains, node: Matrix, edge: Matrix, weights: Vector | None = None) -> ChainSums | None:
-    """Log partition functions, posteriors and expected pairs, as derived above; None where `messages` is.
+    """Log partition functions, posteriors and expected pairs, as derived above; None where `messages` returns None or a
+    posterior is not finite.
 
     ``weights`` (N,), in the caller's order, multiplies each chain's share of the pairs.
     """
@@ -98,7 +100,7 @@ def log_messages(chains: Chains, node: Matrix, edge: Matrix, weights: Vector | N
         past = slice(before, before + int(chains.active[t]))
         np.multiply(found.share[past], _times(message[rows], large, small), out=posterior[past])
     pairs = pairs_of(chains, found.share, message, weights) * found.large
-    if found.small is not None:  # there share times u may be beyond all numbers: each takes half of e^TOP from it
+    if found.small is not None:  # share times u may overflow there, so each is multiplied by e^(-TOP / 2)
         half = np.exp(-0.5 * TOP)
         lower = pairs_of(chains, half * found.share, half * message, weights) * found.small
         pairs = np.where(found.small > 0, lower, pairs)

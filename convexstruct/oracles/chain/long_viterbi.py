@@ -1,14 +1,14 @@
-"""Viterbi on few long chains, cut in pieces so that each step runs over many pieces abreast.
+"""Viterbi on few long chains, cut into pieces so that each step runs over many pieces at once.
 
-What is maximised is what `convexstruct.oracles.chain.chain.viterbi` maximises, with -inf for what is forbidden. All
-pieces (`convexstruct.oracles.chain.pieces`) are run over at once, as if nothing came before a cut. Then messages are
-mended from each cut onwards, until the new message is the one that stands there plus a constant: from there on they
-lead to the same labels, and mostly a few positions are enough. Labels are read backwards likewise, as if nothing came
-after a cut, and mended from each cut back until a label is the one that stands there.
+The score maximised is that of `convexstruct.oracles.chain.chain.viterbi`; -inf forbids a label or pair. First all
+pieces (`convexstruct.oracles.chain.pieces`) are run over at once, as if each began a chain. Then messages are computed
+again from each cut onwards until the new message equals the old one plus a constant: from there on both lead to the
+same labels, mostly after a few positions. Labels are read backwards likewise, as if each piece ended a chain, and read
+again from each cut backwards until a label does not change.
 
-Neither adding scores nor taking maxima takes two messages further apart, measured by the range of their difference. So
-the score found is below the best by at most twice the sum of the ranges that were let pass, one a cut, each as small as
-what rounding may do anyway (`AGREES`).
+Neither adding scores nor taking maxima increases the range of the difference of two messages. So the score found is
+below the best by at most twice the sum of the ranges that were accepted as agreement, one for each cut, each as small
+as rounding (`AGREES`).
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ from convexstruct.oracles.chain.sums import BLOCK
 
 #: Two messages agree if their difference has a range of at most this share of their largest finite entry.
 AGREES = 1e-13
-#: Messages that have not come to agree so many pieces after a cut are given up: whole chains are faster then.
+#: Where messages do not agree within this many pieces after a cut, the method gives up: whole chains are faster then.
 PIECES = 8
 
 
 def viterbi(cut: Pieces, node: Matrix, edge: Matrix) -> Labels | None:
     """Best labels (P,), in the packed order of the pieces.
 
-    node (S, P) : scores in that order, labels first. None where messages do not come to agree within `PIECES` pieces
-    of a cut, as where labels hardly ever change. Among labellings equally good, rounding decides.
+    node (S, P) : scores in that order, labels along the first axis. None where messages do not agree within `PIECES`
+    pieces after a cut, as where labels hardly ever change. Which of several best labellings is found depends on
+    rounding.
     """
     layout = cut.layout
     message = node.copy()
@@ -51,7 +52,8 @@ def viterbi(cut: Pieces, node: Matrix, edge: Matrix) -> Labels | None:
 
 
 def _mend_messages(cut: Pieces, node: Matrix, edge: Matrix, message: Matrix) -> bool:
-    """Run on from each cut; False if some message has not come to agree after `PIECES` pieces."""
+    """Compute messages again from each cut until they agree with the old ones; False if some do not within `PIECES`
+    pieces."""
     rows = cut.later
     for _ in range(PIECES * cut.layout.n_steps):
         if not len(rows):
@@ -84,7 +86,7 @@ def _read(layout: Chains, message: Matrix, edge: Matrix) -> Labels:
 
 
 def _mend_labels(cut: Pieces, message: Matrix, edge: Matrix, labels: Labels) -> None:
-    """Read on backwards from each cut, as far as labels change."""
+    """Read labels again backwards from each cut, as long as they change."""
     rows = cut.earlier
     while len(rows):
         found = (message[:, rows] + edge[:, labels[cut.after[rows]]]).argmax(axis=0)

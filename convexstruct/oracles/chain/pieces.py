@@ -1,10 +1,10 @@
-"""Few long chains as many short pieces, so that the steps of a recursion run over many pieces abreast.
+"""Few long chains cut into many short pieces, so that each step of a recursion runs over many pieces at once.
 
 A recursion over one chain of 10,000 positions takes 10,000 steps of a few numbers each, and nearly all of its time is
-the interpreter's. Cut in 100 pieces it takes 100 steps, if only the messages that arrive at the cuts were known. They
-are guessed, and taken from the piece before as soon as that has run: a message forgets where it began as it runs on,
-so that mostly the second round begins where the first one ended. Whoever recurs checks that by himself, and falls back
-on the whole chains where messages do not agree.
+spent in the interpreter. Cut into 100 pieces it takes 100 steps, but the messages that arrive at the cuts are not
+known. They are guessed in the first round over the pieces, and in the next taken from the end of the piece before. The
+influence of the first message falls along a piece, so that mostly the messages at the cuts no longer change in the
+second round. Each recursion checks this itself, and runs over the whole chains where they do change.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import numpy as np
 from convexstruct.arrays import Index
 from convexstruct.graphs import Chains, chains, starts
 
-#: So many numbers (labels times pieces) are worked on abreast: a step then takes longer than the calls that start it.
+#: Numbers (labels times pieces) in one step: with so many a step takes longer than the overhead of its calls.
 ABREAST = 8192
-#: Positions of a piece, at least: the longer it is, the more its messages forget.
+#: The smallest length of a piece: along a longer piece the influence of its first message falls further.
 LEAST = 64
-#: Chains are cut where that leaves less than this share of the steps: each piece is run over twice or more.
+#: Chains are cut where this leaves at most this share of the steps, for each piece is run over twice or more.
 FEWER = 0.2
 
 
@@ -29,9 +29,9 @@ FEWER = 0.2
 class Pieces:
     """Pieces of chains, laid out as chains of their own; their flat order is that of the whole chains.
 
-    layout : of the pieces. later (K,) : packed rows of the first positions of pieces that go on from another, all of
-    them rows of the first step. earlier (K,) : packed rows of the last positions of these others. whole : packed rows
-    of the pieces' layout, in the packed order of the chains'.
+    layout : the pieces as chains. later (K,) : packed rows of the first positions of pieces that continue another, all
+    of them rows of the first step. earlier (K,) : packed rows of the last positions of the pieces that they continue.
+    whole (P,) : the row in the pieces' packed order of each row in the chains' packed order.
     """
 
     layout: Chains
@@ -41,21 +41,21 @@ class Pieces:
 
     @cached_property
     def before(self) -> Index:
-        """Packed row of the position before each packed row, in its piece or the one before; -1 : there is none."""
+        """Packed row of the position before each packed row, in its piece or the one before; -1 where there is none."""
         rows = np.full(self.layout.n_positions, -1, dtype=np.intp)
         rows[self.layout.later], rows[self.later] = self.layout.previous, self.earlier
         return rows
 
     @cached_property
     def after(self) -> Index:
-        """Packed row of the position after each packed row; -1 : there is none."""
+        """Packed row of the position after each packed row; -1 where there is none."""
         rows = np.full(self.layout.n_positions, -1, dtype=np.intp)
         rows[self.layout.previous], rows[self.earlier] = self.layout.later, self.later
         return rows
 
 
 def pieces(layout: Chains, n_labels: int) -> Pieces | None:
-    """Pieces of a length that serves so many labels; None where cutting is not worth it."""
+    """Pieces of a length suited to ``n_labels``; None where cutting would not save time."""
     length = max(LEAST, layout.n_positions * n_labels // ABREAST)
     return cut_in(layout, length) if length <= FEWER * layout.n_steps else None
 

@@ -10,12 +10,12 @@ for R models, S states and P packed positions of `convexstruct.graphs.Chains`. W
 z_t such that alpha_t sums to 1; posteriors alpha_t beta_t, expected pairs W * sum_t alpha_{t-1} u_t', and the log
 likelihood is sum_t ln z_t. Positions run along the last axis, so that every operation is a long row.
 
-**Few long chains** are cut in pieces (`convexstruct.oracles.chain.pieces`), and the forward messages that arrive at the
-cuts taken from the round before. Measured by Hilbert's metric, d(a, b) = ln max_s a_s/b_s - ln min_s a_s/b_s, neither
-W' nor a multiplication by e_t takes two messages further apart (G. Birkhoff 1957). So where each piece began within d
-of the message with which the piece before ended, no message in its chain is off by more than the sum of these d; the
-same holds backwards. Where a few rounds do not bring all d below `AGREES`, as with states that are hardly ever left,
-the whole chains are run over step by step.
+**Few long chains** are cut into pieces (`convexstruct.oracles.chain.pieces`); the forward messages that arrive at the
+cuts are those of the round before. Measured by Hilbert's metric, d(a, b) = ln max_s a_s/b_s - ln min_s a_s/b_s, neither
+W' nor a multiplication by e_t increases the distance of two messages (G. Birkhoff 1957). So where each piece began
+within d of the message with which the piece before ended, no message in its chain is off by more than the sum of these
+d; the same holds backwards. Where messages at the cuts still change by more than `AGREES` after `ROUNDS` rounds, as
+with states that are hardly ever left, the whole chains are run over step by step.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ from convexstruct.arrays import Index, Matrix, Tensor, Vector
 from convexstruct.graphs import Chains
 from convexstruct.oracles.chain.pieces import Pieces
 
-#: Messages at a cut agree if Hilbert's metric between them is at most this, in nats: some thousand roundings.
+#: Messages at a cut agree if no entry changes by more than this, relative: some thousand roundings. Hilbert's metric
+#: between them is then at most twice this, up to terms of higher order.
 AGREES = 1e-12
-#: Rounds over all pieces before the whole chains are run over.
+#: The largest number of rounds over all pieces before the caller must run over the whole chains.
 ROUNDS = 4
 
 
 class Passed(NamedTuple):
-    """What both passes leave: alpha, beta, message (R, S, P): alpha_t, beta_t, u_t. scale (R, P): z_t."""
+    """The results of both passes. alpha, beta, message (R, S, P): alpha_t, beta_t, u_t. scale (R, P): z_t."""
 
     alpha: Tensor
     beta: Tensor
@@ -47,12 +48,12 @@ class Passed(NamedTuple):
 def forward_backward(
     layout: Chains, potential: Tensor, transition: Tensor, cut: Pieces | None = None, room: Tensor | None = None
 ) -> Passed | None:
-    """Both passes over ``layout``, the pieces' where there is a ``cut``; None where messages there never agree.
+    """Both passes over ``layout``, which is that of the pieces where ``cut`` is given; None where messages at the cuts
+    do not agree within `ROUNDS` rounds.
 
-    ``potential`` is overwritten. ``room`` (3, R, S, P) holds what is returned: where the passes are made many times,
-    new arrays would take longer to be given their memory than to be filled.
-    Posteriors that are not numbers, or do not sum to 1, are the caller's to find: a model that cannot show a sequence
-    has z_t = 0 somewhere.
+    ``potential`` is overwritten. ``room`` (3, R, S, P) is an array for the results, reused where the passes are made
+    many times: allocating new arrays takes longer than filling them. The caller must check that posteriors are numbers
+    and sum to 1: where a model gives a sequence the probability 0, some z_t is 0.
     """
     none = np.zeros(0, dtype=np.intp)
     later, earlier = (none, none) if cut is None else (cut.later, cut.earlier)
@@ -81,12 +82,12 @@ def forward_backward(
 
 
 def pairs(layout: Chains, passed: Passed, cut: Pieces | None = None, share: Vector | None = None) -> Tensor:
-    """sum_t alpha_{t-1} u_t' (R, S, S), which times the transitions are the expected pairs; ``share`` (P,) weights
-    each position's."""
+    """sum_t alpha_{t-1} u_t' (R, S, S), the expected pairs once multiplied by the transitions, entry by entry.
+    ``share`` (P,) : the weight of each position's term."""
     message = passed.message if share is None else passed.message * share
     total = np.zeros((len(message), *message.shape[1:2] * 2))
     t = 1
-    while t < layout.n_steps:  # steps through which as many chains run on are one product
+    while t < layout.n_steps:  # successive steps with the same number of chains are one product
         n = int(layout.active[t])
         alike = 1 if layout.active[t - 1] > n else int(np.searchsorted(-layout.active[t:], -n, side="right"))
         before, after = int(layout.start[t - 1]), int(layout.start[t])

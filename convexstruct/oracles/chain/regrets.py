@@ -1,7 +1,7 @@
 """Sums over labellings with scores measured against the best completion: nothing overflows, what is negligible is 0.
 
-Used where pairs are forbidden or the faster recursions would lose too much. Score tables and orders are those of
-`convexstruct.oracles.chain.chain`.
+Used where pairs are forbidden or the faster recursions would lose labellings that count. Score tables and orders are
+those of `convexstruct.oracles.chain.chain`.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ LEAST = 16
 def log_domain(
     chains: Chains, node: Matrix, edge: Matrix, weights: Vector | None = None, squares: bool = False
 ) -> ChainSums:
-    """Forward-backward in the log domain, measured against the best completion: exact at every temperature.
+    """Forward-backward with scores measured against the best completion: exact at any scale of the scores.
 
     Backward max-messages m_t(s), the best score of what follows label s at step t, turn each step into regrets
 
         r_t(s', s) = edge(s', s) + node_t(s) + m_t(s) - m_{t-1}(s') <= 0,    max over s of r_t(s', s) = 0.
 
-    The score of a labelling is the best score less the regrets along it, so a step with a regret beyond `NEGLIGIBLE`
-    (e^-60 = 9e-27) leads to labellings that do not count in double precision, and is left out. What remains are plain
-    sums of products of e^r, rescaled at each step. Chains are taken in blocks whose steps fit into the cache.
+    The score of a labelling is the best score among those with its first label plus the sum of its r_t. So labellings
+    with some r_t below -`NEGLIGIBLE` (e^-60 = 9e-27) do not count in double precision, and are left out. The rest are
+    plain sums of products of e^r, rescaled at each step. Chains are taken in blocks whose steps fit into the cache.
     """
     block = max(LEAST, BLOCK // edge.size)
     log_partition = np.empty(chains.n_chains)

@@ -1,4 +1,5 @@
-"""What the sums over the labellings of chains yield, and what all ways to compute them share."""
+"""`ChainSums`, the results of sums over the labellings of chains, and what all methods that compute them have in
+common."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ NEGLIGIBLE = 60.0
 
 @dataclass(frozen=True)
 class ChainSums:
-    """What a sum over all labellings yields.
+    """The results of the sums over all labellings.
 
     log_partition (N,): ln sum over labellings of e^score, for each chain (caller's order).
     node (P, S): posterior of each label at each packed position.
@@ -38,7 +39,7 @@ def pairs_of(chains: Chains, alpha: Matrix, message: Matrix, weights: Vector | N
         alpha = alpha * weights[chains.chain][:, None]
     pairs = np.zeros((alpha.shape[1], alpha.shape[1]))
     t = 1
-    while t < chains.n_steps:  # steps through which as many chains run on are one product
+    while t < chains.n_steps:  # successive steps with the same number of chains are one product
         before, n = int(chains.start[t - 1]), int(chains.active[t])
         alike = 1 if chains.active[t - 1] > n else int(np.searchsorted(-chains.active[t:], -n, side="right"))
         after = int(chains.start[t])
