@@ -4,8 +4,8 @@ r"""Kernels as Gram matrices: k at all pairs of distinct inputs, computed once.
     linear       k(x, y) = gamma x'y + offset
     polynomial   k(x, y) = (gamma x'y + offset)^degree
 
-With gamma > 0, offset >= 0 and a whole degree >= 1 each is positive semidefinite by construction. A Gram matrix handed
-in by a user is not, and is checked.
+With gamma > 0, offset >= 0 and a whole degree >= 1 each is positive semidefinite. A Gram matrix given by a user need
+not be, and is checked.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Kernel:
     """A kernel by name: "rbf", "linear" or "polynomial".
 
     gamma : scale of x'y, or of the squared distance; positive. offset : added to gamma x'y; at least 0.
-    degree : of the polynomial; a whole number of at least 1.
+    degree : the exponent of the polynomial kernel; a whole number of at least 1.
     """
 
     name: str
@@ -72,7 +72,7 @@ class Kernel:
             table *= 2.0
             table -= np.einsum("ij,ij->i", x, x)[:, None]
             table -= np.einsum("ij,ij->i", y, y)
-            np.minimum(table, 0.0, out=table)  # minus the squared distance, cleared of rounding
+            np.minimum(table, 0.0, out=table)  # minus the squared distance, at most 0 in spite of rounding
             table *= self.gamma
             return np.asarray(np.exp(table, out=table))
         table *= self.gamma
@@ -86,10 +86,11 @@ class Gram:
 
     Attributes
     ----------
-    matrix : (D, D), symmetric and positive semidefinite. One handed in is checked up to rounding (eigenvalues down to
-        -1e-9 of the largest row sum pass); it is used as it is, not repaired.
-    kernel : the kernel it was computed from, or None. Then it is positive semidefinite by construction, unchecked.
-    inputs : (D, d) the inputs, with ``kernel``: so that k can be evaluated against new ones.
+    matrix : (D, D), symmetric and positive semidefinite. A matrix given without a kernel is checked up to rounding
+        (eigenvalues down to -1e-9 of the largest row sum are accepted), and used as it is.
+    kernel : the kernel that the matrix was computed from, or None. With a kernel the matrix is positive semidefinite by
+        construction and not checked.
+    inputs : (D, d) the inputs, given with ``kernel``, so that k can be evaluated between new inputs and these.
     """
 
     matrix: Matrix
@@ -108,7 +109,7 @@ class Gram:
     @classmethod
     def of(cls, kernel: Kernel, inputs: Matrix) -> Gram:
         """k at all pairs of ``inputs`` (D, d)."""
-        with np.errstate(all="ignore"):  # where it overflows, what is not finite is refused
+        with np.errstate(all="ignore"):  # an overflow gives entries that are not finite, which are refused
             matrix = kernel(inputs, inputs)
         if kernel.name == "rbf":
             np.fill_diagonal(matrix, 1.0)
@@ -124,15 +125,16 @@ class Gram:
         return factor(self.matrix)
 
     def against(self, inputs: list[Matrix], name: str = "inputs") -> Matrix:
-        """k of new inputs against those of the matrix, (n, D): computed where the kernel is known, else handed in.
+        """k between new inputs and those of the matrix, (n, D): computed where the kernel is known, else given as
+        ``inputs``.
 
-        inputs : tables (length, d), or where there is no kernel (length, D), the kernel values themselves.
-        name : what the sentence about bad input calls them.
+        inputs : tables (length, d), or without a kernel tables (length, D) of the kernel values themselves.
+        name : the name of ``inputs`` in error messages.
 
         Raises
         ------
         ValueError
-            If the inputs have not as many columns as those of the matrix (without a kernel: as the matrix).
+            If the number of columns is not that of the matrix's inputs (without a kernel: that of the matrix).
         """
         rows = np.concatenate(inputs)
         if self.kernel is None or self.inputs is None:
@@ -150,14 +152,15 @@ class Gram:
 
 
 def read_inputs(inputs: Any, name: str = "inputs") -> list[Matrix]:
-    """A list of inputs as float arrays (length, d); a flat sequence is one feature a position.
+    """A list of inputs as float arrays (length, d); a flat sequence has one feature for each position.
 
-    name : what the sentences about bad input call the list.
+    name : the name of the list in error messages.
 
     Raises
     ------
     ValueError
-        If there is no sequence, one is empty, is no table of finite numbers, or has another number of columns.
+        If there is no sequence, or one is empty, is not a table of finite numbers, or has another number of columns
+        than the first.
     """
     given = sequence(name, inputs, "a list of at least one sequence", least=1)
     read = (real(f"{name}[{i}]", each, ("positions",), ("positions", "features")) for i, each in enumerate(given))
@@ -169,10 +172,12 @@ def read_inputs(inputs: Any, name: str = "inputs") -> list[Matrix]:
 
 
 def one_hot_windows(sequences: Sequence[ArrayLike], n_symbols: int, radius: int) -> list[Matrix]:
-    """The symbols from ``radius`` steps before each position to ``radius`` after it, one indicator each.
+    """Windows of symbols from ``radius`` steps before each position to ``radius`` after it, one indicator for each
+    place and symbol.
 
-    sequences : integer sequences (T_k,). Returns arrays (T_k, (2 radius + 1) (n_symbols + 1)) of 0 and 1; beyond the
-    ends stands one more symbol. x'y counts the places where two windows agree, |x - y|^2 is twice those where not.
+    sequences : integer sequences (T_k,). Returns arrays (T_k, (2 radius + 1) (n_symbols + 1)) of 0 and 1; one more
+    symbol stands for places beyond the ends. x'y is the number of places where two windows agree, |x - y|^2 twice the
+    number of the others.
     """
     seen = window(sequences, n_symbols, radius)
     return [(one[:, :, None] == np.arange(n_symbols + 1)).reshape(len(one), -1).astype(np.float64) for one in seen]

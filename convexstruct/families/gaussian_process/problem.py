@@ -10,8 +10,8 @@ and t(s', s) the score of a transition, stationary, the minimisation is over one
 z_y counts what labelling y of sequence i uses, z is the sum of that over the true labellings, and lam = 1 in the paper.
 K is never inverted: in t the first term is lam/2 t'K^{-1}t, which says the same only if K has an inverse.
 
-(The scan lost (32); it is restored from its description and from Altun, Hofmann and Smola. The kernel is the sum of one
-over observations and one over transitions; "stationary" means that neither depends on the position.)
+(The scan lost (32); it is restored from its description and from Altun, Hofmann and Smola. The kernel is the sum of a
+kernel over observations and one over transitions; "stationary" means that neither depends on the position.)
 
 E.2 calls the variables of (32) marginals without consistency constraints (corrected: they are coefficients; z - lam u
 are marginals at the optimum, and consistent), and says that (23) and (25) are the projections of E.1 (corrected: those
@@ -25,25 +25,26 @@ a chain H is a function of the edge marginals alone. Swapping min and max, u = (
 
     D(m) = sum_i H(m_i) - (z - m)'K(z - m) / (2 lam),     m_i in the marginal polytope of chain i,
 
-which is a lower bound at every such m, because lam/2 |u - (z - m) / lam|_K^2 >= 0. m in the interior of the polytope is
-what some Gibbs distribution has: so a dual point is a vector u' {"u": (n,)}, m its Gibbs marginals at t' = K u'. No
-finite u' is infeasible. For u' = u
+which is a lower bound at every such m, because lam/2 |u - (z - m) / lam|_K^2 >= 0. Every m in the interior of the
+polytope is the mean of some Gibbs distribution: so a dual point is a vector u', {"u": (n,)}, and m is the Gibbs mean at
+t' = K u'. Every finite u' is feasible. For u' = u
 
     P(u) - D(m(u)) = |lam u - (z - m(u))|_K^2 / (2 lam) = |grad|_K^2 / (2 lam),
 
 lam u - (z - m) being the gradient of P in the inner product u'Kv: the certified gap is a norm of the gradient.
 
-**Allowance.** P: what rounding does to K u, gamma(2 sqrt D) |K||u|, position by position (no labelling's score is off
-by more than the sum of that), to every log-sum-exp, and to the sums. D: the witness is not e^<z_y, t'> but the Markov
-chain of the transition probabilities as they were computed (`convexstruct.oracles.chain.enclosure`), which is a
-distribution whatever rounding did to them. Its marginals err by about (2 S T + D) units, relative, T the length of the
-longest chain. Its entropy is a sum of positive terms, or of terms whose distances from their mean err by as much
-(ln Z - <m, t'> would cancel where t' is large). What the error e of m does to the quadratic is at most
-2 |e'K (z - m)| + e'Ke; the errors of a position's labels sum to 0, so only distances of K (z - m) from a mean count.
+**Allowance.** P: the rounding of K u, gamma(2 sqrt D) |K||u|, position by position (the score of every labelling is off
+by at most the sum of these), of every log-sum-exp, and of the sums. D: the bound is computed not for the Gibbs
+distribution of t' but for the Markov chain of the transition probabilities as they were computed
+(`convexstruct.oracles.chain.enclosure`), which is a distribution whatever their rounding errors. Its marginals have a
+relative error of about (2 S T + D) `UNIT`, T the length of the longest chain. Its entropy is a sum of positive terms,
+or of terms whose distances from their mean are multiplied by these errors (ln Z - <m, t'> would cancel where t' is
+large). An error e of m changes the quadratic by at most 2 |e'K (z - m)| + e'Ke; the errors of a position's labels sum
+to 0, so only the distances of K (z - m) from a mean count.
 
-K is taken to be positive semidefinite, as Gram matrices are. Rounding may have given the stored numbers an eigenvalue
--eps; P is then unbounded below. What is bounded is P on the set of all u = (z - m) / lam, in which the optimum for a
-Gram matrix lies, up to eps |m - m'|^2 / (2 lam).
+K is taken to be positive semidefinite, as Gram matrices are. If the rounded matrix has an eigenvalue -eps, P is
+unbounded below. The lower bound then holds for P on the set of all u = (z - m) / lam, in which the optimum for a Gram
+matrix lies, up to eps |m - m'|^2 / (2 lam).
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ from convexstruct.validation.arrays import real
 
 @dataclass(frozen=True)
 class Evaluation:
-    """P at u and what it was made of.
+    """P at u, its gradients, and the quantities that they are computed from.
 
     value : P(u). scores (n,) : t = K u. mean (n,) : m(u) = sum_i E z_y.
     kernel_gradient (n,) : g = lam u - (z - m), the gradient of P in the inner product u'Kv: P changes by g'K e where u
@@ -95,11 +96,11 @@ class GaussianProcessSequences:
     Attributes
     ----------
     gram : k at the D distinct inputs.
-    places : (P,) the distinct input of each position, sequence after sequence.
+    places : (P,) the distinct input of each position, one sequence after the other.
     labels : (P,) the true label of each position, 0 .. S - 1.
     lengths : (N,) positions of each sequence.
     n_labels : S.
-    eta : variance of each transition's score; at least 0, and 0 leaves transitions out.
+    eta : variance of each transition's score; at least 0. With 0 all transitions have score 0.
     lam : weight of the prior, 1 in the paper; dividing k and eta by it is the same.
     """
 
@@ -149,7 +150,7 @@ class GaussianProcessSequences:
         Raises
         ------
         ValueError
-            If an argument makes no sense: shapes, lengths, NaN or infinity, labels out of range, an unknown kernel.
+            If shapes or lengths do not fit, numbers are not finite, labels are out of range, or the kernel is unknown.
         """
         chosen = Kernel.read(kernel)
         tables = read_inputs(inputs)
@@ -169,7 +170,8 @@ class GaussianProcessSequences:
         eta: float = 1.0,
         lam: float = 1.0,
     ) -> GaussianProcessSequences:
-        """A Gram matrix over all positions, sequence after sequence, or over distinct inputs with their ``places``.
+        """The problem of a Gram matrix over all positions, one sequence after the other, or over distinct inputs, with
+        ``places``.
 
         ``places`` holds for each sequence the rows of ``gram`` that its positions use.
 
@@ -217,7 +219,7 @@ class GaussianProcessSequences:
 
     @cached_property
     def _sums(self) -> sp.csr_array:
-        """(D, P), sums packed positions by their input."""
+        """(D, P) matrix that sums values at packed positions by their input."""
         n = len(self.places)
         entries = (np.ones(n), (self.packed_places, np.arange(n)))
         return sp.csr_array(sp.coo_array(entries, shape=(self.n_inputs, n)))
@@ -246,19 +248,20 @@ class GaussianProcessSequences:
 
     @property
     def trivial_value(self) -> float:
-        """P(0) = (positions) ln S; as if there were two labels where there is one, and nothing to learn."""
+        """P(0) = (number of positions) ln S, with S = 2 in place of S = 1, which would make it 0."""
         return len(self.labels) * math.log(max(self.n_labels, 2))
 
     def trivial(self) -> tuple[Point, Point]:
-        """u = 0, and the same as dual point: uniform labellings."""
+        """u = 0 as point and as dual point, whose Gibbs distribution is uniform."""
         return {"u": np.zeros(self.dimension)}, {"u": np.zeros(self.dimension)}
 
     # -- primal --------------------------------------------------------------------------------------------------------
 
     def evaluate(self, u: Vector) -> Evaluation:
-        """P(u), both of its gradients (in u'Kv and in u'v, see `Evaluation`) and its gap, in floating point alone.
+        """P(u), both of its gradients (in u'Kv and in u'v, see `Evaluation`) and its gap, without bounds on the
+        rounding.
 
-        Two products with the Gram matrix and one forward-backward. `certify` proves the gap.
+        It takes two products with the Gram matrix and one forward-backward pass. The proved gap is that of `certify`.
         """
         scores = self.multiply(u)
         log_partition, mean = self.log_partition(scores)
@@ -297,7 +300,7 @@ class GaussianProcessSequences:
             later = self.chains.later
             apart[later] -= transition[truth[self.chains.previous], truth[later]]
             errors[later] += UNIT * np.abs(apart[later])
-            # every labelling's score is off by at most the largest error of a label at each position, and of a step
+            # a labelling's score is off by at most the sum over positions and steps of the largest error there
             of_label, of_transition = self.split(off)
             moved = float(of_label.max(axis=1)[self.packed_places].sum()) + len(later) * float(of_transition.max())
             loss = summed(apart, float(errors.sum()) + 2.0 * moved)
@@ -314,7 +317,7 @@ class GaussianProcessSequences:
         return point
 
     def residuals(self, point: Point) -> Mapping[str, float]:
-        """None: (32) has no constraints."""
+        """Empty: (32) has no constraints."""
         return {}
 
     # -- dual ----------------------------------------------------------------------------------------------------------
@@ -344,7 +347,8 @@ class GaussianProcessSequences:
             of_label, of_transition = self.split(error)
             reach = np.sqrt(np.maximum(np.diagonal(self.gram.matrix), 0.0)) @ of_label  # |K_ij| <= sqrt(K_ii K_jj)
             spread = float(reach @ reach) + self.eta * float(np.sum(of_transition**2))
-            # the errors of an input's labels sum to what ``rest`` does: they meet how far the product is from its mean
+            # over an input's labels the errors have the same sum as ``rest``, so they multiply distances of the product
+            # from a mean
             left, by_input, of_mean = (self.split(each)[0] for each in (rest, product, mean))
             middle = np.einsum("ds,ds->d", of_mean, by_input) / np.maximum(of_mean.sum(axis=1), TINY)
             sums = np.abs(left.sum(axis=1)) + gamma(self.n_labels) * np.abs(left).sum(axis=1)
@@ -360,7 +364,8 @@ class GaussianProcessSequences:
             )
 
     def _product(self, u: Vector) -> tuple[Vector, Vector]:
-        """(K u, how far each entry may be off): about sqrt(D) columns of the Gram matrix at a time."""
+        """(K u, a bound on the error of each entry), computed with about sqrt(D) columns of the Gram matrix at a
+        time."""
         label, transition = self.split(u)
         matrix, d = self.gram.matrix, self.n_inputs
         width = math.isqrt(d - 1) + 1
@@ -377,12 +382,12 @@ class GaussianProcessSequences:
 
     @cached_property
     def _magnitudes(self) -> Matrix:
-        """|K| of the Gram matrix; the matrix itself where nothing is negative."""
+        """The absolute values of the Gram matrix; the matrix itself where none is negative."""
         matrix = self.gram.matrix
         return np.abs(matrix) if (matrix < 0).any() else matrix
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
-        """None: Gibbs marginals lie in the marginal polytope whatever u' is."""
+        """Empty: Gibbs marginals lie in the marginal polytope for every u'."""
         self._read_dual(dual_point)
         return {}
 
@@ -399,13 +404,14 @@ class GaussianProcessSequences:
         ----------
         point : u, as `as_point` reads it.
         examples : new sequences without labels, a table (length, columns) each; by default those of the problem.
-            Columns are features where the problem knows its kernel (`read`). A problem made of a bare Gram matrix
-            (`from_gram`) cannot evaluate k: then they are k of the new position against each of the D inputs.
+            Columns are features where the problem knows its kernel (`read`). A problem made from a Gram matrix alone
+            (`from_gram`) cannot evaluate k: then they are k between the new position and each of the D inputs.
 
         Raises
         ------
         ValueError
-            If ``point`` has the wrong shape, or ``examples`` are no tables of finite numbers with the right columns.
+            If ``point`` has the wrong shape, or ``examples`` are not tables of finite numbers with the right number of
+            columns.
         """
         laid, node, edge = self._scores(point, examples)
         return [np.asarray(part) for part in laid.split(viterbi(laid, node, edge)[1][laid.flat])]
@@ -413,14 +419,14 @@ class GaussianProcessSequences:
     def posteriors(self, point: Any, examples: Sequence[ArrayLike] | None = None) -> list[Matrix]:
         """The probability of each label at each position (length, S) under e^<z_y, t>; arguments as in `predict`.
 
-        The most probable label of each position makes the fewest mistakes to be expected; the best labelling of the
-        whole sequence is another one, and may make more.
+        Taking the most probable label at each position gives the least expected number of wrong labels; the best
+        labelling of the whole sequence may differ from it and have a greater one.
         """
         laid, node, edge = self._scores(point, examples)
         return [np.asarray(part) for part in laid.split(sum_product(laid, node, edge).node[laid.flat])]
 
     def _scores(self, point: Any, examples: Sequence[ArrayLike] | None) -> tuple[Chains, Matrix, Matrix]:
-        """Sequences laid out, with their node scores (P, S), packed, and edge scores (S, S)."""
+        """The sequences laid out, their node scores (P, S), packed, and the edge scores (S, S)."""
         label, transition = self.split(self.as_point(point)["u"])
         edge = self.eta * transition
         if examples is None:

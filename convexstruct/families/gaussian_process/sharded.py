@@ -1,7 +1,8 @@
-"""Gaussian process sequence labelling in shards: forward-backward maps over them, K stays here.
+"""Gaussian process sequence labelling in shards: the executor runs forward-backward on each; products with K stay in
+this process.
 
-The scores of a shard's own inputs go to it, and the posteriors summed over its inputs and over transitions come back.
-The certificate is made of the whole by `GaussianProcessSequences` itself.
+Each shard is sent the scores of its own inputs, and returns posteriors summed by input and by transition. The
+certificate is computed by `GaussianProcessSequences` without shards.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from convexstruct.oracles.chain.chain import sum_product
 
 @dataclass(frozen=True, eq=False)
 class Sequences:
-    """Some of the sequences. lengths (N,) : positions of each. places (P,) : the input of each position, of theirs."""
+    """Some of the sequences. lengths (N,) : positions of each. places (P,) : the input of each position, numbered among
+    the inputs of these sequences."""
 
     lengths: Index
     places: Index
@@ -35,7 +37,7 @@ class Sequences:
 
     @cached_property
     def sums(self) -> sp.csr_array:
-        """(inputs, P), sums packed positions by their input."""
+        """(inputs, P) matrix that sums values at packed positions by their input."""
         n = len(self.places)
         return sp.csr_array((np.ones(n), (self.places[self.chains.packed], np.arange(n))))
 

@@ -1,28 +1,31 @@
-r"""Chains with a bound on the rounding: ln Z from above and below, and a distribution near that of Gibbs.
+r"""Chains with bounds on the rounding: bounds on ln Z, and the marginals and entropy of a distribution near the Gibbs
+distribution.
 
-Score tables and the packed layout are those of `convexstruct.oracles.chain.chain`. The passes:
+Score tables and the packed layout are those of `convexstruct.oracles.chain.chain`. The functions:
 
-`backward`  the messages b of the labels to come, and ln Z = sum of ``parts``. The recursion of log-sum-exp is
+`backward`  the messages b from later positions, and ln Z = sum of ``parts``. The recursion of log-sum-exp is
             1-Lipschitz in the largest error of its input, so the errors of a chain's positions add up.
-`markov`    the chain with p(s | s') proportional to w = e^(score of s after s'), as computed. It is a distribution
-            whatever w >= 0 is: its marginals and its entropy,
+`markov`    the chain with p(s | s') proportional to w = e^(score of s after s'), as computed. For any w >= 0 this is a
+            distribution, whose entropy
 
                 H = H(first label) + sum over steps and s' of q(s') (ln sum w + sum p |ln w|),        w <= 1,
 
-            have terms of one sign only. So they are known to a relative error, however large the scores are, while
-            ln Z - mean'scores loses all digits where the scores are large.
-`near`      both at once, where neither ln Z nor the entropy is wanted: any distribution close to the Gibbs distribution
-            proves a lower bound, so the messages need no proof, and no logarithms.
+            has terms of one sign only, and whose marginals are sums of terms >= 0. So the relative errors of both are
+            bounded however large the scores are, while ln Z - mean'scores loses all digits where the scores are large.
+`near`      the marginals of `markov` alone. Any distribution gives a valid lower bound, so that the errors of the
+            messages need no bound, and the messages no logarithms.
 
-There are two ways to do each. Term by term: S^2 exponentials a position, every sum shifted by its own largest term, so
-that nothing overflows or cancels whatever the scores are. By matrix products, where edge scores range over `RANGE` nats
-at most: with W = e^(edge - largest), e = e^(ahead - largest of the position) and z = W e, a position costs S
-exponentials and S logarithms. No term of z is negative, so z is right to S units, relative. Then w = W e, and
+Each is computed in one of two ways. Term by term: S^2 exponentials a position, every sum shifted by its own largest
+term, so that nothing overflows or cancels whatever the scores are. By matrix products, where edge scores range over
+`RANGE` nats at most: with W = e^(edge - largest), e = e^(ahead - largest of the position) and z = W e, a position costs
+S exponentials and S logarithms. No term of z is negative, so the sum adds a relative error of at most S `UNIT`. Then w
+= W e, and
 
     H = sum over positions of (sum q(s') ln z(s') - sum q(s) ln e(s)) - sum over pairs of q(s', s) ln W(s', s),
 
-where the terms cancel: relative errors of q multiply how far ln z, ln e and ln W are from their means, up to `RANGE`
-nats a position, in place of ln S. Where that is above `NARROW`, `markov` goes term by term.
+whose terms cancel: the relative errors of q are multiplied by the distances of ln z, ln e and ln W from their means, up
+to `RANGE` nats a position, and not by ln S. Where the error of the entropy may exceed `NARROW` times the entropy,
+`markov` computes term by term.
 """
 
 from __future__ import annotations
@@ -45,17 +48,19 @@ from convexstruct.rounding import FUNCTION, TINY, UNIT, gamma, summed
 RANGE = 150.0
 #: Weights whose logarithm is below this are set to 0: e^-700 is still a normal number.
 LEAST = -700.0
-#: Matrix products serve where the entropy is known to within this share of itself.
+#: The entropy from matrix products is used where the bound on its error is at most this share of it.
 NARROW = 1e-12
-#: So many rows are added one after the other, then the sums of such blocks: the rounding grows with both numbers.
+#: Sums over rows add this many rows one after the other, then the sums of such blocks: the rounding grows with the
+#: size of a block and with the number of blocks.
 ROWS_ADDED = 64
 
 
 class Products(NamedTuple):
-    """What matrix products leave for `markov`.
+    """What `backward` computed by matrix products, for `markov`.
 
-    transition, log_transition (S, S) : W and ln W. weights, log_weights (P, S) : e and ln e of the label here.
-    z, log_z (P, S) : of the label before; at the first position of a chain the sum of e, whatever the label.
+    transition, log_transition (S, S) : W and ln W. weights, log_weights (P, S) : e and ln e of each label of the
+    position. z, log_z (P, S) : z and ln z of each label of the position before; at the first position of a chain all
+    columns of z hold the sum of e.
     """
 
     transition: Matrix
@@ -68,11 +73,11 @@ class Products(NamedTuple):
 
 @dataclass(frozen=True)
 class Backward:
-    """What `backward` finds.
+    """The result of `backward`.
 
-    ahead (P, S) : node score and message of each label, the latter less its largest. parts (P,) : their sum over the
-    positions of a chain is ln Z. errors (P,) : how far each may be off, in nats, the errors of ``ahead`` included.
-    products : None where it went term by term.
+    ahead (P, S) : node score plus message of each label, the message less its largest entry. parts (P,) : numbers whose
+    sum over the positions of a chain is ln Z. errors (P,) : bounds on the errors of ``parts``, in nats, those of
+    ``ahead`` included. products : None where the messages were computed term by term.
     """
 
     ahead: Matrix
@@ -85,11 +90,10 @@ class Backward:
 class Markov:
     """Marginals and entropy of a distribution over the labellings of each chain.
 
-    node (P, S) : probabilities, packed. pairs : parts (S, S) whose sum ``edge`` is that of all pairs, weighted.
+    node (P, S) : probabilities, packed. pairs : arrays (S, S) whose sum ``edge`` is the weighted sum over all pairs.
     possible (P, S) : False where the chain cannot have a label, whose probability is 0 exactly.
-    relative : how far each entry of node, pairs and edge may be off, relative to itself; absolute : and beside it.
-    entropy : the sum over the chains, weighted, in nats; entropy_error : how far it may be off, inf where it was not
-    asked for.
+    relative, absolute : each entry x of node, pairs and edge has an error of at most relative x + absolute. entropy :
+    the weighted sum over the chains, in nats. entropy_error : a bound on its error, inf where it was not computed.
     """
 
     node: Matrix
@@ -106,19 +110,20 @@ class Markov:
 
     @cached_property
     def known(self) -> Flags:
-        """Where the chain can have one label only; (P,)."""
+        """Positions where only one label is possible; (P,)."""
         return np.asarray(self.possible.sum(axis=1) == 1)
 
 
 def backward(chains: Chains, node: Matrix, edge: Matrix) -> Backward:
-    """The messages from each position's successors, and ln Z position by position."""
+    """The messages from later positions, and ln Z as a sum over positions."""
     return (_backward_by_products if np.ptp(edge) <= RANGE else _backward_by_terms)(chains, node, edge)
 
 
 def markov(chains: Chains, found: Backward, edge: Matrix, weights: Vector | None = None) -> Markov:
-    """The chains that start and go on with probabilities proportional to e^ahead and e^(edge + ahead).
+    """The Markov chains whose first label has a probability proportional to e^ahead, and each next label to e^(edge +
+    ahead).
 
-    weights (N,) : of each chain's pairs and entropy, in the caller's order, at least 0; 1 by default.
+    weights (N,) : of each chain in the sums of pairs and entropies, in the caller's order, at least 0; 1 by default.
     """
     if found.products is not None:
         quick = _markov_by_products(chains, found.products, weights)
@@ -128,13 +133,14 @@ def markov(chains: Chains, found: Backward, edge: Matrix, weights: Vector | None
 
 
 def near(chains: Chains, node: Matrix, edge: Matrix, weights: Vector, certain: bool = False) -> Markov:
-    """Chains close to the Gibbs distribution, without their entropy: any that are declared prove a lower bound.
+    """Markov chains close to the Gibbs distribution, without their entropy; any of them gives a valid lower bound.
 
-    Messages are rescaled to sum to one in place of taking logarithms, where that loses no label that counts: one whose
-    e_t falls below e^-708 / total would have added less than e^(`GAIN` - 708) to every z. Else term by term.
+    Messages are rescaled to sum to one, without logarithms, where this loses no label that counts: a label whose e_t
+    falls below e^-708 / total would have added less than e^(`GAIN` - 708) to every z. Elsewhere they are computed term
+    by term.
 
-    weights (N,) : of each chain's pairs, in the caller's order. certain : whether pairs are left out of which both
-    labels are the only ones possible.
+    weights (N,) : of each chain in the sum of pairs, in the caller's order. certain : whether to leave out of that sum
+    the pairs of positions at both of which only one label is possible.
     """
     with np.errstate(all="ignore"):
         transition, e = np.exp(edge - edge.max()), np.exp(node - node.max(axis=1)[:, None])
@@ -156,7 +162,8 @@ def near(chains: Chains, node: Matrix, edge: Matrix, weights: Vector, certain: b
 
 
 def _backward_by_products(chains: Chains, node: Matrix, edge: Matrix) -> Backward:
-    """Where e or a term of z underflows, what is lost is less than S e^(RANGE - 700) of z: nothing beside a unit."""
+    """Where e or a term of z underflows, the loss is less than S e^(RANGE - 700) times z, which is negligible beside
+    one `UNIT`."""
     s, top = len(edge), float(edge.max())
     log_transition = edge - top
     transition = np.exp(log_transition)
@@ -181,7 +188,7 @@ def _backward_by_products(chains: Chains, node: Matrix, edge: Matrix) -> Backwar
             ahead[before : before + len(message)] += message - best[rows, None]
     largest[chains.later] += top
     parts, least = largest + best, log_z.min(axis=1)
-    # in units: z and the exponentials in it, their arguments, the logarithm, and the sums that part and message are
+    # in multiples of UNIT: z and the exponentials in it, their arguments, the logarithm, and the sums of part, message
     own = s + 4.0 * FUNCTION + 4.0 - float(log_transition.min()) - log_weights.min(axis=1)
     own += 2.0 * FUNCTION * np.maximum(np.abs(best), np.abs(least)) + np.abs(largest) + np.abs(parts) + (best - least)
     own[chains.later] += np.abs(ahead[chains.previous]).max(axis=1)
@@ -192,7 +199,7 @@ def _backward_by_products(chains: Chains, node: Matrix, edge: Matrix) -> Backwar
 def _forward(
     chains: Chains, transition: Matrix, e: Matrix, z: Matrix, weights: Vector | None = None, certain: bool = False
 ) -> Markov:
-    """The chain whose weights are W e, whatever rounding did to W and e; what underflows costs `TINY` each time."""
+    """The Markov chain with weights W e for W and e as computed; each underflow adds an error of at most `TINY`."""
     s, start, later = len(transition), chains.rows(0), slice(chains.n_chains, chains.n_positions)
     node, share, possible, follows = np.empty_like(e), np.empty_like(e), e > 0, transition > 0
     np.divide(e[start], z[start], out=node[start])
@@ -218,8 +225,8 @@ def _markov_by_products(chains: Chains, found: Products, weights: Vector | None 
     s, start, later = len(found.transition), chains.rows(0), slice(chains.n_chains, chains.n_positions)
     gibbs = _forward(chains, found.transition, found.weights, found.z, weights)
     node, of_row = gibbs.node, _of_rows(chains, weights)
-    # of each label ln z of what follows less ln e, of each pair ln W. The probabilities of a position, and of a step,
-    # sum to 1 exactly, so their errors only multiply how far these are from their mean
+    # the values averaged: for each label ln z of the next position less ln e, for each pair ln W. The probabilities of
+    # a position, and of a step, sum to 1 exactly, so their errors multiply the distances of these from their mean alone
     edge, mass = gibbs.edge, math.fsum(of_row[later].tolist())
     values = -found.log_weights
     values[chains.previous] += found.log_z[later]
@@ -228,7 +235,7 @@ def _markov_by_products(chains: Chains, found: Products, weights: Vector | None 
     level = float(np.vdot(edge, found.log_transition)) / (mass or 1.0)
     apart = edge * (level - found.log_transition)
     spread = float(of_row @ np.einsum("ns,ns->n", node, np.abs(values))) + float(np.abs(apart).sum())
-    # in units: z, its logarithm, those of e and W, and the sums with the means; no logarithm that counts is above 2000
+    # in multiples of UNIT: z, its logarithm, those of e and W, and the sums with the means; no logarithm exceeds 2000
     widest = math.log(s) - float(found.log_transition.min())
     first = of_row[start] * found.log_z[start, 0]
     own = float(of_row.sum()) * (s + 2.0 * FUNCTION * (2.0 + widest) + 4.0)
@@ -245,23 +252,23 @@ def _of_rows(chains: Chains, weights: Vector | None) -> Vector:
 
 
 def _lost(chains: Chains, s: int, weights: Vector | None) -> float:
-    """What underflow may take from a probability or a weighted sum of pairs."""
+    """A bound on the loss by underflow in a probability or a weighted sum of pairs."""
     most = 1.0 if weights is None else 1.0 + float(weights.max())
     return 8.0 * chains.n_positions * chains.n_steps * s * s * TINY * most
 
 
 def _counted(chains: Chains, weights: Vector, certain: bool, before: Flags, here: Flags, rows: slice) -> Vector:
-    """What the pairs of ``rows`` (n,) and the positions before count: their chain's weight, 0 where they are left out;
-    before, here (n, S) : which labels are possible."""
+    """The weight of each pair of a position of ``rows`` (n,) and the one before: its chain's weight, or 0 where
+    ``certain`` leaves it out. before, here (n, S) : which labels are possible at the two."""
     of_rows = np.asarray(weights[chains.chain[rows]])
     return np.where((before.sum(axis=1) == 1) & (here.sum(axis=1) == 1), 0.0, of_rows) if certain else of_rows
 
 
 def _backward_by_terms(chains: Chains, node: Matrix, edge: Matrix) -> Backward:
     s = len(edge)
-    ahead = node.T.copy()  # chains run along the last axis, so that every operation is a long row
+    ahead = node.T.copy()  # chains along the last axis: operations run over long rows
     parts, errors = np.empty(chains.n_positions), np.zeros(chains.n_positions)
-    # exp, log of at most S terms, and the sum: what they do to the logarithm of a sum of which one term is 1
+    # the error, by exp, the sum and log, of the logarithm of a sum of S terms whose largest is 1
     own = (2.0 * FUNCTION * (1.0 + math.log(s)) + s + 4.0) * UNIT
     size = float(np.abs(edge).max())
     for t in range(chains.n_steps - 1, 0, -1):
@@ -342,7 +349,7 @@ def _weights(scores: Tensor) -> tuple[Matrix, Matrix, Tensor, Tensor]:
 
 
 def _blocks(chains: Chains, t: int, s: int) -> list[tuple[slice, slice]]:
-    """The rows of step t, and those before them, in blocks of which the tables (S, S, rows) stay in cache."""
+    """The rows of step t, and those before them, in blocks whose tables (S, S, rows) fit into the cache."""
     rows, size, back = chains.rows(t), max(1, BLOCK // (s * s)), int(chains.start[t] - chains.start[t - 1])
     cuts = [(low, min(low + size, rows.stop)) for low in range(rows.start, rows.stop, size)]
     return [(slice(low, high), slice(low - back, high - back)) for low, high in cuts]

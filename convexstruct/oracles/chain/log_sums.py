@@ -2,8 +2,8 @@ r"""Sums over the labellings of chains with log messages, each step a matrix pro
 scores.
 
 Used where `convexstruct.oracles.chain.chain.rescaled` would lose labels that count. The alternative,
-`convexstruct.oracles.chain.regrets`, is many times slower, but takes edge scores of any range. Score
-tables and orders are those of `convexstruct.oracles.chain.chain`.
+`convexstruct.oracles.chain.regrets`, is many times slower, but takes edge scores of any range. Score tables and orders
+are those of `convexstruct.oracles.chain.chain`.
 
 With m_t the log messages less their largest entry, c_j the largest entry of column j of ``edge``, and
 

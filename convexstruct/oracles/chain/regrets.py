@@ -31,7 +31,7 @@ def log_domain(
     """
     block = max(LEAST, BLOCK // edge.size)
     log_partition = np.empty(chains.n_chains)
-    by_label = np.ascontiguousarray(node.T)  # chains run along the last axis, so that every operation is a long row
+    by_label = np.ascontiguousarray(node.T)  # chains along the last axis: operations run over long rows
     posterior = np.empty_like(by_label)
     pairs = np.zeros_like(edge)
     squared = np.zeros_like(edge) if squares else None

@@ -1,19 +1,19 @@
 """Good labellings for many labels with metric pairwise terms, by alpha-expansion: approximate.
 
-A move offers one label alpha to all nodes at once: each keeps its label or takes alpha, whichever set of changes scores
-best, by one minimum cut (Boykov, Veksler, Zabih 2001). Sweeps over the labels go on until none improves. A move is a
-minimum cut where, for all labels s, t and alpha,
+A move for a label alpha finds the best labelling in which each node keeps its label or takes alpha, by one minimum cut
+(Boykov, Veksler, Zabih 2001). Sweeps over the labels end when no move improves the score. The moves are minimum cuts
+if, for all labels s, t and alpha,
 
     edge(alpha, alpha) + edge(s, t) >= edge(s, alpha) + edge(alpha, t),
 
 which holds for Potts weights >= 0 and wherever minus the score is a metric. The labelling found cannot be improved by
 any such move; it need not be the best. With energies -node + const >= 0 and Potts weights its energy is at most twice
-the least. Every result says so (``exact`` is False) and carries a bound above the greatest score:
+the least. Every result is marked as approximate (``exact`` is False) and holds an upper bound on the greatest score:
 
     "tables"        sum of the greatest entries of all tables; one pass over the tables, seldom close
     "relaxation"    the optimum over the local polytope (`convexstruct.oracles.loopy.linear_relaxation`)
 
-Parts are independent: each accepts a move only if its own score rises.
+Parts are independent: a move is made in each part whose own score it raises.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from convexstruct.oracles.loopy.minimum_cut import minimum_cut
 from convexstruct.oracles.loopy.pairwise import Pairwise
 from convexstruct.tolerances import ROUNDING
 
-#: Sweeps over all labels at most.
+#: The largest number of sweeps over all labels.
 SWEEPS = 50
 
 
 class Expansion(NamedTuple):
     """A labelling that no expansion improves.
 
-    scores (N,): its score in each part. labels (P,). upper (N,): a bound above the greatest score. sweeps: how many
-    were made. messages (Q, 2, S): what proves the bound, where it is that of the relaxation. exact: False; the
-    labelling need not be the best, even where score and bound happen to agree.
+    scores (N,): its score in each part. labels (P,). upper (N,): an upper bound on the greatest score. sweeps: how many
+    were made. messages (Q, 2, S): the messages that give the bound (`Pairwise.upper`), where it is that of the
+    relaxation. exact: always False; the labelling may be the best, but is not claimed to be.
     """
 
     scores: Vector
@@ -52,12 +52,13 @@ class Expansion(NamedTuple):
 def alpha_expansion(
     scores: Pairwise, start: ArrayLike | None = None, bound: Literal["tables", "relaxation"] = "tables"
 ) -> Expansion:
-    """Improve ``start`` (P,), by default each node's best label by itself, by expansions until none helps.
+    """Improve ``start`` (P,), by default the label of greatest node score at each node, by expansions until none raises
+    the score.
 
     Raises
     ------
     ValueError
-        If a table is not metric (the first such edge is named, with the labels), or start or bound is not one.
+        If a table is not metric (the first such edge is named, with the labels), or start or bound is invalid.
     """
     if bound not in ("tables", "relaxation"):
         raise ValueError(f"bound is {bound!r}, wanted 'tables' or 'relaxation'")
@@ -100,7 +101,7 @@ def check_metric(scores: Pairwise) -> None:
     Raises
     ------
     ValueError
-        Names the first edge, and labels that break the inequality.
+        If a table violates the inequality above; the first such edge and the labels are named.
     """
     if scores.n_edges == 0:
         return

@@ -5,11 +5,12 @@ r"""Loopy belief propagation on factor graphs: damped messages in logarithms, an
     b_v = sum_c rho_c m_cv,      b_c = table_c / rho_c + sum_{u in c} [b_u - m_cu]      (logarithms, to be normalised)
     ln Z ~ sum_c <b_c, table_c> + sum_v H(b_v) - sum_c rho_c [sum_{v in c} H(b_v) - H(b_c)]
 
-with rho = 1 for belief propagation: messages m from factor c to its variables v, beliefs b, the Bethe entropy. On a
-tree they are the marginals and ln Z. Elsewhere a fixed point is a stationary point of the last line over beliefs that
-agree; ln Z may lie above it or below, there may be several fixed points, and rounds need not reach one. With pairs of
-variables and rho_c the share of spanning trees that hold pair c (Wainwright, Jaakkola, Willsky 2005) the last line is
-concave, and its maximum is at least ln Z; `convexstruct.oracles.loopy.tree_reweighted` has a bound that is proved.
+with messages m from each factor c to its variables v and beliefs b; rho = 1 in belief propagation, with which the last
+line is the Bethe approximation. On a tree the beliefs are the marginals, and the last line is ln Z. Elsewhere a fixed
+point is a stationary point of the last line over beliefs that agree; ln Z may lie above or below its value, there may
+be several fixed points, and the iteration need not converge to one. With pairs of variables and rho_c the share of
+spanning trees that hold pair c (Wainwright, Jaakkola, Willsky 2005) the last line is concave, and its maximum is at
+least ln Z; `convexstruct.oracles.loopy.tree_reweighted` computes an upper bound that holds without convergence.
 
 All factors of one shape, and all members of a batch, are updated at once (a "flooding" round). Source: Yedidia,
 Freeman, Weiss (2005) for the Bethe approximation; paper 4, 20.5, for its use in learning.
@@ -28,15 +29,17 @@ import scipy.sparse as sp
 from convexstruct import deadline
 from convexstruct.arrays import Flags, Index, Matrix, Tensor, Vector
 
-#: Share of the old message that is kept: 0.5 ends most oscillations and costs a factor of about 2 elsewhere.
+#: Weight of the old message in the new one: 0.5 ends most oscillations, and about doubles the number of rounds where
+#: there are none.
 DAMPING = 0.5
-#: Rounds, and the largest change of a message in nats at which they end: a change of 1e-9 moves beliefs by less.
+#: The largest number of rounds, and the largest change of a message, in nats, at which they end: a change of 1e-9
+#: changes beliefs by less.
 ROUNDS, CHANGE = 1000, 1e-9
 
 
 class Shape(NamedTuple):
-    """All factors of one shape. factors (F,) : which; entries (F, size) : of the stacked tables; messages : for each
-    axis (F, card), the places of the messages to that variable."""
+    """All factors of one shape. factors (F,) : their numbers. entries (F, size) : their places in the stacked tables.
+    messages : for each axis (F, card), the places of the messages to that variable."""
 
     shape: tuple[int, ...]
     factors: Index
@@ -46,11 +49,11 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class FactorGraph:
-    """Variables and factors by index; made by `factor_graph`.
+    """Variables and factors as index arrays; made by `factor_graph`.
 
-    cards : labels of each variable. shapes : the factors by shape. to (M,) : the place, among all labels of all
-    variables, that each number of a message speaks of. owner (M,) : its factor. first (n + 1,) : the first label of
-    each variable. n_entries : of the stacked tables. n_factors : how many.
+    cards : number of labels of each variable. shapes : the factors by shape. to (M,) : for each entry of the messages
+    its label's place among all labels of all variables. owner (M,) : its factor. first (n + 1,) : the place of each
+    variable's first label. n_entries : T, the size of the stacked tables. n_factors : their number.
     """
 
     cards: tuple[int, ...]
@@ -63,12 +66,12 @@ class FactorGraph:
 
 
 class Beliefs(NamedTuple):
-    """What belief propagation ended with, for each member of a batch.
+    """The result of belief propagation, for each member of a batch.
 
-    entries (B, T) : beliefs of all factors, stacked as their tables. labels (B, V) : of all labels of all variables.
-    log_partition (B,) : the Bethe approximation of ln Z at these beliefs, which means little where not converged.
-    messages (B, M) : to go on from. change (B,) : the largest change of a message in the last round, in nats.
-    converged (B,) : whether that is within the tolerance. rounds : how many.
+    entries (B, T) : beliefs of all factors, stacked as their tables. labels (B, V) : beliefs of all variables, one
+    after the other. log_partition (B,) : the approximation of ln Z at these beliefs, of no use where not converged.
+    messages (B, M) : the last messages, to continue from. change (B,) : the largest change of a message in the last
+    round, in nats. converged (B,) : whether that is within the tolerance. rounds : how many were made.
     """
 
     entries: Matrix
@@ -81,7 +84,7 @@ class Beliefs(NamedTuple):
 
 
 def factor_graph(cards: Sequence[int], scopes: Sequence[Sequence[int]]) -> FactorGraph:
-    """The indices that messages run on. scopes : the variables of each factor, in the order of its table's axes."""
+    """The index arrays of a factor graph. scopes : the variables of each factor, in the order of its table's axes."""
     first = np.concatenate(([0], np.cumsum(cards))).astype(np.intp)
     sizes = [math.prod(cards[v] for v in scope) for scope in scopes]
     start = np.concatenate(([0], np.cumsum(sizes))).astype(np.intp)
@@ -115,12 +118,12 @@ def propagate(
     rounds: int = ROUNDS,
     change: float = CHANGE,
 ) -> Beliefs:
-    """Pass messages until none changes by more than ``change`` nats, or for so many rounds.
+    """Update messages until none changes by more than ``change`` nats, or for ``rounds`` rounds.
 
     Parameters
     ----------
     tables : (B, T) the stacked tables of each member of the batch, or (T,) of one; finite.
-    messages : (B, M) to go on from; 0 by default, which makes every belief uniform.
+    messages : (B, M) to start from; 0 by default, with which the beliefs of variables are uniform.
     rho : (factors,) positive; 1 by default. For factors of one variable it must be 1.
     """
     tables = np.atleast_2d(tables)
@@ -164,13 +167,13 @@ def propagate(
 
 
 def _into(graph: FactorGraph, gather: sp.csr_array, messages: Matrix) -> Matrix:
-    """What each variable tells each factor: its belief without the factor's own message; (B, M)."""
+    """The messages from variables to factors: each variable's log belief less the factor's own message; (B, M)."""
     belief = np.asarray(messages @ gather)
     return np.asarray(belief[:, graph.to] - messages)
 
 
 def _joint(each: Shape, table: Tensor, into: Matrix) -> Tensor:
-    """table / rho + what all variables say; (B, F, *shape)."""
+    """table / rho + the messages of all variables of the factor; (B, F, *shape)."""
     joint = table.reshape(*table.shape[:2], *each.shape)
     for axis, places in enumerate(each.messages):
         said = into[:, places]
@@ -193,7 +196,7 @@ def _softmaxed(graph: FactorGraph, logs: Matrix) -> Matrix:
 
 
 def _entropy(p: Tensor) -> Tensor:
-    """-p ln p, 0 where p is."""
+    """-p ln p, 0 where p = 0."""
     return np.asarray(-p * np.log(np.where(p > 0, p, 1.0)))
 
 

@@ -1,15 +1,16 @@
-"""The best labelling relaxed to the local polytope: a linear program for any graph, by HiGHS.
+"""The relaxation of the best labelling to the local polytope: a linear program for any graph, solved by HiGHS.
 
     maximise    sum_v <node_v, mu_v> + sum_e <edge_e, mu_e>
     subject to  sum_s mu_v(s) = 1,   sum_t mu_e(s, t) = mu_u(s),   sum_s mu_e(s, t) = mu_v(t),   mu >= 0
 
-(Schlesinger 1976; Wainwright, Jordan 2008, section 8). Marginals of labellings satisfy it, so the optimum is a bound
-above the greatest score; equal to it on forests, and for associative tables of two labels. Where the optimum is
-integral, its labelling is the best. Elsewhere a cycle can frustrate it: three nodes of two labels that score 1 for each
-unequal pair reach 2, and 3 with every marginal 1/2.
+(Schlesinger 1976; Wainwright, Jordan 2008, section 8). Marginals of labellings satisfy the constraints, so the optimum
+is an upper bound on the greatest score; the two are equal on forests, and for associative tables of two labels. Where
+the solution is integral, its labelling is the best. On other graphs with cycles the bound can be too high: for a
+triangle with two labels and score 1 for each unequal pair the greatest score is 2, and the relaxation reaches 3 with
+every node marginal 1/2.
 
-The multipliers of the agreement constraints are messages (`Pairwise.upper`). The bound that is returned is computed
-from them here, not read off the solver, and so it is valid whatever the solver's tolerance.
+The multipliers of the agreement constraints are messages (`Pairwise.upper`). The returned bound is computed from them
+here and not taken from the solver, so it is valid whatever the solver's tolerance.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from convexstruct.tolerances import HIGH
 
 
 class Relaxed(NamedTuple):
-    """An optimum of the relaxation, part by part, and the labelling it is rounded to.
+    """A solution of the relaxation, part by part, and the labelling that it is rounded to.
 
-    upper (N,): the bound above the greatest score. scores (N,): the score of ``labels``.
-    labels (P,): the most probable label of each node, the smallest of equals.
-    node (P, S), edge (Q, S, S): the marginals mu, as the solver left them.
+    upper (N,): the upper bound on the greatest score. scores (N,): the score of ``labels``. labels (P,): the most
+    probable label of each node, the smallest of several. node (P, S), edge (Q, S, S): the marginals mu as returned by
+    the solver.
     integral (N,): whether every node's marginals are 0 or 1 (up to `HIGH`).
     exact (N,): whether score and bound agree (up to `HIGH`): then ``labels`` is a best labelling.
-    messages (Q, 2, S): what proves the bound.
+    messages (Q, 2, S): the messages from which the bound is computed.
     """
 
     upper: Vector
@@ -47,12 +48,12 @@ class Relaxed(NamedTuple):
 
 
 def linear_relaxation(scores: Pairwise) -> Relaxed:
-    """The optimum over the local polytope. Which of several best labellings is found is not determined.
+    """Solve the relaxation. Which of several best labellings is found is not determined.
 
     Raises
     ------
     RuntimeError
-        If HiGHS gives up; the program always has an optimum.
+        If HiGHS does not solve the program, which always has an optimum.
     """
     P, Q, S = scores.n_nodes, scores.n_edges, scores.n_labels
     objective = np.concatenate((scores.node.ravel(), scores.tables.ravel()))
@@ -68,7 +69,7 @@ def linear_relaxation(scores: Pairwise) -> Relaxed:
 
 
 def rounded(scores: Pairwise, node: Matrix, edge: Tensor, messages: Tensor) -> Relaxed:
-    """Read a labelling from marginals, a bound from messages, and compare them."""
+    """The labelling of the marginals, the bound of the messages, and whether they agree."""
     labels = node.argmax(axis=1).astype(np.int64)
     value = scores.score(labels)
     upper = np.maximum(scores.upper(messages), value)

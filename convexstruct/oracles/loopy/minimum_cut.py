@@ -6,25 +6,27 @@ the score is, up to a constant, the Ising energy
     sum_v a_v y_v + sum_e k_e |y_u - y_v|,    k_e = [edge(0, 0) + edge(1, 1) - edge(0, 1) - edge(1, 0)] / 2 >= 0,
 
 and its minimum is a minimum cut between the nodes labelled 0 (source, a_v > 0) and 1 (sink, a_v < 0) (Greig, Porteous,
-Seheult 1989; Kolmogorov, Zabih 2004). A flow is one number g_e in [-k_e, k_e] an edge, and proves
+Seheult 1989; Kolmogorov, Zabih 2004). A flow, one number g_e in [-k_e, k_e] for each edge, gives the bound
 
     min >= sum_v min(0, a_v - net flow out of v),
 
-which in terms of the tables is `Pairwise.upper` at the messages made of g. So the bound that is returned is computed
-from the scores and g alone, whatever made g.
+which in terms of the tables is `Pairwise.upper` at the messages that `messages` makes of g. The returned bound is
+computed in this way from the scores and g, so it is valid however g was found.
 
-**Precision.** `scipy.sparse.csgraph.maximum_flow` takes 32-bit whole numbers. Capacities are multiplied by a power of
-two so that the greatest is below 2^30, and rounded. The gap between score and bound is what rounding took: at most one
-unit for each node and each edge of the cut. One round leaves a gap of about `ROUNDING` times sum |a_v| + sum k_e, or
-less. If a smaller gap is asked for, another round follows: no arc of the residual graph can carry more than the gap, so
-that capacities above it are cut off, the unit shrinks by the same factor, and the flow is continued. A second round,
-which takes about as long as the first, leaves nothing but the rounding of double precision.
+**Precision.** `scipy.sparse.csgraph.maximum_flow` takes 32-bit whole numbers. Capacities are divided by a unit, a power
+of two chosen so that the greatest quotient is below 2^30, and rounded. The gap between score and bound comes from this
+rounding: at most one unit for each node and each edge of the cut. One round leaves a gap of about `ROUNDING` times sum
+|a_v| + sum k_e, or less. If a smaller gap is asked for, another round follows: no arc of the residual graph need carry
+more than the gap, so capacities are cut off at twice the gap, the unit is reduced by the same factor, and the flow is
+increased further. After a second round, which takes about as long as the first, the gap is the rounding of double
+precision.
 
 Large graphs start from a flow near the maximum, found by accelerated projected gradient steps on |a - net flow|^2 / 2
-(its minimiser is a maximum flow: Chambolle 2004), a few array operations each.
+(its minimiser is a maximum flow: Chambolle 2004); each step is a few array operations.
 
-Ties: the labelling read is the smallest (each node's label is the smallest that it has in any best labelling); exactly
-so where the scores are multiples of a power of two, as whole numbers are, within 30 bits; else within rounding.
+Ties: the labelling returned is the smallest (each node's label is the smallest that it has in any best labelling). This
+is exact where the scores are multiples of a power of two of at most 30 bits, such as whole numbers; elsewhere it holds
+up to rounding.
 """
 
 from __future__ import annotations
@@ -43,8 +45,8 @@ from convexstruct.tolerances import ROUNDING
 
 #: Capacities stay below 2^BITS: a residual capacity, the sum of two of them, must fit into 32 bits with its sign.
 BITS = 30
-#: From this number of nodes and edges on, gradient steps first find a flow near the maximum; on smaller graphs the
-#: maximum flow itself is found sooner.
+#: From this number of nodes and edges on, gradient steps first find a flow near the maximum; on smaller graphs
+#: computing the maximum flow at once is faster.
 GRADIENT_FROM = 20_000
 #: How many gradient steps are made: more of them took longer than the maximum flow that follows.
 GRADIENT_STEPS = 25
@@ -55,8 +57,8 @@ NEGLIGIBLE = 2.0**-50
 class Cut(NamedTuple):
     """A best labelling of each part.
 
-    scores (N,): its score. labels (P,). upper (N,): a bound above the greatest score, equal to it up to rounding.
-    flow (Q,): the flow g from the first to the second end of each edge, which proves the bound.
+    scores (N,): its score. labels (P,). upper (N,): an upper bound on the greatest score, equal to it up to rounding.
+    flow (Q,): the flow g from the first to the second end of each edge, from which the bound is computed.
     """
 
     scores: Vector
@@ -68,8 +70,8 @@ class Cut(NamedTuple):
 class _Ising(NamedTuple):
     """minimise a'y + sum_e k_e |y_u - y_v|: a (P,), k (E,) >= 0, pairs u < v in lexicographic order, each once.
 
-    of (Q,): where each of the caller's edges stands among the pairs. share (Q,): its part of the pair's k, negative if
-    it runs from v to u.
+    of (Q,): the pair of each of the caller's edges. share (Q,): the edge's share of the pair's k, negative if it runs
+    from v to u.
     """
 
     a: Vector
@@ -92,10 +94,10 @@ class _Ising(NamedTuple):
 
 
 def minimum_cut(scores: Pairwise, tol: float = ROUNDING) -> Cut:
-    """The greatest score of each part, a labelling that attains it, and the flow that proves it.
+    """The greatest score of each part, a labelling that attains it, and the flow that gives the upper bound.
 
-    ``tol`` ends the rounds once the gap of all parts together is below tol (sum |a_v| + sum k_e); with 0 nothing but
-    the rounding of double precision ends them.
+    The rounds end once the gap of all parts together is at most ``tol`` (sum |a_v| + sum k_e) or no longer halved by a
+    round; with 0 they end at the rounding of double precision.
 
     Raises
     ------
@@ -119,15 +121,15 @@ def minimum_cut(scores: Pairwise, tol: float = ROUNDING) -> Cut:
     while True:
         deadline.check()
         before, gap = gap, ising.value(labels) - ising.bound(rest)
-        if not enough < gap < before / 2:  # also where sums overflowed and the gap is not a number
+        if not enough < gap < before / 2:  # ends also where sums overflowed and the gap is not a number
             break
         unit = _unit(min(largest, 2.0 * gap))
         g = _more_flow(ising, g, rest, 2.0 * gap, unit, prune=large)
         rest = ising.rest(g)
-        # what can still reach the sink must be labelled 1
+        # nodes from which the sink can still be reached must be labelled 1
         labels = _reached(ising, g, -rest, max(unit, NEGLIGIBLE * largest), -1).astype(np.int64)
         cut = labels[ising.v] - labels[ising.u]
-        full = np.where(cut == 0, g, cut * ising.k)  # with what was rounded off across the cut
+        full = np.where(cut == 0, g, cut * ising.k)  # edges of the cut carry their full capacity
         if ising.bound(filled := ising.rest(full)) > ising.bound(rest):
             g, rest = full, filled
     flow = ising.share * g[ising.of]
@@ -136,7 +138,8 @@ def minimum_cut(scores: Pairwise, tol: float = ROUNDING) -> Cut:
 
 
 def messages(scores: Pairwise, flow: Vector) -> Tensor:
-    """The messages (Q, 2, 2) that a flow (Q,) stands for: they make of each edge k |y_u - y_v| - g (y_v - y_u)."""
+    """The messages (Q, 2, 2) of a flow g (Q,): with them the energy left on each edge is k |y_u - y_v| - g (y_v -
+    y_u)."""
     first, second, _ = _coefficients(scores)
     made = np.zeros((scores.n_edges, 2, 2))
     made[:, 0, 1] = flow - first
@@ -155,7 +158,7 @@ def _coefficients(scores: Pairwise) -> tuple[Vector, Vector, Vector]:
 
 
 def _ising(scores: Pairwise) -> _Ising:
-    """Read the tables; edges between the same two nodes are added up."""
+    """The Ising energy of the tables; edges between the same two nodes are added up."""
     first, second, k = _coefficients(scores)
     lowest = -ROUNDING * max(1.0, float(np.abs(scores.edge).max(initial=0.0)))
     if (k < lowest).any():
@@ -179,7 +182,7 @@ def _ising(scores: Pairwise) -> _Ising:
 
 
 def _unit(largest: float) -> float:
-    """A power of two of which ``largest`` is less than 2^BITS."""
+    """A power of two such that ``largest`` is less than 2^BITS times it."""
     return float(2.0 ** (np.frexp(largest)[1] - BITS)) if largest > 0 else 1.0
 
 
@@ -214,10 +217,10 @@ def _near_maximum(ising: _Ising) -> Vector:
 
 
 def _more_flow(ising: _Ising, g: Vector, rest: Vector, most: float, unit: float, prune: bool) -> Vector:
-    """``g`` and a maximum flow through what it leaves over, in whole units; no arc carries more than ``most``.
+    """``g`` plus a maximum flow in the residual graph, in whole units; capacities are cut off at ``most``.
 
-    ``prune`` leaves out nodes that no path from source to sink passes through: of a flow near the maximum little
-    remains.
+    ``prune`` leaves out nodes that are not reached from the source or from which the sink is not reached: after a flow
+    near the maximum few nodes remain.
     """
     open_nodes = np.arange(len(rest))
     if prune:
@@ -235,7 +238,7 @@ def _more_flow(ising: _Ising, g: Vector, rest: Vector, most: float, unit: float,
         return np.asarray(rounding(np.clip(capacity, 0.0, most) / unit), dtype=np.int32)
 
     source, sink = np.flatnonzero(x > 0), np.flatnonzero(x < 0)
-    rows = np.concatenate((u, v, np.full(len(source), n), sink), dtype=np.int32)  # as SciPy has them
+    rows = np.concatenate((u, v, np.full(len(source), n), sink), dtype=np.int32)  # SciPy's index type
     columns = np.concatenate((v, u, source, np.full(len(sink), n + 1)), dtype=np.int32)
     capacity = (whole(k - g_open), whole(k + g_open), whole(x[source], np.rint), whole(-x[sink], np.rint))
     graph = sp.csr_matrix((np.concatenate(capacity), (rows, columns)), shape=(n + 2, n + 2))
@@ -249,8 +252,8 @@ def _more_flow(ising: _Ising, g: Vector, rest: Vector, most: float, unit: float,
 
 
 def _reached(ising: _Ising, g: Vector, excess: Vector, unit: float, direction: int) -> Flags:
-    """Nodes joined to those of ``excess`` >= unit by a path of arcs with at least ``unit`` left: from these nodes on if
-    ``direction`` is 1, towards them if it is -1; shape (P,)."""
+    """Nodes joined to the nodes with ``excess`` >= unit by a path of arcs with a residual capacity of at least
+    ``unit``: paths from those nodes if ``direction`` is 1, paths to them if it is -1; shape (P,)."""
     n = len(excess)
     forward, backward = ising.k - direction * g >= unit, ising.k + direction * g >= unit
     start = np.flatnonzero(excess >= unit)

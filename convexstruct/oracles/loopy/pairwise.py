@@ -1,16 +1,16 @@
-"""Score tables on any graph with pairwise terms, and the upper bound that follows from any messages.
+"""Score tables on any graph with pairwise terms, and the upper bound on scores that any messages give.
 
     score(y) = sum over nodes v of node[v, y_v]  +  sum over edges e = (u, v) of edge_e(y_u, y_v)
 
-Graphs with cycles have no narrow junction tree; `minimum_cut`, `alpha_expansion` and `linear_relaxation` work on this
-description. Several graphs stand in it side by side as *parts* that no edge joins, and every result is one number a
-part. Messages m_e,u (one number for each label of each end of each edge) move score between edges and nodes without a
-change in any labelling's score, so that for whatever messages
+Graphs with cycles may have no narrow junction tree; `minimum_cut`, `alpha_expansion` and `linear_relaxation` take this
+description instead. It can hold several graphs as *parts* that no edge joins; scores and bounds are then one number for
+each part. Messages m_e,u (one number for each label of each end of each edge) move score between edges and nodes and
+leave the score of every labelling unchanged, so that for any messages
 
     max over y of score(y) <= sum_v max_s [node[v, s] + sum_{e at v} m_e,v(s)]
                               + sum_e max_{s,t} [edge_e(s, t) - m_e,u(s) - m_e,v(t)].
 
-The least such bound is the optimum over the local polytope (the linear programming dual of it).
+The least such bound is the optimum over the local polytope, by linear programming duality.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Pairwise:
     edge : scores of the edges' labels: (Q, S, S), (S, S) where all edges share one table, or (Q,) Potts weights: the
         score where both ends agree, beside 0 where they do not.
     part : (P,) the part, 0 .. n_parts - 1, that each node belongs to.
-    n_parts : N.
+    n_parts : N, the number of parts.
     """
 
     node: Matrix
@@ -96,7 +96,8 @@ class Pairwise:
         return self.by_part(self.node[np.arange(self.n_nodes), labels], self.at(u, v))
 
     def upper(self, messages: Tensor | None = None) -> Vector:
-        """The bound above from ``messages`` (Q, 2, S), zero by default: valid up to the rounding of sums; shape (N,).
+        """The upper bound that ``messages`` (Q, 2, S), zero by default, give: valid up to the rounding of sums; shape
+        (N,).
 
         messages[e, 0] is m_e,u and messages[e, 1] is m_e,v.
         """
@@ -120,14 +121,14 @@ class Pairwise:
         return self.by_part(_greatest(moved), of_edges)
 
     def moved(self, messages: Tensor) -> Vector:
-        """2 sum over edges of max_s |m_e,u(s)| + max_s |m_e,v(s)|: what the rounding of `upper` depends on, besides the
-        tables; shape (N,)."""
+        """2 sum over edges of max_s |m_e,u(s)| + max_s |m_e,v(s)|: together with the sizes of the tables this bounds
+        the rounding of `upper`; shape (N,)."""
         sizes = 2.0 * (_greatest(np.abs(messages[:, 0])) + _greatest(np.abs(messages[:, 1])))
         return np.asarray(np.bincount(self.edge_part, weights=sizes, minlength=self.n_parts), dtype=np.float64)
 
 
 def _greatest(table: Matrix) -> Vector:
-    """max over the columns; column by column where they are few, which is faster by far."""
+    """max over the columns; computed column by column where they are few, which is much faster."""
     if table.shape[1] > LOOPED_LABELS:
         return np.asarray(table.max(axis=1))
     best = table[:, 0].copy()
@@ -147,7 +148,7 @@ def _best_unequal(left: Matrix, right: Matrix) -> Vector:
 
 
 def pairwise(node: ArrayLike, edges: ArrayLike, edge: ArrayLike, part: ArrayLike | None = None) -> Pairwise:
-    """Validate scores on a graph.
+    """A `Pairwise` of validated scores.
 
     Parameters
     ----------
@@ -159,7 +160,7 @@ def pairwise(node: ArrayLike, edges: ArrayLike, edge: ArrayLike, part: ArrayLike
     Raises
     ------
     ValueError
-        If a shape does not fit, a number is not finite, or a node or part is not there.
+        If a shape does not fit, a number is not finite, or a node or part does not exist.
     """
     scores = np.asarray(node, dtype=np.float64)
     if scores.ndim != 2 or 0 in scores.shape:

@@ -1,19 +1,20 @@
-r"""An upper bound on ln Z of pairwise models from spanning trees, proved for any messages (Wainwright, Jaakkola,
-Willsky 2005).
+r"""An upper bound on ln Z of pairwise models from spanning trees, valid for any messages (Wainwright, Jaakkola, Willsky
+2005).
 
 ln Z is convex in the score tables. Where tables of K spanning trees have the model's tables as their mean,
 
     ln Z(tables) <= 1/K sum_t ln Z(tables of tree t).
 
-The best such trees are the maximum of a concave tree-reweighted entropy, which belief propagation with rho_e, the share
-of the trees that hold pair e, converges to. Its messages split the tables: with a_eu = rho_e m_eu, every tree takes the
-node tables B_u = table_u + sum_{e at u} a_eu, and for each of its pairs E_e = (table_e - a_eu - a_ev) / rho_e. Their
-mean over the trees is the model whatever a is, converged or not, so the bound always holds; at the fixed point all
-trees have the same marginals, and it is the least for these rho.
+The least such bound is the maximum of a concave function, the mean score plus the tree-reweighted entropy; where belief
+propagation with rho_e, the share of the trees that hold pair e, converges, it finds this maximum. Its messages split
+the tables: with a_eu = rho_e m_eu, every tree takes the node tables B_u = table_u + sum_{e at u} a_eu, and for each of
+its pairs E_e = (table_e - a_eu - a_ev) / rho_e. Their mean over the trees is the model's tables for any a, so the bound
+always holds; at a fixed point all trees have the same marginals, and it is the least for these rho.
 
 **Rounding.** With S the labels, n the variables and M the sum over a tree of the largest |B| and |E| and of ln S, no
 number in its sums is larger than M; each is the result of at most 8 n roundings, and of n log-sum-exps, which err by
-UNIT (2 S + 16 ln S + 40). B and E themselves are wrong by UNIT times what they are made of, (degree + 4) of it.
+UNIT (2 S + 16 ln S + 40). The error of B is at most gamma(degree + 4) times the sum of the magnitudes of its terms,
+that of rho_e E_e at most 6 UNIT times the same sum for it.
 """
 
 from __future__ import annotations
@@ -29,16 +30,17 @@ from convexstruct.oracles.loopy.belief_propagation import FactorGraph
 from convexstruct.oracles.tree.forest import Forest, forest, sum_product
 from convexstruct.rounding import TINY, UNIT, Rounded, gamma
 
-#: At least so many trees are drawn: more make rho more even, the bound a little lower, and each call dearer.
+#: The least number of trees: with more rho is more even and the bound a little lower, but each call takes longer.
 TREES = 4
 
 
 class SpanningTrees(NamedTuple):
     """K spanning forests that hold every pair at least once.
 
-    rho (factors,) : the share of them that hold each factor; 1 for factors of one variable. held (K, pairs) : which of
-    the pairs each holds. pairs (pairs,) : the factors of two variables. ends (pairs, 2) : their variables.
-    layout : the K forests side by side, tree t's variables at t n to (t + 1) n. copies : the pair of each edge there.
+    rho (factors,) : the share of the forests that hold each factor; 1 for factors of one variable. held (K, pairs) :
+    which of the pairs each forest holds. pairs (pairs,) : the factors of two variables. ends (pairs, 2) : their
+    variables. layout : the K forests side by side, forest t on the nodes t n to (t + 1) n - 1. copies : the pair of
+    each edge of ``layout``.
     """
 
     rho: Vector
@@ -50,15 +52,15 @@ class SpanningTrees(NamedTuple):
 
 
 def spanning_trees(n_variables: int, scopes: Sequence[Sequence[int]], least: int = TREES) -> SpanningTrees | None:
-    """Spanning forests in which pairs that were held least often come first; None where a factor has more than two
-    variables."""
+    """Spanning forests, each built greedily from the pairs that the forests before hold least often, at least ``least``
+    and until every pair is held; None where a factor has more than two variables."""
     if max(map(len, scopes)) > 2:
         return None
     pairs = np.array([c for c, scope in enumerate(scopes) if len(scope) == 2], dtype=np.intp)
     ends = np.array([scopes[c] for c in pairs], dtype=np.intp).reshape(-1, 2)
     used = np.zeros(len(pairs), dtype=np.int64)
     rows: list[Flags] = []
-    order = np.random.default_rng(0).permutation(len(pairs))  # which of equals: any will do
+    order = np.random.default_rng(0).permutation(len(pairs))  # decides between pairs held equally often
     while len(rows) < least or (used == 0).any():
         root = list(range(n_variables))
         row = np.zeros(len(pairs), dtype=bool)
@@ -85,11 +87,12 @@ def _top(root: list[int], v: int) -> int:
 
 
 def upper_bound(graph: FactorGraph, trees: SpanningTrees, tables: Vector, messages: Vector) -> Rounded:
-    """At least ln Z of the stacked tables (T,), from any messages (M,) of `propagate`, with its allowance."""
+    """An upper bound on ln Z of the stacked tables (T,), with its allowance; ``messages`` (M,) may be any, such as
+    those of `propagate`."""
     cards = np.array(graph.cards)
     n, most, k = len(cards), int(cards.max()), len(trees.held)
     node = np.where(np.arange(most) < cards[:, None], 0.0, -np.inf)
-    size = np.zeros((n, most))  # sum of magnitudes of what node is made of
+    size = np.zeros((n, most))  # sums of the magnitudes of the terms of node
     degree = np.bincount(trees.ends.ravel(), minlength=n) + np.bincount(
         [int(w) for each in graph.shapes if len(each.shape) == 1 for w in _variables(graph, each.messages[0])],
         minlength=n,
@@ -128,5 +131,5 @@ def upper_bound(graph: FactorGraph, trees: SpanningTrees, tables: Vector, messag
 
 
 def _variables(graph: FactorGraph, places: Index) -> Index:
-    """The variables that messages (F, card) speak of."""
+    """The variable of each of the messages at ``places`` (F, card); (F,)."""
     return np.searchsorted(graph.first, graph.to[places[:, 0]], side="right") - 1

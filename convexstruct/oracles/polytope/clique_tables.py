@@ -1,13 +1,14 @@
-r"""Tables over cliques of variables, and where they must agree: the local marginal polytope as index arrays.
+r"""Tables over cliques of variables, and the marginals on which they must agree: the local marginal polytope as index
+arrays.
 
-Cliques of one shape form a *group*: one array (n, cards ...), a row a clique. An *agreement* says that two cliques have
-the same marginal on the variables that they share,
+Cliques of one shape form a *group*: one array (n, cards ...), with one row for each clique. An *agreement* says that
+two cliques have the same marginal on the variables that they share,
 
     sum over the rest of left clique k's table = sum over the rest of right clique k's table        for k = 1 .. K,
 
 and the local marginal polytope is {tables >= 0, each sums to its component's scale, all agreements hold}. A *component*
-is an example: cliques of different components never meet, so a batch of graphs, chains of unequal lengths among them,
-is one `CliqueTables`. Rows of each group stand component after component.
+is an example: no agreement joins cliques of different components, so a batch of graphs, such as chains of unequal
+lengths, is one `CliqueTables`. The rows of each group are in the order of their components.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ from convexstruct.graphs import Chains
 from convexstruct.oracles.chain.sums import BLOCK
 
 Tables = list[Tensor]
-#: A group and the axes of its tables at which agreements attach.
+#: A group and the axes of its tables whose marginal agreements refer to.
 Port = tuple[int, tuple[int, ...]]
 #: For each clique its group, and its row there in each component, (n,).
 Places = tuple[tuple[int, Index], ...]
 
 
 class Side(NamedTuple):
-    """One side of an agreement: the group, the axes of its tables that are kept (counted without the axis of rows, in
-    the order in which the other side has them), and the row of each of the K cliques."""
+    """One side of an agreement: the group, the axes of its tables that are not summed out (counted without the axis of
+    rows, in the same order of variables as on the other side), and the row of each of the K cliques."""
 
     group: int
     axes: tuple[int, ...]
@@ -42,7 +43,8 @@ class Side(NamedTuple):
 
 
 class Agreement(NamedTuple):
-    """K pairs of cliques that agree on variables with ``cards`` labels; ``component`` (K,) is theirs."""
+    """K pairs of cliques that agree on variables with ``cards`` labels; ``component`` (K,) : the component of each
+    pair."""
 
     left: Side
     right: Side
@@ -56,9 +58,9 @@ class CliqueTables:
 
     Attributes
     ----------
-    cards : for each group the labels of its variables, axis by axis.
-    component : for each group the component of each row, (n,), rising.
-    agreements : which cliques agree on what.
+    cards : for each group the number of labels of its variables, axis by axis.
+    component : for each group the component of each row, (n,), non-decreasing.
+    agreements : which cliques agree on which variables.
     n_components : number of components; every one has a clique.
     """
 
@@ -83,12 +85,12 @@ class CliqueTables:
         return sum(len(each.component) * prod(each.cards) for each in self.agreements)
 
     def split(self, flat: Vector) -> Tables:
-        """Views of a flat vector (n_entries,), one array a group."""
+        """Views of a flat vector (n_entries,), one array for each group."""
         ends = np.cumsum([prod(shape) for shape in self.shapes])
         return [part.reshape(shape) for part, shape in zip(np.split(flat, ends[:-1]), self.shapes)]
 
     def split_multipliers(self, flat: Vector) -> Tables:
-        """Views of a flat vector (n_multipliers,), one array (K, cards ...) an agreement."""
+        """Views of a flat vector (n_multipliers,), one array (K, cards ...) for each agreement."""
         shapes = [(len(each.component), *each.cards) for each in self.agreements]
         ends = np.cumsum([prod(shape) for shape in shapes])
         return [part.reshape(shape) for part, shape in zip(np.split(flat, ends[:-1]), shapes)] if shapes else []
@@ -97,14 +99,14 @@ class CliqueTables:
 
     @cached_property
     def ports(self) -> tuple[Port, ...]:
-        """The different (group, axes) at which agreements attach."""
+        """The different (group, axes) that agreements refer to."""
         sides = (side for each in self.agreements for side in (each.left, each.right))
         return tuple(dict.fromkeys((side.group, side.axes) for side in sides))
 
     def marginal(self, tables: Tables, group: int, axes: tuple[int, ...]) -> Tensor:
         """The marginals of a whole group on the variables of ``axes``, in that order; (n, cards of axes)."""
         table, cards = tables[group], self.cards[group]
-        if axes == tuple(range(len(axes))):  # what is summed out stands last: one product with ones, faster than a sum
+        if axes == tuple(range(len(axes))):  # the last axes are summed out: a product with ones is faster than a sum
             kept = tuple(cards[axis] for axis in axes)
             rest = prod(cards[len(axes) :])
             return np.asarray(table.reshape(len(table) * prod(kept), rest) @ np.ones(rest)).reshape(-1, *kept)
@@ -121,8 +123,8 @@ class CliqueTables:
         ]
 
     def spread(self, multipliers: Tables) -> list[list[Tensor]]:
-        """For each group what the agreements add to its tables, as arrays that broadcast to them: the adjoint of
-        `disagreement`."""
+        """The adjoint of `disagreement`: for each group the arrays that the multipliers add to its tables, which
+        broadcast to their shape."""
         at = {port: np.zeros((len(self.component[port[0]]), *self.kept(port))) for port in self.ports}
         for each, values in zip(self.agreements, multipliers):
             for side, sign in ((each.left, 1.0), (each.right, -1.0)):
@@ -133,15 +135,16 @@ class CliqueTables:
         return shifts
 
     def kept(self, port: Port) -> tuple[int, ...]:
-        """The labels of a port's variables, in its order."""
+        """The numbers of labels of a port's variables, in its order."""
         return tuple(self.cards[port[0]][axis] for axis in port[1])
 
     def stiffness(self, weights: Sequence[Vector]) -> list[Vector]:
         """For each agreement (K,) numbers with  sum_k stiffness_k |xi_k|^2 >= sum_c |spread xi on c, centred|^2 / w_c:
         an upper bound on the curvature of the dual function of a projection, agreement by agreement.
 
-        For agreements S, S' of a clique with Y entries the part between them has norm Y / sqrt(Y_S Y_S') if they share
-        a variable, and 0 otherwise, because what is centred in different variables is orthogonal.
+        For two agreements on sets S, S' with Y_S, Y_S' cells, of a clique with Y entries, their block of the quadratic
+        form on the right has norm Y / sqrt(Y_S Y_S') if S and S' share a variable, and 0 otherwise, because centred
+        functions of different variables are orthogonal.
 
         weights : for each group w_c of each clique, (n,).
         """
@@ -194,11 +197,11 @@ class CliqueTables:
 
 
 def chain_tables(chains: Chains, n_labels: int, nodes: bool = True) -> CliqueTables:
-    """The cliques of a batch of chains, chain after chain ("flat"): nodes (P, S) and edges (P - N, S, S).
+    """The cliques of a batch of chains, in flat order, one chain after the other: nodes (P, S) and edges (P - N, S, S).
 
     With ``nodes``, each edge agrees with its two nodes (two agreements, in the order of the edges: left end, right
-    end). Without, the maximal cliques alone, as E.3.1 has them: edges, neighbours of which agree on the node between
-    them, and the nodes of chains of one position.
+    end). Without, the maximal cliques alone, as in E.3.1 of paper 2: edges, where neighbouring edges agree on the node
+    between them, and the nodes of chains of one position.
     """
     lengths = chains.lengths
     chain_of = np.repeat(np.arange(len(lengths)), lengths)
@@ -221,10 +224,10 @@ def chain_tables(chains: Chains, n_labels: int, nodes: bool = True) -> CliqueTab
 
 
 def graph_tables(cliques: Sequence[Sequence[int]], cards: Sequence[int], n: int = 1) -> tuple[CliqueTables, Places]:
-    """The cliques of one graph, for ``n`` components that share it; and where each clique's tables stand.
+    """The cliques of one graph, for ``n`` components that share it; and the places of each clique's tables.
 
-    For each set S that two cliques have in common, all cliques that hold S are tied together by as few agreements as it
-    takes, given those on larger sets.
+    For each set S that is the intersection of two cliques, all cliques that hold S are joined by as few agreements on S
+    as are needed beside those on larger sets.
 
     Parameters
     ----------
@@ -255,7 +258,7 @@ def graph_tables(cliques: Sequence[Sequence[int]], cards: Sequence[int], n: int 
 
 
 def _ties(cliques: list[frozenset[int]]) -> list[tuple[frozenset[int], int, int]]:
-    """Agreements from which all others follow, as (S, c, e): the cliques c and e agree on their common variables S."""
+    """Agreements that imply all others, as (S, c, e): the cliques c and e agree on their common variables S."""
     holders: dict[int, list[int]] = {}
     for c, clique in enumerate(cliques):
         for v in clique:

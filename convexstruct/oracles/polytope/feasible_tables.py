@@ -1,10 +1,12 @@
-"""Tables of the local marginal polytope near given ones: every clique on its simplex, all agreements met exactly.
+"""Tables of the local marginal polytope near given ones: every table is on its simplex, and all agreements hold up to
+rounding.
 
-Where the sets on which a clique agrees do not overlap (all graphs of nodes and edges), the marginals to be met are the
-means of those that should agree; each table is scaled down until no marginal exceeds its target, and what is missing
-is filled up by the product of what each marginal lacks (Altschuler, Weed, Rigollet 2017, here for any number of
-marginals): the tables change by the order of their disagreement. Otherwise the tables are projected onto the equations
-alone, and the result is mixed with the uniform tables, with the smallest weight that makes every entry nonnegative.
+Where the sets of variables on which a clique must agree do not overlap (all graphs of nodes and edges), the target
+marginals are the means of those that should agree. Each table is scaled down until no marginal exceeds its target, and
+the product of the deficits of its marginals, scaled to the missing mass, is added (Altschuler, Weed, Rigollet 2017,
+here for any number of marginals). The tables change by the order of their disagreement. Otherwise the tables are
+projected onto the equations alone, and the result is mixed with the uniform tables, with the smallest weight that makes
+every entry nonnegative.
 """
 
 from __future__ import annotations
@@ -20,15 +22,15 @@ from convexstruct.arrays import Tensor, Vector
 from convexstruct.oracles.polytope.clique_tables import CliqueTables, Port, Tables
 from convexstruct.rounding import EPS
 
-#: Relative residual that conjugate gradients are asked for. They run up to three times, each on the residual that the
-#: run before it left, for one run does not reach the rounding of the data.
+#: Relative residual at which conjugate gradients stop. They run up to three times, each on the residual of the run
+#: before, because one run does not reach the rounding of the data.
 RESIDUAL = 1e-13
 
 
 def feasible_tables(structure: CliqueTables, tables: Tables, scale: Vector) -> Tables:
-    """Tables of the local marginal polytope near ``tables``; a member stays as it is, up to rounding.
+    """Tables of the local marginal polytope near ``tables``; tables of the polytope do not change, up to rounding.
 
-    scale : (n_components,) what the tables of each component sum to, positive.
+    scale : (n_components,) the sum of each table of a component, positive.
     """
     own = [scale[component] for component in structure.component]
     clean = [_simplex(table, z) for table, z in zip(tables, own)]
@@ -43,7 +45,7 @@ def feasible_tables(structure: CliqueTables, tables: Tables, scale: Vector) -> T
 
 
 def _filled(structure: CliqueTables, clean: Tables, own: list[Vector]) -> Tables:
-    """Each table scaled down to the common marginals and filled up by products of what they lack."""
+    """Each table scaled down to the target marginals, plus the product of its marginals' deficits."""
     targets = _means(structure, clean)
     for port, target in targets.items():
         now = structure.marginal(clean, *port)
@@ -65,7 +67,7 @@ def _filled(structure: CliqueTables, clean: Tables, own: list[Vector]) -> Tables
 
 
 def _means(structure: CliqueTables, tables: Tables) -> dict[Port, Tensor]:
-    """For each port the mean of the marginals that agreements tie together, directly or through others."""
+    """For each port the mean of the marginals that must be equal by the agreements, directly or through others."""
     start: dict[Port, int] = {}
     total = 0
     for port in structure.ports:
@@ -106,7 +108,7 @@ def _mixed(structure: CliqueTables, tables: Tables, own: list[Vector]) -> Tables
     rounding = EPS * np.sqrt(size) * max(float(z.max(initial=0.0)) for z in own)
     for _ in range(3):
         wrong = disagreement(tables)
-        if np.linalg.norm(wrong) <= rounding:  # what is left is rounding, and the equations may contradict each other
+        if np.linalg.norm(wrong) <= rounding:  # the rest is rounding, for which the equations may have no solution
             break
         step = cg(operator, wrong, rtol=RESIDUAL, atol=rounding, maxiter=10 * size)[0]
         tables = [table - change for table, change in zip(tables, spread(step))]
@@ -123,7 +125,7 @@ def _mixed(structure: CliqueTables, tables: Tables, own: list[Vector]) -> Tables
 
 
 def _simplex(table: Tensor, z: Vector) -> Tensor:
-    """Each row's table cut at 0 and scaled to sum to z, uniform where nothing is left."""
+    """Each row's table with negative entries set to 0, scaled to sum to z; uniform where no entry is positive."""
     clean = np.maximum(table, 0.0)
     over = tuple(range(1, table.ndim))
     clean = np.where(clean.sum(axis=over, keepdims=True) > 0, clean, 1.0)

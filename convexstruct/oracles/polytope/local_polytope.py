@@ -13,10 +13,10 @@ simplex (appendix B). What is left is smooth in xi.
 `ascend` (ours; the paper goes block by block, as `convexstruct.families.projection.solvers.block_ascent` does) takes
 accelerated gradient steps. In the metric of `CliqueTables.stiffness` the gradient has the Lipschitz constant 1, so that
 steps of length 1 are safe; `ascend` takes longer ones. Every `METRIC_ROUNDS` rounds the metric is computed anew from
-the entries of the tables that are not 0; the length of a step follows the curvature met along the last ones; and each
-component sets its momentum to 0 when it points against the gradient. A component whose bound has not risen for
-`PATIENCE` rounds goes back to the safe steps. The components of a batch are worked on in blocks that fit into the
-cache, and each block stops by itself.
+the entries of the tables that are not 0; the length of a step is the inverse of an estimate of the curvature along the
+last steps; and the momentum of each component is set to 0 when it points against the gradient. A component whose bound
+has not risen for `PATIENCE` rounds takes safe steps from then on. `project_tables` works on the components of a batch
+in blocks that fit into the cache, each of which stops on its own.
 """
 
 from __future__ import annotations
@@ -40,16 +40,17 @@ from convexstruct.tolerances import ROUNDING
 
 #: Rounds between two choices of the metric.
 METRIC_ROUNDS = 10
-#: The curvature met along a step is taken for no less than this share of the metric's: the step is at most 1000 times
-#: as long as the safe one.
+#: The least estimate of the curvature, as a share of the metric's: a step is at most 1000 times as long as the safe
+#: one.
 LEAST_CURVATURE = 1e-3
-#: An estimate of curvature is divided by this at each step, unless the step meets a larger one.
+#: The estimate of the curvature is divided by this at each step, unless that along the step is larger.
 CURVATURE_DECAY = 1.1
 #: Rounds without a better bound after which a component takes the safe steps until the end.
 PATIENCE = 50
 #: A table is scaled until its sum misses its scale by at most this, relative to the scale.
 SUM_ACCURACY = 1e-13
-#: The same while the tables still disagree, relative to their disagreement: more would be lost in the next round.
+#: The same while the tables still disagree, relative to their disagreement: more accuracy would be of no use in the
+#: next round.
 EARLY_ACCURACY = 0.1
 
 
@@ -57,9 +58,9 @@ EARLY_ACCURACY = 0.1
 class Ascent:
     """One round of `ascend`.
 
-    columns, cells : a(xi), each on its simplex, and xi, as `Columns` has them; ``tables`` and ``multipliers`` are the
-    same as `CliqueTables` has them. value : D, a lower bound of each component's optimum. disagreement : the largest
-    of each component. Both (n_components,).
+    columns, cells : a(xi), each table on its simplex, and xi, in the layout of `Columns`; ``tables`` and
+    ``multipliers`` are the same in the layout of `CliqueTables`. value (n_components,) : D, a lower bound on each
+    component's optimum. disagreement (n_components,) : the largest disagreement in each component.
     """
 
     layout: Columns
@@ -78,14 +79,14 @@ class Ascent:
 
 
 class Weights(NamedTuple):
-    """d_c^2 of each clique and z_c, for each group (n,)."""
+    """d_c^2 and z_c of each clique, for each group (n,)."""
 
     square: list[Vector]
     scale: list[Vector]
 
 
 def read_weights(structure: CliqueTables, d: Sequence[ArrayLike], scale: ArrayLike) -> Weights:
-    """d of each group, one number or (n,), and the scale, one number or (n_components,), as arrays a clique."""
+    """`Weights` from d of each group, one number or (n,), and the scale, one number or (n_components,)."""
     each = np.broadcast_to(np.asarray(scale, dtype=np.float64), (structure.n_components,))
     square = [
         np.broadcast_to(np.square(np.asarray(x, dtype=np.float64)), len(c)) for x, c in zip(d, structure.component)
@@ -103,8 +104,9 @@ def evaluate(
 ) -> tuple[Tables, Vector]:
     """(a, D - sum_c d_c^2 |m_c|^2 / 2) at xi, all in columns.
 
-    ``thresholds`` holds where to begin with lambda and is overwritten; lambda maximises D, or the tables may miss their
-    sums by ``slack``, (n_components,). D is a lower bound whatever lambda is.
+    ``thresholds`` holds starting values of lambda and is overwritten by the lambda found. lambda maximises D; to save
+    time the tables may miss their sums by ``slack``, one number or (n_components,). D is a lower bound for any
+    lambda.
     """
     structure = layout.structure
     found, value = [], np.zeros(structure.n_components)
@@ -126,7 +128,7 @@ def evaluate(
 
 
 def dual_value(structure: CliqueTables, tables: Tables, weights: Weights, multipliers: Tables) -> Vector:
-    """D at xi, maximised over lambda: a lower bound of each component's optimum, whatever xi; (n_components,)."""
+    """D at xi, maximised over lambda: a lower bound on each component's optimum for any xi; (n_components,)."""
     layout = Columns(structure)
     m = layout.tables(tables)
     return _base(structure, m, weights) + evaluate(layout, m, weights, layout.cells(multipliers), unknown(structure))[1]
@@ -143,12 +145,12 @@ def _base(structure: CliqueTables, tables: Tables, weights: Weights) -> Vector:
 
 
 def unknown(structure: CliqueTables) -> list[Vector]:
-    """Thresholds lambda to start from when nothing is known of them: -inf."""
+    """The thresholds that stand for no starting values of lambda: -inf."""
     return [np.full(len(rows), -np.inf) for rows in structure.component]
 
 
 def ascend(structure: CliqueTables, tables: Tables, weights: Weights, start: Tables | None = None) -> Iterator[Ascent]:
-    """Accelerated gradient ascent of D: one `Ascent` a round, without end; the caller stops asking."""
+    """Accelerated gradient ascent of D: yields one `Ascent` a round, without end; the caller decides when to stop."""
     n, components = structure.n_components, [each.component for each in structure.agreements]
     layout = Columns(structure)
     m = layout.tables(tables)
@@ -214,11 +216,11 @@ def _active(layout: Columns, tables: Tables, square: list[Vector]) -> Tables:
 
 @dataclass(frozen=True, eq=False)
 class Projected:
-    """What `project_tables` finds.
+    """The result of `project_tables`.
 
-    tables : one array a group. multipliers : one array an agreement, to start the next projection from.
+    tables : one array for each group. multipliers : one array for each agreement, to start the next projection from.
     lower_bound : (n_components,) D. disagreement : (n_components,) the largest before repair, relative to the scale.
-    rounds : of the block that took most.
+    rounds : the number of rounds of the block that took most.
     """
 
     tables: Tables
@@ -244,13 +246,13 @@ def project_tables(
     Parameters
     ----------
     structure : the cliques and agreements of all components.
-    tables : one array a group, shaped as `CliqueTables.shapes`.
+    tables : one array for each group, of the shapes `CliqueTables.shapes`.
     d : for each group one number or (n,), positive; 1 by default.
-    scale : what the tables of a component sum to: one number or (n_components,), positive.
-    start : multipliers of a projection nearby.
+    scale : the sum of each table of a component: one number or (n_components,), positive.
+    start : multipliers to start from, such as those of a similar projection.
     tol : the disagreement, relative to the scale, at which a block of components stops.
-    max_rounds : rounds of the ascent, a block, after which it stops in any case.
-    repair : whether the tables are made feasible exactly; otherwise they agree up to ``tol``.
+    max_rounds : the largest number of rounds for each block.
+    repair : whether the tables are made feasible up to rounding; otherwise they agree up to ``tol``.
     """
     weights = read_weights(structure, d or [1.0] * len(tables), scale)
     each = np.broadcast_to(np.asarray(scale, dtype=np.float64), (structure.n_components,))
@@ -277,7 +279,8 @@ def project_tables(
 
 
 class ProjectedChains(NamedTuple):
-    """node (P, S) and edge (Q, S, S) marginals, chain after chain, and the multipliers to start from next time."""
+    """node (P, S) and edge (Q, S, S) marginals, one chain after the other, and multipliers to start the next projection
+    from."""
 
     node: Matrix
     edge: Tensor
@@ -298,8 +301,9 @@ def project_chains(
     Parameters
     ----------
     structure : `chain_tables(chains, n_labels)`, made once.
-    node, edge : (P, S) and (Q, S, S), chain after chain as the caller has them; edge k joins neighbouring nodes.
-    scale, start, tol : as `project_tables` has them.
+    node, edge : (P, S) and (Q, S, S), one chain after the other in the caller's order; the edges join neighbouring
+        nodes.
+    scale, start, tol : as in `project_tables`.
     """
     found = project_tables(structure, [node, edge], None, scale, start=start, tol=tol)
     return ProjectedChains(found.tables[0], found.tables[1], found.multipliers)
@@ -311,11 +315,11 @@ def simplex_thresholds(x: Matrix, z: Vector, start: Vector, slack: Vector | floa
     The sum is convex and falling in lambda: Newton's steps from the left of the root stay on the left, and a step from
     the right ends on the left, so that the set of positive terms is final after finitely many steps.
 
-    Where x is so far from 0 that no double is close enough to lambda, the column's largest entry is subtracted first;
-    then only the returned lambda is rounded, not the second result.
+    Where the entries of x are so large that no double is close enough to lambda, the column's largest entry is
+    subtracted first; then the returned lambda is rounded, but the second result is accurate.
 
-    x : (k, n), a column a problem. z : (n,) positive. start : (n,), -inf where nothing is known. slack : how far a sum
-        may be off.
+    x : (k, n), one problem in each column. z : (n,) positive. start : (n,), -inf where no starting value is known.
+        slack : the largest error of a sum, one number or (n,).
     """
     k, lam, ones = len(x), start, np.ones(len(x))
     far = ~np.isfinite(start)
@@ -334,7 +338,7 @@ def simplex_thresholds(x: Matrix, z: Vector, start: Vector, slack: Vector | floa
         if (np.abs(step) <= 2 * EPS * np.abs(lam)).all():
             break
         lam = lam + step
-    else:  # what is returned belongs together
+    else:  # ``over`` must be that of the last lambda
         np.maximum(np.subtract(x, lam, out=over), 0.0, out=over)
     if (np.abs(excess) > np.maximum(enough, ROUNDING * z)).any():
         top = x.max(axis=0)

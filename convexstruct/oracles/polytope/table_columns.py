@@ -1,8 +1,8 @@
 """Clique tables laid out for speed: cliques along the last axis, entries of a table along the first.
 
 A group of n cliques is one array (labels of the first variable, .., n), and an agreement's values are (cells, K), so
-that every operation runs over long rows, however small a table is. Only the order of axes differs from
-`convexstruct.oracles.polytope.clique_tables`; the names mean the same.
+that every operation runs over long rows, however small a table is. Apart from the order of axes, all names mean the
+same as in `convexstruct.oracles.polytope.clique_tables`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class End(NamedTuple):
 
 
 class Columns:
-    """The layout of one structure by columns: how its tables are turned, and what agreements do to them."""
+    """The column layout of one structure: conversions from and to rows, marginals and their adjoint."""
 
     def __init__(self, structure: CliqueTables) -> None:
         self.structure = structure
@@ -50,19 +50,19 @@ class Columns:
     # -- from rows and back --------------------------------------------------------------------------------------------
 
     def tables(self, rows: Tables) -> Tables:
-        """Columns of tables (n, labels ...)."""
+        """The columns (labels ..., n) of tables given as rows (n, labels ...)."""
         return [np.ascontiguousarray(np.moveaxis(table, 0, -1), dtype=np.float64) for table in rows]
 
     def rows(self, columns: Tables) -> Tables:
-        """Tables (n, labels ...) of columns."""
+        """The rows (n, labels ...) of tables given as columns (labels ..., n)."""
         return [np.ascontiguousarray(np.moveaxis(table, -1, 0)) for table in columns]
 
     def cells(self, multipliers: Tables) -> Tables:
-        """(cells, K) of an agreement's values (K, labels ...)."""
+        """Each agreement's values as (cells, K), from (K, labels ...)."""
         return [np.ascontiguousarray(each.reshape(len(each), prod(each.shape[1:])).T) for each in multipliers]
 
     def multipliers(self, cells: Tables) -> Tables:
-        """(K, labels ...) of an agreement's values (cells, K)."""
+        """Each agreement's values as (K, labels ...), from (cells, K)."""
         return [each.T.reshape(-1, *of.cards) for each, of in zip(cells, self.structure.agreements)]
 
     # -- marginals and their adjoint -----------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ class Columns:
         return [known[left.port][:, left.columns] - known[right.port][:, right.columns] for left, right in self.ends]
 
     def spread(self, cells: Tables) -> list[list[Tensor]]:
-        """For each group what the agreements add to its tables, as arrays that broadcast to them."""
+        """For each group the arrays that the multipliers add to its tables, which broadcast to their shape."""
         structure = self.structure
         at = [np.zeros((prod(structure.kept(port)), len(structure.component[port[0]]))) for port in self.ports]
         for (left, right), repeated, values in zip(self.ends, self.repeated, cells):

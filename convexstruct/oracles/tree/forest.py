@@ -5,15 +5,15 @@ Score tables, for P nodes of S labels joined by Q edges without a cycle (`Forest
     node (P, S): score of each label of each node; -inf forbids a label
     edge: (Q, S, S), scores of (label of the first end, label of the second); or (S, S) where all edges share one table
 
-Every tree is rooted at its last node. Nodes at one distance from their roots are a level, whatever tree they are in, so
-that a recursion takes as many steps as the deepest tree has levels, however many trees there are and however different
-they look. Sums: messages towards the root are logarithms; away from it, P(child | parent) times P(parent): exact at any
-scale of the scores.
+Every tree is rooted at its last node. The nodes of all trees at one distance from their roots are a level, so that a
+recursion takes as many steps as the deepest tree has levels, whatever the number and the shapes of the trees. Sums:
+messages towards the root are logarithms, and posteriors are computed away from it as P(child | parent) P(parent): exact
+at any scale of the scores.
 
 Ties: among the best labellings the one that is smallest when read from its last node to its first. Choosing the
 smallest best label node by node, from the root down, yields that labelling if every node has a greater number than its
-descendants (`Forest.in_order`). Of the other trees `Best.tied` says which have several best labellings; a caller that
-needs the smallest one solves those again with `convexstruct.oracles.tree.junction_tree`.
+descendants (`Forest.in_order`). `Best.tied` marks the other trees in which several best labellings were met; a caller
+that needs the smallest one solves those again with `convexstruct.oracles.tree.junction_tree`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Flags, Index, Labels, Matrix, Tensor, Vector
 
-#: Maximum or logsumexp over one axis.
+#: The maximum or the log-sum-exp over one axis.
 Reduce = Callable[..., Tensor]
 
 
@@ -35,7 +35,7 @@ class Level(NamedTuple):
     """Nodes at one distance from their roots, children of one parent side by side.
 
     child, parent, edge (n,): a node, its parent, the edge between them. forward (n,): whether the edge's first end is
-    the parent. start (m,), to (m,): where the children of each of m parents begin, and who it is.
+    the parent. start (m,), to (m,): the first child's place, and the parent itself, for each of m parents.
     """
 
     child: Index
@@ -52,7 +52,7 @@ class Forest:
 
     n_nodes, n_edges. roots (n_trees,): the last node of each tree, in ascending order. tree (P,): the tree of each
     node, numbered as the roots are. levels : from the roots' children downwards. in_order (n_trees,): whether every
-    node of the tree has a greater number than all that hang below it.
+    node of the tree has a greater number than all its descendants.
     """
 
     n_nodes: int
@@ -68,8 +68,8 @@ class Forest:
 
 
 class Best(NamedTuple):
-    """scores (n_trees,), labels (P,), and tied (n_trees,): trees with several best labellings, of which ``labels`` may
-    hold another than the smallest."""
+    """scores (n_trees,), labels (P,), and tied (n_trees,): trees with several best labellings, for which ``labels`` may
+    not hold the smallest."""
 
     scores: Vector
     labels: Labels
@@ -152,8 +152,8 @@ def best(layout: Forest, node: Matrix, edge: Tensor) -> Best:
 def sum_product(layout: Forest, node: Matrix, edge: Tensor) -> ForestSums:
     """Log partition functions and posteriors.
 
-    Roots and conditionals are scaled to sum to one, so that posteriors are those of some distribution to a relative
-    error that follows from the number of operations alone, whatever rounding did to the messages.
+    Roots and conditionals are scaled to sum to one, so that the posteriors are those of some distribution up to a
+    relative error that depends on the number of operations alone, and not on the errors of the messages.
 
     Raises
     ------
@@ -179,8 +179,8 @@ def sum_product(layout: Forest, node: Matrix, edge: Tensor) -> ForestSums:
 
 
 def sample(layout: Forest, node: Matrix, edge: Tensor, rng: np.random.Generator) -> Labels:
-    """A labelling (P,), each tree's with probability proportional to e^score: sums upwards, then each child given its
-    parent, by the Gumbel trick."""
+    """A labelling (P,), that of each tree drawn with probability proportional to e^score: sums upwards, then each
+    child's label drawn given its parent's, by the Gumbel trick."""
     belief, tables = _upward(layout, node, edge, _logsumexp)
     labels = np.empty(layout.n_nodes, dtype=np.int64)
     tops = belief[layout.roots]
@@ -192,8 +192,8 @@ def sample(layout: Forest, node: Matrix, edge: Tensor, rng: np.random.Generator)
 
 
 def _upward(layout: Forest, node: Matrix, edge: Tensor, reduce: Reduce) -> tuple[Matrix, list[Tensor]]:
-    """Each node's scores with all that hangs below it (P, S); each level's tables (n, label of parent, of child) with
-    all that hangs below the child."""
+    """(P, S) each node's scores with its subtree maximised or summed out; for each level the tables (n, label of
+    parent, label of child), which include the subtree of the child."""
     belief = node.astype(np.float64, copy=True)
     tables: list[Tensor] = []
     for level in reversed(layout.levels):

@@ -2,17 +2,17 @@
 
 One tree serves n examples that share it. A model is a list of factors (scope, table):
 
-    scope : variables 0 .. n_variables - 1 of the tree, that some clique holds together
+    scope : variables of the tree, numbers from 0 to n_variables - 1, all in one clique
     table : (n, labels of scope[0], labels of scope[1], ...); -inf forbids a joint label. A first axis of length 1 means
         that all examples share the table.
 
 The score of a labelling is the sum over the factors. Labellings are integer arrays (n, n_variables).
 
 Ties: among the best labellings the one that is smallest when read from its last variable to its first. Where choosing
-clique by clique from the root down does not yield it (`JunctionTree.reads_in_order`), examples with more than one best
-labelling have their variables fixed one after the other, each to the smallest label that keeps the best score. That
-score can be compared for equality: rounded addition is monotone, so fixing a variable to its label in a best labelling
-leaves the greatest score the same to the last bit.
+labels clique by clique from the root down does not yield it (`JunctionTree.reads_in_order`), examples with more than
+one best labelling have their variables fixed one after the other, each to the smallest label that keeps the best score.
+That score can be compared for equality: rounded addition is monotone, so fixing a variable to its label in a best
+labelling leaves the greatest score the same to the last bit.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ Factor = tuple[tuple[int, ...], Tensor]
 
 @dataclass(frozen=True, eq=False)
 class TreeSums:
-    """What a sum over all labellings yields.
+    """The results of the sums over all labellings.
 
     log_partition (n,): ln sum over labellings of e^score.
-    cliques : for each clique its posterior, (n, labels of the separator, labels of what it assigns).
+    cliques : for each clique its posterior, (n, joint labels of the separator, joint labels of the variables that the
+        clique assigns, the others).
     """
 
     tree: JunctionTree
@@ -41,7 +42,7 @@ class TreeSums:
     cliques: tuple[Tensor, ...]
 
     def marginal(self, scope: Sequence[int]) -> Tensor:
-        """The posterior of the variables in ``scope``, which one clique holds; (n, labels of scope[0], ...)."""
+        """The posterior of the variables in ``scope``, all in one clique; (n, labels of scope[0], ...)."""
         clique = self.tree.clique_of(scope)
         axes = self.tree.cliques[clique]
         table = self.cliques[clique].reshape(-1, *(self.tree.cards[v] for v in axes))
@@ -77,8 +78,8 @@ def sum_product(tree: JunctionTree, factors: Sequence[Factor], n: int) -> TreeSu
     """Log partition functions and clique posteriors of ``n`` examples, at any scale of the scores.
 
     Upwards, messages are logarithms; downwards, P(clique) = P(assigned | separator) P(separator), each conditional
-    scaled to sum to one: then posteriors are those of some distribution to a relative error that follows from the
-    number of operations alone, whatever rounding did to the messages.
+    scaled to sum to one: then the posteriors are those of some distribution up to a relative error that depends on the
+    number of operations alone, and not on the errors of the messages.
 
     Raises
     ------
@@ -93,7 +94,7 @@ def sum_product(tree: JunctionTree, factors: Sequence[Factor], n: int) -> TreeSu
     conditionals = []
     for table, message in zip(tables, messages):
         conditional = np.exp(table - np.where(np.isfinite(message), message, 0.0)[:, :, None])
-        total = conditional.sum(axis=2, keepdims=True)  # 1, but for the rounding of large scores
+        total = conditional.sum(axis=2, keepdims=True)  # 1 up to the rounding of large scores
         conditional /= np.where(total > 0, total, 1.0)
         conditionals.append(conditional)
     return TreeSums(tree, log_partition, downward(tree, conditionals))
@@ -101,7 +102,7 @@ def sum_product(tree: JunctionTree, factors: Sequence[Factor], n: int) -> TreeSu
 
 def downward(tree: JunctionTree, conditionals: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """P(clique) from each clique's P(assigned | separator), (n, labels of the separator, labels of what it assigns),
-    root first; written over the conditionals."""
+    root first; the conditionals are overwritten."""
     for c in range(1, tree.n_cliques):
         up = tree.parent[c]
         above = conditionals[up].reshape(-1, *(tree.cards[v] for v in tree.cliques[up]))
@@ -113,8 +114,8 @@ def downward(tree: JunctionTree, conditionals: Sequence[Tensor]) -> tuple[Tensor
 
 
 def sample(tree: JunctionTree, factors: Sequence[Factor], n: int, rng: np.random.Generator) -> Labels:
-    """A labelling of each of ``n`` examples, with probability proportional to e^score: sums upwards, then each clique
-    given its separator, by the Gumbel trick."""
+    """A labelling of each of ``n`` examples, drawn with probability proportional to e^score: sums upwards, then the
+    labels that each clique assigns drawn given its separator's, by the Gumbel trick."""
     tables, _ = upward(tree, factors, n, _logsumexp)
     labels = np.empty((n, len(tree.cards)), dtype=np.int64)
     for c, table in enumerate(tables):
@@ -125,7 +126,7 @@ def sample(tree: JunctionTree, factors: Sequence[Factor], n: int, rng: np.random
 
 
 def greatest(table: Tensor) -> Matrix:
-    """max over what a clique assigns."""
+    """The maximum over the joint labels of the variables that a clique assigns."""
     return np.asarray(table.max(axis=2))
 
 
@@ -139,7 +140,8 @@ def _logsumexp(table: Tensor) -> Matrix:
 def upward(
     tree: JunctionTree, factors: Sequence[Factor], n: int, reduce: Callable[[Tensor], Matrix]
 ) -> tuple[list[Tensor], list[Matrix]]:
-    """Each clique's table (n, separator, assigned) with all that hangs below it, and its message (n, separator)."""
+    """Each clique's table (n, separator, assigned), which includes the messages of its children, and its own message
+    (n, separator)."""
     tables = [np.zeros((n, *(tree.cards[v] for v in clique))) for clique in tree.cliques]
     for scope, table in factors:
         c = tree.clique_of(scope)
@@ -158,14 +160,14 @@ def upward(
 
 
 def aligned(table: Tensor, scope: tuple[int, ...], axes: tuple[int, ...]) -> Tensor:
-    """``table`` (n, scope ...) as it broadcasts against (n, axes ...)."""
+    """``table`` (n, scope ...) with its axes ordered and inserted so that it broadcasts against (n, axes ...)."""
     present = [v for v in axes if v in scope]
     moved = table.transpose(0, *(1 + scope.index(v) for v in present))
     return moved[(slice(None), *(slice(None) if v in scope else np.newaxis for v in axes))]
 
 
 def joint(labels: Labels, scope: tuple[int, ...], cards: tuple[int, ...]) -> Labels:
-    """The index of each example's labels of ``scope`` in a table of them; C order."""
+    """The flat index, in C order, of each example's labels of ``scope`` in a table over ``scope``."""
     at = np.zeros(len(labels), dtype=np.int64)
     for v in scope:
         at *= cards[v]
@@ -180,7 +182,7 @@ def split(at: Index, scope: tuple[int, ...], cards: tuple[int, ...], labels: Lab
 
 
 def take(table: Tensor, rows: Index) -> Tensor:
-    """Some examples of a factor's table."""
+    """The examples ``rows`` of a factor's table; the table itself where all examples share it."""
     return table if len(table) == 1 else table[rows]
 
 
@@ -190,12 +192,12 @@ def smallest(
     n: int,
     reaches: Callable[[list[Factor], Index, Labels], Flags],
 ) -> Labels:
-    """The colexicographically smallest labelling (n, n_variables) of those wanted: from the last variable to the first,
-    the smallest label with which one is still there.
+    """For each example the colexicographically smallest labelling (n, n_variables) of a set that ``reaches`` describes:
+    from the last variable to the first, the smallest label with which a labelling of the set exists.
 
-    reaches : given factors that forbid all but what is fixed so far, the examples (r,) they stand for, and the labels
-        fixed (r, n_variables) (-1 where none is yet), whether each example still has a labelling that is wanted. Not
-        asked about the last label of a variable: one must be left.
+    reaches : (factors that forbid all labellings but those with the labels fixed so far, the examples (r,) that they
+        are of, the labels fixed (r, n_variables), -1 where none is yet) -> for each example whether such a labelling is
+        in the set. It is not called for the last label of a variable, which must be right if no other is.
     """
     labels = np.full((n, len(tree.cards)), -1, dtype=np.int64)
     fixed = list(factors)

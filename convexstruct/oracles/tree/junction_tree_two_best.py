@@ -1,13 +1,14 @@
 """The two best labellings on junction trees, batched over examples that share one tree.
 
-Let y be the best labelling. The second best departs from y somewhere, so it is found by one pass upwards that carries
-for each clique c, beside its message M_c, the best score below it among labellings that agree with y on the separator
-and depart from it further down:
+Let y be the best labelling. The second best differs from y somewhere. It is found by one pass upwards, which computes
+for each clique c, beside its message M_c, the best score of c and the cliques below it among labellings that agree with
+y on the separator of c and differ from it in another variable of these cliques:
 
     D_c = max { max over a != y_a of T_c(y_s, a),   f_c(y) + max over children k of [D_k + sum over j != k of M_j(y)] }
 
-with T_c the clique's table with all that hangs below, f_c its own factors, s its separator and a what it assigns. Each
-example looks at one row of each clique's table, so this costs little beside the messages themselves.
+with T_c the clique's table with the messages of its children added, f_c its own factors, s its separator and a the
+variables that it assigns. Each example needs one row of each clique's table, so this takes little time beside the
+messages themselves.
 
 Factors, labellings and ties are those of `convexstruct.oracles.tree.junction_tree`.
 """
@@ -25,7 +26,7 @@ from convexstruct.oracles.tree.junction_tree import Factor, best, greatest, join
 
 
 class TreeTwoBest(NamedTuple):
-    """The best labelling of each example and the best of those that differ from it.
+    """The best labelling of each example and the best of all others.
 
     best, second (n,): their scores; second is -inf if no other labelling is allowed.
     best_labels, second_labels (n, n_variables): where second is -inf, second_labels repeats the best.
@@ -38,11 +39,12 @@ class TreeTwoBest(NamedTuple):
 
 
 class _Departures(NamedTuple):
-    """The best score (n,) among labellings that differ from a given one, and what is needed to read one of them.
+    """The best score (n,) among labellings that differ from a given one, and the parts of it from which such a
+    labelling is read.
 
-    own : for each clique (n,), the best score, of it and what hangs below, of labellings that differ in what the clique
-        itself assigns.
-    below : for each clique the pairs (child, score (n,)): the same of labellings that differ below that child.
+    own : for each clique (n,), the best score of it and the cliques below it among labellings that differ in a variable
+        that the clique itself assigns. below : for each clique the pairs (child, score (n,)): the same for labellings
+        that agree there and differ in the cliques from that child down.
     """
 
     score: Vector
@@ -51,7 +53,7 @@ class _Departures(NamedTuple):
 
 
 def two_best(tree: JunctionTree, factors: Sequence[Factor], n: int) -> TreeTwoBest:
-    """max and second largest, over labellings, of the sum of the factors, of each of ``n`` examples."""
+    """The largest and the second largest sum of the factors over labellings, for each of ``n`` examples."""
     scores, first = best(tree, factors, n)
     second, labels = best_other(tree, factors, first)
     return TreeTwoBest(scores, first, second, labels)
@@ -83,7 +85,8 @@ def best_other(tree: JunctionTree, factors: Sequence[Factor], given: Labels) -> 
 def _departures(
     tree: JunctionTree, factors: Sequence[Factor], given: Labels, tables: list[Tensor], messages: list[Matrix]
 ) -> _Departures:
-    """The recursion for D, upwards; numbers are added in the order in which `upward` adds them, to the last bit."""
+    """The recursion for D, upwards; numbers are added in the same order as in `upward`, so that equal scores are equal
+    to the last bit."""
     n = len(given)
     rows = np.arange(n)
     staying = [np.zeros(n) for _ in tables]  # f_c(y) + sum of M_j(y) over the children met so far
@@ -110,7 +113,8 @@ def _departures(
 
 
 def _read(tree: JunctionTree, given: Labels, tables: list[Tensor], departures: _Departures) -> tuple[Labels, Flags]:
-    """A best labelling that departs from ``given``, downwards, and whether there may be another as good."""
+    """A best labelling that differs from ``given``, read downwards, and whether there may be another of the same
+    score."""
     n = len(given)
     rows = np.arange(n)
     labels = np.empty_like(given)

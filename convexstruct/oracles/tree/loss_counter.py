@@ -1,14 +1,14 @@
-"""Best labellings by the loss they have: Viterbi with a loss counter, on chains and on junction trees.
+"""The best labelling of each loss: Viterbi with a loss counter, on chains and on junction trees.
 
     B_k(l) = max { score_k(y) : sum over nodes v of steps[v, y_v] = l },        l = 0 .. L
 
 where the loss of a labelling is a whole number of units: ``steps`` holds the units that each label of each node adds
-(Hamming: 1 where the label is not the true one). B solves the separation problem of slack scaling (paper 1), which is
-no maximum of a sum over nodes and edges:
+(Hamming: 1 where the label is not the true one). B solves the separation problem of slack scaling (paper 1), whose
+objective is not a sum over nodes and edges:
 
     max over y of E_k(y) (1 + score_k(y) - truth_k) = max over l of unit l (1 + B_k(l) - truth_k)
 
-The messages have one more index than max-messages, the loss so far. On a chain, a step maximises over the previous
+The messages have one index more than those of Viterbi, the loss so far. On a chain, a step maximises over the previous
 label for each loss so far and then shifts the result by the label's own loss. On a junction tree the losses of several
 subtrees add up, so their messages are combined by max-convolution. The work is proportional to the number of losses L,
 and to its square on trees that branch.
@@ -31,11 +31,11 @@ from convexstruct.junction_trees import JunctionTree
 from convexstruct.oracles.chain.sums import BLOCK
 from convexstruct.oracles.tree.junction_tree import Factor, aligned, joint, smallest, split, take
 
-#: More losses than this (0 .. L counts L + 1) are refused.
+#: More distinct losses than this (0 .. L counts as L + 1) raise ValueError.
 MOST_LOSSES = 4096
 #: Numbers in the tables of one block of examples on a junction tree, 32 MiB.
 TREE_BLOCK = 1 << 22
-#: Messages of up to this many numbers in all, 256 MiB, are kept for reading labellings; others are computed again.
+#: Messages of up to this many numbers in all, 256 MiB, are kept for reading labellings; the rest are computed again.
 KEPT_NUMBERS = 1 << 25
 
 
@@ -44,7 +44,7 @@ class LossTable:
     """The best score for each loss, and the labellings that attain them.
 
     scores (N, L + 1): B_k(l) for each chain (caller's order) or example; -inf where no labelling has that loss.
-    reader : totals (N,) to labellings, in the layout of whoever made the table.
+    reader : totals (N,) -> labellings, in the layout that `labels` describes.
     """
 
     scores: Matrix
@@ -79,7 +79,8 @@ def by_loss(chains: Chains, node: Matrix, edge: Matrix, steps: ArrayLike) -> Los
     Raises
     ------
     ValueError
-        If steps has another shape than node, is not made of whole numbers >= 0, or allows `MOST_LOSSES` losses or more.
+        If steps has another shape than node, holds other than whole numbers >= 0, or allows more than `MOST_LOSSES`
+        distinct losses.
     """
     counts = _whole(steps, node.shape)
     greatest = np.bincount(chains.chain, weights=counts.max(axis=1), minlength=chains.n_chains).astype(np.intp)
@@ -109,7 +110,7 @@ def by_loss(chains: Chains, node: Matrix, edge: Matrix, steps: ArrayLike) -> Los
 
 
 def _chain_blocks(chains: Chains, n_labels: int, greatest: Index) -> Iterator[tuple[int, int]]:
-    """Ranges of chains, by falling length, whose messages have about `BLOCK` numbers."""
+    """Ranges of chains, by falling length, whose messages of one step have at most about `BLOCK` numbers."""
     low = 0
     while low < chains.n_chains:
         wide = int(greatest[chains.order[low:]].max()) + 1
@@ -125,7 +126,8 @@ def _rows(chains: Chains, t: int, low: int, high: int) -> slice:
 
 
 def _forward(chains: Chains, node: Matrix, edge: Matrix, steps: Labels, low: int, high: int, most: int) -> list[Tensor]:
-    """For each step t the best scores (S, losses so far, chains still running) of what ends there in each label."""
+    """For each step t the best scores (label at t, loss so far, chain) of the labellings of positions up to t, for
+    chains longer than t."""
     n_labels = node.shape[1]
     messages: list[Tensor] = []
     arriving = np.zeros((n_labels, 1, high - low))
@@ -143,7 +145,7 @@ def _forward(chains: Chains, node: Matrix, edge: Matrix, steps: Labels, low: int
 
 
 def _max_product(message: Tensor, edge: Matrix) -> Tensor:
-    """max over i of message[i] + edge[i, j], for each j; row by row, so that everything stays in the cache."""
+    """max over i of message[i] + edge[i, j], for each j; one i at a time, so that the arrays stay in the cache."""
     flat = np.ascontiguousarray(message).reshape(len(message), -1)
     best = np.add(flat[0], edge[0][:, None])
     term = np.empty_like(best)
@@ -154,7 +156,7 @@ def _max_product(message: Tensor, edge: Matrix) -> Tensor:
 
 
 def _shifted(scores: Tensor, steps: Labels, most: int) -> Tensor:
-    """new[s, l + steps[s, k], k] = scores[s, l, k]; -inf elsewhere. No chain has a loss beyond ``most``."""
+    """new[s, l + steps[s, k], k] = scores[s, l, k]; -inf elsewhere. No chain has a loss above ``most``."""
     n_labels, wide, n = scores.shape
     moved = np.full((n_labels, min(wide + int(steps.max()), most + 1), n), -np.inf)
     for step in np.unique(steps):
@@ -186,12 +188,13 @@ def by_loss_on_tree(tree: JunctionTree, factors: Sequence[Factor], n: int, steps
     """B_k(l) of ``n`` examples on one junction tree.
 
     steps (n or 1, n_variables, S): loss of each label of each variable in units, whole numbers >= 0; S is the greatest
-    number of labels, and entries beyond a variable's own labels are not looked at.
+    number of labels, and entries beyond a variable's own labels are ignored.
 
     Raises
     ------
     ValueError
-        If steps has another shape, is not made of whole numbers >= 0, or allows more than `MOST_LOSSES` losses.
+        If steps has another shape, holds other than whole numbers >= 0, or allows more than `MOST_LOSSES` distinct
+        losses.
     """
     cards = tree.cards
     rows = 1 if np.shape(steps)[:1] == (1,) else n
@@ -224,8 +227,9 @@ def by_loss_on_tree(tree: JunctionTree, factors: Sequence[Factor], n: int, steps
 
 @dataclass(frozen=True, eq=False)
 class _Counted:
-    """Each clique's factors (n, separator, assigned), table (losses, n, separator, assigned) with all that hangs below
-    it and its own losses, and message (losses, n, separator); the greatest loss counted."""
+    """For each clique its factors (n, separator, assigned), its table (losses, n, separator, assigned), which includes
+    the messages of its children and its own losses, and its message (losses, n, separator). most : the greatest
+    loss."""
 
     factors: list[Tensor]
     tables: list[Tensor]
@@ -234,7 +238,7 @@ class _Counted:
 
 
 def _count(tree: JunctionTree, factors: Sequence[Factor], steps: Labels, most: int) -> _Counted:
-    """Max-messages upwards, with the loss of what is assigned below as their first index."""
+    """Max-messages upwards; their first index is the loss of the variables assigned in the clique and below it."""
     n = len(steps)
     tables = [np.zeros((n, *(tree.cards[v] for v in clique))) for clique in tree.cliques]
     for scope, table in factors:
@@ -258,7 +262,7 @@ def _count(tree: JunctionTree, factors: Sequence[Factor], steps: Labels, most: i
 
 
 def _own_steps(tree: JunctionTree, clique: int, steps: Labels) -> Labels:
-    """The loss of each joint label of what a clique assigns; (n, assigned)."""
+    """The loss of each joint label of the variables that a clique assigns; (n, assigned)."""
     total = np.zeros((len(steps), 1), dtype=np.int64)
     for v in tree.assigned[clique]:
         total = (total[:, :, None] + steps[:, v, None, : tree.cards[v]]).reshape(len(steps), -1)
@@ -266,7 +270,7 @@ def _own_steps(tree: JunctionTree, clique: int, steps: Labels) -> Labels:
 
 
 def _raised(scores: Tensor, steps: Labels, most: int) -> Tensor:
-    """new[l + steps[k, a], k, s, a] = scores[l, k, s, a]; -inf elsewhere. No example has a loss beyond ``most``."""
+    """new[l + steps[k, a], k, s, a] = scores[l, k, s, a]; -inf elsewhere. No example has a loss above ``most``."""
     wide = len(scores)
     moved = np.full((min(wide + int(steps.max()), most + 1), *scores.shape[1:]), -np.inf)
     for step in np.unique(steps):
@@ -289,14 +293,14 @@ def _max_sum(left: Tensor, right: Tensor) -> Tensor:
 
 
 def _read(tree: JunctionTree, factors: list[Factor], steps: Labels, counted: _Counted, totals: Index) -> Labels:
-    """A best labelling with each example's total; where there are several, the smallest."""
+    """For each example the best labelling whose loss is its total; where there are several, the smallest."""
     n = len(totals)
     rows = np.arange(n)
     labels = np.empty((n, len(tree.cards)), dtype=np.int64)
     tied = np.zeros(n, dtype=bool)
     left = [totals, *(np.zeros(n, dtype=np.intp) for _ in range(1, tree.n_cliques))]
     children: list[list[int]] = [[] for _ in range(tree.n_cliques)]
-    for c in range(tree.n_cliques - 1, 0, -1):  # in the order in which messages were taken in
+    for c in range(tree.n_cliques - 1, 0, -1):  # in the order in which `_count` adds messages
         children[tree.parent[c]].append(c)
     for c in range(tree.n_cliques):
         at = joint(labels, tree.separators[c], tree.cards)
@@ -307,7 +311,7 @@ def _read(tree: JunctionTree, factors: list[Factor], steps: Labels, counted: _Co
         split(chosen, tree.assigned[c], tree.cards, labels)
         remaining = left[c] - _own_steps(tree, c, steps)[rows, chosen]
         parts = [counted.messages[k][:, rows, joint(labels, tree.separators[k], tree.cards)] for k in children[c]]
-        sums = [counted.factors[c][rows, at, chosen][None]]  # all that was taken in so far, by its loss
+        sums = [counted.factors[c][rows, at, chosen][None]]  # the clique's score and the messages added so far, by loss
         sums += [sums[-1] + parts[0]] if parts else []
         for part in parts[1:]:
             sums.append(_max_sum(sums[-1], part))
@@ -334,7 +338,7 @@ def _read(tree: JunctionTree, factors: list[Factor], steps: Labels, counted: _Co
 
 
 def _share(before: Matrix, part: Matrix, total: Index) -> tuple[Index, Flags]:
-    """How much of each loss ``total`` falls to ``part`` (losses, n) at the best, and whether another share does too."""
+    """The loss of ``part`` (losses, n) in the best split of each ``total``, and whether another split is as good."""
     share = np.arange(len(part))[:, None]
     rest = total - share
     inside = (rest >= 0) & (rest < len(before))

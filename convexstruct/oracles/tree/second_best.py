@@ -13,7 +13,7 @@ from convexstruct.oracles.chain.sums import BLOCK
 
 
 class TwoBest(NamedTuple):
-    """The best labelling of each chain and the best of those that differ from it.
+    """The best labelling of each chain and the best of all others.
 
     best, second (N,): their scores, in the caller's order of chains; second is -inf if no other labelling is allowed.
     best_labels, second_labels (P,): packed; where second is -inf, second_labels repeats the best.
@@ -26,10 +26,11 @@ class TwoBest(NamedTuple):
 
 
 def two_best(chains: Chains, node: Matrix, edge: Matrix) -> TwoBest:
-    """max and second largest, over labellings, of the sum of node (P, S) and edge (S, S) scores.
+    """The largest and the second largest sum of node (P, S) and edge (S, S) scores over labellings, for each chain.
 
-    Each label of each position keeps the two best ways to reach it. Ties are broken as in `convexstruct.oracles`: of
-    equal labellings the one that is smaller when read from its last position to its first comes first.
+    For each label of each position the two best partial labellings that end in it are kept. Ties are broken as in
+    `convexstruct.oracles`: of labellings with equal scores the one that is smaller when read from its last position to
+    its first comes first.
     """
     n_labels = node.shape[1]
     # into[current, 2 previous + rank]: candidates in the order in which ties are broken

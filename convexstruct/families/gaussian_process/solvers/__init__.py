@@ -1,1 +1,1 @@
-"""How it is solved: one algorithm a file."""
+"""The family's solvers, one algorithm in each file."""

@@ -1,8 +1,9 @@
-r"""The kernel CRF (32) in function space: points u with t = K u beside them, so that a line costs no kernel product.
+r"""The kernel CRF (32) in function space: t = K u is kept beside each point u, so that a line search needs no product
+with K.
 
-P's gradient in the inner product <u, v>_K = u'Kv is g = lam u - (z - m(u)); the one in u is K g. Every direction used
-here is a combination of such g and of steps, whose products with K are known: an iteration needs K g once, and the
-values along a line, t + a K d, need forward-backward alone. K is never inverted.
+P's gradient in the inner product <u, v>_K = u'Kv is g = lam u - (z - m(u)); the Euclidean one is K g. Every direction d
+used here is a combination of such g and of earlier steps, whose products with K are known: an iteration computes K g
+once, and the values along a line, at t + a K d, take forward-backward alone. K is never inverted.
 
 The certified gap of u and its own Gibbs marginals is g'Kg / (2 lam) (see `problem`).
 """
@@ -34,7 +35,7 @@ class Value:
 
 
 class FunctionSpace:
-    """P, its gradient and its gap, and what they have cost so far."""
+    """P, its gradient and its gap, with the number of oracle calls and the seconds spent so far."""
 
     def __init__(self, problem: GaussianProcessSequences) -> None:
         self.problem = problem
@@ -42,7 +43,7 @@ class FunctionSpace:
         self.parts = {"kernel products": 0.0, "forward-backward": 0.0}
 
     def start(self, solution: Solution | None) -> Value:
-        """At u = 0, or where an earlier solution ended."""
+        """P at u = 0, or at an earlier solution."""
         u = np.zeros(self.problem.dimension)
         if solution is not None:
             found = self.problem.as_point(solution.point)["u"]
@@ -66,7 +67,7 @@ class FunctionSpace:
         return product
 
     def report(self, here: Value, kg: Vector, done: bool = False, message: str = "") -> Iterate:
-        """``here`` with its certified bounds; ``kg`` = K g."""
+        """The iterate at ``here`` with its bounds, P and P - g'Kg / (2 lam); ``kg`` = K g."""
         gap = max(float(here.g @ kg), 0.0) / (2.0 * self.problem.lam)
         point = {"u": here.u}
         return Iterate(
@@ -74,5 +75,5 @@ class FunctionSpace:
         )
 
     def exhausted(self, here: Value, kg: Vector) -> bool:
-        """Whether the gap is rounding: nothing is left to gain."""
+        """Whether the gap is below rounding, so that no further step can be seen to help."""
         return float(here.g @ kg) <= 2.0 * self.problem.lam * VALUE_ROUNDING * max(1.0, abs(here.value))

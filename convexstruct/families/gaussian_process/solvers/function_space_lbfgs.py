@@ -1,12 +1,15 @@
 r"""L-BFGS in function space, for the kernel CRF (32) of paper 2: one product with the Gram matrix an iteration.
 
 The pairs of L-BFGS with the inner product <a, b>_K = a'Kb in place of a'b: they turn g = lam u - (z - m) into a
-direction d that is a combination of g, of the last steps s and of the last changes of gradient y. Each is kept with its
-product with K beside it, so K d is the same combination of these, and the search along d costs forward-backward alone.
+direction d that is a combination of g, of the last steps s and of the last changes of gradient y. The product of each
+with K is kept beside it, so K d is the same combination of these products, and the search along d takes
+forward-backward alone.
 
-In this geometry the Hessian is lam + Cov K, which is as well conditioned as the problem is: in u itself it is
-K (lam + Cov K), whose condition number has that of K as a factor. Preconditioning further by (lam + c G)^{-1} was tried
-and needs as many iterations: most positions are soon certain, and their covariance is far from any constant c.
+In this inner product the Hessian is lam + Cov K, Cov the covariance of the counts; in the Euclidean one it is K (lam +
+Cov K), whose condition number is larger by a factor of up to that of K. Preconditioning further by (lam + c G)^{-1} was
+tried and
+needed as many iterations: the labels of most positions are soon certain, and their covariance is then far from any
+constant c.
 """
 
 from __future__ import annotations
@@ -25,17 +28,18 @@ from convexstruct.core.solution import Solution
 from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
 from convexstruct.families.gaussian_process.solvers.function_space import VALUE_ROUNDING, FunctionSpace, Value
 
-#: Evaluations of one line search.
+#: The largest number of evaluations in one line search.
 SEARCH_TRIALS = 40
-#: t = K u is moved along with u and drifts by rounding. It is made afresh where the gap has shrunk to this share.
+#: t = K u is updated along with u, and rounding errors add up. It is computed anew when the gap has fallen to this
+#: share of that at the last such time.
 REFRESH_FALL = 1e-2
 
 
 @dataclass(frozen=True)
 class FunctionSpaceLBFGS:
-    """L-BFGS in the geometry of the kernel, certified every iteration.
+    """L-BFGS in the inner product of the kernel, with both bounds at every iteration.
 
-    memory : how many steps are remembered, at least 1; small lam wants many.
+    memory : the number of steps kept, at least 1; with small lam more are useful.
     """
 
     memory: int = 100
@@ -65,7 +69,7 @@ class FunctionSpaceLBFGS:
             if len(pairs):
                 both = -pairs.solve(lambda q: q, np.concatenate((here.g, kg)), fit=True)
                 there = search(space, here, both[:n], both[n:])
-            if there is None:  # at first, and where the remembered steps mislead
+            if there is None:  # at first, and where the kept steps give no descent
                 pairs.clear()
                 scale = min(1.0 / problem.lam, 1.0 / float(np.abs(kg).max()))  # scores move by about 1
                 there = search(space, here, -scale * here.g, -scale * kg)
@@ -79,9 +83,11 @@ class FunctionSpaceLBFGS:
 
 
 def search(space: FunctionSpace, here: Value, d: Vector, kd: Vector) -> Value | None:
-    """A point along d that satisfies Wolfe's conditions, or None; the slope is g'Kd, monotone because P is convex.
+    """A point along d that satisfies Wolfe's conditions, or else the best one found that decreases P enough, or None;
+    the slope is g'Kd, monotone because P is convex.
 
-    Between a point where P still falls and one where it rises, the next is where the slopes' secant vanishes.
+    Between a point where P falls and one where it rises, the next step is the root of the secant through the two
+    slopes.
     """
     slope = float(here.g @ kd)
     if not slope < 0.0:
@@ -105,7 +111,7 @@ def search(space: FunctionSpace, here: Value, d: Vector, kd: Vector) -> Value | 
             high, high_slope = step, now
         if not np.isfinite(high):
             step = 4.0 * step
-        elif moved == before or not np.isfinite(high_slope):  # a secant that moves one end alone does not get far
+        elif moved == before or not np.isfinite(high_slope):  # halves where the secant moves the same end twice
             step = 0.5 * (low + high)
         else:
             at = low + (high - low) * low_slope / (low_slope - high_slope)

@@ -1,11 +1,12 @@
-r"""Gradient descent in function space, for the kernel CRF (32) of paper 2: the plain baseline.
+r"""Gradient descent in function space, for the kernel CRF (32) of paper 2: a plain baseline.
 
     u  <-  u - a g = (1 - a lam) u + a (z - m(u)),      g = lam u - (z - m(u))
 
 This is the exponentiated gradient method on the dual of (32) (Collins, Globerson, Koo, Carreras and Bartlett 2008, all
-sequences at once): the log-potentials t = K u of the Gibbs distributions shrink by 1 - a lam and move by a K (z - m),
-which multiplies the distributions by exponentials of the dual's gradient. The step a is the largest tried that
-decreases P by half of what its slope promises; every a <= 1/L does, L the Lipschitz constant of g in K's geometry.
+sequences at once): the log-potentials t = K u of the Gibbs distributions are multiplied by 1 - a lam and moved by a K
+(z - m), which multiplies the distributions by exponentials of the dual's gradient. The step a is halved until P
+decreases by at least half of the decrease that its slope predicts; this holds for every a <= 1/L, L the Lipschitz
+constant of g in the inner product of K.
 """
 
 from __future__ import annotations
@@ -20,15 +21,17 @@ from convexstruct.core.solution import Solution
 from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
 from convexstruct.families.gaussian_process.solvers.function_space import VALUE_ROUNDING, FunctionSpace
 
-#: Halvings of one step.
+#: The largest number of halvings of one step.
 HALVINGS = 60
 
 
 @dataclass(frozen=True)
 class FunctionalGradient:
-    """Gradient steps in the geometry of the kernel; linear convergence at the rate of the condition number.
+    """Gradient steps in the inner product of the kernel; they converge linearly, at a rate that depends on the
+    condition number.
 
-    growth : what the step is multiplied by before each iteration, at least 1, so that it can recover.
+    growth : factor by which the step grows after each iteration, at least 1, so that a reduced step can become long
+        again.
     """
 
     growth: float = 1.5
@@ -40,7 +43,7 @@ class FunctionalGradient:
         """Yield each point with its bounds; ``start`` gives the first."""
         space = FunctionSpace(problem)
         here = space.start(start)
-        step = 1.0 / problem.lam  # the whole of the fixed-point map u <- (z - m(u)) / lam
+        step = 1.0 / problem.lam  # with this step u <- (z - m(u)) / lam
         while True:
             kg = space.multiply(here.g)
             if space.exhausted(here, kg):
