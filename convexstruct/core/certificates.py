@@ -38,7 +38,7 @@ METHODS = ("as_point", "primal", "dual", "repair", "residuals", "dual_residuals"
 
 
 class Problem(Protocol):
-    """What a problem must offer to be certified, solved and verified; every family implements it."""
+    """The methods that `certify`, `solve` and the verification need of a problem; every family's problems have them."""
 
     @property
     def family(self) -> str:

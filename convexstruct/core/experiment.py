@@ -27,7 +27,7 @@ _executor: ContextVar[Executor | None] = ContextVar("executor", default=None)
 #: A cell of a table: a value that JSON can hold.
 Cell = str | int | float | None
 
-#: Called with (steps done, steps in all, what is done next).
+#: Called with (steps done, steps in all, name of the next step).
 Steps = Callable[[int, int, str], None]
 
 

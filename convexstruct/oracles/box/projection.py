@@ -11,8 +11,8 @@ finds the root by medians of breakpoints, in linear time (`convexstruct.oracles.
 "bracket", is ours. It starts at the root of phi for a random sample of the variables, and takes Newton's steps inside
 the bracket, whose ends are the nearest points found with phi > 0 and with phi < 0. Each step costs one pass over the
 variables; three to six are usual. A step that leaves the bracket is replaced by the double halfway between its ends in
-the order of all doubles. After `NEWTON_STEPS` steps every second step is replaced so; at most 64 of these are needed,
-so the time is linear in the worst case too.
+the order of all doubles. After `NEWTON_STEPS` steps every second step is replaced in this way; at most 64 of these are
+needed, so the time is linear in n in the worst case too.
 
 Where m is far larger than z, no double is close enough to the root. Then m is replaced by m - rho w, computed with
 twice the digits, and the search continues from rho = 0.

@@ -1,4 +1,4 @@
-"""Sums over labellings with scores measured against the best completion: nothing overflows, what is negligible is 0.
+"""Sums over labellings with scores measured against the best completion: nothing overflows, negligible terms are 0.
 
 Used where pairs are forbidden or the faster recursions would lose labellings that count. Score tables and orders are
 those of `convexstruct.oracles.chain.chain`.

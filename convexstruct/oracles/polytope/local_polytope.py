@@ -8,7 +8,7 @@ With multipliers xi of the agreements, x_c = m_c + (what xi spreads on c) / d_c^
 
 (33)-(34) with the sign of lambda turned and the multipliers of a >= 0 eliminated; its gradient in xi is minus the
 disagreement of the tables a (35). It is maximal in lambda where a_c sums to z: each clique is projected onto its
-simplex (appendix B). What is left is smooth in xi.
+simplex (appendix B). The remaining function of xi is smooth.
 
 `ascend` (ours; the paper goes block by block, as `convexstruct.families.projection.solvers.block_ascent` does) takes
 accelerated gradient steps. In the metric of `CliqueTables.stiffness` the gradient has the Lipschitz constant 1, so that
