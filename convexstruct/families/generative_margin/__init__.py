@@ -3,7 +3,7 @@
 from convexstruct.core.iterate import Solver
 from convexstruct.core.papers import PAPER_0
 from convexstruct.core.registry import Family, System, register
-from convexstruct.families.generative_margin import sharded as sharded  # registers how the problem is cut
+from convexstruct.families.generative_margin import sharded as sharded  # registers how the problem is split
 from convexstruct.families.generative_margin.covariance import CountCovariance
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.families.generative_margin.solvers.bundle import ProximalBundle
@@ -24,12 +24,13 @@ __all__ = [
     "ProximalRSD",
 ]
 
-#: Examples beyond which listing their labellings for a covariance costs more than a bundle's rounds.
+#: With more examples than this, listing their labellings for a covariance costs more than the rounds of a bundle.
 MANY_EXAMPLES = 2000
 
 
 def best(problem: GenerativeMargin, wanted: Profile) -> tuple[Solver, str]:
-    """The entropic method in the best metric there is; a bundle where examples are many and their labellings few."""
+    """The default solver and the reason for it: the entropic method, with an exact covariance if there is one; a bundle
+    method if there are many examples with few labellings each."""
     kind = CountCovariance(problem.features).kind
     if kind == "recursion" or (kind == "listing" and problem.n_examples <= MANY_EXAMPLES):
         return EntropicProximal(), "exact covariance: Newton's metric finishes every stage"

@@ -17,21 +17,21 @@ lambda) leaves
     D(mu, omega) = omega + sum_i [V_i ln V_i - sum_j v_ij ln v_ij],     v >= 0, else -inf.
 
 The set script-D of (9), all such (mu, omega), is convex and contains 0: so t (mu, omega), 0 <= t <= 1, stays inside.
-That gives a valid lower bound from any member: shrink until v >= 0 and take the best t. (The paper projects mu onto
-mu <= c instead, which may leave script-D: no bound. ``tests/families/generative_margin/test_problem.py`` shows it
+Any member therefore gives a lower bound: the largest D(t mu, t omega) over those t with v >= 0. (The paper projects mu
+onto mu <= c instead, which may leave script-D: no bound. ``tests/families/generative_margin/test_problem.py`` shows it
 fail.)
 
 Section 3.2 says that D(p || q) with p = e^theta may replace the terms of (2). Its entries e^theta (theta - ln q) are
 convex only where theta >= ln q - 2 (corrected), so the claim holds there alone, and it is not part of this problem.
 
-**Dual witness.** A bare (mu, omega) proves nothing: membership in script-D cannot be read off it. A dual point is a
-mixture of labellings and Gibbs distributions q_k(s) ~ exp(Theta' counts_k(s) + B loss_k(s)) instead, in the arrays that
-`convexstruct.core.mixtures` names; beta_k = eta w_k (sum of shares times distributions), and a Gibbs distribution has
-one share in all examples. The problem recomputes (mu, omega) of it by itself.
+**Dual witness.** A given (mu, omega) alone proves no bound, since its membership in script-D cannot be checked. A dual
+point is therefore a mixture of labellings and Gibbs distributions q_k(s) ~ exp(Theta' counts_k(s) + B loss_k(s)), in
+the arrays that `convexstruct.core.mixtures` names; beta_k = eta w_k (sum of shares times distributions), and a Gibbs
+distribution has the same share in all examples. The problem recomputes (mu, omega) from the mixture.
 
-**Rounding.** `primal` and `dual` say how far the exact numbers may lie from theirs: the slacks of (2) are bounded by
-a Viterbi rounded upwards, mu and omega entry by entry, and D, which grows with each v_ij, at the lower ends of v; how
-is in `rounding`. On ordinary data it is below 1e-12 of the value.
+**Rounding.** `primal` and `dual` carry allowances for rounding, derived in `rounding`: the slacks of (2) are bounded by
+a Viterbi recursion rounded upwards, mu and omega entry by entry, and D, which grows with each v_ij, at the lower ends
+of v. On ordinary data the allowances are below 1e-12 of the value.
 """
 
 from __future__ import annotations
@@ -61,15 +61,14 @@ from convexstruct.tolerances import DUAL_ROUNDING, SUM_TO_ONE
 from convexstruct.validation.arguments import described, listed, mapping, number, sentence
 from convexstruct.validation.arrays import real
 
-#: Counts of a column that c rules out may differ from the truth's by this much in all, in uses weighted by the
-#: examples' weights, and be taken for equal: the certificate corrects that much.
+#: If c is 0 in a whole column of `_ruled_out`, counts there are taken as equal to the truth's if their differences sum
+#: to at most this, in uses weighted by the examples' weights: the certificate corrects differences of this size.
 BALANCE = 1e-6
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """P at theta: its value, and a maximising labelling's (mu, omega), which is minus a subgradient's data part:
-    mu - c is a subgradient of P at theta.
+    """P at theta, and (mu, omega) of a maximising labelling: mu - c is a subgradient of P at theta.
 
     value : P(theta). slack (K,) : eps_k. labels (P,) : the maximising labelling. mu (d,), omega : its script-D point.
     """
@@ -146,7 +145,7 @@ class GenerativeMargin:
 
     @property
     def oracle(self) -> Oracle:
-        """The oracle over all labellings: the feature map itself, where the examples are not in shards."""
+        """The oracle over all labellings: the feature map itself, unless the examples are split into shards."""
         return self.features
 
     @property
@@ -179,13 +178,13 @@ class GenerativeMargin:
     def trivial_value(self) -> float:
         """-c'theta at uniform distributions, sum_i ln n_i nats, n_i the size of block i (1 where all are 1).
 
-        The violations eta sum_k w_k eps_k are left out. At the optimum of separable data they are 0; a unit that grew
-        with eta would make every bracket of such an optimum look narrow.
+        The violations eta sum_k w_k eps_k are left out: they are 0 at the optimum of separable data, where a unit that
+        grows with eta would make any gap look small.
         """
         return float(-self.c @ self.uniform()) or 1.0
 
     def trivial(self) -> tuple[Point, Point]:
-        """Uniform distributions, and the dual point 0: no labelling has a share."""
+        """Uniform distributions, and the dual point beta = 0 (no arrays)."""
         return {"theta": self.uniform()}, {}
 
     # -- primal --------------------------------------------------------------------------------------------------------
@@ -207,8 +206,8 @@ class GenerativeMargin:
     def shift(self, theta: Vector) -> Vector:
         """The nearest point of (4) along each block: theta_i - max(0, ln 1'e^theta_i) (paper 0, section 2.3.3).
 
-        The formula is the paper's; its sentence, "a scale of e^theta by" the sum, should say divided. A few units in
-        the last place more make 1'e^theta_i <= 1 true in real arithmetic.
+        The formula is the paper's; its sentence, "a scale of e^theta by" the sum, should say divided. The shift is a
+        few units in the last place larger, so that 1'e^theta_i <= 1 holds in exact arithmetic.
         """
         return rounding.shift(self.layout, theta)
 
@@ -222,7 +221,7 @@ class GenerativeMargin:
         return {"theta": real("theta", value, (self.dimension,), finite=False, keep=False)}
 
     def primal(self, point: Point) -> Rounded:
-        """The objective (2) at theta, with eps eliminated, and how far rounding may have led it astray."""
+        """The objective (2) at theta, with eps eliminated, and an allowance for its rounding."""
         return rounding.primal(self, point["theta"])
 
     def repair(self, point: Point) -> Point:
@@ -251,8 +250,8 @@ class GenerativeMargin:
         """(t, D) at the best point of safe + t ((mu, omega) - safe), 0 <= t <= 1, inside the domain of D.
 
         Valid for any two members of script-D, which is convex; ``safe`` must lie in the domain (default 0, which does).
-        D is concave along the segment, so its derivative is bisected. Where mu <= c asks for mu = 0 in a whole column
-        and mu is nearly that, it is taken for 0: `rounding.member` finds a witness near by that has it so.
+        D is concave along the segment, so its derivative is bisected. Where mu <= c implies mu = 0 in a whole column
+        and mu is nearly 0 there, it is taken as 0: `rounding.member` proves that a nearby member has it exactly.
         """
         safe_mu, safe_omega = safe if safe is not None else (np.zeros_like(mu), 0.0)
         mu, safe_mu = self._balanced(mu), self._balanced(safe_mu)
@@ -285,7 +284,7 @@ class GenerativeMargin:
 
     @cached_property
     def _ruled_out(self) -> list[Index]:
-        """The columns of entries, used equally often by every labelling, of which c has none."""
+        """The columns of entries whose counts add up to the same for every labelling, and in which all of c is 0."""
         return [column for column in shared_columns(self.features) if not self.c[column].any()]
 
     def _balanced(self, mu: Vector) -> Vector:
@@ -293,12 +292,14 @@ class GenerativeMargin:
         return np.where(np.isin(np.arange(len(mu)), np.concatenate(near)), 0.0, mu) if near else mu
 
     def aggregate(self, dual_point: Point) -> tuple[Vector, float]:
-        """(mu, omega) of a dual witness, recomputed from the data; shares cleared of rounding."""
+        """(mu, omega) of a dual witness, recomputed from the data; negative shares count as 0, and shares that sum to
+        more than 1 in an example are scaled down."""
         found = self._member(dual_point)
         return found.mu, found.omega
 
     def dual(self, dual_point: Point) -> Rounded:
-        """A valid lower bound from a dual witness: shrunk towards 0 until v >= 0 for certain, at the best point."""
+        """A lower bound on the optimum from a dual witness, with the allowance for its rounding: the largest
+        D(t mu, t omega) over 0 <= t <= 1 with v >= 0 for certain; -inf if shares are off by over `DUAL_ROUNDING`."""
         if self._dual_infeasibility(dual_point) > DUAL_ROUNDING:
             return Rounded(-np.inf)
         return rounding.segment(self, self._member(dual_point))[1]
@@ -314,7 +315,7 @@ class GenerativeMargin:
         return {"shares outside the simplex": infeasible, "mu above c": np.inf if np.isnan(above) else max(above, 0.0)}
 
     def _member(self, dual_point: Point) -> rounding.Member:
-        """What a witness names; the last one is kept, for `certify` asks twice."""
+        """The member of script-D that a witness defines; the last one is kept, since `certify` needs it twice."""
         mixture = self._read_dual(dual_point)
         digest = hashlib.blake2b()
         for array in mixture:
@@ -348,8 +349,8 @@ class GenerativeMargin:
             symbols (T_k,). With channels: K integer tables (T_k, C). Bayesian network: integers (K, n_nodes), the
             columns as in training, -1 for each value that is to be predicted.
 
-        Returns one array an example: the states (T_k,) of a chain, observed ones among them where the problem's own
-        are asked; the values of a network's hidden nodes, in the order of the graph's nodes.
+        Returns one array an example: the states (T_k,) of a chain, including observed ones for the problem's own
+        examples; the values of a network's hidden nodes, in the order of the graph's nodes.
 
         Raises
         ------
@@ -374,7 +375,7 @@ def default_c(c: ArrayLike | Mapping[Any, ArrayLike] | None, tables: TableLayout
 
 
 def _stacked(name: str, given: Mapping[Any, ArrayLike], tables: TableLayout, finite: bool) -> Vector:
-    """One vector from an array a table."""
+    """One vector (d,) from one array for each table."""
     parts = [
         real(f"{name}[{described(table)}]", given[table], shape, finite=finite, keep=False)
         for table, shape in zip(tables.names, tables.shapes)

@@ -1,23 +1,24 @@
-r"""What rounding may do to the bounds of problem (P): allowances that `GenerativeMargin.primal` and `dual` carry.
+r"""Bounds on the rounding of the values of problem (P): the allowances of `GenerativeMargin.primal` and `dual`.
 
 The data (c, eta, weights, losses) and theta are taken to be exactly the doubles that are stored.
 
-**Primal.** The slack of each example is bounded from above by Viterbi rounded upwards throughout
+**Primal.** The slack of each example is bounded from above by a Viterbi recursion rounded upwards throughout
 (`convexstruct.features.counts.bounds.excess`), and from below by the labelling found, whose difference from the truth
-is summed over the entries in which the two differ. A theta that passes for feasible may have 1'e^theta_i above 1 by
-rounding; the shift that mends it is bounded, and so is what it does to P: the counts of a labelling sum to the number
-of its terms N_k, whence |P(theta) - P(theta - delta)| <= max(delta) (1'c + 2 eta sum_k w_k N_k).
+is summed over the entries in which the two differ. A theta accepted as feasible may have 1'e^theta_i above 1 by
+rounding. The shift delta that makes it exactly feasible is bounded, and so is its effect on P: the counts of a
+labelling sum to the number of its terms N_k, so
+|P(theta) - P(theta - delta)| <= max(delta) (1'c + 2 eta sum_k w_k N_k).
 
-**Dual.** The witness names a member (mu, omega) of script-D exactly: a share b of labelling s in example k stands for
-beta = eta p, p = b w_k as a rounded product, where the p of an example are made to sum to less than w_k; a Gibbs
-distribution stands for a distribution near it that is declared by numbers as they are held. mu is known to within
-some UNIT of the counts, entry by entry. Shrunk by t so that v = c - t mu >= 0 for certain, D grows with each v_j,
+**Dual.** The witness defines a member (mu, omega) of script-D exactly: a share b of labelling s in example k means
+beta = eta p, where p is the rounded product b w_k, and the p of an example are made to sum to less than w_k; a Gibbs
+distribution means a distribution near it, which the stored numbers define (`bounds.moments`). mu is known entry by
+entry, up to a few UNIT of the counts. t is chosen so that v = c - t mu >= 0 for certain. D grows with each v_j,
 
     dD / dv_j = ln(V_i / v_j) >= 0,
 
 so D at the lower ends of all v_j is a lower bound on D at v. The rounding of the sum itself is a small multiple of its
 terms v_j ln(V_i / v_j), all >= 0, and of V_i. Where c = 0 for a whole column of entries that every labelling uses
-equally often in all, mu must be 0 there exactly: `_balanced` proves that a member near by has it so.
+equally often in all, mu must be 0 there exactly: `_balanced` proves this of a member near by.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from convexstruct.features.counts.counts import Counts
 from convexstruct.graphs import TableLayout
 from convexstruct.rounding import FUNCTION, TINY, UNIT, Rounded, gamma, total
 
-#: Numbers beyond this are not added up: sums of them may overflow.
+#: Numbers larger than this are not added up, because sums of them may overflow.
 HUGE = 1e300
 #: Clears the lower 27 of the 53 digits of a double.
 HALF = np.int64(-(1 << 27))
@@ -52,7 +53,7 @@ class Evaluated(Protocol):
 
 
 class Margin(Protocol):
-    """What is asked of problem (P) here; `GenerativeMargin` says what each is."""
+    """What this module needs of problem (P); documented in `GenerativeMargin`."""
 
     @property
     def features(self) -> Counts: ...
@@ -87,7 +88,7 @@ class Margin(Protocol):
 
 
 def level(layout: TableLayout, theta: Vector) -> tuple[Vector, Vector]:
-    """(ln 1'e^theta_i of each block, a margin that is at least twice its error and that of taking it from theta)."""
+    """(ln 1'e^theta_i of each block, a margin of at least twice its error and that of subtracting it from theta)."""
     found = layout.block_logsumexp(theta)
     top = np.maximum.reduceat(theta, layout.block_start)
     size = np.where(np.isfinite(top), np.abs(top), 0.0)
@@ -95,7 +96,7 @@ def level(layout: TableLayout, theta: Vector) -> tuple[Vector, Vector]:
 
 
 def shift(layout: TableLayout, theta: Vector) -> Vector:
-    """theta_i - max(0, ln 1'e^theta_i), and a little more where that is near 0 or above: then 1'e^theta_i <= 1."""
+    """theta_i - max(0, ln 1'e^theta_i), less a margin where the logarithm may be positive: then 1'e^theta_i <= 1."""
     with np.errstate(invalid="ignore", over="ignore"):
         found, margin = level(layout, theta)
         return np.asarray(theta - np.where(found + margin > 0, found + 2 * margin, 0.0)[layout.block_of])
@@ -105,9 +106,9 @@ def shift(layout: TableLayout, theta: Vector) -> Vector:
 
 
 def primal(problem: Margin, theta: Vector) -> Rounded:
-    """P(theta), and how far the exact number may lie from it; inf where it is undefined.
+    """P(theta) and the allowance for its rounding; inf where P is undefined.
 
-    Where theta passes for feasible the upper end also bounds P at a point that is feasible beyond doubt.
+    If theta is feasible up to rounding, the upper end also bounds P at a point that is exactly feasible.
     """
     features, eta, c = problem.features, problem.eta, problem.c
     weights, used = features.examples.weights, c > 0
@@ -146,10 +147,10 @@ def _gain(problem: Margin, labels: Labels, theta: Vector) -> tuple[Vector, Vecto
 
 
 def _of_the_shift(problem: Margin, theta: Vector) -> float:
-    """What making theta feasible beyond doubt may add to P, where it is feasible but for rounding; else 0."""
+    """A bound on what making theta exactly feasible adds to P, if it is feasible up to rounding; else 0."""
     found, margin = level(problem.layout, theta)
     delta = float(np.max(np.where(found + margin > 0, found + margin, 0.0)))
-    if delta == 0.0 or (found > 0).any() or (theta > 0).any():  # `certify` repairs what does not pass
+    if delta == 0.0 or (found > 0).any() or (theta > 0).any():  # `certify` repairs such a theta
         return 0.0
     terms = np.asarray(problem.truth_each.sum(axis=1)).ravel()
     return 1.001 * delta * (float(problem.c.sum()) + 2 * problem.eta * float(problem.features.examples.weights @ terms))
@@ -160,7 +161,7 @@ def _of_the_shift(problem: Margin, theta: Vector) -> float:
 
 @dataclass(frozen=True)
 class Member:
-    """A member of script-D, and how far its exact (mu, omega) may lie from the numbers here; all absolute."""
+    """A member of script-D: computed mu (d,) and omega, and absolute bounds on their errors, mu's entry by entry."""
 
     mu: Vector
     mu_error: Vector
@@ -169,7 +170,7 @@ class Member:
 
 
 def member(problem: Margin, mixture: Mixture) -> Member:
-    """(mu, omega) of the mixture that a witness names; shares are cleared of rounding, downwards."""
+    """(mu, omega) of a witness; negative shares count as 0, and shares that may sum to more than 1 are scaled down."""
     features, (labels, label_shares, gibbs, gibbs_loss, gibbs_shares) = problem.features, mixture
     weights = features.examples.weights
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
@@ -180,7 +181,7 @@ def member(problem: Margin, mixture: Mixture) -> Member:
             label_shares, gibbs_shares = label_shares * (1.0 / most), gibbs_shares * (1.0 / most)
             label_shares, gibbs_shares = label_shares * (1 - 8 * UNIT), gibbs_shares * (1 - 8 * UNIT)
         p = label_shares * weights
-        p[p < 1.0 / HUGE] = 0.0  # where a product may be rounded up by more than its share
+        p[p < 1.0 / HUGE] = 0.0  # products so small may have large relative errors
         rise, rise_error, loss, loss_error = _of_labels(problem, labels, p)
         for theta, b, share in zip(gibbs, gibbs_loss, gibbs_shares):
             deadline.check()
@@ -204,13 +205,13 @@ def member(problem: Margin, mixture: Mixture) -> Member:
 
 
 def _balanced(problem: Margin, rise: Vector, rise_error: Vector) -> tuple[Vector, Vector, float]:
-    """The same for a member in which columns of counts that must not change at all do not; and the share given up.
+    """(rise, its error, short) of a nearby member with mu = 0 exactly where mu <= c demands it; else unchanged.
 
     Where c = 0 in a whole column of entries whose counts add up to a constant (every state that may emit a symbol which
     c rules out), mu <= c means mu = 0 there, and no sum in floating point is 0 for certain. But mu is 0 for some real
     mixture near by: one that gives up a share ``short`` for labellings which differ from the truth at one position
-    each, and move what is too much in one entry to others that have too little. Their shares need not be known: what
-    they take from mu elsewhere, and what they add to omega, raises D, and the few entries they gain are bounded.
+    each, and which move the excess of one entry to others that lack as much. Their shares need not be known: what they
+    take from mu elsewhere, and what they add to omega, raises D, and what they add to a few other entries is bounded.
     """
     features, c = problem.features, problem.c
     rise, rise_error = rise.copy(), rise_error.copy()
@@ -269,7 +270,7 @@ def _of_labels(problem: Margin, labels: Labels, weight: Matrix) -> tuple[Vector,
 
 
 def times(index: NDArray[Any], counts: Vector, values: Vector) -> tuple[NDArray[np.intp], Vector]:
-    """counts * values without any error, as two terms each, and the index of each; counts are whole, below 2^26."""
+    """(index, term) of the exact products counts * values, two terms each; counts are whole numbers below 2^26."""
     upper = (values.view(np.int64) & HALF).view(np.float64)
     where = index.astype(np.intp)
     return np.concatenate((where, where)), np.concatenate((counts * upper, counts * (values - upper)))
@@ -278,7 +279,7 @@ def times(index: NDArray[Any], counts: Vector, values: Vector) -> tuple[NDArray[
 def segment(problem: Margin, found: Member) -> tuple[float, Rounded]:
     """(t, D) at the best t (mu, omega), 0 <= t <= 1, for which v = c - t mu >= 0 is certain.
 
-    0 is a member of script-D itself, so t = 0 bounds the optimum where nothing else does.
+    t = 0 is always allowed, since 0 is a member of script-D.
     """
     c = problem.c
     at, value = 0.0, _value(problem.layout, c, c, c, 0.0, 0.0)
@@ -302,7 +303,7 @@ def segment(problem: Margin, found: Member) -> tuple[float, Rounded]:
 
 
 def bounds_above(values: Vector) -> Vector:
-    """At least every number that rounds to ``values``."""
+    """Upper bounds on all numbers that round to ``values``."""
     return np.asarray(np.maximum(values * (1 + 4 * UNIT), values * (1 - 4 * UNIT)))
 
 

@@ -1,6 +1,6 @@
 """Problem (P) in shards: Viterbi and forward-backward map over them (`convexstruct.inference.parallel`).
 
-The certificate, metrics and counts of one labelling are computed here, of all examples.
+The certificate, metrics and counts of one labelling are computed by the calling process, over all examples.
 """
 
 from __future__ import annotations
