@@ -1,16 +1,16 @@
 """The covariance of the counts under the Gibbs distributions: the Hessian of sum_k w_k ln Z_k.
 
-By a backward recursion on chains, by listing all labellings where that can be done. It serves as the metric of Newton's
-method, so its rounding costs iterations, never correctness.
+It is computed by a backward recursion on chains, elsewhere by listing all labellings if they are few enough. It serves
+only as the metric of Newton's method, so its rounding errors may cost iterations but do not change the result.
 
 **The recursion.** Let f_t be the counts that step t adds (its transition and its symbol) and U_t(s) the expected counts
 of all later steps, given label s at step t. Backwards
 
     U_{t-1}(s') = sum_s P(s | s') [f_t(s', s) + U_t(s)],
 
-and the second moment of the counts is sum_t E[f_t f_t' + f_t U_t' + U_t f_t']. At low temperature most positions can
-have few labels only, so a step keeps, of each chain, the labels whose posterior is above `NEGLIGIBLE`: with k of S
-labels kept a step costs k^2 / S^2 of what it costs with all.
+and the second moment of the counts is sum_t E[f_t f_t' + f_t U_t' + U_t f_t']. At low temperature few labels are likely
+at most positions, so a step keeps only the labels of each chain whose posterior is above `NEGLIGIBLE`: with k of S
+labels kept, it costs k^2 / S^2 of a step with all of them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from convexstruct.graphs import Chains
 from convexstruct.marginals.enumeration import enumerate_counts, n_assignments
 from convexstruct.oracles.chain import chain
 
-#: Labellings of all examples together up to which they are listed.
+#: Labellings are listed if there are at most so many of all examples together.
 MOST_LISTED = 300_000
 #: Posterior probability below which a label is left out of a position: about a unit in the last place of single
 #: precision, in which the recursion is computed.
@@ -39,15 +39,16 @@ NEGLIGIBLE = 1e-7
 #: Numbers in the U_t of one block of chains (20 MB in single precision). Every block adds to its own sums over pairs of
 #: counts at every step, so few large blocks are faster.
 LARGEST_BLOCK = 5_000_000
-#: Times in multiplications of the recursion, measured with 10 and with 30 states: of one label of one position in a
-#: forward-backward pass; of one pair of labels in the recursion, beside its d multiplications; of a step of it.
+#: Times in units of one multiplication of the recursion, measured with 10 and with 30 states: of one label at one
+#: position in a forward-backward pass; of one pair of labels in the recursion, beside its d multiplications; of a step
+#: of the recursion.
 PASS_LABEL, PAIR, STEP = 400.0, 700.0, 4e6
 
 
 class CountCovariance:
     """sum_k w_k Cov counts_k for one feature map; call it with (theta, loss_weight).
 
-    kind : "recursion", "listing", or "" where the labellings are too many to be listed: then there is none.
+    kind : "recursion" or "listing"; "" if there are too many labellings to list: then there is no covariance.
     """
 
     def __init__(self, features: Counts) -> None:
@@ -72,7 +73,7 @@ class CountCovariance:
         return self._listed(theta, loss_weight)
 
     def cost(self, theta: Vector, loss_weight: float) -> float:
-        """How many evaluations of ln Z and its gradient one call takes as long as, here."""
+        """The time of one call at this point, in evaluations of ln Z and its gradient."""
         features, d = self.features, self.features.tables.dimension
         if not isinstance(features, HMMCounts):
             return float(d**1.5) / 200.0  # as measured
@@ -102,7 +103,7 @@ class CountCovariance:
 
 
 def _blocks(features: Counts) -> list[HMMCounts]:
-    """The examples in runs whose U_t together are at most `LARGEST_BLOCK` numbers."""
+    """The examples in runs, each with at most `LARGEST_BLOCK` numbers in its U_t."""
     assert isinstance(features, HMMCounts)
     size = max(1, LARGEST_BLOCK // (features.n_states * features.tables.dimension))
     if size >= len(features.weights):
@@ -112,7 +113,7 @@ def _blocks(features: Counts) -> list[HMMCounts]:
 
 
 def _of_chains(features: HMMCounts, theta: Vector, loss_weight: float) -> Matrix:
-    """The recursion above, in single precision but for the expected counts: the second moments within a step.
+    """The recursion above, in single precision except for the expected counts, the second moments within a step.
 
     Steps are taken from the last to the first. Of step t: kept (n, k) the labels kept of each chain, here (n, k) their
     posteriors, future (n, k) ln of the sum of e^score over what may follow each, later (n, k, d) their U_t.
@@ -129,7 +130,7 @@ def _of_chains(features: HMMCounts, theta: Vector, loss_weight: float) -> Matrix
         deadline.check()
         rows = chains.rows(t)
         (n, k), each = (rows.stop - rows.start, kept.shape[1]), np.arange(rows.stop - rows.start)[:, None]
-        if len(later) < n:  # chains that end here have nothing to come
+        if len(later) < n:  # for chains that end here nothing follows
             future = np.concatenate((future, np.zeros((n - len(future), k))))
             later = np.concatenate((later, np.zeros((n - len(later), k, d), dtype=np.float32)))
         here = np.take_along_axis(posterior[rows], kept, axis=1)
@@ -137,9 +138,8 @@ def _of_chains(features: HMMCounts, theta: Vector, loss_weight: float) -> Matrix
         symbols = features.symbols[rows, None]
         emission = s + s * s + kept * m + symbols
         later[each, np.arange(k), emission] += 1.0  # from here on the symbol of step t is counted too
-        np.add.at(
-            diagonal, emission, -2.0 * share
-        )  # and its product with itself stands in `products`, twice at the end
+        # the symbol's product with itself is in `products` as well, and counted twice when the transpose is added
+        np.add.at(diagonal, emission, -2.0 * share)
         if t == 0:
             products.add(kept, share, symbols, None, None, later)
             mean = np.einsum("nk,nkd->nd", here, later)
@@ -150,7 +150,7 @@ def _of_chains(features: HMMCounts, theta: Vector, loss_weight: float) -> Matrix
         future += np.take_along_axis(node[rows], kept, axis=1)
         step = edge[some[:, :, None], kept[:, None, :]] + future[:, None, :]
         top = step.max(axis=2)
-        step -= np.where(np.isfinite(top), top, 0.0)[:, :, None]  # no label may follow one that is forbidden
+        step -= np.where(np.isfinite(top), top, 0.0)[:, :, None]  # -inf: no label may follow
         np.exp(step, out=step)
         total = step.sum(axis=2)
         future = top + np.log(np.maximum(total, 1e-300))
@@ -214,7 +214,7 @@ class _LabelProducts:
                 self.sums[label] += counted[low:high].T @ later[low:high]
 
     def matrix(self) -> Matrix:
-        """(d, d): rows in the order of theta, columns as they came; double precision."""
+        """The sums as a matrix (d, d), rows and columns in the order of theta; double precision."""
         s, m, d = self.s, self.m, self.sums.shape[2]
         transition = self.sums[:, :s].transpose(1, 0, 2).reshape(s * s, d)
         parts = self.sums[:, -1], transition, self.sums[:, s : s + m].reshape(s * m, d)

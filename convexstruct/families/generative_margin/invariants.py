@@ -8,13 +8,14 @@ model each visit to a state b is entered once and emits once,
     sum_b emission_bm = how often m was seen,
 
 so adding u_b to the scores of everything that leads into b and subtracting it from all that b emits changes no score of
-a labelling. Along such directions the covariance vanishes (the second kind: but for the last state), and a diagonal
-metric that knows nothing of them is wrong there by orders of magnitude.
+a labelling. Along such directions the covariance vanishes (for the second kind, but for the last state), and a diagonal
+metric alone is wrong there by orders of magnitude.
 
 **Local variance.** With p the posterior of using an entry at one step, sum over steps of p (1 - p) would be the
-variance of its count if steps were independent. Within a step the entries exclude each other, and it is close.
+variance of its count if steps were independent. As the entries of one step exclude each other, it is close to that.
 
-Ours; a convergence aid, which costs iterations where it is wrong, never correctness.
+Both are ours, and only shape the metric of the steps: where they are wrong, more iterations are needed, but the result
+is the same.
 """
 
 from __future__ import annotations
@@ -43,13 +44,13 @@ class LocalVariance:
 
 @singledispatch
 def invariants(features: Counts) -> sp.csr_array:
-    """The invariants as columns, (d, k): combinations of counts that all labellings of an example share, or nearly."""
+    """The invariants as columns (d, k): combinations of counts (nearly) equal for all labellings of an example."""
     return sp.csr_array((features.tables.dimension, 0))
 
 
 @singledispatch
 def local_variance(features: Counts, theta: Vector, loss_weight: float) -> LocalVariance | None:
-    """sum_k w_k of the local variances under e^score; None where this kind of feature map does not know them."""
+    """sum_k w_k of the local variances under e^score; None if there is no formula for this feature map."""
     return None
 
 
