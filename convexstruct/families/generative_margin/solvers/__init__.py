@@ -1,1 +1,1 @@
-"""How it is solved: one algorithm a file."""
+"""Solvers of problem (P), one algorithm a file."""

@@ -5,13 +5,12 @@ The points (mu_j, omega_j) of script-D are cutting planes of P,
     P(theta) >= m(theta) = -c'theta + sum over groups g of max_{j in g} [omega_j + mu_j'theta],
 
 and the master problem of `solvers.simplicial_master` is the dual of minimising m + gamma/2 |theta -
-theta^n|^2 over (4). With theta its solution, the predicted decrease is P(theta^n) - m(theta). A step that brings at
-least a tenth of it is *serious*: the centre moves to theta. Another is *null*: the centre stays, and the new planes
-improve the model. gamma falls while serious
-steps follow each other quickly, faster as long as the predicted decrease is a good part of P, and rises again, at most
-to where it began, while null steps last.
+theta^n|^2 over (4). With theta its solution, the predicted decrease is P(theta^n) - m(theta). If the actual decrease is
+at least a tenth of it, the step is *serious*: the centre moves to theta. Otherwise it is *null*: the centre stays, and
+the new planes improve the model. gamma falls while serious steps follow each other quickly, faster as long as the
+predicted decrease is a good part of P, and rises again, at most to its first value, in long runs of null steps.
 
-Beside the paper's algorithm it needs fewer rounds on hard instances, where a fixed gamma is far too large or small.
+It needs fewer rounds than the paper's algorithm on hard instances, where a fixed gamma is far too large or too small.
 """
 
 from __future__ import annotations
@@ -41,9 +40,9 @@ from convexstruct.families.generative_margin.solvers.warm_start import adopt, st
 
 #: While the predicted decrease is above this fraction of |P| the centre counts as far from the optimum.
 FAR_DECREASE = 1e-2
-#: gamma falls to this fraction of its first value at most.
+#: gamma is kept above this fraction of its first value.
 LEAST_GAMMA = 1e-2
-#: Rounds without any improvement of either bound after which nothing is left to try.
+#: The run ends after so many rounds in which neither bound improved.
 PATIENCE = 100
 
 
@@ -54,12 +53,12 @@ class ProximalBundle:
     Attributes
     ----------
     gamma : first and largest weight of the proximal term; None takes 10 eta.
-    groups : the examples are cut into so many runs, each with planes of its own: the model is tighter, the master
-        larger by that factor. A start's witness is taken over with one group only, its theta always.
-    keep : points kept at most in each group.
-    serious : the fraction of the predicted decrease that a serious step brings at least.
+    groups : the examples are split into so many runs, each with planes of its own: the model is tighter, the master
+        larger by that factor. The witness of a start is used with one group only, its theta always.
+    keep : the most points kept in each group.
+    serious : the least fraction of the predicted decrease that makes a step serious.
     polish_every : rounds between polishings of the lower bound; 0 never polishes.
-    most_sources : labellings a witness may hold, at most.
+    most_sources : the most labellings in a witness.
     """
 
     gamma: float | None = None

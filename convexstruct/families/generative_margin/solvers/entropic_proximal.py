@@ -1,31 +1,31 @@
 r"""The entropic proximal point method with an exact Newton finish: the fast default for (P). Ours, not the paper's.
 
 The dual of (P) is a maximisation over weights on labellings. A proximal point method in Kullback-Leibler distance
-keeps weights of exponential form, q_k(s) ~ exp(Theta' counts_k(s) + B loss_k(s)), so that a point of the dual is d + 1
-numbers and one forward-backward sums over all labellings. Each stage minimises a smooth F at temperature tau
+keeps weights of exponential form, q_k(s) ~ exp(Theta' counts_k(s) + B loss_k(s)), so that d + 1 numbers describe a dual
+point, and one forward-backward pass sums over all labellings. Each stage minimises a smooth F at temperature tau
 (`solvers.entropic_stage`), then Theta += theta / tau, B += 1 / tau, tau *= shrink. Unlike plain annealing
 (Theta = B = 0) it converges at any tau; with tau shrinking it converges superlinearly.
 
-Three things make it fast, and exact to 1e-6 and far beyond:
+Three ideas make it fast, and let it reach gaps of 1e-6 and far below:
 
 * **Invariants.** Scores can move between what leads to a state and what it emits without changing any labelling's
   score: in such directions the Hessian is nearly zero and a diagonal metric is wrong by orders of magnitude. They are
   known beforehand (`invariants`), and the metric treats them exactly.
 * **Newton's metric.** As tau falls, L-BFGS with such a metric still needs ever more steps. The Hessian of F is the
   covariance of the counts over tau, and a backward recursion computes it on chains. It costs tens to hundreds of
-  evaluations, but changes little from stage to stage: one covariance serves many stages, and so do the pairs of
-  L-BFGS, which mend it.
+  evaluations, but changes little from stage to stage: one covariance is used in many stages, and so are the pairs of
+  L-BFGS, which correct it.
 * **Slack in v.** (mu, omega) bounds the optimum only if v = c - mu >= 0. Where a block has missing mass at the optimum,
   v_i = 0 there, and rounding makes some v_ij negative: the bound stalls. The stages therefore minimise with
   (1 - epsilon) c, which leaves v >= epsilon c at the stage's optimum and costs at most
   epsilon sum_i KL(c_i || e^theta_i); epsilon falls with the gap.
 
 The first stages are rough: they end early, since tau is far from its last value and neither a covariance nor v >= 0 is
-worth the steps there. Where no covariance can be formed, no stage is rough: only Newton's metric would later repair
-what a rough stage leaves, and v >= 0 takes the fewest steps while tau is high.
+worth the steps there. If no covariance can be formed, no stage is rough: only Newton's metric could later make up for
+the inexact ends of rough stages, and v >= 0 takes the fewest steps while tau is high.
 
-With many examples a pilot run on the first few of them, re-weighted, finds (Theta, B, tau, theta): they belong to no
-example, so the full problem goes on from there.
+With many examples a pilot run on the first few of them, re-weighted, finds (Theta, B, tau, theta). None of these has a
+part for each example, so the full problem starts from them.
 """
 
 from __future__ import annotations
@@ -60,15 +60,15 @@ from convexstruct.features.counts.part import part
 #: The largest number of parameters for which a dense metric is formed: beyond, its Cholesky factor costs more than the
 #: steps it saves.
 LARGEST_DENSE = 2000
-#: While smoothing costs more than this share of the objective a stage is rough: its metric is the diagonal one, and it
-#: ends when `ROUGH_DECREASE` times the decrease that its step promised is below the gap asked of it. Stages are rough
-#: only where a later one can form a covariance.
+#: While smoothing costs more than this share of the objective a stage is rough: its metric is diagonal, and it ends
+#: when `ROUGH_DECREASE` times the slope of its last step (`Descent.slope`) is below the gap asked of it. Stages are
+#: rough only if later ones can form a covariance.
 ROUGH_COST = 1e-2
 ROUGH_DECREASE = 100.0
 #: Added to the diagonal of the covariance, as a share of the counts: where it was computed at this point, and where it
 #: comes from an earlier stage.
 RIDGE, OLD_RIDGE = 1e-7, 1e-3
-#: Where all metrics are diagonal, P is evaluated after so many steps of a stage, and the driver looks at its limits.
+#: Where all metrics are diagonal, P is evaluated every so many steps of a stage, and the driver checks its limits.
 EVALUATION_STEPS = 40
 #: Steps that a stage takes before it forms the covariance (anew), as a share of the evaluations that this costs.
 WAITED_SHARE = 0.75
@@ -77,14 +77,14 @@ WAITED_SHARE = 0.75
 DIAGONAL_ONLY = (0.5, 0.6)
 #: The pilot run ends when smoothing costs less than this share of the objective.
 PILOT_COST = 1e-2
-#: Where the lower bound has fallen behind the smoothing, a stage's gap may be this share of the certified gap, and at
-#: most so many times the cost of smoothing.
+#: If the certified gap is far above the cost of smoothing, a stage's gap is measured by this share of the certified
+#: gap instead of that cost; the end of a stage by at most so many times that cost.
 CERTIFIED_SHARE = 0.1
 SMOOTHING_MULTIPLE = 3.0
-#: Stages over which the certified gap must fall by a twentieth; otherwise the method has nothing left to try.
+#: The method ends if the certified gap falls by less than a twentieth over so many stages.
 PATIENCE = 12
-#: A parameter that no labelling may use gets a score so many times as far below the others as they are apart: its
-#: probability is 0 then, in floating point and as it is declared to the certificate.
+#: A parameter that no labelling may use gets a score below 0 by so many times a bound on the scores of labellings: its
+#: probability is then 0 in floating point, and for the certificate.
 FORBIDDING_FACTOR = 1e3
 #: Missing mass delta of each block at the start, in nats.
 FIRST_DELTA = 0.05
@@ -94,18 +94,18 @@ FIRST_DELTA = 0.05
 class EntropicProximal:
     """Options of the entropic proximal point method.
 
-    temperature : tau of the first stage, as a share of what one variable can lose (their mean, or one nat if that is
-        more).
+    temperature : tau of the first stage, as a share of the largest loss of one variable (the mean over variables, or
+        one nat if that is more).
     shrink : factor of tau from stage to stage, in (0, 1); at most `DIAGONAL_ONLY` where no covariance is formed.
     memory : pairs kept by L-BFGS.
     inner : the duality gap of a stage is brought below this share of what smoothing costs; at least that of
         `DIAGONAL_ONLY` where no covariance is formed.
-    newton : multiplications that one covariance may cost; where it costs more, or there is none, all metrics are
+    newton : the most multiplications that one covariance may cost; if it costs more, or there is none, all metrics are
         diagonal. 0: always.
-    patience : steps of a stage at least before it forms the covariance (anew); more where that costs more
+    patience : the fewest steps of a stage before it forms a (new) covariance; more if that is expensive
         (`WAITED_SHARE`).
-    pilot : examples of the pilot run; none is made for fewer than four times as many.
-    max_steps : steps of one stage.
+    pilot : examples of the pilot run; problems with fewer than four times as many have none.
+    max_steps : the most steps of one stage.
     """
 
     temperature: float = 0.1
@@ -160,7 +160,7 @@ class EntropicProximal:
 
 @dataclass
 class _State:
-    """Where the method stands: the measure, the temperature of the next stage, and x = (phi, delta)."""
+    """The state between stages: the measure, the temperature of the next stage, and x = (phi, delta)."""
 
     measure: Measure
     tau: float
@@ -219,20 +219,20 @@ class _Run:
         self._pairs_tau = state.tau
 
     def follow(self, pilot: _Run) -> None:
-        """Start where a pilot run ended: near enough for Newton's metric, with its figure for the cost of smoothing."""
+        """Start where a pilot run ended: use Newton's metric at once, and its estimate of the cost of smoothing."""
         self._dense = self._covariance is not None
         self.smoothing = pilot.smoothing
         self._gap = self.smoothing * abs(pilot.best)
 
     def _choose_covariance(self) -> CountCovariance | None:
-        """None if it would not pay."""
+        """The covariance; None if there is none, or it costs too much."""
         if self.options.newton <= 0 or self.problem.dimension > LARGEST_DENSE:
             return None
         whole = CountCovariance(self.problem.features)
         return whole if whole.kind and whole.operations <= self.options.newton else None
 
     def stage(self) -> Iterator[Vector]:
-        """One stage: yields theta now and then, so that limits can act, and at its end, moved on."""
+        """One stage: yields theta from time to time, so that the driver can check limits, and at its end."""
         problem, options, state = self.problem, self.options, self.state
         c = (1.0 - self._epsilon(state)) * problem.c
         kappa = self._allowed(state) / (3.0 * len(problem.layout.block_sizes))  # a third of the gap over all blocks
@@ -277,7 +277,7 @@ class _Run:
         yield value.theta
 
     def judge(self) -> None:
-        """Stop where nothing is left to gain: the bounds meet, or have not moved for PATIENCE stages."""
+        """Set ``finished`` if the gap is closed, it hardly fell for `PATIENCE` stages, or 400 stages passed."""
         scale = magnitude(self.problem, self.best)
         self._history.append((self.best, self._bound))
         if self.best - self._bound <= 1e-13 * scale or self.stages >= 400:
@@ -299,16 +299,16 @@ class _Run:
         return NewtonMetric(stage, value, known, ridge)
 
     def _wanted(self, value: Value) -> float:
-        """The stage's own gap at which it ends: a share of what smoothing costs, by the last stage's figure."""
+        """The stage's own gap at which it ends: a share of the cost of smoothing, as estimated in the last stage."""
         cost = max(self._gap, min(CERTIFIED_SHARE * self._certified(), SMOOTHING_MULTIPLE * self._gap))
         return self.inner * min(cost, 0.02 * abs(value.f))
 
     def _certified(self) -> float:
-        """The gap between the bounds; 0 where there is no lower one."""
+        """The gap between the bounds; 0 if there is no lower bound yet."""
         return self.best - self._bound if np.isfinite(self._bound) else 0.0
 
     def _epsilon(self, state: _State) -> float:
-        """The slack in v: costs at most a third of what a stage's own gap may be."""
+        """epsilon, the slack in v: it costs at most a third of what a stage's own gap may be."""
         problem = self.problem
         d = problem.dimension
         theta = state.x[:d] - (problem.layout.block_logsumexp(state.x[:d]) + state.x[d:])[problem.layout.block_of]
@@ -324,7 +324,7 @@ class _Run:
         return self.inner * 0.005 * self.problem.evaluate(self.problem.uniform()).value
 
     def _note(self, stage: Stage, value: Value) -> None:
-        """What smoothing costs at the end of a stage: eta sum_k w_k [max - tau ln E e^(./tau)]."""
+        """Evaluate P, and estimate the cost of smoothing: eta sum_k w_k [max - tau ln E e^(./tau)]."""
         self.upper = self.problem.evaluate(value.theta).value
         self.calls += 1
         self.best = min(self.best, self.upper)
@@ -333,15 +333,15 @@ class _Run:
         self.smoothing = self._gap / magnitude(self.problem, f)
 
     def improve(self, mu: Vector, omega: float) -> None:
-        """Keep a measure near the present one, whose moments are (mu, omega), as the witness if it raises the bound."""
+        """Make the present measure, with moments (mu, omega), the witness if that raises the bound."""
         theta, loss, mu, omega = self._without_unused(mu, omega)
         share, bound = self.problem.best_on_segment(mu, omega)
         if bound > self._bound:
             self._witness, self._bound = (theta, loss, share), bound
 
     def _without_unused(self, mu: Vector, omega: float) -> tuple[Vector, float, Vector, float]:
-        """The present Gibbs measure, and its (mu, omega); a parameter of which c and the truth are 0, so that v >= 0
-        asks for labellings that never use it, gets a score so low that none does."""
+        """The present Gibbs measure, and its (mu, omega). If c and the truth's count of a parameter are 0, v >= 0 holds
+        only if no labelling uses it: such parameters get a score so low that none does."""
         problem = self.problem
         theta, loss = self.state.measure.theta, self.state.measure.loss
         unused = (problem.c == 0) & (problem.truth_counts == 0)
@@ -355,7 +355,7 @@ class _Run:
         return theta, loss, mu, omega
 
     def look(self) -> Vector:
-        """theta where the pilot run ended, with its bounds on the whole problem."""
+        """theta where the pilot run ended; evaluates both bounds of the whole problem there."""
         problem, d = self.problem, self.problem.dimension
         x = self.state.x
         theta = x[:d] - (problem.layout.block_logsumexp(x[:d]) + x[d:])[problem.layout.block_of]

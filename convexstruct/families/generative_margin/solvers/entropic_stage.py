@@ -7,12 +7,13 @@ Labellings carry the weights q_k(s) ~ exp(Theta' counts_k(s) + B loss_k(s)). A s
 
 over 1'e^{theta_i} <= 1. This is (P) with its maximum replaced by tau ln E_q e^{(...)/tau}: the proximal step of the
 dual in Kullback-Leibler distance. Its gradient is mu - c with (mu, omega) = eta (E counts - counts(s*), E loss) under
-the new weights, a member of script-D whatever theta is.
+the new weights, a member of script-D for any theta.
 
 The constraint is removed by theta_i = phi_i - ln 1'e^{phi_i} - delta_i, delta_i >= 0 (missing mass 1 - e^{-delta_i});
 with v = c - mu, V_i = sum_j v_ij and s_i = e^{phi_i} / 1'e^{phi_i}: dF/dphi_i = -v_i + V_i s_i, dF/ddelta_i = V_i.
 Without delta there are stationary points with V_i < 0, which are not optimal. A barrier - kappa sum_i ln delta_i keeps
-delta_i > 0, and V_i = kappa / delta_i > 0 at the minimum, where it costs kappa a block.
+delta_i > 0, and V_i = kappa / delta_i > 0 at the minimum, where F exceeds its own minimum by at most kappa a
+block.
 
 How far theta is from the stage's optimum is known exactly: where v >= 0, the duality gap of the stage is
 sum_i V_i KL(v_i / V_i || e^{theta_i}) = -v'theta - sum_i [V_i ln V_i - sum_j v_ij ln v_ij].
@@ -35,19 +36,19 @@ from convexstruct.families.generative_margin.invariants import LocalVariance, in
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.features.counts.counts import Expected
 
-#: Trials of one line search: a step is halved at least, so after 20 it is a millionth of the first.
+#: The most trials of one line search: each step is at most half the last, the 20th about a millionth.
 HALVINGS = 20
-#: The longest move of any phi in one step, in nats: further, the quadratic model says nothing. Of a step in a diagonal
-#: metric without pairs that is a tenth as far.
+#: The longest move of any phi in one step, in nats: the quadratic model does not hold further away. In a diagonal
+#: metric without pairs, a tenth of this.
 LONGEST_MOVE = 10.0
-#: The share of each delta that one step leaves at least: the barrier is infinite at delta = 0.
+#: One step leaves at least this share of each delta: the barrier is infinite at delta = 0.
 DELTA_KEPT = 0.05
-#: Diagonal metric: the variance of a count is taken for this share of the count where it is not known, and for no less
-#: elsewhere.
+#: Diagonal metric: the variance of a count is this share of the count where it is not known, and at least this share
+#: where it is.
 VARIANCE_SHARE = 0.1
-#: Diagonal metric: a count is taken for no less than this share of the mean of its block.
+#: Diagonal metric: smaller counts are replaced by this share of the mean of their block.
 LEAST_COUNT = 0.1
-#: Steps for which one diagonal metric serves: changing it more often spoils what the pairs of L-BFGS have learnt.
+#: Steps between changes of a diagonal metric: the pairs of L-BFGS belong to one metric and suit a new one less.
 METRIC_STEPS = 20
 
 
@@ -62,7 +63,7 @@ class Measure:
 
 @dataclass(frozen=True)
 class Value:
-    """F at x = (phi, delta); F with its barrier, ``merit``, and the gradient of that; and what they were made of."""
+    """``f`` = F at x = (phi, delta); ``merit`` = F with its barrier; the gradient of ``merit``; intermediate values."""
 
     x: Vector
     theta: Vector
@@ -77,7 +78,7 @@ class Value:
 
 
 class Stage:
-    """F for one measure and one temperature; ``c`` may be a little less than the problem's (see EntropicProximal)."""
+    """F for one measure and one temperature; ``c`` may be slightly below the problem's (see `entropic_proximal`)."""
 
     def __init__(self, problem: GenerativeMargin, measure: Measure, tau: float, c: Vector, kappa: float) -> None:
         self.problem, self.measure, self.tau, self.c, self.kappa = problem, measure, tau, c, kappa
@@ -89,14 +90,14 @@ class Stage:
         return self.measure.theta + value.theta / self.tau, self.measure.loss + 1.0 / self.tau
 
     def local_variance(self, value: Value) -> LocalVariance | None:
-        """What the variances of the counts would be if steps were independent, under the measure at ``value``."""
+        """The variances of the counts under the measure at ``value``, as if steps were independent."""
         local = local_variance(self.problem.features, *self.natural(value))
         self.evaluations += local is not None
         return local
 
     @cached_property
     def invariants(self) -> tuple[sp.csr_array, sp.csr_array]:
-        """Z (d, k) and its transpose."""
+        """The invariants of the counts as columns of Z (d, k), and Z'."""
         columns = invariants(self.problem.features)
         return columns, sp.csr_array(columns.T)
 
@@ -124,7 +125,7 @@ class Stage:
         return Value(x, theta, f, merit, gradient, softmax, v, mu, p.eta * expected.loss, expected)
 
     def after(self, value: Value) -> Measure:
-        """The measure that the stage ends with."""
+        """The measure of the next stage, if this one ends at ``value``."""
         log_partition = float(self.problem.examples.weights @ value.expected.log_partition)
         return Measure(*self.natural(value), log_partition)
 
@@ -141,10 +142,10 @@ def stage_gap(problem: GenerativeMargin, value: Value) -> float:
 
 
 class DiagonalMetric:
-    """An approximate Hessian of F: a diagonal, and what is known exactly along the invariants of the counts.
+    """An approximate Hessian of F: a diagonal, and the exact curvature along the invariants of the counts.
 
-    On the diagonal stand eta / tau times the variance of the counts, steps taken as independent (`local_variance`; a
-    share of the counts where it is not known), + V e^theta. A count is not taken below a share of its block's mean: a
+    The diagonal is eta / tau times the variance of the counts as if steps were independent (`local_variance`; a share
+    of the counts where it is not known), + V e^theta. A count enters as at least a share of its block's mean, because a
     parameter that is hardly used now may be used after the step. Along an invariant z (`invariants`) the covariance
     vanishes and the diagonal is wrong by orders of magnitude, but Z'HZ is known: (P)'s own curvature and the barrier's.
     The inverse is D^-1 + Z (Z'HZ)^-1 Z', a two-level preconditioner. For theta to move along z, delta goes with -s'z.
@@ -190,7 +191,7 @@ class DiagonalMetric:
         return np.asarray(direction)
 
     def moved(self, value: Value) -> DiagonalMetric:
-        """The metric at another point of the stage: this one again for METRIC_STEPS steps, for the pairs' sake."""
+        """The metric at another point of the stage: this one, until METRIC_STEPS steps have been taken with it."""
         self._age += 1
         return self if self._age < METRIC_STEPS else DiagonalMetric(self._stage, value)
 
@@ -198,7 +199,7 @@ class DiagonalMetric:
 class NewtonMetric:
     """The Hessian of F in (phi, delta), from the covariance of the counts: J' (eta/tau Cov) J + V (diag s - s s').
 
-    phi may move along 1 in each block without changing anything; a small multiple of 11' makes the matrix definite.
+    Moving phi along 1 in a block does not change F; a small multiple of 11' there makes the matrix definite.
     """
 
     def __init__(self, stage: Stage, value: Value, covariance: Matrix, ridge: float) -> None:
@@ -228,7 +229,7 @@ class NewtonMetric:
         self.solve = solver(matrix)
 
     def moved(self, value: Value) -> NewtonMetric:
-        """The same metric: a new one costs as much as many evaluations of F, so the method decides when."""
+        """The same metric: a new one costs as much as many evaluations of F, so `entropic_proximal` decides when."""
         return self
 
 
@@ -236,9 +237,9 @@ Metric = DiagonalMetric | NewtonMetric
 
 
 class Descent:
-    """L-BFGS steps on a stage; the metric stands for the Hessian before any pairs are known.
+    """L-BFGS steps on a stage; the metric is the approximate Hessian that the pairs correct.
 
-    slope : what the last step's direction promised, twice the decrease if the metric were the Hessian.
+    slope : gradient times direction of the last step; twice the decrease it predicts, if the metric is the Hessian.
     """
 
     def __init__(self, stage: Stage, value: Value, metric: Metric, pairs: Pairs) -> None:
@@ -248,12 +249,12 @@ class Descent:
         self._metric = metric
 
     def use(self, metric: Metric) -> None:
-        """Change to a metric that knows more than the pairs do: they are dropped."""
+        """Change to a better metric, and drop the pairs."""
         self._metric = metric
         self.pairs.clear()
 
     def step(self) -> None:
-        """One step with a backtracking line search; ``exhausted`` when rounding leaves nothing to gain."""
+        """One step with a backtracking line search; sets ``exhausted`` if rounding hides any further decrease."""
         stage, old = self.stage, self.value
         direction = self._direction(old.gradient)
         slope = float(old.gradient @ direction)

@@ -1,4 +1,4 @@
-r"""Points of script-D that a decomposition method keeps, with the labellings that prove where each comes from.
+r"""The points of script-D that a decomposition method keeps, with the labellings that prove that they belong to it.
 
 An inner approximation is a convex hull of points (mu_j, omega_j) of script-D (9), or a product of hulls, one for each
 group of examples. Each point is a mixture of sources: labellings, taken on a subset of the examples with the truth on
@@ -6,7 +6,7 @@ the rest, or Gibbs distributions. So every weighted sum of points is a dual witn
 `GenerativeMargin.aggregate` recomputes (mu, omega) from the data alone.
 
 `LowerBound` turns members of script-D into valid lower bounds on (P): ours, in place of the paper's projection of mu
-onto mu <= c, which may leave script-D and then bounds nothing.
+onto mu <= c, which may leave script-D and then gives no bound.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Mixture = dict[tuple[int, int], float]
 POLISH_GAMMAS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
 #: A polished master is solved within this fraction of the gap between the certified bounds.
 POLISH_ACCURACY = 0.01
-#: The fraction of that gap which slack in mu <= c may cost.
+#: The most that slack in mu <= c may cost, as a fraction of that gap.
 SLACK_COST = 0.2
 #: The subset of the examples that holds all of them.
 ALL_EXAMPLES = 0
@@ -49,7 +49,7 @@ def mixed(mixtures: Iterable[tuple[float, Mixture]]) -> Mixture:
 
 
 def subsets_of(n_examples: int, n_subsets: int) -> Matrix | None:
-    """Disjoint runs of examples, ``n_subsets`` of them as far as there are examples, as rows of 0 and 1."""
+    """``n_subsets`` disjoint runs of examples, at most one an example, as rows of 0 and 1; None for one."""
     if n_subsets == 1:
         return None
     place = np.arange(n_examples) * n_subsets // n_examples
@@ -60,7 +60,7 @@ class Sources:
     """The labellings and Gibbs distributions that mixtures refer to by number, and the subsets of the examples.
 
     ``subsets`` (n, K) holds rows between 0 and 1: the share a source has in each example. Row 0 is all ones. Labels are
-    kept in the smallest integer type that holds them: one byte a variable, up to 127 states.
+    kept in the smallest integer type that holds them: one byte a variable, up to 128 states.
     """
 
     def __init__(self, problem: GenerativeMargin, subsets: Matrix | None = None) -> None:
@@ -96,7 +96,7 @@ class Sources:
         self.gibbs = {source: kept for source, kept in self.gibbs.items() if source in used}
 
     def dual_point(self, mixture: Mixture) -> Callable[[], Point]:
-        """A function that writes a mixture out as a dual point of `GenerativeMargin`; it shares no mutable state."""
+        """A function that returns a mixture as a dual point of `GenerativeMargin`, unaffected by later changes."""
         labels = {source: self.labels[source] for source, _ in mixture if source in self.labels}
         gibbs = {source: self.gibbs[source] for source, _ in mixture if source in self.gibbs}
         frozen, subsets, dtype, n_hidden = dict(mixture), self.subsets, self.dtype, self.n_hidden
@@ -132,7 +132,7 @@ class InnerApproximation:
     Attributes
     ----------
     mu (m, d), omega (m,), simplex (m,), alpha (m,) : the points; arrays are replaced, never written into.
-    mixtures : where each point comes from.
+    mixtures : the mixture of sources that each point is.
     """
 
     def __init__(self, dimension: int, n_simplices: int = 1) -> None:
@@ -147,7 +147,7 @@ class InnerApproximation:
         return len(self.omega)
 
     def add(self, mu: Matrix, omega: Vector, mixtures: list[Mixture], simplex: Index) -> None:
-        """Append points mu (n, d), omega (n,) with weight 0; a point that its simplex holds already is left out."""
+        """Append points mu (n, d), omega (n,) with weight 0, except those that their simplex already holds."""
         new = [j for j in range(len(omega)) if not self._holds(mu[j], float(omega[j]), int(simplex[j]))]
         if len(new) < len(omega):
             mu, omega, simplex, mixtures = mu[new], omega[new], simplex[new], [mixtures[j] for j in new]
@@ -166,16 +166,17 @@ class InnerApproximation:
         return Master(function, self.mu, self.omega, self.simplex, joint)
 
     def mixture(self, alpha: Vector) -> Mixture:
-        """Where the point with weights ``alpha`` comes from."""
+        """The mixture of sources that the point with weights ``alpha`` (m,) is."""
         used = np.flatnonzero(alpha > 0)
         return mixed((float(alpha[j]), self.mixtures[j]) for j in used)
 
     def trim(self, keep: int, aggregate: bool) -> None:
         """Drop points until each simplex has at most ``keep`` besides the origin: the oldest of weight zero first.
 
-        Where more than ``keep`` have positive weight, the lightest go. With ``aggregate`` their weighted mean joins as
-        one point, so that the current point stays in the hull, as restricted simplicial decomposition asks; its mixture
-        holds all their labellings. Without it the weights of the rest are scaled up, and the current point is lost.
+        If more than ``keep`` have positive weight, the lightest are dropped. With ``aggregate`` their weighted mean is
+        added as one point, so that the current point stays in the hull, as restricted simplicial decomposition
+        requires; its mixture holds all their labellings. Without it the weights of the rest are scaled up, and the
+        current point is lost.
         """
         counts = np.bincount(self.simplex, minlength=self.n_simplices)
         if (counts <= keep + 1).all():
@@ -221,10 +222,10 @@ class InnerApproximation:
 
 
 class LowerBound:
-    """The best member of script-D met in the domain of D, as (mu, omega) and as a mixture of sources.
+    """The best member of script-D found in the domain of D, as (mu, omega) and as a mixture of sources.
 
-    From the member held, which starts at 0, each new member z of script-D opens a segment; the concave dual is
-    maximised along its part in the domain, and the best point becomes the member held.
+    It is 0 at first. For each new member z of script-D, the concave D is maximised over the part inside its domain of
+    the segment from the member held to z, and the maximiser becomes the member held if it is better.
     """
 
     def __init__(self, problem: GenerativeMargin, sources: Sources, most_sources: int) -> None:
@@ -238,10 +239,10 @@ class LowerBound:
         self.dual_point = sources.dual_point(self.mixture)
 
     def improve(self, mu: Vector, omega: float, mixture: Callable[[], Mixture]) -> bool:
-        """Move toward a member of script-D if that helps; whether it did.
+        """Move toward a member of script-D if that raises the bound; returns whether it did.
 
-        A mixture may use at most ``most_sources`` sources, so that the witness stays small: where both ends together
-        have more, the segment starts at 0 instead.
+        A mixture may use at most ``most_sources`` sources, so that the witness stays small: if both ends of the segment
+        together have more, it starts at 0 instead.
         """
         origin = np.zeros_like(self.mu)
         for start_mu, start_omega, start in ((self.mu, self.omega, self.mixture), (origin, 0.0, {})):
@@ -262,9 +263,9 @@ class LowerBound:
     def polish(self, function: ProximalDual, points: InnerApproximation, lam: Vector, upper: float) -> None:
         """Solve the master again with gamma times each factor in turn until mu <= c; use each optimum as a member.
 
-        The smaller gamma, the less mu rises above c: v < 0 only where gamma (theta^n - theta) > lam e^theta. What is
-        left is met by slack: with (1 - epsilon) c in place of c, mu may rise by epsilon c, which costs at most
-        epsilon (-c'theta), a fraction of the gap to ``upper``, a value of P. That gap also says how exact to be.
+        The smaller gamma, the less mu rises above c: v < 0 only where gamma (theta^n - theta) > lam e^theta. The rest
+        is covered by slack: with (1 - epsilon) c in place of c, mu may rise by epsilon c, which costs at most
+        epsilon (-c'theta), a fraction of the gap to ``upper``, a value of P. The tolerance is a fraction of it too.
         """
         alpha = points.alpha
         used = function.c > 0

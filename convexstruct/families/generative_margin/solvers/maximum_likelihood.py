@@ -23,8 +23,8 @@ from convexstruct.validation.arguments import number
 def maximum_likelihood(problem: GenerativeMargin, smoothing: float = 0.0) -> Vector:
     """theta (d,) of the smoothed relative frequencies of the problem's examples, weighted.
 
-    A block never met (its parents' values do not occur) takes its prior c_i if there is no smoothing, and is uniform if
-    there is. Without smoothing, events never met have theta = -inf.
+    A block that never occurs (its parents' values do not) takes its prior c_i without smoothing, and is uniform with
+    it. Without smoothing, events that never occur have theta = -inf.
 
     Raises
     ------

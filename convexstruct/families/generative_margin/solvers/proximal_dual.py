@@ -18,7 +18,7 @@ from scipy.special import wrightomega
 from convexstruct.arrays import Vector
 from convexstruct.graphs import TableLayout
 
-#: e^theta is taken of theta clipped here: as lam -> 0 theta grows without bound, and its square must stay finite.
+#: theta is clipped here before e^theta: as lam -> 0 theta grows without bound, and e^{2 theta} must stay finite.
 LARGEST_THETA = 300.0
 
 

@@ -7,12 +7,12 @@ theta^n of the proximal term (14) to the feasible point theta^{n,s}, which is th
 Where this differs from the printed paper:
 
 * the Hessian (23), (25), (26) is corrected; (20) is solved in closed form;
-* (12) lacks the factor eta of script-D (9): its value for any eta, and where eta < 1 its point lies outside script-D;
-* the shift *divides* e^theta_i by its sum where that is above 1: so the formula, the sentence below it says "scale";
-* rule (ii) means Q_n, not Q, whose gradient does not exist everywhere;
+* (12) lacks the factor eta of script-D (9): its value is wrong unless eta = 1, its point outside script-D if eta < 1;
+* the shift *divides* e^theta_i by its sum where that is above 1, as the paper's formula does; its text says "scale";
+* rule (ii) is about Q_n; the paper names Q, whose gradient does not exist everywhere;
 * lower bounds are certified: along segments inside script-D, with the master *polished* (solved again with gamma times
   0.1 ... 1e-5) every few rounds, since v = c - mu < 0 wherever gamma (theta^n - theta) > lam e^theta. The paper's
-  own estimate, which projects mu onto mu <= c and may leave script-D, is recorded as `Record.projected`: no bound.
+  own estimate, which projects mu onto mu <= c and may leave script-D, is no bound; `Record.projected` holds it.
 """
 
 from __future__ import annotations
@@ -40,23 +40,23 @@ from convexstruct.families.generative_margin.solvers.inner_approximation import 
 from convexstruct.families.generative_margin.solvers.proximal_dual import ProximalDual
 from convexstruct.families.generative_margin.solvers.warm_start import adopt, starting_theta
 
-#: A shift of theta below this is rounding: the point itself is the feasible point, and one oracle call serves both.
+#: A shift of theta below this is rounding: theta itself then counts as the feasible point, which saves a call.
 SHIFT_ROUNDING = 1e-12
 #: A master problem is solved within this fraction of the gap of (D_n) or of what rule (ii) allows ...
 MASTER_SHARE = 1e-2
 #: ... but no finer than this fraction of the gap between the certified bounds.
 FINEST_SHARE = 1e-3
-#: Rounds without any improvement of either bound after which nothing is left to try.
+#: The run ends after so many rounds in which neither bound improved.
 PATIENCE = 300
 
 
 @dataclass(frozen=True)
 class Record:
-    """What one round looked like, for pictures (`ProximalRSD.record`).
+    """Figures of one round, for plots (`ProximalRSD.record`).
 
     proximal : value of (P_n)'s dual at the master's optimum. upper : P at the shifted point.
     projected : the paper's estimate of the lower bound, D at min(mu, c). **No bound**: it may exceed the optimum.
-    outside : how many entries of mu were above c, the paper's indicator for how little to trust the estimate.
+    outside : how many entries of mu were above c; the paper's indicator of how unreliable the estimate is.
     points : points kept. centre_changed : 0, or the rule, 1 or 2, by which the centre moved.
     """
 
@@ -75,9 +75,9 @@ class ProximalRSD:
     Attributes
     ----------
     gamma : weight of the proximal term, fixed (the paper's gamma_n = gamma).
-    keep : points kept at most; fewer than about 60 may never reach 1e-6. The paper keeps 100. Points of weight zero go
-        first, the oldest before the rest; when all have weight, the lightest are replaced by their weighted mean, whose
-        witness keeps all their labellings.
+    keep : the most points kept; fewer than about 60 may never reach 1e-6. The paper keeps 100. Points of weight zero
+        are dropped first, beginning with the oldest; if all have weight, the lightest are replaced by their weighted
+        mean, whose witness keeps all their labellings.
     directions : subsets of examples whose terms of (12) are offered as ascent directions of their own, besides the sum.
         Each is a point of script-D with the truth on the other examples; it is kept only if it points uphill.
     improvement : delta-bar of rule (i), relative to |P(theta^0)|: the centre moves when P improves by that much.
@@ -85,7 +85,7 @@ class ProximalRSD:
     refind : find directions again right after a change of centre, as the paper does (the "CC" of its Table 1).
     joint : Newton steps in (alpha, lam) together, as in the paper. Otherwise lam is maximised exactly at every alpha.
     polish_every : rounds between polishings of the lower bound; 0 never polishes.
-    most_sources : labellings a witness may hold, at most.
+    most_sources : the most labellings in a witness.
     record : called with a `Record` each round.
     """
 
@@ -190,7 +190,7 @@ class ProximalRSD:
         theta: Vector,
         here: float,
     ) -> None:
-        """Add the maximiser of (12), and those of its terms, grouped, that point uphill from value ``here``."""
+        """Add the maximiser of (12), and those of its groups of terms whose value at theta is above ``here``."""
         source = sources.add_labels(found.labels)
         mu, omega, mixtures = [found.mu], [found.omega], [{(source, ALL_EXAMPLES): 1.0}]
         if self.directions > 1:

@@ -4,7 +4,7 @@ r"""The master problem of restricted simplicial decomposition, (10)-(11) of pape
     subject to  lam >= 0, alpha >= 0, sum of alpha over each simplex = 1
 
 by projected Newton (Bertsekas 1982): in each simplex the largest alpha is eliminated by the equality, variables at zero
-that want to fall are held, the rest take a Newton step along a path bent at the bounds, with Armijo's test.
+with a derivative <= 0 are held there, and the rest take a Newton step, projected onto the bounds, with Armijo's test.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from convexstruct.arrays import Index, Matrix, Vector
 from convexstruct.core.quasi_newton import ARMIJO
 from convexstruct.families.generative_margin.solvers.proximal_dual import DualPoint, ProximalDual
 
-#: Coordinates within this of zero count as at their bound, where they want to fall.
+#: Coordinates within this of zero, with a derivative <= 0, count as at their bound.
 AT_BOUND = 1e-12
-#: Ridges on the Hessian, relative to its mean diagonal, tried one after another until a step rises: from Newton's step
-#: nearly to the gradient's. Points outnumber dimensions at times, and then the Hessian is singular.
+#: Ridges on the Hessian, relative to its mean diagonal, tried one after another until a step increases Q_n: from
+#: Newton's step nearly to the gradient's. With more points than dimensions the Hessian is singular.
 RIDGES = (1e-13, 1e-9, 1e-6, 1e-3, 1.0)
-#: Relative to Q_n: a rise predicted below this is rounding.
+#: An increase predicted below this, relative to Q_n, counts as rounding.
 ROUNDING = 1e-14
-#: Trials of one line search.
+#: The most trials of one line search.
 TRIALS = 16
 
 
@@ -36,8 +36,8 @@ class MasterPoint:
     """A maximiser of the master problem.
 
     alpha (m,) : weights of the points. dual : Q_n there. steps : Newton steps taken.
-    gap : by concavity at most so much is missing to the master's optimum over alpha; in the joint version the
-        violation of the conditions on lam is added, weighted by max(lam, 1).
+    gap : by concavity a bound on how far Q_n is below its maximum over alpha; in the joint version plus the violation
+        of the optimality conditions on lam, weighted by max(lam, 1).
     """
 
     alpha: Vector
@@ -102,7 +102,7 @@ class Master:
         return gap
 
     def _newton_step(self, alpha: Vector, point: DualPoint, slope: Vector) -> tuple[Vector, DualPoint] | None:
-        """One projected Newton step; None if nothing rises any more."""
+        """One projected Newton step; None if no step increases Q_n."""
         pivot = self._largest(alpha)
         relative = slope - slope[pivot][self.simplex]
         held = (alpha <= AT_BOUND) & (relative <= 0)
@@ -141,7 +141,7 @@ class Master:
         step: Vector,
         lam_step: Vector,
     ) -> tuple[Vector, DualPoint] | None:
-        """Armijo's test along the path bent at the bounds; None if nothing on it rises."""
+        """Line search with Armijo's test along the step, projected onto the bounds; None if no trial passes."""
         groups = self.simplex[free]
         falling = step < 0
         first = float(np.min(alpha[free][falling] / -step[falling], initial=1.0))  # where the path meets a bound
@@ -151,7 +151,7 @@ class Master:
         for attempt in range(TRIALS):
             deadline.check()
             if attempt == 3 and 0 < first < size:
-                size = first  # many points, few dimensions: along null directions only a bound ends the rise
+                size = first  # along null directions of the Hessian Q_n may increase up to a bound
             trial = np.zeros_like(alpha)
             trial[free] = np.maximum(alpha[free] + size * step, 0.0)
             rest = 1.0 - np.bincount(groups, weights=trial[free], minlength=self.n_simplices)
@@ -178,7 +178,7 @@ class Master:
 
 
 def _solve(hessian: Matrix, right: Vector, ridge: float) -> Vector:
-    """Newton's direction with ``ridge`` on the diagonal, more where rounding asks for it (points may nearly repeat)."""
+    """Newton's direction with ``ridge`` on the diagonal, raised until the matrix has a Cholesky factor."""
     diagonal = np.arange(len(hessian))
     while len(right):
         regular = hessian.copy()

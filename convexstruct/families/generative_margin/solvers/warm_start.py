@@ -1,4 +1,4 @@
-"""Going on from an earlier solution: its theta as the centre, its dual witness as points of script-D."""
+"""Warm starts: theta of an earlier solution as the centre, its dual witness as points of script-D."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def starting_theta(problem: GenerativeMargin, start: Solution | None) -> Vector:
 def adopt(
     problem: GenerativeMargin, start: Solution, sources: Sources, points: InnerApproximation, bound: LowerBound
 ) -> None:
-    """Take over the witness of ``start``: as one point, the whole mixture, which restores its lower bound; and each
-    labelling and each Gibbs mean as a point of its own."""
+    """Add the witness of ``start`` to ``points``: the whole mixture as one point, which restores its lower bound, and
+    each labelling and each Gibbs distribution, on all examples, as a point of its own."""
     witness = start.dual_point
     if witness is None or not np.isfinite(problem.dual(witness)):
         return

@@ -12,8 +12,9 @@ of another problem,
 
 where only the worst working set counts. Its optimum lies below that of (P); so does the limit of this variant. The
 paper says that "the solution may be confined in a subset of the feasible region" if the sets are badly chosen: it
-always is, unless one set holds every example. It is implemented as printed, and its gap is that on the full set.
-Its "K_j subset of K_j" means K_j subset of K (corrected): every D_j lies in script-D, so every bound is one on (P).
+always is, unless one set holds every example. It is implemented as printed, and its gap is that of (P) on all examples.
+The paper's "K_j subset of K_j" means K_j subset of K (corrected): every D_j lies in script-D, so every lower bound is
+one on (P).
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ Runs = Sequence[tuple[int, int]]
 
 
 def runs(working_sets: int | Runs, n_examples: int, partition: bool) -> list[tuple[int, int]]:
-    """Working sets as runs [low, high) of examples; a number asks for so many of equal sizes up to one.
+    """Working sets as runs [low, high) of examples; a number n means n runs whose sizes differ by at most one.
 
     Raises
     ------
@@ -91,7 +92,7 @@ def worst_set_value(problem: GenerativeMargin, working_sets: int | Runs, theta: 
 
 
 def _read_options(options: CoordinateWorkingSets | OnlineWorkingSets) -> None:
-    """The options that both variants have; runs are looked at where the examples are known."""
+    """Check the options of both variants; `runs` checks runs, once the number of examples is known."""
     listed = isinstance(options.working_sets, (list, tuple))
     read_options(
         options, rounds=at_least(1), gamma=positive, keep=at_least(2), improvement=positive, accuracy=positive,
@@ -106,11 +107,11 @@ class CoordinateWorkingSets:
     Attributes
     ----------
     working_sets : number of runs of examples, or the runs [low, high), which must cover each example once.
-    rounds : rounds of direction finding and master a visit.
+    rounds : rounds of direction finding and master in each visit of a set.
     gamma, keep, improvement, accuracy : as in `ProximalRSD`; ``keep`` points for each set. The rules for the centre are
-        looked at after each sweep over the sets, when P is evaluated on all examples.
+        applied after each sweep over the sets, when P is evaluated on all examples.
     polish_every : sweeps between polishings of the lower bound.
-    most_sources : labellings a witness may hold, at most.
+    most_sources : the most labellings in a witness.
     """
 
     working_sets: int | Runs = 4
@@ -126,7 +127,7 @@ class CoordinateWorkingSets:
         _read_options(self)
 
     def iterate(self, problem: GenerativeMargin, start: Solution | None = None) -> Iterator[Iterate]:
-        """Yield once a sweep over the sets; of ``start`` theta is taken over, not the witness."""
+        """Yield once a sweep over the sets. Of ``start`` only theta is used, not the witness."""
         return _sweeps(self, problem, start, online=False)
 
 
@@ -138,10 +139,10 @@ class OnlineWorkingSets:
     ----------
     working_sets : number of runs of examples, or the runs [low, high), which may overlap and must cover the examples.
     rounds : rounds of direction finding and master for each set of the stream (the paper's Connect-4 run: 3).
-    gamma, keep, improvement, accuracy : as in `ProximalRSD`. The rules for the centre are looked at after each pass
-        over the sets, on the objective that this variant minimises (`worst_set_value`).
-    polish_every : passes between polishings of the lower bound, which is one on (P) too, for D_t lies inside script-D.
-    most_sources : labellings a witness may hold, at most.
+    gamma, keep, improvement, accuracy : as in `ProximalRSD`. The rules for the centre are applied after each pass over
+        the sets, to the objective that this variant minimises (`worst_set_value`).
+    polish_every : passes between polishings of the lower bound, which is one on (P) too, since D_t lies in script-D.
+    most_sources : the most labellings in a witness.
     """
 
     working_sets: int | Runs = 4
@@ -157,9 +158,9 @@ class OnlineWorkingSets:
         _read_options(self)
 
     def iterate(self, problem: GenerativeMargin, start: Solution | None = None) -> Iterator[Iterate]:
-        """Yield once a sweep over the sets; the primal is P on all examples, and stays away from the bound.
+        """Yield once a sweep over the sets. The primal is P on all examples; its gap to the bound usually stays open.
 
-        Of ``start`` theta is taken over, not the witness.
+        Of ``start`` only theta is used, not the witness.
         """
         return _sweeps(self, problem, start, online=True)
 
@@ -209,7 +210,7 @@ def _sweeps(
             found = problem.evaluate(feasible)
             calls += 1
         value, support = found.value, found.omega + float(theta @ found.mu)
-        if online:  # the support function of the hull is the largest of those of the D_t, a sum of slacks each
+        if online:  # the hull's support function is the largest of the D_t's, each a sum of slacks
             value = _worst(problem, sets.runs, feasible, found.slack)
             support = value + float(problem.c @ feasible)
         least = min(least, value)
@@ -232,7 +233,7 @@ def _sweeps(
 def _visit(
     function: ProximalDual, points: InnerApproximation, simplex: int, lam: Vector | None, tolerance: float
 ) -> DualPoint:
-    """The master over one simplex, the points of the others fixed: added to each of its own, whose weights sum to 1."""
+    """Solve the master over one simplex. The others' fixed sum is added to each of its points (weights sum to 1)."""
     mine = points.simplex == simplex
     others = np.where(mine, 0.0, points.alpha)
     mu, omega = points.mu[mine] + others @ points.mu, points.omega[mine] + others @ points.omega
@@ -244,7 +245,7 @@ def _visit(
 
 
 class _Sets:
-    """The working sets' own problems, and the points of D_t they give."""
+    """The problems of the working sets, which give points of D_t."""
 
     def __init__(self, problem: GenerativeMargin, sets: list[tuple[int, int]]) -> None:
         self.runs = sets
@@ -257,11 +258,11 @@ class _Sets:
         self.sources = Sources(problem, subsets)
 
     def share(self, t: int) -> float:
-        """The fraction of the oracle's work that set t is."""
+        """The fraction of all hidden variables that set t has, by which oracle calls are counted."""
         return float(self._inside[t].mean())
 
     def direction(self, t: int, theta: Vector) -> tuple[Vector, float, Mixture]:
-        """The maximiser of (12) over D_t at theta, and where it comes from."""
+        """The maximiser (mu, omega) of (12) over D_t at theta, and its mixture of sources."""
         found = self._problems[t].evaluate(theta)
         labels = self._truth.copy()
         labels[self._inside[t]] = found.labels
