@@ -4,26 +4,26 @@ r"""Conditional random fields (papers 1 and 4): the data of a structural SVM und
                           ln Z_i = ln sum_y e^<theta, f(x_i, y)>,    R = lam/2 |theta|^2 + l1 |theta|_1
 
 in nats, over the labellings y without a forbidden pair on any edge. f is that of
-`convexstruct.features.graphs.pairwise`; lam and C come in the conventions of `convexstruct.core.scale`, and without a
-scale word lam = 0 and C = 1. CRFsuite minimises the same with c2 = lam/2 and c1 = l1 at C = 1.
+`convexstruct.features.graphs.pairwise`; lam and C follow the conventions of `convexstruct.core.scale`, and by default
+lam = 0 and C = 1. CRFsuite minimises the same with c2 = lam/2 and c1 = l1 at C = 1.
 
 **Dual.** ln Z_i is the greatest value of H(q) + E_q <theta, f(x_i, y)> over distributions q of y. Swapping min and max,
 
     D(q) = C sum_i omega_i H(q_i) - R*(Psi),      Psi = C sum_i omega_i (f(x_i, y_i) - E_q f(x_i, y)),
 
-and every scaled point t q + (1 - t) truth is one too (`.penalty`). At the Gibbs distributions of theta, P - D is the
-Fenchel gap R(theta) + R*(Psi) - <theta, Psi>, which is |grad P|^2 / (2 lam) where l1 = 0: of second order.
+and every mixture t q + (1 - t) truth gives a lower bound too (`.penalty`). At the Gibbs distributions of theta, P - D
+is the Fenchel gap R(theta) + R*(Psi) - <theta, Psi>, which is |grad P|^2 / (2 lam) where l1 = 0: of second order.
 
 **Dual point**: a mixture in the arrays of `convexstruct.core.mixtures` without a loss, ``gibbs_loss`` absent or 0:
-"gibbs" (g, d) natural parameters with "gibbs_shares" (g, N), "labels" (m, P) with "label_shares" (m, N). What is
-missing lies on the truth. Its entropy is counted as the shares' sum of the parts' entropies, which it is at least.
+"gibbs" (g, d) natural parameters with "gibbs_shares" (g, N), "labels" (m, P) with "label_shares" (m, N). The missing
+share is that of the truth. The mixture's entropy is bounded from below by the parts' entropies times their shares.
 
-**Without a penalty** Psi must be 0, which nothing computed is: the lower bound is then one over all theta of which no
-single feature moves a score by more than `penalty.REACH` nats, and 0 where that is more. The optimum may not
-be attained: `runaway` looks for a direction along which P never rises.
+**Without a penalty** Psi must be 0, which no computed Psi is: the lower bound then holds over all theta at which no
+single feature moves a score by more than `penalty.REACH` nats, and is at least 0. The optimum may not be attained:
+`runaway` looks for a direction along which P never rises.
 
-**Allowances**: of P, 2 sum_i C omega_i gamma(n) [sum_v |x_v|'W + (edges)], by how much the scores of labellings are
-rounded, and that of every ln Z (`.entropy`); of D, of the entropies and of Psi (`convexstruct.inference.differences`).
+**Allowances**: that of P covers the rounding of the scores of labellings, 2 sum_i C omega_i gamma(n) [sum_v |x_v|'W +
+(edges)], and of every ln Z (`.entropy`); that of D covers the entropies and Psi (`convexstruct.inference.differences`).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ from convexstruct.tolerances import DUAL_ROUNDING
 from convexstruct.validation.arguments import mapping, number
 from convexstruct.validation.arrays import flags, raw, real
 
-#: What to do about a graph that is too wide for sums over its labellings.
+#: The end of the message about a graph that is too wide for sums over its labellings.
 ADVICE = (
     "use an approximation: pseudolikelihood, or the Bethe or tree-reweighted entropy over the local polytope "
     "(cs.models.FORMULATIONS lists those of log_linear)"
@@ -69,13 +69,8 @@ ADVICE = (
 class ConditionalRandomField:
     """A conditional random field; made by `ConditionalRandomField.read`.
 
-    Attributes
-    ----------
-    features : the joint feature map of the examples.
-    scale : lam and C.
-    weights : (N,) omega_i > 0.
-    l1 : weight of |theta|_1, at least 0.
-    forbidden : (S, S) pairs of labels that no edge (first end, second end) may have; None: none.
+    features : the joint feature map of the examples. scale : lam and C. weights : (N,) omega_i > 0. l1 : weight of
+    |theta|_1, at least 0. forbidden : (S, S) pairs of labels that no edge (first end, second end) may have; None: none.
     """
 
     features: PairwiseFeatures
@@ -115,8 +110,8 @@ class ConditionalRandomField:
         Raises
         ------
         ValueError
-            If anything does not fit; if a true labelling is forbidden; if a graph is too wide for sums over its
-            labellings (its width is named, and the approximations that serve instead).
+            If an argument is malformed or out of range; if a true labelling is forbidden; if a graph is too wide for
+            sums over its labellings (the message gives its width and the approximations to use instead).
         """
         features = read_pairwise(node_features, labels, n_labels, edges, edge_features)
         scale = Scale.read(features.n_examples, free=True, C=C, C_mean=C_mean, lam=lam, beta=beta)
@@ -183,7 +178,7 @@ class ConditionalRandomField:
 
     @property
     def trivial_value(self) -> float:
-        """P(0) without forbidden pairs, C sum_i omega_i n_i ln S; as if there were two labels where there is one."""
+        """P(0) without forbidden pairs, C sum_i omega_i n_i ln S, with S at least 2."""
         return float(self.ceiling @ self.features.lengths) * math.log(max(self.features.n_labels, 2))
 
     def trivial(self) -> tuple[Point, Point]:
@@ -217,7 +212,7 @@ class ConditionalRandomField:
         return float(self.ceiling @ sums.log_partition), self.features.adjoint(sums.node, sums.edge)
 
     def _chains_expectation(self, oracle: ChainInference, theta: Vector) -> tuple[float, Vector]:
-        """The same where the order of the features is that of the packed chains: no table (P, S) is moved about."""
+        """`expectation` with features in the order of the packed chains, so that no table (P, S) is reordered."""
         ceiling, laid = self.ceiling, oracle.layout
         node = np.asarray(self._packed @ self.features.split(theta)[0].T)
         edge = self.features.edge_scores(theta)
@@ -240,7 +235,7 @@ class ConditionalRandomField:
 
     def curvature(self, theta: Vector) -> Vector:
         """C sum_i omega_i sum_v x_vj^2 p_v (1 - p_v), and the same of edges (of their sum, where they share a table):
-        the diagonal of the Hessian of L, but for covariances inside an example; (d,)."""
+        the diagonal of the Hessian of L without covariances inside an example; (d,)."""
         features, ceiling = self.features, self.ceiling
         sums = self.oracle.sums(*self.scores(theta), ceiling)
         node = sums.node - sums.node**2 / ceiling[features.example][:, None]
@@ -284,7 +279,7 @@ class ConditionalRandomField:
             apart, errors = log_losses(self.oracle, features, node, edge, self.forbidden)
             ceiling = self.ceiling
             loss = summed(ceiling * apart, float(ceiling @ errors) + len(ceiling) * TINY, 1)
-            # every labelling's score is rounded by so much, and so are ln Z and the truth's
+            # the rounding of every labelling's score, and so of ln Z and of the truth's score
             moved = 2.0 * gamma(plain.longest + 4) * (product(rho.node, reach[0]) + product(rho.edge, reach[1]))
             lost = (
                 TINY * (float(reach[0].sum()) + float(reach[1].sum()) + 1.0) * features.n_nodes * float(ceiling.max())
@@ -304,14 +299,14 @@ class ConditionalRandomField:
         return point
 
     def residuals(self, point: Point) -> Mapping[str, float]:
-        """None: theta is free."""
+        """Empty: theta is unconstrained."""
         return {}
 
     # -- dual ----------------------------------------------------------------------------------------------------------
 
     def dual(self, dual_point: Point) -> Rounded:
-        """A valid lower bound from a mixture, with its allowance: the best point between it and the truth, so that it
-        is never below 0, which the truth alone proves; -inf if ``dual_point`` is no mixture."""
+        """A valid lower bound with its allowance: D at a mixture or, with a penalty, at the best mixture of it with
+        the truth. At least 0, the bound of the truth alone; -inf if ``dual_point`` is no mixture."""
         mixture = self._read_dual(dual_point)
         if self._infeasibility(mixture) > DUAL_ROUNDING:
             return Rounded(-math.inf)
@@ -325,7 +320,7 @@ class ConditionalRandomField:
 
     @cached_property
     def unit(self) -> Vector:
-        """By how much each parameter moves the score of some node or edge by 1; 0 for a feature that is 0; (d,)."""
+        """The change of a parameter that moves the score of some node or edge by 1; 0 for a feature that is 0; (d,)."""
         features = self.features
         node = abs(sp.csr_array(features.node_features)).max(axis=0).toarray().ravel()
         edge = np.ones(1) if features.edge_features is None else np.abs(features.edge_features).max(axis=0, initial=0.0)
@@ -334,7 +329,7 @@ class ConditionalRandomField:
         return np.where(largest > 0, 1.0 / np.where(largest > 0, largest, 1.0), 0.0)
 
     def enclosed(self, mixture: Mixture) -> tuple[Rounded, Vector, Vector]:
-        """(C sum_i omega_i H_i, Psi, the bound on its error) of a mixture, its shares cleared of rounding."""
+        """(C sum_i omega_i H_i, Psi, a bound on Psi's error) of a mixture, its shares scaled to sum to at most 1."""
         features, ceiling = self.features, self.ceiling
         parts = [np.maximum(part, 0.0) for part in (mixture.label_shares, mixture.gibbs_shares)]
         rows = len(parts[0]) + len(parts[1])
@@ -384,7 +379,7 @@ class ConditionalRandomField:
         return outside_simplex(mixture, mixture.label_shares, mixture.gibbs_shares)
 
     def rounding_reason(self, point: Point, dual_point: Point | None) -> str:
-        """What of the data makes the allowances large: a feature of another size than the rest, or a large C."""
+        """Which data make the allowances large: a feature of another size than the rest, or a large C."""
         return reason(self.features, self.scale.lam or self.l1 or 1.0, self.scale.C)
 
     # -- prediction ----------------------------------------------------------------------------------------------------
@@ -406,9 +401,7 @@ class ConditionalRandomField:
     def posteriors(self, point: Any, examples: Any = None) -> list[Matrix]:
         """The probability of each label at each node (n_i, S), one array an example; arguments as in `predict`.
 
-        The most probable label of each node makes the fewest mistakes to be expected; `predict` makes the whole
-        labelling the most probable.
-        """
+        The most probable labels of the nodes, unlike those of `predict`, make the least expected number of mistakes."""
         other, oracle = self._others(examples)
         sums = oracle.sums(*self.scores(self.as_point(point)["theta"], other))
         return np.split(sums.node, other.node_start[1:-1])
@@ -420,7 +413,7 @@ class ConditionalRandomField:
         Raises
         ------
         ValueError
-            As `predict`, and if a label is none of training.
+            As `predict`, and if a label is not one of those in training.
         """
         other, oracle = self._others(examples)
         truth = other.truth
@@ -441,11 +434,10 @@ class ConditionalRandomField:
         return other, exact_inference(other, ADVICE)
 
     def runaway(self, theta: Vector | None = None) -> Vector | None:
-        """A direction along which L never rises and somewhere falls for ever, so that without a penalty there is no
-        maximum of the likelihood; None where none was found.
-
-        Two are tried: minus the indicator of the features >= 0 that no truth has, and theta, where it scores the truth
-        of every example above all other labellings by more than rounding (`.separable`).
+        """A direction along which L never rises and falls without attaining its infimum, so that without a penalty the
+        likelihood has no maximum; None where none was found. Two are tried: minus the indicator of the features >= 0
+        that no truth has, and theta, where it scores the truth of every example above all other labellings by more than
+        rounding (`.separable`).
         """
         unseen = never_true(self.features, self.truth_joint, self.expectation(np.zeros(self.dimension))[1])
         if unseen.any():
