@@ -2,26 +2,26 @@ r"""Log-linear models with hidden variables and partial labels (paper 4, "learni
 
     P(theta) = C sum_i omega_i [ln Z_i(theta) - ln Z_i(theta; K_i)] + R(theta),     R = lam/2 |theta|^2 + l1 |theta|_1
 
-in nats. Z_i sums e^<theta, f> over all labellings of example i, and Z_i(K_i) over those that what is known of it leaves
-open: a set of allowed labels a node (a conditional random field; a node without any knowledge is hidden), or the labels
-of some variables of a sample (a Markov random field). The gradient is that of paper 4, unclamped expectations minus
-clamped ones,
+in nats. Z_i sums e^<theta, f> over all labellings of example i, and Z_i(K_i) over the set K_i of those that agree with
+what is known: a set of allowed labels for each node (a conditional random field; a node with all labels allowed is
+hidden), or the labels of some variables of a sample (a Markov random field). The gradient is that of paper 4, unclamped
+expectations minus clamped ones,
 
     grad P = C sum_i omega_i (E f - E[f | K_i]) + lam theta.
 
-**P is not convex.** Solvers end at a stationary point, and `stationarity` says how nearly: nothing says that it is the
-least, and theta = 0 is often one where hidden labels may change places. The only lower bound is the trivial one: Z_i is
-at least Z_i(K_i), so that P >= 0. Where every K_i is a single labelling, P is convex, and the problem is that of
+**P is not convex.** Solvers end at a stationary point, and `stationarity` measures the residual there; it need not be a
+minimum, and theta = 0 is often stationary where hidden labels may be permuted. The only lower bound is the trivial one:
+Z_i is at least Z_i(K_i), so that P >= 0. Where every K_i is a single labelling, P is convex, and the problem is that of
 ``model``, with its dual.
 
 **Expectation-maximisation** (`majorant`): for any distributions q_i on K_i,
 
     P(theta) <= C sum_i omega_i [ln Z_i(theta) - <theta, E_q f> - H(q_i)] + R(theta),
 
-with equality where q_i is the posterior at theta. The right side is convex: that of a fully observed model with the
+with equality where q_i is the posterior at theta. The right side is convex: it is P of a fully observed model with the
 expected features E_q f as its data.
 
-**Rounding**: that of either ln Z, as `ConditionalRandomField` and `MarkovRandomField` have it.
+**Rounding**: that of both ln Z, as in `ConditionalRandomField` and `MarkovRandomField`.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ from convexstruct.validation.arrays import flags, frozen, raw, wholes
 
 @dataclass(frozen=True, eq=False)
 class HiddenField:
-    """A log-linear model some of whose labels are not known; made by `conditional` or `unconditional`.
+    """A log-linear model with labels that are not all known; made by `conditional` or `unconditional`.
 
-    model : the model, with one of the labellings that are left open in place of the truth.
+    model : the fully observed model whose truth is one of the labellings in each K_i.
     known : (P, S) whether a node may have a label (conditional), or samples (m, n) with -1 where the label of a
         variable is not known (unconditional).
     """
@@ -142,14 +142,14 @@ class HiddenField:
 
     @cached_property
     def observed(self) -> bool:
-        """Whether one labelling is left open everywhere: then P is convex, and that of ``model``."""
+        """Whether every K_i is a single labelling: then P is convex, and that of ``model``."""
         if isinstance(self.model, ConditionalRandomField):
             return bool((self.known.sum(axis=1) == 1).all())
         return bool((self.known >= 0).all())
 
     @cached_property
     def unknown(self) -> bool:
-        """Whether everything is left open: then P is R."""
+        """Whether nothing is known of any label: then P is R."""
         return bool((self.known if isinstance(self.model, ConditionalRandomField) else self.known < 0).all())
 
     @property
@@ -167,12 +167,12 @@ class HiddenField:
 
     @cached_property
     def trivial_value(self) -> float:
-        """P(0) = C sum_i omega_i ln(labellings / labellings left open); 1 where nothing is known."""
+        """P(0) = C sum_i omega_i ln(labellings / labellings in K_i); 1 where nothing is known."""
         value = self.value_and_gradient(np.zeros(self.dimension))[0]
         return value if value > 0 else 1.0
 
     def trivial(self) -> tuple[Point, Point]:
-        """theta = 0, and what proves P >= 0."""
+        """theta = 0, and a dual point that proves P >= 0."""
         point, dual_point = self.model.trivial()
         return point, dual_point if self.observed else {}
 
@@ -206,15 +206,15 @@ class HiddenField:
         return free[0] - fixed[0], free[1] - fixed[1]
 
     def curvature(self, theta: Vector) -> Vector:
-        """The diagonal of the Hessian of the unclamped part, about; (d,)."""
+        """An approximate diagonal of the Hessian of the unclamped part; (d,)."""
         return self.model.curvature(theta)
 
     def witness(self, theta: Vector) -> Point:
-        """The model's dual point of theta where all is observed; else nothing, which proves P >= 0."""
+        """The model's dual point of theta where all is observed; else empty, with the lower bound 0."""
         return self.model.witness(theta) if self.observed else {}
 
     def majorant(self, theta: Vector) -> Majorant:
-        """The convex bound on P that touches it at theta."""
+        """The convex upper bound on P that equals P at theta."""
         value, expected = self.clamped(theta)
         return Majorant(self, expected, float(theta @ expected) - value)
 
@@ -273,7 +273,7 @@ class HiddenField:
         return Rounded.of(float(loss), loss.allowance, moved, lost)
 
     def _loss(self, theta: Vector) -> Rounded:
-        """The same of a Markov random field."""
+        """C sum_i omega_i [ln Z_i - ln Z_i(K_i)] of a Markov random field."""
         model = self.model
         assert isinstance(model, MarkovRandomField)
         assert model.weights is not None
@@ -284,7 +284,7 @@ class HiddenField:
         free = model.inference.sums(flat).log_partition
         fixed = model.inference.clamped(flat, self._samples)[0]
         loss = summed(model.weights * (free - fixed), 0.0, 1)
-        # what is given adds a score of 0 a variable; the last term is for the differences
+        # each known variable adds a score of 0; the last term is for the differences
         own = 2.0 * model.mass * (rounding + gamma(model.factors.n_variables + 4) * reach)
         C = model.scale.C
         return Rounded.of(C * loss, C * loss.allowance, C * own, 2 * UNIT * C * abs(loss))
@@ -293,18 +293,18 @@ class HiddenField:
         return point
 
     def residuals(self, point: Point) -> Mapping[str, float]:
-        """None: theta is free."""
+        """Empty: theta is unconstrained."""
         return {}
 
     def dual(self, dual_point: Point) -> Rounded:
-        """0, whatever the dual point; where all is observed, what it proves of ``model``."""
+        """0 for any dual point; where all is observed, the bound of ``model`` at the dual point."""
         if self.observed:
             return self.model.dual(dual_point)
         self.dual_residuals(dual_point)
         return Rounded(0.0)
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
-        """There is nothing to violate, but where all is observed."""
+        """Empty, except where all is observed: then those of ``model``."""
         if self.observed:
             return self.model.dual_residuals(dual_point)
         mapping("dual_point", dual_point, ())
@@ -313,7 +313,7 @@ class HiddenField:
     # -- what is not known ---------------------------------------------------------------------------------------------
 
     def completed(self, point: Any) -> list[Labels]:
-        """The most probable of the labellings that are left open, one array an example or sample."""
+        """The most probable labelling in each K_i, one array for each example or sample."""
         theta = self.as_point(point)["theta"]
         if isinstance(self.model, ConditionalRandomField):
             node, edge = self.model.scores(theta)
@@ -331,7 +331,7 @@ class HiddenField:
 class Majorant:
     """The convex bound that expectation-maximisation minimises: see the head of this file.
 
-    problem : whose bound. expected (d,) : C sum_i omega_i E_q f. less : C sum_i omega_i H(q_i) is minus it.
+    problem : the problem that is bounded. expected (d,) : C sum_i omega_i E_q f. less : -C sum_i omega_i H(q_i).
     """
 
     problem: HiddenField
@@ -347,7 +347,7 @@ class Majorant:
         return self.problem.dimension
 
     def value_and_gradient(self, theta: Vector) -> tuple[float, Vector]:
-        """Without R."""
+        """The bound without R, and its gradient (d,)."""
         value, mean = self.problem.unclamped(theta)
         return value - float(theta @ self.expected) + self.less, mean - self.expected
 
@@ -359,7 +359,7 @@ class Majorant:
 
 
 def _n_labels(listed: Sequence[Any]) -> int:
-    """S, as the first array of flags has it."""
+    """S, from the first array of flags."""
     for i, one in enumerate(listed):
         array = raw(f"allowed[{i}]", one)
         if array.ndim == 2:

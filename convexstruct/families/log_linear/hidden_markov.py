@@ -4,19 +4,21 @@ r"""Hidden Markov models by maximum likelihood: a log-linear model with hidden s
 
     p(x) = sum_y initial[y_1] prod_{t > 1} transition[y_{t-1}, y_t] prod_t emission[y_t, x_t]
 
-over rows that are distributions. The pseudo-counts are a Dirichlet prior; probabilities that are not ``allowed`` are 0.
-P is not convex. Baum-Welch never raises it and ends at a stationary point, of which nothing else is claimed.
+is minimised over tables whose rows are distributions. The pseudo-counts are a Dirichlet prior; probabilities that are
+not ``allowed`` are 0. P is not convex. Baum-Welch never raises P and ends at a stationary point; nothing else is
+claimed of that point.
 
 **Lower bound.** No distribution gives sequences a greater likelihood than their own frequencies (Gibbs' inequality),
-and p is one over the sequences of each length; the same holds of the pseudo-counts of each row. So
+and p is a distribution over the sequences of each length; the same holds for the pseudo-counts of each row. So
 
     P >= sum over lengths of W H(frequencies of the sequences of that length) + sum over rows of A H(pseudo-counts / A),
 
-W and A the sums of what is counted. It is the optimum where a model has just these frequencies, as of sequences of
-length one without pseudo-counts, and far below it otherwise.
+where W is the weight of the sequences of that length and A the sum of the row's pseudo-counts. The bound is the optimum
+where some model has exactly these frequencies, as for sequences of length one without pseudo-counts, and far below it
+otherwise.
 
-**Rounding.** ln p is summed in logarithms with the error that `.entropy` proves, each score being a logarithm or two.
-Rows are read as if divided by their exact sums, which are 1 to rounding.
+**Rounding.** ln p is computed in logarithms with the error bound of `.entropy`, where each score is a sum of one or two
+logarithms. Rows are read as if divided by their exact sums, which are 1 up to rounding.
 """
 
 from __future__ import annotations
@@ -84,7 +86,8 @@ class HiddenMarkov:
         Raises
         ------
         ValueError
-            If anything does not fit, a row allows nothing, or the flags allow none of the ways to show some sequence.
+            If an argument is malformed or out of range, a row allows nothing, or some sequence has probability 0 under
+            every allowed model.
         """
         observed = Observations.read(symbols, n_symbols, weights)
         s, m = whole("n_states", n_states, least=1), observed.n_symbols
@@ -140,7 +143,7 @@ class HiddenMarkov:
         return dict(zip(TABLES, (models.initial[r], models.transition[r], models.emission[r, 0])))
 
     def residuals(self, point: Point) -> Mapping[str, float]:
-        """How far rows are from distributions over what is allowed."""
+        """How far the rows are from distributions over the allowed entries."""
         if not all(np.isfinite(point[name]).all() for name in TABLES):
             return {"rows off 1": math.inf}
         off = max(float(np.abs(point[name].sum(axis=-1) - 1.0).max()) for name in TABLES)
@@ -149,7 +152,7 @@ class HiddenMarkov:
         return {"rows off 1": off, "probabilities outside": max(float(part.max()) for part in outside)}
 
     def repair(self, point: Point) -> Point:
-        """Rows without what is negative or not allowed, divided by their sums; uniform where nothing is left."""
+        """Rows with negative and forbidden entries set to 0, divided by their sums; uniform where all are 0."""
         repaired = {}
         for name in TABLES:
             kept = np.where(self.allowed[name] & np.isfinite(point[name]), np.maximum(point[name], 0.0), 0.0)
@@ -161,14 +164,15 @@ class HiddenMarkov:
 
     @cached_property
     def _forest(self) -> tuple[PairwiseFeatures, ForestInference]:
-        """The chains, for sums with a proved error."""
+        """The sequences as chains of a forest, for sums with a proved error."""
         lengths = self.observed.chains.lengths
         nothing = np.zeros((int(lengths.sum()), 1))
         features = read_pairwise(nothing, [np.zeros(n, dtype=np.int64) for n in lengths], self.n_states)
         return features, forest_inference(features)
 
     def primal(self, point: Point) -> Rounded:
-        """P with its allowance; inf where a sequence has probability 0, or a probability with pseudo-counts is."""
+        """P with its allowance; inf where a sequence, or a probability with a pseudo-count above 0, has probability
+        0."""
         if max(self.residuals(point).values()) == math.inf:
             return Rounded(math.inf)
         models, (features, oracle) = self.models(point), self._forest
@@ -191,14 +195,14 @@ class HiddenMarkov:
             value = float(loss) + prior
             if not math.isfinite(value):
                 return Rounded(math.inf)
-            # rows as if divided by their exact sums: each probability that is used errs by so much, relative
+            # rows are read as if divided by their exact sums: the relative error of each probability that is used
             rows = gamma(max(self.n_states, self.observed.n_symbols) + 4) + self.residuals(point)["rows off 1"]
             of_rows = 2.0 * rows * (2.0 * self.observed.weight + counted)
             n = sum(part.size for part in self.allowed.values())
             return Rounded.of(value, loss.allowance, of_rows, gamma(n + 2 * FUNCTION + 4) * prior, UNIT * abs(value))
 
     def dual(self, dual_point: Point) -> Rounded:
-        """The lower bound above, whatever the dual point."""
+        """The lower bound above, which needs no dual point."""
         self.dual_residuals(dual_point)
         return self.frequencies
 
@@ -222,19 +226,19 @@ class HiddenMarkov:
                 total = math.fsum(group)
                 terms = group * np.log(total / group)
                 value += math.fsum(terms)
-                # of the ratio, by which its logarithm errs, absolute; of the logarithm and the product, relative
+                # the ratio's relative error, absolute in its logarithm; the relative error of logarithm and product
                 allowance += gamma(layout.n_chains + 4) * total + (2 * FUNCTION + 4) * UNIT * math.fsum(terms)
         return Rounded.of(value, allowance, gamma(len(groups) + 2) * value)
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
-        """There are no dual points."""
+        """Empty: there are no dual points."""
         mapping("dual_point", dual_point, ())
         return {}
 
     # -- what else -----------------------------------------------------------------------------------------------------
 
     def stationarity(self, point: Any) -> float:
-        """The most that one more iteration of EM would change a probability by."""
+        """The largest change of a probability by one more iteration of EM."""
         models = self.models(self.as_point(point))
         after = maximised(models, expected(self.observed, models), self.prior)
         pairs = zip(self.point_of(models).values(), self.point_of(after).values())
