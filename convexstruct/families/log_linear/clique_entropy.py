@@ -1,14 +1,14 @@
-r"""A distribution over joint labels by its clique tables: marginals, entropy, and how far rounding may have moved both.
+r"""A distribution over joint labels by its clique tables: marginals, entropy, and bounds on the rounding of both.
 
-Whatever tables z >= 0 come are read as conditionals, root first: q_c = z_c / (its sums over what clique c assigns),
-uniform where that sum is 0, and the distribution is q(x) = prod_c q_c. So every z stands for some distribution, and a
-lower bound at it is one whatever z was.
+Any tables z >= 0 are read as conditionals, root first: q_c = z_c / (its sums over the variables that clique c adds),
+uniform where that sum is 0, and the distribution is q(x) = prod_c q_c. So every z stands for some distribution, and the
+lower bound at it is valid for any z.
 
 **Rounding.** q_c is a quotient of sums of numbers >= 0, so its relative error is gamma(k + 2), k the entries of a
-row; the posteriors multiply and sum such numbers from the root down, so theirs is gamma of the operations on the
-longest way, `relative` below. Every term of H = sum_c sum posterior_c (-ln q_c) is >= 0; ln of a number that is wrong
-by r is wrong by r, absolute, and by FUNCTION units in the last place. So H is wrong by (relative + units) H and
-gamma(k + 2) for each clique.
+row; the posteriors multiply and sum such numbers from the root down, so their error is gamma of the number of
+operations on the longest path, `relative` below. Every term of H = sum_c sum posterior_c (-ln q_c) is >= 0; if a number
+has the relative error r, its ln has the absolute error r and one of FUNCTION units in the last place. So the error of H
+is (relative + units) H plus gamma(k + 2) for each clique.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from convexstruct.marginals.factor_polytope import FactorPolytope
 from convexstruct.oracles.tree.junction_tree import downward
 from convexstruct.rounding import EPS, FUNCTION, Rounded, gamma, summed
 
-#: Systems with so many unknowns times equations are solved densely, larger ones by iteration.
+#: Systems with at most so many unknowns times equations are solved densely, larger ones by iteration.
 DENSE = 4_000_000
-#: Corrections of the residual, and the share of the moments' size below which it is rounding.
+#: Corrections at most, and the residual, relative to the largest moment, that is attributed to rounding.
 CORRECTIONS, RESIDUAL = 8, 1e-15
-#: No product of probabilities that falls below the normal numbers, times its logarithm, is larger.
+#: An upper bound on |p ln p| for products p of probabilities that underflow the normal numbers.
 UNDERFLOW = 1e-300
 
 
 @dataclass(frozen=True, eq=False)
 class CliqueDistribution:
-    """z (n,) : the clique tables, posteriors of one distribution. entropy : in nats. relative : how far each entry of
-    z may be from that distribution's own, relative."""
+    """z (n,) : the clique tables, posteriors of one distribution. entropy : in nats. relative : a bound on the relative
+    error of each entry of z."""
 
     z: Vector
     entropy: Rounded
@@ -44,7 +44,7 @@ class CliqueDistribution:
 
 
 def distribution(polytope: FactorPolytope, z: Vector) -> CliqueDistribution:
-    """The distribution whose conditionals the clique tables ``z`` (n,) have; negative entries count as 0."""
+    """The distribution with the conditionals of the clique tables ``z`` (n,); negative entries count as 0."""
     tree, start = polytope.tree, polytope.start
     conditionals, logs, steps, most = [], [], [0] * tree.n_cliques, 0
     for c, shape in enumerate(tree.shapes):
@@ -69,8 +69,8 @@ def restored(polytope: FactorPolytope, z: Vector, moments: Vector) -> Vector:
     """Clique tables near the posteriors ``z`` (n,) whose expected features are ``moments`` (d,): the change dz of least
     sum dz^2 / z that restores the moments and keeps the tables in agreement.
 
-    Such a change is z times a small number wherever it is small at all, so that nothing becomes negative near an
-    optimum; what does is set to 0, and the rest corrected again.
+    Such a change is z times small numbers where the moments are nearly right, so that no entry becomes negative near an
+    optimum; elsewhere negative entries are set to 0, and the moments corrected again.
     """
     rows = sp.csr_array(sp.vstack([polytope.features, polytope.agreement, polytope.totals]))
     right = np.concatenate((moments, np.zeros(polytope.agreement.shape[0]), [1.0]))

@@ -1,4 +1,4 @@
-"""Prediction by models of joint labels: what is hidden in a sample, filled in."""
+"""Prediction by models of joint labels: the most probable values of a sample's hidden labels."""
 
 from __future__ import annotations
 

@@ -3,14 +3,15 @@ r"""Importance-sampled ln Z and likelihoods (paper 4, 20.6, "Sample based learni
     ln Z(theta) = ln Z(theta_0) + ln E_{theta_0} exp <theta - theta_0, f(x)>
                 ~ ln Z(theta_0) + ln (1/K sum_k exp <theta - theta_0, f(x_k)>)
 
-with K exact samples x_k of a model whose ln Z is known: theta_0 = 0, where every joint label is as likely as another,
-or any theta_0 whose graph has a narrow junction tree. Between the two ``temperatures`` put models on the straight line
-from theta_0 to theta: each chain is moved by sweeps of Gibbs sampling on the way, and its weight is the product of the
-small steps' (annealed importance sampling, Neal 2001). One temperature is the formula above.
+with K exact samples x_k of a model whose ln Z is known: theta_0 = 0, where all joint labels are equally likely, or any
+theta_0 if the graph has a narrow junction tree. ``temperatures`` > 1 inserts models on the straight line from theta_0
+to theta: each sample is moved by a sweep of Gibbs sampling at each of them, and its weight is the product of the
+weights of the steps (annealed importance sampling, Neal 2001). One temperature is the formula above.
 
-The mean weight has the expectation Z / Z_0 whatever the sweeps do, so that ln of it is too small on average. Its
-standard error and the effective number of samples, (sum w)^2 / sum w^2, come from the same weights: where few samples
-have all the weight both are themselves unknown, and the estimate is a lower bound at best. Nothing is certified.
+The expectation of the mean weight is Z / Z_0 for any number of sweeps, so that its ln is too small on average. The
+standard error and the effective number of samples, (sum w)^2 / sum w^2, are estimated from the same weights: where a
+few samples have nearly all the weight both are unreliable, and the estimate is a lower bound at best. Nothing is
+certified.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ from convexstruct.validation.arrays import real
 
 
 class Estimate(NamedTuple):
-    """value : the estimate. standard_error : of it, by the spread of the weights. effective : number of samples that
-    the weights amount to, from 1 to n."""
+    """value : the estimate. standard_error : of the estimate, from the spread of the weights. effective : the effective
+    number of samples, from 1 to n."""
 
     value: float
     standard_error: float
@@ -48,13 +49,13 @@ def importance_log_partition(
     Parameters
     ----------
     theta : (d,). n : samples, at least 2. seed : of the samples.
-    theta_0 : (d,) of the model that is sampled exactly; 0 by default, for which any graph will do.
-    temperatures : steps from theta_0 to theta, at least 1; a sweep of Gibbs sampling between any two.
+    theta_0 : (d,) parameters of the model that is sampled exactly; 0 by default, which works for any graph.
+    temperatures : steps from theta_0 to theta, at least 1; one sweep of Gibbs sampling between any two steps.
 
     Raises
     ------
     ValueError
-        If an argument makes no sense, or theta_0 is given and the graph is too wide for exact samples.
+        If an argument is malformed or out of range, or theta_0 is given and the graph is too wide for exact samples.
     """
     shape = (factors.dimension,)
     theta = real("theta", theta, shape, keep=False)

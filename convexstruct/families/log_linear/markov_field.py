@@ -2,27 +2,29 @@ r"""Markov random fields: likelihood training of undirected models without input
 
     P(theta) = C [M ln Z(theta) - <theta, s>] + lam/2 |theta|^2 + l1 |theta|_1,     p(x) = e^<theta, f(x)> / Z(theta)
 
-M = sum_i omega_i is the mass of the data and s = sum_i omega_i f(x_i) what its features sum to: all that the likelihood
-knows of them. s / M are the *moments*. They come from samples, from counts of each factor's table, or as such.
+M = sum_i omega_i is the mass of the data and s = sum_i omega_i f(x_i) the sum of their features; the likelihood depends
+on the data through these alone. s / M are the *moments*. They are computed from samples or from counts of each factor's
+table, or are given.
 
 **Dual** (maximum entropy, Theorem 20.3.4). For every distribution mu over the joint labels, with entropy H and moments
 F mu,
 
     D(mu) = C M H(mu) - R*(g),      g = C (s - M F mu),
 
-is a lower bound, R* of `penalty`; it is least sharp where mu is arbitrary and exact at mu = p of the optimum. For
-lam = 0 and l1 > 0 mu is mixed with the truth until g is inside the box. **Without a penalty** g must be 0, which
-nothing computed is: the witness is corrected by the small signed change of its clique tables that restores the
-moments (`clique_entropy.restored`), and what rounding leaves of g is paid for: the lower bound is then one over all
-theta with |theta_j| <= `penalty.REACH` / max |A_j|, no single feature changing a score by more than 1000 nats.
+is a lower bound, with R* of `penalty`; it is exact at mu = p of the optimum. For lam = 0 and l1 > 0 mu is mixed with
+the truth until g is inside the box |g_j| <= l1. **Without a penalty** g must be 0, which no computed g is. So the
+clique tables of the witness are changed a little such that the moments are restored (`clique_entropy.restored`), and
+the bound is lowered by what the g that rounding leaves can contribute: it then holds over all theta with |theta_j| <=
+`penalty.REACH` / max |A_j|, where no single feature changes a score by more than 1000 nats.
 
 **Dual witness**: {"theta": (d,)}, the Gibbs distribution there, or {"cliques": (n,)}, clique tables as
-`FactorPolytope` lays them out. Both are read as conditionals from the root, so that they are some distribution's.
+`FactorPolytope` lays them out. Both are read as conditionals from the root, so that either stands for some
+distribution.
 
-**Rounding.** The moments are those of exact sums; s errs by ``off``. With S the sum over factors of their largest
-(|A||theta|)_t no sum of scores, and with S + ln |X| no message, is larger; each passes through as many additions as a
-row has features, and there are factors and cliques, and each log-sum-exp errs by a few units in the last place beside.
--<theta, s> and g are sums of products. `clique_entropy` has H.
+**Rounding.** P is that of exact sums of the data; ``off`` bounds the error of s. With S the sum over factors of the
+largest (|A||theta|)_t, no sum of scores exceeds S and no message S + ln |X|. Each passes through at most as many
+additions as a row has features, and as there are factors and cliques, and each log-sum-exp adds an error of a few units
+in the last place. -<theta, s> and g are sums of products. `clique_entropy` has H.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ from convexstruct.tolerances import SUM_TO_ONE
 from convexstruct.validation.arguments import mapping, number, refuse, sentence
 from convexstruct.validation.arrays import frozen, real
 
-#: Scores beyond this might overflow on the way.
+#: Scores beyond this might overflow in intermediate sums.
 GREATEST = 1e300
 
 
@@ -60,8 +62,8 @@ GREATEST = 1e300
 class MarkovRandomField:
     """A Markov random field to be fitted; made by `MarkovRandomField.read`.
 
-    factors : the model. sums (d,) : s. mass : M. scale : lam and C. l1 : of the penalty's second part. off (d,) : how
-    far ``sums`` may be from the exact ones. samples (m, n), weights (m,) : where the data came as samples.
+    factors : the model. sums (d,) : s. mass : M. scale : lam and C. l1 : weight of |theta|_1. off (d,) : bounds on the
+    error of ``sums``. samples (m, n), weights (m,) : None where the data were not given as samples.
     """
 
     factors: Factors
@@ -93,7 +95,7 @@ class MarkovRandomField:
 
         Parameters
         ----------
-        factors : see `read_factors`, `factors_of_features`, `tabular_factors`; a narrow junction tree.
+        factors : see `read_factors`, `factors_of_features`, `tabular_factors`; they need a narrow junction tree.
         samples : (m, n) one row a sample, one label a variable.
         counts : for each factor how often each of its joint labels occurs, in the shape of its table.
         moments : (d,) the mean of each feature; the mass is 1.
@@ -105,8 +107,8 @@ class MarkovRandomField:
         Raises
         ------
         ValueError
-            If the junction tree is too wide; if samples, counts or moments do not fit the factors, or no distribution
-            has them.
+            If the junction tree is too wide; if samples, counts or moments do not fit the factors; if no distribution
+            has the given counts or moments.
         """
         if not isinstance(factors, Factors):
             refuse("factors", factors, "Factors: see read_factors, factors_of_features, tabular_factors")
@@ -175,13 +177,13 @@ class MarkovRandomField:
 
     @cached_property
     def unit(self) -> Vector:
-        """1 / max |A_j|, by which a parameter moves some score by 1; 0 for a feature that is 0; shape (d,)."""
+        """1 / max |A_j|, the change of theta_j that moves some score by 1; 0 for a feature that is 0; shape (d,)."""
         largest = abs(self.factors.design).max(axis=0).toarray().ravel()
         return np.where(largest > 0, 1.0 / np.where(largest > 0, largest, 1.0), 0.0)
 
     @property
     def log_labels(self) -> float:
-        """ln |X|, X all joint labels."""
+        """ln |X|, where X is the set of all joint labels."""
         return math.fsum(math.log(card) for card in self.factors.cards)
 
     @property
@@ -204,8 +206,8 @@ class MarkovRandomField:
         return value, self.scale.C * (self.mass * self.factors.moments(found.marginals) - self.sums)
 
     def curvature(self, theta: Vector) -> Vector:
-        """An estimate of the diagonal of the Hessian, C M times the variances of the features: as if the factors of one
-        feature did not depend on one another; (d,)."""
+        """An estimate of the diagonal of the Hessian, C M times the variances of the features with the factors taken as
+        independent; (d,)."""
         factors = self.factors
         marginals = self.inference.sums(factors.design @ theta).marginals
         weighted = factors.design.multiply(marginals[:, None]).tocsr()
@@ -252,7 +254,7 @@ class MarkovRandomField:
         return point
 
     def residuals(self, point: Point) -> Mapping[str, float]:
-        """Nothing constrains theta."""
+        """Empty: theta is unconstrained."""
         return {}
 
     # -- dual ----------------------------------------------------------------------------------------------------------
@@ -299,7 +301,7 @@ class MarkovRandomField:
         return g, error * (1.0 + 8 * UNIT) + TINY
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
-        """How far clique tables are from agreeing ones that sum to 1; none of theta, for it is always a witness."""
+        """How far clique tables are from agreeing ones that sum to 1; empty for theta, which is always feasible."""
         name, value = self._read_dual(dual_point)
         if name == "theta":
             return {}
@@ -326,8 +328,8 @@ class MarkovRandomField:
     # -- where there is no minimum -------------------------------------------------------------------------------------
 
     def runaway(self) -> Vector | None:
-        """A direction (d,) along which P never rises and does not end, so that without a penalty no minimum is
-        attained; None where there is one, or a penalty."""
+        """A direction (d,) along which P never rises and falls without attaining its infimum, so that there is no
+        minimum without a penalty; None where there is a minimum or a penalty."""
         if self.penalty != Penalty():
             return None
         if self.samples is not None and (self.polytope.of_samples(self.samples, self.weights) > 0).all():
@@ -336,7 +338,7 @@ class MarkovRandomField:
 
 
 def _read_counts(factors: Factors, counts: Any) -> tuple[Vector, float]:
-    """The stacked counts (T,) and their mass, the same of each factor."""
+    """The stacked counts (T,) and their mass, which is the same for each factor."""
     if not isinstance(counts, Sequence) or isinstance(counts, str) or len(counts) != len(factors.scopes):
         refuse("counts", counts, f"a list of {len(factors.scopes)} tables, one a factor")
     tables = []

@@ -25,7 +25,7 @@ from convexstruct.arrays import Vector
 from convexstruct.rounding import TINY, UNIT, Rounded, gamma, summed
 from convexstruct.validation.arguments import number
 
-#: Without a penalty: how far a feature alone may move a score, in nats, among the theta that the lower bound is for.
+#: Without a penalty: how far a single feature may move a score, in nats, at the theta that the lower bound holds for.
 #: Probabilities below e^-745 are 0 in double precision.
 REACH = 1000.0
 #: Halvings of the interval in which the best share t of a dual point lies.
@@ -129,11 +129,11 @@ class Penalty:
 
     @staticmethod
     def lower_bound_in_reach(entropy: Rounded, g: Vector, error: Vector, unit: Vector) -> Rounded:
-        """H - sum_j `REACH` unit_j |g_j|, and its allowance: without a penalty a lower bound over all theta with
-        |theta_j| <= `REACH` unit_j, for there <g, theta> is no larger. g must be 0 for a bound over all theta, which
-        nothing computed is.
+        """H - sum_j `REACH` unit_j |g_j| with its allowance: without a penalty a lower bound over all theta with
+        |theta_j| <= `REACH` unit_j, where <g, theta> is at most that sum. A bound over all theta needs g = 0, which no
+        computed g is.
 
-        entropy, g, error : as `lower_bound` has them. unit (d,) : by how much a parameter moves some score by 1; 0 for
+        entropy, g, error : as in `lower_bound`. unit (d,) : the change of a parameter that moves some score by 1; 0 for
         a feature that is 0.
         """
         box = REACH * unit

@@ -2,35 +2,35 @@ r"""Pseudolikelihood (paper 4, 20.6, (20.31)): every variable predicted from all
 
     P(theta) = C sum_i omega_i sum_v -ln p_theta(x_iv | x_i without v)  +  lam/2 |theta|^2 + l1 |theta|_1
 
-Only the factors that hold v count in its conditional, a softmax over v's own labels: one pass over the data is a sum
-over samples, variables and labels, however wide the graph. Samples in which v and its neighbours in the graph, its
-*blanket*, have the same labels share a softmax. They are grouped once: group g has a variable, a blanket, and n_g(l),
-the weight C omega of its samples whose variable has label l. With N_g = sum_l n_g(l) and k_g(l) the features of the
-factors that hold the variable at label l, the rows of a matrix K,
+Only the factors that hold v count in its conditional, a softmax over v's own labels: P is a sum over samples, variables
+and labels, whatever the width of the graph. Samples in which v and its neighbours in the graph, its *blanket*, have the
+same labels share a softmax. They are grouped once: group g has a variable, labels of its blanket, and n_g(l), the
+weight C omega of its samples whose variable has label l. With N_g = sum_l n_g(l) and k_g(l) the features of the factors
+that hold the variable at label l, the rows of a matrix K,
 
     P(theta) = sum_g [N_g ln sum_l e^{<theta, k_g(l)>} - sum_l n_g(l) <theta, k_g(l)>] + R(theta).
 
-The number of groups is bounded by the joint labels of the blankets, however many samples there are: a million samples
-of a grid of 900 binary variables make 14,400 groups at most. Variables that are no *targets* are inputs: the sum over
-v leaves them out.
+The number of groups is bounded by the number of joint labels of the blankets, for any number of samples: a million
+samples of a grid of 900 binary variables make 14,400 groups at most. Variables that are not *targets* are inputs, and
+the sum over v leaves them out.
 
 **Dual.** A softmax is a maximum over distributions p_g of the labels, ln sum e^s = max <p_g, s> + H(p_g), so
 
     D(p) = sum_g N_g H(p_g) - R*(sum_g sum_l (n_g(l) - N_g p_g(l)) k_g(l)),        R* of `penalty`.
 
-At the optimum p_g is the model's conditional. Each other p yields a lower bound too, and so does each mixture with the
-empirical conditionals n_g / N_g, whose argument of R* is 0: for lam = 0 this keeps D finite, and Newton steps move p
-first, until no entry of the argument is beyond l1 by more than rounding. **Without a penalty** what rounding leaves of
-it is paid for as in `MarkovRandomField`: the lower bound is then one over all theta with |theta_j| <= `REACH` / max
-|A_j|.
+At the optimum p_g is the model's conditional. Every other p gives a lower bound too, and so does each mixture with the
+empirical conditionals n_g / N_g, at which the argument of R* is 0. For lam = 0 such a mixture keeps D finite, and
+before it Newton steps move p until no entry of the argument exceeds l1 by more than rounding. **Without a penalty** the
+argument that rounding leaves is subtracted as in `MarkovRandomField`, and the lower bound holds over all theta with
+|theta_j| <= `REACH` / max |A_j|.
 
 **Dual witness.** {"conditionals": (R,)}: p, one number a group and label. Negative numbers are set to 0, and each group
 is divided by its sum (uniform where that is 0).
 
-**Rounding.** s = K theta is wrong by delta_g = gamma(w) max_l |K|_l |theta|, w the longest row's products; a loss
-ln sum e^s - s_l by 2 delta_g, by what exp and log of c labels err, UNIT (2 c + 16 ln c + 40), and by 4 UNIT times
-itself. All losses are at least 0, so that a relative error of n_g is one of P. p is wrong by gamma(c + 2) p and H by
-that times |ln p| + 1, the argument of R* by gamma(rows) |K|'(n + N p).
+**Rounding.** The error of s = K theta is at most delta_g = gamma(w) max_l |K|_l |theta|, w the number of products in
+the longest row; that of a loss ln sum e^s - s_l is 2 delta_g, plus UNIT (2 c + 16 ln c + 40) for exp and log of c
+labels, plus 4 UNIT times the loss. All losses are at least 0, so that a relative error of n_g is one of P. The error of
+p is gamma(c + 2) p, that of H this times |ln p| + 1, and that of the argument of R* gamma(rows) |K|'(n + N p).
 """
 
 from __future__ import annotations
@@ -59,22 +59,25 @@ from convexstruct.tolerances import DUAL_ROUNDING
 from convexstruct.validation.arguments import mapping, refuse, sentence, sized
 from convexstruct.validation.arrays import chosen, real
 
-#: Blankets are numbered by mixed radix; the numbers are packed anew before they exceed this, far inside 64 bits.
+#: Labels of a blanket are numbered by mixed radix; the numbers are replaced by consecutive ones before they exceed
+#: this, which is far below the range of 64 bits.
 LARGEST_CODE = 2**40
-#: A direction counts as one that runs away where its gain, of rows of length 1, is above this: the linear program's own
-#: tolerance is 1e-7.
+#: A direction is reported by `runaway` where the sum of its gains is above this; the tolerance of the linear program is
+#: 1e-7.
 LEAST_GAIN = 1e-5
-#: Without a penalty: parameters up to which p is restored, by a dense matrix of so many rows and columns; Newton steps;
-#: and the share of the largest eigenvalue below which one is 0, for parameters may be redundant.
+#: Without a penalty: the largest number of parameters for which p is restored, by a dense matrix of so many rows and
+#: columns; Newton steps; and the singular value, relative to the largest, below which one counts as 0, since parameters
+#: may be redundant.
 RESTORED, RESTORATIONS, SINGULAR = 2000, 3, 1e-10
 
 
 class Groups(NamedTuple):
     """The distinct conditionals of the samples.
 
-    variable (G,) : of each group. start (G + 1,) : its first row, one row a label. features (R, d) : K.
-    sizes (R, d) : with |design| in place of the design. counts (R,) : n, the weights C omega of each label.
-    totals (G,) : N. width : products in the longest row of K, before terms of one parameter are added.
+    variable (G,) : the variable of each group. start (G + 1,) : its first row of K, with one row for each label.
+    features (R, d) : K.
+    sizes (R, d) : K computed from |design| in place of the design. counts (R,) : n, the weights C omega of each label.
+    totals (G,) : N. width : products in the longest row of K, counted before terms of the same parameter are added.
     """
 
     variable: Index
@@ -91,7 +94,7 @@ class PseudoLikelihood:
     """The pseudolikelihood of factors and samples; made by `PseudoLikelihood.read`.
 
     factors : the model. samples : (m, n) labels, from 0. weights : (m,) omega > 0. targets : the variables v that the
-    second sum runs over. scale : lam and C. l1 : of the penalty's second part.
+    second sum runs over. scale : lam and C. l1 : weight of |theta|_1.
     """
 
     factors: Factors
@@ -131,8 +134,8 @@ class PseudoLikelihood:
         Raises
         ------
         ValueError
-            If ``factors`` are none, there is no sample, a label is out of range, a weight is not positive, or there is
-            no target.
+            If ``factors`` is not of that type, there is no sample, a label is out of range, a weight is not positive,
+            or there is no target.
         """
         if not isinstance(factors, Factors):
             refuse("factors", factors, "Factors: see read_factors, factors_of_features, tabular_factors")
@@ -217,13 +220,14 @@ class PseudoLikelihood:
         return {"conditionals": self.conditionals(theta)}
 
     def value_and_gradient(self, theta: Vector) -> tuple[float, Vector]:
-        """The losses' sum and its gradient, both without the penalty: (20.31), times -1 and the weights."""
+        """The weighted sum of the losses, minus (20.31), and its gradient, both without the penalty."""
         deadline.check()
         losses = self.losses(theta)
         return float(self.groups.counts @ losses), self.missing(np.exp(-losses))
 
     def missing(self, p: Vector) -> Vector:
-        """sum_g (N_g p_g - n_g)'K_g: what the conditionals p expect of the features beyond what the samples have."""
+        """sum_g (N_g p_g - n_g)'K_g: the features expected under the conditionals p minus those of the samples;
+        (d,)."""
         groups = self.groups
         each = np.repeat(groups.totals, np.diff(groups.start)) * p - groups.counts
         return np.asarray(groups.features.T @ each)
@@ -268,7 +272,7 @@ class PseudoLikelihood:
 
     @property
     def _counting(self) -> float:
-        """The relative error of n: none where every weight is a whole number, for then the sums are."""
+        """The relative error of n: 0 where every weight is a whole number, since the sums are then exact."""
         rho = self.scale.C * self.weights
         whole = (rho == np.floor(rho)).all() and rho.sum() < 2.0**52 and self.scale.C == 1.0
         return 0.0 if whole else gamma(len(rho) + 2)
@@ -277,7 +281,7 @@ class PseudoLikelihood:
         return point
 
     def residuals(self, point: Point) -> Mapping[str, float]:
-        """Nothing constrains theta."""
+        """Empty: theta is unconstrained."""
         return {}
 
     def _read_dual(self, dual_point: Point) -> Vector:
@@ -295,8 +299,8 @@ class PseudoLikelihood:
         return {"conditionals outside the simplex": float(max(away, -given.min()))}
 
     def dual(self, dual_point: Point) -> Rounded:
-        """D at the conditionals, cleared of rounding, or at the best mixture with the empirical ones; -inf if they are
-        far from distributions."""
+        """D at the normalised conditionals, or at the best mixture with the empirical ones; -inf if the conditionals
+        are far from distributions."""
         if max(self.dual_residuals(dual_point).values()) > DUAL_ROUNDING:
             return Rounded(-math.inf)
         groups = self.groups
@@ -317,13 +321,13 @@ class PseudoLikelihood:
 
     @cached_property
     def unit(self) -> Vector:
-        """1 / max |A_j|: what theta_j moves one score by 1; 0 where no score depends on it. (d,)"""
+        """1 / max |A_j|, the change of theta_j that moves some score by 1; 0 where no score depends on it. (d,)"""
         largest = abs(self.factors.design).max(axis=0).toarray().ravel()
         return np.where(largest > 0, 1.0 / np.where(largest > 0, largest, 1.0), 0.0)
 
     def _restored(self, p: Vector) -> Vector:
-        """Conditionals near p whose g is within l1 of 0, but for rounding: p (1 + s less its mean under p), s = K u,
-        with u of least squares; p itself where there are too many parameters for that, or p would leave the simplex."""
+        """Conditionals near p whose g is within l1 of 0 up to rounding: p (1 + s - its mean under p), s = K u, with u
+        by least squares; p itself where there are too many parameters, or p would leave the simplex."""
         groups = self.groups
         if self.dimension > RESTORED:
             return p
@@ -351,14 +355,14 @@ class PseudoLikelihood:
         return np.where(sums > 0, p / np.where(sums > 0, sums, 1.0), np.repeat(1.0 / lengths, lengths))
 
     def entropy(self, p: Vector) -> Rounded:
-        """sum_g N_g H of the distributions next to p, whose groups sum to 1 but for rounding."""
+        """sum_g N_g H of the distributions near p, whose groups sum to 1 up to rounding."""
         lengths = np.diff(self.groups.start)
         totals = np.repeat(self.groups.totals, lengths)
         logs = np.log(np.where(p > 0, p, 1.0))
         each = totals * p * -logs
         relative = gamma(int(lengths.max()) + 4) + 2 * (FUNCTION + 2) * UNIT
         errors = relative * float(np.abs(each).sum() + (totals * p).sum()) * (1 + self._counting)
-        # an entry that fell below the smallest number is worth at most TINY times its logarithm, 745
+        # an entry that underflowed contributes at most TINY times its logarithm, 745
         lost = 1000 * TINY * float(totals.sum() + len(p))
         value = summed(each, errors + lost, 3)
         return Rounded.of(float(value), value.allowance, self._counting * abs(float(value)))
@@ -371,12 +375,11 @@ class PseudoLikelihood:
     # -- where there is no minimum -------------------------------------------------------------------------------------
 
     def runaway(self) -> Vector | None:
-        """A direction d along which P falls for ever, so that without a penalty no minimum exists; None if there is
-        none, or a penalty.
+        """A direction d along which P falls for ever, so that no minimum exists; None if there is none, or a penalty.
 
-        In every group each label that occurs has the greatest score under d, <d, k_g(l) - k_g(l')> >= 0 for all l', and
-        some label that does not occur has less. Found by a linear program: the gains, at most 1 each, are maximised
-        over |d_j| <= 1.
+        In every group each label l that occurs has the greatest score along d, <d, k_g(l) - k_g(l')> >= 0 for all l',
+        and in some group a label that does not occur has a smaller one. A linear program maximises the sum of these
+        gains, at most 1 each, over |d_j| <= 1.
         """
         if self.penalty != Penalty():
             return None

@@ -1,7 +1,7 @@
-"""A conditional random field in shards, each one of some of the examples: sums over labellings map over them.
+"""A conditional random field whose examples are cut into shards; sums over labellings are computed shard by shard.
 
-theta goes to each shard; its log partition functions, expected features and curvature, summed, come back. The
-certificate is made of the whole.
+Each shard gets theta and returns the sums of its log partition functions, expected features and curvature. The
+certificate is computed on the whole problem.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ShardedField(ConditionalRandomField):
         return self._summed(self.cut.shards.map_each("curvature", [(own,) for own in self.cut.weights(theta)]))
 
     def _summed(self, parts: list[Vector]) -> Vector:
-        """Their sum; a shard without an edge has no weights of edges."""
+        """The sum (d,) of the parts; that of a shard without edges is shorter, since it has no edge weights."""
         total = np.zeros(self.dimension)
         for part in parts:
             total[: len(part)] += part

@@ -2,13 +2,13 @@ r"""Markov random fields on graphs too wide for exact inference: approximate lea
 
     P(theta) = C [M ln Z(theta) - <theta, s>] + lam/2 |theta|^2 + l1 |theta|_1
 
-with M = sum_i omega_i and s = sum_i omega_i f(x_i), as in `MarkovRandomField`; but nobody knows ln Z. The solvers for
-it approximate ln Z, or its gradient, and none of them is certified: there is no lower bound here.
+with M = sum_i omega_i and s = sum_i omega_i f(x_i), as in `MarkovRandomField`; but ln Z is intractable. The solvers
+approximate ln Z or its gradient, and none of them is certified: there is no lower bound here.
 
 An upper bound is proved where every factor has at most two variables: ln Z <= the mean of ln Z over spanning trees
-(`convexstruct.oracles.loopy.tree_reweighted`), so that P(theta) is at most that of the tree-reweighted likelihood. It
-tells how much of the likelihood is certain, and is no estimate: on strongly coupled graphs it is far above. Elsewhere
-the upper bound is infinite. Whoever wants a certified optimum on such graphs takes `PseudoLikelihood`.
+(`convexstruct.oracles.loopy.tree_reweighted`), so that P(theta) is at most the P of the tree-reweighted likelihood.
+This bound is no estimate of P: on strongly coupled graphs it is far above. With larger factors the upper bound is
+infinite. For a certified optimum on such graphs use `PseudoLikelihood`.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from convexstruct.validation.arrays import real
 class WideField:
     """A Markov random field whose likelihood is only approximated; made by `WideField.read`.
 
-    factors : the model. samples : (m, n) labels, from 0. weights : (m,) omega > 0. scale : lam and C. l1 : of the
-    penalty's second part.
+    factors : the model. samples : (m, n) labels, from 0. weights : (m,) omega > 0. scale : lam and C. l1 : weight of
+    |theta|_1.
     """
 
     factors: Factors
@@ -77,7 +77,8 @@ class WideField:
         Raises
         ------
         ValueError
-            If ``factors`` are none, there is no sample, a label is out of range, or a weight is not positive.
+            If ``factors`` is not of that type, there is no sample, a label is out of range, or a weight is not
+            positive.
         """
         if not isinstance(factors, Factors):
             refuse("factors", factors, "Factors: see read_factors, factors_of_features, tabular_factors")
@@ -106,12 +107,12 @@ class WideField:
 
     @cached_property
     def sums(self) -> Vector:
-        """s, what the features sum to; (d,)."""
+        """s, the sums of the features; (d,)."""
         return self.factors.moments(self.factors.counts(self.samples, self.weights))
 
     @cached_property
     def graph(self) -> FactorGraph:
-        """What messages run on."""
+        """The factor graph for messages."""
         return factor_graph(self.factors.cards, self.factors.scopes)
 
     @cached_property
@@ -121,7 +122,7 @@ class WideField:
 
     @property
     def trivial_value(self) -> float:
-        """P(0) = C M ln |X|, X all joint labels; 1 where there is one."""
+        """P(0) = C M ln |X|, where X is the set of all joint labels; 1 where there is one joint label."""
         return self.scale.C * self.mass * math.fsum(map(math.log, self.factors.cards)) or 1.0
 
     def trivial(self) -> tuple[Point, Point]:
@@ -162,18 +163,18 @@ class WideField:
             return Rounded.of(value, allowed, penalty.allowance, rounding)
 
     def dual(self, dual_point: Point) -> Rounded:
-        """-inf: nothing bounds P from below here."""
+        """-inf: there is no lower bound on P here."""
         return Rounded(-math.inf)
 
     def repair(self, point: Point) -> Point:
         return point
 
     def residuals(self, point: Point) -> Mapping[str, float]:
-        """Nothing constrains theta."""
+        """Empty: theta is unconstrained."""
         return {}
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
-        """There are no dual points."""
+        """Empty: there are no dual points."""
         mapping("dual_point", dual_point, ())
         return {}
 
