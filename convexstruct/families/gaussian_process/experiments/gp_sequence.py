@@ -95,7 +95,7 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
     found = [crf.posteriors(fitted.point, scaled(windows(part), ETA)) for part in (train, test)]
     best = crf.predict(fitted.point, scaled(windows(test), ETA))
     rows.append([
-        "CRF", linear.lam, "L-BFGS in w", crf.dimension, fitted.lower_bound, fitted.primal, fitted.gap,
+        "CRF", linear.lam, "L-BFGS in theta", crf.dimension, fitted.lower_bound, fitted.primal, fitted.gap,
         held_out[0], *_accuracy(train, test, found[0], found[1], best), fitted.iterations, fitted.seconds,
     ])  # fmt: skip
 

@@ -77,7 +77,7 @@ def test_without_the_real_chains_generated_ones_stand_in_and_it_says_so(
     assert "both certified brackets hold the optimum" in text
     assert "DO NOT MEET" not in text
     gaps = dict(zip(zip(result.column("model"), result.column("solver")), result.column("gap")))
-    certified = [gap for (_, solver), gap in gaps.items() if solver in ("L-BFGS in w", "L-BFGS in t")]
+    certified = [gap for (_, solver), gap in gaps.items() if solver in ("L-BFGS in theta", "L-BFGS in t")]
     assert len(certified) == 4
     assert all(isinstance(gap, float) and 0 <= gap <= HIGH.gap for gap in certified)
     worse = gaps["kernel CRF, rbf 0.05", "gradient in t"]
