@@ -146,7 +146,7 @@ class WideField:
             if not math.isfinite(float(sizes.sum())):
                 return Rounded(math.inf)
             messages = propagate(self.graph, flat, rho=self.trees.rho).messages[0]
-            bound, fit, penalty = upper_bound(self.graph, self.trees, flat, messages), dot(theta, self.sums), 0.0
+            bound, fit = upper_bound(self.graph, self.trees, flat, messages), dot(theta, self.sums)
             penalty = self.penalty.value(theta)
             C, M = self.scale.C, self.mass
             value = C * (M * float(bound) - float(fit)) + float(penalty)

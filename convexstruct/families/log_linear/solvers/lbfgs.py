@@ -151,4 +151,4 @@ def search(problem: LogLinear, here: Here, direction: Vector) -> tuple[Here | No
             length = low + min(max(secant, 0.1), 0.9) * (high - low)
         if not low < length < high:
             break
-    return best, TRIALS
+    return best, trial
