@@ -64,7 +64,8 @@ def parser() -> argparse.ArgumentParser:
     top = _Parser(prog="convexstruct", description="Convex structured prediction: stated, solved fast, certified.")
     top.add_argument("--version", action="version", version=release("convexstruct"))
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
-    commands.add_parser("list", parents=[common], help="each system, its paper and equations")
+    systems = commands.add_parser("list", parents=[common], help="each system, its paper and equations")
+    systems.add_argument("--on", metavar="FAMILY", help="the systems of one family only")
     verify = commands.add_parser(
         "verify",
         parents=[common],
@@ -195,6 +196,10 @@ def _print(result: Result, as_json: bool) -> None:
 
     console, page = _console(), result.shown or result.page
     for table in page.tables:
+        if table.stanzas:
+            for line in table.paragraphs(console.width if sys.stdout.isatty() else None):
+                console.print(Text(line, style="" if line.startswith(" ") else "bold"), soft_wrap=True)
+            continue
         grid = Grid(title=table.title or None, title_justify="left", box=None, pad_edge=False, header_style="bold")
         for position, head in enumerate(table.heads):
             numbers = bool(table.rows) and all(is_number(row[position]) for row in table.rows)
@@ -218,14 +223,17 @@ def _console() -> Console:
 
 
 def list_systems(given: argparse.Namespace) -> Result:
-    from convexstruct.core.registry import systems
+    from convexstruct.core.registry import families, systems
 
-    rows = [system.row() for system in systems()]
-    heads = ["name", "family", "paper", "equations", "formulation", "solvers", "experiments"]
+    if given.on is not None:
+        choice("--on", given.on, families())
+    rows = [system.row() for system in systems() if given.on in (None, system.family)]
+    heads = {"system": "name", "family": "family", "paper": "paper", "equations": "equations",
+             "formulations": "formulation", "solvers": "solvers", "reproduce": "experiments"}  # fmt: skip
     short = [row | {"formulation": row["formulation"].replace(f"{row['family']}.", "")} for row in rows]
-    shown = [[_joined(row[head]) for head in heads] for row in short]
+    shown = [[_joined(row[key]) for key in heads.values()] for row in short]
     lead = f"{len(rows)} systems; families: {', '.join(dict.fromkeys(row['family'] for row in rows))}"
-    return Result(0, {"systems": rows}, Page("convexstruct list", lead, [Table("", heads, shown)]))
+    return Result(0, {"systems": rows}, Page("convexstruct list", lead, [Table("", list(heads), shown, stanzas=True)]))
 
 
 def _joined(value: Any) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import html
 import platform
-from collections.abc import Mapping, Sequence
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -33,11 +34,27 @@ img { max-width: 100%; display: block; } figure { margin: 1rem 0; } figcaption {
 
 @dataclass(frozen=True)
 class Table:
-    """A titled table of text; columns that read as numbers are set to the right."""
+    """A titled table of text; columns that read as numbers are set to the right. stanzas : whether a row is shown as a
+    paragraph, with a line for each cell, because its cells are long."""
 
     title: str
     heads: Sequence[str]
     rows: Sequence[Sequence[str]]
+    stanzas: bool = False
+
+    def paragraphs(self, width: int | None) -> Iterator[str]:
+        """The lines of a paragraph a row: its first cell, then each other cell that is not empty beside its heading,
+        folded to ``width`` characters; None folds nothing, so that a program reads a cell a line."""
+        indent = max(map(len, self.heads[1:])) + 4
+        for row in self.rows:
+            for at, (head, cell) in enumerate(zip(self.heads, row)):
+                lead = f"  {head}".ljust(indent) if at else ""
+                if cell:
+                    yield from textwrap.wrap(
+                        cell, len(lead + cell) if width is None else max(width, 2 * indent), initial_indent=lead,
+                        subsequent_indent=" " * len(lead), break_on_hyphens=False,
+                    )  # fmt: skip
+            yield ""
 
 
 @dataclass(frozen=True)

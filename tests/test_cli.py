@@ -4,6 +4,7 @@ import contextlib
 import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -59,6 +60,28 @@ def test_list_names_each_system_with_paper_and_equations(run: Run) -> None:
     code, out, _ = run("list")
     assert code == 0
     assert "families: gaussian_process, generative_margin" in out
+    assert len(run("list", "--on", "projection")[1].split("\n\n")) == 3
+    assert "--on is 'svm', wanted one of gaussian_process" in run("list", "--on", "svm")[2]
+
+
+@pytest.mark.parametrize("columns", [80, 120, None])
+def test_list_has_a_stanza_a_system_with_whole_names_at_every_width(
+    columns: int | None, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if columns is not None:
+        monkeypatch.setenv("COLUMNS", str(columns))
+        monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    shown = re.sub(r"\x1b\[\d*m", "", run("list")[1])
+    stanzas = shown.rstrip().split("\n\n")[:-1]
+    lines = [line for stanza in stanzas for line in stanza.splitlines()]
+    assert columns is None or max(map(len, lines)) <= columns
+    assert len(stanzas) == len(SYSTEMS)
+    for system, stanza in zip(SYSTEMS, stanzas):
+        words = " ".join(stanza.split())
+        assert words.startswith(f"{system.name} family {system.family} paper {system.paper} equations")
+        assert ", ".join(system.formulation) in words
+        assert words.endswith(", ".join(system.experiments or system.solvers))
+        assert columns is not None or len(stanza.splitlines()) == 6 + bool(system.experiments)
 
 
 def test_an_option_without_effect_is_said_to_have_none(run: Run) -> None:
