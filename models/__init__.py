@@ -29,17 +29,21 @@ from types import MappingProxyType
 from typing import Any
 
 from convexstruct.models.formulation import Entry, Equation, Formulation, Recovered, Reference, Sizes, equation
+from convexstruct.validation.arguments import Named
 
 #: The families that have formulations: the folders here.
 FOLDERS = tuple(entry.name for entry in pkgutil.iter_modules(__path__) if entry.ispkg)
 
 #: Every formulation by "family.name".
 FORMULATIONS: Mapping[str, Entry] = MappingProxyType(
-    {
-        f"{entry.family}.{entry.name}": entry
-        for folder in FOLDERS
-        for entry in importlib.import_module(f"{__name__}.{folder}").ENTRIES
-    }
+    Named(
+        "formulation",
+        {
+            f"{entry.family}.{entry.name}": entry
+            for folder in FOLDERS
+            for entry in importlib.import_module(f"{__name__}.{folder}").ENTRIES
+        },
+    )
 )
 
 

@@ -5,7 +5,7 @@ a way to read a solution back as a point and a dual witness of the problem it st
 
     formulation.variables["theta"]          the CVXPY variable
     formulation.equations["3"]              the constraints of equation (3)
-    formulation.dual_values["3"]            their multipliers, after a solve
+    formulation.dual_values["3"]            their multipliers, after a solve; formulation.value is the optimum then
     formulation.parameters["eta"].value = 2 sweep without compiling again (DPP)
     formulation.without("4")                a changed copy; also `adding`, `minimizing`, `maximizing`
 
@@ -40,7 +40,7 @@ from convexstruct.core.trace import Trace
 from convexstruct.models.general_solvers import SOLVER_OPTIONS, TIGHTER, installed, own_value, run
 from convexstruct.models.latex_text import plain, tag
 from convexstruct.tolerances import HIGH, Profile, profile, upside_down
-from convexstruct.validation.arguments import choice, number, refuse, sentence, text_of
+from convexstruct.validation.arguments import Named, choice, number, refuse, sentence, text_of
 
 
 @dataclass(frozen=True)
@@ -179,6 +179,8 @@ class Formulation:
         for label, part in self.parts.items():
             for constraint in part.constraints:
                 constraint.label = f"({label})"
+        object.__setattr__(self, "variables", Named(f"variable of {self.name}", self.variables))
+        object.__setattr__(self, "parameters", Named(f"parameter of {self.name}", self.parameters))
 
     # -- parts -----------------------------------------------------------------------------------------------------
 
@@ -190,13 +192,19 @@ class Formulation:
     @cached_property
     def equations(self) -> Mapping[str, tuple[Any, ...]]:
         """The constraints by equation number, in the order of the paper."""
-        return MappingProxyType({label: part.constraints for label, part in self.parts.items()})
+        parts = {label: part.constraints for label, part in self.parts.items()}
+        return MappingProxyType(Named(f"equation of {self.name}", parts))
 
     @property
     def dual_values(self) -> Mapping[str, Any]:
         """The multipliers of the last solve by equation number: an array, or a tuple of arrays if there are several."""
         values = {label: tuple(c.dual_value for c in part.constraints) for label, part in self.parts.items()}
-        return {label: several[0] if len(several) == 1 else several for label, several in values.items()}
+        return Named(f"equation of {self.name}", {label: v[0] if len(v) == 1 else v for label, v in values.items()})
+
+    @property
+    def value(self) -> float:
+        """The optimum as the solver of the last solve claims it; NaN before the first, inf or -inf without a point."""
+        return own_value(self.problem)
 
     @cached_property
     def sizes(self) -> Sizes:
@@ -294,8 +302,8 @@ class Formulation:
 
         The status is OPTIMAL if the certificate confirms ``tol``, whatever status the solver reports; it is INACCURATE
         if not, or if the solver reports as optimal a value that its certificate excludes. It is UNCERTIFIED where no
-        dual witness can be read, as for a changed copy, whose ``certificate.claimed`` is the value the solver reports
-        and whose ``point`` holds the variables by name. ``message`` keeps the solver's own status and value.
+        dual witness can be read, as for a changed copy, whose ``value`` is what the solver reports and whose ``point``
+        holds the variables by name. ``message`` keeps the solver's own status and value.
 
         Raises
         ------
@@ -371,6 +379,7 @@ class Formulation:
 
     # -- display ---------------------------------------------------------------------------------------------------
 
+    @property
     def latex(self) -> str:
         """The program as one LaTeX ``align*`` environment, each line with its equation number."""
         lines = [self.objective_latex.replace(r"\quad", r"\quad &", 1) + tag(self.objective_label)]
@@ -380,7 +389,7 @@ class Formulation:
         return "\\begin{align*}\n" + " \\\\\n".join(lines) + "\n\\end{align*}"
 
     def _repr_latex_(self) -> str:
-        return f"$${self.latex()}$$"
+        return f"$${self.latex}$$"
 
     def _repr_html_(self) -> str:
         sizes = self.sizes

@@ -95,6 +95,12 @@ class Solution:
         return self.certificate.lower_bound
 
     @property
+    def value(self) -> float:
+        """The objective at the point as it came, before any repair; of a changed formulation, what its solver claims.
+        It is no bound: `primal` and `lower_bound` are."""
+        return self.certificate.claimed
+
+    @property
     def gap(self) -> float:
         """The certificate's relative gap (`convexstruct.core.certificates.relative_gap`); inf without a lower bound."""
         return self.certificate.gap

@@ -17,10 +17,12 @@ import operator
 import os
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
+
+T = TypeVar("T")
 
 #: The most characters of a value that a sentence shows, and the most characters of a sentence.
 SHOWN_CHARACTERS, SENTENCE_CHARACTERS = 80, 300
@@ -183,6 +185,20 @@ def among(value: Any, known: Collection[str]) -> str:
     )
     first = [cut(each, NAMES_CHARACTERS // SHOWN_ENTRIES) for each in near or every[:SHOWN_ENTRIES]]
     return f"one of {len(every)} names, {'the nearest' if near else 'among them'} {', '.join(first)}"
+
+
+class Named(dict[str, T]):
+    """A mapping by name in which a name that is missing is a KeyError of one sentence, with the names that are near.
+
+    what : what the names are of, "equation".
+    """
+
+    def __init__(self, what: str, values: Mapping[str, T]) -> None:
+        super().__init__(values)
+        self._what = what
+
+    def __missing__(self, name: Any) -> NoReturn:
+        raise KeyError(cut(f"{self._what} is {described(name)}, wanted {among(name, self)}", SENTENCE_CHARACTERS))
 
 
 def text_of(name: str, value: Any) -> str:

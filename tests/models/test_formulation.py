@@ -106,22 +106,22 @@ def test_a_changed_copy_leaves_the_original_as_it_was() -> None:
 def test_the_copy_shows_what_was_changed() -> None:
     formulation = largest_eigenvalue()
     t = formulation.variables["t"]
-    assert r"\tag{1}" in formulation.latex()
-    assert r"t I - A \succeq 0 \tag{2}" in formulation.latex()
-    assert r"\tag{2}" not in formulation.without("2").latex()
-    assert r"t \ge 4 \tag{floor}" in formulation.adding("floor", t >= 4, latex=r"t \ge 4").latex()
-    assert re.search(r"\\texttt\{.*4\.0 <= t\} \\tag\{floor\}", formulation.adding("floor", t >= 4).latex())
-    changed = formulation.maximizing(t, latex="t").latex()
+    assert r"\tag{1}" in formulation.latex
+    assert r"t I - A \succeq 0 \tag{2}" in formulation.latex
+    assert r"\tag{2}" not in formulation.without("2").latex
+    assert r"t \ge 4 \tag{floor}" in formulation.adding("floor", t >= 4, latex=r"t \ge 4").latex
+    assert re.search(r"\\texttt\{.*4\.0 <= t\} \\tag\{floor\}", formulation.adding("floor", t >= 4).latex)
+    changed = formulation.maximizing(t, latex="t").latex
     assert r"\max\quad & t" in changed
     assert r"\tag{1}" not in changed
-    assert r"\texttt{t}" in formulation.maximizing(t).latex()
+    assert r"\texttt{t}" in formulation.maximizing(t).latex
 
 
 def test_what_comes_without_latex_is_shown_on_one_line_with_names_and_long_arrays_tamed() -> None:
     formulation = entropy()
     x = formulation.variables["x"]
     weights = np.linspace(-1.5, 2.5, x.size * 20).reshape(20, x.size)
-    shown = formulation.adding("at_most 5%", weights @ x <= 1).latex()
+    shown = formulation.adding("at_most 5%", weights @ x <= 1).latex
     line = next(line for line in shown.splitlines() if "tag{at" in line)
     assert r"\tag{at\_most 5\%}" in line  # an underscore in a tag is an error, and a bare % ends the line
     assert re.search(r"\[-1\.5\d* \.\.\. 2\.5\d*\] @ x", line)
@@ -150,10 +150,34 @@ def test_a_change_that_is_not_convex_still_shows_itself() -> None:
 def test_a_formulation_without_certificate_reports_the_value_and_claims_nothing() -> None:
     solution = entropy().solve()
     assert solution.status is Status.UNCERTIFIED
-    assert solution.certificate.claimed == pytest.approx(math.log(4), rel=HIGH.gap)
+    assert solution.value == pytest.approx(math.log(4), rel=HIGH.gap)
     assert (solution.primal, solution.lower_bound, solution.gap) == (math.inf, -math.inf, math.inf)
     np.testing.assert_allclose(solution.point["x"], 0.25, atol=MID.feasibility)
     assert "optimal" in solution.message
+
+
+def test_the_value_of_a_formulation_is_that_of_its_last_solve() -> None:
+    formulation = largest_eigenvalue()
+    assert math.isnan(formulation.value)
+    loose = formulation.without("2")
+    assert formulation.solve().value == formulation.value == pytest.approx(3, rel=HIGH.gap)
+    assert loose.solve().value == loose.value == pytest.approx(0, abs=HIGH.gap)
+    assert formulation.value == pytest.approx(3, rel=HIGH.gap)
+
+
+@pytest.mark.parametrize("part", ["variables", "parameters", "equations", "dual_values"])
+def test_a_name_that_is_missing_is_one_sentence_with_what_is_near(part: str) -> None:
+    found = getattr(largest_eigenvalue(), part)
+    what = "equation" if part in ("equations", "dual_values") else part.removesuffix("s")
+    with pytest.raises(KeyError, match=f"{what} of largest eigenvalue is '33', wanted .*{next(iter(found))}"):
+        found["33"]
+    assert "33" not in found
+    assert found.get("33") is None
+
+
+def test_a_formulation_that_is_missing_is_one_sentence_with_what_is_near() -> None:
+    with pytest.raises(KeyError, match=r"formulation is 'svm\.primal', wanted one of \d+ names, the nearest .*primal"):
+        FORMULATIONS["svm.primal"]
 
 
 def test_unbounded_and_infeasible_are_said() -> None:
@@ -161,8 +185,8 @@ def test_unbounded_and_infeasible_are_said() -> None:
     t = formulation.variables["t"]
     unbounded = formulation.without("2", "3").solve()
     infeasible = formulation.adding("above", t >= 11).solve()
-    assert (unbounded.status, unbounded.certificate.claimed) == (Status.UNBOUNDED, -math.inf)
-    assert (infeasible.status, infeasible.certificate.claimed) == (Status.INFEASIBLE, math.inf)
+    assert (unbounded.status, unbounded.value) == (Status.UNBOUNDED, -math.inf)
+    assert (infeasible.status, infeasible.value) == (Status.INFEASIBLE, math.inf)
     assert not infeasible.point
 
 

@@ -123,7 +123,7 @@ def test_too_many_labellings_are_refused_in_one_sentence() -> None:
 @every_form
 def test_a_form_shows_its_equations(name: str) -> None:
     formulation = built(name, small(9))
-    text = formulation.latex()
+    text = formulation.latex
     assert ("32" in text) == name.endswith("primal")
     assert set(formulation.equations) & {"log-sum-exp", "messages", "u"}
     assert formulation.sizes.cones["exponential"] > 0

@@ -48,7 +48,7 @@ def test_a_step_says_what_it_added_and_the_next_master_holds_it() -> None:
     second = run.step()
     assert run.master.equations["3"][0].shape == (first.added,)
     assert second.lower_bound > first.lower_bound
-    assert r"\tag{3}" in run.master.latex()
+    assert r"\tag{3}" in run.master.latex
     # without any margin the master is at ln c, and its bound is the entropy of c
     c = hmm(0).c
     assert first.lower_bound == pytest.approx(float(-c @ np.log(c)), rel=ROUNDING)

@@ -119,7 +119,7 @@ def test_a_form_shows_its_equations(name: str) -> None:
     formulation = built(name, MarkovRandomField.read(triangle(), moments=CAMEL["inside"]))
     assert set(formulation.equations) == {"20.10", "20.19-20.21", "20.22", "20.23"}
     for label in formulation.equations:
-        assert f"\\tag{{{label}}}" in formulation.latex()
+        assert f"\\tag{{{label}}}" in formulation.latex
     assert formulation.sizes.cones["exponential"] > 0
     assert formulation.problem.is_dcp(dpp=True)
 

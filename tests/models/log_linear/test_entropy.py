@@ -127,13 +127,13 @@ def test_a_constraint_can_be_added() -> None:
     first = formulation.variables["q"][0]
     less = formulation.adding("rare", first <= 1e-3, r"q(0) \le 10^{-3}").reference()
     assert less.value < optimum(formulation).value
-    assert "rare" in formulation.adding("rare", first <= 1e-3, r"q(0) \le 10^{-3}").latex()
+    assert "rare" in formulation.adding("rare", first <= 1e-3, r"q(0) \le 10^{-3}").latex
 
 
 @every_form
 def test_a_form_shows_its_equations_and_cones(name: str) -> None:
     formulation = built(name, drawn("cycle", 0, C=0.3, l1=0.2))
-    text = formulation.latex()
+    text = formulation.latex
     assert ("20.10" in text) == (name != "likelihood")
     assert "\\ell_1" in text
     assert "\\lambda" in text

@@ -77,6 +77,6 @@ def test_the_penalties_are_swept_without_building_again() -> None:
 def test_it_shows_its_equation_and_cones() -> None:
     problem = stated(beta=1.0)
     formulation = built(problem)
-    assert r"\tag{softmax}" in formulation.latex()
+    assert r"\tag{softmax}" in formulation.latex
     assert formulation.sizes.cones["exponential"] == 3 * len(problem.groups.counts)
     assert formulation.problem.is_dcp(dpp=True)

@@ -223,18 +223,18 @@ def test_every_equation_has_its_latex_and_its_braces_match(formulation: str) -> 
         for part in built.parts.values():
             assert part.latex
             assert part.latex.count("{") == part.latex.count("}")
-        latex = built.latex()
+        latex = built.latex
         assert latex.count("{") == latex.count("}")
         assert "None" not in latex
 
 
 def test_the_latex_says_what_the_loss_is() -> None:
-    shown = regularized_risk.primal(INSTANCES["binary, bias, weighted"]()).latex()
+    shown = regularized_risk.primal(INSTANCES["binary, bias, weighted"]()).latex
     assert r"1 - y_i (\langle w, x_i \rangle + b) \le \xi_i" in shown
     assert r"\sigma_i \xi_{i}" in shown
-    assert r"\frac{1}{n} \sum_{i} \xi_{i}" in regularized_risk.primal(binary()).latex()
-    assert r"0 \le \alpha_{i} \le \frac{1}{n}" in regularized_risk.adjoint(binary()).latex()
-    assert r"\sum_i y_i \alpha_i = 0" in regularized_risk.adjoint(binary(bias=True)).latex()
+    assert r"\frac{1}{n} \sum_{i} \xi_{i}" in regularized_risk.primal(binary()).latex
+    assert r"0 \le \alpha_{i} \le \frac{1}{n}" in regularized_risk.adjoint(binary()).latex
+    assert r"\sum_i y_i \alpha_i = 0" in regularized_risk.adjoint(binary(bias=True)).latex
 
 
 def test_the_sizes_are_those_of_pieces_and_groups() -> None:

@@ -61,7 +61,7 @@ def test_a_step_says_what_it_added_and_the_next_master_holds_it() -> None:
     second = run.step()
     assert run.master.equations["margin"][0].shape == (first.added,)
     assert second.lower_bound > first.lower_bound
-    assert r"\tag{margin}" in run.master.latex()
+    assert r"\tag{margin}" in run.master.latex
 
 
 def test_the_constraint_added_is_the_most_violated_one() -> None:

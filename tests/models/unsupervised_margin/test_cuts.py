@@ -64,5 +64,5 @@ def test_the_master_shows_itself() -> None:
     run = delta_cuts(INSTANCES["chains"]())
     run.step()
     assert run.master is not None
-    assert r"\tag{12}" in run.master.latex()
+    assert r"\tag{12}" in run.master.latex
     assert "1 rounds" in repr(run)

@@ -21,7 +21,7 @@ def test_theorem_1_is_the_margin_loss_with_every_alternative_written_out(name: s
         assert said.certified
         assert said.value == pytest.approx(expected, abs=HIGH.gap * max(1.0, expected))
         assert formulation.problem.is_dcp(dpp=True)
-        assert r"\tag{8}" in formulation.latex()
+        assert r"\tag{8}" in formulation.latex
 
 
 @pytest.mark.parametrize("name", ["chains", "three labels", "a tree"])
