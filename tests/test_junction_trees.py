@@ -4,6 +4,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from convexstruct import junction_trees
 from convexstruct.graphs import grid_graph
 from convexstruct.junction_trees import JunctionTree, junction_tree
 
@@ -63,7 +64,7 @@ def test_a_tree_too_wide_is_refused_with_its_width() -> None:
     graph = nx.complete_graph(5)
     assert junction_tree(graph, [3] * 5, limit=243).n_entries == 243
     with pytest.raises(
-        ValueError, match=r"clique of 5 variables \(tree width 4\) and 243 joint labels, wanted at most 242"
+        ValueError, match=r"clique of 5 variables \(tree width 4 or more\) and 243 joint labels, wanted at most 242"
     ):
         junction_tree(graph, [3] * 5, limit=242)
 
@@ -78,3 +79,24 @@ def test_sizes_are_products_of_cards() -> None:
     assert tree.shapes == ((1, 15), (3, 2))
     assert tree.n_entries == 21
     assert np.prod(tree.cards) == tree.size(range(3)) == 30
+
+
+def test_the_triangulation_is_that_of_networkx() -> None:
+    for graph in random_graphs():
+        mixed = nx.Graph()
+        mixed.add_nodes_from(np.random.default_rng(len(graph)).permutation(len(graph)).tolist())
+        mixed.add_edges_from(graph.edges)
+        chordal = nx.complete_to_chordal_graph(mixed)[0]
+        wanted = {tuple(sorted(clique, reverse=True)) for clique in nx.chordal_graph_cliques(chordal)}
+        found = junction_tree(mixed, [2] * len(graph)).cliques
+        assert {tuple(sorted(clique, reverse=True)) for clique in found} == wanted
+
+
+def test_a_wide_graph_is_refused_at_the_first_clique_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[int] = []
+    reached = junction_trees._reached
+    monkeypatch.setattr(junction_trees, "_reached", lambda *given: (steps.append(1), reached(*given))[1])
+    grid = nx.convert_node_labels_to_integers(nx.grid_2d_graph(12, 12))
+    with pytest.raises(ValueError, match=r"tree width 5 or more\) and 64 joint labels, wanted at most 60"):
+        junction_tree(grid, [2] * 144, limit=60)
+    assert len(steps) < 72

@@ -223,5 +223,7 @@ def test_a_labelling_completes_the_assignments() -> None:
 
 def test_a_hidden_set_too_wide_for_a_table_is_refused() -> None:
     graph = grid_graph(7, 7, 10)
-    with pytest.raises(ValueError, match=r"tree width \d+\) and 10+ joint labels, wanted at most 1000000: hide fewer"):
+    with pytest.raises(
+        ValueError, match=r"tree width \d+ or more\) and 10+ joint labels, wanted at most 1000000: hide fewer"
+    ):
         NetworkCounts.read(graph, np.zeros((1, 49), dtype=int), list(graph.nodes))
