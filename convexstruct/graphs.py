@@ -170,6 +170,28 @@ def read_bayesian_network(graph: nx.DiGraph) -> BayesianNetwork:
     return BayesianNetwork(nodes, tuple(cards), parents, TableLayout(tuple(names), tuple(shapes)), tuple(table_of))
 
 
+def node_pairs(name: str, graph: Any) -> list[tuple[int, int]]:
+    """The edges of an undirected networkx graph as pairs of whole numbers, one for each node, in the graph's order.
+
+    The nodes 0 .. n - 1 are their own numbers, in whatever order the graph lists them. Nodes of other names (strings,
+    tuples, of types that cannot be compared) are numbered in the order in which the graph lists them, ``graph.nodes``.
+
+    Raises
+    ------
+    ValueError
+        If it is directed, a multigraph or no graph; or if all nodes are whole numbers, but others than 0 .. n - 1: the
+        order of ``graph.nodes`` is then seldom the one that is meant.
+    """
+    if not isinstance(graph, nx.Graph) or graph.is_directed() or graph.is_multigraph():
+        refuse(name, graph, "an undirected networkx.Graph")
+    if not set(graph) ^ set(range(len(graph))):
+        return [(int(u), int(v)) for u, v in graph.edges]
+    if all(isinstance(node, int | float | np.number) for node in graph):
+        raise sentence(f"{name} has numbers other than 0 to {len(graph) - 1} for its nodes, wanted these, or names")
+    number = {node: i for i, node in enumerate(graph)}
+    return [(number[u], number[v]) for u, v in graph.edges]
+
+
 def chain_graph(length: int, states: int) -> nx.DiGraph:
     """A Markov chain 0 -> 1 -> ... of ``length`` nodes, each with its own table; ValueError if a number is below 1."""
     length, states = _length("length", length), whole("states", states, least=1)

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numpy.typing import ArrayLike
 
 from convexstruct import losses
 
@@ -26,6 +25,11 @@ def test_a_name_or_a_matrix_is_a_cost_matrix() -> None:
     np.testing.assert_array_equal(losses.cost_matrix(lopsided, 2), lopsided)
 
 
+def test_a_function_is_the_matrix_of_its_values() -> None:
+    above = losses.cost_matrix(lambda true, predicted: 2 * max(predicted - true, 0) + max(true - predicted, 0), 3)
+    np.testing.assert_array_equal(above, [[0, 2, 4], [1, 0, 2], [2, 1, 0]])
+
+
 def test_the_matrix_is_a_copy() -> None:
     mine = np.array([[0.0, 1.0], [1.0, 0.0]])
     kept = losses.cost_matrix(mine, 2)
@@ -41,9 +45,13 @@ def test_the_matrix_is_a_copy() -> None:
         ([[0, np.nan], [1, 0]], "loss contains NaN or infinity"),
         ([[0, np.inf], [1, 0]], "loss contains NaN or infinity"),
         ([[0, -2], [1, 0]], "loss holds -2, wanted costs of at least 0"),
+        (lambda true, predicted: -1.0, r"loss\(0, 0\) is -1.0, wanted"),
+        (lambda true, predicted: "far", r"loss\(0, 0\) is 'far', wanted"),
+        (lambda true: 0.0, r"loss\(0, 0\) raised TypeError: .* wanted a cost"),
+        (lambda true, predicted: 1.0, "loss of label 0 on itself is 1, wanted 0 on the truth"),
         ([[0, 1], [1, 0.5]], "loss of label 1 on itself is 0.5, wanted 0 on the truth"),
     ],
 )
-def test_what_is_no_loss_is_refused(cost: ArrayLike | str, message: str) -> None:
+def test_what_is_no_loss_is_refused(cost: losses.Costs, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         losses.cost_matrix(cost, 2)

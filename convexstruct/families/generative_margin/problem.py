@@ -56,6 +56,7 @@ from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.network import NetworkCounts
 from convexstruct.features.counts.unlabelled import unlabelled
 from convexstruct.graphs import TableLayout
+from convexstruct.losses import Costs
 from convexstruct.rounding import Rounded
 from convexstruct.tolerances import DUAL_ROUNDING, SUM_TO_ONE
 from convexstruct.validation.arguments import described, listed, mapping, number, sentence
@@ -110,7 +111,7 @@ class GenerativeMargin:
         *,
         eta: float,
         c: ArrayLike | Mapping[str, ArrayLike] | None = None,
-        loss: ArrayLike | str | Sequence[ArrayLike] = "hamming",
+        loss: Costs | Sequence[ArrayLike] = "hamming",
         hidden: Sequence[ArrayLike] | None = None,
         weights: ArrayLike | None = None,
     ) -> GenerativeMargin:
@@ -125,12 +126,12 @@ class GenerativeMargin:
     def network(
         cls,
         graph: nx.DiGraph,
-        assignments: ArrayLike,
+        assignments: ArrayLike | Mapping[Any, ArrayLike],
         hidden: Sequence[Any],
         *,
         eta: float,
         c: ArrayLike | Mapping[Any, ArrayLike] | None = None,
-        loss: ArrayLike | str | Mapping[Any, ArrayLike | str] = "hamming",
+        loss: Costs | Mapping[Any, Costs] = "hamming",
         weights: ArrayLike | None = None,
     ) -> GenerativeMargin:
         """Train a Bayesian network; arguments as in `NetworkCounts.read`, c by default uniform."""

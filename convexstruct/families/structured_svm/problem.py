@@ -61,6 +61,7 @@ from convexstruct.features.graphs.pairwise_loss import PairwiseLoss, read_loss
 from convexstruct.inference.exact import Best, Inference, exact_inference
 from convexstruct.inference.forests import Forests, forests
 from convexstruct.inference.prediction import decode, of_one_kind, read_others
+from convexstruct.losses import Costs
 from convexstruct.rounding import Rounded
 from convexstruct.tolerances import DUAL_ROUNDING
 from convexstruct.validation.arguments import mapping, refuse, sequence, sized
@@ -120,7 +121,7 @@ class StructuredSVM:
         edge_features: Sequence[ArrayLike] | None = None,
         associative: bool = False,
         kernel: ArrayLike | None = None,
-        loss: ArrayLike | str | Sequence[ArrayLike] = "hamming",
+        loss: Costs | Sequence[ArrayLike] = "hamming",
         scaling: Scaling = "margin",
         weights: ArrayLike | None = None,
         inference: str = "exact",
@@ -136,7 +137,8 @@ class StructuredSVM:
         node_features, labels, n_labels, edges, edge_features, associative : see `read_pairwise`. node_features is None
             where ``kernel`` is given.
         kernel : (P, P) Gram matrix over all nodes in place of node features; positive semidefinite.
-        loss : "hamming", "zero_one", a cost matrix (S, S) cost[true, predicted], or one table (n_i, S) an example.
+        loss : "hamming", "zero_one", a cost matrix (S, S) cost[true, predicted], a function
+            (true, predicted) -> cost, or one table (n_i, S) an example.
         scaling : "margin" or "slack".
         weights : (N,) example weights omega_i, 1 by default.
         inference : "exact" (chains, trees, narrow junction trees), "minimum_cut" (exact: associative, two labels),

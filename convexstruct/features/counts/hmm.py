@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from convexstruct.arrays import Index, Labels, Matrix, Vector
 from convexstruct.features.counts.counts import Examples, Expected, example_weights
 from convexstruct.graphs import Chains, TableLayout, as_sequences, chains, hmm_tables
-from convexstruct.losses import cost_matrix
+from convexstruct.losses import Costs, cost_matrix
 from convexstruct.oracles.chain import chain
 from convexstruct.validation.arguments import sequence
 from convexstruct.validation.arrays import flags, is_list_of_tables, real
@@ -58,7 +58,7 @@ class HMMCounts:
         states: Sequence[ArrayLike],
         n_states: int,
         n_symbols: int,
-        loss: ArrayLike | str | Sequence[ArrayLike] = "hamming",
+        loss: Costs | Sequence[ArrayLike] = "hamming",
         hidden: Sequence[ArrayLike] | None = None,
         weights: ArrayLike | None = None,
     ) -> HMMCounts:
@@ -68,8 +68,8 @@ class HMMCounts:
         ----------
         symbols, states : K integer sequences each, of equal lengths pair by pair; what was seen, and the true states.
         n_states, n_symbols : S and M; states are 0 .. S - 1, symbols 0 .. M - 1.
-        loss : "hamming", "ring", a cost matrix cost[true, predicted] (S, S), or one table (T_k, S) a sequence, any
-            non-negative node loss that is zero on the truth.
+        loss : "hamming", "ring", a cost matrix cost[true, predicted] (S, S), a function (true, predicted) -> cost, or
+            one table (T_k, S) a sequence, any non-negative node loss that is zero on the truth.
         hidden : K boolean sequences, True where the state is to be predicted (default: everywhere); the rest is known.
         weights : (K,) positive weights of the examples (default: one).
 
@@ -204,7 +204,7 @@ class HMMCounts:
 
 
 def _loss_rows(
-    loss: ArrayLike | str | Sequence[ArrayLike], truth: Labels, layout: Chains, n_states: int, observed: Index
+    loss: Costs | Sequence[ArrayLike], truth: Labels, layout: Chains, n_states: int, observed: Index
 ) -> tuple[Matrix, Index]:
     """Read a loss as (table, row of the table at each packed position)."""
     if is_list_of_tables(loss):

@@ -22,6 +22,7 @@ from convexstruct.arrays import Labels, Matrix, Tensor, Vector
 from convexstruct.features.counts.counts import Examples, Expected
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.graphs import Chains, TableLayout
+from convexstruct.losses import Costs
 from convexstruct.oracles.chain import chain
 from convexstruct.validation.arguments import sequence, sized, whole
 from convexstruct.validation.arrays import wholes
@@ -49,7 +50,7 @@ class ChannelCounts:
         states: Sequence[ArrayLike],
         n_states: int,
         n_symbols: int,
-        loss: ArrayLike | str | Sequence[ArrayLike] = "hamming",
+        loss: Costs | Sequence[ArrayLike] = "hamming",
         hidden: Sequence[ArrayLike] | None = None,
         weights: ArrayLike | None = None,
     ) -> ChannelCounts:

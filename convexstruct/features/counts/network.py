@@ -17,7 +17,7 @@ from convexstruct.arrays import Index, Labels, Matrix, Vector
 from convexstruct.features.counts.counts import Examples, Expected, example_weights
 from convexstruct.graphs import BayesianNetwork, TableLayout, read_bayesian_network
 from convexstruct.junction_trees import JunctionTree, junction_tree
-from convexstruct.losses import cost_matrix
+from convexstruct.losses import Costs, cost_matrix
 from convexstruct.oracles.tree import junction_tree as oracle
 from convexstruct.validation.arguments import MOST_ENTRIES, described, refuse, sentence
 from convexstruct.validation.arrays import wholes
@@ -84,9 +84,9 @@ class NetworkCounts:
     def read(
         cls,
         graph: nx.DiGraph,
-        assignments: ArrayLike,
+        assignments: ArrayLike | Mapping[Any, ArrayLike],
         hidden: Sequence[Any],
-        loss: ArrayLike | str | Mapping[Any, ArrayLike | str] = "hamming",
+        loss: Costs | Mapping[Any, Costs] = "hamming",
         weights: ArrayLike | None = None,
     ) -> NetworkCounts:
         """Validate assignments and lay them out by hidden set.
@@ -94,10 +94,12 @@ class NetworkCounts:
         Parameters
         ----------
         graph : a DiGraph with ``states`` on its nodes (see `convexstruct.graphs.read_bayesian_network`).
-        assignments : (K, n_nodes) integers, the columns in the order of ``graph.nodes``; true values of every node.
+        assignments : true values of every node: (K, n_nodes) integers, the columns in the order of ``graph.nodes``, or
+            a mapping of each node to its column (K,).
         hidden : the nodes to be predicted: one list for all examples, or a list of K lists.
-        loss : "hamming", "ring", a cost matrix cost[true, predicted] for nodes of one number of states, or a mapping
-            that gives each hidden node one or the other. The losses of the hidden nodes add up.
+        loss : "hamming", "ring", a cost matrix cost[true, predicted] for nodes of one number of states, a function
+            (true, predicted) -> cost, or a mapping that gives each hidden node one of these. The losses of
+            the hidden nodes add up.
         weights : (K,) positive weights of the examples (default: one); see `deduplicate`.
 
         Raises
@@ -333,8 +335,31 @@ def _entries(factor: HiddenFactor, rows: slice) -> Index:
     return np.asarray(factor.base[rows, None] + factor.inner.ravel())
 
 
-def _read_assignments(assignments: ArrayLike, network: BayesianNetwork) -> Labels:
-    array = wholes("assignments", assignments, ("examples", len(network.nodes)), why="a column a node")
+def by_column(name: str, values: ArrayLike | Mapping[Any, ArrayLike], network: BayesianNetwork) -> Labels:
+    """Whole numbers (K, n_nodes), from a table or from a mapping of each node to its column (K,).
+
+    Raises
+    ------
+    ValueError
+        If they are none, a node has no column, a column no node, or columns differ in length.
+    """
+    if not isinstance(values, Mapping):
+        return wholes(name, values, ("examples", len(network.nodes)), why="a column a node")
+    position = {node: i for i, node in enumerate(network.nodes)}
+    for node in values:
+        if not _known(node, position):
+            raise sentence(f"{name} has a column {described(node)}, which is not a node of the graph")
+    columns: list[Labels] = []
+    for node in network.nodes:
+        if node not in values:
+            raise sentence(f"{name} has no column for the node {described(node)}, wanted one for each node")
+        length = len(columns[0]) if columns else "examples"
+        columns.append(wholes(f"{name}[{described(node)}]", values[node], (length,), why="one value an example"))
+    return np.stack(columns, axis=1)
+
+
+def _read_assignments(assignments: ArrayLike | Mapping[Any, ArrayLike], network: BayesianNetwork) -> Labels:
+    array = by_column("assignments", assignments, network)
     bad = (array < 0) | (array >= np.array(network.cards))
     if bad.any():
         k, v = (int(i) for i in np.argwhere(bad)[0])
@@ -393,9 +418,7 @@ def _positions(name: str, nodes: list[Any], position: Mapping[Hashable, int]) ->
     return tuple(places)
 
 
-def _read_costs(
-    loss: ArrayLike | str | Mapping[Any, ArrayLike | str], network: BayesianNetwork, hidden: list[int]
-) -> dict[int, Matrix]:
+def _read_costs(loss: Costs | Mapping[Any, Costs], network: BayesianNetwork, hidden: list[int]) -> dict[int, Matrix]:
     """cost[true, predicted] of each hidden node."""
     if not isinstance(loss, Mapping):
         return {v: cost_matrix(loss, network.cards[v]) for v in hidden}

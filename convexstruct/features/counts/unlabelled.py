@@ -10,7 +10,7 @@ import numpy as np
 from convexstruct.features.counts.counts import Counts
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.hmm_channels import ChannelCounts
-from convexstruct.features.counts.network import NetworkCounts, lay_out
+from convexstruct.features.counts.network import NetworkCounts, by_column, lay_out
 from convexstruct.graphs import as_sequences
 from convexstruct.losses import cost_matrix
 from convexstruct.validation.arguments import described, sentence, sequence
@@ -28,7 +28,8 @@ def unlabelled(features: Counts, examples: Any) -> Counts:
 
     features : `HMMCounts`, and ``examples`` are K integer sequences of symbols (T_k,); `ChannelCounts`, and they are K
         integer tables of symbols (T_k, C); `NetworkCounts`, and they are integers (K, n_nodes), the columns as in
-        training, with `MISSING`, -1, for each value to predict. A new kind of feature map registers its own.
+        training, or a mapping of each node to its column, with `MISSING`, -1, for each value to predict. A new kind of
+        feature map registers its own.
 
     Raises
     ------
@@ -57,7 +58,9 @@ def _(features: ChannelCounts, examples: Any) -> Counts:
 @unlabelled.register
 def _(features: NetworkCounts, examples: Any) -> Counts:
     network = features.network
-    values = wholes("examples", examples, ("examples", len(network.nodes)), least=MISSING, why="a column a node")
+    values = by_column("examples", examples, network)
+    if (values < MISSING).any():
+        raise sentence(f"examples holds {values.min()}, wanted values of at least {MISSING}")
     if (values >= np.array(network.cards)).any():
         k, v = (int(i) for i in np.argwhere(values >= np.array(network.cards))[0])
         raise sentence(

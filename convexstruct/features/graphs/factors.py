@@ -28,8 +28,8 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Index, Labels, Matrix, Tensor, Vector
-from convexstruct.graphs import starts
-from convexstruct.validation.arguments import flag, refuse, sentence, sequence, sized
+from convexstruct.graphs import node_pairs, starts
+from convexstruct.validation.arguments import flag, sentence, sequence, sized
 from convexstruct.validation.arrays import real, wholes
 from convexstruct.validation.sparse import sparse
 
@@ -227,11 +227,12 @@ def factors_of_features(cards: ArrayLike, features: Sequence[Any]) -> Factors:
 
 
 def tabular_factors(graph: nx.Graph, n_labels: int | ArrayLike, *, nodes: bool = True, tied: bool = False) -> Factors:
-    """A table for each edge (u, v), u < v, of a graph on the nodes 0 .. n - 1, and one for each node.
+    """A table for each edge (u, v), u < v, of a graph, and one for each node.
 
     Parameters
     ----------
-    graph : undirected; a node without an edge has a table of its own in any case.
+    graph : undirected, on the nodes 0 .. n - 1, or on nodes with names, numbered in the order of ``graph.nodes``; a
+        node without an edge has a table of its own in any case.
     n_labels : of every variable, or (n,) of each.
     nodes : whether every node has a table.
     tied : whether all nodes share one table, and all edges another; all variables then have as many labels.
@@ -239,18 +240,19 @@ def tabular_factors(graph: nx.Graph, n_labels: int | ArrayLike, *, nodes: bool =
     Raises
     ------
     ValueError
-        If the graph is directed or not on the nodes 0 .. n - 1, or ``tied`` meets different numbers of labels.
+        If the graph is directed, empty or on other numbers than 0 .. n - 1, or ``tied`` meets different numbers of
+        labels.
     """
-    if not isinstance(graph, nx.Graph) or graph.is_directed() or graph.is_multigraph():
-        refuse("graph", graph, "an undirected networkx.Graph")
+    joined = node_pairs("graph", graph)
     n = len(graph)
-    if n == 0 or set(graph) != set(range(n)):
-        raise sentence("graph must be on the nodes 0 to n - 1, and have at least one")
+    if n == 0:
+        raise sentence("graph has no nodes, wanted at least one")
     why = "one number for all nodes, or one a node"
     read = wholes("n_labels", n_labels, (), (n,), least=1, what="numbers of labels", kinds="iu", why=why)
     cards = np.broadcast_to(read, (n,))
-    alone = [(v,) for v in range(n) if flag("nodes", nodes) or graph.degree[v] == 0]
-    edges = sorted((min(u, v), max(u, v)) for u, v in graph.edges)
+    ends = {v for pair in joined for v in pair}
+    alone = [(v,) for v in range(n) if flag("nodes", nodes) or v not in ends]
+    edges = sorted((min(u, v), max(u, v)) for u, v in joined)
     scopes: list[tuple[int, ...]] = [*alone, *edges]
     bare = read_factors(cards, scopes)
     if not flag("tied", tied):

@@ -28,7 +28,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Flags, Index, Labels, Matrix, Tensor, Vector
-from convexstruct.graphs import ranges, starts
+from convexstruct.graphs import node_pairs, ranges, starts
 from convexstruct.validation.arguments import choice, flag, refuse, sentence, sequence, sized, whole
 from convexstruct.validation.arrays import chosen, frozen, real, wholes
 from convexstruct.validation.sparse import matrix
@@ -295,7 +295,7 @@ def read_pairwise(
     labels : a list of integer arrays (n_i,), the true labels, from 0.
     n_labels : S; by default one more than the largest label.
     edges : "chain", "none", a list of integer arrays (q_i, 2) of nodes of the example counted from 0, or a list of
-        networkx graphs on the nodes 0 .. n_i - 1.
+        networkx graphs, whose nodes are 0 .. n_i - 1, or have names and stand in the order of ``graph.nodes``.
     edge_features : a list of arrays (q_i, E), in the order of the edges; None for one shared table of transitions.
     associative : see `PairwiseFeatures`.
 
@@ -399,9 +399,9 @@ def _edges(given: Any, lengths: Index, start: Index) -> tuple[Index, Index]:
     arrays = []
     for i, part in enumerate(parts):
         if isinstance(part, nx.Graph):
-            if part.is_directed() or part.is_multigraph() or set(part.nodes) != set(range(int(lengths[i]))):
-                raise ValueError(f"edges[{i}] must be an undirected networkx.Graph on the nodes 0 to {lengths[i] - 1}")
-            part = list(part.edges)
+            if len(part) != lengths[i]:
+                raise ValueError(f"edges[{i}] has {len(part)} nodes, wanted {lengths[i]}: one for each label")
+            part = node_pairs(f"edges[{i}]", part)
         pairs = wholes(f"edges[{i}]", part, what="pairs of nodes", least=0, most=int(lengths[i]) - 1)
         pairs = pairs.reshape(0, 2) if pairs.shape == (0,) else pairs
         if pairs.ndim != 2 or pairs.shape[1] != 2:

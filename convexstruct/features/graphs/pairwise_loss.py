@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from convexstruct.arrays import Index, Labels, Matrix, Vector
 from convexstruct.features.graphs.loss_steps import LossSteps, number_losses
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
-from convexstruct.losses import cost_matrix
+from convexstruct.losses import Costs, cost_matrix
 from convexstruct.validation.arguments import refuse, sequence
 from convexstruct.validation.arrays import is_list_of_tables, real
 
@@ -62,8 +62,9 @@ class PairwiseLoss:
         return PairwiseLoss(self.costs[nodes], features.truth, features.example, features.n_examples, self.zero_one)
 
 
-def read_loss(loss: ArrayLike | str | Sequence[ArrayLike], features: PairwiseFeatures) -> PairwiseLoss:
-    """ "hamming", "zero_one", a cost matrix (S, S) cost[true, predicted], or a list of node costs (n_i, S).
+def read_loss(loss: Costs | Sequence[ArrayLike], features: PairwiseFeatures) -> PairwiseLoss:
+    """ "hamming", "zero_one", a cost matrix (S, S) cost[true, predicted], a function (true, predicted) -> cost, or a
+    list of node costs (n_i, S).
 
     Raises
     ------

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+import networkx as nx
 import numpy as np
 import pytest
 
@@ -13,6 +15,7 @@ from convexstruct.features.counts import network as network_features
 from convexstruct.features.counts.counts import Counts
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.network import NetworkCounts, deduplicate
+from convexstruct.features.counts.unlabelled import unlabelled
 from convexstruct.graphs import grid_graph, hmm_graph
 from convexstruct.marginals.enumeration import enumerate_counts
 from convexstruct.tolerances import DERIVATIVE, ROUNDING
@@ -209,6 +212,40 @@ def test_equal_rows_merge_into_weights_without_a_change_in_the_sums() -> None:
     assert whole.weights @ one.log_partition == pytest.approx(merged.weights @ two.log_partition, rel=ROUNDING)
     doubled = deduplicate(net.assignments, np.full(60, 2.0))[1]
     np.testing.assert_array_equal(doubled, 2 * weights)
+
+
+def test_a_network_is_read_from_a_mapping_of_columns_whatever_its_nodes_are_called() -> None:
+    graph = nx.DiGraph()
+    graph.add_nodes_from(["rain", ("sprinkler", 1), 3], states=2)
+    graph.add_edges_from([("rain", 3), (("sprinkler", 1), 3)])
+    table = np.array([[0, 1, 1], [1, 0, 0], [1, 1, 1], [0, 0, 1]])
+    columns = {3: table[:, 2], "rain": table[:, 0].tolist(), ("sprinkler", 1): table[:, 1]}
+    asked = [("sprinkler", 1), "rain"]
+    from_table, from_columns = (NetworkCounts.read(graph, given, asked) for given in (table, columns))
+    np.testing.assert_array_equal(from_columns.assignments, from_table.assignments)
+    theta = thetas(from_table, 0)[0]
+    np.testing.assert_array_equal(from_columns.best(theta)[0], from_table.best(theta)[0])
+    np.testing.assert_array_equal(
+        unlabelled(from_table, {**columns, "rain": [-1] * 4}).best(theta, 0.0)[0],
+        unlabelled(from_table, np.where([True, False, False], -1, table)).best(theta, 0.0)[0],
+    )
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"a": [0]}, "assignments has no column for the node 'b', wanted one for each node"),
+        ({"a": [0], "b": [1], "c": [0]}, "assignments has a column 'c', which is not a node of the graph"),
+        ({"a": [0, 1], "b": [1]}, r"assignments\['b'\] has shape \(1,\), wanted \(2,\): one value an example"),
+        ({"a": [0], "b": ["wet"]}, r"assignments\['b'\] holds strings, wanted whole numbers"),
+        ({"a": [0], "b": [2]}, r"assignments\[0\] gives node 'b' the value 2, wanted a whole number from 0 to 1"),
+    ],
+)
+def test_columns_that_do_not_fit_the_graph_are_refused(columns: dict[str, Any], message: str) -> None:
+    graph = nx.DiGraph()
+    graph.add_nodes_from(["a", "b"], states=2)
+    with pytest.raises(ValueError, match=message):
+        NetworkCounts.read(graph, columns, ["a"])
 
 
 def test_a_labelling_completes_the_assignments() -> None:

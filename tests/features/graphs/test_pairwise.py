@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from convexstruct.features.graphs.factors import tabular_factors
 from convexstruct.features.graphs.pairwise import PairwiseFeatures, read_pairwise
 from convexstruct.oracles.enumeration import labellings
 from convexstruct.tolerances import ROUNDING
@@ -181,8 +182,9 @@ EDGES = [nx.path_graph(2), nx.path_graph(3)]
         ({"edges": [[["a", "b"]], []]}, r"edges\[0\] holds strings, wanted pairs of nodes from 0 to 1"),
         ({"edges": [[[1, 1]], []]}, r"edges\[0\] joins node 1 with itself"),
         ({"edges": [[[0, 1], [1, 0]], []]}, r"edges\[0\] holds an edge twice"),
-        ({"edges": [nx.DiGraph([(0, 1)]), EDGES[1]]}, r"edges\[0\] must be an undirected networkx.Graph"),
-        ({"edges": EDGES[::-1]}, r"edges\[0\] must be an undirected networkx.Graph on the nodes 0 to 1"),
+        ({"edges": [nx.DiGraph([(0, 1)]), EDGES[1]]}, r"edges\[0\] is a DiGraph, wanted an undirected networkx.Graph"),
+        ({"edges": EDGES[::-1]}, r"edges\[0\] has 3 nodes, wanted 2: one for each label"),
+        ({"edges": [nx.Graph([(1, 2)]), EDGES[1]]}, r"edges\[0\] has numbers other than 0 to 1 for its nodes, wanted"),
         ({"edge_features": [ONE]}, "edge_features has 1 entries, wanted 2: a list of one array for each of labels"),
         ({"edge_features": [ONE, ONE]}, r"edge_features\[1\] has shape \(1, 1\), wanted \(2, 1\)"),
         ({"edge_features": [ONE, np.ones((2, 2))]}, r"edge_features\[1\] has shape \(2, 2\), wanted \(2, 1\)"),
@@ -200,3 +202,20 @@ def test_what_is_no_labelled_graph_is_refused_in_one_sentence(change: dict[str, 
     with pytest.raises(ValueError, match=message) as refused:
         read_pairwise(**{**GIVEN, **change})
     assert "\n" not in str(refused.value)
+
+
+NAMED = [["a", "b", "c"], [("left", 0), ("right", 1), ("left", 1)], ["a", ("b", 2), 3]]
+
+
+@pytest.mark.parametrize("names", NAMED, ids=["strings", "tuples", "mixed"])
+def test_nodes_of_any_names_stand_for_the_rows_in_the_graphs_order(names: list[Any]) -> None:
+    plain = nx.Graph([(0, 2), (1, 2)])
+    plain.add_nodes_from(range(3))
+    named = nx.Graph()
+    named.add_nodes_from(names)
+    named.add_edges_from((names[u], names[v]) for u, v in [(0, 2), (2, 1)])
+    tables, labels = [np.arange(6.0).reshape(3, 2)], [[0, 1, 2]]
+    expected, found = (read_pairwise(tables, labels, edges=[graph]) for graph in (plain, named))
+    assert {tuple(sorted(pair)) for pair in found.edges.tolist()} == {(0, 2), (1, 2)}
+    np.testing.assert_array_equal(np.sort(expected.edges, axis=1), np.sort(found.edges, axis=1))
+    assert tabular_factors(named, 2).scopes == tabular_factors(plain, 2).scopes
