@@ -7,7 +7,8 @@
     cs.verify()                                # every built-in case, reference against fast path
     cs.verify(my_solver, on="generative_margin")  # anyone's solver against the stored optima
 
-`cs.models` (the formulations) needs CVXPY and is imported when it is first used; everything else does without.
+`cs.models` (the formulations) needs CVXPY and `cs.estimators` (scikit-learn's interface) needs scikit-learn; both are
+imported when they are first used, and everything else does without.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from convexstruct.features.graphs.factors import factors_of_features, read_facto
 from convexstruct.tolerances import HIGH, LOW, MID, Profile
 
 if TYPE_CHECKING:
-    from convexstruct import experiments, models, plots, solvers, verification
+    from convexstruct import estimators, experiments, models, plots, solvers, verification
     from convexstruct.verification import check, verify
 
 __all__ = [
@@ -67,6 +68,7 @@ __all__ = [
     "certify",
     "check",
     "datasets",
+    "estimators",
     "experiments",
     "factors_of_features",
     "models",
@@ -81,8 +83,8 @@ __all__ = [
 
 families.discover()
 
-#: Imported at first use, because they import CVXPY, matplotlib or much else.
-_LATER = ("experiments", "models", "plots", "solvers", "verification")
+#: Imported at first use, because they import CVXPY, scikit-learn, matplotlib or much else.
+_LATER = ("estimators", "experiments", "models", "plots", "solvers", "verification")
 
 
 def __getattr__(name: str) -> Any:

@@ -35,7 +35,7 @@ STOREYS: tuple[tuple[str, ...], ...] = (
     ("datasets",),
     ("core", "plots"),
     ("families", "models"),
-    ("solvers", "experiments"),
+    ("estimators", "solvers", "experiments"),
     ("report", "verification"),
     ("__init__", "cli", "__main__"),
 )
@@ -224,7 +224,14 @@ def test_the_link_is_committed_as_a_link() -> None:
 
 
 def test_every_public_name_says_what_it_is() -> None:
-    for module in (cs, cs.models, cs.datasets, importlib.import_module("convexstruct.solvers"), cs.verification):
+    for module in (
+        cs,
+        cs.models,
+        cs.datasets,
+        cs.estimators,
+        importlib.import_module("convexstruct.solvers"),
+        cs.verification,
+    ):
         for name in module.__all__:
             value = getattr(module, name)
             if inspect.isclass(value) or inspect.isroutine(value) or inspect.ismodule(value):

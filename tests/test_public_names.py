@@ -21,7 +21,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 @pytest.mark.parametrize("command", ["import convexstruct", "import convexstruct.cli as c; c.main(['list', '--json'])"])
 def test_neither_cvxpy_nor_matplotlib_is_imported_before_it_is_needed(command: str) -> None:
-    later = ("cvxpy", "matplotlib", "clarabel", "scs")
+    later = ("cvxpy", "matplotlib", "clarabel", "scs", "sklearn")
     code = f"{command}\nimport sys\nsys.exit(' '.join(m for m in {later} if m in sys.modules) or 0)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -35,6 +35,14 @@ def test_the_example_prints_what_is_said() -> None:
     assert done.stdout == blocks("text")[0]
 
 
+def test_two_lists_of_dicts_become_tags_in_eight_lines(tmp_path: Path) -> None:
+    code = next(text for text in blocks("python") if "ChainTagger" in text)
+    assert sum(bool(line) for line in code.splitlines()) <= 8
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == next(text for text in blocks("text") if text.startswith("['"))
+
+
 @pytest.mark.slow
 def test_the_solver_shown_is_verified(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
@@ -53,7 +61,7 @@ def test_every_command_and_experiment_is_named() -> None:
 
 def test_the_tree_shown_is_the_tree() -> None:
     named = {"": set[str](), "convexstruct": set[str]()}
-    for line in blocks("text")[1].splitlines():
+    for line in next(text for text in blocks("text") if text.startswith("convexstruct/")).splitlines():
         inside = "convexstruct" if line.startswith(" ") else ""
         names = re.split(r"\s{2,}", line.strip())[0].split(", ")
         assert all((ROOT / inside / name).exists() for name in names), line

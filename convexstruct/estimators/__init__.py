@@ -1,0 +1,18 @@
+"""Estimators with scikit-learn's interface: train on labelled data, predict labels for new data, keep in one file.
+
+`ChainTagger` and `GraphTagger` (structural SVMs and conditional random fields), `GenerativeTagger` (hidden Markov
+models) and `LinearRisk` (binary, multiclass, multilabel and ordinal hinges) read the data, build a problem of a family,
+call `convexstruct.solve` and keep the weights; the mathematics is that of the families, whose public names alone are
+used here. The room needs scikit-learn (`pip install "convexstruct[estimators]"`); the rest of the package does not.
+
+A new estimator takes a file here, a constructor that only stores its arguments, and `Saved` for its files.
+"""
+
+import importlib.util
+
+if importlib.util.find_spec("sklearn") is None:
+    raise ImportError("convexstruct.estimators needs scikit-learn: pip install 'convexstruct[estimators]'")
+
+from convexstruct.estimators.chain_tagger import ChainTagger
+
+__all__ = ["ChainTagger"]

@@ -1,0 +1,81 @@
+"""`ChainTagger`: a label for each position of a sequence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from convexstruct.estimators.examples import Examples, read_labels, read_sequences
+from convexstruct.estimators.tagger import Tagger
+
+
+class ChainTagger(Tagger):
+    r"""Labels of sequences by a structural SVM or a conditional random field on chains.
+
+    The score of labels y_1 .. y_n is sum_t <coef_[y_t], x_t> + sum_t edge_coef_[0, y_{t-1}, y_t], and `fit` minimises
+
+        1/2 |w|^2 + C sum_i omega_i loss_i(w)
+
+    over w, all these weights: a sum over examples, not a mean, so that C is per sequence. loss_i is
+
+        "margin"      max_y [E_i(y) - <w, f(x_i, y_i) - f(x_i, y)>]          (paper 1, margin scaling)
+        "slack"       max_y E_i(y) [1 - <w, f(x_i, y_i) - f(x_i, y)>]        (paper 1, slack scaling)
+        "likelihood"  -ln p(y_i | x_i), p(y | x) ~ e^<w, f(x, y)>            (papers 1 and 4)
+
+    with the loss E_i of labellings. `StructuredSVM`, `ConditionalRandomField` and `HiddenField` say more.
+
+    Parameters
+    ----------
+    loss : "margin", "slack" or "likelihood". Text with over 1e5 features is trained fastest by likelihood.
+    C : weight of the losses, above 0; None, with likelihood alone, is no L2 penalty.
+    cost : E_i of the margin losses: "hamming" (wrong positions), "zero_one", or a matrix (S, S) cost[true, predicted]
+        in the order of ``classes_``.
+    l1 : weight of |w|_1, with likelihood alone.
+    vectorizer : a DictVectorizer or FeatureHasher for feature dicts, of which a copy is fitted; None: DictVectorizer().
+    solver : one of ``convexstruct.solvers``; None: the best known for the problem.
+    tol, max_iterations, time_limit (seconds), progress : as in `convexstruct.solve`. Where a limit stops the run, `fit`
+        warns (ConvergenceWarning) and keeps the best point, with its certificate.
+    warm_start : whether `fit` starts at the weights of the fit before, which had the same features and labels.
+
+    X is a list of sequences: lists of feature dicts, or tables (n_i, F), dense or sparse. There is no bias but the
+    features that you give. y is a list of lists or arrays of labels, strings or whole numbers. With likelihood a label
+    may be None (not known) or a set (one of these); the objective is then not convex, and `fit` ends at a stationary
+    point. A sequence may have one position, or none: then it has no part in the objective, and its prediction is empty.
+
+    Attributes
+    ----------
+    classes_ (S,) : the labels in order. coef_ (S, F), edge_coef_ (1, S, S) : w. vectorizer_ : fitted, None for tables.
+    n_features_in_ : F. solution_, certificate_ : of the problem, the optimum certified; a file does not keep them.
+    """
+
+    def __init__(
+        self,
+        loss: str = "margin",
+        C: float | None = 1.0,
+        *,
+        cost: Any = "hamming",
+        l1: float = 0.0,
+        vectorizer: Any = None,
+        solver: Any = None,
+        tol: Any = "HIGH",
+        max_iterations: int | None = None,
+        time_limit: float | None = None,
+        progress: Any = None,
+        warm_start: bool = False,
+    ) -> None:
+        self.loss = loss
+        self.C = C
+        self.cost = cost
+        self.l1 = l1
+        self.vectorizer = vectorizer
+        self.solver = solver
+        self.tol = tol
+        self.max_iterations = max_iterations
+        self.time_limit = time_limit
+        self.progress = progress
+        self.warm_start = warm_start
+
+    def _read(self, X: Any) -> Examples:
+        return read_sequences(X)
+
+    def _read_labels(self, y: Any, examples: Examples) -> list[Any]:
+        return read_labels(y, examples.lengths)

@@ -1,0 +1,268 @@
+"""What users give estimators, as arrays: sequences of feature dicts or tables, labels of any names, weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.feature_extraction import DictVectorizer, FeatureHasher
+
+from convexstruct.arrays import Flags, Index, Labels, Matrix, Vector
+from convexstruct.graphs import starts
+from convexstruct.validation.arguments import described, refuse, sentence, sequence
+from convexstruct.validation.arrays import real
+from convexstruct.validation.sparse import matrix
+
+SEQUENCES = "a list of one sequence an example, each a list of feature dicts or a table (positions, features)"
+#: The kinds of labels that may stand together, by the types that they have.
+KINDS: tuple[tuple[type, ...], ...] = ((str,), (bool, np.bool_), (int, np.integer))
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Examples without labels, position after position.
+
+    rows : P feature dicts, or a table (P, F). lengths (N,) : positions of each example, 0 allowed. edges : "chain", or
+    one array (q_i, 2) an example. edge_features : one array (q_i, E) an example, or None. nodes : the names of the
+    nodes of each example's graph, or None for sequences.
+    """
+
+    rows: Any
+    lengths: Index
+    edges: str | list[Index] = "chain"
+    edge_features: list[Matrix] | None = None
+    nodes: list[list[Any]] | None = None
+
+    def some(self, kept: Flags) -> Examples:
+        """The examples of a mask (N,)."""
+        if kept.all():
+            return self
+        at = np.flatnonzero(np.repeat(kept, self.lengths))
+        rows = [self.rows[i] for i in at] if isinstance(self.rows, list) else self.rows[at]
+
+        def chosen(parts: Any) -> Any:
+            return [parts[i] for i in np.flatnonzero(kept)] if isinstance(parts, list) else parts
+
+        more = {name: chosen(getattr(self, name)) for name in ("edges", "edge_features", "nodes")}
+        return replace(self, rows=rows, lengths=self.lengths[kept], **more)
+
+    def split(self, flat: Any) -> list[Any]:
+        """An array with one row a position, as one array an example."""
+        return np.split(flat, starts(self.lengths)[1:-1])
+
+
+def read_sequences(X: Any) -> Examples:
+    """Sequences of feature dicts, or tables (positions, features), dense or sparse; a sequence may be empty.
+
+    Raises
+    ------
+    ValueError
+        If X is no list of sequences, mixes dicts and tables, or a table has another width or holds NaN.
+    """
+    given = sequence("X", X, SEQUENCES, least=1)
+    dicts, tables, lengths = [], [], []
+    for i, one in enumerate(given):
+        name = f"X[{i}]"
+        if sp.issparse(one) or (isinstance(one, np.ndarray) and one.ndim == 2):
+            table = None if one.shape[0] == 0 else matrix(name, one, "positions", _width(tables), why="as before")
+        else:
+            items = sequence(name, one, "a list of feature dicts or a table (positions, features)")
+            if not items or isinstance(items[0], Mapping):
+                dicts += _dicts(name, items)
+                lengths.append(len(items))
+                continue
+            table = matrix(name, one, "positions", _width(tables), why="as before")
+        lengths.append(0 if table is None else table.shape[0])
+        tables += [] if table is None else [table]
+    if dicts and tables:
+        raise ValueError("X holds sequences of feature dicts and tables of numbers, wanted one kind")
+    return Examples(stacked(tables) if tables else dicts, np.array(lengths, dtype=np.intp))
+
+
+def stacked(tables: Sequence[Any]) -> Any:
+    """Tables of one width, one below the other; sparse if one is."""
+    return sp.vstack(tables, format="csr") if any(map(sp.issparse, tables)) else np.concatenate(tables)
+
+
+def _width(tables: Sequence[Any]) -> int | str:
+    return int(tables[0].shape[1]) if tables else "features"
+
+
+def _dicts(name: str, items: list[Any]) -> list[Any]:
+    for t, item in enumerate(items):
+        if not isinstance(item, Mapping):
+            refuse(f"{name}[{t}]", item, "a feature dict, as at the first position")
+    return items
+
+
+# -- vectorising -------------------------------------------------------------------------------------------------------
+
+
+def check_vectorizer(vectorizer: Any) -> None:
+    """ValueError unless it is None, a DictVectorizer or a FeatureHasher."""
+    if vectorizer is not None and type(vectorizer) not in (DictVectorizer, FeatureHasher):
+        refuse("vectorizer", vectorizer, "a DictVectorizer, a FeatureHasher or None")
+
+
+def fitted_vectorizer(vectorizer: Any, rows: Any) -> Any:
+    """A copy of ``vectorizer`` (None: a DictVectorizer) fitted to feature dicts; None where ``rows`` is a table."""
+    check_vectorizer(vectorizer)
+    if not isinstance(rows, list):
+        return None
+    made = DictVectorizer() if vectorizer is None else clone(vectorizer)
+    made = _told(made, lambda: made.fit(rows))
+    strange = next((name for name in getattr(made, "vocabulary_", ()) if not isinstance(name, str)), None)
+    if strange is not None:
+        raise sentence(f"X has the feature {described(strange)}, wanted names that are strings")
+    return made
+
+
+def vectorised(vectorizer: Any, rows: Any, width: int | str = "features") -> Any:
+    """The table (P, F) of feature dicts, or of a table itself; ``width`` is the F of training.
+
+    Raises
+    ------
+    ValueError
+        If the vectorizer cannot read a dict, dicts come where training had tables or tables where it had dicts, F is
+        another, there is no feature, or a value is NaN or infinite.
+    """
+    if isinstance(rows, list) != (vectorizer is not None):
+        came, wanted = ("feature dicts", "tables of numbers") if vectorizer is None else ("tables", "feature dicts")
+        raise ValueError(f"X holds {came}, wanted {wanted} as in training")
+    if vectorizer is None:
+        return matrix("X", rows, "positions", width, why="the features of training")
+    table = _told(vectorizer, lambda: vectorizer.transform(rows))
+    if table.shape[1] == 0:
+        raise ValueError("X has no features, wanted at least one in some dict")
+    return matrix("X", table, "positions", width)
+
+
+def _told(vectorizer: Any, call: Any) -> Any:
+    """What ``call`` returns; its errors in one sentence."""
+    try:
+        return call()
+    except Exception as error:  # any: features of any type, read by scikit-learn
+        name, said = type(vectorizer).__name__, " ".join(str(error).split())
+        text = f"X holds features that {name} cannot read ({said}), wanted names with numbers or strings"
+        raise sentence(text) from None
+
+
+# -- labels and weights ------------------------------------------------------------------------------------------------
+
+
+def read_labels(y: Any, lengths: Index) -> list[Any]:
+    """The labels of all positions in one list, from one list or array an example.
+
+    Raises
+    ------
+    ValueError
+        If an example has another number of labels than positions.
+    """
+    given = sequence("y", y, "one list of labels for each of X", length=len(lengths))
+    flat: list[Any] = []
+    for i, (one, n) in enumerate(zip(given, lengths)):
+        flat += sequence(f"y[{i}]", one, "one label a position", length=int(n))
+    return flat
+
+
+def is_partial(label: Any) -> bool:
+    """Whether a label is not known: None, or a set of the labels that are possible."""
+    return label is None or isinstance(label, (set, frozenset))
+
+
+def classes_of(labels: list[Any]) -> NDArray[Any]:
+    """The distinct labels in order, those in sets included.
+
+    Raises
+    ------
+    ValueError
+        If labels are neither all strings nor all whole numbers (or all booleans), or fewer than two differ.
+    """
+    found: set[Any] = set()
+    kinds = set()
+    for label in labels:
+        if label is not None:
+            for each in label if is_partial(label) else (label,):
+                kind = next((k for k, types in enumerate(KINDS) if isinstance(each, types)), None)
+                if kind is None:
+                    refuse("a label in y", each, "a string or a whole number, or a set of these, or None")
+                kinds.add(kind)
+                found.add(each)
+    if len(kinds) > 1:
+        raise ValueError("y mixes labels of several types, wanted strings alone or whole numbers alone")
+    if len(found) < 2:
+        came = f"one class, {described(next(iter(found)))}" if found else "no label"
+        raise sentence(f"y holds {came}, wanted at least two classes")
+    classes = np.array(sorted(found))
+    if classes.dtype.kind not in "Uiub":
+        raise ValueError("y holds whole numbers beyond 64 bits, wanted smaller ones")
+    return classes
+
+
+def coded(labels: list[Any], classes: NDArray[Any]) -> tuple[Labels, Flags | None]:
+    """Places in ``classes`` (P,), and which labels each position may have (P, S) where some are not known, else None.
+
+    A label that is not in ``classes`` has the code -2, a position without a label the code -1.
+    """
+    number = {label: i for i, label in enumerate(classes.tolist())}
+    codes = np.array([-1 if is_partial(label) else _code(number, label) for label in labels], dtype=np.int64)
+    unknown = np.flatnonzero(codes == -1)
+    if not len(unknown):
+        return codes, None
+    allowed = codes[:, None] == np.arange(len(classes))
+    for at in unknown:
+        if labels[at] is None:
+            allowed[at] = True
+        else:
+            places = [number[label] for label in labels[at] if label in number]
+            allowed[at, places] = True
+    return codes, allowed
+
+
+def _code(number: dict[Any, int], label: Any) -> int:
+    try:
+        return number.get(label, -2)
+    except Exception:  # any: no label that was trained on, and not even hashable
+        return -2
+
+
+def read_weights(sample_weight: ArrayLike | None, n: int) -> Vector:
+    """One weight of at least 0 an example, 1 by default; an example of weight 0 counts as absent.
+
+    Raises
+    ------
+    ValueError
+        If there is not one finite weight of at least 0 for each example, or all are 0.
+    """
+    if sample_weight is None:
+        return np.ones(n)
+    read = real("sample_weight", sample_weight, (n,), what="weights", least=0, why="one an example")
+    if not read.any():
+        raise ValueError("sample_weight is 0 everywhere, wanted at least one positive weight")
+    return np.asarray(read)
+
+
+def accuracy(labels: list[Any], predicted: Labels, weights: Vector, classes: NDArray[Any]) -> float:
+    """The share of positions, weighted, whose predicted class is the label, or lies in the set of possible labels.
+
+    Positions without a label (None) do not count.
+
+    Raises
+    ------
+    ValueError
+        If no position counts.
+    """
+    codes, allowed = coded(labels, classes)
+    right = codes == predicted
+    if allowed is not None:
+        right = np.where(codes == -1, allowed[np.arange(len(codes)), predicted], right)
+    weights = np.where([label is None for label in labels], 0.0, weights)
+    total = float(weights.sum())
+    if not total > 0:
+        raise ValueError("X and y have no position with a label and a positive weight, wanted at least one")
+    return float(weights @ right) / total

@@ -1,0 +1,259 @@
+"""`ChainTagger`: the weights and bounds are those of the families; what comes in is read or refused in one sentence."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.feature_extraction import DictVectorizer, FeatureHasher
+from sklearn.model_selection import GridSearchCV
+
+import convexstruct as cs
+from convexstruct.estimators import ChainTagger
+
+SENTENCES = ("Ann sees Bob", "the dog sees the cat", "Bob sleeps")
+X = [[{"word": word, "upper": word[0].isupper()} for word in text.split()] for text in SENTENCES]
+Y = [["NAME", "VERB", "NAME"], ["DET", "NOUN", "VERB", "DET", "NOUN"], ["NAME", "VERB"]]
+
+RNG = np.random.default_rng(0)
+TABLES = [RNG.normal(size=(n, 3)) for n in (3, 1, 4, 2)]
+NUMBERS = [RNG.integers(0, 2, size=len(table)) + 5 for table in TABLES]
+CODES = [labels - 5 for labels in NUMBERS]
+
+
+def weights(tagger: ChainTagger) -> np.ndarray[Any, Any]:
+    return np.concatenate((tagger.coef_.ravel(), tagger.edge_coef_.ravel()))
+
+
+@pytest.mark.parametrize("loss", ["margin", "slack"])
+def test_a_margin_tagger_has_the_solution_of_the_structural_svm(loss: Any) -> None:
+    costs = [[0.0, 1.0], [2.0, 0.0]]
+    tagger = ChainTagger(loss, C=0.5, cost=costs).fit(TABLES, NUMBERS, sample_weight=[1, 2, 1, 1])
+    problem = cs.StructuredSVM.read(TABLES, CODES, 2, C=0.5, loss=costs, scaling=loss, weights=[1, 2, 1, 1])
+    found = cs.solve(problem)
+    np.testing.assert_array_equal(weights(tagger), found.point["w"])
+    assert tagger.certificate_ == found.certificate
+    assert found.status.solved
+    for tags, codes in zip(tagger.predict(TABLES), problem.predict(found.point)):
+        np.testing.assert_array_equal(tags, codes + 5)
+
+
+def test_a_likelihood_tagger_has_the_solution_of_the_conditional_random_field() -> None:
+    tagger = ChainTagger("likelihood", C=2.0, l1=0.1).fit(TABLES, NUMBERS)
+    problem = cs.ConditionalRandomField.read(TABLES, CODES, 2, C=2.0, l1=0.1)
+    found = cs.solve(problem)
+    np.testing.assert_array_equal(weights(tagger), found.point["theta"])
+    assert tagger.certificate_ == found.certificate
+    new = [RNG.normal(size=(3, 3)), RNG.normal(size=(1, 3))]
+    for tags, codes in zip(tagger.predict(new), problem.predict(found.point, new), strict=True):
+        np.testing.assert_array_equal(tags, codes + 5)
+    for ours, theirs in zip(tagger.predict_marginals(new), problem.posteriors(found.point, new), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert cs.certify(tagger.problem(TABLES, NUMBERS), weights(tagger)).primal == found.primal
+
+
+def test_sparse_tables_are_dense_tables() -> None:
+    dense = ChainTagger("likelihood").fit(TABLES, NUMBERS)
+    sparse = ChainTagger("likelihood").fit([sp.csr_array(table) for table in TABLES], NUMBERS)
+    np.testing.assert_allclose(weights(sparse), weights(dense), rtol=1e-9, atol=1e-12)
+    for tags, others in zip(sparse.predict(TABLES), dense.predict(TABLES)):
+        np.testing.assert_array_equal(tags, others)
+
+
+def test_feature_dicts_are_vectorised_by_scikit_learn() -> None:
+    tagger = ChainTagger("likelihood").fit(X, Y)
+    table = DictVectorizer().fit_transform([features for sentence in X for features in sentence])
+    names = ["DET", "NAME", "NOUN", "VERB"]
+    problem = cs.ConditionalRandomField.read(table, [[names.index(tag) for tag in tags] for tags in Y], 4, C=1.0)
+    np.testing.assert_array_equal(weights(tagger), cs.solve(problem).point["theta"])
+    assert tagger.classes_.tolist() == names
+    assert [tags.tolist() for tags in tagger.predict(X)] == Y
+    assert tagger.score(X, Y) == 1.0
+    hashed = ChainTagger("likelihood", vectorizer=FeatureHasher(64)).fit(X, Y)
+    assert hashed.n_features_in_ == 64
+    assert hashed.score(X, Y) == 1.0
+
+
+def test_partial_labels_have_the_objective_of_a_hidden_field() -> None:
+    partial: list[list[Any]] = [
+        ["NAME", None, "NAME"],
+        ["DET", {"NOUN", "VERB"}, "VERB", "DET", "NOUN"],
+        ["NAME", "VERB"],
+    ]
+    tagger = ChainTagger("likelihood").fit(X, partial)
+    problem = tagger.problem(X, partial)
+    assert isinstance(problem, cs.HiddenField)
+    assert problem.known.sum(axis=1).tolist() == [1, 4, 1, 1, 2, 1, 1, 1, 1, 1]
+    assert problem.stationarity(weights(tagger)) < 1e-6
+    assert tagger.score(X, Y) == 1.0
+    assert tagger.score(X, partial) == 1.0
+    assert tagger.score(X[:1], [[None, {"NOUN"}, "NAME"]]) == 0.5
+    with pytest.raises(ValueError, match="wanted loss='likelihood'"):
+        ChainTagger("margin").fit(X, partial)
+    with pytest.raises(ValueError, match="an empty set"):
+        ChainTagger("likelihood").fit(X, [["NAME", set(), "NAME"], *Y[1:]])
+
+
+def test_sequences_without_positions_and_of_weight_0_count_as_absent() -> None:
+    plain = ChainTagger("likelihood").fit(X[:2], Y[:2])
+    more = ChainTagger("likelihood").fit([X[0], [], X[1], X[2]], [Y[0], [], Y[1], ["ODD", "ODD"]], [1, 1, 1, 0])
+    np.testing.assert_array_equal(weights(more), weights(plain))
+    assert [len(tags) for tags in more.predict([[], X[0], []])] == [0, 3, 0]
+    assert [len(tags) for tags in more.predict([[]])] == [0]
+    assert [part.shape for part in more.predict_marginals([X[2], []])] == [(2, 4), (0, 4)]
+    empty = ChainTagger("likelihood").fit([*TABLES, np.zeros((0, 3))], [*NUMBERS, []])
+    assert [len(tags) for tags in empty.predict([np.zeros((0, 3)), TABLES[0]])] == [0, 3]
+
+
+def test_sequences_of_one_position_learn_no_transitions_and_predict_longer_ones() -> None:
+    single = [table[:1] for table in TABLES] + [TABLES[0][1:2]]
+    tagger = ChainTagger("likelihood").fit(single, [[5], [6], [5], [6], [5]])
+    assert tagger.edge_coef_.shape == (1, 2, 2)
+    assert not tagger.edge_coef_.any()
+    np.testing.assert_array_equal(
+        tagger.predict([TABLES[0]])[0], tagger.classes_[(TABLES[0] @ tagger.coef_.T).argmax(1)]
+    )
+
+
+def test_features_that_training_did_not_have_are_left_out_and_labels_are_mistakes() -> None:
+    tagger = ChainTagger("likelihood").fit(X, Y)
+    seen = [[{"word": "dog"}, {"word": "sees"}]]
+    unseen = [[{"word": "dog", "new": 3.0}, {"word": "sees", "other": "x"}]]
+    np.testing.assert_array_equal(tagger.predict_marginals(seen)[0], tagger.predict_marginals(unseen)[0])
+    assert tagger.score(X[:1], [["NAME", "ODD", "NAME"]]) == 2 / 3
+    assert tagger.score(X[:2], [["NAME", "VERB", "ODD"], Y[1]], sample_weight=[2, 1]) == 9 / 11
+
+
+def test_a_grid_search_over_c_finds_the_scores_of_its_folds() -> None:
+    search = GridSearchCV(ChainTagger("likelihood"), {"C": [0.01, 1.0]}, cv=2).fit(TABLES, NUMBERS)
+    for C, found in zip((0.01, 1.0), search.cv_results_["split0_test_score"]):
+        other = ChainTagger("likelihood", C=C).fit(TABLES[2:], NUMBERS[2:])
+        assert found == other.score(TABLES[:2], NUMBERS[:2])
+    assert len(search.predict(TABLES)) == 4
+
+
+def test_a_warm_start_begins_where_the_last_fit_ended() -> None:
+    tagger = ChainTagger("likelihood", warm_start=True).fit(TABLES, NUMBERS)
+    first = tagger.solution_.iterations
+    assert tagger.fit(TABLES, NUMBERS).solution_.iterations < first
+    assert tagger.set_params(C=1.1).fit(TABLES[:3], NUMBERS[:3]).solution_.status.solved
+    with pytest.raises(ValueError, match="warm_start is True, but X has other features"):
+        tagger.fit([table[:, :2] for table in TABLES], NUMBERS)
+    with pytest.raises(ValueError, match="warm_start is True"):
+        tagger.fit(TABLES, [np.append(labels[:-1], 9) for labels in NUMBERS])
+
+
+def test_a_limit_warns_and_keeps_a_certified_point() -> None:
+    with pytest.warns(ConvergenceWarning, match="ITERATION_LIMIT, relative gap"):
+        tagger = ChainTagger("likelihood", max_iterations=1).fit(TABLES, NUMBERS)
+    assert tagger.certificate_.lower_bound < tagger.certificate_.primal < np.inf
+    with pytest.warns(ConvergenceWarning, match="TIME_LIMIT"):
+        ChainTagger("margin", time_limit=1e-9).fit(TABLES, NUMBERS)
+
+
+def test_progress_and_solver_are_those_of_solve() -> None:
+    class Told:
+        rounds = 0
+
+        def update(self, *_: Any) -> None:
+            self.rounds += 1
+
+        def close(self) -> None:
+            pass
+
+    told = Told()
+    tagger = ChainTagger("likelihood", progress=told, solver=cs.solvers.OrthantWise(), tol="LOW").fit(TABLES, NUMBERS)
+    assert told.rounds > 0
+    assert tagger.solution_.solver == "OrthantWise"
+    assert tagger.certificate_.gap <= 1e-3
+
+
+def test_parameters_are_kept_as_given_and_cloned() -> None:
+    tagger = ChainTagger("slack", C=3.0, cost="zero_one", vectorizer=FeatureHasher(8))
+    copy = clone(tagger)
+    assert {**copy.get_params(False), "vectorizer": 0} == {**tagger.get_params(False), "vectorizer": 0}
+    assert copy.get_params()["vectorizer__n_features"] == 8
+    assert copy.set_params(C=4.0, vectorizer__n_features=16).vectorizer.n_features == 16
+
+
+@pytest.mark.parametrize("loss", ["margin", "slack"])
+def test_margin_losses_have_no_marginals(loss: str) -> None:
+    assert not hasattr(ChainTagger(loss), "predict_marginals")
+    assert hasattr(ChainTagger("likelihood"), "predict_marginals")
+
+
+BAD_DATA: list[tuple[Any, Any, str]] = [
+    ([], [], "X is empty, wanted a list of one sequence"),
+    ("text", [], "X is 'text', wanted a list of one sequence"),
+    ([[]], [[]], "X has no position of a positive weight"),
+    ([[{"a": 1}], [3]], [["A"], ["B"]], "X[1] has"),
+    ([[{"a": 1}, 3]], [["A", "B"]], "X[0][1] is 3, wanted a feature dict"),
+    ([[{"a": 1}], np.ones((1, 2))], [["A"], ["B"]], "X holds sequences of feature dicts and tables"),
+    ([np.ones((1, 2)), np.ones((1, 3))], [["A"], ["B"]], "X[1] has shape (1, 3)"),
+    ([[{"a": float("nan")}]], [["A"]], "y holds one class, 'A', wanted at least two"),
+    ([[{"a": float("nan")}, {}]], [["A", "B"]], "X contains NaN"),
+    ([np.full((2, 1), np.inf)], [["A", "B"]], "X[0] contains NaN or infinity"),
+    ([[{}, {}]], [["A", "B"]], "X has no features"),
+    ([[{"a": object()}, {}]], [["A", "B"]], "X holds features that DictVectorizer cannot read"),
+    ([[{1: 2}, {}]], [["A", "B"]], "X has the feature 1, wanted names that are strings"),
+    ([[{"a": 1}, {}]], [["A"]], "y[0] has 1 entries, wanted 2: one label a position"),
+    ([[{"a": 1}, {}]], [["A", "B"], ["A"]], "y has 2 entries, wanted 1"),
+    ([[{"a": 1}, {}]], [["A", 1]], "y mixes labels of several types"),
+    ([[{"a": 1}, {}]], [["A", 1.5]], "a label in y is 1.5, wanted a string or a whole number"),
+    ([[{"a": 1}, {}]], [[1, 2**70]], "y holds whole numbers beyond 64 bits"),
+    ([[{"a": 1}, {}]], [[None, None]], "y holds no label, wanted at least two classes"),
+]
+
+
+@pytest.mark.parametrize(("data", "labels", "said"), BAD_DATA, ids=range(len(BAD_DATA)))
+def test_malformed_data_are_refused_in_one_sentence(data: Any, labels: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(said)) as caught:
+        ChainTagger("likelihood").fit(data, labels)
+    assert len(str(caught.value)) <= 300
+
+
+BAD_PARAMETERS: list[tuple[dict[str, Any], str]] = [
+    ({"loss": "hinge"}, "loss is 'hinge', wanted one of margin, slack, likelihood"),
+    ({"C": 0.0}, "C is 0.0, wanted a positive number"),
+    ({"C": None}, "C is None, wanted a positive number"),
+    ({"l1": 0.1}, "only the likelihood has that penalty"),
+    ({"cost": "ring"}, "loss is 'ring', wanted 'hamming'"),
+    ({"loss": "likelihood", "C": -1.0}, "C is -1.0, wanted a positive number"),
+    ({"loss": "likelihood", "cost": "zero_one"}, "cost is not 'hamming', wanted that with loss='likelihood'"),
+    ({"loss": "likelihood", "cost": np.ones((2, 2))}, "cost is not 'hamming'"),
+    ({"vectorizer": DictVectorizer}, "vectorizer is the class DictVectorizer"),
+    ({"warm_start": 1}, "warm_start is 1, wanted True or False"),
+    ({"tol": "NO"}, "wanted one of"),
+    ({"time_limit": 0.0}, "time_limit is 0.0"),
+]
+
+
+@pytest.mark.parametrize(("given", "said"), BAD_PARAMETERS, ids=range(len(BAD_PARAMETERS)))
+def test_malformed_parameters_are_refused_when_fitting(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(said)):
+        ChainTagger(**given).fit(TABLES, NUMBERS)
+
+
+def test_no_penalty_is_c_none() -> None:
+    problem = ChainTagger("likelihood", C=None).problem(TABLES, NUMBERS)
+    assert isinstance(problem, cs.ConditionalRandomField)
+    assert (problem.scale.lam, problem.scale.C) == (0.0, 1.0)
+
+
+def test_prediction_needs_a_fit_and_the_features_of_training() -> None:
+    with pytest.raises(NotFittedError):
+        ChainTagger().predict(TABLES)
+    tagger = ChainTagger("likelihood").fit(TABLES, NUMBERS)
+    with pytest.raises(ValueError, match=re.escape("X has shape (2, 2), wanted (positions, 3)")):
+        tagger.predict([np.ones((2, 2))])
+    with pytest.raises(ValueError, match="X holds feature dicts, wanted tables of numbers as in training"):
+        tagger.predict(X)
+    with pytest.raises(ValueError, match="X and y have no position with a label"):
+        tagger.score(TABLES[:1], [[None] * 3])
+    with pytest.raises(ValueError, match="sample_weight is 0 everywhere"):
+        tagger.fit(TABLES, NUMBERS, np.zeros(4))
