@@ -97,7 +97,7 @@ def spoilt(value: Any, rng: np.random.Generator) -> Any:
 
 
 #: Arguments that take functions; trials that put any other callable there are skipped.
-FUNCTIONS = ("callback", "record", "progress", "decided", "solver")
+FUNCTIONS = ("callback", "record", "progress", "decided", "solver", "joint_feature", "loss", "best")
 
 
 #: What may be the name of a variable, besides strings and whole numbers: all that can be hashed.
@@ -127,7 +127,7 @@ def empty(value: Any) -> bool:
 
 #: Where an empty dual point stands for the truth alone, or for none.
 EMPTY_WITNESSES = tuple(
-    f"certify {name}" for name in ("generative_margin", "structured_svm", "conditional", "hidden_markov")
+    f"certify {name}" for name in ("generative_margin", "structured_svm", "oracle", "conditional", "hidden_markov")
 )
 
 

@@ -49,6 +49,27 @@ def arguments() -> tuple[Any, Any, dict[str, Any], dict[str, Any], dict[str, Any
     return X, y, hmm, svm, chains
 
 
+def choice() -> dict[str, Any]:
+    """What makes a structural SVM with an oracle: one of three labels for each example."""
+
+    def joint_feature(x: Any, y: Any) -> Any:
+        if not isinstance(x, float) or y[0] > 2:
+            raise ValueError("wanted an input that is a number, with a label from 0 to 2")
+        return np.eye(3)[y[0]] * x
+
+    def loss(y: Any, predicted: Any) -> float:
+        return float(y[0] != predicted[0])
+
+    def best(x: Any, y: Any, w: Any) -> Any:
+        if not (isinstance(x, float) and np.isfinite(x)):
+            raise ValueError("x is no number, wanted one")
+        value = w * x + (0.0 if y is None else np.arange(3) != y[0])
+        return [int(np.argmax(value))], float(value.max())
+
+    functions = {"joint_feature": joint_feature, "loss": loss, "best": best}
+    return {**functions, "examples": [(1.0, [0]), (-0.5, [2])], "weights": [1.0, 2.0], "exact": False, "C": 1.0}
+
+
 def constructors() -> Doors:
     """The functions that make problems, graphs, features and losses."""
     X, y, hmm, svm, chains = arguments()
@@ -62,6 +83,7 @@ def constructors() -> Doors:
             {"graph": graph, "assignments": [[0, 1, 1], [1, 0, 0]], "hidden": [0, 2], "eta": 0.5},
         ),
         "StructuredSVM.read": (cs.StructuredSVM.read, svm),
+        "StructuredSVM.from_oracle": (cs.StructuredSVM.from_oracle, choice()),
         "RegularizedRisk.binary": (cs.RegularizedRisk.binary, {**risk, "y": y % 2, "bias": True}),
         "RegularizedRisk.multiclass": (cs.RegularizedRisk.multiclass, {**risk, "y": y, "n_classes": 3}),
         "RegularizedRisk.multilabel": (cs.RegularizedRisk.multilabel, {**risk, "Y": np.eye(3)[y]}),
@@ -160,6 +182,7 @@ def sound_problems() -> dict[str, Any]:
     return {
         "generative_margin": cs.GenerativeMargin.hmm(**hmm, eta=0.5),
         "structured_svm": cs.StructuredSVM.read(**svm),
+        "oracle": cs.StructuredSVM.from_oracle(**choice()),
         "regularized_risk": cs.RegularizedRisk.binary(X, y % 2, 0.1, bias=True),
         "box": cs.BoxProjection.simplex(X[0]),
         "tables": cs.MarginalProjection.chains(**chains),
@@ -209,6 +232,7 @@ def of_predictions(problems: dict[str, Any]) -> Doors:
     examples = {
         "generative_margin": [[0, 1], [2]],
         "structured_svm": {"node_features": [X[:2]], "edges": [[[0, 1]]]},
+        "oracle": [1.0, 2.0],
         "regularized_risk": X,
         "gaussian_process": [X],
     }

@@ -104,6 +104,16 @@ class ExplainsRounding(Protocol):
         ...
 
 
+@runtime_checkable
+class Assumes(Protocol):
+    """An optional attribute of a problem, of which a part is only declared: what its bounds take for granted."""
+
+    @property
+    def assumption(self) -> str:
+        """A phrase that begins with "that"."""
+        ...
+
+
 def relative_gap(primal: float, lower_bound: float, least: float = 0.0) -> float:
     """(primal - lower bound) / max(|primal|, |lower bound|, least); inf where either is not finite.
 
@@ -145,6 +155,7 @@ class Certificate:
     primal_allowance, dual_allowance : bounds on the rounding of the sums behind each bound, absolute; the bounds above
         include them.
     least : the smallest divisor of the gap, absolute (`least_unit`).
+    assumes : what the upper bound takes for granted where it rests on a user's declaration (`Assumes`), else "".
     """
 
     primal: float
@@ -156,6 +167,7 @@ class Certificate:
     primal_allowance: float = 0.0
     dual_allowance: float = 0.0
     least: float = 0.0
+    assumes: str = ""
 
     @property
     def rounding(self) -> float:
@@ -224,6 +236,7 @@ def certify(problem: Problem, point: Any, dual_point: Point | None = None, floor
         primal_allowance=primal.allowance,
         dual_allowance=lower_bound.allowance,
         least=least,
+        assumes=problem.assumption if isinstance(problem, Assumes) else "",
     )
 
 

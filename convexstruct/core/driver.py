@@ -185,6 +185,8 @@ def solve(
         claimed = (keeper.lower_bound, keeper.primal) if status is Status.OPTIMAL else None
         status, said = judged(problem, point, dual_point, certificate, wanted, claimed, keeper.last)
         message = "; ".join(part for part in (said, message) if part)
+    if certificate.assumes:
+        message = "; ".join(part for part in (message, f"the upper bound assumes {certificate.assumes}") if part)
     return Solution(point, dual_point, certificate, status, trace, name, message)
 
 

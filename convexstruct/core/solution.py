@@ -141,7 +141,7 @@ class Solution:
             "status": self.status.name,
             "solver": self.solver,
             "message": self.message,
-            "certificate": asdict(self.certificate),
+            "certificate": {name: value for name, value in asdict(self.certificate).items() if value != ""},
             "trace": asdict(self.trace),
         }
         for name, array in arrays.items():
@@ -286,6 +286,8 @@ def _fields(kind: type[Any], found: dict[str, Any]) -> dict[str, Any]:
 
 def _value(kind: str, value: Any, name: str) -> Any:
     outer, _, inner = kind.removesuffix("]").partition("[")
+    if outer == "str" and isinstance(value, str):
+        return value
     if outer == "list" and isinstance(value, list):
         return [_value(inner, each, name) for each in value]
     if outer in ("dict", "Mapping") and isinstance(value, dict):

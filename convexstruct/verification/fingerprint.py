@@ -13,7 +13,8 @@ import scipy.sparse as sp
 
 
 def fingerprint(value: Any, *, exact: bool = False) -> str:
-    """A hash of all data reachable from ``value``: dataclass fields, mappings, sequences, arrays, graphs.
+    """A hash of all data reachable from ``value``: dataclass fields, mappings, sequences, arrays, graphs; and
+    the names of functions of modules.
 
     Floats are rounded to ten significant digits first, so that the hash does not depend on the last bits, in which
     machines differ; ``exact`` takes every bit. What a dataclass derives from its fields (caches, fields with
@@ -65,5 +66,7 @@ def _feed(digest: Any, value: Any, exact: bool) -> None:
     elif isinstance(value, (list, tuple, frozenset)):
         for part in sorted(value) if isinstance(value, frozenset) else value:
             _feed(digest, part, exact)
+    elif callable(value) and "<" not in getattr(value, "__qualname__", "<"):  # a function by its name, no lambda
+        _feed(digest, f"{value.__module__}.{value.__qualname__}", exact)
     else:
         raise TypeError(f"cannot take the fingerprint of a {type(value).__name__}")

@@ -8,6 +8,7 @@ from convexstruct.models.structured_svm import (
     hard,
     inner_products,
     max_margin_markov,
+    some_labellings,
 )
 from convexstruct.models.structured_svm.associative_networks import associative, thresholds, with_most_agreement
 from convexstruct.models.structured_svm.cuts import (
@@ -48,6 +49,7 @@ ENTRIES: tuple[Entry, ...] = (
     *cuts.ENTRIES,
     *inner_products.ENTRIES,
     *associative_networks.ENTRIES,
+    *some_labellings.ENTRIES,
 )
 
 __all__ = [
@@ -79,6 +81,7 @@ __all__ = [
     "scale_parameters",
     "shares",
     "sign",
+    "some_labellings",
     "stretch",
     "sums_by",
     "thresholds",

@@ -20,7 +20,7 @@ maximisations over w too, which makes them DPP in lam and C: they state lam w = 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import cvxpy as cp
 import numpy as np
@@ -30,6 +30,7 @@ from convexstruct.arrays import Index, Labels, Point, Vector
 from convexstruct.core.mixtures import of_single_labellings
 from convexstruct.core.registry import one_family
 from convexstruct.core.scale import Scale
+from convexstruct.families.structured_svm.oracle_problem import OracleSVM
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 from convexstruct.marginals.enumeration import MOST_LABELLINGS
@@ -40,6 +41,8 @@ from convexstruct.tolerances import DUAL_ROUNDING
 PAPER_1 = "paper 1: Sarawagi, Training algorithms for structured learning"
 PAPER_3 = "paper 3: Xu, Wilkinson, Southey, Schuurmans, Discriminative unsupervised learning of structured predictors"
 PAPER_4 = "paper 4: Murphy, Stat 521A, lecture 25"
+
+AnyProblem = TypeVar("AnyProblem", StructuredSVM, OracleSVM)
 
 #: LaTeX shared by the formulations.
 OBJECTIVE = r"\min_{w,\xi}\quad \tfrac{\lambda}{2} \|w\|^2 + C \sum_i \omega_i \xi_i"
@@ -93,7 +96,7 @@ def as_labellings(features: PairwiseFeatures, labels: list[Labels], example: Ind
     return of_single_labellings(features.truth, features.node_start, labels, example, share)
 
 
-def scale_parameters(problem: StructuredSVM) -> tuple[Any, Any]:
+def scale_parameters(problem: StructuredSVM | OracleSVM) -> tuple[Any, Any]:
     """(lam, C) as parameters at the problem's values."""
     return (
         cp.Parameter(pos=True, name="lam", value=problem.scale.lam),
@@ -101,7 +104,7 @@ def scale_parameters(problem: StructuredSVM) -> tuple[Any, Any]:
     )
 
 
-def at_parameters(problem: StructuredSVM, formulation: Formulation) -> StructuredSVM:
+def at_parameters(problem: AnyProblem, formulation: Formulation) -> AnyProblem:
     """The problem with the present lam and C of the formulation, against which its solution is certified."""
     given = formulation.parameters
     C = float(given["C"].value) if "C" in given else problem.scale.C

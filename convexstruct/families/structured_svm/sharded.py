@@ -15,7 +15,8 @@ import numpy as np
 
 from convexstruct.arrays import Matrix, Point, Tensor, Vector
 from convexstruct.families.structured_svm.dual import Aggregate
-from convexstruct.families.structured_svm.problem import Evaluation, StructuredSVM
+from convexstruct.families.structured_svm.evaluation import Evaluation
+from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.rounding import weighed
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 from convexstruct.inference.exact import Inference

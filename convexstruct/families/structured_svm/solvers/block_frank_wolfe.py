@@ -32,6 +32,7 @@ from convexstruct import deadline
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, flag, or_none, read_options, seed
 from convexstruct.core.solution import Solution
+from convexstruct.families.structured_svm.oracle_problem import OracleSVM
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.example_blocks import ExampleBlock, example_blocks
 from convexstruct.families.structured_svm.solvers.labelling_mixture import LabellingMixture
@@ -56,7 +57,7 @@ class BlockFrankWolfe:
     def __post_init__(self) -> None:
         read_options(self, block=or_none(at_least(1)), average=flag, seed=seed)
 
-    def iterate(self, problem: StructuredSVM, start: Solution | None = None) -> Iterator[Iterate]:
+    def iterate(self, problem: StructuredSVM | OracleSVM, start: Solution | None = None) -> Iterator[Iterate]:
         """One iterate a pass over the examples. It begins on the truth, where psi_i and l_i are 0; ``start`` is
         ignored, since a solution does not hold psi_i of each example.
 
@@ -92,7 +93,7 @@ class BlockFrankWolfe:
 class _Run:
     """psi_i and l_i of each example, the sum of psi_i, w, and the mixtures of labellings that they belong to."""
 
-    def __init__(self, problem: StructuredSVM) -> None:
+    def __init__(self, problem: StructuredSVM | OracleSVM) -> None:
         self.problem = problem
         self.psi, self.loss = np.zeros((problem.n_examples, problem.dimension)), np.zeros(problem.n_examples)
         self.total, self.w = np.zeros(problem.dimension), np.zeros(problem.dimension)
@@ -102,7 +103,7 @@ class _Run:
     def bound(self) -> float:
         return self.problem.dual_value(self.total, float(self.loss.sum()))
 
-    def step(self, block: ExampleBlock) -> None:
+    def step(self, block: ExampleBlock[StructuredSVM | OracleSVM]) -> None:
         """One step of each example of a block, towards its most violated labelling at the w before the block."""
         problem, lam = self.problem, self.problem.lam
         labels = block.most_violated(self.w).labels

@@ -7,21 +7,26 @@ over one example costs about as much as over sixteen, so the size is an option o
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Generic, TypeVar, cast
 
 import numpy as np
 import scipy.sparse as sp
 
 from convexstruct.arrays import Index, Labels, Vector
 from convexstruct.core.solution import Solution
-from convexstruct.families.structured_svm.problem import Evaluation, StructuredSVM
+from convexstruct.families.structured_svm.evaluation import Evaluation
+from convexstruct.families.structured_svm.oracle_problem import OracleSVM
+from convexstruct.families.structured_svm.problem import StructuredSVM
+
+AnyProblem = TypeVar("AnyProblem", bound=StructuredSVM | OracleSVM)
 
 
 @dataclass(frozen=True, eq=False)
-class ExampleBlock:
+class ExampleBlock(Generic[AnyProblem]):
     """Examples (n,) of ``whole``, their flat nodes (p,), and ``part``: the problem of these examples alone."""
 
-    whole: StructuredSVM
-    part: StructuredSVM
+    whole: AnyProblem
+    part: AnyProblem
     examples: Index
     nodes: Index
 
@@ -36,7 +41,7 @@ class ExampleBlock:
 
     def predict(self, w: Vector) -> Labels:
         """argmax_y <w, f(x_i, y)>; shape (p,)."""
-        return self.part.decode(self._own(w))
+        return np.concatenate(self.part.predict(self._own(w)))
 
     def columns(self, labels: Labels) -> tuple[sp.csr_array, Vector]:
         """e_i(y) df_i(y), sparse (n, d), and E_i(y), (n,), of a labelling (p,) of the block."""
@@ -59,8 +64,8 @@ class ExampleBlock:
 
 
 def example_blocks(
-    problem: StructuredSVM, size: int | None, rng: np.random.Generator | None = None
-) -> list[ExampleBlock]:
+    problem: AnyProblem, size: int | None, rng: np.random.Generator | None = None
+) -> list[ExampleBlock[AnyProblem]]:
     """All examples in blocks of ``size``, in random order if ``rng`` is given; None: one block of all, in order.
 
     Raises
@@ -77,18 +82,13 @@ def example_blocks(
     return [_block(problem, order[at : at + size].astype(np.intp)) for at in range(0, n, size)]
 
 
-def _block(problem: StructuredSVM, examples: Index) -> ExampleBlock:
-    features = problem.features.some(examples)
+def _block(problem: AnyProblem, examples: Index) -> ExampleBlock[AnyProblem]:
     start = problem.features.node_start
     nodes = np.concatenate([np.arange(start[i], start[i + 1]) for i in examples]).astype(np.intp)
-    part = StructuredSVM(
-        features, problem.loss.some(features, nodes), problem.scale, problem.weights[examples], problem.scaling,
-        problem.inference,
-    )  # fmt: skip
-    return ExampleBlock(problem, part, examples, nodes)
+    return ExampleBlock(problem, cast(AnyProblem, problem.some(examples)), examples, nodes)
 
 
-def starting_w(problem: StructuredSVM, start: Solution | None) -> Vector:
+def starting_w(problem: StructuredSVM | OracleSVM, start: Solution | None) -> Vector:
     """The w of ``start``, with entries that must be >= 0 clipped; 0 without a start."""
     if start is None:
         return np.zeros(problem.dimension)

@@ -132,7 +132,7 @@ def _measure(problem: StructuredSVM, start: Solution | None) -> tuple[Vector, fl
 class Group:
     """Examples that share a measure (Theta, B), and c-weighted means under it: psi, lost."""
 
-    def __init__(self, block: ExampleBlock, theta: Vector, loss: float) -> None:
+    def __init__(self, block: ExampleBlock[StructuredSVM], theta: Vector, loss: float) -> None:
         self.block, self.theta, self.loss = block, theta, loss
         self.tried, self.stuck = 0, False
         problem, part = block.whole, block.part

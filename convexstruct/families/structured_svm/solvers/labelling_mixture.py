@@ -14,6 +14,7 @@ import numpy as np
 
 from convexstruct.arrays import Labels, Point, Vector
 from convexstruct.core.mixtures import label_type, of_single_labellings
+from convexstruct.families.structured_svm.oracle_problem import OracleSVM
 from convexstruct.families.structured_svm.problem import StructuredSVM
 
 #: A common factor below this is multiplied into the shares.
@@ -23,7 +24,7 @@ LEAST_FACTOR = 1e-100
 class LabellingMixture:
     """The share of each labelling in each example; at first the truth has all."""
 
-    def __init__(self, problem: StructuredSVM) -> None:
+    def __init__(self, problem: StructuredSVM | OracleSVM) -> None:
         features = problem.features
         self._features = features
         self._truth = features.truth.astype(label_type(features.n_labels))

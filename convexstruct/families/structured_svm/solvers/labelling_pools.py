@@ -8,6 +8,8 @@ import scipy.sparse as sp
 from convexstruct import deadline
 from convexstruct.arrays import Flags, Labels, Point, Vector
 from convexstruct.core.mixtures import label_type, of_single_labellings
+from convexstruct.core.solution import Solution
+from convexstruct.families.structured_svm.oracle_problem import OracleSVM
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.pool_qp import PoolColumns
 
@@ -23,7 +25,7 @@ class LabellingPools:
     a = e_i(y) df_i(y),    b = E_i(y)       (e = 1 under margin scaling, E_i(y) under slack scaling).
     """
 
-    def __init__(self, problem: StructuredSVM) -> None:
+    def __init__(self, problem: StructuredSVM | OracleSVM) -> None:
         self.problem = problem
         features = problem.features
         self._start = features.node_start
@@ -66,6 +68,12 @@ class LabellingPools:
         self.a, self.b, self.owner = self.a[order], self.b[order], self.owner[order]
         self._labels = [self._labels[j] for j in order]
         return len(new)
+
+    def adopt(self, start: Solution) -> None:
+        """Add the labellings of an earlier solution's dual witness, which restores its lower bound."""
+        witness = start.dual_point or {}
+        for labels, share in zip(witness.get("labels", ()), witness.get("label_shares", ())):
+            self.add(labels.astype(np.int64), share > 0)
 
     def columns(self) -> PoolColumns:
         """The columns in the form of the pool QP: dense where that is cheaper, and with their Gram matrix if there are

@@ -90,7 +90,7 @@ class Mira:
             if not moved:
                 return
 
-    def _best(self, block: ExampleBlock, w: Vector) -> list[Labels]:
+    def _best(self, block: ExampleBlock[StructuredSVM], w: Vector) -> list[Labels]:
         if self.augmented:
             return [block.most_violated(w).labels]
         if self.k == 1:
@@ -100,7 +100,7 @@ class Mira:
         return [first.labels] + ([second.labels] if np.isfinite(second.scores[0]) else [])
 
 
-def step(block: ExampleBlock, best: list[Labels], w: Vector, longest: float) -> Vector | None:
+def step(block: ExampleBlock[StructuredSVM], best: list[Labels], w: Vector, longest: float) -> Vector | None:
     """v - w of the update for a block of one example, with C = ``longest``; None if w does not change."""
     rows = np.concatenate([block.differences(labels).toarray() for labels in best])
     losses = np.array([block.part.loss.of(labels)[0] for labels in best])

@@ -34,6 +34,7 @@ from convexstruct.core.certificates import magnitude
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, or_none, positive, read_options
 from convexstruct.core.solution import Solution
+from convexstruct.families.structured_svm.oracle_problem import OracleSVM
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.example_blocks import ExampleBlock, example_blocks, starting_w
 from convexstruct.families.structured_svm.solvers.labelling_pools import LabellingPools
@@ -72,7 +73,7 @@ class NSlack:
             inner=lambda name, value: number(name, value, least=0, below=1),
         )
 
-    def iterate(self, problem: StructuredSVM, start: Solution | None = None) -> Iterator[Iterate]:
+    def iterate(self, problem: StructuredSVM | OracleSVM, start: Solution | None = None) -> Iterator[Iterate]:
         """One iterate a pass over the examples; the labellings of a ``start`` and those violated at its w come first.
 
         Raises
@@ -84,7 +85,7 @@ class NSlack:
         run = _Run(problem, starting_w(problem, start))
         if start is not None:
             run.pools.add(problem.most_violated(run.w).labels)
-            adopt(run.pools, start)
+            run.pools.adopt(start)
             run.solve(self.inner)
         calls, added = 0, 1
         while True:
@@ -112,23 +113,16 @@ class NSlack:
                     added += run.add(block, each.labels, violated, self.inner)
 
 
-def adopt(pools: LabellingPools, start: Solution) -> None:
-    """Add the labellings of an earlier solution's dual witness to the pools, which restores its lower bound."""
-    witness = start.dual_point or {}
-    for labels, share in zip(witness.get("labels", ()), witness.get("label_shares", ())):
-        pools.add(labels.astype(np.int64), share > 0)
-
-
 class _Run:
     """The pools, and the optimum over them: w, xi (N,), alpha, its dual value, and whether it is exact."""
 
-    def __init__(self, problem: StructuredSVM, w: Vector) -> None:
+    def __init__(self, problem: StructuredSVM | OracleSVM, w: Vector) -> None:
         self.problem, self.pools, self.w = problem, LabellingPools(problem), w
         self.alpha = np.zeros(self.pools.n_columns)
         self.xi, self.bound, self.primal = np.zeros(problem.n_examples), 0.0, np.inf
         self.solved, self.exact = 0, True
 
-    def add(self, block: ExampleBlock, labels: Labels, wanted: Flags, inner: float) -> int:
+    def add(self, block: ExampleBlock[StructuredSVM | OracleSVM], labels: Labels, wanted: Flags, inner: float) -> int:
         """Add labellings (p,) of those examples of a block that are ``wanted`` (n,); solve if one of them is new."""
         if not wanted.any():
             return 0
@@ -144,7 +138,7 @@ class _Run:
     def solve(self, inner: float) -> None:
         """Solve over the pools, to a share ``inner`` of the present gap between the bounds; 0: exactly."""
         problem, columns = self.problem, self.pools.columns()
-        exact = EXACT_GAP * magnitude(problem, min(self.primal, float(problem.ceiling @ problem.loss.most)))
+        exact = EXACT_GAP * magnitude(problem, min(self.primal, problem.trivial_value))
         tolerance = max(exact, inner * (self.primal - self.bound) if inner > 0 and np.isfinite(self.primal) else 0.0)
         solved = solve_pools(columns, problem.ceiling, problem.lam, self.w, tolerance, problem.features.nonnegative)
         self.w, self.alpha, self.bound = problem.project(solved.w), solved.alpha, solved.bound

@@ -37,6 +37,7 @@ from convexstruct.core.iterate import Iterate
 from convexstruct.core.mixtures import label_type
 from convexstruct.core.options import at_least, positive, read_options
 from convexstruct.core.solution import Solution
+from convexstruct.families.structured_svm.oracle_problem import OracleSVM
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.example_blocks import starting_w
 from convexstruct.families.structured_svm.solvers.pool_qp import EXACT_GAP, PoolColumns, solve_pools
@@ -77,7 +78,7 @@ class OneSlack:
     def __post_init__(self) -> None:
         read_options(self, eps=positive, cache=at_least(0), forget=at_least(1))
 
-    def iterate(self, problem: StructuredSVM, start: Solution | None = None) -> Iterator[Iterate]:
+    def iterate(self, problem: StructuredSVM | OracleSVM, start: Solution | None = None) -> Iterator[Iterate]:
         """One iterate a call of the oracle; with a ``start``, the first cut is that at its w.
 
         Raises
@@ -112,14 +113,13 @@ class OneSlack:
                 labels = cached(problem, cuts, cache, worth) if rose else None
 
 
-def cached(problem: StructuredSVM, cuts: Cuts, cache: deque[Labels], worth: float) -> Labels | None:
+def cached(problem: StructuredSVM | OracleSVM, cuts: Cuts, cache: deque[Labels], worth: float) -> Labels | None:
     """The most violated labellings among those kept, if their cut is violated by more than xi + ``worth``."""
-    node, edge = problem.scores(cuts.w)
-    truth = problem.truth_scores(node, edge)
+    margins = problem.margins(cuts.w)
     violation = np.zeros(problem.n_examples)
     labels = problem.features.truth
     for kept in cache:
-        lost, margin = problem.loss.of(kept), truth - problem.score(node, edge, kept)
+        lost, margin = problem.loss.of(kept), margins(kept)
         each = lost * (1.0 - margin) if problem.scaling == "slack" else lost - margin
         better = each > violation
         violation = np.where(better, each, violation)
@@ -130,7 +130,7 @@ def cached(problem: StructuredSVM, cuts: Cuts, cache: deque[Labels], worth: floa
 class Cuts:
     """The cuts, the zero cut of the truth first, and the optimum over them: w, xi, beta, and its dual value."""
 
-    def __init__(self, problem: StructuredSVM, w: Vector, forget: int) -> None:
+    def __init__(self, problem: StructuredSVM | OracleSVM, w: Vector, forget: int) -> None:
         self.problem, self.w, self.xi, self.bound, self.forget = problem, w, 0.0, 0.0, forget
         self.total = float(problem.ceiling.sum())
         self.labels = [problem.features.truth.astype(label_type(problem.features.n_labels))]

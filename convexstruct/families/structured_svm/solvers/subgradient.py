@@ -30,6 +30,7 @@ from convexstruct import deadline
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, flag, or_none, read_options, seed
 from convexstruct.core.solution import Solution
+from convexstruct.families.structured_svm.oracle_problem import OracleSVM
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.example_blocks import example_blocks, starting_w
 from convexstruct.families.structured_svm.solvers.labelling_mixture import LabellingMixture
@@ -52,7 +53,7 @@ class Subgradient:
     def __post_init__(self) -> None:
         read_options(self, block=or_none(at_least(1)), average=flag, seed=seed)
 
-    def iterate(self, problem: StructuredSVM, start: Solution | None = None) -> Iterator[Iterate]:
+    def iterate(self, problem: StructuredSVM | OracleSVM, start: Solution | None = None) -> Iterator[Iterate]:
         """One iterate a pass. The first subgradient is taken at the w of ``start``, which the first step then replaces.
 
         Raises

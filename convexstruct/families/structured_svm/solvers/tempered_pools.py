@@ -14,8 +14,8 @@ restricted to the pools is solved (`solvers.pool_qp`), its dual point is also on
 violated labellings at its w are added, until none of them is new.
 
 Slack scaling and the zero-one loss have no such sums over labellings: there the tempering works on margin scaling with
-the node losses, to find a start and first pools, and its bounds are not used. If the oracle has no sums at all (minimum
-cuts), there is no tempering. Examples of several components are split first (`solvers.components`).
+the node losses, to find a start and first pools, and its bounds are not used. If the oracle has no sums (minimum cuts,
+a user's own), there is no tempering. Examples of several components are split first (`solvers.components`).
 """
 
 from __future__ import annotations
@@ -32,8 +32,10 @@ from convexstruct.core.certificates import magnitude
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, positive, read_options, seed, share
 from convexstruct.core.solution import Solution
+from convexstruct.families.structured_svm.oracle_problem import OracleSVM
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.components import by_component, witness_of_whole
+from convexstruct.families.structured_svm.solvers.example_blocks import starting_w
 from convexstruct.families.structured_svm.solvers.labelling_pools import LabellingPools
 from convexstruct.families.structured_svm.solvers.pool_qp import EXACT_GAP, solve_pools
 
@@ -84,7 +86,10 @@ class TemperedPools:
             seed=seed,
         )
 
-    def iterate(self, problem: StructuredSVM, start: Solution | None = None) -> Iterator[Iterate]:
+    def iterate(self, problem: StructuredSVM | OracleSVM, start: Solution | None = None) -> Iterator[Iterate]:
+        if isinstance(problem, OracleSVM):
+            yield from pooled(problem, start)
+            return
         parts = by_component(problem)
         if parts is None:
             yield from self._whole(problem, start)
@@ -110,7 +115,19 @@ class TemperedPools:
         yield from finish(problem, pools, temper.best_w, temper.best, temper.calls)
 
 
-def finish(problem: StructuredSVM, pools: LabellingPools, w: Vector, best: float, calls: int) -> Iterator[Iterate]:
+def pooled(problem: OracleSVM, start: Solution | None) -> Iterator[Iterate]:
+    """The pools alone, from the labellings of ``start`` and those violated at its w."""
+    pools, w = LabellingPools(problem), starting_w(problem, start)
+    found = problem.most_violated(w)
+    pools.add(found.labels)
+    if start is not None:
+        pools.adopt(start)
+    yield from finish(problem, pools, w, found.value, 1)
+
+
+def finish(
+    problem: StructuredSVM | OracleSVM, pools: LabellingPools, w: Vector, best: float, calls: int
+) -> Iterator[Iterate]:
     """Solve over the pools and add the most violated labellings, until none is new; yields one iterate a round.
 
     ``best`` is the primal value at ``w``.

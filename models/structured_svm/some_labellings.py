@@ -1,0 +1,96 @@
+r"""Structural SVMs whose labellings only a function knows (`OracleSVM`) in CVXPY: (P) over labellings that are given.
+
+    some_labellings      (P), a slack xi_i for each example, a row for each labelling given
+
+With all labellings of all examples it is the problem itself; with fewer its optimum is a lower bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+
+from convexstruct.core.mixtures import of_single_labellings
+from convexstruct.core.registry import one_family
+from convexstruct.families.structured_svm.labellings import read_labelling
+from convexstruct.families.structured_svm.oracle_problem import OracleSVM
+from convexstruct.models.formulation import Formulation, Recovered, equation, sums_by
+from convexstruct.models.structured_svm.enumerated import (
+    MARGIN,
+    NO_SLACK_BELOW_0,
+    OBJECTIVE,
+    PAPER_1,
+    at_parameters,
+    entry,
+    scale_parameters,
+)
+from convexstruct.tolerances import DUAL_ROUNDING
+from convexstruct.validation.arguments import sequence
+
+
+@one_family
+def some_labellings(problem: OracleSVM, labellings: Sequence[Sequence[Any]]) -> Formulation:
+    r"""(P) of a structural SVM with the user's oracle, over given labellings W_i:
+
+        min  lam/2 |w|^2 + C sum_i omega_i xi_i
+        s.t. <w, f(x_i, y_i) - f(x_i, y)> >= E_i(y) - xi_i      for all y in W_i, i          "margin"
+             xi >= 0                                                                         "xi"
+
+    Source: paper 1, "Two formulations". Variables w (d,), xi (N,); parameters lam, C.
+
+    labellings : for each example a list of labellings.
+
+    Raises
+    ------
+    ValueError
+        If they are not labellings of the examples, or there are none at all.
+    """
+    features, flat, example = problem.features, [], []
+    for i, own in enumerate(sequence("labellings", labellings, "a list for each example", length=problem.n_examples)):
+        for j, labels in enumerate(sequence(f"labellings[{i}]", own, "a list of labellings")):
+            flat.append(read_labelling(f"labellings[{i}][{j}]", labels, len(features.examples[i].y)))
+            example.append(i)
+    if not flat:
+        raise ValueError("labellings has no labelling at all, wanted at least one")
+    owner = np.array(example, dtype=np.intp)
+    met = [features.met(i, labels) for i, labels in zip(example, flat)]
+    a = features.joint_truth[owner] - np.array([joint for joint, _ in met])
+    loss = np.array([lost for _, lost in met])
+    of_example = sums_by(owner, problem.n_examples)
+    w = cp.Variable(problem.dimension, name="w")
+    xi = cp.Variable(problem.n_examples, name="xi")
+    lam, C = scale_parameters(problem)
+
+    def recover(formulation: Formulation) -> Recovered:
+        instance = at_parameters(problem, formulation)
+        share = np.maximum(formulation.dual_values["margin"], 0.0) / instance.ceiling[owner]
+        share /= np.maximum(of_example @ share, 1.0)[owner]
+        share[share < DUAL_ROUNDING / len(share)] = 0.0
+        witness = of_single_labellings(features.truth, features.node_start, flat, owner, share)
+        return Recovered(instance, {"w": np.asarray(w.value)}, witness)
+
+    return Formulation(
+        name="some_labellings",
+        objective=cp.Minimize(lam / 2 * cp.sum_squares(w) + C * (problem.weights @ xi)),
+        objective_latex=OBJECTIVE,
+        objective_label="P",
+        parts={
+            "margin": equation(a @ w >= loss - of_example.T @ xi, MARGIN),
+            "xi": equation(xi >= 0, NO_SLACK_BELOW_0),
+        },
+        variables={"w": w, "xi": xi},
+        parameters={"lam": lam, "C": C},
+        source="paper 1, (P), margin scaling, over given labellings",
+        recover=recover,
+    )
+
+
+ENTRIES = (
+    entry(
+        "some_labellings", "(P) of any oracle over given labellings", PAPER_1, "(P), margin scaling", some_labellings,
+        optimum="p* over these labellings",
+    ),
+)  # fmt: skip
