@@ -1,4 +1,4 @@
-"""The command line: ``convexstruct list | verify | reproduce | data``.
+"""The command line: ``convexstruct list | verify | export | reproduce | data``.
 
 Standard output carries the result alone: tables, or with ``--json`` one object. Progress and errors go to standard
 error. Exit status: 0 all verified, 1 something is not, 2 bad usage or input (one sentence, nothing half written), 128
@@ -14,13 +14,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from convexstruct.files import check_writable, write_whole
 from convexstruct.processes import Ending, one_a_core
 from convexstruct.report import PROSE, Page, Table, is_number, release
+from convexstruct.streams import in_one_line, mute, say
 from convexstruct.tolerances import MID, profile
-from convexstruct.validation.arguments import SENTENCE_CHARACTERS, choice, cut, seed, sentence
+from convexstruct.validation.arguments import choice, seed, sentence
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -48,7 +49,7 @@ class _Parser(argparse.ArgumentParser):
         try:
             (file or sys.stderr).write(message)
         except BrokenPipeError:
-            _mute(file or sys.stderr)
+            mute(file or sys.stderr)
         except OSError as error:
             raise ValueError(f"standard output cannot be written: {error.strerror}") from None
 
@@ -70,13 +71,19 @@ def parser() -> argparse.ArgumentParser:
         "verify",
         parents=[common],
         help="reference optima against the fast paths, or against your own solver",
-        description="Without FILE.py:NAME: every built-in case, its CVXPY formulation against the fast path, with "
-        "certified bounds. With it: your function problem -> array | mapping | Solution against the stored optima.",
+        description="Without a solver: every built-in case, its CVXPY formulation against the fast path, with "
+        "certified bounds. With FILE.py:NAME: your function problem -> array | mapping | Solution against the stored "
+        'optima. With "COMMAND {case} {answer}": your program, run on each case. With --answers: what it wrote.',
     )
-    verify.add_argument("solver", nargs="?", metavar="FILE.py:NAME", help="your own solver")
+    verify.add_argument("solver", nargs="?", metavar="SOLVER", help='FILE.py:NAME, or "COMMAND {case} {answer}"')
+    verify.add_argument("--answers", metavar="FOLDER", help="a folder with answers to exported cases")
     verify.add_argument("--on", metavar="FAMILY", help="a family of systems, or the name of one case")
     verify.add_argument("--limit", type=float, default=60.0, metavar="S", help="seconds a case may take (default 60)")
     verify.add_argument("--refresh", action="store_true", help="recompute the stored reference optima first")
+    export = commands.add_parser("export", parents=[common], help="cases as files, for solvers in any language")
+    export.add_argument("folder", metavar="FOLDER", help="where to write them; the page there says how to answer")
+    export.add_argument("--on", metavar="FAMILY", help="a family of systems, or the name of one case; default all")
+    export.add_argument("--text", action="store_true", help="numbers as CSV and MatrixMarket instead of NPZ")
     reproduce = commands.add_parser("reproduce", parents=[common], help="a table or figure of a paper")
     reproduce.add_argument("name", metavar="NAME", help="the experiment, as `convexstruct list` names it")
     commands.add_parser("data", parents=[common], help="which data sets are here, where the others come from")
@@ -108,14 +115,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given.tol is not None:
             profile(given.tol)
             if given.command != "verify":
-                _say(f"--tol has no effect on {given.command}")
+                say(f"--tol has no effect on {given.command}")
         result = COMMANDS[given.command](given)
     except SystemExit as ended:  # --help and --version have printed what they print
         raise SystemExit(_shown(int(ended.code or 0))) from None
     except (ValueError, OSError) as error:
-        return _fail(_sentence(error))
+        return _fail(in_one_line(error))
     except KeyboardInterrupt as ended:
-        _say("interrupted, nothing was written")
+        say("interrupted, nothing was written")
         return int(ended.args[0]) if ended.args else 130
     return _deliver(result, given)
 
@@ -126,13 +133,13 @@ def _deliver(result: Result, given: argparse.Namespace) -> int:
     if given.report is not None:
         try:
             write_whole(given.report, result.page.html(), "report")
-            _say(f"wrote {given.report}", prefix="")
+            say(f"wrote {given.report}", prefix="")
         except (ValueError, OSError) as error:
-            code = _fail(_sentence(error))
+            code = _fail(in_one_line(error))
     try:
         _print(result, given.json)
     except BrokenPipeError:
-        _mute(sys.stdout)
+        mute(sys.stdout)
         return code
     except OSError as error:
         return _unprinted(error)
@@ -144,43 +151,20 @@ def _shown(code: int) -> int:
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        _mute(sys.stdout)
+        mute(sys.stdout)
     except OSError as error:
         return _unprinted(error)
     return code
 
 
 def _unprinted(error: OSError) -> int:
-    _mute(sys.stdout)
+    mute(sys.stdout)
     return _fail(f"standard output cannot be written: {error.strerror or error}")
 
 
-def _mute(stream: TextIO) -> None:
-    """Standard output is closed or its disk is full: keep Python from reporting the same error again at exit."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, stream.fileno())
-    os.close(nowhere)
-
-
 def _fail(sentence: str) -> int:
-    _say(sentence)
+    say(sentence)
     return 2
-
-
-def _say(sentence: str, prefix: str = "convexstruct: ") -> None:
-    """Print one line on standard error; where that cannot be written either, the exit status must do."""
-    try:
-        print(f"{prefix}{sentence}", file=sys.stderr, flush=True)
-    except OSError:
-        _mute(sys.stderr)
-
-
-def _sentence(error: Exception) -> str:
-    """What is wrong, in one line and without the number of the system's error."""
-    if isinstance(error, OSError) and error.strerror:
-        where = f"{error.filename} " if error.filename is not None else ""
-        return cut(f"{where}cannot be read or written: {error.strerror}", SENTENCE_CHARACTERS)
-    return cut(" ".join(str(error).split()), SENTENCE_CHARACTERS)
 
 
 def _print(result: Result, as_json: bool) -> None:
@@ -246,15 +230,17 @@ def _joined(value: Any) -> str:
 def verify(given: argparse.Namespace) -> Result:
     """Each row is printed as it is decided; an interrupted run reports those it has, with exit status 128 + signal."""
     with Ending() as ending, Steps(given.command) as steps:
+        from convexstruct.verification.answers import is_command
         from convexstruct.verification.isolation import split
         from convexstruct.verification.runner import verify as run
 
-        if given.solver is not None:
+        if given.solver is not None and not is_command(given.solver):
             split(given.solver)
         rows = None if given.json else _Rows(given, steps)
         outcome = run(
             given.solver,
             given.on,
+            answers=given.answers,
             tol=MID if given.tol is None else given.tol,
             quick=given.quick,
             seed=given.seed,
@@ -294,7 +280,7 @@ class _Rows:
             from convexstruct.verification.lines import Lines
 
             self._console, given = _console(), self._given
-            own = given.solver is not None
+            own = given.solver is not None or given.answers is not None
             cases = select(given.on, quick=given.quick, open_only=own)
             self._lines = Lines(cases, self._console.width, timed=not own)
         try:
@@ -303,10 +289,10 @@ class _Rows:
                     self._console.print(Text(line, style=COLOURS[row.verdict]), soft_wrap=True)
                 sys.stdout.flush()
         except BrokenPipeError:
-            _mute(sys.stdout)
+            mute(sys.stdout)
         except OSError as error:
             self.trouble = self.trouble or error
-            _mute(sys.stdout)
+            mute(sys.stdout)
 
 
 def verification_page(outcome: Outcome, pictures: bool) -> Page:
@@ -327,6 +313,18 @@ def verification_page(outcome: Outcome, pictures: bool) -> Page:
                 figures[f"{of} bounds against seconds, and the reference optimum."] = drawn
     notes = [f"left out: {sentence}" for sentence in outcome.left_out]
     return Page(outcome.title, outcome.count(), tables, notes, figures)
+
+
+# -- export ------------------------------------------------------------------------------------------------------------
+
+
+def export(given: argparse.Namespace) -> Result:
+    """What was written before an interruption is whole, and listed."""
+    from convexstruct.verification.export_folder import export as run
+
+    with Ending() as ending, Steps(given.command) as steps:
+        whole, shown, page = run(given.folder, given.on, given.quick, given.seed, given.text, steps)
+    return Result(0 if whole else ending.code, shown, page)
 
 
 # -- reproduce ---------------------------------------------------------------------------------------------------------
@@ -385,7 +383,7 @@ def data(given: argparse.Namespace) -> Result:
     return Result(0, {"sets": rows}, Page("convexstruct data", lead, [Table("", heads, shown)]))
 
 
-COMMANDS = {"list": list_systems, "verify": verify, "reproduce": reproduce, "data": data}
+COMMANDS = {"list": list_systems, "verify": verify, "export": export, "reproduce": reproduce, "data": data}
 
 
 class Steps:
@@ -430,4 +428,4 @@ class Steps:
             self._bar.update(self._task, completed=done, total=total, description=name or self._title)
             self._bar.refresh()
         elif name:
-            _say(f"{self._title} {done + 1}/{total}: {name}", prefix="")
+            say(f"{self._title} {done + 1}/{total}: {name}", prefix="")

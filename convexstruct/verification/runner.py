@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, Protocol
 
 from convexstruct.core.cases import Case
@@ -15,6 +17,7 @@ from convexstruct.core.solution import Solution, Status
 from convexstruct.tolerances import MID, Profile, met, profile
 from convexstruct.validation.arguments import flag, function, number, refuse
 from convexstruct.validation.arguments import seed as read_seed
+from convexstruct.verification.answers import Folder, Program, is_command
 from convexstruct.verification.cases import cases_for, families, select
 from convexstruct.verification.isolation import FORKS, Entrant, SolverFunction
 from convexstruct.verification.judge import judge
@@ -23,6 +26,10 @@ from convexstruct.verification.references import compute, refresh, stored
 
 #: Seconds a solver may take for one case unless told otherwise.
 TIME_LIMIT = 60.0
+#: What a user's solver may be.
+WANTED = 'a function of one problem, FILE.py:NAME, or "COMMAND {case} {answer}"'
+#: What gives answers that are not ours.
+Foreign = Entrant | Program | Folder
 
 
 class Steps(Protocol):
@@ -35,6 +42,7 @@ def verify(
     solver: SolverFunction | str | None = None,
     on: str | None = None,
     *,
+    answers: str | os.PathLike[str] | None = None,
     tol: str | float | Profile = MID,
     quick: bool = False,
     seed: int = 0,
@@ -43,13 +51,15 @@ def verify(
     progress: Steps | None = None,
     decided: Callable[[Row], None] | None = None,
 ) -> Outcome:
-    """Check the built-in fast paths against their references or, if ``solver`` is given, that solver.
+    """Check the built-in fast paths against their references or, if ``solver`` is given, that solver, or ``answers``.
 
     Parameters
     ----------
-    solver : a function problem -> array | mapping | Solution, or "FILE.py:NAME". A mapping is a point by names, or has
-        the keys "point" and perhaps "dual_point", "primal", "lower_bound". Default: the package's own fast paths.
+    solver : a function problem -> array | mapping | Solution, "FILE.py:NAME", or "COMMAND {case} {answer}". A mapping
+        is a point by names, or has the keys "point" and perhaps "dual_point", "primal", "lower_bound". A command is
+        run on each case as `convexstruct.verification.answers` says. Default: the package's own fast paths.
     on : a family, or the name of one case; default all.
+    answers : in place of a solver, a folder with the answers that a program wrote to exported cases.
     tol : the accuracy that "verified" means: a profile, its name, or a relative gap.
     quick : only the small cases. seed : of the generated instances; references are stored for seed 0 only, those of
         other seeds are computed in the run. limit : seconds a solver may take for one case.
@@ -73,26 +83,28 @@ def verify(
     for name, told, of in (("progress", progress, "(done, total, name)"), ("decided", decided, "a row")):
         if told is not None:
             function(name, told, of)
-    if solver is not None:
-        _check_solver(solver)
-    cases = select(on, quick=quick, open_only=solver is not None)
+    foreign = _foreign(solver, answers)
+    cases = select(on, quick=quick, open_only=foreign is not None)
     if solver is not None and len({case.family for case in cases}) > 1:
         raise ValueError(f"on is missing, wanted the family your solver is for: one of {', '.join(families())}")
     tell: Steps = progress if progress is not None else _silent
     if refresh_references:
         for family in dict.fromkeys(case.family for case in cases):
             refresh(family, _counting(tell, len(cases_for(family))))
-    skipped = [case for case in select(on, open_only=solver is not None) if case not in cases]
+    skipped = [case for case in select(on, open_only=foreign is not None) if case not in cases]
     left_out = [f"{case.name}: left out by --quick ({case.purpose})" for case in skipped]
-    if solver is None:
+    if foreign is None:
         left_out += _real_data(on)
         return _run(cases, lambda case: built_in(case, wanted, seed=seed, limit=limit), tell, decided, left_out)
     large = [case.name for case in select(on) if not case.open]
     if large:
         left_out.append(f"too large for a solver check: {', '.join(large)}")
-    if not FORKS and not isinstance(solver, str):
+    if isinstance(foreign, Folder):
+        cases, missing = foreign.exported(cases)
+        left_out += [f"{case.name}: not exported to this folder" for case in missing]
+    elif not FORKS and not isinstance(solver, str):
         left_out.append("this system cannot fork: a solver that hangs was not to be interrupted")
-    with Entrant(solver) as entrant:
+    with foreign as entrant:
         one = partial(own, entrant, wanted=wanted, seed=seed, limit=limit)
         return _run(cases, one, tell, decided, left_out, f"convexstruct verify {entrant.name}")
 
@@ -169,7 +181,7 @@ def compare(case: Case, reference: Reference, solution: Solution, wanted: Profil
     return "verified", case.purpose + (f"; reference {reference.note}" if reference.note else "")
 
 
-def own(entrant: Entrant, case: Case, wanted: Profile, *, seed: int = 0, limit: float = TIME_LIMIT) -> Row:
+def own(entrant: Foreign, case: Case, wanted: Profile, *, seed: int = 0, limit: float = TIME_LIMIT) -> Row:
     """One case: a user's solver against the stored reference."""
     problem = case.build(seed)
     reference = stored(case, problem)
@@ -207,19 +219,30 @@ def check(solver: SolverFunction | str, case: Case, tol: str | float | Profile =
     """
     if not isinstance(case, Case):
         refuse("case", case, "a case, such as cases_for(family) has")
-    _check_solver(solver)
+    foreign = _foreign(solver)
+    if foreign is None:
+        refuse("solver", solver, WANTED)
     wanted, limit = profile(tol), number("limit", limit, above=0)
-    with Entrant(solver) as entrant:
+    with foreign as entrant:
         row = own(entrant, case, wanted, limit=limit)
     if row.verdict != "verified":
         raise AssertionError(f"{entrant.name} on {case.name}: {row.note}")
     return row
 
 
-def _check_solver(solver: Any) -> None:
-    """ValueError unless it is a function of a problem, or FILE.py:NAME."""
+def _foreign(solver: Any, answers: Any = None) -> Foreign | None:
+    """What gives the answers to be judged; None for our own fast paths. ValueError unless the arguments make sense."""
+    if answers is not None:
+        if solver is not None:
+            raise ValueError("a solver and a folder of answers are given, wanted one of them")
+        if not isinstance(answers, (str, os.PathLike)):
+            refuse("answers", answers, "a folder with answers")
+        return Folder(Path(answers))
+    if solver is None:
+        return None
     if isinstance(solver, type) or not (isinstance(solver, str) or callable(solver)):
-        refuse("solver", solver, "a function of one problem, or FILE.py:NAME")
+        refuse("solver", solver, WANTED)
+    return Program(solver) if is_command(solver) else Entrant(solver)
 
 
 def _row(

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import inspect
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse as sp
+
+from convexstruct.verification import Case, cases_for, families
+from convexstruct.verification.export import Parts, packed, parts, write_case
+from convexstruct.verification.fingerprint import fingerprint
+
+#: A case of each class of problem.
+KINDS = {type(case.build()): case for name in families() for case in reversed(cases_for(name, quick=True))}
+
+
+def read_text(path: Path, shape: list[int]) -> Any:
+    rows = [[float(word) for word in line.split(",")] for line in path.read_text().splitlines()]
+    return np.array([number for row in rows for number in row]).reshape(shape)
+
+
+@pytest.mark.parametrize("case", KINDS.values(), ids=repr)
+def test_every_number_of_a_problem_is_read_back_from_either_form(case: Case, tmp_path: Path) -> None:
+    found = write_case(tmp_path, case, npz=True, text=True)
+    header = json.loads((tmp_path / f"{case.name}.json").read_text())
+    with np.load(tmp_path / f"{case.name}.npz", allow_pickle=False) as archive:
+        arrays = dict(archive)
+    assert set(header["numbers"]) == set(found.numbers)
+    for name, value in found.numbers.items():
+        assert header["numbers"][name]["shape"] == list(value.shape)
+        if sp.issparse(value):
+            csr = tuple(arrays[f"{name}.{part}"] for part in ("data", "indices", "indptr"))
+            assert (sp.csr_array(csr, shape=value.shape) != value).nnz == 0
+            assert (scipy.io.mmread(tmp_path / f"{case.name}.{name}.mtx") != value).nnz == 0
+        else:
+            assert np.array_equal(arrays[name], value)
+            assert np.array_equal(read_text(tmp_path / f"{case.name}.{name}.csv", list(value.shape)), value)
+
+
+@pytest.mark.parametrize("name", families())
+def test_the_header_of_every_case_says_which_problem_it_is(name: str) -> None:
+    """Not one field of any problem is left out, whatever its parts are."""
+    for case in cases_for(name, open_only=True):
+        problem = case.build()
+        found = parts(problem)
+        assert next(iter(found.kinds)) is type(problem)
+        top = {key.partition(".")[0] for key in (*found.numbers, *found.words)}
+        given = {key for key, value in inspect.signature(type(problem)).parameters.items()}
+        empty = {key for key in given if isinstance(getattr(problem, key), dict) and not getattr(problem, key)}
+        assert top | empty == given
+
+
+def test_the_header_has_the_bracket_the_shapes_of_an_answer_and_the_fingerprint(tmp_path: Path) -> None:
+    case = cases_for("regularized_risk")[1]
+    write_case(tmp_path, case)
+    header = json.loads((tmp_path / f"{case.name}.json").read_text())
+    problem = case.build()
+    assert header["point"] == {"w": [5], "b": [1]}
+    assert header["dual_point"] == {"alpha": [30]}
+    assert header["fingerprint"] == fingerprint(problem)
+    optimum = case.make(0).optimum
+    assert optimum is not None
+    assert header["optimum"]["lower_bound"] <= optimum <= header["optimum"]["upper_bound"]
+
+
+def test_lists_of_lists_become_one_array_and_where_each_begins() -> None:
+    found = Parts()
+    found.add("scopes", ((0, 1), (), (2,)))
+    assert found.numbers["scopes"].tolist() == [0, 1, 2]
+    assert found.numbers["scopes.start"].tolist() == [0, 2, 2, 3]
+    found.add("mixed", [np.ones((2, 2)), None])
+    assert set(found.numbers) == {"scopes", "scopes.start", "mixed.0"}
+    assert found.words == {"mixed.1": None}
+
+
+def test_what_is_no_data_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"a\.0 is a object, which cannot be exported"):
+        Parts().add("a", [object()])
+
+
+def test_the_archive_keeps_what_npz_can_hold_without_pickle() -> None:
+    with np.load(io.BytesIO(packed({"x": np.array(1.5), "A": sp.csr_array(np.eye(2))})), allow_pickle=False) as found:
+        assert sorted(found) == ["A.data", "A.indices", "A.indptr", "x"]
+        assert found["x"].shape == ()
