@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from convexstruct.arrays import Index
+from convexstruct.arrays import Flags, Index
 from convexstruct.graphs import Chains, chains, starts
 
 #: Numbers (labels times pieces) in one step: with so many a step takes longer than the overhead of its calls.
@@ -38,6 +38,22 @@ class Pieces:
     later: Index
     earlier: Index
     whole: Index
+
+    @cached_property
+    def rank(self) -> Index:
+        """The number of pieces before each piece in its chain, in the caller's order; shape (pieces,)."""
+        return _since_false(self._goes_on)
+
+    @cached_property
+    def left(self) -> Index:
+        """The number of pieces after each piece in its chain, in the caller's order; shape (pieces,)."""
+        return _since_false(np.append(self._goes_on[1:], False)[::-1])[::-1]
+
+    @cached_property
+    def _goes_on(self) -> Flags:
+        goes_on: Flags = np.zeros(self.layout.n_chains, dtype=bool)
+        goes_on[self.layout.order[self.later]] = True
+        return goes_on
 
     @cached_property
     def before(self) -> Index:
@@ -69,3 +85,9 @@ def cut_in(layout: Chains, length: int) -> Pieces:
     goes_on[starts(parts)[:-1]] = False
     later = np.flatnonzero(goes_on)
     return Pieces(each, each.flat[each.first[later]], each.last[later - 1], each.flat[layout.packed])
+
+
+def _since_false(flags: Flags) -> Index:
+    """The distance of each place from the last one before it that is False; the first is False."""
+    at = np.arange(len(flags), dtype=np.intp)
+    return np.asarray(at - np.maximum.accumulate(np.where(flags, 0, at)))

@@ -98,8 +98,7 @@ def test_labels_from_pieces_are_as_good_as_the_best_of_all(
     by_label = np.empty((s, layout.n_positions))
     by_label[:, cut.whole] = node.T
     found = long_viterbi.viterbi(cut, by_label, edge)
-    if found is None:  # messages had not come to agree; the next test says where they do
-        return
+    assert found is not None
     for labels, first in zip(layout.split(found[cut.layout.flat]), layout.first):
         rows = layout.flat[first : first + len(labels)]
         every = [
@@ -132,11 +131,35 @@ def test_long_chains_that_forget_agree_at_the_cuts(seed: int, s: int) -> None:
     assert np.log(passed.scale).sum() == pytest.approx(sums.log_partition.sum(), rel=ROUNDING)
 
 
-def test_chains_that_never_forget_are_left_to_the_whole_chains() -> None:
+@given(SEEDS, st.integers(1, 4))
+@settings(max_examples=20, deadline=None)
+def test_matrices_of_the_pieces_lead_to_the_labels_of_whole_chains(seed: int, s: int) -> None:
+    rng = np.random.default_rng(seed)
+    layout = chains(rng.integers(1, 40, size=3).tolist())
+    cut = cut_in(layout, int(rng.integers(1, 9)))
+    node, edge = rng.normal(size=(layout.n_positions, s)), 3.0 * rng.normal(size=(s, s))
+    edge[rng.random((s, s)) < 0.2] = -np.inf
+    np.fill_diagonal(edge, 0.0)
+    by_label = np.empty((s, layout.n_positions))
+    by_label[:, cut.whole] = node.T
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(long_viterbi, "_mend_messages", lambda *_: False)
+        labels = long_viterbi.viterbi(cut, by_label, edge)
+    assert labels is not None
+    np.testing.assert_array_equal(labels[cut.whole], chain.viterbi(layout, node, edge)[1])
+
+
+@pytest.mark.parametrize("n_labels", [2, 30])
+def test_chains_that_never_forget_are_joined_from_pieces_or_left_to_the_whole_chains(n_labels: int) -> None:
     layout = chains([1000])
-    cut = pieces(layout, 2)
-    assert cut is not None
-    node, edge = np.zeros((2, 1000)), np.array([[0.0, -1e3], [-1e3, 0.0]])
-    node[0, cut.whole[0]] = 1.0  # only the first position tells one label from the other
-    assert long_viterbi.viterbi(cut, node, edge) is None
+    cut = cut_in(layout, 64)
+    node, edge = np.zeros((n_labels, 1000)), np.full((n_labels, n_labels), -1e3)
+    np.fill_diagonal(edge, 0.0)
+    node[1, cut.whole[0]] = 1.0  # only the first position tells one label from the others
+    found = long_viterbi.viterbi(cut, node, edge)
+    if n_labels == 2:
+        assert found is not None
+        assert (found == 1).all()
+    else:
+        assert found is None
     assert forward_backward(cut.layout, np.exp(node)[None], np.exp(edge)[None], cut) is None
