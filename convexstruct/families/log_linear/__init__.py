@@ -19,6 +19,7 @@ from convexstruct.families.log_linear.solvers.double_loop import DoubleLoop
 from convexstruct.families.log_linear.solvers.expectation_maximisation import ExpectationMaximisation
 from convexstruct.families.log_linear.solvers.exponentiated_gradient import CRFExponentiatedGradient
 from convexstruct.families.log_linear.solvers.hidden_lbfgs import HiddenLBFGS
+from convexstruct.families.log_linear.solvers.importance_sampling import ImportanceSampling
 from convexstruct.families.log_linear.solvers.lbfgs import LBFGS
 from convexstruct.families.log_linear.solvers.orthant_wise import OrthantWise
 from convexstruct.families.log_linear.solvers.proportional_fitting import ProportionalFitting, decomposable
@@ -41,6 +42,7 @@ __all__ = [
     "HiddenField",
     "HiddenLBFGS",
     "HiddenMarkov",
+    "ImportanceSampling",
     "MarkovRandomField",
     "OrthantWise",
     "Penalty",
@@ -86,6 +88,7 @@ FAMILY = register(
             DoubleLoop,
             ExpectationMaximisation,
             HiddenLBFGS,
+            ImportanceSampling,
             LBFGS,
             OrthantWise,
             ProportionalFitting,
@@ -135,7 +138,7 @@ FAMILY = register(
                 equations="20.5-20.6",
                 formulation=("camel", "tree_reweighted"),
                 experiments=("contrastive-divergence", "collapse"),
-                solvers=("ContrastiveDivergence", "DoubleLoop", "PseudoMoments"),
+                solvers=("ContrastiveDivergence", "DoubleLoop", "ImportanceSampling", "PseudoMoments"),
             ),
         ),
     )

@@ -1,0 +1,197 @@
+r"""Learning by importance-sampled likelihood (paper 4, 20.6, "Sample based learning").
+
+    minimise over theta   C [M ln Z_K(theta) - <theta, s>] + R(theta),
+    ln Z_K(theta) = ln Z(theta_0) + ln (1/K sum_k exp <theta - theta_0, f(x_k)>),         x_1 .. x_K from p of theta_0
+
+This estimate is convex in theta, and its gradient is C [M sum_k w_k f(x_k) - s] + grad R, where the weights w_k are
+proportional to exp <theta - theta_0, f(x_k)>: no inference once the samples are drawn. L-BFGS minimises it while
+theta is so near to theta_0 that the *effective number of samples* 1 / sum_k w_k^2 is at least ``renew`` times K; at the
+border samples are drawn anew, with the present theta for theta_0. Where the minimum of the estimate lies inside they
+are drawn once more, at this minimum, and the run ends with the minimum of the new estimate, if it lies inside too. Its
+distance from the likelihood's falls as 1 / sqrt(K).
+
+Samples of a `MarkovRandomField` are exact, and so is ln Z(theta_0); its certificate judges the result. On a graph that
+is too wide (`WideField`) the first samples are uniform, those of theta_0 = 0. Later ones are drawn from the old ones
+with their weights and moved by Gibbs sampling at the new theta_0, and ln Z is the sum of the estimated changes
+(resample and move: N. Chopin, Biometrika 89, 2002). Nothing bounds its error.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+
+from convexstruct import deadline
+from convexstruct.arrays import Labels, Point, Vector
+from convexstruct.core.iterate import Iterate
+from convexstruct.core.options import at_least, read_options, seed
+from convexstruct.core.solution import Solution
+from convexstruct.families.log_linear.markov_field import MarkovRandomField
+from convexstruct.families.log_linear.penalty import Penalty
+from convexstruct.families.log_linear.solvers.descent import Here, first, warning
+from convexstruct.families.log_linear.solvers.hidden_lbfgs import descent
+from convexstruct.families.log_linear.wide_field import WideField
+from convexstruct.inference.gibbs import Gibbs
+from convexstruct.validation.arguments import number
+
+#: Pairs of changes that L-BFGS keeps.
+MEMORY = 6
+#: theta counts as the minimum of the estimate where no entry of the gradient is above this share of C M max |f|.
+STATIONARY = 1e-8
+
+
+@dataclass(frozen=True)
+class ImportanceSampling:
+    """samples : K, at least 2. renew : the share of K below which the effective number of samples may not fall, between
+    0 and 1. draws : how often samples are drawn, at most. sweeps : of Gibbs sampling for each draw on a wide graph.
+    seed : of the samples."""
+
+    samples: int = 2000
+    renew: float = 0.5
+    draws: int = 100
+    sweeps: int = 10
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "renew", number("renew", self.renew, above=0, below=1))
+        read_options(self, samples=at_least(2), draws=at_least(1), sweeps=at_least(1), seed=seed)
+
+    def iterate(self, problem: MarkovRandomField | WideField, start: Solution | None = None) -> Iterator[Iterate]:
+        """Yield each theta with its estimated objective; ``start`` gives the first."""
+        rng, calls, inside = np.random.default_rng(self.seed), 0, 0
+        theta = first(problem, start)
+        estimate = self._first(problem, theta, rng)
+        for draw in range(1, self.draws + 1):
+            here, unit = Here.at(estimate, theta), STATIONARY * estimate.largest_gradient
+            for here, tries in descent(estimate, here, MEMORY):  # noqa: B020
+                calls += tries
+                yield self._iterate(estimate, here, draw, calls)
+                if estimate.refused or float(np.abs(here.gradient).max(initial=0.0)) <= unit:
+                    break
+            theta, inside = here.theta, 0 if estimate.refused else inside + 1
+            if inside == 2 or draw == self.draws:
+                moves = ", and theta still moves" if inside < 2 else ""
+                yield self._iterate(estimate, here, draw, calls, f"after {draw} draws{moves}")
+                return
+            estimate = self._renewed(estimate, theta, rng)
+
+    def _first(self, problem: MarkovRandomField | WideField, theta: Vector, rng: np.random.Generator) -> Sampled:
+        """The estimate with samples of ``theta``; on a wide graph by way of some parameters between 0 and theta."""
+        if isinstance(problem, MarkovRandomField):
+            return self._exact(problem, theta, rng)
+        cards, n = problem.factors.cards, self.samples
+        uniform = np.column_stack([rng.integers(card, size=n) for card in cards])
+        known = math.fsum(map(math.log, cards))
+        found = Sampled(problem, uniform, np.zeros(len(theta)), known, self.renew * n)
+        while (found.theta_0 != theta).any():
+            step = 1.0
+            while found.effective(found.theta_0 + step * (theta - found.theta_0)) < found.least:
+                step *= 0.5
+            there = theta if step == 1.0 else found.theta_0 + step * (theta - found.theta_0)
+            found = self._renewed(found, there, rng)
+        return found
+
+    def _exact(self, problem: MarkovRandomField, theta: Vector, rng: np.random.Generator) -> Sampled:
+        flat = np.asarray(problem.factors.design @ theta)
+        drawn = problem.inference.sample(flat, self.samples, rng)
+        known = problem.inference.sums(flat).log_partition
+        return Sampled(problem, drawn, theta, known, self.renew * self.samples)
+
+    def _renewed(self, before: Sampled, theta: Vector, rng: np.random.Generator) -> Sampled:
+        """The estimate with samples of ``theta``."""
+        deadline.check()
+        problem, n = before.problem, self.samples
+        if isinstance(problem, MarkovRandomField):
+            return self._exact(problem, theta, rng)
+        log_partition, weights = before.weighted(theta)
+        at = np.searchsorted(weights.cumsum(), (np.arange(n) + rng.random()) / n).clip(max=n - 1)  # systematic
+        flat = np.asarray(problem.factors.design @ theta)
+        moved = Gibbs(problem.factors).sweeps(flat, before.samples[at], self.sweeps, rng)
+        return Sampled(problem, moved, theta, log_partition, before.least)
+
+    def _iterate(self, estimate: Sampled, here: Here, draw: int, calls: int, ended: str = "") -> Iterate:
+        """An iterate; where the run has ``ended``, with the bound of exact inference where there is such."""
+        problem, theta = estimate.problem, here.theta
+        share = f"{estimate.effective(theta):.0f} effective of {self.samples} samples"
+        said = f"an estimate by importance sampling, no bound: {share}, {ended or f'draw {draw}'}"
+        witness, bound = None, -math.inf
+        if ended and isinstance(problem, MarkovRandomField):
+            witness = problem.witness(theta)
+            bound = float(problem.dual(witness))
+            said = f"importance sampling: {share}, {ended}; the bounds are those of exact inference"
+            said = "; ".join(filter(None, (said, warning(problem))))
+        return Iterate({"theta": theta}, witness, here.value, bound, calls, done=bool(ended), message=said)
+
+
+@dataclass(eq=False)
+class Sampled:
+    """The estimated objective, with the interface that L-BFGS needs; infinite where too few samples are effective.
+
+    samples (K, n) : of ``theta_0`` (d,). log_partition : ln Z(theta_0). least : effective samples, at least.
+    refused : how many parameters were refused since too few samples are effective.
+    """
+
+    problem: MarkovRandomField | WideField
+    samples: Labels
+    theta_0: Vector
+    log_partition: float
+    least: float
+    refused: int = 0
+
+    @cached_property
+    def features(self) -> sp.csr_array:
+        """f(x_k), sparse (K, d)."""
+        return self.problem.factors.joint_each(self.samples)
+
+    @property
+    def penalty(self) -> Penalty:
+        return self.problem.penalty
+
+    @property
+    def dimension(self) -> int:
+        return self.problem.dimension
+
+    @property
+    def largest_gradient(self) -> float:
+        """C M max |f|, the size of a gradient."""
+        largest = float(np.abs(self.features.data).max(initial=0.0))
+        return self.problem.scale.C * self.problem.mass * (largest or 1.0)
+
+    def weighted(self, theta: Vector) -> tuple[float, Vector]:
+        """(the estimate of ln Z, the weights w (K,) of the samples) at theta."""
+        logs = np.asarray(self.features @ (theta - self.theta_0))
+        top = float(logs.max())
+        weights = np.exp(logs - top)
+        total = float(weights.sum())
+        return self.log_partition + top + math.log(total / len(weights)), weights / total
+
+    def effective(self, theta: Vector) -> float:
+        """The effective number of samples at theta, from 1 to K."""
+        weights = self.weighted(theta)[1]
+        return 1.0 / float(weights @ weights)
+
+    def value_and_gradient(self, theta: Vector) -> tuple[float, Vector]:
+        """The estimate without R and its gradient (d,); infinite and not a number where theta is refused."""
+        log_partition, weights = self.weighted(theta)
+        if not 1.0 / float(weights @ weights) >= self.least:
+            self.refused += 1
+            return math.inf, np.full(self.dimension, np.nan)
+        problem, C, M = self.problem, self.problem.scale.C, self.problem.mass
+        value = C * (M * log_partition - float(theta @ problem.sums))
+        return value, C * (M * np.asarray(self.features.T @ weights) - problem.sums)
+
+    def curvature(self, theta: Vector) -> Vector:
+        """C M times the variances of the features under the weights; (d,)."""
+        weights = self.weighted(theta)[1]
+        squares = np.asarray(self.features.power(2).T @ weights)
+        spread = squares - np.asarray(self.features.T @ weights) ** 2
+        return np.asarray(self.problem.scale.C * self.problem.mass * np.maximum(spread, 0.0))
+
+    def witness(self, theta: Vector) -> Point:
+        """Empty: the estimate has no dual points."""
+        return {}

@@ -1,0 +1,140 @@
+"""Learning by importance-sampled likelihood against exact inference: its gradient, its rate, and what it reports."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from convexstruct.core.driver import solve
+from convexstruct.core.solution import Status
+from convexstruct.families.log_linear.markov_field import MarkovRandomField
+from convexstruct.families.log_linear.solvers.importance_sampling import ImportanceSampling, Sampled
+from convexstruct.families.log_linear.solvers.lbfgs import LBFGS
+from convexstruct.families.log_linear.wide_field import WideField
+from convexstruct.features.graphs.factors import tabular_factors
+from convexstruct.oracles.enumeration import labellings
+from tests.families.log_linear.fields import drawn
+
+
+def wide(problem: MarkovRandomField, **options: Any) -> WideField:
+    assert problem.samples is not None
+    return WideField.read(problem.factors, problem.samples, **options)
+
+
+def test_the_gradient_is_that_of_the_estimate() -> None:
+    problem = drawn("cycle", 1, C=0.7)
+    rng = np.random.default_rng(0)
+    theta_0, theta, direction = 0.3 * rng.normal(size=(3, problem.dimension))
+    samples = problem.inference.sample(problem.factors.design @ theta_0, 50, rng)
+    estimate = Sampled(problem, samples, theta_0, 1.5, 1.0)
+    value, gradient = estimate.value_and_gradient(theta)
+    shares = np.exp((theta - theta_0) @ problem.factors.joint_each(samples).T)
+    wanted = 0.7 * (problem.mass * (1.5 + math.log(shares.mean())) - theta @ problem.sums)
+    assert value == pytest.approx(wanted, rel=1e-12)
+    ends = [estimate.value_and_gradient(theta + step * direction)[0] for step in (1e-4, -1e-4)]
+    assert gradient @ direction == pytest.approx((ends[0] - ends[1]) / 2e-4, rel=1e-6)
+    assert estimate.effective(theta) == pytest.approx(shares.sum() ** 2 / (shares @ shares), rel=1e-12)
+    assert estimate.effective(theta_0) == pytest.approx(50)
+
+
+def test_with_every_joint_label_once_for_samples_it_is_the_likelihood() -> None:
+    """They are an exact sample of theta_0 = 0, so that only the effective number of samples is in the way."""
+    problem = drawn("path", 2, lam=0.3)
+    every = labellings(problem.factors.cards)
+    known = math.fsum(map(math.log, problem.factors.cards))
+    estimate = Sampled(problem, every, np.zeros(problem.dimension), known, 1.0)
+    theta = np.random.default_rng(3).normal(size=problem.dimension)
+    value, gradient = estimate.value_and_gradient(theta)
+    exact = problem.value_and_gradient(theta)
+    assert value == pytest.approx(exact[0], rel=1e-12)
+    np.testing.assert_allclose(gradient, exact[1], atol=1e-10)
+    rows = problem.factors.joint_each(every).toarray()
+    shares = estimate.weighted(theta)[1]
+    spread = shares @ rows**2 - (shares @ rows) ** 2
+    np.testing.assert_allclose(estimate.curvature(theta), problem.scale.C * problem.mass * spread, atol=1e-10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wide_graph", [False, True], ids=["exact samples", "resample and move"])
+def test_the_error_falls_as_one_over_the_root_of_the_samples(wide_graph: bool) -> None:
+    problem = drawn("cycle", 0, tied=True, lam=0.5)
+    best = solve(problem, LBFGS(), tol=1e-10).point["theta"]
+    asked = wide(problem, lam=0.5) if wide_graph else problem
+    errors = [
+        np.mean([
+            np.linalg.norm(solve(asked, ImportanceSampling(n, seed=seed)).point["theta"] - best) ** 2
+            for seed in range(24)
+        ]) ** 0.5
+        for n in (250, 4000)
+    ]  # fmt: skip
+    assert 2.5 < errors[0] / errors[1] < 6.4  # 4, and 24 runs of each know a mean square to about 30%
+    assert errors[1] < 0.1 * np.linalg.norm(best)
+
+
+def test_the_certificate_judges_it_and_the_effective_samples_are_reported() -> None:
+    problem = drawn("grid", 1, n_labels=3, lam=1.0)
+    found = solve(problem, ImportanceSampling(4000))
+    assert found.certificate.gap < 1e-2
+    assert found.lower_bound <= solve(problem, LBFGS(), tol=1e-9).primal <= found.primal
+    effective = float(found.message.split(" effective of 4000 samples")[0].split()[-1])
+    assert 2000 <= effective <= 4000
+
+
+def test_samples_are_drawn_anew_where_few_are_effective_and_from_where_it_starts() -> None:
+    problem = drawn("cycle", 3, lam=0.01)
+    best = solve(problem, LBFGS(), tol=1e-10)
+    far = solve(problem, ImportanceSampling(2000, renew=0.9))
+    near = solve(problem, ImportanceSampling(2000, renew=0.9), start=best)
+    draws = [int(each.message.split("after ")[1].split(" draws")[0]) for each in (far, near)]
+    assert draws[0] > draws[1] == 2  # once where it starts, and once more at the minimum of the estimate
+    field = wide(problem, lam=0.01)
+    again = solve(field, ImportanceSampling(2000, renew=0.9), start=solve(field, ImportanceSampling(2000, renew=0.9)))
+    assert np.linalg.norm(again.point["theta"] - best.point["theta"]) < 0.2 * np.linalg.norm(best.point["theta"])
+    assert again.status is Status.UNCERTIFIED
+
+
+def test_zeros_of_an_l1_penalty_are_exact() -> None:
+    problem = drawn("cycle", 1, lam=0.1, l1=6.0)
+    exact = solve(problem, tol=1e-9).point["theta"]
+    found = solve(problem, ImportanceSampling(8000)).point["theta"]
+    assert ((found == 0) == (exact == 0)).mean() > 0.8
+    assert (found == 0).any()
+
+
+def test_it_ends_after_the_draws_that_are_allowed_and_says_where_there_is_no_maximum() -> None:
+    found = solve(drawn("cycle", 3, lam=0.01), ImportanceSampling(200, renew=0.9, draws=2))
+    assert "after 2 draws, and theta still moves" in found.message
+    border = MarkovRandomField.read(drawn("path").factors, np.zeros((20, 4), dtype=np.int64))
+    assert "the likelihood rises for ever" in solve(border, ImportanceSampling(200, draws=5)).message
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"samples": 1}, "samples is 1, wanted"),
+        ({"renew": 0.0}, "renew is 0"),
+        ({"renew": 1.0}, "renew is 1"),
+        ({"draws": 0}, "draws is 0, wanted"),
+        ({"sweeps": 0}, "sweeps is 0, wanted"),
+        ({"seed": -1}, "seed is -1, wanted"),
+    ],
+)
+def test_bad_options_are_one_clear_sentence(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        ImportanceSampling(**options)
+
+
+def test_on_a_wide_graph_it_learns_what_pairs_have_in_common() -> None:
+    """The moments of the model that it learns are those of the data, as Theorem 20.3.1 asks, up to sampling."""
+    factors = tabular_factors(nx.convert_node_labels_to_integers(nx.grid_2d_graph(3, 4)), 2, tied=True)
+    narrow = MarkovRandomField.read(factors, np.zeros((1, 12), dtype=np.int64), lam=1.0)
+    theta = np.random.default_rng(5).normal(scale=0.5, size=factors.dimension)
+    samples = narrow.inference.sample(factors.design @ theta, 300, np.random.default_rng(6))
+    problem = MarkovRandomField.read(factors, samples, lam=1.0)
+    found = solve(wide(problem, lam=1.0), ImportanceSampling(6000)).point["theta"]
+    gradient = problem.value_and_gradient(found)[1] + found
+    assert np.abs(gradient).max() < 0.03 * np.abs(problem.sums).max()
