@@ -7,6 +7,19 @@ from typing import Any
 
 from convexstruct.validation.arguments import choice, flag, function, number, seed, whole
 
+__all__ = [
+    "at_least",
+    "flag",
+    "function",
+    "not_below",
+    "one_of",
+    "or_none",
+    "positive",
+    "read_options",
+    "seed",
+    "share",
+]
+
 Reader = Callable[[str, Any], Any]
 
 
@@ -45,9 +58,6 @@ def share(name: str, value: Any) -> float:
 def or_none(read: Reader) -> Reader:
     """A reader of None and of what ``read`` accepts."""
     return lambda name, value: None if value is None else read(name, value)
-
-
-__all__ = ["at_least", "flag", "function", "not_below", "or_none", "positive", "read_options", "seed", "share"]
 
 
 def one_of(*known: str) -> Reader:
