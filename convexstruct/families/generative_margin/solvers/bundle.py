@@ -80,6 +80,14 @@ class ProximalBundle:
         )
 
     def iterate(self, problem: GenerativeMargin, start: Solution | None = None) -> Iterator[Iterate]:
+        """One iterate at the first centre and one after each round; the run ends where `PATIENCE` rounds brought the
+        bounds no nearer. Of ``start`` theta is the first centre, and with one group its witness the first point kept.
+
+        Raises
+        ------
+        ValueError
+            If the theta of ``start`` does not fit the problem.
+        """
         clock = Clock("master", "direction finding", "polishing")
         subsets = subsets_of(problem.n_examples, self.groups)
         n_groups = 1 if subsets is None else len(subsets)

@@ -131,6 +131,15 @@ class EntropicProximal:
         )
 
     def iterate(self, problem: GenerativeMargin, start: Solution | None = None) -> Iterator[Iterate]:
+        """One iterate for each theta that a stage looks at; the run ends where the gap is closed or hardly fell for
+        `PATIENCE` stages. Of ``start`` the theta and the last Gibbs atom of the witness are used; without it, a pilot
+        run on the first ``pilot`` examples gives both.
+
+        Raises
+        ------
+        ValueError
+            If the theta of ``start`` does not fit the problem.
+        """
         state = _State.begin(problem, self._first(problem), self.shrink, start)
         calls = 1.0
         pilot_run: _Run | None = None

@@ -116,6 +116,15 @@ class ProximalRSD:
         )
 
     def iterate(self, problem: GenerativeMargin, start: Solution | None = None) -> Iterator[Iterate]:
+        """One iterate at the first theta and one after each round; the run ends where `PATIENCE` rounds brought the
+        bounds no nearer. Of ``start`` theta is the first centre, and its witness the first point of the inner
+        approximation.
+
+        Raises
+        ------
+        ValueError
+            If the theta of ``start`` does not fit the problem.
+        """
         clock = Clock("master", "direction finding", "centre change")
         sources = Sources(problem, subsets_of(problem.n_examples, self.directions))
         points = InnerApproximation(problem.dimension)
