@@ -31,7 +31,7 @@ from convexstruct.models.structured_svm.enumerated import (
     shares,
     sign,
 )
-from convexstruct.models.structured_svm.hard import hard_margin, hm_svm, stretch
+from convexstruct.models.structured_svm.hard import hard_margin, hm_svm, up_to_margins
 from convexstruct.models.structured_svm.inner_products import dual_kernel, gram, matrix_form
 from convexstruct.models.structured_svm.max_margin_markov import (
     NodeAndEdgeMarginals,
@@ -82,8 +82,8 @@ __all__ = [
     "shares",
     "sign",
     "some_labellings",
-    "stretch",
     "sums_by",
     "thresholds",
+    "up_to_margins",
     "with_most_agreement",
 ]

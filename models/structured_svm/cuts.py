@@ -137,7 +137,7 @@ class ConstraintGeneration(LabellingCuts[StructuredSVM]):
         found = self.problem.most_violated(w)
         value = found.value
         if self.slack == "none":
-            factor = stretch(self.problem, found.hinge)
+            factor = separating_factor(self.problem, found.hinge)
             w = w if factor is None else factor * w
             value = np.inf if factor is None else 0.5 * self.problem.lam * float(w @ w)
         self.improve(value, {"w": w})
@@ -165,7 +165,7 @@ class ConstraintGeneration(LabellingCuts[StructuredSVM]):
         return replace(self.problem, scale=Scale(self.problem.lam, max(self.problem.scale.C, most)))
 
 
-def stretch(problem: StructuredSVM, hinge: Vector) -> float | None:
+def separating_factor(problem: StructuredSVM, hinge: Vector) -> float | None:
     """A factor that scales w until every hard margin holds, from H_i(w) (N,) or upper bounds of it; None if none is
     known.
 

@@ -72,7 +72,7 @@ def hard_margin(problem: StructuredSVM, limit: int = MOST_LABELLINGS) -> Formula
             alpha[others] = np.maximum(np.asarray(formulation.dual_values["margin"]), 0.0)
             if problem.scaling == "slack":
                 alpha[others] /= rows.loss[others]
-            found = found * stretch(np.asarray(difference @ found), margin)
+            found = found * up_to_margins(np.asarray(difference @ found), margin)
         most = float(np.max((rows.of_example @ alpha) / problem.weights))
         instance = replace(instance, scale=Scale(instance.scale.lam, max(instance.scale.C, most)))
         return Recovered(instance, {"w": found}, rows.witness(alpha, instance.ceiling))
@@ -89,7 +89,7 @@ def hard_margin(problem: StructuredSVM, limit: int = MOST_LABELLINGS) -> Formula
     )
 
 
-def stretch(reached: Vector, margin: Vector) -> float:
+def up_to_margins(reached: Vector, margin: Vector) -> float:
     """The least factor >= 1 that scales ``reached`` (n,) up to all margins (n,); 1 if no factor does."""
     asked = margin > 0
     if (reached[asked] <= 0).any():

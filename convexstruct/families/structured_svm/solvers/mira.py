@@ -40,6 +40,11 @@ class Mira:
     augmented : use the most violated labelling, its loss included, in place of the best.
     average : return the mean of w over all visits; else the last w.
     seed : of the order of the examples.
+
+    Raises
+    ------
+    ValueError
+        If an option is not of its kind or range, or k is 2 together with ``augmented``.
     """
 
     C: float = 0.1
@@ -61,7 +66,7 @@ class Mira:
         Raises
         ------
         ValueError
-            If an option makes no sense, or k is 2 with ``augmented`` or with an oracle of one best labelling only.
+            If the w of ``start`` does not fit the problem, or k is 2 and the oracle knows the best labelling only.
         """
         yield from valued(problem, self.walk(problem, starting_w(problem, start)), self.average)
 

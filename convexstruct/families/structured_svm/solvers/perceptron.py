@@ -76,6 +76,11 @@ class Perceptron:
     average : return the mean of w over all visits; else the last w.
     block : examples decoded at the same w, whose updates are added up; 1 is the perceptron.
     seed : of the order of the examples.
+
+    Raises
+    ------
+    ValueError
+        If an option is not of its kind, or passes or block is below 1.
     """
 
     passes: int = 10
@@ -93,7 +98,7 @@ class Perceptron:
         Raises
         ------
         ValueError
-            If passes or block is no whole number of at least 1.
+            If the w of ``start`` does not fit the problem.
         """
         yield from valued(problem, self.walk(problem, starting_w(problem, start)), self.average)
 

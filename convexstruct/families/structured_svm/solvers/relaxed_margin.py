@@ -51,6 +51,14 @@ class RelaxedMargin:
         )
 
     def iterate(self, problem: StructuredSVM, start: Solution | None = None) -> Iterator[Iterate]:
+        """One iterate at the first (w, shares) and one a stage, each with the best bounds so far. Of ``start`` w and
+        the shares are used.
+
+        Raises
+        ------
+        ValueError
+            If the problem is not one of inference="relaxed", or ``start`` does not fit it.
+        """
         if not problem.oracle.relaxed:
             raise ValueError("problem is not the relaxed one, wanted StructuredSVM.read(..., inference='relaxed')")
         run = _Run(self, problem, start)

@@ -87,6 +87,14 @@ class TemperedPools:
         )
 
     def iterate(self, problem: StructuredSVM | OracleSVM, start: Solution | None = None) -> Iterator[Iterate]:
+        """One iterate at the first w, one a stage and one a round of the pools; the run ends where no labelling is
+        violated beyond rounding. Of ``start`` only w is used. An `OracleSVM` is solved by the pools alone.
+
+        Raises
+        ------
+        ValueError
+            If the w of ``start`` does not fit the problem.
+        """
         if isinstance(problem, OracleSVM):
             yield from pooled(problem, start)
             return
