@@ -23,7 +23,7 @@ from convexstruct.arrays import Labels, Vector
 from convexstruct.features.counts.counts import Counts, Expected
 from convexstruct.features.counts.part import part
 from convexstruct.inference.shards import Shards, cuts
-from convexstruct.validation.arguments import cut, refuse, sentence
+from convexstruct.validation.arguments import cut, described, refuse, sentence
 
 
 class Named(Protocol):
@@ -62,7 +62,10 @@ def in_shards(problem: Any, executor: Executor, n_shards: int | None) -> Any:
     ValueError for one that has not."""
     if not isinstance(family := getattr(problem, "family", None), str):
         refuse("problem", problem, "a problem of a family whose examples can be cut into shards")
-    raise sentence(f"executor came with the family {cut(family, 40)!r}, which has no shards, wanted None")
+    raise sentence(
+        f"executor came with {described(problem)} of the family {cut(family, 40)!r}, which cannot be cut into shards, "
+        "wanted None"
+    )
 
 
 def shard(features: Counts, executor: Executor, n_shards: int | None = None) -> ShardedOracle:

@@ -226,7 +226,9 @@ class Without:
 def test_what_cannot_be_cut_is_refused_in_one_sentence() -> None:
     with pytest.raises(ValueError, match="n_shards is 0, wanted a whole number of at least 1"):
         sharded(small_problem(), Inline(), 0)
-    with pytest.raises(ValueError, match="family 'projection', which has no shards, wanted None"):
+    with pytest.raises(
+        ValueError, match="a Without of the family 'projection', which cannot be cut into shards, wanted None"
+    ):
         sharded(Without(), Inline())
     with pytest.raises(ValueError, match=r"executor is 'threads', wanted a concurrent\.futures\.Executor"):
         sharded(small_problem(), "threads")  # type: ignore[arg-type]  # what a user may type
