@@ -247,5 +247,5 @@ class ConstraintGeneration(ABC, Generic[P]):
         last = self.rounds[-1]
         return Reference(
             self.name, self.solver, last.status, last.master, solution.seconds, solution.lower_bound, solution.primal,
-            beyond_rounding(solution.certificate), certified=True,
+            beyond_rounding(solution.certificate), certified=True, least=solution.certificate.least,
         )  # fmt: skip

@@ -58,6 +58,7 @@ class Reference:
         gap consists of these allowances alone).
     certified : whether the answer could be read back as a point and a dual witness. The answer of a changed copy cannot
         be, and only the solver's claim is known.
+    least : the smallest divisor of the gap, absolute (`Certificate.least`): a smaller objective counts as 0.
     """
 
     formulation: str
@@ -69,6 +70,7 @@ class Reference:
     upper_bound: float = math.inf
     gap: float = math.inf
     certified: bool = False
+    least: float = 0.0
 
     @property
     def accurate(self) -> bool:
@@ -79,8 +81,9 @@ class Reference:
         """Why the value is no reference, in one sentence; "" if it is one.
 
         The gap of its bracket must be at most ``accuracy`` (relative), its lower bound may exceed the upper one by
-        rounding only, and the claimed value must lie in the bracket, up to ``accuracy``. Where the status is not
-        "optimal", the claimed value is not compared with the bracket, but there must be a certificate.
+        rounding only, and the claimed value must lie in the bracket, up to ``accuracy`` of its larger bound, or up to
+        ``least`` where the optimum is about 0. Where the status is not "optimal", the claimed value is not compared
+        with the bracket, but there must be a certificate.
         """
         who = f"{self.formulation} by {self.solver} says {self.status}"
         if not math.isfinite(self.value):
@@ -93,7 +96,8 @@ class Reference:
             return f"{who}, but its bracket is upside down by {-self.gap:.1e}"
         if self.status != "optimal":
             return "" if self.certified else f"{who}, and there is no certificate"
-        if outside(self.value, self.lower_bound, self.upper_bound, accuracy):
+        slack = max(accuracy * max(abs(self.lower_bound), abs(self.upper_bound)), self.least)
+        if not self.lower_bound - slack <= self.value <= self.upper_bound + slack:
             bracket = f"[{self.lower_bound:.10g}, {self.upper_bound:.10g}]"
             return f"{who} at {self.value:.10g}, outside the bracket {bracket} that its answer certifies"
         return ""
@@ -110,12 +114,6 @@ def beyond_rounding(certificate: Certificate) -> float:
     """The relative gap minus the allowances for rounding in its bounds' sums, at least 0; a negative gap is returned
     unchanged."""
     return min(certificate.gap, max(certificate.gap - certificate.rounding, 0.0))
-
-
-def outside(value: float, lower_bound: float, upper_bound: float, accuracy: float) -> bool:
-    """Whether ``value`` misses a bracket by more than accuracy * max(1, |value|), a general solver's own tolerance."""
-    slack = accuracy * max(1.0, abs(value))
-    return not lower_bound - slack <= value <= upper_bound + slack
 
 
 @dataclass(frozen=True, eq=False)
@@ -368,7 +366,7 @@ class Formulation:
         certificate = certify(read.problem, read.point, read.dual_point, wanted.floor)
         judged = replace(
             said, lower_bound=certificate.lower_bound, upper_bound=certificate.primal, gap=beyond_rounding(certificate),
-            certified=read.dual_point is not None,
+            certified=read.dual_point is not None, least=certificate.least,
         )  # fmt: skip
         return judged, read, certificate
 

@@ -8,6 +8,7 @@ import re
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import cvxpy as cp
@@ -280,10 +281,12 @@ def test_an_honest_reference_carries_the_bracket_that_its_answer_certifies() -> 
 
 
 class Small:
-    """A formulation whose optimum is about 1e-3; its answer certifies a bracket of relative width ``gap``."""
+    """A formulation whose optimum is about 1e-3; its answer certifies a bracket of relative width ``gap``, and its
+    value lies above that by the share ``beyond``."""
 
-    def __init__(self, gap: float) -> None:
-        self.said = Reference("small", "CLARABEL", "optimal", 1.0005e-3, 0.1, 1e-3, 1e-3 * (1 + gap), gap, True)
+    def __init__(self, gap: float, beyond: float = 5e-7) -> None:
+        upper = 1e-3 * (1 + gap)
+        self.said = Reference("small", "CLARABEL", "optimal", upper * (1 + beyond), 0.1, 1e-3, upper, gap, True, 1e-11)
 
     def reference(self, solver: str, **options: Any) -> Reference:
         return self.said
@@ -293,6 +296,14 @@ def test_a_bracket_that_is_narrow_but_not_beside_its_optimum_is_no_reference_of_
     with pytest.raises(AssertionError, match=r"certifies only a gap of 1\.0e-04"):
         optimum(Small(1e-4))
     assert optimum(Small(1e-7)).value == 1e-3 * (1 + 1e-7)
+
+
+def test_a_claim_must_be_near_its_bracket_however_small_the_optimum_is() -> None:
+    with pytest.raises(AssertionError, match="outside the bracket"):
+        optimum(Small(1e-7, 5e-6))
+    nothing = Reference("nothing", "CLARABEL", "optimal", 3e-9, 0.1, 0.0, 0.0, 0.0, True, 1e-8)
+    assert nothing.accurate
+    assert not replace(nothing, value=3e-8).accurate
 
 
 def test_optimal_at_a_value_outside_its_bracket_is_no_reference(monkeypatch: pytest.MonkeyPatch) -> None:
