@@ -1,4 +1,4 @@
-"""Every family with examples in shards: serial sums, overlapping brackets on every executor, and a killed worker."""
+"""Every family with examples in shards: serial sums and overlapping brackets on every executor, and a killed worker."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import multiprocessing
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -258,7 +258,8 @@ def test_every_family_with_examples_is_here_and_the_others_say_so() -> None:
     }
     assert set(families()) == set(PROBLEMS) | set(others)
     for family, problem in others.items():
-        with pytest.raises(ValueError, match=f"executor came with the family '{family}', which has no shards"):
+        came = f"executor came with an? {type(problem).__name__} of the family '{family}', which cannot be cut"
+        with pytest.raises(ValueError, match=came):
             solve(problem, executor=Inline())
 
 
@@ -281,6 +282,33 @@ def bracket_of(problem: Any, where: Executor) -> None:
     assert found.status is serial.status is Status.OPTIMAL
     assert found.lower_bound <= serial.primal
     assert serial.lower_bound <= found.primal
+
+
+def sums_of(problem: Any, where: Executor) -> None:
+    """What shards on ``where`` add up or bring back, at a drawn point, is what the whole problem gives."""
+    cut, rng = sharded(problem, where, 3), np.random.default_rng(10)
+    if isinstance(problem, RegularizedRisk):
+        w, alpha = rng.normal(size=problem.shape), rng.random(problem.n_pieces)
+        pairs = [(cut.forward(w), problem.forward(w)), (cut.adjoint(alpha), problem.adjoint(alpha))]
+    else:
+        x = rng.normal(size=problem.dimension)
+        found, serial = (SUMMED[problem.family](each, x) for each in (cut, problem))
+        pairs = list(zip(found, serial, strict=True))
+    for found, serial in pairs:
+        alike(found, serial)
+
+
+SUMMED: dict[str, Callable[[Any, Any], tuple[Any, ...]]] = {
+    "log_linear": lambda problem, x: problem.value_and_gradient(x),
+    "generative_margin": lambda problem, x: astuple(problem.oracle.expected(x, 1.0)),
+    "structured_svm": lambda problem, x: (problem.most_violated(x).hinge, *problem.oracle.sums(*problem.scores(x))),
+    "gaussian_process": lambda problem, x: problem.log_partition(problem.multiply(x)),
+}
+
+
+@pytest.mark.parametrize("made", PROBLEMS.values(), ids=PROBLEMS)
+def test_sums_on_every_executor_are_the_serial_ones(made: Callable[[], Any], executor: Executor) -> None:
+    sums_of(made(), executor)
 
 
 @pytest.mark.parametrize("made", PROBLEMS.values(), ids=PROBLEMS)
@@ -341,6 +369,7 @@ def test_a_dask_cluster_serves_and_a_worker_killed_there_costs_its_shard(tmp_pat
     ):
         where = client.get_executor()
         for made in PROBLEMS.values():
+            sums_of(made(), where)
             bracket_of(made(), where)
         parts = killed(where, tmp_path)
         assert parts[3].done() <= 3 + 1
