@@ -157,7 +157,8 @@ def chains(n_chains: int, seed: int) -> tuple[Proteins, Proteins, list[str]]:
 
 
 def generated(n_chains: int, seed: Sequence[int]) -> Proteins:
-    """Chains of 40 to 80 residues in segments; each structure has residue frequencies of its own."""
+    """Chains of 36 to 80 residues: 12 segments of 3 to 11, cut after the 40th to 80th residue (fewer than 40 where the
+    segments end before); each structure has residue frequencies of its own."""
     rng = np.random.default_rng(list(seed))
     prefers = np.random.default_rng(0).dirichlet(np.full(len(AMINO_ACIDS), 0.7), size=len(STRUCTURES))
     residues, structures = [], []
