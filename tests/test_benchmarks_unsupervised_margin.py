@@ -77,7 +77,7 @@ def test_the_goals_are_ratios_and_a_limit_that_came_too_early_leaves_them_open(
 ) -> None:
     found: list[dict[str, object]] = []
     monkeypatch.setattr(Session, "finish", lambda session, *_: found.extend(session.verdicts))
-    assert benchmark.main(["--only", "references"], made_up(seconds, late)) == 0  # type: ignore[arg-type]
+    assert benchmark.main(["--only", "references"], made_up(seconds, late)) == 0  # type: ignore[arg-type]  # a stand-in for `launch`
     assert [said["reached"] for said in found] == reached
 
 

@@ -226,7 +226,7 @@ def test_a_sum_is_read_in_pieces(tmp_path: Path) -> None:
 
 def packed(**arrays: object) -> io.BytesIO:
     file = io.BytesIO()
-    np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+    np.savez_compressed(file, **arrays)  # type: ignore[arg-type]  # NumPy types every keyword as allow_pickle
     return file
 
 

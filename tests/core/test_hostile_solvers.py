@@ -48,13 +48,13 @@ class Returning:
         (Yielding(lambda: W), "what the solver yields is an array .* wanted an Iterate"),
         (Yielding(), "Yielding stopped before its first iterate"),
         (Returning(None), "what Returning.iterate returns is None, wanted a generator"),
-        (Yielding(lambda: Iterate(None, None, *NO_BOUND)), "point of an iterate is None"),  # type: ignore[arg-type]
-        (Yielding(lambda: Iterate({"w": "abc"}, None, *NO_BOUND)), "point.'w'. of an iterate is 'abc'"),  # type: ignore[dict-item]
-        (Yielding(lambda: Iterate({"w": W}, None, "0", 0.0)), "primal of an iterate is '0'"),  # type: ignore[arg-type]
-        (Yielding(lambda: Iterate({"w": W}, 3, *NO_BOUND)), "dual_point of an iterate is 3"),  # type: ignore[arg-type]
-        (Yielding(lambda: Iterate({"w": W}, None, *NO_BOUND, oracle_calls="x")), "oracle_calls of"),  # type: ignore[arg-type]
-        (Yielding(lambda: Iterate({"w": W}, None, *NO_BOUND, parts=None)), "parts of an iterate"),  # type: ignore[arg-type]
-        (Yielding(lambda: Iterate({"w": W}, None, *NO_BOUND, message=7)), "message of an iterate"),  # type: ignore[arg-type]
+        (Yielding(lambda: Iterate(None, None, *NO_BOUND)), "point of an iterate is None"),  # type: ignore[arg-type]  # wrong on purpose
+        (Yielding(lambda: Iterate({"w": "abc"}, None, *NO_BOUND)), "point.'w'. of an iterate is 'abc'"),  # type: ignore[dict-item]  # wrong on purpose
+        (Yielding(lambda: Iterate({"w": W}, None, "0", 0.0)), "primal of an iterate is '0'"),  # type: ignore[arg-type]  # wrong on purpose
+        (Yielding(lambda: Iterate({"w": W}, 3, *NO_BOUND)), "dual_point of an iterate is 3"),  # type: ignore[arg-type]  # wrong on purpose
+        (Yielding(lambda: Iterate({"w": W}, None, *NO_BOUND, oracle_calls="x")), "oracle_calls of"),  # type: ignore[arg-type]  # wrong on purpose
+        (Yielding(lambda: Iterate({"w": W}, None, *NO_BOUND, parts=None)), "parts of an iterate"),  # type: ignore[arg-type]  # wrong on purpose
+        (Yielding(lambda: Iterate({"w": W}, None, *NO_BOUND, message=7)), "message of an iterate"),  # type: ignore[arg-type]  # wrong on purpose
         (Yielding(lambda: Iterate({"w": W * np.nan}, None, 0.0, 0.0)), "not finite"),
         (Yielding(lambda: Iterate({"theta": W}, None, 0.0, 0.0)), r"point has the keys \['theta'\], wanted w"),
         (Yielding(lambda: Iterate({"w": np.zeros(7)}, None, 0.0, 0.0)), r"w has shape \(7,\), wanted \(3,\)"),

@@ -116,4 +116,4 @@ def test_a_start_of_another_problem_is_refused() -> None:
     with pytest.raises(ValueError, match="start does not fit the problem"):
         cs.solve(OWN, start=other)
     with pytest.raises(ValueError, match="problem is 3, wanted a problem"):
-        cs.certify(3, {"w": 1})  # type: ignore[arg-type]
+        cs.certify(3, {"w": 1})  # type: ignore[arg-type]  # wrong on purpose

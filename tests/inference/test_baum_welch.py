@@ -189,7 +189,7 @@ def test_bad_input_is_one_sentence() -> None:
     with pytest.raises(ValueError, match="observed has 1 channels of 2 symbols, wanted 1 of 3"):
         baum_welch(Observations.read([[0, 1]], 2), random_models(1, 2, 3))
     with pytest.raises(ValueError, match="observed is a list"):
-        baum_welch([[0, 1]], random_models(1, 2, 2))  # type: ignore[arg-type]
+        baum_welch([[0, 1]], random_models(1, 2, 2))  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_a_weight_counts_a_sequence_as_often_as_it_says() -> None:

@@ -243,12 +243,12 @@ def test_a_message_is_read_as_numbers_or_not_at_all() -> None:
     good = _pack(head, {"point/": np.ones(2)})
     np.testing.assert_array_equal(_unpack(good).point, np.ones(2))
     objects = io.BytesIO()
-    np.savez(objects, head=np.array(json.dumps(head)), **{"point/": np.array([{}], dtype=object)})  # type: ignore[arg-type]
+    np.savez(objects, head=np.array(json.dumps(head)), **{"point/": np.array([{}], dtype=object)})  # type: ignore[arg-type]  # NumPy types every keyword as allow_pickle
     bomb = io.BytesIO()
-    np.savez_compressed(bomb, head=np.array(json.dumps(head)), **{"point/": np.zeros(MOST_BYTES // 8)})  # type: ignore[arg-type]
+    np.savez_compressed(bomb, head=np.array(json.dumps(head)), **{"point/": np.zeros(MOST_BYTES // 8)})  # type: ignore[arg-type]  # as above
     for packed in (
         b"", b"garbage", good[:-20], pickle.dumps({}), objects.getvalue(), bomb.getvalue(),
-        _pack({}, {}), _pack([1], {}), _pack(head, {}), _pack(head | {"seconds": "a"}, {"point/": np.ones(2)}),  # type: ignore[arg-type]
+        _pack({}, {}), _pack([1], {}), _pack(head, {}), _pack(head | {"seconds": "a"}, {"point/": np.ones(2)}),  # type: ignore[arg-type]  # wrong on purpose
         _pack(head | {"iterations": [1]}, {"point/": np.ones(2)}), _pack(head | {"trouble": 3}, {}),
         _pack(head, {"point/": np.array(["text"])}), _pack(head | {"seconds": 10**400}, {"point/": np.ones(2)}),
     ):  # fmt: skip

@@ -54,7 +54,7 @@ def test_one_row_and_one_word_are_enough() -> None:
 )  # fmt: skip
 def test_bad_input_is_named(wrong: dict[str, float], named: str) -> None:
     with pytest.raises(ValueError, match=named):
-        sparse_margins(**{"n": 5, "d": 3, **wrong})  # type: ignore[arg-type]
+        sparse_margins(**{"n": 5, "d": 3, **wrong})  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_bad_input_is_named_for_dense_sets_too() -> None:

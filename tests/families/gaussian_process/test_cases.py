@@ -58,9 +58,9 @@ def test_every_generator_is_deterministic_and_heeds_its_seed() -> None:
         first, again, other = (case.make(seed).problem for seed in (3, 3, 4))
         for problem in (first, again, other):
             assert isinstance(problem, GaussianProcessSequences)
-        np.testing.assert_array_equal(first.gram.matrix, again.gram.matrix)  # type: ignore[attr-defined]
-        np.testing.assert_array_equal(first.labels, again.labels)  # type: ignore[attr-defined]
-        same = np.array_equal(first.gram.matrix, other.gram.matrix)  # type: ignore[attr-defined]
+        np.testing.assert_array_equal(first.gram.matrix, again.gram.matrix)  # type: ignore[attr-defined]  # a GaussianProcessSequences
+        np.testing.assert_array_equal(first.labels, again.labels)  # type: ignore[attr-defined]  # a GaussianProcessSequences
+        same = np.array_equal(first.gram.matrix, other.gram.matrix)  # type: ignore[attr-defined]  # a GaussianProcessSequences
         assert not same, case.name
 
 

@@ -150,7 +150,7 @@ def test_moments_inside_have_a_maximum() -> None:
 def test_a_direction_is_found_exactly_where_some_joint_label_of_a_clique_must_have_probability_0(seed: int) -> None:
     """On a tree with tables the maximum exists if and only if every entry of every table occurs."""
     problem = drawn("tree", seed, int(np.random.default_rng(seed).integers(1, 40)))
-    every = (problem.factors.counts(problem.samples) > 0).all()  # type: ignore[arg-type]
+    every = (problem.factors.counts(problem.samples) > 0).all()  # type: ignore[arg-type]  # samples were given
     direction = problem.runaway()
     assert (direction is None) == every
     if direction is not None:

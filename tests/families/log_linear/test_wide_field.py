@@ -56,4 +56,4 @@ def test_bad_input_is_one_clear_sentence(samples: Any, options: Any, said: str) 
     with pytest.raises(ValueError, match=said):
         WideField.read(tabular_factors(nx.path_graph(2), 2), samples, **options)
     with pytest.raises(ValueError, match="factors is None, wanted Factors"):
-        WideField.read(None, [[0]])  # type: ignore[arg-type]
+        WideField.read(None, [[0]])  # type: ignore[arg-type]  # wrong on purpose

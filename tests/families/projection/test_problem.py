@@ -348,7 +348,7 @@ def test_what_the_lagrangian_loses_to_rounding_is_bounded_without_looking_at_the
     problem = box(seed)
     rho = float(np.random.default_rng(seed).normal() * 10.0**size)
     lost = Fraction(0)
-    numbers = zip(problem.m, problem.lower, problem.upper, problem.s, problem.d, problem.at(rho))  # type: ignore[arg-type]
+    numbers = zip(problem.m, problem.lower, problem.upper, problem.s, problem.d, problem.at(rho))  # type: ignore[arg-type]  # all read to arrays in __post_init__
     for m, low, high, s, d, found in numbers:
         m, weight, shift = Fraction(m), Fraction(d) ** 2, Fraction(rho) * Fraction(s)
         best = m - shift / weight

@@ -37,7 +37,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     # lam
     "lam of zero": (lambda: RR.binary(X, Y, 0.0), r"lam is 0\.0, wanted a positive number"),
     "lam below zero": (lambda: RR.multiclass(X, CODES, -1), "lam is -1, wanted a positive number"),
-    "lam that is no number": (lambda: RR.binary(X, Y, "1"), "lam is '1', wanted a positive number"),  # type: ignore[arg-type]
+    "lam that is no number": (lambda: RR.binary(X, Y, "1"), "lam is '1', wanted a positive number"),  # type: ignore[arg-type]  # wrong on purpose
     "lam of NaN": (lambda: RR.ordinal(X, CODES, np.nan), "lam is nan, wanted a positive number"),
     "lam that is true": (lambda: RR.binary(X, Y, True), "lam is True, wanted a positive number"),
     # labels of two classes
@@ -83,7 +83,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "an example left out": (lambda: RR.pieces(X, np.zeros(6), 1.0, example=[0, 0, 2, 2, 3, 3]), "0, 1, .. in rising"),
     "examples that are no numbers": (lambda: RR.pieces(X, np.zeros(6), 1.0, example=X[:, 0]), r"example\[0\] is"),
     "a floor that is none": (
-        lambda: RR.pieces(X, np.zeros(6), 1.0, floor=3), "floor is 3, wanted True or False",  # type: ignore[arg-type]
+        lambda: RR.pieces(X, np.zeros(6), 1.0, floor=3), "floor is 3, wanted True or False",  # type: ignore[arg-type]  # wrong on purpose
     ),
     # the bare constructor
     "a loss of other examples": (

@@ -102,7 +102,7 @@ def test_sums_in_blocks_are_those_of_rational_arithmetic(
 @pytest.mark.parametrize("bias", [False, True])
 def test_the_allowance_is_small_on_ordinary_data(sparse: bool, lam: float, bias: bool) -> None:
     X, rng = large(sparse, n=3000, d=100)
-    y = np.sign(np.asarray(X @ rng.normal(size=100)) + 3 * rng.normal(size=3000))  # type: ignore[operator]
+    y = np.sign(np.asarray(X @ rng.normal(size=100)) + 3 * rng.normal(size=3000))  # type: ignore[operator]  # X is dense or sparse
     solution = solve(RegularizedRisk.binary(X, y, lam, bias=bias))
     assert solution.status is Status.OPTIMAL
     certificate = solution.certificate

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
-from convexstruct.core.cases import Case
+from convexstruct.core.cases import Case, Instance
 from convexstruct.core.certificates import certify
 from convexstruct.families.unsupervised_margin import UnsupervisedMargin, cases
 from convexstruct.families.unsupervised_margin.planted import exact
@@ -24,18 +26,19 @@ PLANTED = [
 
 @pytest.mark.parametrize("make", PLANTED)
 @pytest.mark.parametrize("seed", [0, 1])
-def test_the_optimum_built_in_is_the_one_a_general_solver_finds(make: object, seed: int) -> None:
-    instance = make(seed)  # type: ignore[operator]
+def test_the_optimum_built_in_is_the_one_a_general_solver_finds(make: Callable[[int], Instance], seed: int) -> None:
+    instance = make(seed)
     said = optimum(FORMULATIONS["unsupervised_margin.reduced"].builder(instance.problem))
     assert said.value == pytest.approx(instance.optimum, rel=HIGH.gap, abs=HIGH.gap)
 
 
 @pytest.mark.parametrize("make", PLANTED[:4])
-def test_the_labels_built_in_are_feasible_and_attain_the_optimum(make: object) -> None:
+def test_the_labels_built_in_are_feasible_and_attain_the_optimum(make: Callable[[int], Instance]) -> None:
     for seed in range(5):
-        instance = make(seed)  # type: ignore[operator]
+        instance = make(seed)
         problem = instance.problem
         assert isinstance(problem, UnsupervisedMargin)
+        assert instance.point is not None
         assert max(problem.residuals(instance.point).values()) <= ROUNDING
         certificate = certify(problem, instance.point)
         assert certificate.primal == pytest.approx(instance.optimum, rel=ROUNDING)

@@ -218,8 +218,8 @@ def test_the_point_behind_an_upper_bound_is_feasible_in_rational_arithmetic(seed
             assert a + b - 1 <= c <= min(a, b)
     k = Fraction(kappa)
     kernel = [
-        [sum(Fraction(x) * Fraction(y) for x, y in zip(a, b)) for b in problem.features.tolist()]  # type: ignore[union-attr]
-        for a in problem.features.tolist()  # type: ignore[union-attr]
+        [sum(Fraction(x) * Fraction(y) for x, y in zip(a, b)) for b in problem.features.tolist()]  # type: ignore[union-attr]  # features, no kernel
+        for a in problem.features.tolist()  # type: ignore[union-attr]  # features, no kernel
     ]
     gained: Any = sum(kernel[i][j] * (exactly["M"][i][j] - 1 / k) for i in range(8) for j in range(8))
     gained += sum(x - 1 / k**2 for row in exactly["N"] for x in row)

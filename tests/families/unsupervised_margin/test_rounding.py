@@ -17,7 +17,7 @@ from convexstruct.rounding import Rounded
 
 def reads(kernel: np.ndarray, n_labels: int = 3, **options: float) -> UnsupervisedMargin:
     balances = {"label_balance": 0.5, "beta": 1.0} | options
-    return UnsupervisedMargin.read(None, n_labels, kernel=kernel, lengths=[len(kernel)], **balances)  # type: ignore[arg-type]
+    return UnsupervisedMargin.read(None, n_labels, kernel=kernel, lengths=[len(kernel)], **balances)  # type: ignore[arg-type]  # numbers by name
 
 
 @pytest.mark.parametrize("sum_over", ["M", "N"])

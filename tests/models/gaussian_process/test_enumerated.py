@@ -43,7 +43,7 @@ def test_each_form_has_the_optimum_of_every_labelling_written_out(
     ids=str,
 )
 def test_each_form_is_right_at_the_edges(name: str, changed: dict[str, float]) -> None:
-    problem = small(1, **changed)  # type: ignore[arg-type]
+    problem = small(1, **changed)  # type: ignore[arg-type]  # options of several types
     value = reference(built(name, problem)).value
     assert value == pytest.approx(optimum(problem), rel=HIGH.gap, abs=HIGH.gap)
 

@@ -46,7 +46,7 @@ def test_pseudolikelihood_runs_and_says_what_was_left_out(monkeypatch: pytest.Mo
         monkeypatch.setattr(pseudolikelihood, f"QUICK_{name}", value)
     found = pseudolikelihood.run(quick=True)
     assert len(found.rows) == 5
-    assert max(found.column("largest gap")) <= 1e-6  # type: ignore[type-var, operator]
+    assert max(found.column("largest gap")) <= 1e-6  # type: ignore[type-var, operator]  # cells of this column are numbers
     assert found.notes[-1].startswith("quick")
 
 
@@ -102,6 +102,6 @@ def test_collapse_runs_and_its_optimum_is_proved_to_be_nothing(monkeypatch: pyte
     found = collapse.run(quick=True)
     rows = {row[0]: row for row in found.rows}
     assert rows["MAP approximation"][1:4] == [0, 0, 0]
-    assert rows["margin, Hamming loss"][3] > 0.1  # type: ignore[operator]
-    assert rows["margin, Hamming loss"][4] < rows["MAP approximation"][4]  # type: ignore[operator]
+    assert rows["margin, Hamming loss"][3] > 0.1  # type: ignore[operator]  # cells of this column are numbers
+    assert rows["margin, Hamming loss"][4] < rows["MAP approximation"][4]  # type: ignore[operator]  # cells of this column are numbers
     assert found.notes[-1].startswith("quick")

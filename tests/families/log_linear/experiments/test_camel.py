@@ -51,7 +51,7 @@ def exact(moments: tuple[float, float]) -> float:
 def test_every_optimum_is_that_of_the_formula(result: Result, side: int, at: tuple[float, float]) -> None:
     rows = result.rows[3 * side : 3 * side + 3]
     assert [row[1:4] for row in rows] == [[*at, name] for name in ("exact", "Bethe", "tree-reweighted")]
-    values = [float(row[4]) for row in rows]  # type: ignore[arg-type]
+    values = [float(row[4]) for row in rows]  # type: ignore[arg-type]  # cells of this column are numbers
     assert values[0] == pytest.approx(exact(at), abs=HIGH.gap)
     assert values[1] == pytest.approx(bethe(at), abs=HIGH.gap)
     assert values[2] >= values[0]

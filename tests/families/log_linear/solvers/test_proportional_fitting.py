@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -110,7 +112,7 @@ def test_it_starts_where_an_earlier_solution_ended() -> None:
     ],
     ids=["penalty", "features", "tied", "scaled"],
 )
-def test_what_has_no_free_tables_is_refused(problem, said: str) -> None:  # type: ignore[no-untyped-def]
+def test_what_has_no_free_tables_is_refused(problem: Callable[[], MarkovRandomField], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         next(iter(ProportionalFitting().iterate(problem())))
 

@@ -76,4 +76,4 @@ def test_labels_that_never_occur_are_named_for_there_is_no_maximum() -> None:
 
 def test_another_problem_is_refused() -> None:
     with pytest.raises(ValueError, match="wanted a MarkovRandomField or WideField"):
-        next(PseudoMoments().iterate(3, None))  # type: ignore[arg-type]
+        next(PseudoMoments().iterate(3, None))  # type: ignore[arg-type]  # wrong on purpose

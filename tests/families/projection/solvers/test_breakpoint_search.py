@@ -54,7 +54,7 @@ def test_ties_duplicates_and_entries_at_their_bounds_are_no_exception(data: st.D
 @pytest.mark.parametrize("search", ["median", None])
 def test_an_unknown_search_is_refused(search: str) -> None:
     with pytest.raises(ValueError, match=r"search is ('median'|None), wanted one of bracket, medians, sorting"):
-        BreakpointSearch(search)  # type: ignore[arg-type]
+        BreakpointSearch(search)  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_another_problem_is_refused() -> None:

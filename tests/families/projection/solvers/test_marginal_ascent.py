@@ -68,7 +68,7 @@ def test_it_stops_where_rounding_lets_nothing_be_gained() -> None:
 @pytest.mark.parametrize("options", [{"first": 0.0}, {"first": 1e-14}, {"factor": 1.0}, {"steps": 0}, {"last": -1.0}])
 def test_options_that_make_no_sense_are_refused(options: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="wanted"):
-        MarginalAscent(**options)  # type: ignore[arg-type]
+        MarginalAscent(**options)  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_another_problem_is_refused() -> None:

@@ -48,7 +48,7 @@ def test_the_counts_are_those_of_the_restricted_problems(monkeypatch: pytest.Mon
 
     def counted(columns: PoolColumns, *rest: object, **options: object) -> object:
         sizes.append(len(columns.b))
-        return solve_pools(columns, *rest, **options)  # type: ignore[arg-type]
+        return solve_pools(columns, *rest, **options)  # type: ignore[arg-type]  # passes on what came
 
     monkeypatch.setattr(n_slack, "solve_pools", counted)
     found = cutting_planes.count(problem, 0.1)
@@ -58,7 +58,7 @@ def test_the_counts_are_those_of_the_restricted_problems(monkeypatch: pytest.Mon
 
     def cut(*rest: object, **options: object) -> object:
         cuts.append(1)
-        return solve_pools(*rest, **options)  # type: ignore[arg-type]
+        return solve_pools(*rest, **options)  # type: ignore[arg-type]  # passes on what came
 
     monkeypatch.setattr(one_slack, "solve_pools", cut)
     solution = solve(problem, one_slack.OneSlack(eps=0.1, cache=0), tol=cutting_planes.NEVER)

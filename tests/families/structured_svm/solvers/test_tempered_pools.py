@@ -78,7 +78,7 @@ def test_every_bound_on_the_way_is_one(seed: int) -> None:
 @pytest.mark.parametrize("scale", [{"beta": 1e3}, {"beta": 1.0}, {"C_mean": 1e3}])
 def test_chains_are_certified_at_every_scale(scale: dict[str, float]) -> None:
     data = random_chains(40, (1, 8), 5, 10, seed=1)
-    problem = StructuredSVM.read(data.node_features, data.labels_each, 5, **scale)  # type: ignore[arg-type]
+    problem = StructuredSVM.read(data.node_features, data.labels_each, 5, **scale)  # type: ignore[arg-type]  # C or lam, a number
     solution = solve(problem)
     assert solution.status.solved
     assert solution.certificate.gap <= HIGH.gap * (1 + LOW.gap)

@@ -63,7 +63,7 @@ def test_at_rest_nothing_is_combined() -> None:
 @pytest.mark.parametrize(("option", "said"), [({"relaxation": 2.0}, "from 1 to below 2"), ({"change": 1.0}, "above 1")])
 def test_options_out_of_range_are_refused(option: dict[str, float], said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        ReducedADMM(**option)  # type: ignore[arg-type]
+        ReducedADMM(**option)  # type: ignore[arg-type]  # `steps` is no float
 
 
 @pytest.mark.parametrize("changes", [{}, {"n_labels": 3}, {"pairs": [(0, 1), (0, 2), (2, 3), (5, 6)]}, {"pairs": []}])

@@ -200,4 +200,4 @@ def test_bad_input_is_one_sentence() -> None:
     with pytest.raises(ValueError, match="labels has shape"):
         relabel(problem, [0])
     with pytest.raises(ValueError, match="wanted an UnsupervisedMargin"):
-        relabel([0], [0])  # type: ignore[arg-type]
+        relabel([0], [0])  # type: ignore[arg-type]  # wrong on purpose
