@@ -294,8 +294,8 @@ def sums_of(problem: Any, where: Executor) -> None:
         x = rng.normal(size=problem.dimension)
         found, serial = (SUMMED[problem.family](each, x) for each in (cut, problem))
         pairs = list(zip(found, serial, strict=True))
-    for found, serial in pairs:
-        alike(found, serial)
+    for one, other in pairs:
+        alike(one, other)
 
 
 SUMMED: dict[str, Callable[[Any, Any], tuple[Any, ...]]] = {
