@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from convexstruct.files import check_writable, write_whole
 from convexstruct.processes import Ending, one_a_core
-from convexstruct.report import PROSE, Page, Table, is_number, release
+from convexstruct.report import PROSE, Page, Table, about_cases, about_experiment, is_number, release
 from convexstruct.streams import in_one_line, mute, say
 from convexstruct.tolerances import MID, profile
 from convexstruct.validation.arguments import choice, seed, sentence
@@ -109,6 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail("standard output is closed, wanted a place for the result")
     try:
         given = parser().parse_args(arguments)
+        given.words = sys.argv[1:] if arguments is None else arguments
         if given.report is not None:
             check_writable(given.report, "report")
         seed("--seed", given.seed)
@@ -132,7 +134,8 @@ def _deliver(result: Result, given: argparse.Namespace) -> int:
     code = result.code
     if given.report is not None:
         try:
-            write_whole(given.report, result.page.html(), "report")
+            page = replace(result.page, command=shlex.join(("convexstruct", *given.words)), seed=given.seed)
+            write_whole(given.report, page.html(), "report")
             say(f"wrote {given.report}", prefix="")
         except (ValueError, OSError) as error:
             code = _fail(in_one_line(error))
@@ -312,7 +315,7 @@ def verification_page(outcome: Outcome, pictures: bool) -> Page:
             if drawn is not None:
                 figures[f"{of} bounds against seconds, and the reference optimum."] = drawn
     notes = [f"left out: {sentence}" for sentence in outcome.left_out]
-    return Page(outcome.title, outcome.count(), tables, notes, figures)
+    return Page(outcome.title, outcome.count(), tables, notes, figures, about_cases(families))
 
 
 # -- export ------------------------------------------------------------------------------------------------------------
@@ -358,7 +361,9 @@ def experiment_page(experiment: Experiment, found: Found) -> Page:
         published = [[name, _text(value)] for name, value in found.published.items()]
         tables.append(Table("published", ["what", "value"], published))
     lead = f"{found.name}, {found.paper}: {found.seconds:.1f} s"
-    return Page(f"convexstruct reproduce {found.name}", lead, tables, found.notes, found.figures)
+    return Page(
+        f"convexstruct reproduce {found.name}", lead, tables, found.notes, found.figures, about_experiment(experiment)
+    )
 
 
 def _text(value: Any) -> str:

@@ -14,17 +14,27 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, NullLocator
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator, NullLocator, ScalarFormatter
 
 from convexstruct.core.certificates import relative_gap
 from convexstruct.core.trace import Trace
 from convexstruct.tolerances import PROFILES, upside_down
 from convexstruct.validation.arguments import choice, described, number, refuse, sequence
 
-UPPER, LOWER, GREY = "#b3452c", "#2c6fb3", "#777777"
+#: Okabe and Ito's colours (2008), which readers of any colour vision tell apart; without the yellow, pale on white.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+LOWER, UPPER, GREEN, PINK, ORANGE, SKY, BLACK = PALETTE
+GREY = "#777777"
+#: Dashes and markers of the solid lines of a figure, in their order; the first is left as it is.
+DASHES = ("-", "--", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (3, 1, 1, 1)), ":")
+MARKERS = ("", "o", "s", "^", "v", "X", "P", "*", "<", ">")
+#: Gaps below this are drawn here on a logarithmic scale, and said to be 0.
+LEAST_GAP = 1e-12
 #: Names of the two lines of a run in legends: bounds that a solver reports on the way are its own, not certified.
 LEGEND = {"upper": "solver's own upper bound", "lower": "solver's own lower bound"}
-VERDICT_COLOURS = {"verified": "#2e7d4f", "failed": "#b3261e", "unverified": "#b8860b"}
+#: Colour and marker of each verdict.
+VERDICTS = {"verified": (GREEN, "o"), "failed": (UPPER, "X"), "unverified": (ORANGE, "s")}
 
 Against = Literal["seconds", "iteration"]
 
@@ -165,7 +175,7 @@ def bounds(
     lower = np.asarray(trace.lower_bound, dtype=float)
     both = np.isfinite(upper) & np.isfinite(lower)
     axes.plot(x, np.where(np.isfinite(upper), upper, np.nan), color=UPPER, label=LEGEND["upper"], lw=1.6)
-    axes.plot(x, np.where(np.isfinite(lower), lower, np.nan), color=LOWER, label=LEGEND["lower"], lw=1.6)
+    axes.plot(x, np.where(np.isfinite(lower), lower, np.nan), color=LOWER, label=LEGEND["lower"], lw=1.6, ls="--")
     axes.fill_between(x, lower, upper, where=both, color=GREY, alpha=0.15, lw=0)
     if len(x) == 1:
         axes.plot(x, upper, "o", color=UPPER, ms=4)
@@ -180,6 +190,7 @@ def bounds(
     ends = _said(trace, certified)
     axes.set_title(f"{name}: {ends}" if name else ends, fontsize="medium")
     axes.legend(frameon=False, fontsize="small")
+    axes.ticklabel_format(axis="y", useOffset=False)
     return axes
 
 
@@ -193,11 +204,16 @@ def _said(trace: Trace, certified: tuple[float, float] | None) -> str:
     """What a picture of a run may say of its gap."""
     if certified is None:
         last = trace.gaps()[-1] if len(trace) else math.inf
-        return f"gap {last:.1e} by its own bounds" if math.isfinite(last) else "no certificate"
+        return f"gap {_in_words(last)} by its own bounds" if math.isfinite(last) else "no certificate"
     reached = relative_gap(certified[1], certified[0], trace.least)
     if upside_down(reached):
         return "certificate upside down: it proves nothing"
-    return f"certified gap {reached:.1e}" if math.isfinite(reached) else "no certificate"
+    return f"certified gap {_in_words(reached)}" if math.isfinite(reached) else "no certificate"
+
+
+def _in_words(reached: float) -> str:
+    """A gap as text: "0" where it is 0 or negative by rounding."""
+    return f"{reached:.1e}" if reached > 0 else "0"
 
 
 def _zoom(axes: Axes, upper: np.ndarray[Any, Any], lower: np.ndarray[Any, Any]) -> None:
@@ -223,12 +239,14 @@ def gap(traces: Mapping[str, Solved | Trace], axes: Axes | None = None, against:
         refuse("traces", traces, "a mapping of names to solutions or traces")
     seen: list[float] = []
     marked = False
-    for name, solution in traces.items():
+    for at, (name, solution) in enumerate(traces.items()):
         trace = _trace(f"traces[{described(name)}]", solution)
         shown = np.array([_drawn(reached) for reached in trace.gaps()])
         (line,) = axes.plot(
-            getattr(trace, against), shown, label=name, lw=1.5, marker="o" if len(shown) < 12 else None, ms=3
-        )
+            getattr(trace, against), shown, label=name, lw=1.5, color=PALETTE[at % len(PALETTE)],
+            ls=DASHES[at % len(DASHES)], marker=MARKERS[1 + at % (len(MARKERS) - 1)], ms=4,
+            markevery=1 if len(shown) < 12 else (0.02 * (at % 5), 0.12),
+        )  # fmt: skip
         seen.extend(shown[np.isfinite(shown)].tolist())
         end = math.nan if isinstance(solution, Trace) else _drawn(solution.gap)
         if len(trace) and math.isfinite(end):
@@ -240,6 +258,8 @@ def gap(traces: Mapping[str, Solved | Trace], axes: Axes | None = None, against:
         _profile_lines(axes, min(seen), max(seen), vertical=False)
         if marked:
             axes.plot([], [], "D", color="none", mec="black", ms=5, label="certified")
+        if min(seen) <= LEAST_GAP:
+            _zero_line(axes, vertical=False)
         axes.legend(frameon=False, fontsize="small")
     axes.set_xlabel("seconds" if against == "seconds" else "iteration")
     axes.set_ylabel("relative gap, solver's own bounds")
@@ -247,8 +267,16 @@ def gap(traces: Mapping[str, Solved | Trace], axes: Axes | None = None, against:
 
 
 def _drawn(reached: float) -> float:
-    """A gap as a logarithmic scale shows it: at least 1e-12, NaN where it is infinite or upside down."""
-    return max(reached, 1e-12) if math.isfinite(reached) and not upside_down(reached) else math.nan
+    """A gap as a logarithmic scale shows it: at least `LEAST_GAP`, NaN where it is infinite or upside down."""
+    return max(reached, LEAST_GAP) if math.isfinite(reached) and not upside_down(reached) else math.nan
+
+
+def _zero_line(axes: Axes, vertical: bool) -> None:
+    """Say that what lies at `LEAST_GAP` is a gap of 0, or smaller than that."""
+    text, at = f"gap 0 (or below {LEAST_GAP:.0e})", (LEAST_GAP, 0.0) if vertical else (0.0, LEAST_GAP)
+    axes.annotate(text, at, xycoords=("data", "axes fraction") if vertical else ("axes fraction", "data"),
+                  xytext=(3, 3), textcoords="offset points", fontsize="x-small", color=GREY,
+                  rotation=90 if vertical else 0, va="bottom")  # fmt: skip
 
 
 def _profile_lines(axes: Axes, low: float, high: float, vertical: bool) -> None:
@@ -272,12 +300,14 @@ def compare(rows: Sequence[Compared]) -> Figure:
     figure = Figure(figsize=(9.0, 1.1 + 0.27 * max(len(rows), 3)), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
     place = np.arange(len(rows))
-    colours = [VERDICT_COLOURS[row.verdict] for row in rows]
     gaps = [_drawn(row.fast.gap) for row in rows]
     stored = any(row.reference.version for row in rows)
     seconds = [(math.nan if row.reference.version else row.reference.seconds, row.fast.seconds) for row in rows]
-    left.scatter(gaps, place, c=colours, s=28, zorder=3)
     for y, value, row in zip(place, gaps, rows):
+        colour, marker = VERDICTS[row.verdict]
+        left.scatter([value], [y], color=colour, marker=marker, s=28, zorder=3)
+        if value <= LEAST_GAP:
+            left.annotate("0", (value, y), xytext=(6, 0), textcoords="offset points", va="center", fontsize="small")
         if math.isnan(value):
             said = "upside down" if upside_down(row.fast.gap) else "no gap"
             left.annotate(said, (0.02, y), xycoords=("axes fraction", "data"), va="center", fontsize="small")
@@ -287,12 +317,12 @@ def compare(rows: Sequence[Compared]) -> Figure:
         _profile_lines(left, min(finite), max(finite), vertical=True)
     for y, (slow, fast) in zip(place, seconds):
         right.plot([slow, fast], [y, y], color=GREY, lw=1, zorder=1)
-        right.scatter([slow], [y], color=LOWER, s=24, zorder=3)
+        right.scatter([slow], [y], color=LOWER, marker="s", s=24, zorder=3)
         right.scatter([fast], [y], color=UPPER, s=24, zorder=3)
     if any(math.isfinite(t) and t > 0 for pair in seconds for t in pair):
         right.set_xscale("log")
     if not stored:
-        right.scatter([], [], color=LOWER, s=24, label="reference")
+        right.scatter([], [], color=LOWER, marker="s", s=24, label="reference")
     right.scatter([], [], color=UPPER, s=24, label="solver on trial" if stored else "fast path")
     right.legend(frameon=False, fontsize="small", loc="best")
     left.set_yticks(place, [row.case for row in rows])
@@ -324,14 +354,14 @@ def traces(rows: Sequence[Compared]) -> Figure | None:
         axes.tick_params(labelsize="x-small")
         axes.xaxis.set_major_locator(MaxNLocator(4))
         if math.isfinite(row.reference.value):
-            axes.axhline(row.reference.value, color="black", lw=0.9, ls="--")
+            axes.axhline(row.reference.value, color="black", lw=0.9, ls=":")
     for axes in grid[len(shown) :]:
         axes.set_visible(False)
     handles = [
         grid[0].plot([], [], color=UPPER, label=LEGEND["upper"])[0],
-        grid[0].plot([], [], color=LOWER, label=LEGEND["lower"])[0],
+        grid[0].plot([], [], color=LOWER, ls="--", label=LEGEND["lower"])[0],
         grid[0].plot([], [], "D", color="black", ms=4, label="certificate")[0],
-        grid[0].plot([], [], color="black", lw=0.9, ls="--", label="reference optimum")[0],
+        grid[0].plot([], [], color="black", lw=0.9, ls=":", label="reference optimum")[0],
     ]
     figure.legend(
         handles=handles, loc="outside upper center", ncols=4 if columns > 1 else 1, frameon=False, fontsize="small"
@@ -339,8 +369,30 @@ def traces(rows: Sequence[Compared]) -> Figure | None:
     return figure
 
 
+def told_apart(figure: Figure) -> Figure:
+    """The figure, with a dash and a marker of its own for each solid line that has a label (the same label in several
+    panels has the same), in its legends too; and without offsets at the axes, such as "+1.9e2"."""
+    lines = [line for axes in figure.axes for line in axes.get_lines()]
+    solid = [line for line in lines if line.get_linestyle() == "-" and line.get_marker() in ("", "None", None)]
+    names = dict.fromkeys(name for line in solid if not (name := str(line.get_label())).startswith("_"))
+    style = {name: (DASHES[i % len(DASHES)], MARKERS[i % len(MARKERS)], i) for i, name in enumerate(names)}
+    legends = [*figure.legends, *(legend for axes in figure.axes if (legend := axes.get_legend()) is not None)]
+    keys = [line for legend in legends for line in legend.legend_handles if isinstance(line, Line2D)]
+    for line in [*solid, *(key for key in keys if key.get_linestyle() == "-")]:
+        if str(line.get_label()) in style:
+            dash, marker, i = style[str(line.get_label())]
+            line.set(
+                linestyle=dash, marker=marker, markersize=4, markevery=1 if line in keys else (0.02 * (i % 5), 0.12)
+            )
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            if isinstance(written := axis.get_major_formatter(), ScalarFormatter):
+                written.set_useOffset(False)
+    return figure
+
+
 def embedded(figure: Figure) -> str:
-    """A figure as a data address, for a page that must hold everything."""
+    """A figure as a data address, for a page that must hold everything: its lines `told_apart`, its legends whole."""
     file = io.BytesIO()
-    figure.savefig(file, format="svg")
+    told_apart(figure).savefig(file, format="svg", bbox_inches="tight")
     return "data:image/svg+xml;base64," + base64.b64encode(file.getvalue()).decode()

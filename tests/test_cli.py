@@ -393,6 +393,10 @@ def test_reproduce_prints_the_table_beside_what_was_published(run: Run) -> None:
     for part in ("A toy", "3.5", "published", "1.4", "quick is True", "paper 9"):
         assert part in out
         assert part in Path("page.html").read_text()
+    assert (
+        "<code>convexstruct reproduce toy --quick --seed 2 --report page.html</code> · seed 2"
+        in Path("page.html").read_text()
+    )
     assert "the only step" in err
 
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import base64
 import math
+import re
 import sys
 from dataclasses import replace
 
@@ -8,6 +10,7 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from convexstruct import plots
 from convexstruct.core.solution import Solution, Status
@@ -65,7 +68,7 @@ def test_the_first_overshoot_is_left_out_of_view_and_the_end_is_in() -> None:
 def test_bounds_of_short_or_uncertified_runs_can_be_drawn(made: Trace) -> None:
     axes = plots.bounds(made)
     axes.figure.canvas.draw()
-    assert axes.get_title() in ("no certificate", "gap 0.0e+00 by its own bounds")
+    assert axes.get_title() in ("no certificate", "gap 0 by its own bounds")
 
 
 def liar() -> Solution:
@@ -135,6 +138,55 @@ def test_an_embedded_figure_holds_everything() -> None:
     figure = Figure()
     figure.subplots().plot([1, 2])
     assert plots.embedded(figure).startswith("data:image/svg+xml;base64,")
+
+
+def test_solid_lines_are_told_apart_by_dash_and_marker_in_panels_and_legends() -> None:
+    figure = Figure()
+    left, right = figure.subplots(1, 2)
+    for axes in (left, right):
+        for name in ("a", "b", "c"):
+            axes.plot([1, 2, 3], [1, 2, 3], label=name)
+        axes.plot([1, 2, 3], [3, 2, 1], ls="--", label="dashed already")
+    left.legend()
+    figure.legend(*right.get_legend_handles_labels())
+    plots.told_apart(figure)
+    drawn = [[(line.get_linestyle(), line.get_marker()) for line in axes.get_lines()] for axes in (left, right)]
+    assert len(set(drawn[0])) == 4
+    assert drawn[0] == drawn[1]
+    for shown in (left.get_legend(), figure.legends[0]):
+        assert shown is not None
+        keys = [line for line in shown.legend_handles if isinstance(line, Line2D)]
+        assert [(key.get_linestyle(), key.get_marker()) for key in keys] == drawn[0]
+
+
+def test_axes_have_no_offsets() -> None:
+    figure = Figure()
+    axes = figure.subplots()
+    axes.plot([1, 2], [190.0000001, 190.0000002])
+    figure.draw_without_rendering()
+    assert axes.yaxis.get_major_formatter().get_offset()
+    plots.told_apart(figure)
+    figure.draw_without_rendering()
+    assert not axes.yaxis.get_major_formatter().get_offset()
+
+
+def test_a_gap_of_zero_is_said_in_words() -> None:
+    axes = plots.gap({"exact": trace([2.0, 1.0], [0.0, 1.0])})
+    assert "gap 0 (or below 1e-12)" in [text.get_text() for text in axes.texts]
+    assert not any("gap 0" in text.get_text() for text in plots.gap({"near": trace([2.0], [1.9])}).texts)
+    figure = plots.compare([row("exact", "verified", 0.0), row("near", "verified", 1e-5)])
+    assert [text.get_text() for text in figure.axes[0].texts].count("0") == 1
+
+
+def test_a_legend_wider_than_its_figure_is_not_cut() -> None:
+    figure = Figure(figsize=(2, 2))
+    axes = figure.subplots()
+    axes.plot([1, 2], label="a name that is far longer than the figure is wide, as those of solvers are")
+    figure.legend(loc="center")
+    page = base64.b64decode(plots.embedded(figure).partition(",")[2]).decode()
+    width = re.search(r'width="([0-9.]+)pt"', page)
+    assert width is not None
+    assert float(width[1]) > 2 * 72
 
 
 def test_nothing_draws_through_pyplot() -> None:

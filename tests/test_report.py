@@ -1,17 +1,24 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
+import pytest
 from matplotlib.figure import Figure
 
-from convexstruct.report import Page, Table
+from convexstruct.core import registry
+from convexstruct.core.experiment import Experiment
+from convexstruct.experiments import EXPERIMENTS
+from convexstruct.report import Page, Table, about_cases, about_experiment, facts, prose
+from tests.browser import opened
 
 
 def page() -> Page:
     figure = Figure()
     figure.subplots().plot([1, 2])
+    about = {"What is solved": "A problem.\n\n    min x'Q x  <= 1\n\nWith `Q` positive."}
     table = Table("a <title>", ["case", "gap", "verdict"], [["one & two", "1e-5", "verified"], ["x", "-", "failed"]])
-    return Page("A report", "1 verified, 1 failed", [table], ["a note"], {"A picture": figure})
+    return Page("A report", "1 verified, 1 failed", [table], ["a note"], {"A picture": figure}, about)
 
 
 def test_the_page_loads_nothing_from_elsewhere() -> None:
@@ -36,3 +43,45 @@ def test_the_page_says_when_and_with_what() -> None:
     text = page().html()
     for part in ("convexstruct ", "cvxpy ", "Python 3", "UTC", "A report", "a note", "A picture"):
         assert part in text
+
+
+def test_docstrings_are_shown_with_their_formulas_as_they_stand() -> None:
+    shown = prose("First, `code` and **bold** of ``a < b``.\n\n    min  x'x\n      s.t. x > 0\n\n* one\n* two *words*")
+    assert shown == (
+        "<p>First, <code>code</code> and <b>bold</b> of <code>a &lt; b</code>.</p>"
+        "<pre>min  x&#x27;x\n  s.t. x &gt; 0</pre><ul><li>one\n</li><li>two <i>words</i></li></ul>"
+    )
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=lambda one: one.name)
+def test_a_report_says_what_is_solved_and_why_with_the_formula(experiment: Experiment) -> None:
+    why, problem = about_experiment(experiment).values()
+    assert len(why) > 60
+    assert "\n    " in problem
+    assert "<pre>" in prose(problem)
+
+
+def test_a_verification_says_what_is_compared_and_the_problem_of_each_family() -> None:
+    assert len(about_cases(registry.families())) == 1 + len(registry.families())
+
+
+def test_the_commit_is_named_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("convexstruct.report.commit", lambda: "commit 0123456789ab")
+    assert "commit 0123456789ab" in facts()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_browser_shows_the_page_without_errors_and_without_scrolling_sideways(tmp_path: Path, dark: bool) -> None:
+    measure = """<script>
+      const paper = getComputedStyle(document.body).backgroundColor, page = document.documentElement;
+      document.title = JSON.stringify([page.scrollWidth - page.clientWidth, paper, document.images[0].complete]);
+    </script>"""
+    (tmp_path / "page.html").write_text(page().html().replace("</body>", f"{measure}</body>"))
+    shown = opened(tmp_path / "page.html", width=400, dark=dark)
+    if shown is None:
+        return  # no Chromium here
+    assert shown.errors == []
+    title = re.search(r"<title>\[(\d+),\"(.*?)\",(\w+)\]</title>", shown.dom)
+    assert title is not None
+    assert title.groups() == ("0", "rgb(23, 24, 26)" if dark else "rgb(255, 255, 255)", "true")

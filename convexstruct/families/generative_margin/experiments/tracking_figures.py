@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from convexstruct.arrays import Matrix
 from convexstruct.core.solution import Solution
 from convexstruct.families.generative_margin.solvers.proximal_rsd import Record
-from convexstruct.plots import GREY, LOWER, UPPER
+from convexstruct.plots import GREY, LOWER, ORANGE, UPPER
 
 
 def bounds(runs: Mapping[str, tuple[Solution, Sequence[Record], float]]) -> Figure:
@@ -32,7 +32,7 @@ def bounds(runs: Mapping[str, tuple[Solution, Sequence[Record], float]]) -> Figu
         at = np.arange(2, len(records) + 2)  # the first iterate is the start, of which there is no record
         false = shown > optimum
         axes.plot(at[~false], shown[~false], ".", color="#555555", ms=2.5, label="the paper's projected estimate")
-        axes.plot(at[false], shown[false], "x", color="#b8860b", ms=3.5, label="the same, above the optimum")
+        axes.plot(at[false], shown[false], "x", color=ORANGE, ms=3.5, label="the same, above the optimum")
         start = trace.primal[0]
         axes.set_ylim(optimum - 1.1 * (start - optimum), start + 0.15 * (start - optimum))
         axes.set_xscale("log")

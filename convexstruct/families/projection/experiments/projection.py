@@ -23,7 +23,7 @@ from convexstruct.core.certificates import certify
 from convexstruct.core.experiment import Cell, Progress, Result, Steps
 from convexstruct.families.projection.box import BoxProjection
 from convexstruct.oracles.box.projection import Search, project_with_multiplier
-from convexstruct.plots import GREY, LOWER, UPPER
+from convexstruct.plots import GREEN, GREY, LOWER, ORANGE, UPPER
 
 NAME = "projection"
 PAPER = "paper 2, appendix B"
@@ -163,8 +163,8 @@ def picture(rows: Sequence[Sequence[Cell]]) -> Figure:
     figure = Figure(figsize=(6.4, 4.0), layout="constrained")
     axes = figure.subplots()
     styles = {
-        "partition ms": (GREY, ":"), "bracket ms": (LOWER, "-"), "medians ms": ("#2e7d4f", "-"),
-        "sorting ms": (UPPER, "-"), "Clarabel ms": ("#555555", "--"), "OSQP ms": ("#b8860b", "--"),
+        "partition ms": (GREY, ":"), "bracket ms": (LOWER, "-"), "medians ms": (GREEN, "-"),
+        "sorting ms": (UPPER, "-"), "Clarabel ms": ("#555555", "--"), "OSQP ms": (ORANGE, "--"),
     }  # fmt: skip
     for name, (colour, line) in styles.items():
         shown = [(row[0], row[COLUMNS.index(name)]) for row in rows if row[COLUMNS.index(name)] is not None]

@@ -10,18 +10,18 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from convexstruct.families.regularized_risk.experiments.svm_paths import Path
-from convexstruct.plots import GREY
+from convexstruct.plots import BLACK, GREEN, GREY, LOWER, ORANGE, PINK, SKY, UPPER
 
 COLOURS = {
-    "pragam": "#b3452c",
-    "pragam-b": "#e39b7b",
-    "ls-bmrm": "#2c6fb3",
-    "qp-bmrm": "#7fb2de",
-    "pegasos-n": "#2e7d4f",
-    "pegasos-1": "#8cc79f",
+    "pragam": UPPER,
+    "pragam-b": ORANGE,
+    "ls-bmrm": LOWER,
+    "qp-bmrm": SKY,
+    "pegasos-n": GREEN,
+    "pegasos-1": PINK,
     "liblinear": "#444444",
     "dual-cd": "#999999",
-    "default": "#b8860b",
+    "default": BLACK,
 }
 
 Against = Literal["iteration", "seconds"]
@@ -50,8 +50,9 @@ def _panels(n: int) -> tuple[Figure, list[Axes]]:
 def _legend(figure: Figure, panels: list[Axes]) -> None:
     found = {label: line for axes in panels for line, label in zip(*axes.get_legend_handles_labels())}
     figure.legend(
-        found.values(), found.keys(), loc="outside lower center", ncols=len(found), frameon=False, fontsize="small"
-    )
+        found.values(), found.keys(), loc="outside lower center", ncols=1 + 2 * len(panels), frameon=False,
+        fontsize="small",
+    )  # fmt: skip
 
 
 def gaps(sets: Mapping[str, tuple[Mapping[str, Path], float]], against: Against) -> Figure:
