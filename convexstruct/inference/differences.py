@@ -169,8 +169,8 @@ class Marginals:
         """The part of Psi that belongs to w_edge, and its error."""
         features = self.features
         size, n = features.n_labels, features.n_edges
-        if not n:
-            return np.zeros(0), np.zeros(0)
+        if not n:  # features of edges may have columns all the same
+            return np.zeros(math.prod(features.edge_shape)), np.zeros(math.prod(features.edge_shape))
         loose = np.zeros(n) if self.loose is None else self.loose
         if features.shared:
             lost = [self.edge, *(part[None] for part in self.wholes)]

@@ -176,6 +176,12 @@ def test_without_a_penalty_the_optimum_is_certified_where_it_exists(edges: str) 
     assert solution.lower_bound <= stated.value * (1 + 1e-7)
 
 
+def test_features_of_edges_where_no_example_has_an_edge() -> None:
+    x, none = [np.ones((1, 2))] * 3, [np.zeros((0, 2), dtype=int)] * 3
+    problem = ConditionalRandomField.read(x, [[0], [1], [2]], 3, edges=none, edge_features=[np.zeros((0, 2))] * 3)
+    assert solve(problem).lower_bound == pytest.approx(3.0 * np.log(3.0))
+
+
 @settings(max_examples=30)
 @given(seed=st.integers(0, 10**6), size=st.floats(0, 2))
 def test_without_a_penalty_no_dual_point_is_above_any_point(seed: int, size: float) -> None:
