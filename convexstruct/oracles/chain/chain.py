@@ -63,20 +63,18 @@ def sum_product(
     """Forward-backward: log partition functions, posteriors and expected pairs; with ``squares`` the sums of the
     squared pair posteriors too.
 
-    Uses `rescaled` where that is exact, else `log_messages`, and `log_domain` where pairs are forbidden, the edge
-    scores range too far for both, or ``squares`` are wanted and `rescaled` cannot compute them.
+    Uses `rescaled` where that is exact, else `log_messages`, and `log_domain` where that cannot be used: pairs are
+    forbidden, the edge scores range too far, or ``squares`` are wanted.
 
     ``weights`` (N,), in the caller's order, multiplies each chain's part of the sums over pairs; the other results are
     unweighted.
     """
-    if np.isfinite(edge).all():
-        even = _evened(chains, node, edge)
-        sums = rescaled(chains, *even, weights, squares)
-        if sums is None and not squares:
-            sums = log_messages(chains, *even, weights)
-        if sums is not None:
-            return sums
-    return log_domain(chains, node, edge, weights, squares)
+    allowed = bool(np.isfinite(edge).all())
+    even = _evened(chains, node, edge) if allowed else (node, edge)
+    sums = rescaled(chains, *even, weights, squares)
+    if sums is None and allowed and not squares:
+        sums = log_messages(chains, *even, weights)
+    return log_domain(chains, node, edge, weights, squares) if sums is None else sums
 
 
 def _evened(chains: Chains, node: Matrix, edge: Matrix) -> tuple[Matrix, Matrix]:
@@ -112,12 +110,18 @@ def rescaled(
     most e^-708 / min(1, z). Any two labels can be followed by the same labels, so the best completions of two labels
     differ by at most the range of the edge scores. So the lost labels do not count if range(edge) - ln min(1, z) stays
     below `GAIN`.
+
+    Where pairs are forbidden, two labels can have different successors, and no label may be lost. None is if the
+    smallest positive entries of alpha, W and e_t, multiplied, are at least e^-`GAIN`: then no term of alpha W e_t
+    underflows, and alpha is 0 only at labels that no allowed labelling has. Where alpha is not, no pair's posterior
+    alpha W u exceeds 1, so that u does not overflow.
     """
-    spread = float(np.ptp(edge))
+    allowed = edge > -np.inf
+    shift, least = float(edge.max()), float(edge.min(where=allowed, initial=np.inf))
+    spread = shift - least
     if not spread <= GAIN:
         return None
     top = _row_max(node)
-    shift = float(edge.max())
     ones = np.ones(len(edge))
     with np.errstate(invalid="ignore", over="ignore", divide="ignore", under="ignore"):
         transition = np.exp(edge - shift)
@@ -138,6 +142,10 @@ def rescaled(
             here *= (1.0 / total)[:, None]
         if not spread - np.log(min(1.0, float(scale.min()))) <= GAIN:
             return None
+        if not allowed.all():
+            lost = potential.min() == 0.0 and ((potential == 0.0) & (node > -np.inf)).any()
+            if lost or not spread - np.log(_smallest(alpha) * _smallest(potential)) <= GAIN:
+                return None
         backward = transition.T.copy()
         beta = np.empty_like(alpha)
         beta[chains.last] = 1.0
@@ -163,6 +171,12 @@ def rescaled(
     steps[chains.n_chains :] += shift
     log_partition = np.bincount(chains.chain, weights=steps, minlength=chains.n_chains).astype(np.float64)
     return ChainSums(log_partition, posterior, pairs, squared)
+
+
+def _smallest(values: Matrix) -> float:
+    """The smallest positive entry of numbers from 0 to 1."""
+    least = float(values.min())
+    return least if least > 0.0 else float(values.min(where=values > 0.0, initial=1.0))
 
 
 def _row_max(values: Matrix) -> Vector:

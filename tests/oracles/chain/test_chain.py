@@ -234,6 +234,30 @@ def test_rescaled_messages_that_lose_the_best_labelling_are_not_used() -> None:
     assert enumeration.best(*batch.truth(0))[1].tolist() == [1, 0]
 
 
+#: Scores of label 1 less those of label 0 at each position. A chain keeps its label, and label 1 is 5 nats ahead in the
+#: end, but twice so far behind that a node's weight, or a message's, underflows, and a message backwards too.
+LATE = {
+    "a node": [-800.0, 300.0, 300.0, 300.0, -800.0, 300.0, 300.0, 105.0],
+    "a message": [-500.0, -500.0, 475.0, 475.0, 475.0, 475.0, -500.0, -500.0, -600.0, 350.0, 355.0],
+}
+
+
+@pytest.mark.parametrize("late", LATE.values(), ids=LATE)
+def test_with_forbidden_pairs_rescaled_messages_that_lose_a_label_are_not_used(late: list[float]) -> None:
+    node, edge = np.column_stack((np.zeros(len(late)), late)), np.array([[0.0, -np.inf], [-np.inf, 0.0]])
+    batch = Batch(chains([len(late)]), node, edge)
+    assert chain.rescaled(*batch) is None
+    assert_sums(batch, chain.sum_product(*batch), np.ones(1), 1000.0)
+
+
+@given(batches())
+@EXAMPLES
+def test_with_forbidden_pairs_too_rescaled_messages_serve_scores_of_ordinary_size(batch: Batch) -> None:
+    sums = chain.rescaled(*batch)
+    assert sums is not None
+    assert_sums(batch, sums, np.ones(batch.layout.n_chains))
+
+
 @pytest.mark.parametrize(
     "seed", [1809, 3991]
 )  # of 4000: there alpha^2 and u^2 leave the numbers, their product does not
