@@ -50,10 +50,6 @@ class Pairs:
     def add(self, change: Vector, bend: Vector) -> None:
         """Keep (s, y) if s'y > `LEAST_CURVATURE` |s| |y|; the oldest pair is dropped when there are more than
         ``memory``."""
-        both = np.stack((change, bend))
-        with_change, with_bend = self._inner(both, change), self._inner(both, bend)
-        if not with_bend[0] > LEAST_CURVATURE * np.sqrt(with_change[0] * with_bend[1]):
-            return
         if self._high == len(self._change):
             n = self._memory - 1
             kept = slice(self._high - n, self._high)
@@ -62,9 +58,12 @@ class Pairs:
             self._low, self._high = 0, n
         at = self._high
         self._change[at], self._bend[at] = change, bend
-        self._high = at + 1
-        self._low = max(self._low, self._high - self._memory)
-        self._product[self._low : self._high, at] = self._inner(self._change[self._low : self._high], bend)
+        low = max(self._low, at + 1 - self._memory)
+        column = self._inner(self._change[low : at + 1], bend)
+        squares = self._inner(self._change[at : at + 1], change)[0] * self._inner(self._bend[at : at + 1], bend)[0]
+        if column[-1] > LEAST_CURVATURE * np.sqrt(squares):
+            self._product[low : at + 1, at] = column
+            self._low, self._high = low, at + 1
 
     def clear(self) -> None:
         self._low = self._high = 0
