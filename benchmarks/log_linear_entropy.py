@@ -5,11 +5,17 @@
 The program has polynomial size: a table a clique, its entropies conditional, one exponential cone an entry, and the
 moments of all features (`convexstruct.models.log_linear.clique_entropy`). Ours solves the CRF, whose dual it is, to a
 certified gap of 1e-9. Every run is a process of its own with one thread; seconds are the processor's, of the solve and
-of what CVXPY compiles before; short solves are repeated and the fastest counts. The values must agree to 1e-8.
+of what CVXPY compiles before; short solves are repeated and the fastest counts.
+
+Two comparisons of values, each to 1e-8. Clarabel's, where it ends within its limit: at 500 chains it does not. And at
+every size the program's own: the clique tables of our solution are put into CVXPY's variables, and CVXPY evaluates the
+objective and by how much each constraint is violated. That value is a lower bound on the program's maximum; P(theta)
+is an upper bound by weak duality. So whatever solver ends there finds a value between the two.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 import sys
@@ -42,6 +48,7 @@ from benchmarks.measure import (
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from convexstruct.arrays import Vector
     from convexstruct.families.log_linear import ConditionalRandomField
 
 FAST, CLARABEL = "L-BFGS", "Clarabel"
@@ -51,6 +58,8 @@ BUDGET, QUICK_BUDGET, QUICK_LIMIT = 840.0, 50.0, 30.0
 RATIO, AGREE = 100.0, 1e-8
 #: The gap that ours certifies, and what Clarabel is asked for, so that the values can agree.
 GAP, TIGHT = 1e-9, 1e-10
+#: The largest violation of a constraint of CVXPY's program at our tables, relative to the largest moment.
+VIOLATED = 1e-12
 #: A solve is repeated until so many processor seconds have gone.
 REPEAT = 3.0
 
@@ -118,7 +127,30 @@ def measure(workload: EntropyWorkload, solver: str, limit: float) -> Iterator[di
         took = time.process_time() - begin
         seconds, spent = min(seconds, took), spent + took
     yield {"seconds": seconds, "peak": memory(), "gap": solution.gap, "status": solution.status.name}
-    yield {"value": 0.5 * (solution.primal + solution.lower_bound)}
+    yield {
+        "value": 0.5 * (solution.primal + solution.lower_bound),
+        "stated": evaluated(problem, solution.point["theta"]),
+    }
+
+
+def evaluated(problem: ConditionalRandomField, theta: Vector) -> float:
+    """The objective of CVXPY's program at the clique tables of theta's Gibbs distributions; NaN where a constraint is
+    violated by more than `VIOLATED`. Chains of two nodes and more: every clique is an edge."""
+    import numpy as np
+
+    from convexstruct.inference.exact import exact_inference
+    from convexstruct.marginals.pairwise_polytope import clique_polytope
+    from convexstruct.models.log_linear import clique_entropy
+
+    features = dataclasses.replace(problem.features, edge_features=np.ones((problem.features.n_edges, 1)))
+    sums = exact_inference(features).sums(features.node_scores(theta), features.edge_scores(theta))
+    program = clique_entropy(problem)
+    q, slack = program.variables["q"], program.variables["theta"]
+    q.value = clique_polytope(problem.features).edge.T @ sums.edge.ravel()
+    slack.value = (problem.truth_joint - problem.scale.C * features.adjoint(sums.node, sums.edge)) / problem.scale.lam
+    violated = [float(np.max(each.violation())) for each in program.problem.constraints]
+    size = float(np.abs(problem.truth_joint).max())
+    return float(program.problem.objective.value) if max(violated) <= VIOLATED * size else math.nan
 
 
 # -- in the parent -----------------------------------------------------------------------------------------------------
@@ -129,8 +161,8 @@ def run_entropy(
 ) -> None:
     """Ours beside Clarabel, and whether it is `RATIO` times faster and agrees."""
     table = new_table(
-        "Maximum entropy over cliques", "workload", "solver", "seconds", "ratio", "value", "certified gap", "peak MiB",
-        "goal",
+        "Maximum entropy over cliques", "workload", "solver", "seconds", "ratio", "value", "by CVXPY", "certified gap",
+        "peak MiB", "goal",
     )  # fmt: skip
     for workload in workloads:
         ours, theirs = (session("entropy", workload, solver) for solver in (FAST, CLARABEL))
@@ -138,8 +170,9 @@ def run_entropy(
             first = run is ours
             table.add_row(
                 workload.name if first else "", run.solver, run.trouble or cell(run.seconds, ".3f"),
-                "" if first else cell(needed(run) / ours.seconds, ".3g"), cell(run.value, ".9g"),
-                cell(run.gap, ".1e"), cell(run.peak, ".0f"), verdict(session, workload, ours, theirs) if first else "",
+                "" if first else cell(needed(run) / ours.seconds, ".3g"), cell(run.value, ".10g"),
+                cell(run.stated, ".10g") if first else "", cell(run.gap, ".1e"), cell(run.peak, ".0f"),
+                verdict(session, workload, ours, theirs) if first else "",
             )  # fmt: skip
         table.add_section()
     console.print(table)
@@ -151,14 +184,23 @@ def needed(run: Run) -> float:
 
 
 def verdict(session: Session, workload: EntropyWorkload, ours: Run, theirs: Run) -> str:
-    """Faster by `RATIO`, and of one value; a Clarabel that did not end gives a bound on the ratio alone."""
+    """Faster by `RATIO`, and of one value; a Clarabel that did not end gives a bound on the ratio alone, and the value
+    is then compared with that of CVXPY's program at our tables alone."""
     ratio = needed(theirs) / ours.seconds
-    apart = abs(ours.value - theirs.value) / abs(ours.value) if math.isfinite(theirs.value) else math.nan
-    reached: bool | None = ratio >= RATIO and -1e-9 <= ours.gap <= GAP and not apart > AGREE
+    apart, stated = (abs(ours.value - value) / abs(ours.value) for value in (theirs.value, ours.stated))
+    reached: bool | None = ratio >= RATIO and -1e-9 <= ours.gap <= GAP and stated <= AGREE and not apart > AGREE
     if LEFT_OUT in (ours.trouble, theirs.trouble) or (math.isnan(apart) and not ratio >= RATIO):
         reached = None
     goal = f"{RATIO:g} times faster than Clarabel, one value"
-    session.judge(workload, goal, reached, ratio=finite(ratio), apart=finite(apart), seconds=finite(ours.seconds))
+    session.judge(
+        workload,
+        goal,
+        reached,
+        ratio=finite(ratio),
+        apart=finite(apart),
+        stated=finite(stated),
+        seconds=finite(ours.seconds),
+    )
     return judged(goal, reached)
 
 

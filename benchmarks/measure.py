@@ -69,7 +69,8 @@ class Run:
 
     reached : seconds to each gap of `GAPS` that was reached. gap, status : by the certificate at the end. seconds : of
     the solve. peak, before : the most MiB in memory up to the end, and up to the solve (interpreter, imports, data).
-    value : of the objective at the end, where a workload reports it. yardstick : seconds of a fixed computation in the
+    value : of the objective at the end, where a workload reports it. stated : that of its formulation in CVXPY at the
+    same point, alike. yardstick : seconds of a fixed computation in the
     same process, where a workload has one. trouble : why there is no certificate, or "".
     """
 
@@ -85,6 +86,7 @@ class Run:
     before: float = math.nan
     build_seconds: float = math.nan
     value: float = math.nan
+    stated: float = math.nan
     yardstick: float = math.nan
     trouble: str = ""
 

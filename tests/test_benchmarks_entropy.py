@@ -25,13 +25,15 @@ def test_both_solvers_find_the_optimum_of_a_small_workload(solver: str, monkeypa
             setattr(run, name, value)
     assert run.value == pytest.approx(solve(SMALL.field(), tol=1e-9).primal, rel=1e-8)
     assert run.gap <= HIGH.gap
+    if solver == FAST:
+        assert run.stated == pytest.approx(run.value, rel=1e-9)  # what CVXPY says of our tables
 
 
-def judged(theirs: float, value: float = 1.0, trouble: str = "") -> bool | None:
+def judged(theirs: float, value: float = 1.0, trouble: str = "", stated: float = 1.0) -> bool | None:
     """The verdict where ours takes 0.1 s, and Clarabel ``theirs`` and finds ``value``."""
 
     def made_up(workload: EntropyWorkload, solver: str, limit: float) -> Run:
-        run = Run(workload, solver, limit, gap=1e-10, seconds=0.1, value=1.0)
+        run = Run(workload, solver, limit, gap=1e-10, seconds=0.1, value=1.0, stated=stated)
         if solver == CLARABEL:
             run.seconds, run.value, run.trouble = theirs, value, trouble
         return run
@@ -48,6 +50,8 @@ def test_a_goal_is_reached_missed_or_undecided() -> None:
     assert judged(11.0) is True
     assert judged(9.0) is False
     assert judged(11.0, value=1.0 + 1e-6) is False  # another optimum
+    assert judged(11.0, stated=1.0 + 1e-6) is False
+    assert judged(11.0, stated=math.nan) is False  # our tables violate a constraint of the program
     assert judged(11.0, value=math.nan) is True  # stopped after more than a hundred times as long
     assert judged(9.0, value=math.nan) is None
     assert judged(math.nan, value=math.nan, trouble="ended 60 s after its limit") is True  # 15 s and more
