@@ -116,7 +116,16 @@ def answers(path: Path) -> list[str]:
     return [answer for text in hidden for answer in re.findall(r"```python\n(.*?)```", text, re.DOTALL)]
 
 
-@pytest.mark.parametrize("path", [path for path in NOTEBOOKS if answers(path)], ids=lambda path: path.stem)
+@every_notebook
+def test_a_notebook_says_what_to_know_how_long_it_takes_and_ends_with_exercises(path: Path) -> None:
+    cells = [source(cell) for cell in read(path)["cells"] if cell["cell_type"] == "markdown"]
+    assert "**What you need to know.**" in cells[0]
+    assert re.search(r"About \d+ minutes", cells[0])
+    hidden = [answer for text in cells for answer in re.findall(r"<details>(.*?)</details>", text, re.DOTALL)]
+    assert sum("```python" in answer for answer in hidden) >= 4
+
+
+@every_notebook
 def test_answers_to_exercises_hold(path: Path) -> None:
     """What stands in the hidden answers as code is run after the notebook's first cell, each by itself."""
     first = re.sub(r"^%.*$", "", source(code_cells(path)[0]), flags=re.MULTILINE)
