@@ -76,6 +76,13 @@ class Observations:
         """sum_k omega_k T_k, the number of positions with their weights."""
         return float(self.chains.n_positions if self.weights is None else self.weights @ self.chains.lengths)
 
+    def some(self, which: slice) -> Observations:
+        """Some of the sequences, in their order."""
+        layout = chains(self.chains.lengths[which])
+        rows = self.chains.flat[np.concatenate(np.split(np.arange(len(self.symbols)), self.chains.first[1:])[which])]
+        weights = None if self.weights is None else self.weights[which]
+        return Observations(layout, frozen(self.symbols[rows][layout.packed]), self.n_symbols, weights)
+
     @cached_property
     def _arranged(self) -> dict[int, Arranged]:
         return {}

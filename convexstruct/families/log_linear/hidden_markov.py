@@ -24,7 +24,7 @@ logarithms. Rows are read as if divided by their exact sums, which are 1 up to r
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -35,7 +35,7 @@ from numpy.typing import ArrayLike
 from convexstruct.arrays import Flags, Labels, Point, Tensor
 from convexstruct.families.log_linear.entropy import largest, log_partitions
 from convexstruct.features.graphs.pairwise import PairwiseFeatures, read_pairwise
-from convexstruct.inference.baum_welch import Pseudocounts, expected, maximised
+from convexstruct.inference.baum_welch import Expected, Pseudocounts, expected, maximised, room_for
 from convexstruct.inference.exact import ForestInference, forest_inference
 from convexstruct.inference.hidden_markov import HiddenMarkovModels, Observations
 from convexstruct.rounding import FUNCTION, TINY, UNIT, Rounded, gamma, summed
@@ -159,6 +159,17 @@ class HiddenMarkov:
             total = kept.sum(axis=-1, keepdims=True)
             repaired[name] = np.where(total > 0, kept / np.where(total > 0, total, 1.0), _even(self.allowed[name]))
         return repaired
+
+    # -- what solvers ask ----------------------------------------------------------------------------------------------
+
+    def expected(self, models: HiddenMarkovModels) -> Expected:
+        """The expected counts of the sequences under each model."""
+        return expected(self.observed, models)
+
+    def expectation(self, models: HiddenMarkovModels) -> Callable[[HiddenMarkovModels], Expected]:
+        """`expected` for as many models as ``models`` are, with arrays that are allocated once."""
+        room = room_for(self.observed, models)
+        return lambda others: expected(self.observed, others, room)
 
     # -- bounds --------------------------------------------------------------------------------------------------------
 

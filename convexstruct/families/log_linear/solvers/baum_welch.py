@@ -16,7 +16,7 @@ from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, not_below, read_options
 from convexstruct.core.solution import Solution
 from convexstruct.families.log_linear.hidden_markov import TABLES, HiddenMarkov
-from convexstruct.inference.baum_welch import expected, maximised, room_for
+from convexstruct.inference.baum_welch import maximised
 from convexstruct.inference.hidden_markov import HiddenMarkovModels, random_models
 
 
@@ -34,16 +34,15 @@ class BaumWelch:
 
     def iterate(self, problem: HiddenMarkov, start: Solution | None = None) -> Iterator[Iterate]:
         """Yield the best model after each iteration; ``start`` is one of the starts, and the others are drawn."""
-        observed = problem.observed
         models = _starts(problem, start, self.restarts, self.seed)
-        room, bound, calls = room_for(observed, models), float(problem.frequencies), 0
+        expectation, bound, calls = problem.expectation(models), float(problem.frequencies), 0
         before = np.full(models.n_models, np.inf)
         while True:
             deadline.check()
-            found = expected(observed, models, room)
+            found = expectation(models)
             calls += 1
             values = -(found.log_likelihood + problem.prior.log_prior(models))
-            best, done = int(values.argmin()), bool((before - values <= self.fall * observed.weight).all())
+            best, done = int(values.argmin()), bool((before - values <= self.fall * problem.observed.weight).all())
             point = problem.point_of(models, best)
             said = ""
             if done:
