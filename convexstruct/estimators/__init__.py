@@ -14,5 +14,8 @@ if importlib.util.find_spec("sklearn") is None:
     raise ImportError("convexstruct.estimators needs scikit-learn: pip install 'convexstruct[estimators]'")
 
 from convexstruct.estimators.chain_tagger import ChainTagger
+from convexstruct.estimators.generative_tagger import GenerativeTagger
+from convexstruct.estimators.graph_tagger import GraphTagger
+from convexstruct.estimators.linear_risk import LinearRisk
 
-__all__ = ["ChainTagger"]
+__all__ = ["ChainTagger", "GenerativeTagger", "GraphTagger", "LinearRisk"]

@@ -181,27 +181,36 @@ def classes_of(labels: list[Any]) -> NDArray[Any]:
     Raises
     ------
     ValueError
-        If labels are neither all strings nor all whole numbers (or all booleans), or fewer than two differ.
+        As `distinct`, or if fewer than two differ.
     """
-    found: set[Any] = set()
+    every = [each for label in labels if label is not None for each in (label if is_partial(label) else (label,))]
+    classes = distinct("a label in y", every)
+    if len(classes) < 2:
+        came = f"one class, {described(classes.tolist()[0])}" if len(classes) else "no label"
+        raise sentence(f"y holds {came}, wanted at least two classes")
+    return classes
+
+
+def distinct(name: str, labels: list[Any]) -> NDArray[Any]:
+    """The distinct labels or symbols, in order.
+
+    Raises
+    ------
+    ValueError
+        If they are neither all strings nor all whole numbers (or all booleans).
+    """
     kinds = set()
     for label in labels:
-        if label is not None:
-            for each in label if is_partial(label) else (label,):
-                kind = next((k for k, types in enumerate(KINDS) if isinstance(each, types)), None)
-                if kind is None:
-                    refuse("a label in y", each, "a string or a whole number, or a set of these, or None")
-                kinds.add(kind)
-                found.add(each)
+        kind = next((k for k, types in enumerate(KINDS) if isinstance(label, types)), None)
+        if kind is None:
+            refuse(name, label, "a string or a whole number")
+        kinds.add(kind)
     if len(kinds) > 1:
-        raise ValueError("y mixes labels of several types, wanted strings alone or whole numbers alone")
-    if len(found) < 2:
-        came = f"one class, {described(next(iter(found)))}" if found else "no label"
-        raise sentence(f"y holds {came}, wanted at least two classes")
-    classes = np.array(sorted(found))
-    if classes.dtype.kind not in "Uiub":
-        raise ValueError("y holds whole numbers beyond 64 bits, wanted smaller ones")
-    return classes
+        raise ValueError(f"{name} is of another type than one before, wanted strings alone or whole numbers alone")
+    found = np.array(sorted(set(labels)))
+    if len(found) and found.dtype.kind not in "Uiub":
+        raise ValueError(f"{name} is a whole number beyond 64 bits, wanted smaller ones")
+    return found
 
 
 def coded(labels: list[Any], classes: NDArray[Any]) -> tuple[Labels, Flags | None]:
@@ -243,7 +252,7 @@ def read_weights(sample_weight: ArrayLike | None, n: int) -> Vector:
         return np.ones(n)
     read = real("sample_weight", sample_weight, (n,), what="weights", least=0, why="one an example")
     if not read.any():
-        raise ValueError("sample_weight is 0 everywhere, wanted at least one positive weight")
+        raise ValueError("sample_weight is zero everywhere, wanted at least one positive weight")
     return np.asarray(read)
 
 

@@ -29,7 +29,8 @@ from convexstruct.validation.arguments import path_of, sentence, whole
 FORMAT = 1
 #: Types of the entries of the header.
 HEAD = {
-    "format": int, "convexstruct": str, "estimator": str, "params": dict, "classes": dict, "n_features": int,
+    "format": int, "convexstruct": str, "estimator": str, "params": dict, "names": dict, "words": dict,
+    "n_features": int,
     "vectorizer": (dict, type(None)),
 }  # fmt: skip
 VECTORIZERS = {"DictVectorizer": DictVectorizer, "FeatureHasher": FeatureHasher}
@@ -38,11 +39,13 @@ Kept = TypeVar("Kept", bound="Saved")
 
 
 class Saved:
-    """`save` and `load` for an estimator whose learned arrays are named in ``learned``; they have ``classes_`` and
-    ``n_features_in_``, and may have a ``vectorizer_``."""
+    """`save` and `load` for an estimator whose learned attributes are named here; it has ``n_features_in_`` besides,
+    and may have a ``vectorizer_``."""
 
-    #: The attributes that are arrays of weights.
+    #: The attributes that are arrays of weights, arrays of labels or symbols, and single words.
     learned: ClassVar[tuple[str, ...]] = ()
+    named: ClassVar[tuple[str, ...]] = ("classes_",)
+    words: ClassVar[tuple[str, ...]] = ()
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the fitted estimator to one ``.npz`` file, whole or not at all; no pickle.
@@ -59,7 +62,8 @@ class Saved:
             "convexstruct": _version(),
             "estimator": type(self).__name__,
             "params": _plain_params(self),
-            "classes": {"dtype": self.classes_.dtype.str, "values": self.classes_.tolist()},
+            "names": {name: _listed(getattr(self, name)) for name in self.named},
+            "words": {name: getattr(self, name) for name in self.words},
             "n_features": int(self.n_features_in_),
             "vectorizer": _described(getattr(self, "vectorizer_", None)),
         }
@@ -118,6 +122,10 @@ def _plain_params(estimator: Any) -> dict[str, Any]:
     return found
 
 
+def _listed(names: NDArray[Any]) -> dict[str, Any]:
+    return {"dtype": names.dtype.str, "values": names.tolist()}
+
+
 def _described(vectorizer: Any) -> dict[str, Any] | None:
     """A vectorizer as JSON: its class, its parameters, and the names of its features in order."""
     if vectorizer is None:
@@ -140,7 +148,13 @@ def _made(cls: type[Kept], arrays: dict[str, NDArray[Any]]) -> Kept:
     if strange := [name for name in head["params"] if name not in known]:
         raise ValueError(f"has the parameter {strange[0]!r:.60}, which is unknown")
     estimator: Any = cls(**head["params"])
-    estimator.classes_ = _classes(head["classes"])
+    for part, wanted in (("names", cls.named), ("words", cls.words)):
+        if set(head[part]) != set(wanted):
+            raise ValueError(f"has other {part} than {', '.join(wanted) or 'none'}")
+    for name, found in head["names"].items():
+        setattr(estimator, name, _names(name, found))
+    for name, word in head["words"].items():
+        setattr(estimator, name, str(word))
     estimator.n_features_in_ = head["n_features"]
     estimator.vectorizer_ = None
     if head["vectorizer"] is not None:
@@ -172,12 +186,16 @@ def _head(text: NDArray[Any] | None) -> dict[str, Any]:
     return head
 
 
-def _classes(found: dict[str, Any]) -> NDArray[Any]:
-    values, dtype = found.get("values"), np.dtype(str(found.get("dtype")))
-    if not isinstance(values, list) or len(values) < 2 or dtype.kind not in "UbiufO":
-        raise ValueError("has no list of at least two labels")
-    if not all(isinstance(value, (str, bool, int, float)) for value in values):
-        raise ValueError("has labels that are neither strings nor numbers")
+def _names(name: str, found: Any) -> NDArray[Any]:
+    """Labels or symbols: at least one, at least two classes, all different."""
+    values = found.get("values") if isinstance(found, dict) else None
+    if not isinstance(values, list) or len(values) < (2 if name == "classes_" else 1):
+        raise ValueError(f"has no list {name!r} of at least {2 if name == 'classes_' else 1}")
+    if not all(isinstance(value, (str, bool, int, float)) for value in values) or len(set(values)) < len(values):
+        raise ValueError(f"has {name!r} that are neither strings nor numbers, each once")
+    dtype = np.dtype(str(found.get("dtype")))
+    if dtype.kind not in "UbiufO":
+        raise ValueError(f"has {name!r} of the type {dtype}")
     return np.array(values, dtype=dtype)
 
 

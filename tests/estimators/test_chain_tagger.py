@@ -203,9 +203,9 @@ BAD_DATA: list[tuple[Any, Any, str]] = [
     ([[{1: 2}, {}]], [["A", "B"]], "X has the feature 1, wanted names that are strings"),
     ([[{"a": 1}, {}]], [["A"]], "y[0] has 1 entries, wanted 2: one label a position"),
     ([[{"a": 1}, {}]], [["A", "B"], ["A"]], "y has 2 entries, wanted 1"),
-    ([[{"a": 1}, {}]], [["A", 1]], "y mixes labels of several types"),
+    ([[{"a": 1}, {}]], [["A", 1]], "a label in y is of another type than one before"),
     ([[{"a": 1}, {}]], [["A", 1.5]], "a label in y is 1.5, wanted a string or a whole number"),
-    ([[{"a": 1}, {}]], [[1, 2**70]], "y holds whole numbers beyond 64 bits"),
+    ([[{"a": 1}, {}]], [[1, 2**70]], "a label in y is a whole number beyond 64 bits"),
     ([[{"a": 1}, {}]], [[None, None]], "y holds no label, wanted at least two classes"),
 ]
 
@@ -255,5 +255,5 @@ def test_prediction_needs_a_fit_and_the_features_of_training() -> None:
         tagger.predict(X)
     with pytest.raises(ValueError, match="X and y have no position with a label"):
         tagger.score(TABLES[:1], [[None] * 3])
-    with pytest.raises(ValueError, match="sample_weight is 0 everywhere"):
+    with pytest.raises(ValueError, match="sample_weight is zero everywhere"):
         tagger.fit(TABLES, NUMBERS, np.zeros(4))
