@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Solution
-from convexstruct.tolerances import MID, Profile
+from convexstruct.tolerances import HIGH, Profile
 from convexstruct.verification import verify
 from convexstruct.verification.outcome import Outcome
 from tests.verification.rows import told
@@ -27,17 +27,24 @@ ABOVE, TOO_GOOD = "above the optimum", "too good to be true"
 
 @dataclass(frozen=True)
 class Mutant:
-    """A wrong solver. slip : its mistake. case : a case that must fail it. named : words of that verdict's note."""
+    """A wrong solver. slip : its mistake. case : a case that must fail it. named : words of that verdict's note. told :
+    words of the note that name the slip where the point alone shows it; "" where the note must not guess at any."""
 
     name: str
     slip: str
     solver: Callable[[Any], Any]
     case: str
     named: str
+    told: str = ""
+
+    @property
+    def explained(self) -> bool:
+        """Whether a reader of the verdict learns what the slip is."""
+        return bool(self.told) or self.named != ABOVE
 
 
-def honest(problem: Any, tol: Profile = MID) -> Solution:
-    """Our own solver, unchanged."""
+def honest(problem: Any, tol: Profile = HIGH) -> Solution:
+    """Our own solver, unchanged; to HIGH, since a slip is told only where it explains the answer to HIGH."""
     return solve(problem, tol=tol)
 
 
@@ -93,5 +100,8 @@ def assert_fails(mutant: Mutant) -> None:
     """The mutant fails its case, and the note names its mistake."""
     outcome = judged(mutant.solver, mutant.case)
     assert [row.verdict for row in outcome] == ["failed"], told(outcome)
-    assert mutant.named in outcome.rows[0].note
+    note = outcome.rows[0].note
+    assert mutant.named in note
+    hint = note.partition("your objective is")[2].partition("; ")[2]
+    assert mutant.told in hint if mutant.told else not hint, note
     assert not outcome.ok, told(outcome)

@@ -24,6 +24,7 @@ from convexstruct.core.cases import Case
 from convexstruct.core.certificates import check_problem
 from convexstruct.core.experiment import Experiment
 from convexstruct.core.iterate import Iterate, Solver
+from convexstruct.core.slips import Slip
 from convexstruct.tolerances import Profile, profile
 from convexstruct.validation.arguments import choice, cut, described, refuse, sentence, whole
 
@@ -110,6 +111,11 @@ class Family:
             if hasattr(module, "NAME"):
                 found[module.NAME] = Experiment(module.NAME, self.name, module.PAPER, module.TITLE, module.run)
         return found
+
+    def slips(self, problem: Any) -> Iterator[Slip]:
+        """The mistakes that ``slips.py`` of the family lists for a problem; none where there is no such file."""
+        if (self.folder / "slips.py").exists():
+            yield from importlib.import_module(f"{self.package}.slips").slips(problem)
 
     def system(self, name: str) -> System:
         """The system called ``name``.

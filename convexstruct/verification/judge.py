@@ -14,6 +14,7 @@ import numpy as np
 
 from convexstruct.core.certificates import Certificate, Problem, certify, relative_gap
 from convexstruct.tolerances import HIGH, Profile, met, upside_down
+from convexstruct.verification.hints import hint
 from convexstruct.verification.isolation import Answer
 from convexstruct.verification.outcome import Fast, Reference, Verdict
 
@@ -74,10 +75,23 @@ def judge(
         return (
             reached,
             "failed",
-            f"{feasible}, but {gap:.1e} (relative) above the optimum, wanted {wanted.gap:.0e}",
+            f"{feasible}, but {gap:.1e} (relative) above the optimum, wanted {wanted.gap:.0e}: "
+            + "; ".join(filter(None, (in_words(certificate.primal, reference.value), hint(problem, point, reference)))),
             reaches,
         )
     return reached, "verified", f"{feasible}, optimal to {gap:.1e} {bound}: meets {reaches or wanted.name}", reaches
+
+
+def in_words(value: float, optimum: float) -> str:
+    """The two objectives in as many digits as it takes to tell them apart, and how many times one is the other."""
+    shown = next(
+        (pair for pair in ((f"{value:.{d}g}", f"{optimum:.{d}g}") for d in range(4, 17)) if len({*pair}) > 1), ()
+    )
+    if not shown:
+        return ""
+    times = value / optimum if optimum > 0 else 0.0
+    often = f": {times:.2g} times" if times >= 1.05 else ""
+    return f"your objective is {shown[0]}, the optimum {shown[1]}{often}"
 
 
 def _contradiction(

@@ -100,14 +100,32 @@ def changed_input(problem: GaussianProcessSequences) -> Any:
 
 
 MUTANTS: tuple[Mutant, ...] = (
-    Mutant("wrong_sign", "the data term has the wrong sign", wrong_sign, "gp-enumerated", ABOVE),
-    Mutant("twice_the_prior", "the 1/2 of the prior is forgotten", twice_the_prior, "gp-enumerated", ABOVE),
-    Mutant("mean_for_sum", "the likelihood is a mean, not a sum", mean_for_sum, "gp-planted-two", ABOVE),
+    Mutant("wrong_sign", "the data term has the wrong sign", wrong_sign, "gp-enumerated", ABOVE, "is a sign wrong"),
+    Mutant(
+        "twice_the_prior",
+        "the 1/2 of the prior is forgotten",
+        twice_the_prior,
+        "gp-enumerated",
+        ABOVE,
+        "twice the prior",
+    ),
+    Mutant("mean_for_sum", "the likelihood is a mean, not a sum", mean_for_sum, "gp-planted-two", ABOVE, "lam N"),
     Mutant("no_transitions", "transitions are left out", no_transitions, "gp-strong-transitions", ABOVE),
-    Mutant("transposed", "the transition table is transposed", transposed, "gp-windows-rbf", ABOVE),
-    Mutant("one_sequence", "the ends of sequences are forgotten", one_sequence, "gp-length-one", ABOVE),
-    Mutant("scores_for_coefficients", "t = Ku is returned", scores_for_coefficients, "gp-planted-three", ABOVE),
-    Mutant("repeats_counted_again", "repeats count twice", repeats_counted_again, "gp-windows-linear", ABOVE),
+    Mutant("transposed", "the transition table is transposed", transposed, "gp-windows-rbf", ABOVE, "table transposed"),
+    Mutant(
+        "one_sequence", "the ends of sequences are forgotten", one_sequence, "gp-length-one", ABOVE, "one long sequence"
+    ),
+    Mutant(
+        "scores_for_coefficients", "t = Ku is returned", scores_for_coefficients, "gp-planted-three", ABOVE, "t = K u"
+    ),
+    Mutant(
+        "repeats_counted_again",
+        "repeats count twice",
+        repeats_counted_again,
+        "gp-windows-linear",
+        ABOVE,
+        "divided by how often",
+    ),
     Mutant("best_labelling", "the best labelling stands for the mean", best_labelling, "gp-polynomial", ABOVE),
     Mutant("jitter", "the Gram matrix is made invertible first", jitter, "gp-singular", ABOVE),
     Mutant("stops_early", "it stops after three rounds", stops_early, "gp-weak-prior", ABOVE),

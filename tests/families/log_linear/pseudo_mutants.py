@@ -42,11 +42,29 @@ def raised_conditionals(problem: PseudoLikelihood) -> Any:
 
 
 PSEUDO_MUTANTS: tuple[Mutant, ...] = (
-    Mutant("one_variable_forgotten", "a variable is not predicted", one_variable_forgotten, "pl-grid", ABOVE),
-    Mutant("inputs_predicted", "inputs are predicted too", inputs_predicted, "pl-inputs", ABOVE),
-    Mutant("pl_weights_forgotten", "samples' weights are forgotten", weights_forgotten, "pl-tied", ABOVE),
-    Mutant("divided_by_samples", "the penalty is M times too strong", divided_by_samples, "pl-grid-elastic", ABOVE),
-    Mutant("half_of_l1", "the L1 penalty is halved", half_of_l1, "pl-grid-lasso", ABOVE),
+    Mutant(
+        "one_variable_forgotten",
+        "a variable is not predicted",
+        one_variable_forgotten,
+        "pl-grid",
+        ABOVE,
+        "without the conditional of variable 0",
+    ),
+    Mutant(
+        "inputs_predicted", "inputs are predicted too", inputs_predicted, "pl-inputs", ABOVE, "inputs predicted too"
+    ),
+    Mutant(
+        "pl_weights_forgotten", "samples' weights are forgotten", weights_forgotten, "pl-tied", ABOVE, "weights of 1"
+    ),
+    Mutant(
+        "divided_by_samples",
+        "the penalty is M times too strong",
+        divided_by_samples,
+        "pl-grid-elastic",
+        ABOVE,
+        "where solvers start",
+    ),
+    Mutant("half_of_l1", "the L1 penalty is halved", half_of_l1, "pl-grid-lasso", ABOVE, "half the L1 penalty"),
     Mutant("raised_conditionals", "the witness is no distribution", raised_conditionals, "pl-grid", "proves nothing"),
     Mutant("pl_loosened_bound", "the lower bound is raised by 1%", loosened_bound, "pl-tied", TOO_GOOD),
     Mutant("pl_flattered_value", "the value is lowered by 1%", flattered_value, "pl-coin", TOO_GOOD),
