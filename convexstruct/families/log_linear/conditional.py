@@ -45,7 +45,7 @@ from convexstruct.core.mixtures import Mixture, outside_simplex, read_mixture
 from convexstruct.core.scale import Scale
 from convexstruct.families.log_linear.entropy import add_gibbs, largest_score, log_losses
 from convexstruct.families.log_linear.penalty import Penalty
-from convexstruct.families.log_linear.separable import never_true, separates
+from convexstruct.families.log_linear.separable import never_falling, never_true, separates
 from convexstruct.features.counts.counts import example_weights
 from convexstruct.features.graphs.magnitudes import GREATEST, Magnitudes, product, reason, widest
 from convexstruct.features.graphs.pairwise import PairwiseFeatures, read_pairwise
@@ -435,15 +435,15 @@ class ConditionalRandomField:
 
     def runaway(self, theta: Vector | None = None) -> Vector | None:
         """A direction along which L never rises and falls without attaining its infimum, so that without a penalty the
-        likelihood has no maximum; None where none was found. Two are tried: minus the indicator of the features >= 0
-        that no truth has, and theta, where it scores the truth of every example above all other labellings by more than
-        rounding (`.separable`).
-        """
+        likelihood has no maximum; None where none was found. Minus the indicator of the features >= 0 that no truth
+        has; theta, where it scores every truth above all other labellings by more than rounding; or any that there is
+        where the problem is not large (`.separable`)."""
         unseen = never_true(self.features, self.truth_joint, self.expectation(np.zeros(self.dimension))[1])
         if unseen.any():
             return np.where(unseen, -1.0, 0.0)
-        if theta is None or not np.isfinite(theta).all():
-            return None
-        reach, (plain, _) = widest(self.features, theta), self.magnitudes
-        size = product(plain.node, reach[0]) + product(plain.edge, reach[1])
-        return theta if separates(self.features, self.oracle, *self.scores(theta), plain.longest, size) else None
+        if theta is not None and np.isfinite(theta).all():
+            reach, (plain, _) = widest(self.features, theta), self.magnitudes
+            size = product(plain.node, reach[0]) + product(plain.edge, reach[1])
+            if separates(self.features, self.oracle, *self.scores(theta), plain.longest, size):
+                return theta
+        return never_falling(self.features, self.oracle, self.scores)

@@ -5,13 +5,25 @@ d is one if <d, f(x_i, y_i) - f(x_i, y)> >= 0 for every labelling y of every exa
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import scipy.sparse as sp
+from scipy.optimize import linprog
 
+from convexstruct import deadline
 from convexstruct.arrays import Flags, Matrix, Tensor, Vector
+from convexstruct.families.log_linear.existence import ACCURACY, ZERO
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 from convexstruct.inference.exact import Inference
 from convexstruct.rounding import gamma
+
+#: The most examples times parameters for which all directions are searched by linear programs, in up to ten seconds.
+MODERATE = 20_000
+#: Random directions at the start, and rounds of cutting planes.
+FIRST, ROUNDS = 8, 60
+#: The sum of the gains along a direction, in units of the features, that counts as above 0.
+LEAST_GAIN = 1e-6
 
 
 def never_true(features: PairwiseFeatures, truth_joint: Vector, anywhere: Vector) -> Flags:
@@ -42,3 +54,55 @@ def separates(
         return False
     operations = longest + 4 * int(features.lengths.max()) + 8 * features.n_edges
     return bool((first.scores - second.scores > 4.0 * gamma(operations) * size).all())
+
+
+def never_falling(
+    features: PairwiseFeatures, oracle: Inference, scores: Callable[[Vector], tuple[Matrix, Tensor]]
+) -> Vector | None:
+    """A direction (d,), largest entry 1, as at the head of this file, by cutting planes; None where there is none, and
+    where the problem is larger than `MODERATE` or `ROUNDS` rounds do not decide.
+
+    A linear program maximises the sum of the gains <d, f(x_i, y_i) - f(x_i, y)> over the labellings y found so far,
+    with none below 0. Where it is above 0 the oracle finds each example's best labelling along d: the truth, or one
+    that d has to take into account. Where it is 0 no direction changes the scores of the labellings found; the oracle
+    looks for one whose difference is not in the span of theirs, along a random direction orthogonal to it, and if there
+    is none no direction exists. All this holds to the accuracy of the linear program.
+    """
+    size = features.dimension
+    if size * features.n_examples > MODERATE:
+        return None
+    rng = np.random.default_rng(0)
+    truth = features.joint_each(features.truth)
+
+    def apart(d: Vector) -> Matrix:
+        """f(x_i, y_i) - f(x_i, y) of the best labelling y of each example along d; (N, d)."""
+        found = truth - features.joint_each(oracle.best(*scores(d)).labels)
+        return np.asarray(sp.csr_array(found).toarray())
+
+    rows = np.unique(np.concatenate([apart(d) for d in rng.normal(size=(FIRST, size))]), axis=0)
+    unit = np.abs(rows).max(axis=0)
+    unit = 1.0 / np.where(unit > 0, unit, 1.0)  # parameters in units of their feature
+    for _ in range(ROUNDS):
+        deadline.check()
+        d = _rises(rows * unit)
+        if d is not None:
+            new = apart(d * unit)
+            new = new[new @ (d * unit) < -ZERO]
+            if not len(new):
+                return np.asarray(d * unit / np.abs(d * unit).max())
+        else:
+            values, basis = np.linalg.svd(rows * unit)[1:]
+            outside = basis[int((values > ZERO * max(1.0, float(values.max(initial=0.0)))).sum()) :]
+            d = rng.normal(size=len(outside)) @ outside
+            new = np.concatenate((apart(d * unit), apart(-d * unit)))
+            new = new[np.abs(new @ (d * unit)) > ZERO]
+            if not len(new):
+                return None
+        rows = np.unique(np.concatenate((rows, new)), axis=0)
+    return None
+
+
+def _rises(rows: Matrix) -> Vector | None:
+    """d with |d_j| <= 1 and rows d >= 0 of the largest sum; None where that is 0."""
+    found = linprog(-rows.sum(axis=0), -rows, np.zeros(len(rows)), bounds=(-1.0, 1.0), method="highs", options=ACCURACY)
+    return np.asarray(found.x) if found.status == 0 and -found.fun > LEAST_GAIN else None

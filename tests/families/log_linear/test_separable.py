@@ -1,0 +1,89 @@
+"""Directions without end of small conditional random fields, against a linear program over all labellings."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+
+from convexstruct.arrays import Matrix
+from convexstruct.families.log_linear import ConditionalRandomField, separable
+from convexstruct.families.log_linear.separable import never_falling
+
+EDGES = {1: [[]], 2: [[(0, 1)]], 3: [[(0, 1), (1, 2)], [(0, 1), (1, 2), (0, 2)]]}
+
+
+def small(seed: int) -> ConditionalRandomField:
+    """Four to eight examples of up to three nodes with a feature of -1, 0 or 1; now and then a forbidden pair."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, 4, size=rng.integers(4, 9)).tolist()
+    edges = [np.array(EDGES[n][rng.integers(len(EDGES[n]))], dtype=np.int64).reshape(-1, 2) for n in lengths]
+    x = [rng.integers(-1, 2, size=(n, 1)).astype(float) for n in lengths]
+    labels = [rng.integers(2, size=n) for n in lengths]
+    pairs = {(int(y[a]), int(y[b])) for y, part in zip(labels, edges) for a, b in part}
+    free = [pair for pair in itertools.product(range(2), repeat=2) if pair not in pairs]
+    forbidden = None
+    if free and rng.random() < 0.5:
+        forbidden = np.zeros((2, 2), dtype=bool)
+        forbidden[free[0]] = True
+    return ConditionalRandomField.read(x, labels, 2, edges=edges, forbidden=forbidden)
+
+
+def differences(problem: ConditionalRandomField) -> Matrix:
+    """f(x_i, y_i) - f(x_i, y) of every example and labelling without a forbidden pair."""
+    features, rows = problem.features, []
+    for i in range(problem.n_examples):
+        own = features.some(np.array([i]))
+        for y in itertools.product(range(features.n_labels), repeat=own.n_nodes):
+            labels = np.array(y)
+            first, second = labels[own.edges].T
+            if problem.forbidden is None or not problem.forbidden[first, second].any():
+                apart = own.joint(own.truth, np.ones(1)) - own.joint(labels, np.ones(1))
+                rows.append(np.append(apart, np.zeros(features.dimension - len(apart))))
+    return np.array(rows)
+
+
+def exists(rows: Matrix) -> bool:
+    """Whether a d with rows d >= 0, not all 0, exists: the largest sum of gains of at most 1 each."""
+    n, d = rows.shape
+    cost = np.append(np.zeros(d), -np.ones(n))
+    above = np.hstack([-rows, np.eye(n)])
+    found = linprog(cost, above, np.zeros(n), bounds=[(None, None)] * d + [(0, 1)] * n, method="highs")
+    return bool(-found.fun > 0.5)  # the gains can be scaled: it is 0, or at least 1
+
+
+@given(st.integers(0, 2**32 - 1))
+@settings(max_examples=40, deadline=None)
+def test_a_direction_is_found_if_and_only_if_there_is_one(seed: int) -> None:
+    problem = small(seed)
+    rows = differences(problem)
+    d = never_falling(problem.features, problem.oracle, problem.scores)
+    assert (d is not None) == exists(rows)
+    if d is not None:
+        assert np.abs(d).max() == 1.0
+        assert (rows @ d).min() > -1e-6
+        assert (rows @ d).max() > 1e-6
+
+
+def test_both_kinds_are_among_them() -> None:
+    kinds = [exists(differences(small(seed))) for seed in range(40)]
+    assert 5 < sum(kinds) < 35
+
+
+def test_a_direction_of_neither_simple_kind_is_found_by_runaway(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative features, and two examples that no direction separates: only one along the third rises."""
+    x = [[[1.0, 0.0]], [[1.0, 0.0]], [[0.0, -1.0]]]
+    problem = ConditionalRandomField.read(x, [[0], [1], [1]], 2)
+    theta: Any = np.array([0.0, 3.0, 0.0, -3.0])
+    direction = problem.runaway(theta[: problem.dimension])
+    assert direction is not None
+    rows = differences(problem)
+    assert (rows @ direction).min() > -1e-9
+    assert (rows @ direction).max() > 0.1
+    monkeypatch.setattr(separable, "MODERATE", 1)
+    assert problem.runaway(theta[: problem.dimension]) is None
