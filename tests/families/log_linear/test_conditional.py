@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -246,3 +248,14 @@ def test_sparse_features_give_the_same_problem_as_dense_ones() -> None:
     theta = np.random.default_rng(12).normal(size=problem.dimension)
     np.testing.assert_allclose(problem.value_and_gradient(theta)[1], dense.value_and_gradient(theta)[1], atol=1e-13)
     np.testing.assert_allclose(problem.curvature(theta), dense.curvature(theta), atol=1e-13)
+
+
+def test_scores_that_lose_their_digits_are_in_the_allowance() -> None:
+    """1e16 + 1 - 1e16 is 1, whatever a sum in double precision makes of it: P is ln(1 + 1/e)."""
+    exact, lost = math.log1p(math.exp(-1.0)), 0
+    for x in itertools.permutations((1e16, 1.0, -1e16)):
+        problem = ConditionalRandomField.read([[x]], [[0]], 2)
+        found = problem.primal({"theta": np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])})
+        assert found.lower <= exact <= found.upper
+        lost += abs(float(found) - exact) > 0.1
+    assert lost

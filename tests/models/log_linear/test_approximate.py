@@ -72,6 +72,14 @@ def test_on_forests_both_are_exact(name: str, graph: str, penalty: dict[str, flo
     assert solved(name, problem) == pytest.approx(solved("maximum_entropy", problem), rel=HIGH.gap)
 
 
+@pytest.mark.parametrize(
+    ("name", "graph"), [("camel", "cycle"), ("tree_reweighted", "cycle"), ("tree_reweighted", "grid")]
+)
+def test_only_on_forests_is_the_optimum_certified_for_elsewhere_it_is_another(name: str, graph: str) -> None:
+    assert built(name, drawn("path", 0, beta=0.5)).reference().certified
+    assert not built(name, drawn(graph, 0, beta=0.5)).reference().certified
+
+
 @pytest.mark.parametrize("graph", ["cycle", "grid"])
 @pytest.mark.parametrize("seed", range(3))
 def test_the_tree_reweighted_optimum_is_above_the_exact_one(graph: str, seed: int) -> None:
