@@ -149,6 +149,12 @@ def excused(door: str, name: str, value: Any, sound: Any) -> bool:
         return isinstance(value, float) and value == -math.inf  # no bound
     if name == "hidden":
         return type(value) is set and value <= {0, 1, 2}  # nodes of the graph
+    if name == "columns":
+        return type(value) is list and len(value) == 3 and all(type(each) is str for each in value)
+    if door.endswith("Tagger.predict"):
+        # sequences without positions, or of other symbols
+        whole = type(value) is list and all(type(x) is int for each in value if type(each) is list for x in each)
+        return type(value) is list and (any(map(empty, value)) or (door.startswith("Generative") and whole))
     if name == "edges":
         return type(value) is type(sound) is list and len(value) == len(sound) and any(map(empty, value))  # no edges
     return name == "cliques" and renamed(value, sound)

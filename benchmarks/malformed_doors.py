@@ -12,6 +12,7 @@ import networkx as nx
 import numpy as np
 
 import convexstruct as cs
+from benchmarks.malformed_estimators import of_estimators
 from convexstruct import datasets, graphs, losses, plots, solvers, verification
 from convexstruct.core import registry
 from convexstruct.datasets.generated.networks import random_network
@@ -35,7 +36,7 @@ def doors() -> Doors:
     problems = sound_problems()
     found = {**constructors(), **of_problems(problems), **of_predictions(problems), **of_data(), **of_real_sets()}
     found |= {**of_cuts(problems), **of_verification()}
-    return {**found, **of_formulations(problems), **of_solutions(problems)}
+    return {**found, **of_formulations(problems), **of_solutions(problems), **of_estimators()}
 
 
 def arguments() -> tuple[Any, Any, dict[str, Any], dict[str, Any], dict[str, Any]]:

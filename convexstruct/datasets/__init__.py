@@ -3,8 +3,10 @@
 Generated: `ring`, `hidden_markov`, `hadamard`, `dense_margins`, `sparse_margins`, `random_chains`, `random_trees`,
 `random_graphs`, `noisy_images`. Real, read from the data root and checked: `protein`, `connect4`, `a9a`, `ocr_letters`,
 `scene`, `snakes`, `conll2000`; `available` says which are here, `fetch` downloads those with a published address.
+Of one's own: `read_conll` reads a file of labelled sentences in columns.
 """
 
+from convexstruct.datasets.conll import TaggedSentences, read_conll
 from convexstruct.datasets.generated.hadamard import hadamard
 from convexstruct.datasets.generated.hidden_markov import SYNTHETIC, HiddenMarkovChains, hidden_markov
 from convexstruct.datasets.generated.margins import BinarySet, dense_margins, sparse_margins
@@ -36,6 +38,7 @@ __all__ = [
     "Scenes",
     "Sentences",
     "Snakes",
+    "TaggedSentences",
     "Token",
     "Words",
     "a9a",
@@ -55,6 +58,7 @@ __all__ = [
     "random_chains",
     "random_graphs",
     "random_trees",
+    "read_conll",
     "ring",
     "scene",
     "snakes",

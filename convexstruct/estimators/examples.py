@@ -183,12 +183,16 @@ def classes_of(labels: list[Any]) -> NDArray[Any]:
     ValueError
         As `distinct`, or if fewer than two differ.
     """
-    every = [each for label in labels if label is not None for each in (label if is_partial(label) else (label,))]
-    classes = distinct("a label in y", every)
+    classes = distinct("a label in y", _members(labels))
     if len(classes) < 2:
         came = f"one class, {described(classes.tolist()[0])}" if len(classes) else "no label"
         raise sentence(f"y holds {came}, wanted at least two classes")
     return classes
+
+
+def _members(labels: list[Any]) -> list[Any]:
+    """The labels, those in sets included, without None."""
+    return [each for label in labels if label is not None for each in (label if is_partial(label) else (label,))]
 
 
 def distinct(name: str, labels: list[Any]) -> NDArray[Any]:
@@ -219,7 +223,7 @@ def coded(labels: list[Any], classes: NDArray[Any]) -> tuple[Labels, Flags | Non
     A label that is not in ``classes`` has the code -2, a position without a label the code -1.
     """
     number = {label: i for i, label in enumerate(classes.tolist())}
-    codes = np.array([-1 if is_partial(label) else _code(number, label) for label in labels], dtype=np.int64)
+    codes = np.array([-1 if is_partial(label) else number.get(label, -2) for label in labels], dtype=np.int64)
     unknown = np.flatnonzero(codes == -1)
     if not len(unknown):
         return codes, None
@@ -231,13 +235,6 @@ def coded(labels: list[Any], classes: NDArray[Any]) -> tuple[Labels, Flags | Non
             places = [number[label] for label in labels[at] if label in number]
             allowed[at, places] = True
     return codes, allowed
-
-
-def _code(number: dict[Any, int], label: Any) -> int:
-    try:
-        return number.get(label, -2)
-    except Exception:  # any: no label that was trained on, and not even hashable
-        return -2
 
 
 def read_weights(sample_weight: ArrayLike | None, n: int) -> Vector:
@@ -264,8 +261,9 @@ def accuracy(labels: list[Any], predicted: Labels, weights: Vector, classes: NDA
     Raises
     ------
     ValueError
-        If no position counts.
+        If a label is of another type than those of training, or no position counts.
     """
+    distinct("a label in y", [*classes.tolist(), *_members(labels)])
     codes, allowed = coded(labels, classes)
     right = codes == predicted
     if allowed is not None:

@@ -161,7 +161,8 @@ class GenerativeTagger(Saved, BaseEstimator):  # type: ignore[misc]
         return self.n_features_in_ == m and shapes == [(s,), (s, s), (s, m)]
 
     def predict(self, X: Any) -> list[Any]:
-        """The most probable states of each sequence, one array an example; ValueError if X is malformed."""
+        """The most probable states of each sequence, one array an example; ValueError if X is malformed, or its symbols
+        are of another type than those of training."""
         examples, chains, theta = self._chains(X)
         if chains is None:
             return examples.split(self.classes_[:0])
@@ -194,6 +195,7 @@ class GenerativeTagger(Saved, BaseEstimator):  # type: ignore[misc]
         )
         if not len(lengths):
             return examples, None, theta
+        distinct("a symbol in X", [*self.symbols_.tolist(), *examples.rows])
         codes, _ = coded(examples.rows, self.symbols_)
         first = starts(lengths)[:-1]
         known = np.flatnonzero(codes >= 0)
