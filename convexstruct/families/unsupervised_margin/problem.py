@@ -209,18 +209,6 @@ class UnsupervisedMargin:
         """K (p1, p1): the given kernel, or features features'."""
         return self.kernel if self.features is None else frozen(self.features @ self.features.T)  # type: ignore[return-value]
 
-    @property
-    def row_sums(self) -> tuple[float, float]:
-        """Lower and upper bound (9) on the row sums of M: p1 (1/kappa - eps1), p1 (1/kappa + eps1)."""
-        share = 1.0 / self.n_labels
-        return self.n_rows * (share - self.label_balance), self.n_rows * (share + self.label_balance)
-
-    @property
-    def pair_sums(self) -> tuple[float, float]:
-        """Lower and upper bound (9) on the row sums of N: p2 (1/kappa^2 - eps2), p2 (1/kappa^2 + eps2)."""
-        share = self.n_labels**-2.0
-        return self.n_pairs * (share - self.pair_balance), self.n_pairs * (share + self.pair_balance)
-
     @cached_property
     def trivial_value(self) -> float:
         """p1 (1 - 1/kappa) + ((1 - 1/kappa) tr K + (1 - 1/kappa^2) p2) / (2 beta): the sizes of the terms of omega for

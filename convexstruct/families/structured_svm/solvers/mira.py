@@ -18,14 +18,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from convexstruct import deadline
 from convexstruct.arrays import Labels, Vector
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, flag, positive, read_options, seed
 from convexstruct.core.solution import Solution
 from convexstruct.families.structured_svm.problem import StructuredSVM
-from convexstruct.families.structured_svm.solvers.example_blocks import ExampleBlock, example_blocks, starting_w
-from convexstruct.families.structured_svm.solvers.perceptron import Pass, valued
+from convexstruct.families.structured_svm.solvers.example_blocks import ExampleBlock, starting_w
+from convexstruct.families.structured_svm.solvers.perceptron import Pass, passes_of, valued
 from convexstruct.families.structured_svm.solvers.pool_qp import PoolColumns, solve_pools
 from convexstruct.tolerances import HIGH
 
@@ -72,28 +71,12 @@ class Mira:
 
     def walk(self, problem: StructuredSVM, w: Vector) -> Iterator[Pass]:
         """The passes one by one, from ``w`` (d,); ``mistakes`` counts the examples that moved w."""
-        rng = np.random.default_rng(self.seed)
-        blocks = example_blocks(problem, 1, rng)
-        mean, visits = np.zeros_like(w), 0
-        for _ in range(self.passes):
-            moved = 0
-            try:
-                for at in rng.permutation(len(blocks)):
-                    deadline.check()
-                    block = blocks[at]
-                    by = step(block, self._best(block, w), w, self.C)
-                    if by is not None:
-                        moved += 1
-                        w = problem.project(w + by)
-                    visits += 1
-                    mean = mean + (w - mean) / visits
-            except deadline.DeadlinePassed:
-                if visits:
-                    yield Pass(w, mean, moved)
-                raise
-            yield Pass(w, mean, moved)
-            if not moved:
-                return
+
+        def update(block: ExampleBlock[StructuredSVM], w: Vector) -> tuple[Vector, int]:
+            by = step(block, self._best(block, w), w, self.C)
+            return (w, 0) if by is None else (problem.project(w + by), 1)
+
+        return passes_of(problem, w, 1, self.passes, self.seed, update)
 
     def _best(self, block: ExampleBlock[StructuredSVM], w: Vector) -> list[Labels]:
         if self.augmented:

@@ -19,7 +19,7 @@ Averaged: the mean of w over all visits, which generalises better than the last 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -31,7 +31,7 @@ from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, flag, read_options, seed
 from convexstruct.core.solution import Solution
 from convexstruct.families.structured_svm.problem import StructuredSVM
-from convexstruct.families.structured_svm.solvers.example_blocks import example_blocks, starting_w
+from convexstruct.families.structured_svm.solvers.example_blocks import ExampleBlock, example_blocks, starting_w
 
 #: The end of the message of every online learner.
 NO_PROBLEM = "an online learner: it minimises no stated problem, and P is only valued at its w"
@@ -60,6 +60,40 @@ def valued(problem: StructuredSVM, walk: Iterator[Pass], average: bool) -> Itera
         raise
     last = _iterate(problem, walked, average)
     yield replace(last, primal=problem.primal(last.point), done=True, oracle_calls=last.oracle_calls + 1)
+
+
+def passes_of(
+    problem: StructuredSVM,
+    w: Vector,
+    block: int,
+    passes: int,
+    seed: int,
+    update: Callable[[ExampleBlock[StructuredSVM], Vector], tuple[Vector, int]],
+) -> Iterator[Pass]:
+    """At most ``passes`` passes over blocks of ``block`` examples, from ``w`` (d,); the last is one without a mistake.
+
+    update : (a block, w) -> (the next w, how many of its examples were mistakes).
+    """
+    rng = np.random.default_rng(seed)
+    blocks = example_blocks(problem, block, rng)
+    mean, visits = np.zeros_like(w), 0
+    for _ in range(passes):
+        mistakes = 0
+        try:
+            for at in rng.permutation(len(blocks)):
+                deadline.check()
+                w, more = update(blocks[at], w)
+                mistakes += more
+                size = len(blocks[at].examples)
+                visits += size
+                mean = mean + size / visits * (w - mean)
+        except deadline.DeadlinePassed:
+            if visits:
+                yield Pass(w, mean, mistakes)
+            raise
+        yield Pass(w, mean, mistakes)
+        if not mistakes:
+            return
 
 
 def _iterate(problem: StructuredSVM, walked: list[Pass], average: bool) -> Iterate:
@@ -103,27 +137,14 @@ class Perceptron:
         yield from valued(problem, self.walk(problem, starting_w(problem, start)), self.average)
 
     def walk(self, problem: StructuredSVM, w: Vector) -> Iterator[Pass]:
-        """The passes one by one, from ``w`` (d,)."""
-        rng = np.random.default_rng(self.seed)
-        blocks = example_blocks(problem, self.block, rng)
-        mean, visits = np.zeros_like(w), 0
-        for _ in range(self.passes):
-            mistakes = 0
-            try:
-                for at in rng.permutation(len(blocks)):
-                    deadline.check()
-                    block = blocks[at]
-                    labels = block.predict(w)
-                    wrong = block.part.loss.example[labels != block.part.features.truth]
-                    if len(wrong):
-                        mistakes += len(np.unique(wrong))
-                        w = problem.project(w + np.asarray(block.differences(labels).sum(axis=0)).ravel())
-                    visits += len(block.examples)
-                    mean = mean + len(block.examples) / visits * (w - mean)
-            except deadline.DeadlinePassed:
-                if visits:
-                    yield Pass(w, mean, mistakes)
-                raise
-            yield Pass(w, mean, mistakes)
-            if not mistakes:
-                return
+        """The passes one by one, from ``w`` (d,); ``mistakes`` counts the examples that were wrong."""
+
+        def update(block: ExampleBlock[StructuredSVM], w: Vector) -> tuple[Vector, int]:
+            labels = block.predict(w)
+            wrong = block.part.loss.example[labels != block.part.features.truth]
+            if not len(wrong):
+                return w, 0
+            by = np.asarray(block.differences(labels).sum(axis=0)).ravel()
+            return problem.project(w + by), len(np.unique(wrong))
+
+        return passes_of(problem, w, self.block, self.passes, self.seed, update)
