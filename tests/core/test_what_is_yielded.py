@@ -45,6 +45,8 @@ SOLVERS: dict[str, Any] = {
     for name in solvers.__all__
     if inspect.isclass(value := getattr(solvers, name)) and value not in (Iterate, solvers.Solver)
 }
+#: Solvers whose test takes more than 3 s.
+SLOW = {"ContrastiveDivergence", "ExcessiveGap"}
 
 
 def instances() -> dict[type, list[Any]]:
@@ -111,9 +113,7 @@ def check(iterates: Any, start: Solution | None) -> int:
     return len(kept)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "ExcessiveGap")) for name in SOLVERS]
-)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in SOLVERS])
 def test_what_a_solver_yielded_is_unchanged_at_the_end(name: str) -> None:
     solver = SOLVERS[name]()
     family = get_type_hints(SOLVERS[name].iterate)["problem"]

@@ -122,6 +122,7 @@ def test_margin_scaling_would_choose_another_labelling() -> None:
     assert totals[0] == 1
 
 
+@pytest.mark.slow
 @given(SEEDS)
 @EXAMPLES
 def test_where_everything_ties_the_loss_is_shared_out_so_that_the_smallest_labelling_is_read(seed: int) -> None:
