@@ -47,9 +47,9 @@ BOUNDS = (
 OF_FACTORS = (
     *BOUNDS,
     Mechanism("way out of saddle points (escape)", patches={f"{FACTORS}:_Lagrangian.escape": _unmoved}),
-    Mechanism("penalty that is changed (CHANGE)", patches={f"{FACTORS}:CHANGE": 1.0}),
-    Mechanism("sharper stages (SHARPER)", patches={f"{FACTORS}:SHARPER": 1.0}),
-    Mechanism("columns beside the square root (BESIDE)", patches={f"{FACTORS}:BESIDE": 0}),
+    Mechanism("penalty that is changed (PENALTY_FACTOR)", patches={f"{FACTORS}:PENALTY_FACTOR": 1.0}),
+    Mechanism("sharper stages (GRADIENT_FACTOR)", patches={f"{FACTORS}:GRADIENT_FACTOR": 1.0}),
+    Mechanism("columns beside the square root (EXTRA_COLUMNS)", patches={f"{FACTORS}:EXTRA_COLUMNS": 0}),
     Mechanism("L-BFGS (one pair kept)", {"memory": 1}),
     Mechanism("ADMM going on (ROWS_A_STAGE)", patches={f"{FACTORS}:ROWS_A_STAGE": 1e-6}),
     Mechanism("patience by rows (ROWS_A_STAGE)", patches={f"{FACTORS}:ROWS_A_STAGE": 1e6}),

@@ -26,7 +26,7 @@ from convexstruct.arrays import Index
 HALVINGS = 60
 #: Position of n between its least (0) and its largest value (1; n = m for chains). Solvers leave N a little above M,
 #: and the farther n is below m the shorter is the step that repairs this.
-TOWARDS = 0.2
+N_POSITION = 0.2
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def interior(n_rows: int, siblings: Index, n_labels: int, label_balance: float, 
         m = lowest + share * (highest - lowest)
         low, high = _allowed_n(siblings, n_labels, m, pair_balance)
         if low < high:
-            return Interior(m, low + TOWARDS * (high - low), least)
+            return Interior(m, low + N_POSITION * (high - low), least)
     return None
 
 

@@ -38,7 +38,7 @@ from convexstruct.validation.arrays import real
 
 #: Least share of an allowed label in a table, so that every row of shares has a positive allowed one, whatever the
 #: point.
-NONE = 1e-200
+LEAST_ALLOWED = 1e-200
 #: Least share of a label at the interior point, relative to 1/kappa, where the known rows have the label often enough.
 #: N at less than this part of its interval from the border of (11) is moved by this part towards the middle.
 LEAST_SHARE = 0.1
@@ -125,7 +125,7 @@ class TiedMargin:
     def _prescribed(self, point: Point) -> tuple[Point, float]:
         """The point with the prescribed entries, and the relative error of those that are computed."""
         problem, k, y = self.problem, self.problem.n_labels, self.known
-        given = (np.maximum(point[name], NONE) * allowed for name, allowed in zip("CD", self.allowed))
+        given = (np.maximum(point[name], LEAST_ALLOWED) * allowed for name, allowed in zip("CD", self.allowed))
         c, d, depth = RelaxedLoss(problem, point).distribution(*given)
         m = np.clip(0.5 * (point["M"] + point["M"].T), 0.0, 1.0)
         for i in np.flatnonzero(y >= 0):

@@ -15,9 +15,9 @@ from convexstruct.features.graphs.pairwise import PairwiseFeatures
 GREATEST = 1e300
 #: A feature that is so many times as large as half of all entries is named as the cause of large allowances: squares of
 #: such a ratio leave fewer than six of the 16 digits, which the profile HIGH needs.
-UNEVEN = 1e5
+UNEVEN_RATIO = 1e5
 #: How many times as large as another a feature may be before steps are to be scaled feature by feature.
-EVEN = 100.0
+EVEN_RATIO = 100.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,13 +67,13 @@ def widest(features: PairwiseFeatures, w: Vector) -> tuple[Vector, Vector]:
 
 
 def even(features: PairwiseFeatures) -> bool:
-    """Whether no feature is `EVEN` times as large as another, so that one length of a step serves all weights."""
+    """Whether no feature is `EVEN_RATIO` times as large as another, so that one length of a step serves all weights."""
     sizes = [abs(features.node_features).max(axis=0)]
     if features.edge_features is not None and features.n_edges:
         sizes.append(np.abs(features.edge_features).max(axis=0))
     flat = np.concatenate([part.toarray().ravel() if sp.issparse(part) else np.ravel(part) for part in sizes])
     flat = np.append(flat[flat > 0], 1.0)  # edges that share a table have a feature of 1
-    return bool(flat.max() <= EVEN * flat.min())
+    return bool(flat.max() <= EVEN_RATIO * flat.min())
 
 
 def reason(features: PairwiseFeatures, lam: float, C: float, kernel: GramFeatures | None = None) -> str:
@@ -93,6 +93,6 @@ def reason(features: PairwiseFeatures, lam: float, C: float, kernel: GramFeature
         if not len(values):
             continue
         at, half = int(widths.argmax()), float(np.median(values))
-        if widths[at] / half > UNEVEN or widths[at] > UNEVEN:
+        if widths[at] / half > UNEVEN_RATIO or widths[at] > UNEVEN_RATIO:
             return f"{said.format(at)} reaches {widths[at]:.1e}, half of all entries are at most {half:.1e}: {advice}"
     return f"C / lam = {C / lam:.1e} lets large terms cancel: take a smaller C, or a larger lam"

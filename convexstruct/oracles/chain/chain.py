@@ -22,13 +22,13 @@ from convexstruct.oracles.chain.sums import BLOCK, ChainSums, pairs_of
 from convexstruct.tolerances import POSTERIOR
 
 #: The largest entry of rows of up to this many labels is found column by column, which is faster there.
-SHORT = 64
+FEW_LABELS = 64
 #: Rescaled messages drop a label whose entry is below e^-708. The result counts as exact if a dropped label can gain at
 #: most so many nats later (see `rescaled`).
-GAIN = 660.0
+DROPPED_GAIN = 660.0
 #: Sweeps of `_evened`, which narrows the range of the edge scores, and the range in nats up to which none is made.
-SWEEPS = 8
-EVEN = 100.0
+EVENING_SWEEPS = 8
+EVEN_RANGE = 100.0
 
 
 def viterbi(chains: Chains, node: Matrix, edge: Matrix) -> tuple[Vector, Labels]:
@@ -85,7 +85,7 @@ def _evened(chains: Chains, node: Matrix, edge: Matrix) -> tuple[Matrix, Matrix]
     the label after. Each sweep centres all rows, then all columns.
     """
     even = edge
-    for _ in range(SWEEPS if np.ptp(edge) > EVEN else 0):
+    for _ in range(EVENING_SWEEPS if np.ptp(edge) > EVEN_RANGE else 0):
         even = even - 0.5 * (even.max(axis=1) + even.min(axis=1))[:, None]
         even = even - 0.5 * (even.max(axis=0) + even.min(axis=0))
     if even is edge:
@@ -109,17 +109,17 @@ def rescaled(
     Returns None where it might not be exact. A label is lost where e_t or alpha_t is below e^-708: its alpha is then at
     most e^-708 / min(1, z). Any two labels can be followed by the same labels, so the best completions of two labels
     differ by at most the range of the edge scores. So the lost labels do not count if range(edge) - ln min(1, z) stays
-    below `GAIN`.
+    below `DROPPED_GAIN`.
 
     Where pairs are forbidden, two labels can have different successors, and no label may be lost. None is if the
-    smallest positive entries of alpha, W and e_t, multiplied, are at least e^-`GAIN`: then no term of alpha W e_t
-    underflows, and alpha is 0 only at labels that no allowed labelling has. Where alpha is not, no pair's posterior
+    smallest positive entries of alpha, W and e_t, multiplied, are at least e^-`DROPPED_GAIN`: then no term of alpha W
+    e_t underflows, and alpha is 0 only at labels that no allowed labelling has. Where alpha is not, no pair's posterior
     alpha W u exceeds 1, so that u does not overflow.
     """
     allowed = edge > -np.inf
     shift, least = float(edge.max()), float(edge.min(where=allowed, initial=np.inf))
     spread = shift - least
-    if not spread <= GAIN:
+    if not spread <= DROPPED_GAIN:
         return None
     top = _row_max(node)
     ones = np.ones(len(edge))
@@ -140,11 +140,11 @@ def rescaled(
                 here[:] = potential[rows]
             np.matmul(here, ones, out=total)  # a product sums short rows faster than sum() does
             here *= (1.0 / total)[:, None]
-        if not spread - np.log(min(1.0, float(scale.min()))) <= GAIN:
+        if not spread - np.log(min(1.0, float(scale.min()))) <= DROPPED_GAIN:
             return None
         if not allowed.all():
             lost = potential.min() == 0.0 and ((potential == 0.0) & (node > -np.inf)).any()
-            if lost or not spread - np.log(_smallest(alpha) * _smallest(potential)) <= GAIN:
+            if lost or not spread - np.log(_smallest(alpha) * _smallest(potential)) <= DROPPED_GAIN:
                 return None
         backward = transition.T.copy()
         beta = np.empty_like(alpha)
@@ -181,7 +181,7 @@ def _smallest(values: Matrix) -> float:
 
 def _row_max(values: Matrix) -> Vector:
     """The largest entry of each row; by columns, in blocks that stay in the cache, where rows are short."""
-    if values.shape[1] > SHORT:
+    if values.shape[1] > FEW_LABELS:
         return np.asarray(values.max(axis=1))
     top = values[:, 0].copy()
     size = max(1, BLOCK // values.shape[1])

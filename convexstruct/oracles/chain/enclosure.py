@@ -24,8 +24,8 @@ S exponentials and S logarithms. No term of z is negative, so the sum adds a rel
     H = sum over positions of (sum q(s') ln z(s') - sum q(s) ln e(s)) - sum over pairs of q(s', s) ln W(s', s),
 
 whose terms cancel: the relative errors of q are multiplied by the distances of ln z, ln e and ln W from their means, up
-to `RANGE` nats a position, and not by ln S. Where the error of the entropy may exceed `NARROW` times the entropy,
-`markov` computes term by term.
+to `RANGE` nats a position, and not by ln S. Where the error of the entropy may exceed `ENTROPY_ERROR` times the
+entropy, `markov` computes term by term.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ import numpy as np
 from convexstruct import deadline
 from convexstruct.arrays import Flags, Matrix, Tensor, Vector
 from convexstruct.graphs import Chains
-from convexstruct.oracles.chain.chain import GAIN
+from convexstruct.oracles.chain.chain import DROPPED_GAIN
 from convexstruct.oracles.chain.sums import BLOCK
 from convexstruct.rounding import FUNCTION, TINY, UNIT, gamma, summed
 
@@ -49,7 +49,7 @@ RANGE = 150.0
 #: Weights whose logarithm is below this are set to 0: e^-700 is still a normal number.
 LEAST = -700.0
 #: The entropy from matrix products is used where the bound on its error is at most this share of it.
-NARROW = 1e-12
+ENTROPY_ERROR = 1e-12
 #: Sums over rows add this many rows one after the other, then the sums of such blocks: the rounding grows with the
 #: size of a block and with the number of blocks.
 ROWS_ADDED = 64
@@ -127,7 +127,7 @@ def markov(chains: Chains, found: Backward, edge: Matrix, weights: Vector | None
     """
     if found.products is not None:
         quick = _markov_by_products(chains, found.products, weights)
-        if quick.entropy_error <= NARROW * quick.entropy:
+        if quick.entropy_error <= ENTROPY_ERROR * quick.entropy:
             return quick
     return _markov_by_terms(chains, found.ahead, edge, weights)
 
@@ -136,8 +136,8 @@ def near(chains: Chains, node: Matrix, edge: Matrix, weights: Vector, certain: b
     """Markov chains close to the Gibbs distribution, without their entropy; any of them gives a valid lower bound.
 
     Messages are rescaled to sum to one, without logarithms, where this loses no label that counts: a label whose e_t
-    falls below e^-708 / total would have added less than e^(`GAIN` - 708) to every z. Elsewhere they are computed term
-    by term.
+    falls below e^-708 / total would have added less than e^(`DROPPED_GAIN` - 708) to every z. Elsewhere they are
+    computed term by term.
 
     weights (N,) : of each chain in the sum of pairs, in the caller's order. certain : whether to leave out of that sum
     the pairs of positions at both of which only one label is possible.
@@ -156,7 +156,7 @@ def near(chains: Chains, node: Matrix, edge: Matrix, weights: Vector, certain: b
             here *= (1.0 / total[rows])[:, None]
             after = np.matmul(here, onto, out=z[rows])
         z[chains.rows(0)] = e[chains.rows(0)].sum(axis=1)[:, None]
-        if -np.log(np.minimum(total.min(), 1.0)) - np.log(np.minimum(z.min(), 1.0)) <= GAIN:
+        if -np.log(np.minimum(total.min(), 1.0)) - np.log(np.minimum(z.min(), 1.0)) <= DROPPED_GAIN:
             return _forward(chains, transition, e, z, weights, certain)
         return _markov_by_terms(chains, _backward_by_terms(chains, node, edge).ahead, edge, weights, certain, False)
 

@@ -8,7 +8,7 @@ again from each cut backwards until a label does not change.
 
 Neither adding scores nor taking maxima increases the range of the difference of two messages. So the score found is
 below the best by at most twice the sum of the ranges that were accepted as agreement, one for each cut, each as small
-as rounding (`AGREES`).
+as rounding (`AGREEMENT`).
 
 Where labels hardly ever change, messages do not agree for thousands of positions. Then each piece is summed up by a
 matrix, the best score inside it for each label before it and each label at its end. Products of these matrices, with
@@ -27,22 +27,22 @@ from convexstruct.oracles.chain.pieces import Pieces
 from convexstruct.oracles.chain.sums import BLOCK
 
 #: Two messages agree if their difference has a range of at most this share of their largest finite entry.
-AGREES = 1e-13
+AGREEMENT = 1e-13
 #: Messages that do not agree within this many pieces after a cut are computed by matrices of the pieces, or on whole
 #: chains;
-PIECES = 8
+MOST_PIECES = 8
 #: and so they are where more than this share does not agree within so many positions.
-SOON, HOPELESS = 8, 0.75
+EARLY_POSITIONS, DISAGREEING_SHARE = 8, 0.75
 #: A step over whole chains takes as long as so many sums and maxima of two numbers, mostly in the interpreter.
-STEP = 15_000
+STEP_NUMBERS = 15_000
 
 
 def viterbi(cut: Pieces, node: Matrix, edge: Matrix) -> Labels | None:
     """Best labels (P,), in the packed order of the pieces.
 
-    node (S, P) : scores in that order, labels along the first axis. None where messages do not agree within `PIECES`
-    pieces after a cut, and there are so many labels that a run over whole chains is faster than matrices of the pieces.
-    Which of several best labellings is found depends on rounding.
+    node (S, P) : scores in that order, labels along the first axis. None where messages do not agree within
+    `MOST_PIECES` pieces after a cut, and there are so many labels that a run over whole chains is faster than matrices
+    of the pieces. Which of several best labellings is found depends on rounding.
     """
     s, layout = len(edge), cut.layout
     message = _forward(layout, node.copy(), edge)
@@ -50,7 +50,7 @@ def viterbi(cut: Pieces, node: Matrix, edge: Matrix) -> Labels | None:
         labels = _read(layout, message, edge)
         _mend_labels(cut, message, edge, labels)
         return labels
-    if s**3 * layout.n_positions > STEP * layout.n_steps * (int(cut.rank.max()) + 1):
+    if s**3 * layout.n_positions > STEP_NUMBERS * layout.n_steps * (int(cut.rank.max()) + 1):
         return None
     message = node.copy()
     message[:, cut.later] += _times(_arriving(cut, node, edge)[None], edge)[0]
@@ -74,7 +74,7 @@ def _forward(layout: Chains, message: Matrix, edge: Matrix) -> Matrix:
 def _times(first: Tensor, second: Tensor) -> Tensor:
     """max over r of first[q, r, ..] + second[r, s, ..] : (Q, S, ..)."""
     second = second if second.ndim == 3 else second[:, :, None]
-    found = first[:, 0, None] + second[0]
+    found: Tensor = first[:, 0, None] + second[0]
     for r in range(1, len(second)):
         np.maximum(found, first[:, r, None] + second[r], out=found)
     return found
@@ -123,13 +123,13 @@ def _read_joined(cut: Pieces, message: Matrix, edge: Matrix) -> Labels:
 
 
 def _mend_messages(cut: Pieces, node: Matrix, edge: Matrix, message: Matrix) -> bool:
-    """Compute messages again from each cut until they agree with the old ones; False if some do not within `PIECES`
-    pieces."""
+    """Compute messages again from each cut until they agree with the old ones; False if some do not within
+    `MOST_PIECES` pieces."""
     rows, length = cut.later, cut.layout.n_steps
-    for step in range(1, PIECES * length + 1):
+    for step in range(1, MOST_PIECES * length + 1):
         if not len(rows):
             return True
-        if step == SOON and len(rows) > HOPELESS * len(cut.later):
+        if step == EARLY_POSITIONS and len(rows) > DISAGREEING_SHARE * len(cut.later):
             return False
         new = node[:, rows] + (message[:, None, cut.before[rows]] + edge[:, :, None]).max(axis=0)
         old = message[:, rows]
@@ -138,7 +138,7 @@ def _mend_messages(cut: Pieces, node: Matrix, edge: Matrix, message: Matrix) -> 
         same = np.isneginf(new) & np.isneginf(old)
         spread = apart.max(axis=0, where=~same, initial=-np.inf) - apart.min(axis=0, where=~same, initial=np.inf)
         largest = np.abs(new).max(axis=0, where=np.isfinite(new), initial=0.0)
-        changed = ~(spread <= AGREES * largest)
+        changed = ~(spread <= AGREEMENT * largest)
         message[:, rows[changed]] = new[:, changed]
         rows = cut.after[rows[changed]]
         rows = rows[rows >= 0]

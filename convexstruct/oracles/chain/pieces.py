@@ -18,11 +18,11 @@ from convexstruct.arrays import Flags, Index
 from convexstruct.graphs import Chains, chains, starts
 
 #: Numbers (labels times pieces) in one step: with so many a step takes longer than the overhead of its calls.
-ABREAST = 8192
+NUMBERS_A_STEP = 8192
 #: The smallest length of a piece: along a longer piece the influence of its first message falls further.
-LEAST = 64
+SHORTEST_PIECE = 64
 #: Chains are cut where this leaves at most this share of the steps, for each piece is run over twice or more.
-FEWER = 0.2
+STEPS_SHARE = 0.2
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,8 +72,8 @@ class Pieces:
 
 def pieces(layout: Chains, n_labels: int) -> Pieces | None:
     """Pieces of a length suited to ``n_labels``; None where cutting would not save time."""
-    length = max(LEAST, layout.n_positions * n_labels // ABREAST)
-    return cut_in(layout, length) if length <= FEWER * layout.n_steps else None
+    length = max(SHORTEST_PIECE, layout.n_positions * n_labels // NUMBERS_A_STEP)
+    return cut_in(layout, length) if length <= STEPS_SHARE * layout.n_steps else None
 
 
 def cut_in(layout: Chains, length: int) -> Pieces:

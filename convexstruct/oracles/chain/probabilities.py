@@ -14,8 +14,8 @@ likelihood is sum_t ln z_t. Positions run along the last axis, so that every ope
 cuts are those of the round before. Measured by Hilbert's metric, d(a, b) = ln max_s a_s/b_s - ln min_s a_s/b_s, neither
 W' nor a multiplication by e_t increases the distance of two messages (G. Birkhoff 1957). So where each piece began
 within d of the message with which the piece before ended, no message in its chain is off by more than the sum of these
-d; the same holds backwards. Where messages at the cuts still change by more than `AGREES` after `ROUNDS` rounds, as
-with states that are hardly ever left, the whole chains are run over step by step.
+d; the same holds backwards. Where messages at the cuts still change by more than `AGREEMENT` after `MOST_ROUNDS`
+rounds, as with states that are hardly ever left, the whole chains are run over step by step.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from convexstruct.oracles.chain.pieces import Pieces
 
 #: Messages at a cut agree if no entry changes by more than this, relative: some thousand roundings. Hilbert's metric
 #: between them is then at most twice this, up to terms of higher order.
-AGREES = 1e-12
+AGREEMENT = 1e-12
 #: The largest number of rounds over all pieces before the caller must run over the whole chains.
-ROUNDS = 4
+MOST_ROUNDS = 4
 
 
 class Passed(NamedTuple):
@@ -49,7 +49,7 @@ def forward_backward(
     layout: Chains, potential: Tensor, transition: Tensor, cut: Pieces | None = None, room: Tensor | None = None
 ) -> Passed | None:
     """Both passes over ``layout``, which is that of the pieces where ``cut`` is given; None where messages at the cuts
-    do not agree within `ROUNDS` rounds.
+    do not agree within `MOST_ROUNDS` rounds.
 
     ``potential`` is overwritten. ``room`` (3, R, S, P) is an array for the results, reused where the passes are made
     many times: allocating new arrays takes longer than filling them. The caller must check that posteriors are numbers
@@ -61,7 +61,7 @@ def forward_backward(
     alpha, beta, message = np.empty((3, *potential.shape)) if room is None else room
     scale = np.empty((len(potential), layout.n_positions))
     arriving = np.full((*potential.shape[:2], len(later)), 1.0 / potential.shape[1])
-    for _ in range(ROUNDS):
+    for _ in range(MOST_ROUNDS):
         _forward(layout, potential, into, alpha, scale, later, arriving)
         before, arriving = arriving, alpha[:, :, earlier]
         if _agree(arriving, before):
@@ -71,7 +71,7 @@ def forward_backward(
     weight = np.divide(potential, scale[:, None], out=potential)
     beta[:, :, layout.last] = 1.0
     ending = np.ones_like(arriving)
-    for _ in range(ROUNDS):
+    for _ in range(MOST_ROUNDS):
         beta[:, :, earlier] = ending
         _backward(layout, weight, transition, beta, message)
         before, ending = ending, transition @ message[:, :, later]
@@ -127,5 +127,5 @@ def _backward(layout: Chains, weight: Tensor, transition: Tensor, beta: Tensor, 
 
 
 def _agree(new: Tensor, old: Tensor) -> bool:
-    """Whether no entry has changed by more than `AGREES`, relative."""
-    return bool((np.abs(new - old) <= AGREES * old).all())
+    """Whether no entry has changed by more than `AGREEMENT`, relative."""
+    return bool((np.abs(new - old) <= AGREEMENT * old).all())

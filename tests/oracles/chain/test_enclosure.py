@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from convexstruct.arrays import Tensor
 from convexstruct.graphs import Chains, chains
 from convexstruct.oracles.chain import enclosure
-from convexstruct.oracles.chain.chain import GAIN, sum_product
+from convexstruct.oracles.chain.chain import DROPPED_GAIN, sum_product
 from convexstruct.oracles.chain.enclosure import (
     RANGE,
     Backward,
@@ -163,8 +163,8 @@ def test_near_gibbs_the_marginals_are_those_of_a_chain_within_their_errors(
             if seed % 2:
                 edge[0, 1] = -1e5  # a weight of 0: after label 0, 1 is impossible
             weights = rng.uniform(0.1, 3.0, size=laid.n_chains)
-            for widest in (GAIN, -1.0):
-                monkeypatch.setattr(enclosure, "GAIN", widest)
+            for widest in (DROPPED_GAIN, -1.0):
+                monkeypatch.setattr(enclosure, "DROPPED_GAIN", widest)
                 declares.clear()
                 gibbs = near(laid, node, edge, weights, certain)
                 assert declares or widest < 0 or size > 100

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from convexstruct.graphs import Chains, chains
 from convexstruct.oracles.chain import chain, long_viterbi
-from convexstruct.oracles.chain.pieces import LEAST, Pieces, cut_in, pieces
+from convexstruct.oracles.chain.pieces import SHORTEST_PIECE, Pieces, cut_in, pieces
 from convexstruct.oracles.chain.probabilities import forward_backward, pairs
 from convexstruct.tolerances import ROUNDING
 
@@ -43,11 +43,11 @@ def test_pieces_follow_each_other_as_the_positions_do(lengths: list[int], length
 
 
 def test_only_long_chains_are_cut() -> None:
-    assert pieces(chains([LEAST] * 10), 3) is None
-    assert pieces(chains([2 * LEAST] * 10), 3) is None
-    cut = pieces(chains([5, 20 * LEAST]), 3)
+    assert pieces(chains([SHORTEST_PIECE] * 10), 3) is None
+    assert pieces(chains([2 * SHORTEST_PIECE] * 10), 3) is None
+    cut = pieces(chains([5, 20 * SHORTEST_PIECE]), 3)
     assert cut is not None
-    assert cut.layout.n_steps == LEAST
+    assert cut.layout.n_steps == SHORTEST_PIECE
 
 
 @given(cuts(), st.integers(1, 3), st.booleans())

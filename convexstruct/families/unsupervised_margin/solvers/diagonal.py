@@ -21,13 +21,14 @@ import scipy.linalg
 from convexstruct import deadline
 from convexstruct.arrays import Matrix, Vector
 
-#: t is multiplied by ``FALL`` until it is at most ``LAST`` times the mean |y| of the lifted start; the error that is
-#: left is far below the gaps wanted.
-FALL, LAST = 0.05, 1e-8
+#: t is multiplied by ``BARRIER_FALL`` until it is at most ``LAST_BARRIER`` times the mean |y| of the lifted start; the
+#: error that is left is far below the gaps wanted.
+BARRIER_FALL, LAST_BARRIER = 0.05, 1e-8
 #: Least eigenvalue of Z at the lifted start, at least, relative to the largest |entry| of A.
-INSIDE = 1e-2
-#: A Newton step is not damped, and t falls after it, where its decrement is below ``SHORT``; ``STEPS`` steps at most.
-SHORT, STEPS = 0.5, 80
+LEAST_EIGENVALUE = 1e-2
+#: A Newton step is not damped, and t falls after it, where its decrement is below ``SHORT_DECREMENT``; ``NEWTON_STEPS``
+#: steps at most.
+SHORT_DECREMENT, NEWTON_STEPS = 0.5, 80
 
 
 def best_diagonal(costs: Matrix, y: Vector) -> Vector:
@@ -36,10 +37,10 @@ def best_diagonal(costs: Matrix, y: Vector) -> Vector:
     size = float(np.abs(costs).max(initial=0.0))
     if not 0.0 < size < np.inf:
         return y
-    lift = max(0.0, -float(np.linalg.eigvalsh(np.diag(y) - costs)[0])) + INSIDE * size
+    lift = max(0.0, -float(np.linalg.eigvalsh(np.diag(y) - costs)[0])) + LEAST_EIGENVALUE * size
     start, y, t = y, y + lift, lift
-    last = LAST * float(np.abs(y).mean())
-    for _ in range(STEPS):
+    last = LAST_BARRIER * float(np.abs(y).mean())
+    for _ in range(NEWTON_STEPS):
         deadline.check()
         try:
             factor = scipy.linalg.cho_factor(np.diag(y) - costs, lower=True, overwrite_a=True, check_finite=False)
@@ -49,9 +50,9 @@ def best_diagonal(costs: Matrix, y: Vector) -> Vector:
         except scipy.linalg.LinAlgError:
             return start
         decrement = float(np.sqrt(max(0.0, float(gradient @ step)) / t))
-        y = y - (step if decrement < SHORT else step / (1.0 + decrement))
-        if decrement < SHORT:
+        y = y - (step if decrement < SHORT_DECREMENT else step / (1.0 + decrement))
+        if decrement < SHORT_DECREMENT:
             if t <= last:
                 break
-            t *= FALL
+            t *= BARRIER_FALL
     return y

@@ -48,20 +48,22 @@ from convexstruct.families.unsupervised_margin.solvers.splitting import Splittin
 #: Columns of a factor beyond the square root of 2 n. With so many there are no local minima that are not global where
 #: only the diagonal is constrained (Boumal, Voroninski, Bandeira 2016); with inequalities that is not proved, and only
 #: the witness certifies the value.
-BESIDE = 8
-#: The penalty is multiplied by ``CHANGE`` after a stage whose violation is above ``FALLEN`` times the one before.
-CHANGE, FALLEN = 4.0, 0.5
-#: Where the lower bound is ``UNEVEN`` times as far from the value of the factors as the repaired point's value is, the
-#: penalty is divided by ``CHANGE``, and the length of the gradient at which stages end is multiplied by ``SHARPER``.
-UNEVEN, SHARPER = 4.0, 0.3
+EXTRA_COLUMNS = 8
+#: The penalty is multiplied by ``PENALTY_FACTOR`` after a stage whose violation is above ``VIOLATION_FALL`` times the
+#: one before.
+PENALTY_FACTOR, VIOLATION_FALL = 4.0, 0.5
+#: Where the lower bound is ``BOUND_RATIO`` times as far from the value of the factors as the repaired point's value is,
+#: the penalty is divided by ``PENALTY_FACTOR``, and the length of the gradient at which stages end is multiplied by
+#: ``GRADIENT_FACTOR``.
+BOUND_RATIO, GRADIENT_FACTOR = 4.0, 0.3
 #: ADMM takes over after (rows) // ``ROWS_A_STAGE`` stages in a row, at least 1, that did not halve the gap.
 ROWS_A_STAGE = 50
 #: Backtracking: sufficient decrease, least and largest factor by which a step is shortened, and trials at most.
-DECREASE, SHORTEST, SHORTER, TRIALS = 1e-4, 0.1, 0.5, 25
+SUFFICIENT_DECREASE, LEAST_SHORTENING, MOST_SHORTENING, TRIALS = 1e-4, 0.1, 0.5, 25
 #: The largest change of an entry in a step along the gradient, as the first of a stage is.
-FIRST = 0.1
+FIRST_CHANGE = 0.1
 #: ADMM's first penalty when it takes over: its first multipliers are then nearly optimal.
-PENALTY = 15.0
+ADMM_PENALTY = 15.0
 
 
 @dataclass(frozen=True)
@@ -113,13 +115,13 @@ class LowRank:
             close = float(problem.primal(raw))
             repaired, left = float(primal) - close, abs(close - float(dual))
             x = lagrangian.escape(factors, least)
-            if left > UNEVEN * repaired:
-                lagrangian.penalty /= CHANGE
-                sharp *= SHARPER
-            elif violation > FALLEN * before:
-                lagrangian.penalty *= CHANGE
+            if left > BOUND_RATIO * repaired:
+                lagrangian.penalty /= PENALTY_FACTOR
+                sharp *= GRADIENT_FACTOR
+            elif violation > VIOLATION_FALL * before:
+                lagrangian.penalty *= PENALTY_FACTOR
             before = violation
-        for later in ReducedADMM(penalty=PENALTY).from_point(problem, raw, witness):
+        for later in ReducedADMM(penalty=ADMM_PENALTY).from_point(problem, raw, witness):
             yield replace(later, oracle_calls=later.oracle_calls + lagrangian.calls)
 
     def _stage(self, lagrangian: _Lagrangian, x: Vector, pairs: Pairs, sharp: float) -> Vector:
@@ -134,14 +136,16 @@ class LowRank:
             slope = float(step @ gradient)
             if not len(pairs) or slope >= 0.0:
                 pairs.clear()
-                step = -gradient * min(1.0, FIRST / float(np.abs(gradient).max()))
+                step = -gradient * min(1.0, FIRST_CHANGE / float(np.abs(gradient).max()))
                 slope = float(step @ gradient)
             t = 1.0
             for _ in range(TRIALS):
                 after, bent = lagrangian.at(x + t * step)
-                if after <= value + DECREASE * t * slope:
+                if after <= value + SUFFICIENT_DECREASE * t * slope:
                     break
-                t = min(max(-slope * t * t / (2.0 * (after - value - t * slope)), SHORTEST * t), SHORTER * t)
+                t = min(
+                    max(-slope * t * t / (2.0 * (after - value - t * slope)), LEAST_SHORTENING * t), MOST_SHORTENING * t
+                )
             else:
                 break  # no decrease beyond rounding
             pairs.add(t * step, bent - gradient)
@@ -162,7 +166,7 @@ class _Lagrangian:
         self.gram = problem.gram / self.size
         self.shares = [share for share, _ in problem.feasible.shares]
         self.bands = [(m * (share - eps), m * (share + eps)) for m, (share, eps) in zip(sizes, problem.feasible.shares)]
-        self.shapes = [(m, min(m, BESIDE + int(np.ceil(np.sqrt(2.0 * m))))) for m in sizes]
+        self.shapes = [(m, min(m, EXTRA_COLUMNS + int(np.ceil(np.sqrt(2.0 * m))))) for m in sizes]
         first, second = np.triu_indices(q, 1)
         self.upper, self.lower = first * q + second, second * q + first
         self.current = problem.current[first] * n + problem.current[second]

@@ -5,8 +5,8 @@ r"""ADMM for the reduced SDP, in the form of Douglas and Rachford, with Anderson
 * the penalty is raised where the distance between the copies causes most of the gap between the bounds, and lowered
   where the multipliers do;
 * every few steps the state is replaced by the combination of the last ones that is predicted to have the shortest step
-  (Anderson, type II; as in SCS 3). Where the step after that is longer by more than `LONGER`, the plain step is taken
-  instead.
+  (Anderson, type II; as in SCS 3). Where the step after that is longer by more than `STEP_GROWTH`, the plain step is
+  taken instead.
 
 Each round ends with proved bounds: the upper one at the copy in the cones, moved nearer to the feasible set
 (`Splitting.polished`) and repaired; the lower one from the multipliers, with the `best_diagonal` for them.
@@ -31,11 +31,11 @@ from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
 from convexstruct.families.unsupervised_margin.solvers.splitting import Splitting
 
 #: The penalty is changed where one bound is more than so many times as far from the value of the copies as the other.
-UNEVEN = 3.0
+BOUND_RATIO = 3.0
 #: Regularisation of the combination of steps, relative to their squared lengths.
-REGULAR = 1e-8
+REGULARISATION = 1e-8
 #: A step after a combination may be longer than before by this factor.
-LONGER = 2.0
+STEP_GROWTH = 2.0
 
 
 @dataclass(frozen=True)
@@ -121,9 +121,9 @@ class ReducedADMM:
         """The factor of the penalty: above 1 where the repair of the copies causes most of the gap, below 1 where the
         dual point does."""
         repaired, left = primal - close, abs(close - lower)
-        if repaired > UNEVEN * left:
+        if repaired > BOUND_RATIO * left:
             return self.change
-        return 1.0 / self.change if left > UNEVEN * repaired else 1.0
+        return 1.0 / self.change if left > BOUND_RATIO * repaired else 1.0
 
 
 class _Combination:
@@ -147,7 +147,7 @@ class _Combination:
             return image
         length = float(np.linalg.norm(residual))
         plain, self._plain = self._plain, None
-        if plain is not None and not length <= LONGER * self._length:
+        if plain is not None and not length <= STEP_GROWTH * self._length:
             self.forget()
             return plain
         if self._last is not None:
@@ -162,7 +162,7 @@ class _Combination:
         size = float(np.trace(products))
         if not size > np.finfo(float).tiny:  # the steps no longer change
             return image
-        products[np.diag_indices_from(products)] += REGULAR * size
+        products[np.diag_indices_from(products)] += REGULARISATION * size
         weights = np.linalg.solve(products, self._changes @ residual)
         self._plain, self._length = image, length
         return np.asarray(image - weights @ self._images)
