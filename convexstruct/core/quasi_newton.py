@@ -74,12 +74,22 @@ class Pairs:
         self._bend[used] *= factor
         self._product[used, used] *= factor
 
-    def solve(self, metric: Callable[[Vector], Vector], gradient: Vector, fit: bool) -> Vector:
-        """H times the gradient, with H_0 = ``metric``; if ``fit``, times s'y / y' H_0 y of the last pair."""
+    def solve(
+        self, metric: Callable[[Vector], Vector], gradient: Vector, fit: bool, more: Vector | None = None
+    ) -> Vector:
+        """H times the gradient, with H_0 = ``metric``; if ``fit``, times s'y / y' H_0 y of the last pair.
+
+        more : (k,), a diagonal that ``metric`` includes and the pairs do not, such as the curvature of a barrier at the
+            present point: each y becomes y + diag(0, more) s, for the last k variables. Euclidean inner product only.
+        """
         if not len(self):
             return metric(gradient)
         used = slice(self._low, self._high)
         change, bend, upper = self._change[used], self._bend[used], self._product[used, used]
+        if more is not None:
+            bend, last = bend.copy(), change[:, len(gradient) - len(more) :]
+            bend[:, len(gradient) - len(more) :] += more * last
+            upper = upper + last @ (more * last).T
         first = scipy.linalg.solve_triangular(upper, self._inner(change, gradient), check_finite=False)
         z = metric(gradient - first @ bend)
         if fit:

@@ -54,6 +54,20 @@ def test_the_fitted_metric_is_scaled_by_the_last_pair() -> None:
     np.testing.assert_allclose(kept.solve(lambda q: q, gradient, fit=True), wanted, rtol=ROUNDING)
 
 
+@pytest.mark.parametrize("fit", [False, True])
+def test_a_diagonal_that_the_pairs_do_not_know_is_added_to_each(fit: bool) -> None:
+    _, pairs = pairs_of_a_quadratic(5, 7, 1)
+    more = np.array([3.0, 100.0])
+    kept, other = Pairs(4, 5), Pairs(4, 5)
+    for s, y in pairs:
+        kept.add(s, y)
+        other.add(s, y + np.concatenate((np.zeros(3), more)) * s)
+    gradient = np.arange(5.0)
+    for _ in range(2):  # the pairs themselves are unchanged
+        found = kept.solve(lambda q: 0.5 * q, gradient, fit, more)
+        np.testing.assert_allclose(found, other.solve(lambda q: 0.5 * q, gradient, fit), rtol=1e3 * ROUNDING)
+
+
 def test_in_another_inner_product_a_solve_is_the_product_of_the_updates_written_in_it() -> None:
     """<a, b> = a'Kb: with K = C'C the updates are the usual ones of C s and C y, and u is kept with K u beside it."""
     rng = np.random.default_rng(7)

@@ -12,8 +12,12 @@ the new weights, a member of script-D for any theta.
 The constraint is removed by theta_i = phi_i - ln 1'e^{phi_i} - delta_i, delta_i >= 0 (missing mass 1 - e^{-delta_i});
 with v = c - mu, V_i = sum_j v_ij and s_i = e^{phi_i} / 1'e^{phi_i}: dF/dphi_i = -v_i + V_i s_i, dF/ddelta_i = V_i.
 Without delta there are stationary points with V_i < 0, which are not optimal. A barrier - kappa sum_i ln delta_i keeps
-delta_i > 0, and V_i = kappa / delta_i > 0 at the minimum, where F exceeds its own minimum by at most kappa a
-block.
+delta_i > 0, and V_i = kappa / delta_i > 0 at the minimum. There theta also minimises F + sum_i V_i ln 1'e^{theta_i},
+which is convex, at most F where the constraint holds, and F - kappa B at theta: for B blocks F is at most kappa B above
+its minimum.
+
+The barrier's curvature changes by orders of magnitude within a few steps, F's does not. So the metric and the pairs of
+L-BFGS approximate the Hessian of F alone, and each step adds the barrier's curvature where it stands.
 
 How far theta is from the stage's optimum is known exactly: where v >= 0, the duality gap of the stage is
 sum_i V_i KL(v_i / V_i || e^{theta_i}) = -v'theta - sum_i [V_i ln V_i - sum_j v_ij ln v_ij].
@@ -63,11 +67,13 @@ class Measure:
 
 @dataclass(frozen=True)
 class Value:
-    """``f`` = F at x = (phi, delta); ``merit`` = F with its barrier; the gradient of ``merit``; intermediate values."""
+    """``f`` = F at x = (phi, delta) and its gradient ``slope``; ``merit`` = F with its barrier and its ``gradient``;
+    intermediate values."""
 
     x: Vector
     theta: Vector
     f: float
+    slope: Vector
     merit: float
     gradient: Vector
     softmax: Vector
@@ -120,9 +126,11 @@ class Stage:
         v = self.c - mu
         total = layout.block_sum(v)
         softmax = np.exp(theta + x[d:][layout.block_of])
-        gradient = np.concatenate((total[layout.block_of] * softmax - v, total - self.kappa / x[d:]))
+        slope = np.concatenate((total[layout.block_of] * softmax - v, total))
+        gradient = slope.copy()
+        gradient[d:] -= self.kappa / x[d:]
         merit = f - self.kappa * float(np.log(x[d:]).sum())
-        return Value(x, theta, f, merit, gradient, softmax, v, mu, p.eta * expected.loss, expected)
+        return Value(x, theta, f, slope, merit, gradient, softmax, v, mu, p.eta * expected.loss, expected)
 
     def after(self, value: Value) -> Measure:
         """The measure of the next stage, if this one ends at ``value``."""
@@ -130,7 +138,7 @@ class Stage:
         return Measure(*self.natural(value), log_partition)
 
     def barrier_curvature(self, value: Value) -> Vector:
-        """The barrier's share of the Hessian in delta, primal-dual: max(V, kappa / delta) / delta."""
+        """The barrier's curvature in delta (B,), primal-dual: max(V, kappa / delta) / delta."""
         delta = value.x[self.problem.dimension :]
         return np.asarray(np.maximum(self.layout.block_sum(value.v), self.kappa / delta) / delta)
 
@@ -164,31 +172,37 @@ class DiagonalMetric:
         least = LEAST_COUNT * (total / layout.block_sizes)[layout.block_of]
         spread = p.eta / stage.tau * share * np.maximum(counts, least)
         curvature = np.maximum(layout.block_sum(value.v), 0.0)
-        barrier = stage.barrier_curvature(value)
         own = curvature[layout.block_of] * value.softmax
-        self._diagonal = np.concatenate((spread + own, p.eta / stage.tau * block_share * total + barrier)) + 1e-6
-        self._inverse: Callable[[Vector], Vector] | None = None
+        self._diagonal = np.concatenate((spread + own, p.eta / stage.tau * block_share * total)) + 1e-6
+        self._matrix: Matrix | None = None  # Z'HZ without the barrier
         if local is not None and local.invariants.size:
             columns, rows = stage.invariants
             weighted = columns.multiply(value.softmax[:, None])
             self._shift = np.asarray((stage.blocks @ weighted).todense())
             matrix = (rows @ weighted.multiply(curvature[layout.block_of][:, None])).toarray()
-            matrix += self._shift.T @ ((barrier - curvature)[:, None] * self._shift)
+            matrix -= self._shift.T @ (curvature[:, None] * self._shift)
             at = np.arange(len(matrix))
             matrix[at, at] += p.eta / stage.tau * local.invariants
             matrix[at, at] += 1e-8 * matrix[at, at].mean() + 1e-12  # the invariants depend on each other
-            self._inverse = solver(matrix)
+            self._matrix = matrix
 
-    def solve(self, gradient: Vector) -> Vector:
-        direction = gradient / self._diagonal
-        if self._inverse is not None:
-            columns, rows = self._stage.invariants
-            d = len(gradient) - len(self._shift)
-            part = rows @ gradient[:d] - self._shift.T @ gradient[d:]
-            part = self._inverse(part)
+    def inverse(self, barrier: Vector) -> Callable[[Vector], Vector]:
+        """gradient -> H^-1 gradient, for a barrier of this curvature (B,)."""
+        diagonal, d = self._diagonal.copy(), self._stage.problem.dimension
+        diagonal[d:] += barrier
+        if self._matrix is None:
+            return lambda gradient: gradient / diagonal
+        columns, rows = self._stage.invariants
+        along = solver(self._matrix + self._shift.T @ (barrier[:, None] * self._shift))
+
+        def solve(gradient: Vector) -> Vector:
+            direction = gradient / diagonal
+            part = along(rows @ gradient[:d] - self._shift.T @ gradient[d:])
             direction[:d] += columns @ part
             direction[d:] -= self._shift @ part
-        return np.asarray(direction)
+            return np.asarray(direction)
+
+        return solve
 
     def moved(self, value: Value) -> DiagonalMetric:
         """The metric at another point of the stage: this one, until METRIC_STEPS steps have been taken with it."""
@@ -199,7 +213,8 @@ class DiagonalMetric:
 class NewtonMetric:
     """The Hessian of F in (phi, delta), from the covariance of the counts: J' (eta/tau Cov) J + V (diag s - s s').
 
-    Moving phi along 1 in a block does not change F; a small multiple of 11' there makes the matrix definite.
+    Moving phi along 1 in a block does not change F; a small multiple of 11' there makes the matrix definite. The part
+    in phi is factored once; its Schur complement in delta, to which the barrier is added, is small.
     """
 
     def __init__(self, stage: Stage, value: Value, covariance: Matrix, ridge: float) -> None:
@@ -222,11 +237,22 @@ class NewtonMetric:
             inside += total * (np.diag(share) - np.outer(share, share))
             inside += np.abs(np.diag(inside)).sum() / len(share) ** 2 + 1e-8
         cross = -right.T
-        corner[np.arange(len(corner)), np.arange(len(corner))] += stage.barrier_curvature(value)
-        matrix = np.block([[phi, cross], [cross.T, corner]])
-        diagonal = np.arange(len(matrix))
-        matrix[diagonal, diagonal] += 1e-8 + 1e-9 * np.abs(matrix[diagonal, diagonal])
-        self.solve = solver(matrix)
+        for matrix in (phi, corner):
+            diagonal = np.arange(len(matrix))
+            matrix[diagonal, diagonal] += 1e-8 + 1e-9 * np.abs(matrix[diagonal, diagonal])
+        self._of_phi = solver(phi)
+        self._follows = self._of_phi(cross)
+        self._schur = corner - cross.T @ self._follows
+
+    def inverse(self, barrier: Vector) -> Callable[[Vector], Vector]:
+        """gradient -> H^-1 gradient, for a barrier of this curvature (B,)."""
+        of_delta, d = solver(self._schur + np.diag(barrier)), len(self._follows)
+
+        def solve(gradient: Vector) -> Vector:
+            delta = of_delta(gradient[d:] - self._follows.T @ gradient[:d])
+            return np.concatenate((self._of_phi(gradient[:d]) - self._follows @ delta, delta))
+
+        return solve
 
     def moved(self, value: Value) -> NewtonMetric:
         """The same metric: a new one costs as much as many evaluations of F, so `entropic_proximal` decides when."""
@@ -265,7 +291,9 @@ class Descent:
         self.slope = slope
         d = stage.problem.dimension
         reach = LONGEST_MOVE if len(self.pairs) or isinstance(self._metric, NewtonMetric) else 0.1 * LONGEST_MOVE
-        size = min(1.0, reach / max(float(np.abs(direction[:d]).max(initial=0.0)), 1e-12))
+        # moves along 1 in a block change nothing, and as no pair knows them they may be large: they are not counted
+        moved = direction[:d] - stage.layout.block_sum(old.softmax * direction[:d])[stage.layout.block_of]
+        size = min(1.0, reach / max(float(np.abs(moved).max(initial=0.0)), 1e-12))
         for _ in range(HALVINGS):
             deadline.check()
             x = old.x - size * direction
@@ -280,9 +308,11 @@ class Descent:
             self.exhausted = True
             return
         self.exhausted = not new.merit < old.merit and not np.abs(new.gradient).max() < np.abs(old.gradient).max()
-        self.pairs.add(new.x - old.x, new.gradient - old.gradient)
+        self.pairs.add(new.x - old.x, new.slope - old.slope)
         self.value = new
         self._metric = self._metric.moved(new)
 
     def _direction(self, gradient: Vector) -> Vector:
-        return self.pairs.solve(self._metric.solve, gradient, fit=isinstance(self._metric, DiagonalMetric))
+        barrier = self.stage.barrier_curvature(self.value)
+        fit = isinstance(self._metric, DiagonalMetric)
+        return self.pairs.solve(self._metric.inverse(barrier), gradient, fit, barrier)
