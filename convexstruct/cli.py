@@ -84,6 +84,7 @@ def parser() -> argparse.ArgumentParser:
     export = commands.add_parser("export", parents=[common], help="cases as files, for solvers in any language")
     export.add_argument("folder", metavar="FOLDER", help="where to write them; the page there says how to answer")
     export.add_argument("--on", metavar="FAMILY", help="a family of systems, or the name of one case; default all")
+    export.add_argument("--conic", action="store_true", help="the cone programs of the formulations, as CBF and NPZ")
     export.add_argument("--text", action="store_true", help="numbers as CSV and MatrixMarket instead of NPZ")
     reproduce = commands.add_parser("reproduce", parents=[common], help="a table or figure of a paper")
     reproduce.add_argument("name", metavar="NAME", help="the experiment, as `convexstruct list` names it")
@@ -323,10 +324,15 @@ def verification_page(outcome: Outcome, pictures: bool) -> Page:
 
 def export(given: argparse.Namespace) -> Result:
     """What was written before an interruption is whole, and listed."""
-    from convexstruct.verification.export_folder import export as run
+    from convexstruct.verification import export_cones, export_folder
 
     with Ending() as ending, Steps(given.command) as steps:
-        whole, shown, page = run(given.folder, given.on, given.quick, given.seed, given.text, steps)
+        if given.conic:
+            whole, shown, page = export_cones.export(given.folder, given.on, given.quick, given.seed, steps)
+        else:
+            whole, shown, page = export_folder.export(
+                given.folder, given.on, given.quick, given.seed, given.text, steps
+            )
     return Result(0 if whole else ending.code, shown, page)
 
 

@@ -27,7 +27,7 @@ import math
 import shlex
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -194,11 +194,11 @@ class Folder:
     def __exit__(self, *error: object) -> None:
         pass
 
-    def exported(self, cases: Sequence[Case]) -> tuple[list[Case], list[Case]]:
+    def exported(self, cases: tuple[Case, ...]) -> tuple[tuple[Case, ...], list[Case]]:
         """Those of ``cases`` whose header is here, and the others; all of them where there is no header."""
         here = {path.stem for path in self.folder.glob("*.json")}
-        kept = [case for case in cases if case.name in here]
-        return (kept, [case for case in cases if case.name not in here]) if kept else (list(cases), [])
+        kept = tuple(case for case in cases if case.name in here)
+        return (kept, [case for case in cases if case.name not in here]) if kept else (cases, [])
 
     def answer(self, case: Case, seed: int, limit: float) -> Answer:
         """The answer to ``case``, with ``trouble`` where there is none or it is to other data."""

@@ -11,6 +11,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from convexstruct.core.cases import Case
@@ -89,7 +90,6 @@ def made(path: str) -> Path:
 def page(cases: Sequence[Case], kinds: Mapping[type, None], text: bool) -> str:
     """The page of a folder: its files, how to write an answer, the cases, and the mathematics of every class."""
     rows = "\n".join(f"| `{case.name}` | {case.family} | {case.purpose} |" for case in cases)
-    layout, answering = (inspect.cleandoc(file.__doc__ or "").partition("\n\n")[2] for file in (files, answers))
     return (
         "\n\n".join(
             [
@@ -97,9 +97,9 @@ def page(cases: Sequence[Case], kinds: Mapping[type, None], text: bool) -> str:
                 "Every problem is a minimisation. Arrays are in C order (the last index runs fastest), positions and "
                 f"labels count from 0. This folder holds the numbers {'as plain text' if text else 'as NPZ'}.",
                 "## The files",
-                layout,
+                explained(files),
                 "## An answer",
-                answering,
+                explained(answers),
                 "## The cases",
                 f"| case | family | what it would show |\n|---|---|---|\n{rows}",
                 "## The mathematics",
@@ -108,6 +108,11 @@ def page(cases: Sequence[Case], kinds: Mapping[type, None], text: bool) -> str:
         )
         + "\n"
     )
+
+
+def explained(file: ModuleType) -> str:
+    """What the docstring of a file says after its first paragraph."""
+    return inspect.cleandoc(file.__doc__ or "").partition("\n\n")[2]
 
 
 def _explained(kinds: Mapping[type, None]) -> Iterator[str]:

@@ -18,6 +18,7 @@ from convexstruct.tolerances import MID, Profile, met, profile
 from convexstruct.validation.arguments import flag, function, number, refuse
 from convexstruct.validation.arguments import seed as read_seed
 from convexstruct.verification.answers import Folder, Program, is_command
+from convexstruct.verification.answers_cones import holds_programs, judged, written
 from convexstruct.verification.cases import cases_for, families, select
 from convexstruct.verification.isolation import FORKS, Entrant, SolverFunction
 from convexstruct.verification.judge import judge
@@ -59,7 +60,7 @@ def verify(
         is a point by names, or has the keys "point" and perhaps "dual_point", "primal", "lower_bound". A command is
         run on each case as `convexstruct.verification.answers` says. Default: the package's own fast paths.
     on : a family, or the name of one case; default all.
-    answers : in place of a solver, a folder with the answers that a program wrote to exported cases.
+    answers : in place of a solver, a folder with the answers that a program wrote to exported cases or cone programs.
     tol : the accuracy that "verified" means: a profile, its name, or a relative gap.
     quick : only the small cases. seed : of the generated instances; references are stored for seed 0 only, those of
         other seeds are computed in the run. limit : seconds a solver may take for one case.
@@ -99,6 +100,10 @@ def verify(
     large = [case.name for case in select(on) if not case.open]
     if large:
         left_out.append(f"too large for a solver check: {', '.join(large)}")
+    if isinstance(foreign, Folder) and holds_programs(foreign.folder):
+        programs = written(foreign.folder, on, quick)
+        judge_one = partial(judged, wanted=wanted, name=foreign.name)
+        return _run(programs, judge_one, tell, decided, left_out, f"convexstruct verify {foreign.name}")
     if isinstance(foreign, Folder):
         cases, missing = foreign.exported(cases)
         left_out += [f"{case.name}: not exported to this folder" for case in missing]
@@ -110,14 +115,15 @@ def verify(
 
 
 def _run(
-    cases: Sequence[Case],
-    one: Callable[[Case], Row],
+    cases: Sequence[Any],
+    one: Callable[[Any], Row],
     tell: Steps,
     decided: Callable[[Row], None] | None,
     left_out: list[str],
     title: str = "convexstruct verify",
 ) -> Outcome:
-    """The rows of ``cases``, until the end or an interruption. one : verifies a case. The rest is as in `verify`."""
+    """The rows of ``cases`` (or of cone programs), until the end or an interruption. one : verifies a case. The rest is
+    as in `verify`."""
     rows: list[Row] = []
     try:
         for case in cases:

@@ -69,9 +69,9 @@ def test_several_arrays_are_one_list_of_numbers_in_the_order_of_the_header(tmp_p
 def test_a_dual_point_is_read_and_judged(tmp_path: Path) -> None:
     solution = cs.solve(BOX.build())
     assert solution.dual_point is not None
-    np.savez(tmp_path / "box-planted.answer.npz", a=solution.point["a"], **{"dual.rho": solution.dual_point["rho"]})
+    np.savez(tmp_path / "box-planted.answer.npz", **{"a": solution.point["a"], "dual.rho": solution.dual_point["rho"]})  # type: ignore[arg-type]
     assert verdict(tmp_path)[0] == "verified"
-    np.savez(tmp_path / "box-planted.answer.npz", a=solution.point["a"], **{"dual.rho": [np.nan]})
+    np.savez(tmp_path / "box-planted.answer.npz", **{"a": solution.point["a"], "dual.rho": np.array(np.nan)})  # type: ignore[arg-type]
     assert verdict(tmp_path)[0] == "failed"
 
 

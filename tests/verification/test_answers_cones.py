@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import csv
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import clarabel
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import convexstruct as cs
+from convexstruct.cli import main
+from convexstruct.verification import export_cones
+from convexstruct.verification.answers_cones import holds_programs
+from convexstruct.verification.cases import select
+from convexstruct.verification.export_cones import HEADS, state, write_programs
+
+
+@pytest.fixture(autouse=True)
+def _no_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CONVEXSTRUCT_CACHE", str(tmp_path / "cache"))
+
+
+def exported(folder: Path, *names: str) -> list[str]:
+    left_out: list[str] = []
+    list(write_programs(folder, [case for name in names for case in select(name)], 0, left_out))
+    return left_out
+
+
+def solution(folder: Path, name: str) -> dict[str, Any]:
+    """x and y of a program by Clarabel, from its arrays alone, as its page explains them."""
+    with np.load(folder / f"{name}.npz", allow_pickle=False) as found:
+        parts = dict(found)
+    b, c = parts["b"], parts["c"]
+    A = sp.csr_matrix((parts["A.data"], parts["A.indices"], parts["A.indptr"]), shape=(len(b), len(c))).tocsc()
+    cones = [clarabel.ZeroConeT(int(parts["zero"])), clarabel.NonnegativeConeT(int(parts["nonnegative"]))]
+    cones += [clarabel.SecondOrderConeT(int(size)) for size in parts["second_order"]]
+    cones += [clarabel.PSDTriangleConeT(int(n)) for n in parts["semidefinite"]]
+    cones += [clarabel.ExponentialConeT() for _ in range(int(parts["exponential"]))]
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    answer = clarabel.DefaultSolver(sp.csc_matrix((len(c), len(c))), c, A, b, cones, settings).solve()
+    return {"x": np.array(answer.x), "y": np.array(answer.z)}
+
+
+def verdict(folder: Path, on: str, **options: Any) -> tuple[str, str]:
+    (row,) = cs.verify(on=on, answers=folder, **options)
+    return row.verdict, row.note
+
+
+@pytest.mark.parametrize(
+    ("case", "formulation"),
+    [("risk-planted", "primal"), ("hmm-ties", "dual"), ("planted-points", "reduced"), ("gp-flat", "dual")],
+)
+def test_x_and_y_give_a_point_that_is_certified(case: str, formulation: str, tmp_path: Path) -> None:
+    exported(tmp_path, case)
+    name = f"{case}.{formulation}"
+    np.savez(tmp_path / f"{name}.answer.npz", **solution(tmp_path, name))
+    found, note = verdict(tmp_path, case)
+    assert found == "verified", note
+    assert note.endswith("certified")
+    assert "no more is certified" not in note
+
+
+def test_x_alone_of_a_primal_formulation_is_enough(tmp_path: Path) -> None:
+    exported(tmp_path, "risk-planted")
+    x = solution(tmp_path, "risk-planted.primal")["x"]
+    (tmp_path / "risk-planted.primal.answer").write_text(" ".join(map(repr, x.tolist())))
+    found, note = verdict(tmp_path, "risk-planted")
+    assert found == "verified"
+    assert "its point is optimal" in note
+
+
+def test_x_alone_of_a_dual_is_compared_with_the_bracket_and_said_so(tmp_path: Path) -> None:
+    exported(tmp_path, "hmm-ties")
+    x = solution(tmp_path, "hmm-ties.dual")["x"]
+    np.savez(tmp_path / "hmm-ties.dual.answer.npz", x=x)
+    found, note = verdict(tmp_path, "hmm-ties")
+    assert found == "verified"
+    assert "without y" in note
+    assert note.endswith("and no more is certified")
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ('{"value": 0.33438763}', "the value alone was given: it lies in the certified bracket"),
+        ("0.33438763", "the value alone was given: it lies in the certified bracket"),
+        ('{"value": 0.34}', "misses the certified bracket"),
+        ('{"value": 0.33}', "misses the certified bracket"),
+        ('{"value": null}', "holds neither x nor a value"),
+        ('{"value": NaN}', "has value with entries that are not finite"),
+        ('{"value": [1, 2]}', "has value of shape (2,), wanted ()"),
+        ("1 2 3", "has x of shape (3,), wanted (31,)"),
+        ('{"x": ["a"]}', "has something else than numbers in 'x'"),
+        ("nan " * 31, "has x with entries that are not finite"),
+        ("0 " * 31, "x is infeasible: outside a nonnegative cone by 1"),
+    ],
+)
+def test_every_other_answer_gets_its_sentence(answer: str, words: str, tmp_path: Path) -> None:
+    exported(tmp_path, "risk-planted")
+    (tmp_path / "risk-planted.primal.answer").write_text(answer)
+    found, note = verdict(tmp_path, "risk-planted")
+    assert words in note
+    assert found == ("verified" if "it lies in" in words else "failed")
+
+
+def test_a_feasible_x_that_is_not_optimal_fails(tmp_path: Path) -> None:
+    exported(tmp_path, "risk-planted")
+    x = solution(tmp_path, "risk-planted.primal")["x"]
+    x[np.argmax(np.abs(x))] *= 3.0
+    program = state(select("risk-planted")[0], 0)
+    assert program.name == "risk-planted.primal"
+    np.savez(tmp_path / "risk-planted.primal.answer.npz", x=x)
+    assert verdict(tmp_path, "risk-planted")[0] == "failed"
+
+
+def test_a_claim_that_x_does_not_bear_out_fails(tmp_path: Path) -> None:
+    exported(tmp_path, "risk-planted")
+    x = solution(tmp_path, "risk-planted.primal")["x"]
+    (tmp_path / "risk-planted.primal.answer").write_text(json.dumps({"x": x.tolist(), "value": 0.3}))
+    assert verdict(tmp_path, "risk-planted")[1].startswith("claims the value 0.3, its x has 0.334")
+
+
+def test_a_missing_answer_and_other_data_fail(tmp_path: Path) -> None:
+    exported(tmp_path, "risk-planted")
+    assert verdict(tmp_path, "risk-planted")[1].startswith("wrote no answer: there is no risk-planted.primal.answer")
+    header = tmp_path / "risk-planted.primal.json"
+    header.write_text(header.read_text().replace('"seed": 0', '"seed": 1'))
+    assert verdict(tmp_path, "risk-planted")[1].startswith("answers other data")
+
+
+def test_without_a_bracket_nothing_is_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    exported(tmp_path, "risk-planted")
+    monkeypatch.setattr(export_cones.Stated, "bracket", lambda stated: (-math.inf, math.inf))
+    (tmp_path / "risk-planted.primal.answer").write_text('{"value": 1.0}')
+    assert verdict(tmp_path, "risk-planted")[0] == "unverified"
+
+
+def test_constraint_generation_is_replaced_by_a_formulation_of_the_same_optimum(tmp_path: Path) -> None:
+    assert exported(tmp_path, "svm-ties") == []
+    assert (tmp_path / "svm-ties.dual_kernel.cbf").is_file()
+
+
+def test_a_program_that_is_too_large_is_left_out_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("convexstruct.verification.export_cones.MOST_NONZEROS", 100)
+    assert exported(tmp_path, "box-planted", "box-single") == ["box-planted.box: 242 nonzeros, more than 100"]
+    assert "box-planted.box: 242 nonzeros" in (tmp_path / "README.md").read_text()
+    assert not (tmp_path / "box-planted.box.json").exists()
+
+
+def test_the_command_writes_a_table_with_bracket_sizes_and_cones(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["export", "--conic", "--on", "planted-points", str(tmp_path), "--json"]) == 0
+    (head,) = json.loads(capfd.readouterr().out)["programs"]
+    assert holds_programs(tmp_path)
+    with open(tmp_path / "programs.csv", newline="") as file:
+        heads, row = csv.reader(file)
+    assert heads == HEADS
+    assert row[0] == "planted-points.reduced"
+    assert float(row[2]) <= -129.0 <= float(row[3])
+    assert row[4:] == ["78", "180", "444", "12 zero, 90 nonnegative, 12 semidefinite"]
+    assert head["optimum"] == {"lower_bound": float(row[2]), "upper_bound": float(row[3])}
+    page = (tmp_path / "README.md").read_text()
+    assert "g_0 >= g_1 e^(g_2 / g_1)" in page
+    assert "| planted-points.reduced | MIN |" in page
