@@ -40,7 +40,7 @@ from convexstruct.core.certificates import Problem
 from convexstruct.files import read_arrays
 from convexstruct.validation.arguments import cut, sentence
 from convexstruct.verification.enclosure import MOST_BYTES
-from convexstruct.verification.export import shapes, write_case
+from convexstruct.verification.export import exportable, shapes, write_case
 from convexstruct.verification.fingerprint import fingerprint
 from convexstruct.verification.isolation import FORKS, Answer, Entrant
 
@@ -194,11 +194,13 @@ class Folder:
     def __exit__(self, *error: object) -> None:
         pass
 
-    def exported(self, cases: tuple[Case, ...]) -> tuple[tuple[Case, ...], list[Case]]:
-        """Those of ``cases`` whose header is here, and the others; all of them where there is no header."""
+    def exported(self, cases: tuple[Case, ...]) -> tuple[tuple[Case, ...], list[str]]:
+        """Those of ``cases`` whose header is here, or that files can hold if there is no header; and a sentence for
+        each of the others."""
         here = {path.stem for path in self.folder.glob("*.json")}
         kept = tuple(case for case in cases if case.name in here)
-        return (kept, [case for case in cases if case.name not in here]) if kept else (cases, [])
+        missing = [f"{case.name}: not exported to this folder" for case in cases if case.name not in here]
+        return (kept, missing) if kept else exportable(cases)
 
     def answer(self, case: Case, seed: int, limit: float) -> Answer:
         """The answer to ``case``, with ``trouble`` where there is none or it is to other data."""
@@ -249,6 +251,10 @@ class Program:
 
     def __exit__(self, *error: object) -> None:
         pass
+
+    def exported(self, cases: tuple[Case, ...]) -> tuple[tuple[Case, ...], list[str]]:
+        """Those of ``cases`` that files can hold, and a sentence for each of the others."""
+        return exportable(cases)
 
     def answer(self, case: Case, seed: int, limit: float) -> Answer:
         """The answer to ``case``, with ``trouble`` where the command gives none."""

@@ -56,7 +56,7 @@ class Parts:
     kinds: dict[type, None] = field(default_factory=dict)
 
     def add(self, name: str, value: Any) -> None:
-        """Add ``value`` and all that it holds; TypeError if it holds anything but data."""
+        """Add ``value`` and all that it holds; ValueError if it holds anything but data."""
         if value is None or isinstance(value, (str, bool, np.bool_)):
             self.words[name] = bool(value) if isinstance(value, np.bool_) else value
         elif isinstance(value, (int, float, np.number)):
@@ -79,7 +79,7 @@ class Parts:
         elif isinstance(value, (list, tuple)):
             self._list(name, value)
         else:
-            raise TypeError(f"{name} is a {type(value).__name__}, which cannot be exported")
+            raise ValueError(f"{name} is a {type(value).__name__}, which no file can hold")
 
     def _list(self, name: str, values: Sequence[Any]) -> None:
         if all(isinstance(each, (int, float, np.number)) and not isinstance(each, bool) for each in values):
@@ -104,10 +104,22 @@ def _is_row(value: Any) -> bool:
 
 
 def parts(problem: Problem) -> Parts:
-    """The numbers, words and classes of ``problem``."""
+    """The numbers, words and classes of ``problem``; ValueError if it holds a function, such as an oracle."""
     found = Parts()
     found.add("", problem)
     return found
+
+
+def exportable(cases: Sequence[Case]) -> tuple[tuple[Case, ...], list[str]]:
+    """Those of ``cases`` that files can hold, and a sentence for each of the others."""
+    kept, left_out = [], []
+    for case in cases:
+        try:
+            parts(case.build())
+            kept.append(case)
+        except ValueError as error:
+            left_out.append(f"{case.name}: {error}")
+    return tuple(kept), left_out
 
 
 def header(case: Case, problem: Problem, found: Parts, seed: int) -> dict[str, Any]:

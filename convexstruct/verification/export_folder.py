@@ -51,7 +51,9 @@ def export(
     ValueError
         If there is no such case, or ``path`` is no folder. OSError if a file cannot be written.
     """
-    cases, written = select(on, quick=quick, open_only=True), []
+    (cases, left_out), written = files.exportable(select(on, quick=quick, open_only=True)), []
+    if not cases:
+        raise sentence("; ".join(left_out))
     folder = made(path)
     try:
         progress(0, len(cases), cases[0].name)
@@ -64,8 +66,9 @@ def export(
     rows = [[case.name, case.family, case.purpose] for case in written]
     end = ", explained by README.md there" if whole else ": interrupted; what is here is whole, README.md is missing"
     lead = f"{len(rows)} of {len(cases)} cases in {path}{end}"
-    shown = {"folder": path, "cases": [row[0] for row in rows], "whole": whole}
-    return whole, shown, Page("convexstruct export", lead, [Table("", ["case", "family", "purpose"], rows)])
+    shown = {"folder": path, "cases": [row[0] for row in rows], "left_out": left_out, "whole": whole}
+    table, notes = Table("", ["case", "family", "purpose"], rows), [f"left out: {sentence}" for sentence in left_out]
+    return whole, shown, Page("convexstruct export", lead, [table], notes)
 
 
 def made(path: str) -> Path:

@@ -104,10 +104,10 @@ def verify(
         programs = written(foreign.folder, on, quick)
         judge_one = partial(judged, wanted=wanted, name=foreign.name)
         return _run(programs, judge_one, tell, decided, left_out, f"convexstruct verify {foreign.name}")
-    if isinstance(foreign, Folder):
+    if isinstance(foreign, Folder | Program):
         cases, missing = foreign.exported(cases)
-        left_out += [f"{case.name}: not exported to this folder" for case in missing]
-    elif not FORKS and not isinstance(solver, str):
+        left_out += missing
+    if not FORKS and not isinstance(foreign, Folder) and not isinstance(solver, str):
         left_out.append("this system cannot fork: a solver that hangs was not to be interrupted")
     with foreign as entrant:
         one = partial(own, entrant, wanted=wanted, seed=seed, limit=limit)

@@ -200,6 +200,12 @@ def test_a_program_that_fails_is_one_sentence(text: str, words: str, tmp_path: P
     assert not answer.trouble.startswith("raises")
 
 
+def test_a_problem_that_holds_a_function_is_left_out_for_programs() -> None:
+    outcome = cs.verify("./nowhere {case} {answer}", on="oracle-ranking")
+    assert not outcome.rows
+    assert "oracle-ranking: features.joint_feature is a function, which no file can hold" in outcome.left_out
+
+
 def test_a_program_that_is_not_there_fails_case_by_case() -> None:
     assert Program("./nowhere {case} {answer}").answer(BOX, 0, 60.0).trouble.startswith("cannot be started: ./nowhere:")
 

@@ -39,7 +39,7 @@ def test_a_folder_is_made_and_a_file_is_refused(tmp_path: Path) -> None:
 def test_the_command_writes_a_family_and_lists_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["export", "--on", "box-single", "--text", str(tmp_path / "cases"), "--json"]) == 0
     shown = json.loads(capfd.readouterr().out)
-    assert shown == {"folder": str(tmp_path / "cases"), "cases": ["box-single"], "whole": True}
+    assert shown == {"folder": str(tmp_path / "cases"), "cases": ["box-single"], "left_out": [], "whole": True}
     assert (tmp_path / "cases" / "box-single.m.csv").read_text().count("\n") == 1
     assert not list((tmp_path / "cases").glob("*.npz"))
 
@@ -57,7 +57,7 @@ def test_an_interrupted_export_lists_what_it_wrote(
     assert json.loads(capfd.readouterr().out)["cases"] == ["box-planted", "box-signs"]
 
 
-@pytest.mark.parametrize("on", ["nothing", "box-many"])
+@pytest.mark.parametrize("on", ["nothing", "box-many", "oracle-ranking"])
 def test_what_cannot_be_exported_is_refused_before_anything_is_written(
     on: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
