@@ -372,18 +372,18 @@ def traces(rows: Sequence[Compared]) -> Figure | None:
 def told_apart(figure: Figure) -> Figure:
     """The figure, with a dash and a marker of its own for each solid line that has a label (the same label in several
     panels has the same), in its legends too; and without offsets at the axes, such as "+1.9e2"."""
-    lines = [line for axes in figure.axes for line in axes.get_lines()]
-    solid = [line for line in lines if line.get_linestyle() == "-" and line.get_marker() in ("", "None", None)]
-    names = dict.fromkeys(name for line in solid if not (name := str(line.get_label())).startswith("_"))
+    lines = [line for axes in figure.axes for line in axes.get_lines() if line.get_linestyle() == "-"]
+    names = dict.fromkeys(name for line in lines if not (name := str(line.get_label())).startswith("_"))
     style = {name: (DASHES[i % len(DASHES)], MARKERS[i % len(MARKERS)], i) for i, name in enumerate(names)}
     legends = [*figure.legends, *(legend for axes in figure.axes if (legend := axes.get_legend()) is not None)]
     keys = [line for legend in legends for line in legend.legend_handles if isinstance(line, Line2D)]
-    for line in [*solid, *(key for key in keys if key.get_linestyle() == "-")]:
-        if str(line.get_label()) in style:
-            dash, marker, i = style[str(line.get_label())]
-            line.set(
-                linestyle=dash, marker=marker, markersize=4, markevery=1 if line in keys else (0.02 * (i % 5), 0.12)
-            )
+    for line in [*lines, *(key for key in keys if key.get_linestyle() == "-")]:
+        if (name := str(line.get_label())) in style:
+            dash, marker, i = style[name]
+            marked = line.get_marker() not in ("", "None", None)  # every point has a marker: it stays so, of its kind
+            spaced = 1 if line in keys or marked else (0.02 * (i % 5), 0.12)
+            line.set(linestyle=dash, marker=marker or (line.get_marker() if marked else ""), markevery=spaced)
+            line.set_markersize(min(line.get_markersize(), 4.0))
     for axes in figure.axes:
         for axis in (axes.xaxis, axes.yaxis):
             if isinstance(written := axis.get_major_formatter(), ScalarFormatter):

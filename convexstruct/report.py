@@ -51,6 +51,7 @@ table { border-collapse: collapse; font-size: .87rem; } th { text-align: left; b
 th.number { text-align: right; } td:first-child { white-space: nowrap; }
 th, td { padding: .28rem .7rem .28rem 0; vertical-align: top; } td { border-bottom: 1px solid var(--line); }
 td.number { font-variant-numeric: tabular-nums; white-space: nowrap; text-align: right; }
+td.prose { min-width: 14rem; }
 td.verified { color: var(--good); font-weight: 600; } td.failed { color: var(--bad); font-weight: 600; }
 td.unverified { color: var(--open); font-weight: 600; }
 dl { margin: 0 0 1.2rem; } dt { font-weight: 600; } dd { margin: 0 0 .15rem 1.2rem; } dd b { font-weight: 500;
@@ -163,7 +164,8 @@ def statement(family: Family, names: Collection[str] = ()) -> str:
     problem = next((each for each in family.problems if each.__name__ in names), family.problems[0])
     blocks = re.split(r"\n\s*\n", inspect.getdoc(sys.modules[problem.__module__]) or "")
     formula = [i for i, block in enumerate(blocks) if block.startswith("  ")]
-    last = next((i for i in range(formula[0], len(blocks)) if i not in formula), len(blocks)) if formula else 0
+    ends = (i for i, block in enumerate(blocks) if formula and i > formula[0] and i not in formula)
+    last = next((i for i in ends if not blocks[i].endswith((",", ":"))), len(blocks))
     return "\n\n".join(block for block in blocks[: last + 1] if not block.startswith("**"))
 
 
@@ -230,6 +232,7 @@ def _stanza(heads: Sequence[str], row: Sequence[str]) -> str:
 
 def _cell(text: str, right: bool) -> str:
     kind = text if text in ("verified", "failed", "unverified") else "number" if right else ""
+    kind = kind or ("prose" if len(text) > PROSE else "")
     return f'<td class="{kind}">{html.escape(text)}</td>' if kind else f"<td>{html.escape(text)}</td>"
 
 

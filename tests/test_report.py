@@ -58,6 +58,7 @@ def test_a_report_says_what_is_solved_and_why_with_the_formula(experiment: Exper
     why, problem = about_experiment(experiment).values()
     assert len(why) > 60
     assert "\n    " in problem
+    assert not problem.endswith((",", ":"))
     assert "<pre>" in prose(problem)
 
 
