@@ -136,6 +136,8 @@ class Penalty:
         entropy, g, error : as in `lower_bound`. unit (d,) : the change of a parameter that moves some score by 1; 0 for
         a feature that is 0.
         """
+        if not math.isfinite(entropy):
+            return Rounded(-math.inf)
         box = REACH * unit
         paid = float(box @ np.abs(g))
         doubt = float(box @ error) * (1.0 + gamma(len(g) + 4)) + gamma(len(g) + 4) * paid

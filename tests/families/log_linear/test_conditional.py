@@ -184,6 +184,11 @@ def test_features_of_edges_where_no_example_has_an_edge() -> None:
     assert solve(problem).lower_bound == pytest.approx(3.0 * np.log(3.0))
 
 
+def test_without_a_penalty_a_distribution_with_forbidden_pairs_bounds_nothing() -> None:
+    problem = ConditionalRandomField.read([np.ones((2, 1))], [[0, 1]], 2, forbidden=[[True, False], [False, False]])
+    assert problem.dual({"labels": [[0, 0]], "label_shares": [[1.0]]}).lower == 0.0
+
+
 @settings(max_examples=30)
 @given(seed=st.integers(0, 10**6), size=st.floats(0, 2))
 def test_without_a_penalty_no_dual_point_is_above_any_point(seed: int, size: float) -> None:
