@@ -21,7 +21,7 @@ from convexstruct.families.log_linear.solvers.expectation_maximisation import Ex
 from convexstruct.families.log_linear.solvers.exponentiated_gradient import CRFExponentiatedGradient
 from convexstruct.families.log_linear.solvers.hidden_lbfgs import HiddenLBFGS
 from convexstruct.families.log_linear.solvers.importance_sampling import ImportanceSampling
-from convexstruct.families.log_linear.solvers.lbfgs import LBFGS
+from convexstruct.families.log_linear.solvers.lbfgs import LBFGS, coherent
 from convexstruct.families.log_linear.solvers.orthant_wise import OrthantWise
 from convexstruct.families.log_linear.solvers.proportional_fitting import ProportionalFitting, decomposable
 from convexstruct.families.log_linear.solvers.pseudo_moments import PseudoMoments
@@ -70,7 +70,9 @@ def best(
         return DoubleLoop(), "belief propagation inside, L-BFGS outside: an approximation"
     if isinstance(problem, MarkovRandomField) and problem.penalty == Penalty() and decomposable(problem):
         return ProportionalFitting(), "the closed form of a decomposable model"
-    metric = "scalar" if isinstance(problem, ConditionalRandomField) and even(problem.features) else "diagonal"
+    metric = "diagonal"
+    if isinstance(problem, ConditionalRandomField) and even(problem.features) and coherent(problem.features):
+        metric = "scalar"
     if problem.penalty.l1:
         return OrthantWise(metric=metric), f"orthant-wise L-BFGS in a {metric} metric: zeros are exact"
     return LBFGS(metric=metric), f"L-BFGS in a {metric} metric"

@@ -1,12 +1,14 @@
 r"""L-BFGS for smooth penalties, from a multiple of the identity or from the inverse of the Hessian's diagonal.
 
-metric="scalar": H_0 is a multiple of the identity. Most weights belong to rare features, on which the Hessian is about
-lam: eigenvalues in a cluster need one step together, and the pairs capture the few large ones of frequent features.
+metric="scalar": H_0 is a multiple of the identity.
 metric="diagonal": H_0 is the inverse of lam + C sum_v x_vj^2 p_v (1 - p_v), and the same of edges (Nocedal and Wright,
-Numerical Optimization, chapter 7), for features of very different sizes. It is recomputed as theta moves, since p is
-uniform at the start and nearly 0 or 1 mostly at the end. The pairs are kept then, since they describe P whatever H_0
-is. On CoNLL-2000, all of whose features are 0 or 1, this metric takes three times
-as many steps as the scalar one.
+Numerical Optimization, chapter 7), for features of different sizes. It is recomputed as theta moves, since p is uniform
+at the start and nearly 0 or 1 mostly at the end. The pairs are kept then, since they describe P whatever H_0 is.
+
+Where features occur together, as indicators of a word and of its neighbours do, P has directions in which the frequent
+ones cancel, and its Hessian is about lam there. Scaled by its diagonal, it is lam / diagonal, down to 1e-5: the
+scalar metric, in which such eigenvalues are a cluster, takes a third of the steps on CoNLL-2000 and half of them on
+images of letters. Where they are uncorrelated, the diagonal metric takes half of the steps. `coherent` decides.
 
 A step is accepted by Armijo's condition on the decrease of P and Wolfe's on the slope; the first length tried is 1.
 After a length that is refused, the next is the zero of the secant of the slopes, since P is convex.
@@ -32,9 +34,13 @@ from convexstruct.families.log_linear.conditional import ConditionalRandomField
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.pseudolikelihood import PseudoLikelihood
 from convexstruct.families.log_linear.solvers.descent import Here, LogLinear, checked, first, report, warning
+from convexstruct.features.graphs.pairwise import PairwiseFeatures
 
 #: The choices of H_0.
 METRICS = ("scalar", "diagonal")
+#: Features are coherent where the largest eigenvalue of their X'X, scaled to a diagonal of 1, is above this, as `POWER`
+#: steps of the power method find it: it is 1 for orthogonal features, about 20 for the indicators of CoNLL-2000.
+COHERENT, POWER = 4.0, 10
 #: Evaluations of one line search.
 TRIALS = 30
 #: P must fall by ``ARMIJO`` times the decrease that the slope predicts, but for ``ROUNDING`` relative to P, and |slope|
@@ -120,6 +126,20 @@ class Metric:
 
     def __call__(self, gradient: Vector) -> Vector:
         return np.asarray(self.inverse * gradient)
+
+
+def coherent(features: PairwiseFeatures) -> bool:
+    """Whether node features occur together, so that the scalar metric is the better one."""
+    x, v = features.node_features, np.random.default_rng(0).normal(size=features.n_node_features)
+    with np.errstate(all="ignore"):
+        if isinstance(x, np.ndarray):
+            square = np.einsum("vj,vj->j", x, x)
+        else:
+            square = np.bincount(x.indices, x.data**2, len(v))
+        scale = np.where(square > 0.0, 1.0 / np.sqrt(square), 0.0)
+        for _ in range(POWER):
+            v = scale * (x.T @ (x @ (scale * v / np.linalg.norm(v))))
+        return bool(np.linalg.norm(v) > COHERENT)
 
 
 def search(problem: LogLinear, here: Here, direction: Vector) -> tuple[Here | None, int]:

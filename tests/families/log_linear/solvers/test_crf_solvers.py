@@ -8,10 +8,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
-from convexstruct.families.log_linear import LBFGS, AveragedSGD, CRFExponentiatedGradient, OrthantWise
+from convexstruct.families.log_linear import (
+    LBFGS,
+    AveragedSGD,
+    ConditionalRandomField,
+    CRFExponentiatedGradient,
+    OrthantWise,
+)
 from tests.families.log_linear.random_fields import field
 
 SOLVERS: dict[str, tuple[Any, float]] = {
@@ -55,6 +62,18 @@ def test_a_start_is_gone_on_from() -> None:
         begun = solve(problem, tol=1e-3)
         first = next(iter(solver.iterate(problem, begun)))
         assert first.primal <= begun.primal * (1.0 + 1e-2)
+
+
+def test_the_metric_follows_from_whether_features_occur_together() -> None:
+    rng = np.random.default_rng(24)
+    labels = rng.integers(3, size=(30, 10))
+    apart = rng.normal(size=(300, 8)) + np.eye(3, 8)[labels.ravel()]
+    together = np.tile(np.eye(5)[rng.integers(5, size=300)], 8)  # eight copies of five indicators
+    for x, metric in ((apart, "diagonal"), (together, "scalar"), (sp.csr_array(together), "scalar")):
+        problem = ConditionalRandomField.read(x, list(labels), 3, lam=1e-3)
+        assert f"in a {metric} metric" in solve(problem).solver
+        rounds = {each: solve(problem, LBFGS(metric=each), tol=1e-8).iterations for each in ("scalar", "diagonal")}
+        assert min(rounds, key=lambda each: rounds[each]) == metric, rounds
 
 
 def test_what_a_solver_is_not_for_is_refused() -> None:
