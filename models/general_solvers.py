@@ -25,8 +25,10 @@ TIGHTER: Mapping[str, Mapping[str, Any]] = {"CLARABEL": {"tol_gap_abs": 1e-15, "
 
 
 def installed(solver: Any) -> str:
-    """The name of a solver of CVXPY; ValueError if no such solver is installed."""
-    return choice("solver", solver, cp.installed_solvers(), "that is installed")
+    """The name of a solver of CVXPY, in capitals however it is given; ValueError if no such solver is installed."""
+    named = solver.upper() if isinstance(solver, str) else solver
+    known = cp.installed_solvers()
+    return choice("solver", named if named in known else solver, known, "that is installed")
 
 
 def run(problem: cp.Problem, solver: str, settings: Mapping[str, Any]) -> None:

@@ -178,11 +178,12 @@ def among(value: Any, known: Collection[str]) -> str:
     shown = ", ".join(every)
     if len(every) <= 1 or len(shown) <= NAMES_CHARACTERS:
         return f"one of {shown}" if len(every) > 1 else cut(shown, NAMES_CHARACTERS)
-    near = (
-        difflib.get_close_matches(value[:SHOWN_CHARACTERS], every, n=SHOWN_ENTRIES, cutoff=0.0)
-        if isinstance(value, str)
-        else []
-    )
+    near: list[str] = []
+    if isinstance(value, str):  # those that are alike or begin with it; if none does, the least unlike
+        own = value[:SHOWN_CHARACTERS]
+        begin = [each for each in every if own and each.startswith(own)]
+        near = list(dict.fromkeys([*begin, *difflib.get_close_matches(own, every, n=SHOWN_ENTRIES)]))[:SHOWN_ENTRIES]
+        near = near or difflib.get_close_matches(own, every, n=SHOWN_ENTRIES, cutoff=0.0)
     first = [cut(each, NAMES_CHARACTERS // SHOWN_ENTRIES) for each in near or every[:SHOWN_ENTRIES]]
     return f"one of {len(every)} names, {'the nearest' if near else 'among them'} {', '.join(first)}"
 

@@ -48,7 +48,7 @@ def select(on: str | None, *, quick: bool = False, open_only: bool = False) -> t
     else:
         chosen = tuple(case for case in every if case.name == on)
         if not chosen:
-            refuse("on", on, f"a family ({', '.join(families())}) or a case: {among(on, [c.name for c in every])}")
+            refuse("on", on, f"a family or a case: {among(on, [*families(), *(case.name for case in every)])}")
         if open_only and not chosen[0].open:
             raise ValueError(f"case {on!r} is too large for a solver check")
         return chosen

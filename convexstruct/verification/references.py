@@ -23,6 +23,7 @@ from convexstruct.core.cases import Case, Instance
 from convexstruct.core.certificates import Problem, least_unit, relative_gap
 from convexstruct.files import user_cache, write_whole
 from convexstruct.tolerances import HIGH, ROUNDING
+from convexstruct.validation.arguments import among
 from convexstruct.verification.cases import cases_for
 from convexstruct.verification.fingerprint import fingerprint
 from convexstruct.verification.outcome import Reference, finite
@@ -75,7 +76,7 @@ def formulate(case: Case, instance: Instance, name: str = "") -> Any:
     known = _formulations()
     full = f"{case.family}.{name or case.formulation}"
     if full not in known:
-        raise ValueError(f"formulation {full!r} is unknown, wanted one of {', '.join(known)}")
+        raise ValueError(f"formulation {full!r} is unknown, wanted {among(full, known)}")
     arguments = {} if case.arguments is None else case.arguments(instance)
     return known[full].builder(instance.problem, **arguments)
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from convexstruct.models.general_solvers import run
+from convexstruct.families.projection import BoxProjection
+from convexstruct.models import FORMULATIONS
+from convexstruct.models.general_solvers import installed, run
 
 
 def test_what_scs_prints_when_it_is_interrupted_is_no_output(capsys: pytest.CaptureFixture[str]) -> None:
@@ -22,3 +24,15 @@ def test_what_scs_prints_when_it_is_interrupted_is_no_output(capsys: pytest.Capt
     shown = capsys.readouterr()
     assert shown.out == ""
     assert "Failure:interrupted" in shown.err
+
+
+@pytest.mark.parametrize("solver", ["CLARABEL", "clarabel", "scs", "Scs"])
+def test_a_solver_may_be_named_in_small_letters(solver: str) -> None:
+    assert installed(solver) == solver.upper()
+    box = FORMULATIONS["projection.box"].builder(BoxProjection.simplex([0.5, 0.2, 0.9]))
+    assert box.reference(solver).accurate
+
+
+def test_an_unknown_solver_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(ValueError, match=r"solver is 'sks', wanted one of .*SCS"):
+        installed("sks")

@@ -81,8 +81,12 @@ def test_a_family_a_case_or_everything_can_be_selected() -> None:
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
-    with pytest.raises(ValueError, match=rf"wanted a family \({', '.join(families())}\) or a case: .*hmm-ties"):
+    with pytest.raises(ValueError, match=r"wanted a family or a case: one of .* names, the nearest .*hmm"):
         select("hmm")
+    with pytest.raises(ValueError, match="the nearest generative_margin"):
+        select("generative_margn")
+    with pytest.raises(ValueError, match="the nearest hmm-ties"):
+        select("hmm-tied")
     with pytest.raises(ValueError, match=f"wanted one of {', '.join(families())}"):
         cases_for("hmm")
 
