@@ -31,7 +31,10 @@ LONGEST = 9.0
 
 
 def hint(problem: Problem, point: Point, reference: Reference) -> str:
-    """The mistakes that explain ``point``, as the end of a sentence; "" if none does."""
+    """The mistakes that explain ``point``, as the end of a sentence; "" if none does, or if the
+    answer may be optimal: no worse than the stored upper bound."""
+    if float(problem.primal(point)) <= reference.upper_bound:
+        return ""
     family = family_of(problem)
     told = []
     with np.errstate(all="ignore"):
