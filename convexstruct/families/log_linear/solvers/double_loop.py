@@ -57,6 +57,11 @@ class DoubleLoop:
 
     def iterate(self, problem: MarkovRandomField | WideField, start: Solution | None = None) -> Iterator[Iterate]:
         """Yield each theta with its approximate objective; it bounds nothing."""
+        if problem.penalty.l1:
+            raise sentence(
+                f"problem has l1 = {problem.penalty.l1:g}, wanted 0: the double loop knows its end by the gradient "
+                "of a smooth objective; PseudoLikelihood, ImportanceSampling and ContrastiveDivergence take |theta|_1"
+            )
         inner = _Approximate(problem, self)
         strikes = lost = 0
         # unwrapped: LBFGS checks that its problem is of the family, and the approximate objective is not

@@ -5,10 +5,11 @@ r"""Learning by importance-sampled likelihood (paper 4, 20.6, "Sample based lear
 
 This estimate is convex in theta, and its gradient is C [M sum_k w_k f(x_k) - s] + grad R, where the weights w_k are
 proportional to exp <theta - theta_0, f(x_k)>: no inference once the samples are drawn. L-BFGS minimises it while
-theta is so near to theta_0 that the *effective number of samples* 1 / sum_k w_k^2 is at least ``renew`` times K; at the
-border samples are drawn anew, with the present theta for theta_0. Where the minimum of the estimate lies inside they
-are drawn once more, at this minimum, and the run ends with the minimum of the new estimate, if it lies inside too. Its
-distance from the likelihood's falls as 1 / sqrt(K).
+theta is near to theta_0: the *effective number of samples* 1 / sum_k w_k^2 is at least ``renew`` times K, and no
+parameter has moved a score by more than `NEAR` nats, since the weights do not see what all samples have in common. At
+the border samples are drawn anew, with the present theta for theta_0. Where the minimum of the estimate lies inside
+they are drawn once more, at this minimum, and the run ends with the minimum of the new estimate, if it lies inside too.
+Its distance from the likelihood's falls as 1 / sqrt(K).
 
 Samples of a `MarkovRandomField` are exact, and so is ln Z(theta_0); its certificate judges the result. On a graph that
 is too wide (`WideField`) the first samples are uniform, those of theta_0 = 0. Later ones are drawn from the old ones
@@ -41,6 +42,8 @@ from convexstruct.validation.arguments import number
 
 #: Pairs of changes that L-BFGS keeps.
 MEMORY = 6
+#: The most nats by which one parameter may move a score before samples are drawn anew.
+NEAR = 1.0
 #: theta counts as the minimum of the estimate where no entry of the gradient is above this share of C M max |f|.
 STATIONARY = 1e-8
 
@@ -90,7 +93,7 @@ class ImportanceSampling:
         found = Sampled(problem, uniform, np.zeros(len(theta)), known, self.renew * n)
         while (found.theta_0 != theta).any():
             step = 1.0
-            while found.effective(found.theta_0 + step * (theta - found.theta_0)) < found.least:
+            while not found.near(found.theta_0 + step * (theta - found.theta_0)):
                 step *= 0.5
             there = theta if step == 1.0 else found.theta_0 + step * (theta - found.theta_0)
             found = self._renewed(found, there, rng)
@@ -130,10 +133,10 @@ class ImportanceSampling:
 
 @dataclass(eq=False)
 class Sampled:
-    """The estimated objective, with the interface that L-BFGS needs; infinite where too few samples are effective.
+    """The estimated objective, with the interface that L-BFGS needs; infinite where theta is not near.
 
     samples (K, n) : of ``theta_0`` (d,). log_partition : ln Z(theta_0). least : effective samples, at least.
-    refused : how many parameters were refused since too few samples are effective.
+    refused : how many parameters were not near.
     """
 
     problem: MarkovRandomField | WideField
@@ -175,12 +178,22 @@ class Sampled:
         weights = self.weighted(theta)[1]
         return 1.0 / float(weights @ weights)
 
+    @cached_property
+    def _sizes(self) -> Vector:
+        """The most that each parameter, at 1, moves a score of a factor; (d,)."""
+        return np.asarray(abs(self.problem.factors.design).max(axis=0).toarray().ravel(), dtype=np.float64)
+
+    def near(self, theta: Vector) -> bool:
+        """Whether no parameter has moved far and enough samples are effective."""
+        moved = float((np.abs(theta - self.theta_0) * self._sizes).max(initial=0.0))
+        return moved <= NEAR and self.effective(theta) >= self.least
+
     def value_and_gradient(self, theta: Vector) -> tuple[float, Vector]:
-        """The estimate without R and its gradient (d,); infinite and not a number where theta is refused."""
-        log_partition, weights = self.weighted(theta)
-        if not 1.0 / float(weights @ weights) >= self.least:
+        """The estimate without R and its gradient (d,); infinite and not a number where theta is not near."""
+        if not self.near(theta):
             self.refused += 1
             return math.inf, np.full(self.dimension, np.nan)
+        log_partition, weights = self.weighted(theta)
         problem, C, M = self.problem, self.problem.scale.C, self.problem.mass
         value = C * (M * log_partition - float(theta @ problem.sums))
         return value, C * (M * np.asarray(self.features.T @ weights) - problem.sums)

@@ -60,6 +60,14 @@ def test_the_mean_step_near_the_maximum_is_biased_and_less_so_for_larger_k(monke
         assert (each.reached <= each.best + 1e-9).all()
 
 
+@pytest.mark.slow
+def test_what_the_importance_sampled_likelihood_misses_falls_with_the_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contrastive_divergence, "PATH", (0, 1))
+    monkeypatch.setattr(contrastive_divergence, "IMPORTANCE", (250, 4000))
+    few, many = contrastive_divergence.on_ising(0, 1).sampled
+    assert few > 4 * many > 0  # in theory 16 times
+
+
 def test_the_transition_matrix_is_that_of_the_sampler() -> None:
     factors = tabular_factors(nx.cycle_graph(3), [2, 3, 2])
     flat = np.random.default_rng(0).normal(size=factors.n_entries)

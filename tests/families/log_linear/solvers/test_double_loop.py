@@ -113,5 +113,5 @@ def test_problems_it_is_not_for_are_refused() -> None:
     with pytest.raises(ValueError, match="a factor of more than two variables"):
         solve(triple, DoubleLoop(entropy="tree_reweighted"))
     sparse = WideField.read(tabular_factors(nx.path_graph(2), 2), [[0, 1]], l1=1.0)
-    with pytest.raises(ValueError, match="l1 = 1"):
+    with pytest.raises(ValueError, match=r"l1 = 1, wanted 0: the double loop .* PseudoLikelihood"):
         solve(sparse, DoubleLoop())

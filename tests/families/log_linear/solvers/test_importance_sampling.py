@@ -28,7 +28,7 @@ def wide(problem: MarkovRandomField, **options: Any) -> WideField:
 def test_the_gradient_is_that_of_the_estimate() -> None:
     problem = drawn("cycle", 1, C=0.7)
     rng = np.random.default_rng(0)
-    theta_0, theta, direction = 0.3 * rng.normal(size=(3, problem.dimension))
+    theta_0, theta, direction = 0.2 * rng.normal(size=(3, problem.dimension))
     samples = problem.inference.sample(problem.factors.design @ theta_0, 50, rng)
     estimate = Sampled(problem, samples, theta_0, 1.5, 1.0)
     value, gradient = estimate.value_and_gradient(theta)
@@ -47,7 +47,7 @@ def test_with_every_joint_label_once_for_samples_it_is_the_likelihood() -> None:
     every = labellings(problem.factors.cards)
     known = math.fsum(map(math.log, problem.factors.cards))
     estimate = Sampled(problem, every, np.zeros(problem.dimension), known, 1.0)
-    theta = np.random.default_rng(3).normal(size=problem.dimension)
+    theta = np.random.default_rng(3).uniform(-1.0, 1.0, size=problem.dimension)
     value, gradient = estimate.value_and_gradient(theta)
     exact = problem.value_and_gradient(theta)
     assert value == pytest.approx(exact[0], rel=1e-12)
@@ -103,6 +103,16 @@ def test_zeros_of_an_l1_penalty_are_exact() -> None:
     found = solve(problem, ImportanceSampling(8000)).point["theta"]
     assert ((found == 0) == (exact == 0)).mean() > 0.8
     assert (found == 0).any()
+
+
+def test_samples_that_do_not_see_a_direction_do_not_let_theta_run_along_it() -> None:
+    """All samples have the label 0, the data have both: the estimate falls for ever, and the weights stay equal."""
+    problem = MarkovRandomField.read(tabular_factors(nx.empty_graph(1), 2), [[0], [1]])
+    estimate = Sampled(problem, np.zeros((50, 1), dtype=np.int64), np.zeros(2), math.log(2.0), 25.0)
+    assert estimate.effective(np.array([0.0, 9.0])) == pytest.approx(50)
+    assert estimate.value_and_gradient(np.array([0.0, 9.0]))[0] == math.inf
+    assert estimate.value_and_gradient(np.array([0.0, 0.9]))[0] < estimate.value_and_gradient(np.zeros(2))[0]
+    assert estimate.refused == 1
 
 
 def test_it_ends_after_the_draws_that_are_allowed_and_says_where_there_is_no_maximum() -> None:
