@@ -65,7 +65,9 @@ def read_sequences(X: Any) -> Examples:
         If X is no list of sequences, mixes dicts and tables, or a table has another width or holds NaN.
     """
     given = sequence("X", X, SEQUENCES, least=1)
-    dicts, tables, lengths = [], [], []
+    dicts: list[Any] = []
+    tables: list[Any] = []
+    lengths = []
     for i, one in enumerate(given):
         name = f"X[{i}]"
         if sp.issparse(one) or (isinstance(one, np.ndarray) and one.ndim == 2):

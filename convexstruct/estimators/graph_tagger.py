@@ -144,7 +144,7 @@ def _rows(given: list[list[Any]]) -> Any:
 def _tables(given: list[list[Any]], what: str) -> list[Any] | None:
     """One table an example from one number or array a node or edge, all of one width; None where there is none."""
     width: int | str = "features"
-    found = []
+    found: list[Any] = []
     for i, items in enumerate(given):
         name = f"X[{i}], {what}"
         if not items:

@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from convexstruct.arrays import Labels, Matrix, Tensor, Vector
+from convexstruct.core.solution import Solution
 from convexstruct.estimators.examples import read_weights
 from convexstruct.estimators.saving import Saved
 from convexstruct.estimators.tagger import solved, start_at
@@ -64,7 +65,7 @@ class LinearRisk(ClassifierMixin, Saved, BaseEstimator):  # type: ignore[misc]
     coef_: Matrix
     intercept_: Vector
     kind_: str
-    n_features_in_: int
+    solution_: Solution
 
     def __init__(
         self,

@@ -47,6 +47,8 @@ class Saved:
     named: ClassVar[tuple[str, ...]] = ("classes_",)
     words: ClassVar[tuple[str, ...]] = ()
 
+    n_features_in_: int
+
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the fitted estimator to one ``.npz`` file, whole or not at all; no pickle.
 

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from convexstruct.arrays import Labels, Matrix, Vector
+from convexstruct.arrays import Labels, Matrix, Point, Vector
 from convexstruct.core.certificates import Certificate
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Solution, Status
@@ -29,6 +29,7 @@ from convexstruct.estimators.examples import (
 from convexstruct.estimators.saving import Saved
 from convexstruct.families.log_linear import ConditionalRandomField, HiddenField
 from convexstruct.families.structured_svm import StructuredSVM
+from convexstruct.features.graphs.pairwise import PairwiseFeatures
 from convexstruct.validation.arguments import choice, flag, number
 
 LOSSES = ("margin", "slack", "likelihood")
@@ -58,7 +59,7 @@ def solved(estimator: Any, problem: Any, solver: Any, start: Solution | None) ->
     return found
 
 
-def start_at(problem: Any, point: dict[str, Any], dual_point: Any) -> Solution:
+def start_at(problem: Any, point: Point, dual_point: Any) -> Solution:
     """A start for `convexstruct.solve` at a point, with a dual point where that fits the problem."""
     try:
         problem.dual_residuals(dual_point)
@@ -66,6 +67,12 @@ def start_at(problem: Any, point: dict[str, Any], dual_point: Any) -> Solution:
         dual_point = None
     nothing = Certificate(np.inf, -np.inf, np.inf, np.inf)
     return Solution(point, dual_point, nothing, Status.STALLED, Trace())
+
+
+def _features(problem: Problem) -> PairwiseFeatures:
+    model = problem.model if isinstance(problem, HiddenField) else problem
+    assert isinstance(model, StructuredSVM | ConditionalRandomField), "a Markov random field has no inputs"
+    return model.features
 
 
 def _has_marginals(tagger: Any) -> bool:
@@ -93,7 +100,6 @@ class Tagger(Saved, BaseEstimator):  # type: ignore[misc]
     coef_: Matrix
     edge_coef_: NDArray[np.float64]
     vectorizer_: Any
-    n_features_in_: int
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -130,7 +136,7 @@ class Tagger(Saved, BaseEstimator):  # type: ignore[misc]
         problem, classes, vectorizer = self._training(X, y, sample_weight)
         start = self._start(problem, classes, vectorizer) if flag("warm_start", self.warm_start) else None
         found = solved(self, problem, self.solver, start)
-        features = problem.model.features if isinstance(problem, HiddenField) else problem.features
+        features = _features(problem)
         node, edge = features.split(found.point["theta" if self.loss == "likelihood" else "w"])
         if not features.n_edges:
             edge = np.zeros((1, *edge.shape[1:]))
@@ -210,7 +216,7 @@ class Tagger(Saved, BaseEstimator):  # type: ignore[misc]
         """The weights of the last fit, or of a file; None before the first."""
         if not hasattr(self, "coef_"):
             return None
-        features = problem.model.features if isinstance(problem, HiddenField) else problem.features
+        features = _features(problem)
         names = [getattr(each, "vocabulary_", None) for each in (vectorizer, self.vectorizer_)]
         same = np.array_equal(classes, self.classes_) and names[0] == names[1]
         if not same or self.coef_.shape[1] != features.n_node_features or not self._suits(features):
@@ -247,7 +253,7 @@ class Tagger(Saved, BaseEstimator):  # type: ignore[misc]
         examples, codes = self._decoded(X)
         return self._answer(examples, examples.split(self.classes_[codes]))
 
-    @available_if(_has_marginals)  # type: ignore[misc]
+    @available_if(_has_marginals)  # type: ignore[untyped-decorator]
     def predict_marginals(self, X: Any) -> list[Any]:
         """The probability of each label (n_i, S) at each position, columns in the order of ``classes_``.
 
@@ -295,7 +301,7 @@ class Tagger(Saved, BaseEstimator):  # type: ignore[misc]
         rows = vectorised(self.vectorizer_, kept.rows, self.n_features_in_)
         codes = np.zeros(len(rows) if isinstance(rows, np.ndarray) else rows.shape[0], dtype=np.int64)
         others = self._problem(kept, rows, codes, len(self.classes_))
-        if not self._suits(others.features):
-            came, wanted = others.features.n_edge_features, len(self.edge_coef_)
+        if not self._suits(_features(others)):
+            came, wanted = _features(others).n_edge_features, len(self.edge_coef_)
             raise ValueError(f"X has {came} edge features, wanted {wanted} as in training")
         return examples, others, self._weights(others.dimension)
