@@ -26,9 +26,9 @@ from convexstruct.validation.arguments import choice, described, number, refuse,
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 LOWER, UPPER, GREEN, PINK, ORANGE, SKY, BLACK = PALETTE
 GREY = "#777777"
-#: Dashes and markers of the solid lines of a figure, in their order; the first is left as it is.
+#: Dashes and markers of the solid lines of a figure, in their order; the first is left without markers.
 DASHES = ("-", "--", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (3, 1, 1, 1)), ":")
-MARKERS = ("", "o", "s", "^", "v", "X", "P", "*", "<", ">")
+MARKERS = ("o", "s", "^", "v", "X", "P", "*", "<", ">")
 #: Gaps below this are drawn here on a logarithmic scale, and said to be 0.
 LEAST_GAP = 1e-12
 #: Names of the two lines of a run in legends: bounds that a solver reports on the way are its own, not certified.
@@ -244,7 +244,7 @@ def gap(traces: Mapping[str, Solved | Trace], axes: Axes | None = None, against:
         shown = np.array([_drawn(reached) for reached in trace.gaps()])
         (line,) = axes.plot(
             getattr(trace, against), shown, label=name, lw=1.5, color=PALETTE[at % len(PALETTE)],
-            ls=DASHES[at % len(DASHES)], marker=MARKERS[1 + at % (len(MARKERS) - 1)], ms=4,
+            ls=DASHES[at % len(DASHES)], marker=MARKERS[at % len(MARKERS)], ms=4,
             markevery=1 if len(shown) < 12 else (0.02 * (at % 5), 0.12),
         )  # fmt: skip
         seen.extend(shown[np.isfinite(shown)].tolist())
@@ -371,7 +371,10 @@ def traces(rows: Sequence[Compared]) -> Figure | None:
 
 def told_apart(figure: Figure) -> Figure:
     """The figure, with a dash and a marker of its own for each solid line that has a label (the same label in several
-    panels has the same), in its legends too; and without offsets at the axes, such as "+1.9e2"."""
+    panels has the same), in its legends too; and without offsets at the axes, such as "+1.9e2".
+
+    A line with a marker at each point stays solid and gets a marker of its own: in such pictures a dash may have a
+    meaning, which the caption says."""
     lines = [line for axes in figure.axes for line in axes.get_lines() if line.get_linestyle() == "-"]
     names = dict.fromkeys(name for line in lines if not (name := str(line.get_label())).startswith("_"))
     style = {name: (DASHES[i % len(DASHES)], MARKERS[i % len(MARKERS)], i) for i, name in enumerate(names)}
@@ -380,9 +383,12 @@ def told_apart(figure: Figure) -> Figure:
     for line in [*lines, *(key for key in keys if key.get_linestyle() == "-")]:
         if (name := str(line.get_label())) in style:
             dash, marker, i = style[name]
-            marked = line.get_marker() not in ("", "None", None)  # every point has a marker: it stays so, of its kind
-            spaced = 1 if line in keys or marked else (0.02 * (i % 5), 0.12)
-            line.set(linestyle=dash, marker=marker or (line.get_marker() if marked else ""), markevery=spaced)
+            if line.get_marker() not in ("", "None", None):
+                line.set(marker=marker)
+            else:
+                line.set(
+                    linestyle=dash, marker=marker if i else "", markevery=1 if line in keys else (0.02 * (i % 5), 0.12)
+                )
             line.set_markersize(min(line.get_markersize(), 4.0))
     for axes in figure.axes:
         for axis in (axes.xaxis, axes.yaxis):

@@ -159,14 +159,13 @@ def test_solid_lines_are_told_apart_by_dash_and_marker_in_panels_and_legends() -
         assert [(key.get_linestyle(), key.get_marker()) for key in keys] == drawn[0]
 
 
-def test_lines_with_one_marker_are_told_apart_too_and_keep_one_at_each_point() -> None:
+def test_lines_with_a_marker_at_each_point_keep_their_dash_and_get_markers_of_their_own() -> None:
     figure = Figure()
     axes = figure.subplots()
     lines = [axes.plot([1, 2, 3], marker="o", label=name)[0] for name in "ab"]
     plots.told_apart(figure)
-    assert [line.get_marker() for line in lines] == ["o", "o"]
-    assert len({(line.get_linestyle(), line.get_marker()) for line in lines}) == 2
-    assert all(line.get_markevery() == 1 for line in lines)
+    assert [(line.get_linestyle(), line.get_marker()) for line in lines] == [("-", "o"), ("-", "s")]
+    assert all(line.get_markevery() is None for line in lines)
 
 
 def test_axes_have_no_offsets() -> None:
