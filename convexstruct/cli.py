@@ -23,6 +23,7 @@ from convexstruct.report import PROSE, Page, Table, about_cases, about_experimen
 from convexstruct.streams import in_one_line, mute, say
 from convexstruct.tolerances import MID, profile
 from convexstruct.validation.arguments import choice, seed, sentence
+from convexstruct.validation.arguments import whole as whole_number
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -85,6 +86,7 @@ def parser() -> argparse.ArgumentParser:
     export.add_argument("folder", metavar="FOLDER", help="where to write them; the page there says how to answer")
     export.add_argument("--on", metavar="FAMILY", help="a family of systems, or the name of one case; default all")
     export.add_argument("--conic", action="store_true", help="the cone programs of the formulations, as CBF and NPZ")
+    export.add_argument("--scale", type=int, default=1, metavar="N", help="with --conic, instances N times as large")
     export.add_argument("--text", action="store_true", help="numbers as CSV and MatrixMarket instead of NPZ")
     reproduce = commands.add_parser("reproduce", parents=[common], help="a table or figure of a paper")
     reproduce.add_argument("name", metavar="NAME", help="the experiment, as `convexstruct list` names it")
@@ -326,9 +328,12 @@ def export(given: argparse.Namespace) -> Result:
     """What was written before an interruption is whole, and listed."""
     from convexstruct.verification import export_cones, export_folder
 
+    whole_number("--scale", given.scale, least=1)
     with Ending() as ending, Steps(given.command) as steps:
         if given.conic:
-            whole, shown, page = export_cones.export(given.folder, given.on, given.quick, given.seed, steps)
+            whole, shown, page = export_cones.export(
+                given.folder, given.on, given.quick, given.seed, given.scale, steps
+            )
         else:
             whole, shown, page = export_folder.export(
                 given.folder, given.on, given.quick, given.seed, given.text, steps

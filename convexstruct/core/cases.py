@@ -38,7 +38,8 @@ class Case:
     system : the name of its `System`, which names the family, the paper and the equations.
     equations : the equations that the case tests.
     purpose : one phrase: which kind of error this case would show.
-    make : seed -> `Instance`; deterministic.
+    make : seed -> `Instance`; deterministic. Where it takes ``scale`` too (default 1), so many times as many examples,
+        variables or entries are made: larger instances of the same kind.
     formulation, formulation_solver : which formulation of ``convexstruct.models.<family>`` is the reference, and the
         CVXPY solver that solves it.
     second : the formulation that is solved where that one fails; by default the next in the family's list with the same

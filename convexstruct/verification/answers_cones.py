@@ -55,7 +55,7 @@ def written(folder: Path, on: str | None, quick: bool) -> list[Written]:
     for path in sorted(folder.glob("*.json")):
         try:
             head = json.loads(path.read_text(encoding="utf-8"))
-            if head["format"] == FORMAT and head["case"] in names and head.keys() >= {"seed", "fingerprint"}:
+            if head["format"] == FORMAT and head["case"] in names and head.keys() >= {"seed", "scale", "fingerprint"}:
                 found.append(Written(path.stem, folder, head))
         except (OSError, ValueError, LookupError, TypeError):
             continue  # an answer, or something else
@@ -94,7 +94,7 @@ def judged(program: Written, wanted: Profile, name: str) -> Row:
     (case,) = select(head["case"], open_only=True)
     reference = Reference(program.name, "bracket", "stored", math.nan, math.nan)
     try:
-        stated = state(case, int(head["seed"]))
+        stated = state(case, int(head["seed"]), int(head["scale"]))
         if stated.name != program.name or fingerprint(stated.instance.problem) != head["fingerprint"]:
             raise Refused("answers other data: the program was exported by another version, export it again")
         lower, upper = stated.bracket()

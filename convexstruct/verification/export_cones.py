@@ -23,6 +23,7 @@ then judges
 from __future__ import annotations
 
 import csv
+import inspect
 import io
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -33,8 +34,11 @@ from typing import Any
 import numpy as np
 
 from convexstruct.core.cases import Case, Instance
+from convexstruct.core.driver import solve
 from convexstruct.files import write_whole
 from convexstruct.report import Page, Table
+from convexstruct.tolerances import HIGH
+from convexstruct.validation.arguments import refuse
 from convexstruct.verification import cone_program
 from convexstruct.verification.cases import select
 from convexstruct.verification.cone_program import ConeProgram, benchmark_format, compiled
@@ -53,24 +57,39 @@ HEADS = ["program", "sense", "lower bound", "upper bound", "variables", "rows", 
 
 @dataclass(frozen=True, eq=False)
 class Stated:
-    """A case and the formulation whose cone program stands for it. name : CASE.FORMULATION."""
+    """A case and the formulation whose cone program stands for it. name : CASE.FORMULATION. scale : of the case."""
 
     name: str
     case: Case
     seed: int
     instance: Instance
     formulation: Any
+    scale: int = 1
 
     def bracket(self) -> tuple[float, float]:
-        """The certified bracket of the formulation's optimum: the stored one, else computed now."""
+        """The certified bracket of the formulation's optimum: the stored one, else computed now; of a larger instance
+        by the fast path."""
         problem = self.instance.problem
+        if self.scale > 1:
+            solution = solve(problem, self.case.solver, HIGH)
+            return self._in_its_unit(solution.lower_bound, solution.primal)
         found = stored(self.case, problem) or compute(self.case, self.seed)
-        unit = 1.0 if self.case.unit is None else float(self.case.unit(problem))
-        return found.lower_bound / unit, found.upper_bound / unit
+        return self._in_its_unit(found.lower_bound, found.upper_bound)
+
+    def _in_its_unit(self, lower: float, upper: float) -> tuple[float, float]:
+        unit = 1.0 if self.case.unit is None else float(self.case.unit(self.instance.problem))
+        return lower / unit, upper / unit
 
 
-def state(case: Case, seed: int) -> Stated:
+def scales(case: Case) -> bool:
+    """Whether larger instances of the case can be made."""
+    return "scale" in inspect.signature(case.make).parameters
+
+
+def state(case: Case, seed: int, scale: int = 1) -> Stated:
     """The case's formulation, or another of the same optimum where that one is no single program.
+
+    scale : of the instance. Its name is CASE-xSCALE.FORMULATION where that is above 1.
 
     Raises
     ------
@@ -79,14 +98,15 @@ def state(case: Case, seed: int) -> Stated:
     """
     from convexstruct.models import Formulation
 
-    instance = case.make(seed)
+    make: Any = case.make
+    instance, times = (make(seed, scale=scale), f"-x{scale}") if scale > 1 else (make(seed), "")
     for name in (case.formulation, *others(case)):
         try:
             formulation = formulate(case, instance, name)
         except ValueError:
             continue  # too large to be written out, or of a kind that it does not state
         if isinstance(formulation, Formulation):
-            return Stated(f"{case.name}.{name}", case, seed, instance, formulation)
+            return Stated(f"{case.name}{times}.{name}", case, seed, instance, formulation, scale)
     raise ValueError(f"{case.name}: no formulation states it as one cone program")
 
 
@@ -103,6 +123,7 @@ def header(stated: Stated, program: ConeProgram) -> dict[str, Any]:
         "formulation": stated.formulation.name,
         "source": stated.formulation.source,
         "seed": stated.seed,
+        "scale": stated.scale,
         "fingerprint": fingerprint(stated.instance.problem),
         "sense": "MAX" if program.maximise else "MIN",
         "optimum": {"lower_bound": lower, "upper_bound": upper},
@@ -159,7 +180,7 @@ def _counted(sizes: Sequence[int]) -> str:
 
 
 def write_programs(
-    folder: Path, cases: Sequence[Case], seed: int, left_out: list[str]
+    folder: Path, cases: Sequence[Case], seed: int, left_out: list[str], scale: int = 1
 ) -> Iterator[tuple[Case, dict[str, Any] | None]]:
     """Write the cone programs of ``cases`` into ``folder``, then the table and the page.
 
@@ -174,7 +195,7 @@ def write_programs(
     heads = []
     for case in cases:
         try:
-            head = write_program(folder, state(case, seed))
+            head = write_program(folder, state(case, seed, scale))
         except ValueError as error:
             left_out.append(str(error))
             yield case, None
@@ -202,20 +223,24 @@ def page(heads: Sequence[dict[str, Any]], left_out: Sequence[str]) -> str:
 
 
 def export(
-    path: str, on: str | None, quick: bool, seed: int, progress: Callable[[int, int, str], None]
+    path: str, on: str | None, quick: bool, seed: int, scale: int, progress: Callable[[int, int, str], None]
 ) -> tuple[bool, dict[str, Any], Page]:
     """``convexstruct export --conic``: (whether it ran to its end, the JSON object, the page to print).
 
     Raises
     ------
     ValueError
-        If there is no such case, or ``path`` is no folder. OSError if a file cannot be written.
+        If there is no such case, none of them can be made ``scale`` times as large, or ``path`` is no folder.
+    OSError
+        If a file cannot be written.
     """
-    cases = select(on, quick=quick, open_only=True)
+    cases = [case for case in select(on, quick=quick, open_only=True) if scale == 1 or scales(case)]
+    if not cases:
+        refuse("scale", scale, f"1: no larger instances of {on} can be made")
     folder, left_out, heads, done = made(path), list[str](), [], 0
     try:
         progress(0, len(cases), cases[0].name)
-        for _, head in write_programs(folder, cases, seed, left_out):
+        for _, head in write_programs(folder, cases, seed, left_out, scale):
             heads += [head] if head is not None else []
             done += 1
             progress(done, len(cases), cases[done].name if done < len(cases) else "")

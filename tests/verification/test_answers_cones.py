@@ -15,8 +15,8 @@ import convexstruct as cs
 from convexstruct.cli import main
 from convexstruct.verification import export_cones
 from convexstruct.verification.answers_cones import holds_programs
-from convexstruct.verification.cases import select
-from convexstruct.verification.export_cones import HEADS, state, write_programs
+from convexstruct.verification.cases import cases_for, families, select
+from convexstruct.verification.export_cones import HEADS, scales, state, write_programs
 
 
 @pytest.fixture(autouse=True)
@@ -168,3 +168,32 @@ def test_the_command_writes_a_table_with_bracket_sizes_and_cones(
     page = (tmp_path / "README.md").read_text()
     assert "g_0 >= g_1 e^(g_2 / g_1)" in page
     assert "| planted-points.reduced | MIN |" in page
+
+
+def test_a_case_is_made_larger_on_demand_with_a_bracket_of_its_own(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["export", "--conic", "--scale", "3", "--on", "box-planted", str(tmp_path), "--json"]) == 0
+    (head,) = json.loads(capfd.readouterr().out)["programs"]
+    make: Any = select("box-planted")[0].make
+    optimum = make(0, scale=3).optimum
+    assert head["program"] == "box-planted-x3.box"
+    assert head["optimum"]["lower_bound"] <= optimum <= head["optimum"]["upper_bound"]
+    np.savez(tmp_path / "box-planted-x3.box.answer.npz", **solution(tmp_path, "box-planted-x3.box"))
+    found, note = verdict(tmp_path, "box-planted")
+    assert found == "verified"
+    assert "its point is optimal" in note
+
+
+def test_every_family_has_a_case_that_can_be_made_larger() -> None:
+    cases = [case for name in families() for case in cases_for(name, open_only=True) if scales(case)]
+    assert {case.family for case in cases} == set(families())
+
+
+@pytest.mark.parametrize(("on", "scale"), [("box-single", "2"), ("box-planted", "0")])
+def test_a_scale_that_makes_no_sense_is_refused(
+    on: str, scale: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["export", "--conic", "--scale", scale, "--on", on, str(tmp_path / "new")]) == 2
+    assert "scale is" in capfd.readouterr().err
+    assert not (tmp_path / "new").exists()

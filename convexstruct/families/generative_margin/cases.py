@@ -205,8 +205,8 @@ def on_the_ring(n_sequences: int, length: int, n_states: int, seed: int) -> Inst
     )
 
 
-def ring_small(seed: int) -> Instance:
-    return on_the_ring(20, 12, 5, seed)
+def ring_small(seed: int, scale: int = 1) -> Instance:
+    return on_the_ring(20 * scale, 12, 5, seed)
 
 
 def ring_middle(seed: int) -> Instance:

@@ -164,9 +164,9 @@ def parts(seed: int) -> Instance:
     return sampled(tabular_factors(graph, [2, 3, 4, 1, 3, 2]), seed, 79, 60, beta=0.2)
 
 
-def chain(seed: int) -> Instance:
+def chain(seed: int, scale: int = 1) -> Instance:
     """25 variables of four labels: far too many joint labels to write out."""
-    return sampled(tabular_factors(nx.path_graph(25), 4), seed, 80, 200, lam=1e-3)
+    return sampled(tabular_factors(nx.path_graph(25 * scale), 4), seed, 80, 200, lam=1e-3)
 
 
 def _mrf(name: str, purpose: str, make: Any, formulation: str = "likelihood") -> Case:

@@ -49,9 +49,9 @@ def plant_box(rng: np.random.Generator, n: int, s: Vector, infinite: float = 0.0
     return Instance(problem, problem.primal({"a": a}), {"a": a})
 
 
-def planted_box(seed: int) -> Instance:
+def planted_box(seed: int, scale: int = 1) -> Instance:
     rng = np.random.default_rng([51, seed])
-    return plant_box(rng, 40, np.ones(40))
+    return plant_box(rng, 40 * scale, np.ones(40 * scale))
 
 
 def planted_signs(seed: int) -> Instance:

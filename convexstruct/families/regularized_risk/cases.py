@@ -229,8 +229,8 @@ def sparse_rows(seed: int) -> Instance:
     return Instance(RegularizedRisk.binary(made.features, made.labels, 0.01))
 
 
-def dense_rows(seed: int) -> Instance:
-    made = dense_margins(600, 30, positives=0.3, seed=seed)
+def dense_rows(seed: int, scale: int = 1) -> Instance:
+    made = dense_margins(600 * scale, 30, positives=0.3, seed=seed)
     return Instance(RegularizedRisk.binary(made.features, made.labels, 1e-3, bias=True))
 
 

@@ -328,8 +328,8 @@ def sparse_chains(seed: int) -> Instance:
     return Instance(learned(data, C_mean=20.0))
 
 
-def chains_small(seed: int) -> Instance:
-    data = random_chains(20, (4, 9), 4, 6, seed=seed)
+def chains_small(seed: int, scale: int = 1) -> Instance:
+    data = random_chains(20 * scale, (4, 9), 4, 6, seed=seed)
     return Instance(learned(data, C_mean=10.0))
 
 

@@ -63,10 +63,11 @@ def transitions(seed: int) -> Instance:
     return plant_transitions(rng.permutation([4, 5, 3]).tolist(), 2, (0.4, 0.125), float(rng.integers(1, 1000)) / 64)
 
 
-def symbols(seed: int) -> Instance:
+def symbols(seed: int, scale: int = 1) -> Instance:
     """Chains that mostly change and mostly show their state, as in the synthetic sets of the paper."""
     rng = np.random.default_rng([97, seed])
-    state = (np.cumsum(rng.random((3, 5)) < 0.9, axis=1) + rng.integers(0, 2, size=(3, 1))) % 2
+    flips = rng.random((3 * scale, 5)) < 0.9
+    state = (np.cumsum(flips, axis=1) + rng.integers(0, 2, size=(3 * scale, 1))) % 2
     seen = np.where(rng.random(state.shape) < 0.1, 1 - state, state)
     problem = UnsupervisedMargin.read(list(seen), 2, beta=0.01, label_balance=0.1, pair_balance=0.3, n_symbols=2)
     return Instance(problem)
