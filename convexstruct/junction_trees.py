@@ -145,7 +145,7 @@ def junction_tree(
     return JunctionTree(tuple(int(c) for c in cards), tuple(parent), tuple(separators), tuple(assigned))
 
 
-def _triangulated(graph: nx.Graph, cards: list[int], limit: int, what: str, advice: str) -> nx.Graph:
+def _triangulated(graph: nx.Graph, cards: Sequence[int], limit: int, what: str, advice: str) -> nx.Graph:
     """The graph with the edges that make it chordal (maximum cardinality search, "MCS-M": A. Berry, J. Blair, P.
     Heggernes, B. Peyton, Algorithmica 39, 2004), in O(nodes x edges).
 

@@ -61,7 +61,7 @@ class ShardedPseudo(PseudoLikelihood):
     shards: Shards = field(kw_only=True)
 
     @property
-    def groups(self) -> Groups:  # type: ignore[override]
+    def groups(self) -> Groups:
         return self.whole.groups
 
     def value_and_gradient(self, theta: Vector) -> tuple[float, Vector]:
@@ -125,7 +125,7 @@ def sharded_hidden(problem: HiddenField, executor: Executor, n_shards: int | Non
     else:
         assert model.samples is not None
         assert model.weights is not None
-        at = [slice(*each) for each in pairwise(cuts(np.ones(len(known)), n_shards))]
+        at = [slice(*each) for each in pairwise(cuts(np.ones(len(known), dtype=np.intp), n_shards))]
         of = [replace(model, samples=model.samples[some], weights=model.weights[some]) for some in at]
         shards = Shards(tuple(HiddenField(own, known[some]) for own, some in zip(of, at)), executor)
     return ShardedHidden(**_given(problem, HiddenField), whole=problem, shards=shards)

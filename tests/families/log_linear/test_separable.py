@@ -15,7 +15,11 @@ from convexstruct.arrays import Matrix
 from convexstruct.families.log_linear import ConditionalRandomField, separable
 from convexstruct.families.log_linear.separable import never_falling
 
-EDGES = {1: [[]], 2: [[(0, 1)]], 3: [[(0, 1), (1, 2)], [(0, 1), (1, 2), (0, 2)]]}
+EDGES: dict[int, list[list[tuple[int, int]]]] = {
+    1: [[]],
+    2: [[(0, 1)]],
+    3: [[(0, 1), (1, 2)], [(0, 1), (1, 2), (0, 2)]],
+}
 
 
 def small(seed: int) -> ConditionalRandomField:

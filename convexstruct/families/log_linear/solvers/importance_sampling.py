@@ -34,7 +34,7 @@ from convexstruct.core.options import at_least, read_options, seed
 from convexstruct.core.solution import Solution
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.penalty import Penalty
-from convexstruct.families.log_linear.solvers.descent import Here, first, warning
+from convexstruct.families.log_linear.solvers.descent import Here, warning
 from convexstruct.families.log_linear.solvers.hidden_lbfgs import descent
 from convexstruct.families.log_linear.wide_field import WideField
 from convexstruct.inference.gibbs import Gibbs
@@ -67,7 +67,7 @@ class ImportanceSampling:
     def iterate(self, problem: MarkovRandomField | WideField, start: Solution | None = None) -> Iterator[Iterate]:
         """Yield each theta with its estimated objective; ``start`` gives the first."""
         rng, calls, inside = np.random.default_rng(self.seed), 0, 0
-        theta = first(problem, start)
+        theta = np.zeros(problem.dimension) if start is None else np.array(start.point["theta"], dtype=np.float64)
         estimate = self._first(problem, theta, rng)
         for draw in range(1, self.draws + 1):
             here, unit = Here.at(estimate, theta), STATIONARY * estimate.largest_gradient
