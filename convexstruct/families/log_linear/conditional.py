@@ -231,7 +231,7 @@ class ConditionalRandomField:
         assert isinstance(self.oracle, ChainInference)
         x = self.features.node_features[self.oracle.layout.packed]
         if sp.issparse(x):
-            kind = sp.get_index_dtype(maxval=max(*x.shape, x.nnz))
+            kind = np.min_scalar_type(-1 - max(*x.shape, x.nnz, 2**15))  # 32 bits where they are enough, else 64
             x.indices, x.indptr = x.indices.astype(kind), x.indptr.astype(kind)
         return x
 
