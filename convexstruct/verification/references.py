@@ -20,7 +20,7 @@ from typing import Any
 
 from convexstruct.core import registry
 from convexstruct.core.cases import Case, Instance
-from convexstruct.core.certificates import Problem, least_unit, relative_gap
+from convexstruct.core.certificates import Problem, least_unit, magnitude, relative_gap
 from convexstruct.files import user_cache, write_whole
 from convexstruct.tolerances import HIGH, ROUNDING
 from convexstruct.validation.arguments import among
@@ -117,7 +117,7 @@ def _answer(case: Case, instance: Instance, name: str, solver: str) -> Reference
     )  # fmt: skip
     if found.accurate and not said.certified and case.certified:
         found = _closed(case, instance.problem, found)
-    return found if instance.optimum is None else _known(found, instance.optimum, case.accuracy)
+    return found if instance.optimum is None else _known(found, instance, case.accuracy)
 
 
 def _closed(case: Case, problem: Problem, found: Reference) -> Reference:
@@ -132,9 +132,14 @@ def _closed(case: Case, problem: Problem, found: Reference) -> Reference:
     return found
 
 
-def _known(found: Reference, optimum: float, accuracy: float) -> Reference:
-    """``found`` with the optimum that is known by construction as its bracket, and with trouble if it misses it."""
-    rounding = ROUNDING * max(1.0, abs(optimum))
+def _known(found: Reference, instance: Instance, accuracy: float) -> Reference:
+    """``found`` with the optimum that is known by construction as its bracket, and with trouble if it misses it.
+
+    The bracket is as wide as the gap's divisor makes `ROUNDING`: an optimum of 0 has one that certifies 0.
+    """
+    optimum = instance.optimum
+    assert optimum is not None
+    rounding = ROUNDING * magnitude(instance.problem, optimum)
     exact = replace(found, lower_bound=optimum - rounding, upper_bound=optimum + rounding)
     missed = found.accurate and not _within(exact, accuracy)
     trouble = f"{found.formulation} by {found.solver} misses the optimum known by construction, {optimum:.9g}"

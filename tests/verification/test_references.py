@@ -10,7 +10,7 @@ from typing import Any
 import cvxpy as cp
 import pytest
 
-from convexstruct.core.certificates import certify
+from convexstruct.core.certificates import certify, relative_gap
 from convexstruct.families.generative_margin.cases import ties
 from convexstruct.models import FORMULATIONS
 from convexstruct.models.general_solvers import run
@@ -262,3 +262,12 @@ def test_a_missing_bound_is_infinite_never_zero(monkeypatch: pytest.MonkeyPatch,
     found = stored(case, case.build())
     assert found is not None
     assert (found.lower_bound, found.upper_bound) == (-math.inf, math.inf)
+
+
+def test_the_bracket_of_an_optimum_known_to_be_0_certifies_it_without_a_dual_point() -> None:
+    """It was once 1e-9 wide, a tenth of the gap's divisor."""
+    case = next(case for case in cases_for("structured_svm") if case.name == "svm-one-label")
+    problem, reference = case.build(), stored(case, case.build())
+    assert reference is not None
+    best = certify(problem, problem.trivial()[0])
+    assert abs(relative_gap(best.primal, reference.lower_bound, best.least)) <= HIGH.gap
