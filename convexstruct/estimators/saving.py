@@ -189,7 +189,8 @@ def _head(text: NDArray[Any] | None) -> dict[str, Any]:
 
 
 def _names(name: str, found: Any) -> NDArray[Any]:
-    """Labels or symbols: at least one, at least two classes, all different."""
+    """Labels or symbols: at least one, at least two classes, all different, in the type of training; strings take as
+    much room as the longest of them, whatever the file asks for."""
     values = found.get("values") if isinstance(found, dict) else None
     if not isinstance(values, list) or len(values) < (2 if name == "classes_" else 1):
         raise ValueError(f"has no list {name!r} of at least {2 if name == 'classes_' else 1}")
@@ -198,7 +199,10 @@ def _names(name: str, found: Any) -> NDArray[Any]:
     dtype = np.dtype(str(found.get("dtype")))
     if dtype.kind not in "UbiufO":
         raise ValueError(f"has {name!r} of the type {dtype}")
-    return np.array(values, dtype=dtype)
+    made = np.array(values, dtype=None if dtype.kind == "U" else dtype)
+    if made.dtype.kind != dtype.kind or made.tolist() != values:
+        raise ValueError(f"has {name!r} that are not of the type {dtype}")
+    return made
 
 
 def _vectorizer(found: dict[str, Any], width: int) -> Any:

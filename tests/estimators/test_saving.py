@@ -95,6 +95,11 @@ CHANGES: list[tuple[Callable[[Arrays], Any], str]] = [
     (_head(names={"classes_": {"dtype": "|V8", "values": ["A", "B"]}}), "it has 'classes_' of the type"),
     (_head(names={"classes_": {"dtype": "<U4", "values": [["A"], {}]}}), "it has 'classes_' that are neither"),
     (_head(names={"classes_": {"dtype": "<U4", "values": ["A", "A"]}}), "it has 'classes_' that are neither"),
+    (_head(names={"classes_": {"dtype": "<i8", "values": [1.2, 1.7, 2, 3]}}), "it has 'classes_' that are not of the"),
+    (
+        _head(names={"classes_": {"dtype": "<U4", "values": [1, "A", "B", "C"]}}),
+        "it has 'classes_' that are not of the",
+    ),
     (_head(n_features=4), "it names"),
     (_head(vectorizer={"name": "Popen", "params": {}, "features": []}), "it has the vectorizer 'Popen'"),
     (_head(vectorizer={"name": "DictVectorizer", "params": {"dtype": "O"}, "features": [1]}), "it has no list of"),
