@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -175,6 +177,16 @@ def read_labels(y: Any, lengths: Index) -> list[Any]:
 def is_partial(label: Any) -> bool:
     """Whether a label is not known: None, or a set of the labels that are possible."""
     return label is None or isinstance(label, (set, frozenset))
+
+
+@contextmanager
+def called_cost() -> Iterator[None]:
+    """Errors about the loss of labellings, ``loss`` to the families, under its name among the estimators' parameters,
+    ``cost``: their ``loss`` is another."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(re.sub(r"^loss\b", "cost", str(error))) from None
 
 
 def classes_of(labels: list[Any]) -> NDArray[Any]:

@@ -14,6 +14,7 @@ from convexstruct.arrays import Matrix, Vector
 from convexstruct.estimators.examples import (
     Examples,
     accuracy,
+    called_cost,
     classes_of,
     coded,
     distinct,
@@ -149,10 +150,11 @@ class GenerativeTagger(Saved, BaseEstimator):  # type: ignore[misc]
             raise ValueError("y has a state that is None or a set, wanted one known state a position")
         classes, symbols = classes_of(labels), distinct("a symbol in X", examples.rows)
         seen, states = (coded(each, names)[0] for each, names in ((examples.rows, symbols), (labels, classes)))
-        made = GenerativeMargin.hmm(
-            examples.split(seen), examples.split(states), len(classes), len(symbols), eta=eta, loss=self.cost,
-            weights=omega[kept],
-        )  # fmt: skip
+        with called_cost():
+            made = GenerativeMargin.hmm(
+                examples.split(seen), examples.split(states), len(classes), len(symbols), eta=eta, loss=self.cost,
+                weights=omega[kept],
+            )  # fmt: skip
         return made, classes, symbols
 
     def _fits(self) -> bool:

@@ -144,6 +144,7 @@ class LinearRisk(ClassifierMixin, Saved, BaseEstimator):  # type: ignore[misc]
         lam = 1.0 / (C * float(omega.sum()))
         weights = None if sample_weight is None else omega
         if several:
+            self._check_cost("multilabel")
             table = y.toarray() if sp.issparse(y) else np.asarray(y)
             return (
                 RegularizedRisk.multilabel(_widened(X, intercept), table, lam, weights),
@@ -155,6 +156,7 @@ class LinearRisk(ClassifierMixin, Saved, BaseEstimator):  # type: ignore[misc]
             raise ValueError("y holds one class, wanted at least two classes")
         if kind == "auto":
             kind = "binary" if len(classes) == 2 else "multiclass"
+        self._check_cost(kind)
         if kind == "binary":
             if len(classes) > 2:
                 raise ValueError(f"y holds {len(classes)} classes, wanted two classes with loss='binary'")
@@ -163,6 +165,10 @@ class LinearRisk(ClassifierMixin, Saved, BaseEstimator):  # type: ignore[misc]
             return RegularizedRisk.ordinal(X, codes, lam, weights=weights), kind, classes
         made = RegularizedRisk.multiclass(_widened(X, intercept), codes, lam, self.cost, len(classes), weights)
         return made, kind, classes
+
+    def _check_cost(self, kind: str) -> None:
+        if self.cost is not None and kind != "multiclass":
+            raise ValueError(f"cost is given, wanted None with the loss {kind!r}: only 'multiclass' has one")
 
     def _fits(self) -> bool:
         k = len(self.classes_)

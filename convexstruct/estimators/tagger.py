@@ -20,6 +20,7 @@ from convexstruct.core.trace import Trace
 from convexstruct.estimators.examples import (
     Examples,
     accuracy,
+    called_cost,
     classes_of,
     coded,
     fitted_vectorizer,
@@ -210,7 +211,8 @@ class Tagger(Saved, BaseEstimator):  # type: ignore[misc]
         graphs |= {"associative": self.associative, "inference": self.inference}
         if weights is not None:  # the loss of labellings plays no part in prediction
             graphs |= {"loss": self.cost, "scaling": self.loss}
-        return StructuredSVM.read(rows, labels, size, **graphs)
+        with called_cost():
+            return StructuredSVM.read(rows, labels, size, **graphs)
 
     def _start(self, problem: Problem, classes: NDArray[Any], vectorizer: Any) -> Solution | None:
         """The weights of the last fit, or of a file; None before the first."""

@@ -222,7 +222,7 @@ BAD_PARAMETERS: list[tuple[dict[str, Any], str]] = [
     ({"C": 0.0}, "C is 0.0, wanted a positive number"),
     ({"C": None}, "C is None, wanted a positive number"),
     ({"l1": 0.1}, "only the likelihood has that penalty"),
-    ({"cost": "ring"}, "loss is 'ring', wanted 'hamming'"),
+    ({"cost": "ring"}, "cost is 'ring', wanted 'hamming'"),
     ({"loss": "likelihood", "C": -1.0}, "C is -1.0, wanted a positive number"),
     ({"loss": "likelihood", "cost": "zero_one"}, "cost is not 'hamming', wanted that with loss='likelihood'"),
     ({"loss": "likelihood", "cost": np.ones((2, 2))}, "cost is not 'hamming'"),

@@ -123,6 +123,8 @@ BAD: list[tuple[dict[str, Any], Any, str]] = [
     ({"loss": "multilabel"}, NAMES, "y holds one class a row, wanted a table with loss='multilabel'"),
     ({}, np.zeros(30), "y holds one class, wanted at least two classes"),
     ({"loss": "ordinal"}, X[:, 0], "Unknown label type: continuous"),
+    ({"loss": "ordinal", "cost": np.ones((3, 3))}, NAMES, "cost is given, wanted None with the loss 'ordinal'"),
+    ({"cost": np.ones((2, 2))}, TABLE, "cost is given, wanted None with the loss 'multilabel'"),
     ({"cost": np.ones((2, 2))}, NAMES, "cost has shape (2, 2), wanted (3, 3)"),
 ]
 
