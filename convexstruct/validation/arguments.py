@@ -33,7 +33,7 @@ MOST_ENTRIES = 2**28
 
 #: Sentences show lists of at most so many entries whole.
 SHOWN_ENTRIES = 4
-#: The most characters that the known names may take in a sentence; of a longer list it shows the nearest names.
+#: The most characters that the known names may take in a sentence.
 NAMES_CHARACTERS = 150
 
 #: Types that are read as lists.
@@ -173,17 +173,22 @@ def choice(name: str, value: Any, known: Collection[str], otherwise: str = "") -
 
 
 def among(value: Any, known: Collection[str]) -> str:
-    """ "one of a, b, c"; where the list is too long for a sentence, their number and the names nearest to ``value``."""
+    """ "one of a, b, c"; of more than four the number and the names nearest to ``value``, unless none is alike and the
+    list is short enough for a sentence."""
     every = [str(each) for each in known]
     shown = ", ".join(every)
-    if len(every) <= 1 or len(shown) <= NAMES_CHARACTERS:
+    short = len(shown) <= NAMES_CHARACTERS
+    if len(every) <= 1 or (short and len(every) <= SHOWN_ENTRIES):
         return f"one of {shown}" if len(every) > 1 else cut(shown, NAMES_CHARACTERS)
     near: list[str] = []
     if isinstance(value, str):  # those that are alike or begin with it; if none does, the least unlike
         own = value[:SHOWN_CHARACTERS]
         begin = [each for each in every if own and each.startswith(own)]
         near = list(dict.fromkeys([*begin, *difflib.get_close_matches(own, every, n=SHOWN_ENTRIES)]))[:SHOWN_ENTRIES]
-        near = near or difflib.get_close_matches(own, every, n=SHOWN_ENTRIES, cutoff=0.0)
+        if not near and not short:
+            near = difflib.get_close_matches(own, every, n=SHOWN_ENTRIES, cutoff=0.0)
+    if short and not near:
+        return f"one of {shown}"
     first = [cut(each, NAMES_CHARACTERS // SHOWN_ENTRIES) for each in near or every[:SHOWN_ENTRIES]]
     return f"one of {len(every)} names, {'the nearest' if near else 'among them'} {', '.join(first)}"
 
