@@ -329,6 +329,10 @@ def export(given: argparse.Namespace) -> Result:
     from convexstruct.verification import export_cones, export_folder
 
     whole_number("--scale", given.scale, least=1)
+    if given.conic and given.text:
+        raise sentence("--text goes without --conic: cone programs are written as CBF, which is text, and NPZ")
+    if given.scale > 1 and not given.conic:
+        raise sentence(f"--scale is {given.scale}, wanted --conic with it: cases as such have one size")
     with Ending() as ending, Steps(given.command) as steps:
         if given.conic:
             whole, shown, page = export_cones.export(

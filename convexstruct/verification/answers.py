@@ -196,8 +196,17 @@ class Folder:
 
     def exported(self, cases: tuple[Case, ...]) -> tuple[tuple[Case, ...], list[str]]:
         """Those of ``cases`` whose header is here, or that files can hold if there is no header; and a sentence for
-        each of the others."""
-        here = {path.stem for path in self.folder.glob("*.json")}
+        each of the others.
+
+        Raises
+        ------
+        ValueError
+            If there is neither a header nor an answer here.
+        """
+        files = {path.name for path in self.folder.iterdir()}
+        here = {case.name for case in cases if f"{case.name}.json" in files}
+        if not here and files.isdisjoint(f"{case.name}.answer{ending}" for case in cases for ending in ENDINGS):
+            raise sentence(f"{cut(repr(str(self.folder)))} holds no exported case and no answer, wanted some to judge")
         kept = tuple(case for case in cases if case.name in here)
         missing = [f"{case.name}: not exported to this folder" for case in cases if case.name not in here]
         return (kept, missing) if kept else exportable(cases)

@@ -15,12 +15,14 @@ from typing import Any
 import numpy as np
 
 from convexstruct.arrays import Vector
+from convexstruct.core.cases import Case
 from convexstruct.core.certificates import certify, relative_gap
 from convexstruct.tolerances import REFERENCE_ACCURACY, Profile, met, upside_down
+from convexstruct.validation.arguments import cut, seed, sentence, whole
 from convexstruct.verification.answers import Refused, array, content, find
 from convexstruct.verification.cases import select
 from convexstruct.verification.cone_program import ConeProgram, compiled
-from convexstruct.verification.export_cones import FORMAT, TABLE, state
+from convexstruct.verification.export_cones import FORMAT, TABLE, Stated, scales, state
 from convexstruct.verification.fingerprint import fingerprint
 from convexstruct.verification.outcome import Fast, Reference, Row, Verdict
 
@@ -48,7 +50,7 @@ def written(folder: Path, on: str | None, quick: bool) -> list[Written]:
     Raises
     ------
     ValueError
-        If ``on`` is no family and no case.
+        If ``on`` is no family and no case, or none of the cases has a program here.
     """
     names = {case.name: place for place, case in enumerate(select(on, quick=quick, open_only=True))}
     found = []
@@ -59,6 +61,9 @@ def written(folder: Path, on: str | None, quick: bool) -> list[Written]:
                 found.append(Written(path.stem, folder, head))
         except (OSError, ValueError, LookupError, TypeError):
             continue  # an answer, or something else
+    if not found:
+        wanted = "of the cases" if on is None else f"of {on}"
+        raise sentence(f"{cut(repr(str(folder)))} holds no cone program {wanted}, wanted some to judge")
     return sorted(found, key=lambda program: names[program.head["case"]])
 
 
@@ -94,7 +99,7 @@ def judged(program: Written, wanted: Profile, name: str) -> Row:
     (case,) = select(head["case"], open_only=True)
     reference = Reference(program.name, "bracket", "stored", math.nan, math.nan)
     try:
-        stated = state(case, int(head["seed"]), int(head["scale"]))
+        stated = _stated(case, program)
         if stated.name != program.name or fingerprint(stated.instance.problem) != head["fingerprint"]:
             raise Refused("answers other data: the program was exported by another version, export it again")
         lower, upper = stated.bracket()
@@ -112,6 +117,17 @@ def judged(program: Written, wanted: Profile, name: str) -> Row:
     return Row(
         case.family, case.system, program.name, case.paper, case.equations, reference, fast, verdict, note, reaches
     )
+
+
+def _stated(case: Case, program: Written) -> Stated:
+    """What the header says was exported; `Refused` if nothing can have been."""
+    try:
+        scale = whole("scale", program.head["scale"], least=1)
+        if scale > 1 and not scales(case):
+            raise ValueError(f"{case.name} cannot be made larger")
+        return state(case, seed("seed", program.head["seed"]), scale)
+    except ValueError as error:
+        raise Refused(f"answers {program.name}.json, which is no header of a program: {error}") from None
 
 
 def _verdict(

@@ -241,7 +241,7 @@ def _foreign(solver: Any, answers: Any = None) -> Foreign | None:
     if answers is not None:
         if solver is not None:
             raise ValueError("a solver and a folder of answers are given, wanted one of them")
-        if not isinstance(answers, (str, os.PathLike)):
+        if not isinstance(answers, (str, os.PathLike)) or answers == "":
             refuse("answers", answers, "a folder with answers")
         return Folder(Path(answers))
     if solver is None:

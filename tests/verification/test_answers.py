@@ -106,6 +106,7 @@ def test_what_is_wrong_with_an_answer_is_one_clear_sentence(text: str, words: st
 
 
 def test_a_missing_answer_and_two_answers_fail_with_the_names(tmp_path: Path) -> None:
+    write_case(tmp_path, BOX)
     assert verdict(tmp_path)[1].startswith("wrote no answer: there is no box-planted.answer")
     as_npz(tmp_path)
     as_json(tmp_path)
@@ -141,6 +142,8 @@ def test_only_the_exported_cases_are_judged_and_the_others_named(tmp_path: Path)
 
 
 def test_every_family_is_judged_without_a_crash_where_no_case_has_an_answer(tmp_path: Path) -> None:
+    for case in cases_for("unsupervised_margin", quick=True):
+        write_case(tmp_path, case)
     outcome = cs.verify(answers=tmp_path, quick=True, on="unsupervised_margin")
     assert {row.verdict for row in outcome} == {"failed"}
 
@@ -148,6 +151,8 @@ def test_every_family_is_judged_without_a_crash_where_no_case_has_an_answer(tmp_
 def test_a_folder_that_is_not_there_and_two_kinds_of_solver_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="there is no folder"):
         cs.verify(answers=tmp_path / "nothing")
+    with pytest.raises(ValueError, match="holds no exported case and no answer, wanted some to judge"):
+        cs.verify(answers=tmp_path, on="box-planted")
     with pytest.raises(ValueError, match="a solver and a folder of answers are given"):
         cs.verify(lambda problem: problem, answers=tmp_path)
     with pytest.raises(ValueError, match="answers is 3, wanted a folder with answers"):

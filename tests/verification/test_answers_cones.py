@@ -129,8 +129,18 @@ def test_a_missing_answer_and_other_data_fail(tmp_path: Path) -> None:
     exported(tmp_path, "risk-planted")
     assert verdict(tmp_path, "risk-planted")[1].startswith("wrote no answer: there is no risk-planted.primal.answer")
     header = tmp_path / "risk-planted.primal.json"
-    header.write_text(header.read_text().replace('"seed": 0', '"seed": 1'))
+    text = header.read_text()
+    header.write_text(text.replace('"seed": 0', '"seed": 1'))
     assert verdict(tmp_path, "risk-planted")[1].startswith("answers other data")
+    for part, instead in (('"seed": 0', '"seed": "x"'), ('"scale": 1', '"scale": 0'), ('"scale": 1', '"scale": 2')):
+        header.write_text(text.replace(part, instead))
+        assert "no header of a program" in verdict(tmp_path, "risk-planted")[1]
+
+
+def test_a_folder_without_a_program_of_the_case_is_refused(tmp_path: Path) -> None:
+    exported(tmp_path, "risk-planted")
+    with pytest.raises(ValueError, match="holds no cone program of box-planted, wanted some to judge"):
+        cs.verify(on="box-planted", answers=tmp_path)
 
 
 def test_without_a_bracket_nothing_is_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
