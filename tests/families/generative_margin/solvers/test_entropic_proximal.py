@@ -14,6 +14,7 @@ from convexstruct.core.quasi_newton import Pairs
 from convexstruct.core.registry import choose
 from convexstruct.datasets.generated.networks import random_network
 from convexstruct.datasets.generated.ring import EASY, HARD, ring
+from convexstruct.families.generative_margin.cases import CASES
 from convexstruct.families.generative_margin.covariance import CountCovariance
 from convexstruct.families.generative_margin.solvers import entropic_stage
 from convexstruct.families.generative_margin.solvers.bundle import ProximalBundle
@@ -387,3 +388,12 @@ def test_a_stage_forms_a_covariance_after_steps_that_are_a_share_of_its_cost(mon
     assert longest > 2
     assert formed(longest - 1)[0]
     assert not formed(longest + 1)[0]
+
+
+@pytest.mark.parametrize("tol", [1e-3, 1e-4, 1e-5, 1e-6])
+def test_what_it_claims_is_certified_where_entries_of_c_are_0(tol: float) -> None:
+    """The solver's sums gave a mu of 0 where c is 0, the certificate's 1e-270: v < 0, and the bound was lost."""
+    problem = next(case for case in CASES if case.name == "hmm-zeros-in-c").build()
+    solution = solve(problem, tol=tol)
+    assert solution.status.name == "OPTIMAL"
+    assert abs(solution.certificate.gap) <= tol
