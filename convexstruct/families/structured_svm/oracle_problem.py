@@ -16,7 +16,8 @@ This is the interface of SVM-struct (Tsochantaridis, Joachims, Hofmann, Altun 20
 
 bounds the optimum from below, whatever `best` is: it is computed from f and E alone.
 
-**Upper bound.** P(w) needs the maxima. With a bound U from `best`, H_i(w) <= U - <w, f(x_i, y_i)>. Without one, and
+**Upper bound.** P(w) needs the maxima. With a bound U from `best`, H_i(w) <= U - <w, f(x_i, y_i)>; where a labelling is
+known that exceeds U by less than `EXACT`, U is taken to hold up to `EXACT`, and this is added. Without a bound, and
 where `best` is declared ``exact``, the value of its labelling is the maximum, up to `EXACT` times the sizes of the
 terms, which are added. Else no upper bound is known, and it is inf. `assumption` says which of the three it is.
 
@@ -50,8 +51,8 @@ from convexstruct.tolerances import DUAL_ROUNDING, ROUNDING
 from convexstruct.validation.arguments import flag, function, mapping, number, sentence, sequence
 from convexstruct.validation.arrays import real
 
-#: By how much the labelling of an exact oracle may be worse than the best one, relative to the terms of its value: the
-#: rounding of the oracle's own sums.
+#: By how much the labelling of an exact oracle may be worse than the best one, or an upper bound too low, relative to
+#: the terms of its value: the rounding of the oracle's own sums.
 EXACT = ROUNDING
 
 
@@ -180,14 +181,18 @@ class OracleSVM:
             at = int(values.argmax())
             most = max(float(values[at]), 0.0)  # 0 is the value of the truth
             size = max(lost, most) + float(np.abs(w) @ (np.abs(joint) + np.abs(others[at]) + np.abs(true)))
+            rounding = gamma(self.dimension + 8) * size + TINY * (self.dimension + 8)
             if bound is not None:
                 truly = float(true @ w)
+                rounding += 4 * UNIT * abs(bound)
                 if most > bound - truly + EXACT * (abs(bound) + size):
                     raise sentence(
                         f"best of example {i} returns the upper bound {bound:.9g}, but a labelling has the value "
                         f"{most + truly:.9g} at this w: wanted a bound on loss(y, y') + w'joint_feature(x, y')"
                     )
-                hinge[i], away[i] = max(bound - truly, most), 4 * UNIT * abs(bound)
+                hinge[i] = max(bound - truly, most)
+                if most > bound - truly + rounding:  # refuted: it is a bound up to EXACT at best
+                    away[i] = EXACT * (abs(bound) + size)
             elif self.exact:
                 if most > value + EXACT * size:
                     raise sentence(
@@ -198,7 +203,7 @@ class OracleSVM:
             else:
                 hinge[i] = math.inf
             violation[i] = most
-            away[i] += gamma(self.dimension + 8) * size + TINY * (self.dimension + 8)
+            away[i] += rounding
             if most > value:
                 found = example.y if most == 0 else np.frombuffer([*example.met][at], dtype=np.int64)
             labels.append(found if most > 0 else example.y)

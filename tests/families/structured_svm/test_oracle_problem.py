@@ -206,9 +206,9 @@ def test_a_labelling_of_the_pool_shows_that_an_answer_declared_exact_was_none() 
     w = np.array([0.3, -0.2])
     found = problem.most_violated(w)
     lazy = replace(problem, best=lambda x, y, w: y)
-    if found.violation.max() > 0:  # the truth is 0 at best, and the pool knows better
-        with pytest.raises(ValueError, match="is not exact: another labelling is better by"):
-            lazy.most_violated(w)
+    assert found.violation.max() > 0  # the truth is 0 at best, and the pool knows better
+    with pytest.raises(ValueError, match="is not exact: another labelling is better by"):
+        lazy.most_violated(w)
     alone = altered(lambda x, y, w: y, exact=True)
     assert alone.most_violated(w).violation.max() == 0  # nothing is known of other labellings yet
     assert replace(problem, best=lambda x, y, w: y, exact=False).most_violated(w).value == found.value
@@ -219,6 +219,23 @@ def test_an_upper_bound_below_a_known_labelling_is_found_out() -> None:
         ValueError, match=r"returns the upper bound .*, but a labelling has the value .* wanted a bound"
     ):
         solved(lambda x, y, w: (heaviest_matching(x, y, w), -1.0))
+
+
+def test_an_answer_that_is_not_exact_by_a_little_still_gives_an_upper_bound() -> None:
+    """Labelling [1] is found, with a bound just below its value or declared the best; [2], not found, is better by
+    1e-10."""
+    joint = {0: 0.0, 1: 1.0, 2: 1.0 + 1e-10}
+    problem = cs.StructuredSVM.from_oracle(
+        lambda x, y: [joint[int(y[0])]], lambda y, z: float((y != z).any()), lambda x, y, w: ([1], 2.0 - 1e-11),
+        [(0, [0])], C=1.0,
+    )  # fmt: skip
+    exact = Fraction(problem.lam) / 2 + 1 + Fraction(joint[2])
+    value = problem.primal({"w": np.ones(1)})
+    assert exact <= Fraction(value.upper) <= exact + Fraction(2, 10**8)
+    declared = replace(problem, best=lambda x, y, w: [1], exact=True).primal({"w": np.ones(1)})
+    assert exact <= Fraction(declared.upper) <= exact + Fraction(2, 10**8)
+    honest = replace(problem, best=lambda x, y, w: ([1], 2.0 + 1e-9)).primal({"w": np.ones(1)})
+    assert honest.allowance < 1e-13
 
 
 def test_an_upper_bound_that_is_loose_or_infinite_is_taken_as_it_is() -> None:
