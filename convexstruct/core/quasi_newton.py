@@ -51,7 +51,7 @@ class Pairs:
         """Keep (s, y) if s'y > `LEAST_CURVATURE` |s| |y|; the oldest pair is dropped when there are more than
         ``memory``."""
         if self._high == len(self._change):
-            n = self._memory - 1
+            n = self._memory
             kept = slice(self._high - n, self._high)
             self._change[:n], self._bend[:n] = self._change[kept], self._bend[kept]
             self._product[:n, :n] = self._product[kept, kept]

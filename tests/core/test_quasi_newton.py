@@ -119,3 +119,15 @@ def test_a_memory_of_one_keeps_the_last_pair() -> None:
         kept.add(change, bend)
     found = kept.solve(lambda q: q, np.ones(3), fit=False)
     np.testing.assert_allclose(found, updated(np.eye(3), pairs[-1:]) @ np.ones(3), rtol=ROUNDING)
+
+
+def test_a_pair_that_is_not_kept_drops_no_other() -> None:
+    _, pairs = pairs_of_a_quadratic(3, 9, 2)
+    for count in range(len(pairs)):
+        kept = Pairs(2, 3)
+        for s, y in pairs[:count]:
+            kept.add(s, y)
+        before = kept.solve(lambda q: q, np.arange(3.0), fit=False)
+        kept.add(pairs[0][0], -pairs[0][1])
+        assert len(kept) == min(count, 2)
+        np.testing.assert_array_equal(kept.solve(lambda q: q, np.arange(3.0), fit=False), before)

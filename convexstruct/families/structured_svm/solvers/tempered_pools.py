@@ -88,7 +88,8 @@ class TemperedPools:
 
     def iterate(self, problem: StructuredSVM | OracleSVM, start: Solution | None = None) -> Iterator[Iterate]:
         """One iterate at the first w, one a stage and one a round of the pools; the run ends where no labelling is
-        violated beyond rounding. Of ``start`` only w is used. An `OracleSVM` is solved by the pools alone.
+        violated beyond rounding. An `OracleSVM` is solved by the pools alone. Of ``start`` w is used, and for an
+        `OracleSVM` the labellings of its witness too.
 
         Raises
         ------
