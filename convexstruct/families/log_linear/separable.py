@@ -24,6 +24,8 @@ MODERATE = 20_000
 FIRST, ROUNDS = 8, 60
 #: The sum of the gains along a direction, in units of the features, that counts as above 0.
 LEAST_GAIN = 1e-6
+#: A difference of features counts as 0 where no entry is above this, in units of the features: rounding of their sums.
+NO_DIFFERENCE = 1e-12
 
 
 def never_true(features: PairwiseFeatures, truth_joint: Vector, anywhere: Vector) -> Flags:
@@ -66,7 +68,8 @@ def never_falling(
     with none below 0. Where it is above 0 the oracle finds each example's best labelling along d: the truth, or one
     that d has to take into account. Where it is 0 no direction changes the scores of the labellings found; the oracle
     looks for one whose difference is not in the span of theirs, along a random direction orthogonal to it, and if there
-    is none no direction exists. All this holds to the accuracy of the linear program.
+    is none no direction exists. All this holds to `ZERO`, relative to the largest entry of each difference, in units of
+    the features: the accuracy of the linear program. So a direction is found, and not proved, to be one.
     """
     size = features.dimension
     if size * features.n_examples > MODERATE:
@@ -82,20 +85,27 @@ def never_falling(
     rows = np.unique(np.concatenate([apart(d) for d in rng.normal(size=(FIRST, size))]), axis=0)
     unit = np.abs(rows).max(axis=0)
     unit = 1.0 / np.where(unit > 0, unit, 1.0)  # parameters in units of their feature
+
+    def even(found: Matrix) -> Matrix:
+        """The differences in units of the features, each with a largest entry of 1."""
+        found = found * unit
+        largest = np.abs(found).max(axis=1, keepdims=True)
+        return np.asarray(np.where(largest > NO_DIFFERENCE, found / np.where(largest > 0, largest, 1.0), 0.0))
+
     for _ in range(ROUNDS):
         deadline.check()
-        d = _rises(rows * unit)
+        d = _rises(even(rows))
         if d is not None:
             new = apart(d * unit)
-            new = new[new @ (d * unit) < -ZERO]
+            new = new[even(new) @ d < -ZERO]
             if not len(new):
                 return np.asarray(d * unit / np.abs(d * unit).max())
         else:
-            values, basis = np.linalg.svd(rows * unit)[1:]
+            values, basis = np.linalg.svd(even(rows))[1:]
             outside = basis[int((values > ZERO * max(1.0, float(values.max(initial=0.0)))).sum()) :]
             d = rng.normal(size=len(outside)) @ outside
             new = np.concatenate((apart(d * unit), apart(-d * unit)))
-            new = new[np.abs(new @ (d * unit)) > ZERO]
+            new = new[np.abs(even(new) @ d) > ZERO]
             if not len(new):
                 return None
         rows = np.unique(np.concatenate((rows, new)), axis=0)

@@ -91,3 +91,28 @@ def test_a_direction_of_neither_simple_kind_is_found_by_runaway(monkeypatch: pyt
     assert (rows @ direction).max() > 0.1
     monkeypatch.setattr(separable, "MODERATE", 1)
     assert problem.runaway(theta[: problem.dimension]) is None
+
+
+@pytest.mark.parametrize("small", [1e-3, 1e-7, 1e-9, 1e-11])
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_a_small_difference_is_a_difference(small: float, sign: float) -> None:
+    """One feature, -1, -1 and a small number, all of label 0: separable if and only if this number is negative too."""
+    problem = ConditionalRandomField.read([[[-1.0]], [[-1.0]], [[sign * small]]], [[0], [0], [0]], 2)
+    found = problem.runaway()
+    assert (found is not None) == (sign < 0)
+    if found is not None:
+        assert (differences(problem) @ found).min() >= 0
+
+
+@pytest.mark.parametrize("label", [0, 1])
+def test_what_rounding_leaves_of_equal_sums_is_no_difference(label: int) -> None:
+    """The two labellings of a star whose neighbours differ have features 0.1 + 0.2 and 0.3, the same but for rounding;
+    so a single node decides the direction, whichever sign it asks for."""
+    x, edges = [[[0.1], [0.2], [0.3]], [[1.0]]], [[[0, 2], [1, 2]], np.zeros((0, 2), dtype=np.int64)]
+    problem = ConditionalRandomField.read(
+        x, [[0, 0, 1], [label]], 2, edges=edges, edge_features=[np.zeros((2, 1)), np.zeros((0, 1))],
+        forbidden=np.eye(2, dtype=bool),
+    )  # fmt: skip
+    found = never_falling(problem.features, problem.oracle, problem.scores)
+    assert found is not None
+    assert (found[0] - found[1]) * (1 - 2 * label) > 0
