@@ -350,8 +350,8 @@ class _Run:
 
     def _without_unused(self, mu: Vector, omega: float) -> tuple[Vector, float, Vector, float]:
         """The present Gibbs measure, and its (mu, omega). If c and the truth's count of a parameter are 0, v >= 0 holds
-        only if no labelling uses it: such parameters get a score so low that none does. That mu is 0 there by one way of
-        summing is not enough: by another it may be 1e-270."""
+        only if no labelling uses it: such parameters get a score so low that none does. That mu is 0 there by one way
+        of summing is not enough: by another it may be 1e-270."""
         problem = self.problem
         theta, loss = self.state.measure.theta, self.state.measure.loss
         unused = (problem.c == 0) & (problem.truth_counts == 0)
