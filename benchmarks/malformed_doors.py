@@ -27,6 +27,7 @@ from convexstruct.models import FORMULATIONS
 from convexstruct.models.generative_margin import cuts as margin_cuts
 from convexstruct.models.structured_svm import cuts as svm_cuts
 from convexstruct.tolerances import profile
+from convexstruct.verification.export import write_case
 
 Doors = dict[str, tuple[Callable[..., Any], dict[str, Any]]]
 
@@ -350,11 +351,14 @@ def _renamed(given: dict[str, Any], old: str, new: str) -> dict[str, Any]:
 
 
 def of_verification() -> Doors:
-    """`verify`, `check`, lists of cases, experiments, profiles."""
+    """`verify` of a solver and of answers, `check`, lists of cases, experiments, profiles."""
     case = verification.cases_for("projection")[0]
+    folder = Path(tempfile.mkdtemp())
+    write_case(folder, case)
     run = {"tol": "MID", "quick": True, "seed": 0, "limit": 5.0, "refresh_references": False, "progress": _told}
     return {
         "verify": (cs.verify, {"solver": _told, "on": case.name, **run, "decided": _told}),
+        "verify answers": (cs.verify, {"answers": folder, "on": case.name, **run, "decided": _told}),
         "check": (cs.check, {"solver": _told, "case": case, "tol": "MID", "limit": 5.0}),
         "cases_for": (verification.cases_for, {"family": "projection", "quick": True, "open_only": True}),
         "experiment": (cs.experiments.EXPERIMENTS["hadamard"].run, {"quick": True, "seed": 0, "progress": _told}),

@@ -24,6 +24,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import os
 import shlex
 import subprocess
 import tempfile
@@ -181,7 +182,7 @@ class Folder:
     folder: Path
 
     def __post_init__(self) -> None:
-        if not self.folder.is_dir():
+        if not os.path.isdir(self.folder):  # False for what can be no name at all, where `Path.is_dir` raises
             raise sentence(f"there is no folder {cut(repr(str(self.folder)))}, wanted one with answers")
 
     @property

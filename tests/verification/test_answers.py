@@ -151,6 +151,8 @@ def test_every_family_is_judged_without_a_crash_where_no_case_has_an_answer(tmp_
 def test_a_folder_that_is_not_there_and_two_kinds_of_solver_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="there is no folder"):
         cs.verify(answers=tmp_path / "nothing")
+    with pytest.raises(ValueError, match="there is no folder"):
+        cs.verify(answers="x" * 10_000)
     with pytest.raises(ValueError, match="holds no exported case and no answer, wanted some to judge"):
         cs.verify(answers=tmp_path, on="box-planted")
     with pytest.raises(ValueError, match="a solver and a folder of answers are given"):
