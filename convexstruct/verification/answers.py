@@ -196,8 +196,8 @@ class Folder:
         pass
 
     def exported(self, cases: tuple[Case, ...]) -> tuple[tuple[Case, ...], list[str]]:
-        """Those of ``cases`` whose header is here, or that files can hold if there is no header; and a sentence for
-        each of the others.
+        """Those of ``cases`` whose header is here, or that files can hold if there is no header; and a sentence on the
+        others.
 
         Raises
         ------
@@ -209,8 +209,9 @@ class Folder:
         if not here and files.isdisjoint(f"{case.name}.answer{ending}" for case in cases for ending in ENDINGS):
             raise sentence(f"{cut(repr(str(self.folder)))} holds no exported case and no answer, wanted some to judge")
         kept = tuple(case for case in cases if case.name in here)
-        missing = [f"{case.name}: not exported to this folder" for case in cases if case.name not in here]
-        return (kept, missing) if kept else exportable(cases)
+        missing = [case.name for case in cases if case.name not in here]
+        shown = [f"not exported to this folder: {cut(', '.join(missing), 150)}"] if missing else []
+        return (kept, shown) if kept else exportable(cases)
 
     def answer(self, case: Case, seed: int, limit: float) -> Answer:
         """The answer to ``case``, with ``trouble`` where there is none or it is to other data."""
