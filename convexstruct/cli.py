@@ -333,15 +333,12 @@ def export(given: argparse.Namespace) -> Result:
         raise sentence("--text goes without --conic: cone programs are written as CBF, which is text, and NPZ")
     if given.scale > 1 and not given.conic:
         raise sentence(f"--scale is {given.scale}, wanted --conic with it: cases as such have one size")
+    asked = (given.folder, given.on, given.quick, given.seed)
     with Ending() as ending, Steps(given.command) as steps:
         if given.conic:
-            whole, shown, page = export_cones.export(
-                given.folder, given.on, given.quick, given.seed, given.scale, steps
-            )
+            whole, shown, page = export_cones.export(*asked, given.scale, steps)
         else:
-            whole, shown, page = export_folder.export(
-                given.folder, given.on, given.quick, given.seed, given.text, steps
-            )
+            whole, shown, page = export_folder.export(*asked, given.text, steps)
     return Result(0 if whole else ending.code, shown, page)
 
 
