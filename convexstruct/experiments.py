@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from convexstruct.core import registry
 from convexstruct.core.experiment import Cell, Experiment, Result, Run, Steps
+from convexstruct.validation.arguments import Named
 
 __all__ = ["EXPERIMENTS", "Cell", "Experiment", "Result", "Run", "Steps"]
 
 #: By the name that ``convexstruct reproduce`` takes.
-EXPERIMENTS: dict[str, Experiment] = registry.experiments()
+EXPERIMENTS: dict[str, Experiment] = Named("experiment", registry.experiments())

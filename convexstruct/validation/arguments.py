@@ -182,11 +182,12 @@ def among(value: Any, known: Collection[str]) -> str:
         return f"one of {shown}" if len(every) > 1 else cut(shown, NAMES_CHARACTERS)
     near: list[str] = []
     if isinstance(value, str):  # those that are alike or begin with it; if none does, the least unlike
-        own = value[:SHOWN_CHARACTERS]
-        begin = [each for each in every if own and each.startswith(own)]
-        near = list(dict.fromkeys([*begin, *difflib.get_close_matches(own, every, n=SHOWN_ENTRIES)]))[:SHOWN_ENTRIES]
-        if not near and not short:
-            near = difflib.get_close_matches(own, every, n=SHOWN_ENTRIES, cutoff=0.0)
+        own, folded = value[:SHOWN_CHARACTERS].casefold(), {each.casefold(): each for each in every}
+        begin = [each for each in folded if own and each.startswith(own)]
+        alike = [*begin, *difflib.get_close_matches(own, folded, n=SHOWN_ENTRIES)]
+        if not alike and not short:
+            alike = difflib.get_close_matches(own, folded, n=SHOWN_ENTRIES, cutoff=0.0)
+        near = [folded[each] for each in dict.fromkeys(alike)][:SHOWN_ENTRIES]
     if short and not near:
         return f"one of {shown}"
     first = [cut(each, NAMES_CHARACTERS // SHOWN_ENTRIES) for each in near or every[:SHOWN_ENTRIES]]

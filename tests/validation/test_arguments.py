@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from convexstruct.experiments import EXPERIMENTS
 from convexstruct.validation.arguments import (
     SENTENCE_CHARACTERS,
     SHOWN_CHARACTERS,
+    among,
     choice,
     described,
     flag,
@@ -123,6 +125,15 @@ def test_numbers_of_other_types_are_taken_as_they_are() -> None:
     assert choice("loss", np.str_("ring"), ["ring"]) == "ring"
     assert sequence("rows", range(3)) == [0, 1, 2]
     assert mapping("point", {"w": 1}, {"w"}, {"b"}) == {"w": 1}
+
+
+def test_of_a_long_list_only_the_names_that_are_near_are_shown_in_upper_or_lower_case() -> None:
+    known = ["CLARABEL", "SCS", "SCIPY", "HIGHS", "OSQP"]
+    assert among("clarabl", known) == "one of 5 names, the nearest CLARABEL"
+    assert among("glpk", known) == f"one of {', '.join(known)}"
+    assert among("clarabl", known[:3]) == "one of CLARABEL, SCS, SCIPY"
+    with pytest.raises(KeyError, match=r"experiment is 'trackin', wanted one of \d+ names, the nearest tracking"):
+        EXPERIMENTS["trackin"]
 
 
 def test_the_sentences_say_which_what_and_what_was_wanted() -> None:
