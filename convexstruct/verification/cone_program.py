@@ -18,8 +18,10 @@ A dual solution y lies in the dual cone of K, with A'y + c = 0.
 
 All is as CVXPY compiles it for Clarabel, but for a quadratic objective x'P x / 2, which CVXPY leaves to Clarabel: with
 P = F'F, one more variable t, the last, stands for it in the objective, and the last second-order cone holds
-(t + 1/2, t - 1/2, F x), that is 2 t >= |F x|^2. (Asked for a cone itself, CVXPY 1.9.3 may state another program where P
-is singular: the test of this file has one whose optimum is a third too small.)
+(t + 1/2, t - 1/2, F x), that is 2 t >= |F x|^2. CVXPY 1.9.3 makes no such cone here: told to (``use_quad_obj=False``),
+it factors a dense P by LDL and drops pivots below 2e-10 of the largest, even if their columns have entries of 1e16, as
+may be where P is singular. In the tests of this file are an integer matrix of rank 3 that it misses by 2 in an entry,
+and a case whose optimum it makes over a quarter too small.
 
 **Conic Benchmark Format**, version 3 (H. A. Friberg, CBLIB 2014: a benchmark library for conic mixed-integer and
 continuous optimization, Math. Prog. Comp. 8, 2016; the exponential cone is in the manual that MOSEK keeps,

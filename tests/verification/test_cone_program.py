@@ -76,10 +76,19 @@ def test_each_line_of_a_small_file_is_as_the_manual_has_it() -> None:
 
 
 def test_a_singular_quadratic_objective_is_stated_as_it_is() -> None:
-    """CVXPY 1.9.3, asked for cones itself, gives 1.392 in place of 2.141 here."""
+    """CVXPY 1.9.3 with ``use_quad_obj=False`` gives 1.392 or 1.536, as its LDL factor rounds, in place of 2.141."""
     program = compiled(stated("svm-ties").formulation)
     assert program.cones.second_order == (15,)
     assert foreign.solved(foreign.read(benchmark_format(program)), "CLARABEL") == pytest.approx(2.14144487, abs=1e-6)
+
+
+def test_a_singular_matrix_that_cvxpy_factors_wrongly_is_factored_right() -> None:
+    """CVXPY 1.9.3's ``decomp_quad(P)`` gives factors whose product differs from P by 2 in an entry."""
+    B = np.array([[1, -1, -1, -1, -1, 0], [1, -1, -1, 1, 0, 1], [1, 0, 1, 1, -1, 1]], dtype=float)
+    P = B.T @ B
+    F = factor(sp.csr_array(P)).toarray()
+    assert len(F) == np.linalg.matrix_rank(B)
+    assert np.abs(F.T @ F - P).max() <= 1e-14
 
 
 @given(st.integers(1, 6), st.integers(0, 6), st.integers(0, 2**32 - 1))
