@@ -66,6 +66,8 @@ def best(
         return BaumWelch(), "Baum-Welch, long sequences in pieces"
     if isinstance(problem, HiddenField):
         return HiddenLBFGS(), "L-BFGS on unclamped less clamped expectations"
+    if isinstance(problem, WideField) and problem.l1:
+        return ImportanceSampling(), "importance sampling inside, L-BFGS outside: an approximation with exact zeros"
     if isinstance(problem, WideField):
         return DoubleLoop(), "belief propagation inside, L-BFGS outside: an approximation"
     if isinstance(problem, MarkovRandomField) and problem.penalty == Penalty() and decomposable(problem):

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from convexstruct.core.certificates import certify
+from convexstruct.core.driver import solve
+from convexstruct.core.solution import Status
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.wide_field import WideField
 from convexstruct.features.graphs.factors import read_factors, tabular_factors
@@ -57,3 +59,12 @@ def test_bad_input_is_one_clear_sentence(samples: Any, options: Any, said: str) 
         WideField.read(tabular_factors(nx.path_graph(2), 2), samples, **options)
     with pytest.raises(ValueError, match="factors is None, wanted Factors"):
         WideField.read(None, [[0]])  # type: ignore[arg-type]  # wrong on purpose
+
+
+@pytest.mark.parametrize("l1", [0.0, 0.3])
+def test_the_default_solver_takes_every_penalty(l1: float) -> None:
+    factors = tabular_factors(nx.cycle_graph(4), 2, tied=True)
+    samples = np.random.default_rng(0).integers(2, size=(50, 4))
+    solution = solve(WideField.read(factors, samples, lam=0.1, l1=l1))
+    assert solution.status is Status.UNCERTIFIED
+    assert (solution.point["theta"] == 0).any() == bool(l1)
