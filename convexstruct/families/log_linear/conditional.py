@@ -44,7 +44,7 @@ from convexstruct.arrays import Flags, Index, Labels, Matrix, Point, Tensor, Vec
 from convexstruct.core.mixtures import Mixture, outside_simplex, read_mixture
 from convexstruct.core.scale import Scale
 from convexstruct.families.log_linear.entropy import add_gibbs, largest_score, log_losses
-from convexstruct.families.log_linear.penalty import Penalty
+from convexstruct.families.log_linear.penalty import Penalty, read_theta, unit_of
 from convexstruct.families.log_linear.separable import never_falling, never_true, separates
 from convexstruct.features.counts.counts import example_weights
 from convexstruct.features.graphs.magnitudes import GREATEST, Magnitudes, product, reason, widest
@@ -56,7 +56,7 @@ from convexstruct.oracles.chain import chain
 from convexstruct.rounding import TINY, UNIT, Rounded, gamma, summed
 from convexstruct.tolerances import DUAL_ROUNDING
 from convexstruct.validation.arguments import mapping, number
-from convexstruct.validation.arrays import flags, raw, real
+from convexstruct.validation.arrays import flags, raw
 
 #: The end of the message about a graph that is too wide for sums over its labellings.
 ADVICE = (
@@ -261,10 +261,8 @@ class ConditionalRandomField:
     # -- primal --------------------------------------------------------------------------------------------------------
 
     def as_point(self, value: Any) -> Point:
-        """Read theta: an array (d,), or a mapping with "theta"."""
-        if isinstance(value, Mapping):
-            value = mapping("point", value, {"theta"})["theta"]
-        return {"theta": real("theta", value, (self.dimension,), finite=False, keep=False)}
+        """theta, as `read_theta` reads it."""
+        return read_theta(value, self.dimension)
 
     def primal(self, point: Point) -> Rounded:
         """P(theta) with its allowance; inf where it is undefined, or scores might overflow."""
@@ -326,7 +324,7 @@ class ConditionalRandomField:
         edge = np.ones(1) if features.edge_features is None else np.abs(features.edge_features).max(axis=0, initial=0.0)
         block = (self.dimension - features.n_node_weights) // max(features.n_edge_features, 1)
         largest = np.concatenate((np.tile(node, features.n_labels), np.repeat(edge[: features.n_edge_features], block)))
-        return np.where(largest > 0, 1.0 / np.where(largest > 0, largest, 1.0), 0.0)
+        return unit_of(largest)
 
     def enclosed(self, mixture: Mixture) -> tuple[Rounded, Vector, Vector]:
         """(C sum_i omega_i H_i, Psi, a bound on Psi's error) of a mixture, its shares scaled to sum to at most 1."""
@@ -380,7 +378,7 @@ class ConditionalRandomField:
 
     def rounding_reason(self, point: Point, dual_point: Point | None) -> str:
         """Which data make the allowances large: a feature of another size than the rest, or a large C."""
-        return reason(self.features, self.scale.lam or self.l1 or 1.0, self.scale.C)
+        return reason(self.features, self.scale.lam or self.l1, self.scale.C)
 
     # -- prediction ----------------------------------------------------------------------------------------------------
 
@@ -436,14 +434,16 @@ class ConditionalRandomField:
     def runaway(self, theta: Vector | None = None) -> Vector | None:
         """A direction along which L never rises and falls without attaining its infimum, so that without a penalty the
         likelihood has no maximum; None where none was found. Minus the indicator of the features >= 0 that no truth
-        has; theta, where it scores every truth above all other labellings by more than rounding; or any that there is
-        where the problem is not large. The first two are proved, the last holds to 1e-8 (`.separable`)."""
+        has, or theta where `separated`: both are proved. Or, to 1e-8, any if the problem is not large (`.separable`)."""
         unseen = never_true(self.features, self.truth_joint, self.expectation(np.zeros(self.dimension))[1])
         if unseen.any():
             return np.where(unseen, -1.0, 0.0)
-        if theta is not None and np.isfinite(theta).all():
-            reach, (plain, _) = widest(self.features, theta), self.magnitudes
-            size = product(plain.node, reach[0]) + product(plain.edge, reach[1])
-            if separates(self.features, self.oracle, *self.scores(theta), plain.longest, size):
-                return theta
+        if theta is not None and np.isfinite(theta).all() and self.separated(theta):
+            return theta
         return never_falling(self.features, self.oracle, self.scores)
+
+    def separated(self, theta: Vector) -> bool:
+        """Whether theta scores every truth above all other labellings, if there are any, by more than rounding."""
+        reach, (plain, _) = widest(self.features, theta), self.magnitudes
+        size = product(plain.node, reach[0]) + product(plain.edge, reach[1])
+        return separates(self.features, self.oracle, *self.scores(theta), plain.longest, size)

@@ -44,7 +44,7 @@ from convexstruct.core.scale import Scale
 from convexstruct.families.log_linear.clique_entropy import CliqueDistribution, distribution, restored
 from convexstruct.families.log_linear.completion import completed
 from convexstruct.families.log_linear.existence import runaway, truth
-from convexstruct.families.log_linear.penalty import Penalty
+from convexstruct.families.log_linear.penalty import Penalty, read_theta, unit_of
 from convexstruct.features.counts.counts import example_weights
 from convexstruct.features.graphs.factors import Factors
 from convexstruct.inference.factor_graphs import FactorInference
@@ -178,8 +178,7 @@ class MarkovRandomField:
     @cached_property
     def unit(self) -> Vector:
         """1 / max |A_j|, the change of theta_j that moves some score by 1; 0 for a feature that is 0; shape (d,)."""
-        largest = abs(self.factors.design).max(axis=0).toarray().ravel()
-        return np.where(largest > 0, 1.0 / np.where(largest > 0, largest, 1.0), 0.0)
+        return unit_of(abs(self.factors.design).max(axis=0).toarray().ravel())
 
     @property
     def log_labels(self) -> float:
@@ -217,10 +216,8 @@ class MarkovRandomField:
         return np.asarray(self.scale.C * self.mass * np.maximum(squares, 0.0))
 
     def as_point(self, value: Any) -> Point:
-        """Read theta: an array (d,), or a mapping with "theta"."""
-        if isinstance(value, Mapping):
-            value = mapping("point", value, {"theta"})["theta"]
-        return {"theta": real("theta", value, (self.dimension,), finite=False, keep=False)}
+        """theta, as `read_theta` reads it."""
+        return read_theta(value, self.dimension)
 
     def primal(self, point: Point) -> Rounded:
         """P(theta) and its allowance; inf where theta is not finite or scores might overflow."""

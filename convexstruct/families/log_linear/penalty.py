@@ -17,13 +17,16 @@ the truth of each example is one labelling, its entropy is 0; where it is a dist
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from convexstruct.arrays import Vector
+from convexstruct.arrays import Point, Vector
 from convexstruct.rounding import TINY, UNIT, Rounded, gamma, summed
-from convexstruct.validation.arguments import number
+from convexstruct.validation.arguments import mapping, number
+from convexstruct.validation.arrays import real
 
 #: Without a penalty: how far a single feature may move a score, in nats, at the theta that the lower bound holds for.
 #: Probabilities below e^-745 are 0 in double precision.
@@ -145,3 +148,15 @@ class Penalty:
         if not (math.isfinite(value) and math.isfinite(doubt)):
             return Rounded(-math.inf)
         return Rounded.of(value, entropy.allowance, doubt, 2 * UNIT * (abs(float(entropy)) + paid))
+
+
+def read_theta(value: Any, dimension: int) -> Point:
+    """The point {"theta": (d,)}, read from an array (d,) or a mapping with "theta"."""
+    if isinstance(value, Mapping):
+        value = mapping("point", value, {"theta"})["theta"]
+    return {"theta": real("theta", value, (dimension,), finite=False, keep=False)}
+
+
+def unit_of(largest: Vector) -> Vector:
+    """The ``unit`` of `Penalty.lower_bound_in_reach` (d,) from the most that each parameter, at 1, moves a score."""
+    return np.where(largest > 0, 1.0 / np.where(largest > 0, largest, 1.0), 0.0)

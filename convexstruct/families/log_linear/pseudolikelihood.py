@@ -50,7 +50,7 @@ from convexstruct import deadline
 from convexstruct.arrays import Index, Labels, Point, Vector
 from convexstruct.core.scale import Scale
 from convexstruct.families.log_linear.completion import completed
-from convexstruct.families.log_linear.penalty import Penalty
+from convexstruct.families.log_linear.penalty import Penalty, read_theta, unit_of
 from convexstruct.features.counts.counts import example_weights
 from convexstruct.features.graphs.factors import Factors
 from convexstruct.inference.factor_graphs import FactorInference
@@ -123,13 +123,9 @@ class PseudoLikelihood:
 
         Parameters
         ----------
-        factors : see `read_factors`, `factors_of_features`, `tabular_factors`.
-        samples : (m, n) one row a sample, one label a variable.
-        weights : (m,) omega_i, 1 by default.
+        factors : of any width. samples, weights, l1, C, C_mean, lam, beta : as `MarkovRandomField.read` has them.
         targets : the variables that are predicted, or a mask; all by default. The others are inputs only, as in a
             conditional random field.
-        l1 : weight of |theta|_1.
-        C, C_mean, lam, beta : at most one; see `Scale`. None: no L2 penalty, and C = 1.
 
         Raises
         ------
@@ -244,10 +240,8 @@ class PseudoLikelihood:
     # -- bounds --------------------------------------------------------------------------------------------------------
 
     def as_point(self, value: Any) -> Point:
-        """Read theta: an array (d,), or a mapping with "theta"."""
-        if isinstance(value, Mapping):
-            value = mapping("point", value, {"theta"})["theta"]
-        return {"theta": real("theta", value, (self.dimension,), finite=False, keep=False)}
+        """theta, as `read_theta` reads it."""
+        return read_theta(value, self.dimension)
 
     def primal(self, point: Point) -> Rounded:
         """P(theta) and its allowance; inf where theta is not finite or scores overflow."""
@@ -321,9 +315,8 @@ class PseudoLikelihood:
 
     @cached_property
     def unit(self) -> Vector:
-        """1 / max |A_j|, the change of theta_j that moves some score by 1; 0 where no score depends on it. (d,)"""
-        largest = abs(self.factors.design).max(axis=0).toarray().ravel()
-        return np.where(largest > 0, 1.0 / np.where(largest > 0, largest, 1.0), 0.0)
+        """1 / max |A_j|, the change of theta_j that moves some score by 1; 0 for a feature that is 0; shape (d,)."""
+        return unit_of(abs(self.factors.design).max(axis=0).toarray().ravel())
 
     def _restored(self, p: Vector) -> Vector:
         """Conditionals near p whose g is within l1 of 0 up to rounding: p (1 + s - its mean under p), s = K u, with u

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 from convexstruct.arrays import Labels, Point, Vector
 from convexstruct.core.scale import Scale
 from convexstruct.families.log_linear.completion import completed
-from convexstruct.families.log_linear.penalty import Penalty
+from convexstruct.families.log_linear.penalty import Penalty, read_theta
 from convexstruct.features.counts.counts import example_weights
 from convexstruct.features.graphs.factors import Factors
 from convexstruct.inference.factor_graphs import FactorInference
@@ -33,7 +33,6 @@ from convexstruct.oracles.loopy.belief_propagation import FactorGraph, factor_gr
 from convexstruct.oracles.loopy.tree_reweighted import SpanningTrees, spanning_trees, upper_bound
 from convexstruct.rounding import TINY, UNIT, Rounded, dot, gamma
 from convexstruct.validation.arguments import mapping, refuse
-from convexstruct.validation.arrays import real
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,11 +67,7 @@ class WideField:
 
         Parameters
         ----------
-        factors : see `read_factors`, `factors_of_features`, `tabular_factors`; of any width.
-        samples : (m, n) one row a sample, one label a variable.
-        weights : (m,) omega_i, 1 by default.
-        l1 : weight of |theta|_1.
-        C, C_mean, lam, beta : at most one; see `Scale`. None: no L2 penalty, and C = 1.
+        factors : of any width. samples, weights, l1, C, C_mean, lam, beta : as `MarkovRandomField.read` has them.
 
         Raises
         ------
@@ -130,10 +125,8 @@ class WideField:
         return {"theta": np.zeros(self.dimension)}, {}
 
     def as_point(self, value: Any) -> Point:
-        """Read theta: an array (d,), or a mapping with "theta"."""
-        if isinstance(value, Mapping):
-            value = mapping("point", value, {"theta"})["theta"]
-        return {"theta": real("theta", value, (self.dimension,), finite=False, keep=False)}
+        """theta, as `read_theta` reads it."""
+        return read_theta(value, self.dimension)
 
     def primal(self, point: Point) -> Rounded:
         """An upper bound on P(theta), with its allowance: C [M (tree-reweighted bound of ln Z) - <theta, s>] + R."""

@@ -95,4 +95,6 @@ def reason(features: PairwiseFeatures, lam: float, C: float, kernel: GramFeature
         at, half = int(widths.argmax()), float(np.median(values))
         if widths[at] / half > UNEVEN_RATIO or widths[at] > UNEVEN_RATIO:
             return f"{said.format(at)} reaches {widths[at]:.1e}, half of all entries are at most {half:.1e}: {advice}"
+    if not lam:
+        return "without a penalty theta may be so large that terms cancel: take a penalty"
     return f"C / lam = {C / lam:.1e} lets large terms cancel: take a smaller C, or a larger lam"

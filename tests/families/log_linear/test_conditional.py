@@ -150,6 +150,23 @@ def test_separable_data_run_away_along_the_weights_that_separate_them() -> None:
     found = loss_along(problem, direction / np.abs(direction).max())
     assert all(b < a for a, b in pairwise(found))
     assert solution.primal < 1e-6
+    assert "the likelihood has no maximum" in solution.message
+
+
+@pytest.mark.parametrize("tol", [1e-2, 1e-6])  # certified, and ended by rounding
+@pytest.mark.parametrize("one", [[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], [[0.5], [-1.0], [2.0]]])
+def test_the_message_says_that_there_is_no_maximum_however_the_run_ends(one: list[list[float]], tol: float) -> None:
+    problem = ConditionalRandomField.read([one], [[0, 1, 0]], 2)
+    message = solve(problem, tol=tol).message
+    assert "the likelihood has no maximum" in message
+    assert "C / lam" not in message  # there is no lam
+
+
+@pytest.mark.parametrize("given", [{"n_labels": 1}, {"n_labels": 2, "forbidden": [[0, 1], [1, 1]]}])
+def test_where_labels_are_forced_any_theta_is_a_maximum_and_the_message_says_nothing_else(given: Any) -> None:
+    given = {name: np.array(value, dtype=bool) if name == "forbidden" else value for name, value in given.items()}
+    solution = solve(ConditionalRandomField.read([[[0.0], [0.0]]], [[0, 0]], **given))
+    assert "maximum" not in solution.message
 
 
 def test_where_there_is_a_maximum_nothing_runaway() -> None:

@@ -23,8 +23,11 @@ from convexstruct.families.log_linear.existence import no_maximum
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.penalty import Penalty
 from convexstruct.families.log_linear.pseudolikelihood import PseudoLikelihood
+from convexstruct.families.log_linear.separable import never_true
 from convexstruct.rounding import Rounded
 
+#: The message where the likelihood of a conditional random field has no maximum.
+RISES = "the likelihood has no maximum: problem.runaway(theta) is a direction along which it rises for ever"
 #: Without a penalty a lower bound is computed only where the gap is estimated below this share of the value.
 NEAR = 1e-2
 
@@ -105,8 +108,21 @@ def report(problem: LogLinear, here: Here, calls: int, done: bool = False, messa
     )
 
 
-def warning(problem: LogLinear) -> str:
-    """A sentence that a Markov random field's (pseudo)likelihood has no maximum; "" where it has one."""
+def separated(problem: LogLinear, here: Here) -> str:
+    """`RISES` where P of a conditional random field without a penalty falls along theta for ever; "" elsewhere, and
+    wherever some truth may be less probable than all else together: P >= C omega_i ln 2."""
+    if not isinstance(problem, ConditionalRandomField) or problem.penalty != Penalty():
+        return ""
+    probable = here.value < math.log(2.0) * float(problem.ceiling.min())
+    return RISES if probable and problem.separated(here.theta) else ""
+
+
+def warning(problem: LogLinear, here: Here | None = None) -> str:
+    """A sentence that the (pseudo)likelihood has no maximum; "" where it has one, or where a conditional random field
+    does not show at the first point that it has none."""
+    if isinstance(problem, ConditionalRandomField) and here is not None and problem.penalty == Penalty():
+        truth = problem.truth_joint
+        return RISES if never_true(problem.features, truth, here.data + truth).any() else ""
     if not isinstance(problem, MarkovRandomField | PseudoLikelihood):
         return ""
     direction = problem.runaway()

@@ -16,7 +16,7 @@ After a length that is refused, the next is the zero of the secant of the slopes
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -32,8 +32,18 @@ from convexstruct.core.rounds import Patience
 from convexstruct.core.solution import Solution
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
+from convexstruct.families.log_linear.penalty import Penalty
 from convexstruct.families.log_linear.pseudolikelihood import PseudoLikelihood
-from convexstruct.families.log_linear.solvers.descent import Here, LogLinear, checked, first, report, warning
+from convexstruct.families.log_linear.solvers.descent import (
+    RISES,
+    Here,
+    LogLinear,
+    checked,
+    first,
+    report,
+    separated,
+    warning,
+)
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 
 #: The choices of H_0.
@@ -69,36 +79,49 @@ class LBFGS:
     ) -> Iterator[Iterate]:
         """Yield each point with its bounds; ``start`` gives the first."""
         checked(problem, "LBFGS", l1=False)
-        here = Here.at(problem, first(problem, start))
-        pairs, patience = Pairs(self.memory, problem.dimension), Patience(PATIENCE, least_unit(problem))
-        metric, calls, message = Metric(problem, self.metric), 1, warning(problem)
-        for step in count():
-            said = report(problem, here, calls + metric.calls, message=message)
-            if patience.ended(said.primal, said.lower_bound):
-                yield replace(said, done=True, message=message or ended(problem, here))
-                return
-            yield said
-            metric.renew(step, here)
-            there, tries = search(problem, here, -pairs.solve(metric, here.gradient, fit=True))
+        yield from rounds(problem, start, self.memory, self.metric, search)
+
+
+def rounds(
+    problem: ConditionalRandomField | MarkovRandomField | PseudoLikelihood,
+    start: Solution | None,
+    memory: int,
+    kind: str,
+    along: Callable[[LogLinear, Here, Vector], tuple[Here | None, int]],
+) -> Iterator[Iterate]:
+    """The rounds of `LBFGS` and `OrthantWise`: points that the line search ``along`` finds, each with its bounds."""
+    here = Here.at(problem, first(problem, start))
+    pairs, patience = Pairs(memory, problem.dimension), Patience(PATIENCE, least_unit(problem))
+    metric, calls, message, lam = Metric(problem, kind), 1, warning(problem, here), problem.penalty.lam
+    for step in count():
+        message = message or separated(problem, here)
+        said = report(problem, here, calls + metric.calls, message=message)
+        if patience.ended(said.primal, said.lower_bound):
+            yield replace(said, done=True, message=message or ended(problem, here, "neither bound moves any further"))
+            return
+        yield said
+        metric.renew(step, here)
+        there, tries = along(problem, here, -pairs.solve(metric, here.gradient, fit=True))
+        calls += tries
+        if there is None and len(pairs):
+            pairs.clear()
+            there, tries = along(problem, here, -metric(here.gradient))
             calls += tries
-            if there is None and len(pairs):
-                pairs.clear()
-                there, tries = search(problem, here, -metric(here.gradient))
-                calls += tries
-            if there is None:
-                why = message or "no step decreases P any further: rounding"
-                yield report(problem, here, calls, done=True, message=why)
-                return
-            pairs.add(there.theta - here.theta, there.gradient - here.gradient)
-            here = there
+        if there is None:
+            why = message or ended(problem, here, "no step decreases P any further")
+            yield report(problem, here, calls, done=True, message=why)
+            return
+        change = there.theta - here.theta
+        pairs.add(change, there.data - here.data + lam * change)
+        here = there
 
 
-def ended(problem: LogLinear, here: Here) -> str:
-    """The message where neither bound moves: rounding, or a conditional field without a penalty that has no maximum."""
-    free = not (problem.penalty.lam or problem.penalty.l1)
+def ended(problem: LogLinear, here: Here, why: str) -> str:
+    """The message where a run can go no further: rounding, or a conditional field without a penalty and a maximum."""
+    free = problem.penalty == Penalty()
     if free and isinstance(problem, ConditionalRandomField) and problem.runaway(here.theta) is not None:
-        return "the likelihood has no maximum: problem.runaway(theta) is a direction along which it rises for ever"
-    return "neither bound moves any further: rounding"
+        return RISES
+    return f"{why}: rounding"
 
 
 class Metric:

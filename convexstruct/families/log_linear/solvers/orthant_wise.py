@@ -9,24 +9,20 @@ sign become 0. So the zeros of the solution are exact. H_0 is that of `convexstr
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from itertools import count
+from dataclasses import dataclass
 
 import numpy as np
 
 from convexstruct import deadline
 from convexstruct.arrays import Vector
-from convexstruct.core.certificates import least_unit
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, one_of, read_options
-from convexstruct.core.quasi_newton import Pairs
-from convexstruct.core.rounds import Patience
 from convexstruct.core.solution import Solution
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.pseudolikelihood import PseudoLikelihood
-from convexstruct.families.log_linear.solvers.descent import Here, LogLinear, first, report
-from convexstruct.families.log_linear.solvers.lbfgs import ARMIJO, METRICS, PATIENCE, ROUNDING, Metric
+from convexstruct.families.log_linear.solvers.descent import Here, LogLinear
+from convexstruct.families.log_linear.solvers.lbfgs import ARMIJO, METRICS, ROUNDING, rounds
 
 #: Step lengths tried at most, each half of the one before.
 HALVINGS = 40
@@ -46,28 +42,7 @@ class OrthantWise:
         self, problem: ConditionalRandomField | MarkovRandomField | PseudoLikelihood, start: Solution | None = None
     ) -> Iterator[Iterate]:
         """Yield each point with its bounds; ``start`` gives the first. Without l1 it is L-BFGS with halved steps."""
-        here = Here.at(problem, first(problem, start))
-        pairs, patience = Pairs(self.memory, problem.dimension), Patience(PATIENCE, least_unit(problem))
-        metric, calls = Metric(problem, self.metric), 1
-        for step in count():
-            said = report(problem, here, calls + metric.calls)
-            if patience.ended(said.primal, said.lower_bound):
-                yield replace(said, done=True, message="neither bound moves any further: rounding")
-                return
-            yield said
-            metric.renew(step, here)
-            there, tries = search(problem, here, -pairs.solve(metric, here.gradient, fit=True))
-            calls += tries
-            if there is None and len(pairs):
-                pairs.clear()
-                there, tries = search(problem, here, -metric(here.gradient))
-                calls += tries
-            if there is None:
-                yield report(problem, here, calls, done=True, message="no step decreases P any further: rounding")
-                return
-            lam = problem.penalty.lam
-            pairs.add(there.theta - here.theta, there.data - here.data + lam * (there.theta - here.theta))
-            here = there
+        yield from rounds(problem, start, self.memory, self.metric, search)
 
 
 def search(problem: LogLinear, here: Here, direction: Vector) -> tuple[Here | None, int]:
