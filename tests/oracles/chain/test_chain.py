@@ -250,6 +250,19 @@ def test_with_forbidden_pairs_rescaled_messages_that_lose_a_label_are_not_used(l
     assert_sums(batch, chain.sum_product(*batch), np.ones(1), 1000.0)
 
 
+def test_a_label_lost_by_its_edge_and_its_node_together_is_seen() -> None:
+    """Label 1 is best in the middle, and entered and left by way of label 2 alone, each time at -600 and -300."""
+    middle = 38
+    node = np.array([[0, -np.inf, -np.inf], [0, -np.inf, -300], *[[-50, 0, -np.inf]] * middle])
+    node = np.concatenate((node, node[1::-1]))
+    edge = np.array([[0, -np.inf, -600], [-np.inf, 0, 0], [-600, 0, -np.inf]])
+    layout = chains([len(node)])
+    assert chain.rescaled(layout, node, edge) is None
+    sums = chain.sum_product(layout, node, edge)
+    assert sums.log_partition[0] == pytest.approx(-1800.0)
+    np.testing.assert_allclose(sums.node[2:-2, 1], 1.0)
+
+
 @given(batches())
 @EXAMPLES
 def test_with_forbidden_pairs_too_rescaled_messages_serve_scores_of_ordinary_size(batch: Batch) -> None:

@@ -200,6 +200,20 @@ def test_a_ring_takes_a_hundred_evaluations_to_a_millionth(seed: int, monkeypatc
     assert len(evaluations) <= 100
 
 
+def test_the_curvature_along_the_invariants_is_that_of_a_dense_hessian() -> None:
+    problem = small_ring(0)
+    stage, value = begin(problem, 0)
+    local, metric = stage.local_variance(value), DiagonalMetric(stage, value)
+    assert local is not None
+    assert metric._matrix is not None
+    z, s, layout = stage.invariants[0].toarray(), value.softmax, problem.layout
+    total = np.maximum(layout.block_sum(value.v), 0.0)[layout.block_of]
+    same = layout.block_of[:, None] == layout.block_of
+    wanted = z.T @ (total[:, None] * (np.diag(s) - same * np.outer(s, s))) @ z
+    wanted += np.diag(problem.eta / stage.tau * local.invariants)
+    np.testing.assert_allclose(metric._matrix, wanted, atol=1e-6 * np.abs(wanted).max())
+
+
 def test_a_move_that_changes_nothing_shortens_no_step() -> None:
     problem = small_ring(2)
     stage, value = begin(problem, 2)
