@@ -124,6 +124,49 @@ def test_the_lower_bound_is_one_on_the_exact_dual_of_any_labellings(kind: str, s
     assert float(best) <= bound.upper * (1 + 1e-9)
 
 
+def listed(rows: Any, best: Any, exact: bool = False) -> OracleSVM:
+    """One example whose labellings [0], [1], .. have the features ``rows`` and, but for the truth [0], a loss of 1."""
+    return cs.StructuredSVM.from_oracle(
+        lambda x, y: rows[y[0]], lambda y, z: float((y != z).any()), best, [(0, [0])], exact=exact, C=1.0
+    )
+
+
+@pytest.mark.parametrize("shares", [[1.0], [1.0 + 9e-10], [0.5, 0.5 + 9e-10]])
+def test_shares_of_more_than_1_and_a_ray_beyond_the_point_prove_no_more(shares: list[float]) -> None:
+    problem = listed([[0.0], [1e-3]], lambda x, y, w: [1])
+    bound = problem.dual({"labels": np.ones((len(shares), 1), dtype=np.int64), "label_shares": np.array([shares]).T})
+    optimum = 1 - Fraction(1e-3) ** 2 / 2 / Fraction(problem.lam)
+    assert optimum * (1 - Fraction(1, 10**8)) <= Fraction(bound.lower) <= optimum
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_lower_bound_knows_what_cancellation_costs(seed: int) -> None:
+    """Eight labellings with shares of 1/8 whose features, of 1e8, sum to about 1."""
+    rows = 1e8 * np.random.default_rng(seed).normal(size=(9, 2))
+    rows[8] = 8 * rows[0] - rows[1:8].sum(axis=0) + 8.0
+    problem = listed(rows, lambda x, y, w: [1])
+    bound = problem.dual({"labels": np.arange(1, 9)[:, None], "label_shares": np.full((8, 1), 0.125)})
+    psi = [
+        Fraction(t) - sum(map(Fraction, column), Fraction(0)) / 8
+        for t, column in zip(rows[0].tolist(), rows[1:].T.tolist())
+    ]
+    square: Fraction = sum((p * p for p in psi), Fraction(0)) / Fraction(problem.lam)
+    t = Fraction(1) if square < 1 else 1 / square
+    assert Fraction(bound.lower) <= t - t * t * square / 2 <= Fraction(bound.upper) * (1 + Fraction(1, 10**9))
+
+
+def test_the_truth_is_a_labelling_even_when_it_is_forgotten() -> None:
+    rows = np.zeros((2 * REMEMBERED, 1))
+    rows[1:] = -2.0
+    problem = listed(rows, lambda x, y, w: [1], exact=True)
+    assert problem.features.joint_truth == [[0.0]]
+    for label in range(1, len(rows)):
+        problem.features.met(0, np.array([label]))
+    with pytest.raises(ValueError, match="is not exact: another labelling is better by 1 "):
+        problem.most_violated(np.ones(1))
+    assert replace(problem, exact=False).most_violated(np.ones(1)).violation == [0.0]
+
+
 def test_it_is_the_structural_svm_where_that_has_an_oracle_of_its_own() -> None:
     whole = svm(0, weighted=True)
     parts = [whole.some(np.array([i])) for i in range(whole.n_examples)]
@@ -224,12 +267,8 @@ def test_an_upper_bound_below_a_known_labelling_is_found_out() -> None:
 def test_an_answer_that_is_not_exact_by_a_little_still_gives_an_upper_bound() -> None:
     """Labelling [1] is found, with a bound just below its value or declared the best; [2], not found, is better by
     1e-10."""
-    joint = {0: 0.0, 1: 1.0, 2: 1.0 + 1e-10}
-    problem = cs.StructuredSVM.from_oracle(
-        lambda x, y: [joint[int(y[0])]], lambda y, z: float((y != z).any()), lambda x, y, w: ([1], 2.0 - 1e-11),
-        [(0, [0])], C=1.0,
-    )  # fmt: skip
-    exact = Fraction(problem.lam) / 2 + 1 + Fraction(joint[2])
+    problem = listed([[0.0], [1.0], [1.0 + 1e-10]], lambda x, y, w: ([1], 2.0 - 1e-11))
+    exact = Fraction(problem.lam) / 2 + 1 + Fraction(1.0 + 1e-10)
     value = problem.primal({"w": np.ones(1)})
     assert exact <= Fraction(value.upper) <= exact + Fraction(2, 10**8)
     declared = replace(problem, best=lambda x, y, w: [1], exact=True).primal({"w": np.ones(1)})
@@ -322,7 +361,7 @@ def test_of_many_labellings_the_oldest_are_forgotten_and_the_bounds_stay() -> No
     first = features.met(0, own[7])[0]
     for labels in own[: 2 * REMEMBERED]:
         features.met(0, labels)
-    assert len(features.examples[0].met) == REMEMBERED
+    assert [*features.examples[0].met] == [labels.tobytes() for labels in own[REMEMBERED : 2 * REMEMBERED]]
     np.testing.assert_array_equal(features.met(0, own[7])[0], first)
 
 
