@@ -434,7 +434,7 @@ class ConditionalRandomField:
     def runaway(self, theta: Vector | None = None) -> Vector | None:
         """A direction along which L never rises and falls without attaining its infimum, so that without a penalty the
         likelihood has no maximum; None where none was found. Minus the indicator of the features >= 0 that no truth
-        has, or theta where `separated`: both are proved. Or, to 1e-8, any if the problem is not large (`.separable`)."""
+        has, or theta where `separated`: both are proved. Or, to 1e-8, any where it is not large (`.separable`)."""
         unseen = never_true(self.features, self.truth_joint, self.expectation(np.zeros(self.dimension))[1])
         if unseen.any():
             return np.where(unseen, -1.0, 0.0)
