@@ -26,9 +26,10 @@ TIGHTER: Mapping[str, Mapping[str, Any]] = {"CLARABEL": {"tol_gap_abs": 1e-15, "
 
 def installed(solver: Any) -> str:
     """The name of a solver of CVXPY, in capitals however it is given; ValueError if no such solver is installed."""
-    named = solver.upper() if isinstance(solver, str) else solver
     known = cp.installed_solvers()
-    return choice("solver", named if named in known else solver, known, "that is installed")
+    if isinstance(solver, str) and solver.upper() in known:
+        return str(solver.upper())
+    return choice("solver", solver, known, "that is installed")
 
 
 def run(problem: cp.Problem, solver: str, settings: Mapping[str, Any]) -> None:

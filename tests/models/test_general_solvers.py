@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from convexstruct.families.projection import BoxProjection
@@ -36,3 +37,5 @@ def test_a_solver_may_be_named_in_small_letters(solver: str) -> None:
 def test_an_unknown_solver_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ValueError, match=r"solver is 'sks', wanted one of .*SCS"):
         installed("sks")
+    with pytest.raises(ValueError, match=r"solver is an array of shape \(1000000000000,\)"):  # refused unread
+        installed(np.broadcast_to(1.0, 10**12))
