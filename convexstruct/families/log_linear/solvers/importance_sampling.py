@@ -65,7 +65,7 @@ class ImportanceSampling:
         read_options(self, samples=at_least(2), draws=at_least(1), sweeps=at_least(1), seed=seed)
 
     def iterate(self, problem: MarkovRandomField | WideField, start: Solution | None = None) -> Iterator[Iterate]:
-        """Yield each theta with its estimated objective; ``start`` gives the first."""
+        """Yield each theta with its objective, estimated on a wide graph; ``start`` gives the first."""
         rng, calls, inside = np.random.default_rng(self.seed), 0, 0
         theta = np.zeros(problem.dimension) if start is None else np.array(start.point["theta"], dtype=np.float64)
         estimate = self._first(problem, theta, rng)
@@ -122,13 +122,15 @@ class ImportanceSampling:
         problem, theta = estimate.problem, here.theta
         share = f"{estimate.effective(theta):.0f} effective of {self.samples} samples"
         said = f"an estimate by importance sampling, no bound: {share}, {ended or f'draw {draw}'}"
-        witness, bound = None, -math.inf
+        witness, bound, value = None, -math.inf, here.value
+        if isinstance(problem, MarkovRandomField):  # estimates of several draws cannot be compared, nor with a bound
+            value = float(problem.primal({"theta": theta}))
         if ended and isinstance(problem, MarkovRandomField):
             witness = problem.witness(theta)
             bound = float(problem.dual(witness))
             said = f"importance sampling: {share}, {ended}; the bounds are those of exact inference"
             said = "; ".join(filter(None, (said, warning(problem))))
-        return Iterate({"theta": theta}, witness, here.value, bound, calls, done=bool(ended), message=said)
+        return Iterate({"theta": theta}, witness, value, bound, calls, done=bool(ended), message=said)
 
 
 @dataclass(eq=False)

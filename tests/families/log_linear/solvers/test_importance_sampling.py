@@ -84,6 +84,14 @@ def test_the_certificate_judges_it_and_the_effective_samples_are_reported() -> N
     assert 2000 <= effective <= 4000
 
 
+@pytest.mark.parametrize("samples", [100, 1000, 10_000])
+def test_of_several_draws_the_best_point_is_kept_and_no_estimate_is_claimed(samples: int) -> None:
+    problem, solver = drawn("grid", 1, n_labels=3, lam=1.0), ImportanceSampling(samples)
+    found = solve(problem, solver)
+    assert found.status is not Status.INACCURATE
+    assert found.primal == min(problem.primal(problem.as_point(one.point)).upper for one in solver.iterate(problem))
+
+
 def test_samples_are_drawn_anew_where_few_are_effective_and_from_where_it_starts() -> None:
     problem = drawn("cycle", 3, lam=0.01)
     best = solve(problem, LBFGS(), tol=1e-10)
