@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -95,7 +97,12 @@ def test_the_triangulation_is_that_of_networkx() -> None:
 def test_a_wide_graph_is_refused_at_the_first_clique_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[int] = []
     reached = junction_trees._reached
-    monkeypatch.setattr(junction_trees, "_reached", lambda *given: (steps.append(1), reached(*given))[1])
+
+    def counted(*given: Any) -> Any:
+        steps.append(1)
+        return reached(*given)
+
+    monkeypatch.setattr(junction_trees, "_reached", counted)
     grid = nx.convert_node_labels_to_integers(nx.grid_2d_graph(12, 12))
     with pytest.raises(ValueError, match=r"tree width 5 or more\) and 64 joint labels, wanted at most 60"):
         junction_tree(grid, [2] * 144, limit=60)

@@ -203,7 +203,7 @@ def test_features_of_edges_where_no_example_has_an_edge() -> None:
 
 def test_without_a_penalty_a_distribution_with_forbidden_pairs_bounds_nothing() -> None:
     problem = ConditionalRandomField.read([np.ones((2, 1))], [[0, 1]], 2, forbidden=[[True, False], [False, False]])
-    assert problem.dual({"labels": [[0, 0]], "label_shares": [[1.0]]}).lower == 0.0
+    assert problem.dual({"labels": np.array([[0, 0]]), "label_shares": np.array([[1.0]])}).lower == 0.0
 
 
 @settings(max_examples=30)

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -103,7 +104,7 @@ class _Run:
     def bound(self) -> float:
         return self.problem.dual_value(self.total, float(self.loss.sum()))
 
-    def step(self, block: ExampleBlock[StructuredSVM | OracleSVM]) -> None:
+    def step(self, block: ExampleBlock[Any]) -> None:
         """One step of each example of a block, towards its most violated labelling at the w before the block."""
         problem, lam = self.problem, self.problem.lam
         labels = block.most_violated(self.w).labels

@@ -39,7 +39,7 @@ def test_a_block_says_of_its_examples_what_the_whole_says(name: str, size: int |
         _same_columns(problem, block, rng.integers(problem.features.n_labels, size=problem.features.n_nodes))
 
 
-def _same_columns(problem: StructuredSVM, block: ExampleBlock, labels: NDArray[np.int64]) -> None:
+def _same_columns(problem: StructuredSVM, block: ExampleBlock[StructuredSVM], labels: NDArray[np.int64]) -> None:
     a, b = block.columns(labels[block.nodes])
     np.testing.assert_allclose(b, problem.loss.of(labels)[block.examples])
     joint = problem.features.joint_each
