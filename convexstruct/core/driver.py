@@ -35,7 +35,7 @@ from convexstruct.core.certificates import (
 )
 from convexstruct.core.iterate import Iterate, Solver
 from convexstruct.core.progress import Progress, reporter
-from convexstruct.core.registry import check_family, choose
+from convexstruct.core.registry import check_family, choose, family_of
 from convexstruct.core.solution import Solution, Status
 from convexstruct.core.trace import Trace
 from convexstruct.deadline import DeadlinePassed, left, within, without
@@ -325,7 +325,9 @@ def _check(problem: Problem, solver: Any, start: Any, callback: Any, progress: A
         refuse("executor", executor, "a concurrent.futures.Executor")
     if solver is not None:
         if isinstance(solver, type) or not callable(getattr(solver, "iterate", None)):
-            refuse("solver", solver, "a solver's options, such as cs.solvers.TemperedPools()")
+            known = family_of(problem) is not None
+            such = f", such as cs.solvers.{type(choose(problem, HIGH)[0]).__name__}()" if known else ""
+            refuse("solver", solver, f"a solver's options{such}; CVXPY's solvers solve formulations (cs.models)")
         check_family(type(solver).__name__, type(solver).iterate, problem)
     if start is not None:
         _check_start(problem, start)

@@ -19,6 +19,7 @@ from convexstruct.core.iterate import Iterate
 from convexstruct.core.solution import Solution, Status
 from convexstruct.core.trace import Trace
 from convexstruct.families.generative_margin import ProximalBundle, ProximalRSD
+from convexstruct.families.projection import BoxProjection
 from convexstruct.rounding import Rounded
 from convexstruct.tolerances import HIGH, LOW
 from tests.models.generative_margin.instances import hmm
@@ -379,3 +380,8 @@ def test_going_on_from_a_file_equals_going_on_from_memory(solver: ProximalRSD | 
     assert np.array_equal(runs[0].point["theta"], runs[1].point["theta"])
     assert runs[0].primal <= first.primal
     assert runs[0].lower_bound >= first.lower_bound - 1e-9
+
+
+def test_a_solver_given_as_a_word_is_refused_with_one_that_fits_the_problem() -> None:
+    with pytest.raises(ValueError, match=r"such as cs\.solvers\.BreakpointSearch\(\); CVXPY's solvers solve form"):
+        solve(BoxProjection.simplex([0.5, -1.0]), "scs")  # type: ignore[arg-type]  # a word, to be refused

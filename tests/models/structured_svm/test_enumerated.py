@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import cvxpy as cp
 import numpy as np
@@ -14,6 +14,8 @@ import pytest
 
 from convexstruct.core.scale import Scale
 from convexstruct.core.solution import Status
+from convexstruct.families.structured_svm import oracle_cases
+from convexstruct.families.structured_svm.oracle_problem import OracleSVM
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.models import FORMULATIONS, Formulation
 from convexstruct.models.structured_svm import enumerated as structured_svm
@@ -241,14 +243,23 @@ def test_at_large_and_small_c_the_forms_agree_and_certify_themselves(name: str, 
 SWEPT = {"hard_margin": ("lam",), "associative": ("lam", "C")}
 
 
-def sweepable(name: str) -> StructuredSVM:
+def sweepable(name: str) -> StructuredSVM | OracleSVM:
+    if name == "some_labellings":
+        return replace(cast(OracleSVM, oracle_cases.matching(0).problem), scale=Scale(1.0, 1.0))
     return svm(7, lengths=(1, 3, 2), weighted=True, associative=name == "associative", n_labels=2, noise=0.1)
+
+
+def stated(name: str, problem: StructuredSVM | OracleSVM) -> Formulation:
+    """The formulation of this name; where labellings must be given, over all of them."""
+    if not isinstance(problem, OracleSVM):
+        return OWN[name].builder(problem)
+    return OWN[name].builder(problem, labellings=oracle_cases.every_labelling(problem, oracle_cases.permutations))
 
 
 @pytest.mark.parametrize("name", ONE_PROGRAM)
 def test_c_and_lam_are_swept_without_compiling_again_and_certified_at_their_values(name: str) -> None:
     problem = sweepable(name)
-    formulation = OWN[name].builder(problem)
+    formulation = stated(name, problem)
     assert formulation.problem.is_dcp(dpp=True)
     optimum(formulation)
     compiled = formulation.problem._cache.param_prog
@@ -261,17 +272,17 @@ def test_c_and_lam_are_swept_without_compiling_again_and_certified_at_their_valu
     assert solution.status is Status.OPTIMAL, solution.message
     parameters = {key: parameter.value for key, parameter in formulation.parameters.items()}
     fresh = svm_at(problem, **parameters)
-    assert close(solution.primal, optimum(OWN[name].builder(fresh)).value)
+    assert close(solution.primal, optimum(stated(name, fresh)).value)
     assert (problem.lam, problem.scale.C) == (1.0, 1.0)
 
 
-def svm_at(problem: StructuredSVM, lam: float, C: float = 1.0) -> StructuredSVM:
+def svm_at(problem: Any, lam: float, C: float = 1.0) -> Any:
     return replace(problem, scale=Scale(lam, C))
 
 
 @pytest.mark.parametrize("name", ONE_PROGRAM)
 def test_a_formulation_shows_every_equation_with_its_number(name: str) -> None:
-    formulation = OWN[name].builder(sweepable(name))
+    formulation = stated(name, sweepable(name))
     shown = formulation._repr_latex_()
     assert shown.startswith("$$")
     assert formulation.equations
