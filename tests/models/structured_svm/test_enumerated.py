@@ -251,9 +251,11 @@ def sweepable(name: str) -> StructuredSVM | OracleSVM:
 
 def stated(name: str, problem: StructuredSVM | OracleSVM) -> Formulation:
     """The formulation of this name; where labellings must be given, over all of them."""
-    if not isinstance(problem, OracleSVM):
-        return OWN[name].builder(problem)
-    return OWN[name].builder(problem, labellings=oracle_cases.every_labelling(problem, oracle_cases.permutations))
+    more: dict[str, Any] = {}
+    if isinstance(problem, OracleSVM):
+        more = {"labellings": oracle_cases.every_labelling(problem, oracle_cases.permutations)}
+    built: Formulation = OWN[name].builder(problem, **more)
+    return built
 
 
 @pytest.mark.parametrize("name", ONE_PROGRAM)
