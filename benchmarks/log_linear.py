@@ -130,7 +130,7 @@ def crfsuite(workload: Workload) -> dict[str, Any]:
 
     path: list[tuple[float, float]] = []
 
-    class Watched(pycrfsuite.Trainer):  # type: ignore[misc]
+    class Watched(pycrfsuite.Trainer):  # type: ignore[misc]  # it has no types
         """Notes the processor seconds and the objective of every round."""
 
         def message(self, message: str) -> None:

@@ -32,7 +32,7 @@ from convexstruct.validation.arguments import choice, flag, number, sequence
 SEQUENCES = "a list of one sequence of symbols an example"
 
 
-class GenerativeTagger(Saved, BaseEstimator):  # type: ignore[misc]
+class GenerativeTagger(Saved, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     r"""States of sequences of symbols by a hidden Markov model.
 
     p(x, y) = initial[y_1] prod_{t > 1} transition[y_{t-1}, y_t] prod_t emission[y_t, x_t]; the prediction is its argmax

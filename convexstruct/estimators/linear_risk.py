@@ -23,7 +23,7 @@ from convexstruct.validation.arguments import choice, flag, number
 LOSSES = ("auto", "binary", "multiclass", "multilabel", "ordinal")
 
 
-class LinearRisk(ClassifierMixin, Saved, BaseEstimator):  # type: ignore[misc]
+class LinearRisk(ClassifierMixin, Saved, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     r"""Linear classification by a hinge loss with an L2 penalty: `RegularizedRisk` with scikit-learn's interface.
 
     `fit` minimises 1/2 |w|^2 + C sum_i omega_i loss_i(w), a sum over examples as in scikit-learn's LinearSVC, where

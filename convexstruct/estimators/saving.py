@@ -146,7 +146,7 @@ def _made(cls: type[Kept], arrays: dict[str, NDArray[Any]]) -> Kept:
     head = _head(arrays.pop("head", None))
     if head["estimator"] != cls.__name__:
         raise ValueError(f"holds a {head['estimator']:.40}, wanted a {cls.__name__}")
-    known = cls._get_param_names()  # type: ignore[attr-defined]
+    known = cls._get_param_names()  # type: ignore[attr-defined]  # of BaseEstimator, the other base
     if strange := [name for name in head["params"] if name not in known]:
         raise ValueError(f"has the parameter {strange[0]!r:.60}, which is unknown")
     estimator: Any = cls(**head["params"])
@@ -170,7 +170,7 @@ def _made(cls: type[Kept], arrays: dict[str, NDArray[Any]]) -> Kept:
         setattr(estimator, name, array)
     if not estimator._fits():
         raise ValueError("holds weights that do not fit its labels and features")
-    return estimator  # type: ignore[no-any-return]
+    return estimator  # type: ignore[no-any-return]  # built as Any
 
 
 def _head(text: NDArray[Any] | None) -> dict[str, Any]:
@@ -183,7 +183,7 @@ def _head(text: NDArray[Any] | None) -> dict[str, Any]:
         newer = f", from version {head.get('convexstruct')!r:.40}" if head["format"] > FORMAT else ""
         raise ValueError(f"has the format {head['format']}{newer}; this version reads {FORMAT}")
     for name, kind in HEAD.items():
-        if not isinstance(head.get(name), kind):  # type: ignore[arg-type]
+        if not isinstance(head.get(name), kind):  # type: ignore[arg-type]  # a type, or a tuple of them
             raise ValueError(f"has {name} {head.get(name)!r:.60}, which is of the wrong type")
     return head
 

@@ -82,7 +82,7 @@ def _has_marginals(tagger: Any) -> bool:
     return True
 
 
-class Tagger(Saved, BaseEstimator):  # type: ignore[misc]
+class Tagger(Saved, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Labels of nodes by scores of nodes and edges; the subclasses read the examples."""
 
     learned: ClassVar[tuple[str, ...]] = ("coef_", "edge_coef_")
@@ -255,7 +255,7 @@ class Tagger(Saved, BaseEstimator):  # type: ignore[misc]
         examples, codes = self._decoded(X)
         return self._answer(examples, examples.split(self.classes_[codes]))
 
-    @available_if(_has_marginals)  # type: ignore[untyped-decorator]
+    @available_if(_has_marginals)  # type: ignore[untyped-decorator]  # of scikit-learn
     def predict_marginals(self, X: Any) -> list[Any]:
         """The probability of each label (n_i, S) at each position, columns in the order of ``classes_``.
 

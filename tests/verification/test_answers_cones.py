@@ -4,7 +4,8 @@ import csv
 import json
 import math
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import clarabel
 import numpy as np
@@ -12,10 +13,14 @@ import pytest
 import scipy.sparse as sp
 
 import convexstruct as cs
+from convexstruct.arrays import Vector
 from convexstruct.cli import main
-from convexstruct.verification import export_cones
+from convexstruct.models.formulation import Recovered
+from convexstruct.tolerances import HIGH
+from convexstruct.verification import answers_cones, export_cones
 from convexstruct.verification.answers_cones import holds_programs
 from convexstruct.verification.cases import cases_for, families, select
+from convexstruct.verification.cone_program import ConeProgram
 from convexstruct.verification.export_cones import HEADS, scales, state, write_programs
 
 
@@ -207,3 +212,20 @@ def test_a_scale_that_makes_no_sense_is_refused(
     assert main(["export", "--conic", "--scale", scale, "--on", on, str(tmp_path / "new")]) == 2
     assert "scale is" in capfd.readouterr().err
     assert not (tmp_path / "new").exists()
+
+
+def test_a_point_is_not_certified_where_it_is_infeasible_or_below_the_bound() -> None:
+    """The upper bound is that of the repaired point, which the answer need not be; no optimum is below its bound."""
+    case = next(case for case in cases_for("projection") if case.name == "box-planted")
+    problem = case.build()
+    best = cs.solve(problem, tol=1e-9)
+    high = best.point["a"] >= np.broadcast_to(problem.upper, best.point["a"].shape)
+    assert high.any()
+
+    def certified(a: Vector, lower: float) -> tuple[float, float]:
+        program = SimpleNamespace(recovered=lambda x, y: Recovered(problem, {"a": a}, None))
+        return answers_cones._certified(cast(ConeProgram, program), np.zeros(1), None, lower, HIGH)
+
+    assert certified(best.point["a"], best.lower_bound)[1] <= HIGH.gap
+    assert certified(best.point["a"] + high, best.lower_bound) == (math.inf, math.inf)
+    assert certified(best.point["a"], best.primal + 1.0)[1] == math.inf

@@ -77,9 +77,10 @@ def test_each_line_of_a_small_file_is_as_the_manual_has_it() -> None:
 
 def test_a_singular_quadratic_objective_is_stated_as_it_is() -> None:
     """CVXPY 1.9.3 with ``use_quad_obj=False`` gives 1.392 or 1.536, as its LDL factor rounds, in place of 2.141."""
-    program = compiled(stated("svm-ties").formulation)
+    found = stated("svm-ties")
+    program, (lower, upper) = compiled(found.formulation), found.bracket()
     assert program.cones.second_order == (15,)
-    assert foreign.solved(foreign.read(benchmark_format(program)), "CLARABEL") == pytest.approx(2.14144487, abs=1e-6)
+    assert lower - 1e-6 <= foreign.solved(foreign.read(benchmark_format(program)), "CLARABEL") <= upper + 1e-6
 
 
 def test_a_singular_matrix_that_cvxpy_factors_wrongly_is_factored_right() -> None:

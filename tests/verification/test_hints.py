@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -94,6 +95,26 @@ def test_a_mistake_that_cannot_be_made_explains_nothing() -> None:
     with pytest.raises(ValueError, match="no such"):
         explains(Slip("it fails", fails), problem, solution.point, reference)
     assert hint(problem, {"w": np.full(problem.dimension, 1e300)}, reference) == ""
+
+
+def test_an_answer_that_may_be_optimal_is_told_nothing() -> None:
+    problem, solution, reference = solved("svm-enumerated")
+    opposite = {"w": -solution.point["w"]}
+    assert hint(problem, opposite, reference)
+    assert hint(problem, opposite, replace(reference, upper_bound=float(problem.primal(opposite)))) == ""
+
+
+def test_a_point_that_is_optimal_only_once_it_is_repaired_explains_nothing() -> None:
+    case = next(case for case in cases_for("projection") if case.name == "box-planted")
+    problem, reference = case.build(), stored(case, case.build())
+    assert reference is not None
+    best = cs.solve(problem, tol=1e-9).point["a"]
+    high = best >= np.broadcast_to(problem.upper, best.shape)
+    assert high.any()
+    outside = {"a": best + high}
+    assert problem.repair(outside)["a"] == pytest.approx(best)
+    assert explains(Slip("it is optimal"), problem, {"a": best}, reference)
+    assert not explains(Slip("it is optimal"), problem, outside, reference)
 
 
 def test_a_gap_is_said_in_numbers_that_differ() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,7 @@ def slips(problem: RegularizedRisk) -> Iterator[Slip]:
     yield moved(said, "w", lambda w: w.reshape(w.shape[::-1]).T)
     for by in (-1, 1):
         said = "with its classes shifted by one it is optimal: do your classes begin at 1?"
-        yield moved(said, "w", lambda w, by=by: np.roll(w, by, axis=0))  # type: ignore[misc]
+        yield moved(said, "w", partial(np.roll, shift=by, axis=0))
 
 
 def _if(holds: bool, point: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,7 @@ def slips(problem: StructuredSVM | OracleSVM) -> Iterator[Slip]:
     yield moved(said, "w", lambda w: nodes(w, lambda part: part.reshape(table[::-1]).T))
     for by in (-1, 1):
         said = "with its labels shifted by one it is optimal: do your labels begin at 1?"
-        yield moved(said, "w", lambda w, by=by: labels(w, by))  # type: ignore[misc]
+        yield moved(said, "w", partial(labels, by=by))
 
 
 def _transposed_costs(problem: StructuredSVM) -> Any:
