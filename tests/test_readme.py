@@ -74,14 +74,15 @@ def test_the_tree_shown_is_the_tree() -> None:
 
 
 def test_the_papers_are_the_references_of_the_citation_and_of_the_errata() -> None:
-    row_of_a_paper = r"^\| (\d) \| (.+?) \| \[?(.+?)(?:\]\((.+?)\))?(?: \(slides\))? \| (\d+|undated) \|$"
+    row_of_a_paper = r"^\| (\d) \| (.+?) \| \[?(.+?)(?:\]\((.+?)\))?(?: \(slides\)| \(a search by title\))? \| (\d+)(\?| or later)? \|$"
     rows = re.findall(row_of_a_paper, README, flags=re.MULTILINE)
     cited = (ROOT / "CITATION.cff").read_text(encoding="utf-8").partition("references:\n")[2].split("  - type: ")[1:]
     errata = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     assert [row[0] for row in rows] == ["0", "1", "2", "3", "4"]
-    for (number, authors, title, link, year), reference in zip(rows, cited, strict=True):
+    for (number, authors, title, link, year, doubt), reference in zip(rows, cited, strict=True):
         assert ", ".join(re.findall(r"family-names: (\w+)", reference)) == authors
         assert f'title: "{title}"' in reference
         assert re.findall(r'url: "(.+)"', reference) == [link] * bool(link)
-        assert re.findall(r"year: (\d+)", reference) == [year] * (year != "undated")
+        assert re.findall(r"year: (\d+)", reference) == [year] * (doubt != " or later")
+        assert ("not printed on the paper" in reference) == (doubt == "?")
         assert f"Paper {number}: {authors}, *{re.split('[:,]', title)[0]}" in errata

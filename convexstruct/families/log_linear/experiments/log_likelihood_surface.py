@@ -99,7 +99,7 @@ def draw(grids: list[Vector], heights: Matrix, theta: Vector) -> Figure:
     lines = flat.contour(x, y, heights, levels=levels, colors=LOWER, linewidths=0.9, linestyles="solid")
     flat.clabel(lines, levels[::3], fontsize=7, fmt="%.0f")
     flat.plot(*theta, "o", color=UPPER, ms=5)
-    flat.annotate("maximum", tuple(theta), xytext=(6, 6), textcoords="offset points", color=UPPER, fontsize=9)
+    flat.annotate("maximum", tuple(theta), xytext=(6, -14), textcoords="offset points", color=UPPER, fontsize=9)
     flat.axhline(0.0, color=GREY, lw=0.5)
     flat.axvline(0.0, color=GREY, lw=0.5)
     for axes in (solid, flat):
