@@ -78,9 +78,9 @@ def parser() -> argparse.ArgumentParser:
         'optima. With "COMMAND {case} {answer}": your program, run on each case. With --answers: what it wrote.',
     )
     verify.add_argument("solver", nargs="?", metavar="SOLVER", help='FILE.py:NAME, or "COMMAND {case} {answer}"')
-    verify.add_argument("--answers", metavar="FOLDER", help="a folder with answers to exported cases")
+    verify.add_argument("--answers", metavar="FOLDER", help="answers to cases, or to cone programs (each has its seed)")
     verify.add_argument("--on", metavar="FAMILY", help="a family of systems, or the name of one case")
-    verify.add_argument("--limit", type=float, default=60.0, metavar="S", help="seconds a case may take (default 60)")
+    verify.add_argument("--limit", type=float, default=60.0, metavar="S", help="seconds for a solver on a case (60)")
     verify.add_argument("--refresh", action="store_true", help="recompute the stored reference optima first")
     export = commands.add_parser("export", parents=[common], help="cases as files, for solvers in any language")
     export.add_argument("folder", metavar="FOLDER", help="where to write them; the page there says how to answer")

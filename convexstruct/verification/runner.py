@@ -63,7 +63,8 @@ def verify(
     answers : in place of a solver, a folder with the answers that a program wrote to exported cases or cone programs.
     tol : the accuracy that "verified" means: a profile, its name, or a relative gap.
     quick : only the small cases. seed : of the generated instances; references are stored for seed 0 only, those of
-        other seeds are computed in the run. limit : seconds a solver may take for one case.
+        other seeds are computed in the run; cone programs carry their own. limit : seconds a solver may take for one
+        case; answers that stand in a folder take none.
     refresh_references : recompute and store the references first.
     progress : called with (cases done, cases in all, name of the next).
     decided : called with each row as soon as its verdict is known.
