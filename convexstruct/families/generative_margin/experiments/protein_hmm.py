@@ -236,7 +236,7 @@ def picture(validated: dict[str, dict[Choice, float]], rows: Sequence[Sequence[C
     left.set_xscale("log")
     left.set_xlabel("eta")
     left.set_ylabel("accuracy in cross-validation")
-    left.legend(frameon=False, fontsize="small")
+    left.legend(frameon=False, fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
     table = [dict(zip(COLUMNS, row)) for row in rows]
     shown = [row for row in table if row["variant"] in validated]
     share = np.array([row["test"] for row in shown], dtype=float)
@@ -253,5 +253,5 @@ def picture(validated: dict[str, dict[Choice, float]], rows: Sequence[Sequence[C
     bars.invert_yaxis()
     bars.set_xlim(0.4, 0.7)
     bars.set_xlabel(f"accuracy on {n_chains} test chains")
-    bars.legend(frameon=False, fontsize="small", loc="upper right")
+    bars.legend(frameon=False, fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
     return figure
