@@ -23,7 +23,7 @@ extensions = ["sphinx.ext.autodoc", "sphinx.ext.mathjax", "myst_nb"]
 exclude_patterns: list[str] = []
 html_theme = "furo"
 html_title = "convexstruct"
-html_copy_source = False
+html_copy_source = html_show_copyright = False
 #: Numbers of equations and names of sections in the papers are no links.
 suppress_warnings = ["myst.xref_missing", "mystnb.unknown_mime_type"]
 
