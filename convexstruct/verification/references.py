@@ -53,7 +53,7 @@ def compute(case: Case, seed: int = 0) -> Reference:
             return replace(found, value=proved, note=_how(found, failed))
         failed.append(found)
     kept = stored(case, instance.problem)
-    if kept is not None and _within(kept, case.accuracy):
+    if kept is not None and _within(kept, instance.problem, case.accuracy):
         return replace(kept, note=_how(kept, failed))
     why = "no optimum of this data is stored" if kept is None else "the stored optimum lies outside its bracket"
     return replace(failed[0], trouble="; ".join([*(each.trouble for each in failed), why]))
@@ -126,7 +126,7 @@ def _closed(case: Case, problem: Problem, found: Reference) -> Reference:
 
     found = replace(found, lower_bound=solve(problem, case.solver, HIGH).lower_bound)
     gap = relative_gap(found.upper_bound, found.lower_bound, least_unit(problem))
-    if abs(gap) > case.accuracy or not _within(found, case.accuracy):
+    if abs(gap) > case.accuracy or not _within(found, problem, case.accuracy):
         bracket = f"[{found.lower_bound:.10g}, {found.upper_bound:.10g}]"
         return replace(found, trouble=f"{found.formulation} by {found.solver} at {found.value:.10g} has {bracket}")
     return found
@@ -141,14 +141,14 @@ def _known(found: Reference, instance: Instance, accuracy: float) -> Reference:
     assert optimum is not None
     rounding = ROUNDING * magnitude(instance.problem, optimum)
     exact = replace(found, lower_bound=optimum - rounding, upper_bound=optimum + rounding)
-    missed = found.accurate and not _within(exact, accuracy)
+    missed = found.accurate and not _within(exact, instance.problem, accuracy)
     trouble = f"{found.formulation} by {found.solver} misses the optimum known by construction, {optimum:.9g}"
     return replace(exact, trouble=trouble) if missed else exact
 
 
-def _within(reference: Reference, accuracy: float) -> bool:
-    """Whether the value lies in its bracket, up to accuracy * max(1, |value|)."""
-    slack = accuracy * max(1.0, abs(reference.value))
+def _within(reference: Reference, problem: Problem, accuracy: float) -> bool:
+    """Whether the value lies in its bracket, up to accuracy * |value|, or up to `least_unit` for an optimum about 0."""
+    slack = max(accuracy * abs(reference.value), least_unit(problem))
     return reference.lower_bound - slack <= reference.value <= reference.upper_bound + slack
 
 

@@ -220,6 +220,12 @@ def test_an_optimum_known_by_construction_is_part_of_the_bracket(monkeypatch: py
     assert compute(case, seed=1).accurate
 
 
+def test_an_answer_may_miss_a_known_optimum_by_its_accuracy_relative_to_the_value_however_small_that_is() -> None:
+    case = next(case for case in cases_for("projection") if case.name == "box-single")
+    small = replace(case, unit=lambda problem: 1.0 + 1.4 * case.accuracy)  # the optimum is 0.6: absolute, too little
+    assert "misses the optimum known by construction" in compute(small).note
+
+
 def test_an_answer_that_its_solver_doubts_but_that_certifies_is_a_reference_and_it_is_said(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
