@@ -47,33 +47,6 @@ class ChainTagger(Tagger):
     n_features_in_ : F. solution_, certificate_ : of the problem, the optimum certified; a file does not keep them.
     """
 
-    def __init__(
-        self,
-        loss: str = "margin",
-        C: float | None = 1.0,
-        *,
-        cost: Any = "hamming",
-        l1: float = 0.0,
-        vectorizer: Any = None,
-        solver: Any = None,
-        tol: Any = "HIGH",
-        max_iterations: int | None = None,
-        time_limit: float | None = None,
-        progress: Any = None,
-        warm_start: bool = False,
-    ) -> None:
-        self.loss = loss
-        self.C = C
-        self.cost = cost
-        self.l1 = l1
-        self.vectorizer = vectorizer
-        self.solver = solver
-        self.tol = tol
-        self.max_iterations = max_iterations
-        self.time_limit = time_limit
-        self.progress = progress
-        self.warm_start = warm_start
-
     def _read(self, X: Any) -> Examples:
         return read_sequences(X)
 

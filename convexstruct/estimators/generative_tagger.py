@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from convexstruct.arrays import Matrix, Vector
@@ -22,8 +22,7 @@ from convexstruct.estimators.examples import (
     read_labels,
     read_weights,
 )
-from convexstruct.estimators.saving import Saved
-from convexstruct.estimators.tagger import solved, start_at
+from convexstruct.estimators.tagger import Trained, solved, start_at
 from convexstruct.families.generative_margin import GenerativeMargin, MaximumLikelihood
 from convexstruct.families.log_linear import ConditionalRandomField
 from convexstruct.graphs import starts
@@ -32,7 +31,8 @@ from convexstruct.validation.arguments import choice, flag, number, sequence
 SEQUENCES = "a list of one sequence of symbols an example"
 
 
-class GenerativeTagger(Saved, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+@dataclass(eq=False, repr=False)
+class GenerativeTagger(Trained):
     r"""States of sequences of symbols by a hidden Markov model.
 
     p(x, y) = initial[y_1] prod_{t > 1} transition[y_{t-1}, y_t] prod_t emission[y_t, x_t]; the prediction is its argmax
@@ -65,36 +65,16 @@ class GenerativeTagger(Saved, BaseEstimator):  # type: ignore[misc]  # scikit-le
     learned: ClassVar[tuple[str, ...]] = ("log_initial_", "log_transition_", "log_emission_")
     named: ClassVar[tuple[str, ...]] = ("classes_", "symbols_")
 
-    classes_: NDArray[Any]
-    symbols_: NDArray[Any]
-    log_initial_: Vector
-    log_transition_: Matrix
-    log_emission_: Matrix
+    loss: str = "likelihood"
+    C: float = 1.0
+    smoothing: float = field(default=1.0, kw_only=True)
+    cost: Any = field(default="hamming", kw_only=True)
 
-    def __init__(
-        self,
-        loss: str = "likelihood",
-        C: float = 1.0,
-        *,
-        smoothing: float = 1.0,
-        cost: Any = "hamming",
-        solver: Any = None,
-        tol: Any = "HIGH",
-        max_iterations: int | None = None,
-        time_limit: float | None = None,
-        progress: Any = None,
-        warm_start: bool = False,
-    ) -> None:
-        self.loss = loss
-        self.C = C
-        self.smoothing = smoothing
-        self.cost = cost
-        self.solver = solver
-        self.tol = tol
-        self.max_iterations = max_iterations
-        self.time_limit = time_limit
-        self.progress = progress
-        self.warm_start = warm_start
+    classes_: NDArray[Any] = field(init=False)
+    symbols_: NDArray[Any] = field(init=False)
+    log_initial_: Vector = field(init=False)
+    log_transition_: Matrix = field(init=False)
+    log_emission_: Matrix = field(init=False)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import networkx as nx
@@ -14,6 +15,7 @@ from convexstruct.validation.arguments import described, flag, refuse, sentence,
 from convexstruct.validation.arrays import real
 
 
+@dataclass(eq=False, repr=False)
 class GraphTagger(Tagger):
     r"""Labels of the nodes of graphs by a structural SVM or a conditional random field.
 
@@ -46,40 +48,10 @@ class GraphTagger(Tagger):
     As `ChainTagger`; edge_coef_ (E, S, S), or (E, S) where the network is associative, E = 1 without edge features.
     """
 
-    def __init__(
-        self,
-        loss: str = "margin",
-        C: float | None = 1.0,
-        *,
-        cost: Any = "hamming",
-        l1: float = 0.0,
-        associative: bool = False,
-        inference: str = "exact",
-        features: Any = None,
-        edge_features: Any = None,
-        vectorizer: Any = None,
-        solver: Any = None,
-        tol: Any = "HIGH",
-        max_iterations: int | None = None,
-        time_limit: float | None = None,
-        progress: Any = None,
-        warm_start: bool = False,
-    ) -> None:
-        self.loss = loss
-        self.C = C
-        self.cost = cost
-        self.l1 = l1
-        self.associative = associative
-        self.inference = inference
-        self.features = features
-        self.edge_features = edge_features
-        self.vectorizer = vectorizer
-        self.solver = solver
-        self.tol = tol
-        self.max_iterations = max_iterations
-        self.time_limit = time_limit
-        self.progress = progress
-        self.warm_start = warm_start
+    associative: bool = field(default=False, kw_only=True)
+    inference: str = field(default="exact", kw_only=True)
+    features: Any = field(default=None, kw_only=True)
+    edge_features: Any = field(default=None, kw_only=True)
 
     def _check(self) -> None:
         flag("associative", self.associative)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -15,15 +16,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from convexstruct.arrays import Labels, Matrix, Tensor, Vector
 from convexstruct.core.solution import Solution
 from convexstruct.estimators.examples import read_weights
-from convexstruct.estimators.saving import Saved
-from convexstruct.estimators.tagger import solved, start_at
+from convexstruct.estimators.tagger import Trained, solved, start_at
 from convexstruct.families.regularized_risk import RegularizedRisk
 from convexstruct.validation.arguments import choice, flag, number
 
 LOSSES = ("auto", "binary", "multiclass", "multilabel", "ordinal")
 
 
-class LinearRisk(ClassifierMixin, Saved, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+@dataclass(eq=False, repr=False)
+class LinearRisk(ClassifierMixin, Trained):  # type: ignore[misc]  # scikit-learn has no types
     r"""Linear classification by a hinge loss with an L2 penalty: `RegularizedRisk` with scikit-learn's interface.
 
     `fit` minimises 1/2 |w|^2 + C sum_i omega_i loss_i(w), a sum over examples as in scikit-learn's LinearSVC, where
@@ -61,36 +62,16 @@ class LinearRisk(ClassifierMixin, Saved, BaseEstimator):  # type: ignore[misc]  
     learned: ClassVar[tuple[str, ...]] = ("coef_", "intercept_")
     words: ClassVar[tuple[str, ...]] = ("kind_",)
 
-    classes_: NDArray[Any]
-    coef_: Matrix
-    intercept_: Vector
-    kind_: str
-    solution_: Solution
+    loss: str = "auto"
+    C: float = 1.0
+    cost: Any = field(default=None, kw_only=True)
+    fit_intercept: bool = field(default=True, kw_only=True)
 
-    def __init__(
-        self,
-        loss: str = "auto",
-        C: float = 1.0,
-        *,
-        cost: Any = None,
-        fit_intercept: bool = True,
-        solver: Any = None,
-        tol: Any = "HIGH",
-        max_iterations: int | None = None,
-        time_limit: float | None = None,
-        progress: Any = None,
-        warm_start: bool = False,
-    ) -> None:
-        self.loss = loss
-        self.C = C
-        self.cost = cost
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.tol = tol
-        self.max_iterations = max_iterations
-        self.time_limit = time_limit
-        self.progress = progress
-        self.warm_start = warm_start
+    classes_: NDArray[Any] = field(init=False)
+    coef_: Matrix = field(init=False)
+    intercept_: Vector = field(init=False)
+    kind_: str = field(init=False)
+    solution_: Solution = field(init=False)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

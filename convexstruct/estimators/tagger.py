@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -82,25 +83,36 @@ def _has_marginals(tagger: Any) -> bool:
     return True
 
 
-class Tagger(Saved, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+@dataclass(eq=False, repr=False, kw_only=True)
+class Trained(Saved, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """The parameters that every estimator has: how its problem is solved. `ChainTagger` says what they mean."""
+
+    solver: Any = None
+    tol: Any = "HIGH"
+    max_iterations: int | None = None
+    time_limit: float | None = None
+    progress: Any = None
+    warm_start: bool = False
+
+
+@dataclass(eq=False, repr=False)
+class Tagger(Trained):
     """Labels of nodes by scores of nodes and edges; the subclasses read the examples."""
 
     learned: ClassVar[tuple[str, ...]] = ("coef_", "edge_coef_")
     associative = False
     inference = "exact"
 
-    # what the subclasses have
-    loss: Any
-    C: Any
-    cost: Any
-    l1: Any
-    vectorizer: Any
-    solver: Any
-    warm_start: Any
-    classes_: NDArray[Any]
-    coef_: Matrix
-    edge_coef_: NDArray[np.float64]
-    vectorizer_: Any
+    loss: str = "margin"
+    C: float | None = 1.0
+    cost: Any = field(default="hamming", kw_only=True)
+    l1: float = field(default=0.0, kw_only=True)
+    vectorizer: Any = field(default=None, kw_only=True)
+
+    classes_: NDArray[Any] = field(init=False)
+    coef_: Matrix = field(init=False)
+    edge_coef_: NDArray[np.float64] = field(init=False)
+    vectorizer_: Any = field(init=False)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
