@@ -21,25 +21,24 @@ from typing import TYPE_CHECKING, Any
 if not __package__:  # run as a script: the checkout is not on the path, only this directory is
     sys.path.append(str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.growth import draw_growth, growth_rows
 from benchmarks.measure import (
+    CERTIFIED,
     GAPS,
+    INTERIOR,
     LEFT_OUT,
-    Goal,
     Launcher,
     Run,
     Session,
     cell,
     child,
-    draw_growth,
     finite,
-    growth_rows,
     judged,
     launch,
     memory,
     new_table,
     opened,
     options,
-    run_goals,
     shown,
     watched,
 )
@@ -53,6 +52,11 @@ if TYPE_CHECKING:
 FAST, PAPER, BUNDLE, CUTS, COMPACT = "fast default", "paper 0", "bundle", "n-slack, Clarabel", "compact, Clarabel"
 #: Seconds given to the fast default; to each of the paper's algorithm and the bundle; to a reference in CVXPY.
 LIMITS = {FAST: 20.0, PAPER: 12.0, BUNDLE: 12.0, CUTS: 60.0, COMPACT: 20.0}
+#: When each stops. eta is the model's, not a penalty that a peer would choose; no solver has a default for it.
+RULES = dict.fromkeys((FAST, PAPER, BUNDLE), CERTIFIED) | {
+    CUTS: f"a round of cuts until the bounds meet within the workload's gap; Clarabel {INTERIOR}",
+    COMPACT: INTERIOR,
+}
 #: Seconds for everything; what is not started by then is reported as left out.
 BUDGET = 690.0
 
@@ -83,6 +87,16 @@ class Workload:
         data = ring(self.sequences, self.length, self.states, noise, seed=1)
         sizes = data.n_states, data.n_symbols
         return GenerativeMargin.hmm(data.symbols, data.states, *sizes, eta=self.eta, loss="ring")
+
+
+@dataclass(frozen=True)
+class Goal:
+    """Certified within ``gap`` after ``seconds`` at most; ``memory`` in MiB where that is limited too."""
+
+    workload: Workload
+    gap: float
+    seconds: float
+    memory: float = math.inf
 
 
 def both(*goals: tuple[float, float], memory: float = math.inf, **size: Any) -> list[Goal]:
@@ -215,6 +229,37 @@ def _compact(problem: GenerativeMargin, tol: float, limit: float) -> Iterator[di
 # -- in the parent -----------------------------------------------------------------------------------------------------
 
 
+def verdicts(goal: Goal, run: Run) -> Iterator[tuple[str, bool | None]]:
+    """Each part of a goal in words, and whether it was reached; None where a limit ended the run too early to say."""
+    reached = run.to(goal.gap) <= goal.seconds
+    early = run.trouble == LEFT_OUT or (run.status == "TIME_LIMIT" and run.seconds < goal.seconds)
+    yield f"{goal.gap:.0e} in {goal.seconds:g} s", None if early and not reached else reached
+    if math.isfinite(goal.memory):
+        yield f"peak below {goal.memory:g} MiB", None if run.trouble == LEFT_OUT else run.peak <= goal.memory
+
+
+def run_goals(
+    session: Session, goals: Sequence[Goal], workloads: Sequence[Any], fast: str, peers: Sequence[str], console: Console
+) -> None:
+    """The fast path and its peers on each workload, against the goals; peers as multiples of the fast path."""
+    head = ["workload", "solver", *(f"{gap:.0e}" for gap in GAPS), "goal", "final gap", "peak MiB", "before"]
+    table = new_table(f"Seconds to a certified gap (times the {fast}'s)", *head)
+    for workload in workloads:
+        first, *others = (session("goals", workload, solver) for solver in (fast, *peers))
+        words = [first.trouble] if first.trouble else []
+        for goal in (goal for goal in goals if goal.workload == workload):
+            for said, reached in verdicts(goal, first):
+                words.append(judged(said, reached))
+                session.judge(workload, said, reached, seconds=finite(first.to(goal.gap)), peak=finite(first.peak))
+        for run in (first, *others):
+            cells = [shown(run, gap, None if run is first else first) for gap in GAPS]
+            tail = [cell(run.gap, ".1e"), cell(run.peak, ".0f"), cell(run.before, ".0f")]
+            name, note = (workload.name, "\n".join(words)) if run is first else ("", run.trouble)
+            table.add_row(name, run.solver, *cells, note, *tail)
+        table.add_section()
+    console.print(table)
+
+
 def judge_passes(session: Session, console: Console) -> None:
     """The goal that is counted in passes of the yardstick, if its workload was run."""
     for run in (run for _, run in session.runs if run.workload == PASSES.workload and run.solver == FAST):
@@ -306,7 +351,7 @@ def main(arguments: Sequence[str] | None = None, launcher: Launcher = START) -> 
     said = "Speed and memory of the generative_margin solvers, as ratios."
     chosen = options(said, [*workloads, *SECTIONS], BUDGET, QUICK_BUDGET, arguments, plot=True)
     wanted = chosen.only or [*(QUICK_WORKLOADS if chosen.quick else workloads), *SECTIONS]
-    with opened(chosen, launcher, LIMITS, QUICK_LIMIT, ("cvxpy", "clarabel")) as (session, console):
+    with opened(chosen, launcher, LIMITS, QUICK_LIMIT, ("cvxpy", "clarabel"), rules=RULES) as (session, console):
         if some := [workload for name, workload in workloads.items() if name in wanted]:
             run_goals(session, GOALS, some, FAST, (PAPER, BUNDLE), console)
             judge_passes(session, console)

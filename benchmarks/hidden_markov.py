@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 if not __package__:  # run as a script: the checkout is not on the path, only this directory is
     sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.measure import THREADS, judged, machine, new_console, new_table, options, report
+from benchmarks.measure import THREADS, Session, judged, new_table, opened, options, report
 
 # NumPy, hmmlearn and the package are imported in the child: the interpreter's threads are set before.
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ AGREES = 1e-9
 MANY_SCALING, MANY_LOG, FEW_SCALING, VITERBI = 3.0, 15.0, 1.0, 0.5
 #: Seconds for everything.
 BUDGET, QUICK_BUDGET = 600.0, 55.0
+#: When each stops.
+RULES = dict.fromkeys(("ours", "hmmlearn"), f"stops after {ITERATIONS} EM iterations; Viterbi is exact")
 SECTIONS = ("many", "few", "slow")
 
 
@@ -165,20 +167,18 @@ def measure(workload: Workload) -> Iterator[dict[str, Any]]:
 # -- the tables --------------------------------------------------------------------------------------------------------
 
 
-def verdicts(workload: Workload, line: dict[str, float]) -> list[str]:
+def verdicts(session: Session, workload: Workload, line: dict[str, float]) -> str:
     """The goals of a workload, reached or missed; none for EM in the section "slow"."""
     scaling, log = line["scaling"] / line["ours"], line["log"] / line["ours"]
     viterbi = line["their viterbi"] / line["viterbi"]
-    agree = judged("equal", line["apart"] <= AGREES)
-    decodes = judged(f"Viterbi {VITERBI:g}x", viterbi >= VITERBI)
+    found = {"equal": line["apart"] <= AGREES, f"Viterbi {VITERBI:g}x": viterbi >= VITERBI}
     if workload.section == "many":
-        return [
-            agree, judged(f"{MANY_SCALING:g}x", scaling >= MANY_SCALING), judged(f"{MANY_LOG:g}x", log >= MANY_LOG),
-            decodes,
-        ]  # fmt: skip
+        found |= {f"{MANY_SCALING:g}x `scaling`": scaling >= MANY_SCALING, f"{MANY_LOG:g}x `log`": log >= MANY_LOG}
     if workload.section == "few":
-        return [agree, judged(f"{FEW_SCALING:g}x", scaling >= FEW_SCALING), decodes]
-    return [agree, decodes]
+        found[f"{FEW_SCALING:g}x `scaling`"] = scaling >= FEW_SCALING
+    for goal, reached in found.items():
+        session.judge(workload, goal, reached, **line)
+    return ", ".join(judged(goal, reached) for goal, reached in found.items())
 
 
 def launched(workload: Workload) -> dict[str, float]:
@@ -193,27 +193,22 @@ def launched(workload: Workload) -> dict[str, float]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     chosen = options("Baum-Welch and Viterbi beside hmmlearn.", SECTIONS, BUDGET, QUICK_BUDGET, arguments)
-    console = new_console()
-    about = machine(console, "hmmlearn")
     head = ("workload", "ms", "scaling", "log", "Viterbi ms", "hmmlearn's", "goal")
     table = new_table("Milliseconds of an EM iteration, and of decoding; hmmlearn's as multiples", *head)
-    runs, begin = [], time.perf_counter()
-    for workload in SMALL if chosen.quick else (*MANY, *FEW, *SLOW):
-        if chosen.only and workload.section not in chosen.only:
-            continue
-        if time.perf_counter() - begin > chosen.budget:
-            console.print(f"{workload.name}: left out, out of time")
-            continue
-        line = launched(workload)
-        runs.append({**asdict(workload), **line})
-        table.add_row(
-            workload.name, f"{1e3 * line['ours']:.1f}", f"{line['scaling'] / line['ours']:.1f}x",
-            f"{line['log'] / line['ours']:.1f}x", f"{1e3 * line['viterbi']:.1f}",
-            f"{line['their viterbi'] / line['viterbi']:.2f}x", ", ".join(verdicts(workload, line)),
-        )  # fmt: skip
-    console.print(table)
-    if chosen.json:
-        chosen.json.write_text(json.dumps({"machine": about, "runs": runs}, indent=1), encoding="utf-8")
+    wanted = [work for work in (SMALL if chosen.quick else (*MANY, *FEW, *SLOW))
+              if not chosen.only or work.section in chosen.only]  # fmt: skip
+    with opened(chosen, None, {}, SPENT, ("hmmlearn",), rules=RULES, wall=False) as (session, console):
+        for workload in wanted if session.has("hmmlearn", "hmmlearn") else ():
+            if time.perf_counter() - session.begin > chosen.budget:
+                session.without(workload.name, "out of time")
+                continue
+            line = launched(workload)
+            table.add_row(
+                workload.name, f"{1e3 * line['ours']:.1f}", f"{line['scaling'] / line['ours']:.1f}x",
+                f"{line['log'] / line['ours']:.1f}x", f"{1e3 * line['viterbi']:.1f}",
+                f"{line['their viterbi'] / line['viterbi']:.2f}x", verdicts(session, workload, line),
+            )  # fmt: skip
+        console.print(table)
     return 0
 
 

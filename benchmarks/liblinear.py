@@ -7,12 +7,9 @@ import math
 import os
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from benchmarks.measure import GAPS
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 #: Iterations that liblinear is allowed, one run each, until it comes no nearer or its time is over.
 LADDER = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000)
@@ -57,12 +54,3 @@ def runs(X: Any, y: Any, C: float, limit: float, ladder: Sequence[int], tol: flo
     for gap, first in reached.items():
         yield {"reached": [gap, first]}
     yield {"status": "STOPPED"}
-
-
-def is_here(console: Console) -> bool:
-    from importlib.util import find_spec
-
-    here = find_spec("sklearn") is not None
-    if not here:
-        console.print("scikit-learn is not installed: liblinear is left out")
-    return here

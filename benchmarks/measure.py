@@ -1,14 +1,17 @@
-"""Shared by all benchmarks: runs in processes of their own, seconds to certified gaps, peak memory, goals.
+"""Shared by all benchmarks: runs in processes of their own, seconds to certified gaps, peak memory, verdicts.
 
 A benchmark's file holds a frozen dataclass with ``name`` and ``tol`` (`Workload`), a function ``measure(workload,
-solver, limit)`` that yields the fields of a `Run` as mappings, its goals, and a `main`; it ends with
+solver, limit)`` that yields the fields of a `Run` as mappings, its goals, ``RULES`` (the stopping rule of each solver,
+ours and the peers', and their C where there is one), and a `main`; `benchmarks/all.py` finds it by its RULES. It ends
+with
 
     if __name__ == "__main__":
         child(MyWorkload, measure)
         sys.exit(main())
 
 and starts its runs by ``functools.partial(launch, __file__)``. A time is the moment at which the bounds first met
-within a gap; it counts only if `certify` confirms the bounds at the end.
+within a gap; it counts only if `certify` confirms the bounds at the end. Where a process had to share its core, what it
+took decides no goal, unless the goal was reached all the same.
 """
 
 from __future__ import annotations
@@ -25,6 +28,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -39,28 +44,27 @@ THREADS = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THR
 #: Seconds after its limit at which the process of a solver is ended: some solvers check their limit only once a round.
 GRACE_SECONDS = 60.0
 LEFT_OUT = "left out: out of time"
+#: A process that had a smaller share of its core than this was disturbed: another one ran there too.
+OWN_CORE = 0.9
+#: Stopping rules that several benchmarks state in their RULES: of a solver run by `watched`, and of Clarabel by CVXPY.
+CERTIFIED = "stops when its bounds meet within the workload's gap; what counts is the certificate at the end"
+INTERIOR = "stops by its own rule (gap and residuals 1e-8, its default); what counts is the certificate at the end"
+#: What NumPy and BLAS choose their code by, of the flags that the kernel lists.
+CPU_FEATURES = ("sse4_2", "avx", "fma", "avx2", "avx512f", "avx512bw", "avx512dq", "avx512vl", "asimd", "sve")
 #: Columns that hold words; the others hold numbers.
 WORDS = ("workload", "solver", "goal", "what grows")
 
 
-class Workload(Protocol):
-    """A frozen dataclass of sizes and options: its name, and the gap at which runs may stop."""
-
+class Named(Protocol):
     @property
     def name(self) -> str: ...
 
+
+class Workload(Named, Protocol):
+    """A frozen dataclass of sizes and options: its name, and the gap at which runs may stop."""
+
     @property
     def tol(self) -> float: ...
-
-
-@dataclass(frozen=True)
-class Goal:
-    """Certified within ``gap`` after ``seconds`` at most; ``memory`` in MiB where that is limited too."""
-
-    workload: Workload
-    gap: float
-    seconds: float
-    memory: float = math.inf
 
 
 @dataclass
@@ -71,7 +75,8 @@ class Run:
     the solve. peak, before : the most MiB in memory up to the end, and up to the solve (interpreter, imports, data).
     value : of the objective at the end, where a workload reports it. stated : that of its formulation in CVXPY at the
     same point, alike. yardstick : seconds of a fixed computation in the
-    same process, where a workload has one. trouble : why there is no certificate, or "".
+    same process, where a workload has one. share : of its core, the part of the time that the process had it.
+    trouble : why there is no certificate, or "".
     """
 
     workload: Any
@@ -88,6 +93,7 @@ class Run:
     value: float = math.nan
     stated: float = math.nan
     yardstick: float = math.nan
+    share: float = 1.0
     trouble: str = ""
 
     def to(self, gap: float) -> float:
@@ -170,6 +176,7 @@ def launch(script: str, workload: Any, solver: str, limit: float) -> Run:
     run = Run(workload, solver, limit)
     task = json.dumps([asdict(workload), solver, limit])
     command = [sys.executable, os.path.abspath(script), "--child", task]
+    begin, spent = time.perf_counter(), _spent()
     try:
         ended = subprocess.run(
             command,
@@ -184,10 +191,18 @@ def launch(script: str, workload: Any, solver: str, limit: float) -> Run:
         understand(run, (out.decode() if isinstance(out, bytes) else out).splitlines())
         run.trouble = f"ended {GRACE_SECONDS:g} s after its limit"
         return run
+    finally:
+        run.share = (_spent() - spent) / (time.perf_counter() - begin)
     understand(run, ended.stdout.splitlines())
     if ended.returncode:
         run.trouble = (ended.stderr.strip().splitlines() or [f"exit status {ended.returncode}"])[-1]
     return run
+
+
+def _spent() -> float:
+    """Processor seconds of all processes that this one started and that have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 @dataclass
@@ -195,15 +210,22 @@ class Session:
     """Launches runs, one after the other, while the budget lasts; keeps them all, and the verdicts.
 
     limit : the seconds for a solver by its name. budget : seconds for everything; runs that have not started by then
-    are left out, with `LEFT_OUT` as their trouble.
+    are left out, with `LEFT_OUT` as their trouble. file : where everything is written after each run and verdict, so
+    that what an interrupted benchmark found is not lost. about, rules : of the machine; when each solver stops.
+    wall : whether goals are about seconds of the clock, and not of the processor.
     """
 
     limit: Callable[[str], float]
     budget: float
-    launcher: Launcher
+    launcher: Launcher | None
+    file: Path | None = None
+    about: Mapping[str, Any] = field(default_factory=dict)
+    rules: Mapping[str, str] = field(default_factory=dict)
+    wall: bool = True
     begin: float = field(default_factory=time.perf_counter)
     runs: list[tuple[str, Run]] = field(default_factory=list)
     verdicts: list[dict[str, Any]] = field(default_factory=list)
+    _judged: list[int] = field(default_factory=lambda: [0, 0])
 
     def __call__(self, section: str, workload: Any, solver: str, limit: float | None = None) -> Run:
         limit = limit or self.limit(solver)
@@ -211,54 +233,60 @@ class Session:
             run = Run(workload, solver, limit, trouble=LEFT_OUT)
         else:
             print(f"{section}: {workload.name}, {solver} ...", end=" ", file=sys.stderr, flush=True)
+            assert self.launcher is not None, "this benchmark starts its processes itself"
             run = self.launcher(workload, solver, limit)
             print(run.trouble or f"{run.seconds:.2f} s, gap {run.gap:.1e}", file=sys.stderr)
         self.runs.append((section, run))
+        self.save()
         return run
 
-    def judge(self, workload: Workload, goal: str, reached: bool | None, **figures: float | None) -> None:
-        self.verdicts.append({"workload": workload.name, "goal": goal, "reached": reached, **figures})
+    def judge(self, workload: Named, goal: str, reached: bool | None, **figures: float | None) -> None:
+        """Keep a verdict on the runs since the last one; undecided if one of them had to share its core."""
+        if len(self.runs) > self._judged[1]:
+            self._judged = [self._judged[1], len(self.runs)]
+        share = min((run.share for _, run in self.runs[slice(*self._judged)]), default=1.0)
+        plain = reached and figures.keys() <= {"seconds", "peak"}  # more seconds than it would have needed, and enough
+        why = f"a process had {share:.0%} of its core" if self.wall and share < OWN_CORE and not plain else ""
+        told = {"workload": workload.name, "goal": goal, "reached": None if why else reached, **figures}
+        self.verdicts.append(told | ({"why": why} if why and reached is not None else {}))
+        self.save()
 
-    def finish(self, console: Console, about: Mapping[str, Any], file: Path | None) -> None:
-        """Count what was reached; write everything to ``file`` as JSON."""
-        seconds = time.perf_counter() - self.begin
-        reached = sum(bool(said["reached"]) for said in self.verdicts)
-        console.print(f"{reached} of {len(self.verdicts)} goals reached; {seconds:.0f} s in all")
-        if file:
+    def without(self, what: str, why: str) -> None:
+        """Keep, and say, that goals beside ``what`` are undecided for a reason: it is not installed, or not here."""
+        print(f"{what} {why}: left out", file=sys.stderr)
+        self.verdicts.append({"workload": what, "goal": "", "reached": None, "why": why})
+
+    def has(self, module: str, peer: str) -> bool:
+        """Whether a peer's package is installed; its goals are undecided if not."""
+        here = find_spec(module) is not None
+        if not here:
+            self.without(peer, "is not installed")
+        return here
+
+    def save(self) -> None:
+        if self.file:
             runs = [{"section": section, **described(run)} for section, run in self.runs]
-            everything = {"machine": about, "goals": self.verdicts, "runs": runs, "seconds": seconds}
-            file.write_text(json.dumps(everything, indent=1, allow_nan=False) + "\n")
+            told = {"machine": self.about, "rules": self.rules, "goals": self.verdicts, "runs": runs}
+            write(
+                self.file, json.dumps(told | {"seconds": time.perf_counter() - self.begin}, indent=1, allow_nan=False)
+            )
+
+    def finish(self, console: Console) -> None:
+        """Count what was reached, and say what was undecided because the machine was busy."""
+        reached = sum(bool(said["reached"]) for said in self.verdicts)
+        busy = [said for said in self.verdicts if "core" in said.get("why", "")]
+        for said in busy:
+            console.print(f"{said['workload']}: {said['goal']}: undecided, {said['why']}")
+        seconds = time.perf_counter() - self.begin
+        console.print(f"{reached} of {len(self.verdicts)} goals reached; {seconds:.0f} s in all")
+        self.save()
 
 
-def verdicts(goal: Goal, run: Run) -> Iterator[tuple[str, bool | None]]:
-    """Each part of a goal in words, and whether it was reached; None where a limit ended the run too early to say."""
-    reached = run.to(goal.gap) <= goal.seconds
-    early = run.trouble == LEFT_OUT or (run.status == "TIME_LIMIT" and run.seconds < goal.seconds)
-    yield f"{goal.gap:.0e} in {goal.seconds:g} s", None if early and not reached else reached
-    if math.isfinite(goal.memory):
-        yield f"peak below {goal.memory:g} MiB", None if run.trouble == LEFT_OUT else run.peak <= goal.memory
-
-
-def run_goals(
-    session: Session, goals: Sequence[Goal], workloads: Sequence[Any], fast: str, peers: Sequence[str], console: Console
-) -> None:
-    """The fast path and its peers on each workload, against the goals; peers as multiples of the fast path."""
-    head = ["workload", "solver", *(f"{gap:.0e}" for gap in GAPS), "goal", "final gap", "peak MiB", "before"]
-    table = new_table(f"Seconds to a certified gap (times the {fast}'s)", *head)
-    for workload in workloads:
-        first, *others = (session("goals", workload, solver) for solver in (fast, *peers))
-        words = [first.trouble] if first.trouble else []
-        for goal in (goal for goal in goals if goal.workload == workload):
-            for said, reached in verdicts(goal, first):
-                words.append(judged(said, reached))
-                session.judge(workload, said, reached, seconds=finite(first.to(goal.gap)), peak=finite(first.peak))
-        for run in (first, *others):
-            cells = [shown(run, gap, None if run is first else first) for gap in GAPS]
-            tail = [cell(run.gap, ".1e"), cell(run.peak, ".0f"), cell(run.before, ".0f")]
-            name, note = (workload.name, "\n".join(words)) if run is first else ("", run.trouble)
-            table.add_row(name, run.solver, *cells, note, *tail)
-        table.add_section()
-    console.print(table)
+def write(path: Path, text: str) -> None:
+    """The file whole: whoever reads it meanwhile sees the old one."""
+    part = path.with_name(path.name + ".part")
+    part.write_text(text + "\n", encoding="utf-8")
+    part.replace(path)
 
 
 def shown(run: Run, gap: float, fast: Run | None = None) -> str:
@@ -295,31 +323,41 @@ def finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def slope(sizes: Sequence[float], seconds: Sequence[float]) -> float:
-    """p of seconds = a size^p, by least squares in logarithms over the finite entries; NaN with fewer than two."""
-    kept = [(size, value) for size, value in zip(sizes, seconds) if math.isfinite(value)]
-    if len(kept) < 2:
-        return math.nan
-    x, y = [math.log(size) for size, _ in kept], [math.log(value) for _, value in kept]
-    middle_x, middle_y = sum(x) / len(x), sum(y) / len(y)
-    spread = sum((a - middle_x) * (a - middle_x) for a in x)
-    return sum((a - middle_x) * (b - middle_y) for a, b in zip(x, y)) / spread
-
-
 def described(run: Run) -> dict[str, Any]:
     """A run for JSON, in which infinity and NaN are null."""
     flat = asdict(run) | {"reached": {f"{gap:.0e}": seconds for gap, seconds in run.reached.items()}}
     return {name: finite(value) if isinstance(value, float) else value for name, value in flat.items()}
 
 
+def processor() -> tuple[str, list[str]]:
+    """The model of the processor, and which of `CPU_FEATURES` it has; as far as the system tells."""
+    try:
+        lines = dict(line.partition(":")[::2] for line in Path("/proc/cpuinfo").read_text().splitlines())
+    except OSError:
+        return platform.processor(), []
+    told = {key.strip(): value.strip() for key, value in lines.items()}
+    flags = (told.get("flags") or told.get("Features") or "").split()
+    return told.get("model name", platform.machine()), [name for name in CPU_FEATURES if name in flags]
+
+
 def machine(console: Console, *packages: str) -> dict[str, Any]:
-    """The system, the versions and the load of this machine, printed and returned; warns if the machine is busy."""
-    from importlib.metadata import version
+    """System, processor, versions and load of this machine, printed and returned; warns if the machine is busy."""
+
+    def installed(name: str) -> str:
+        try:
+            return version(name)
+        except PackageNotFoundError:
+            return "none"
 
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else math.nan
-    versions = {name: version(name) for name in ("numpy", "scipy", *packages)}
-    about = {"system": platform.platform(), "python": platform.python_version(), **versions, "load": round(load, 2)}
-    console.print("  ".join(f"{name} {value}" for name, value in about.items()) + "  threads 1")
+    versions = {name: installed(name) for name in ("numpy", "scipy", *packages)}
+    model, features = processor()
+    about = {
+        "system": platform.platform(), "processor": model, "cores": os.cpu_count(), "features": " ".join(features),
+        "python": platform.python_version(), **versions, "load": round(load, 2), "threads": 1,
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+    }  # fmt: skip
+    console.print("  ".join(f"{name} {value}" for name, value in about.items()))
     if load > 0.5:
         console.print("[bold red]the machine is busy: these times are not the ones that count[/]")
     return about
@@ -366,72 +404,37 @@ def options(
 @contextmanager
 def opened(
     chosen: argparse.Namespace,
-    launcher: Launcher,
+    launcher: Launcher | None,
     limits: Mapping[str, float],
     quick_limit: float,
     packages: Sequence[str] = (),
     otherwise: float = 60.0,
+    *,
+    rules: Mapping[str, str],
+    wall: bool = True,
 ) -> Iterator[tuple[Session, Console]]:
-    """The session of a benchmark and its console: the machine is printed first, the goals are counted at the end.
+    """The session of a benchmark and its console: machine and stopping rules first, goals counted at the end.
 
     chosen : from `options`. limits : seconds for each solver; ``otherwise`` for those not named, ``quick_limit`` with
-    --quick. packages : whose versions are printed.
+    --quick. packages : whose versions are printed. rules, wall : as in `Session`.
     """
 
     def limit(solver: str) -> float:
         return float(chosen.seconds or (quick_limit if chosen.quick else limits.get(solver, otherwise)))
 
-    session = Session(limit, chosen.budget, launcher)
     console = new_console()
-    about = machine(console, *packages)
+    session = Session(limit, chosen.budget, launcher, chosen.json, machine(console, *packages), rules, wall)
+    for solver, rule in rules.items():
+        console.print(f"{solver}: {rule}", highlight=False)
     yield session, console
-    session.finish(console, about, chosen.json)
+    session.finish(console)
 
 
-def is_here(source: str, console: Console, left_out: str) -> bool:
-    """Whether the data set ``source`` is on this machine; if not, the console is told what is ``left_out``."""
+def is_here(source: str, session: Session) -> bool:
+    """Whether the data set ``source`` is on this machine; goals on it are undecided if not."""
     from convexstruct.datasets import available
 
     here = any(presence.source.name == source and presence.state == "here" for presence in available())
     if not here:
-        console.print(f"{source} is not on this machine (CONVEXSTRUCT_DATA): {left_out} is left out")
+        session.without(source, "is not on this machine (CONVEXSTRUCT_DATA)")
     return here
-
-
-def growth_rows(table: Table, what: str, sizes: Sequence[float], runs: Sequence[Run], gaps: Sequence[float]) -> None:
-    """A row for each size of ``what``: seconds to each gap, peak memory; then the fitted powers."""
-    for size, run in zip(sizes, runs):
-        table.add_row(what, f"{size:g}", *(shown(run, gap) for gap in gaps), cell(run.peak, ".0f"))
-    powers = [cell(slope(sizes, [run.to(gap) for run in runs]), ".2f") for gap in gaps]
-    table.add_row("  fitted power", "", *powers, "")
-    table.add_section()
-
-
-def draw_growth(found: Mapping[str, Sequence[Run]], gaps: tuple[float, float], title: str, path: Path) -> None:
-    """A panel for each size that grows, log-log: seconds to two gaps, with the fitted powers; a cross where a run was
-    stopped before the smaller gap."""
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
-
-    figure = Figure(figsize=(3.3 * len(found), 3.6), layout="constrained")
-    for axes, (what, runs) in zip(figure.subplots(1, len(found), sharey=True, squeeze=False)[0], found.items()):
-        sizes = [getattr(run.workload, what) for run in runs]
-        axes.set(xscale="log", yscale="log", xlabel=what)
-        for gap, colour in zip(gaps, ("#2c6fb3", "#b3452c")):
-            seconds = [run.to(gap) for run in runs]
-            power = slope(sizes, seconds)
-            label = f"to {gap:.0e}" + (f": power {power:.2f}" if math.isfinite(power) else "")
-            axes.plot(sizes, [finite(value) or math.nan for value in seconds], "o-", color=colour, ms=4, label=label)
-        late = [(size, run.seconds) for size, run in zip(sizes, runs) if not math.isfinite(run.to(gaps[-1]))]
-        if late:
-            axes.plot(*zip(*late), "x", color="#777777", label=f"stopped before {gaps[-1]:.0e}")
-        axes.set_xticks(sizes, [str(size) for size in sizes])
-        axes.xaxis.set_minor_locator(NullLocator())
-        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.yaxis.set_minor_formatter(NullFormatter())
-        axes.grid(color="#dddddd", lw=0.6)
-        axes.legend(frameon=False, fontsize="small")
-    figure.axes[0].set_ylabel("seconds to a certified gap")
-    figure.suptitle(title, fontsize="medium")
-    figure.savefig(path, dpi=140)

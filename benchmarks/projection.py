@@ -22,8 +22,11 @@ from typing import TYPE_CHECKING, Any
 if not __package__:  # run as a script: the checkout is not on the path, only this directory is
     sys.path.append(str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.growth import growth_rows, slope
 from benchmarks.measure import (
+    CERTIFIED,
     GAPS,
+    INTERIOR,
     LEFT_OUT,
     Launcher,
     Run,
@@ -31,7 +34,6 @@ from benchmarks.measure import (
     cell,
     child,
     finite,
-    growth_rows,
     judged,
     launch,
     memory,
@@ -39,7 +41,6 @@ from benchmarks.measure import (
     opened,
     options,
     shown,
-    slope,
     watched,
 )
 
@@ -53,6 +54,11 @@ BRACKET, MEDIANS, SORTING, CLARABEL = "bracket", "medians", "sorting", "Clarabel
 ASCENT, BLOCKS = "ascent", "block ascent"
 LIMITS = {CLARABEL: 120.0, BLOCKS: 60.0, ASCENT: 60.0}
 LIMIT = 30.0
+#: When each stops.
+RULES = dict.fromkeys((BRACKET, MEDIANS, SORTING), "exact: stops where <s, a> is z up to rounding; certified then") | {
+    **dict.fromkeys((ASCENT, BLOCKS), CERTIFIED),
+    CLARABEL: INTERIOR,
+}
 #: Seconds for all runs; a run that has not started by then is reported as left out.
 BUDGET = 600.0
 QUICK_LIMIT, QUICK_BUDGET = 5.0, 55.0
@@ -291,7 +297,7 @@ def main(arguments: Sequence[str] | None = None, launcher: Launcher = START) -> 
     )
     wanted = chosen.only or SECTIONS
     about = ("cvxpy", "clarabel")
-    with opened(chosen, launcher, LIMITS, QUICK_LIMIT, about, LIMIT) as (session, console):
+    with opened(chosen, launcher, LIMITS, QUICK_LIMIT, about, LIMIT, rules=RULES, wall=False) as (session, console):
         if "boxes" in wanted:
             run_boxes(session, SMALL_BOXES if chosen.quick else BOXES, console)
         if "growth" in wanted:

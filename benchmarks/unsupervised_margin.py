@@ -24,8 +24,11 @@ from typing import TYPE_CHECKING, Any
 if not __package__:  # run as a script: the checkout is not on the path, only this directory is
     sys.path.append(str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.growth import growth_rows
 from benchmarks.measure import (
+    CERTIFIED,
     GAPS,
+    INTERIOR,
     LEFT_OUT,
     Launcher,
     Run,
@@ -33,7 +36,6 @@ from benchmarks.measure import (
     cell,
     child,
     finite,
-    growth_rows,
     judged,
     launch,
     memory,
@@ -60,6 +62,13 @@ GAP, SCS_ACCURACY = 1e-4, 1e-5
 CHANGE = 0.95
 #: beta of the problem, and the one that references are given: 1 / (2 beta) is a factor of the objective, 1 for these.
 BETA, SCALED = 0.01, 0.5
+
+
+#: When each stops.
+RULES = dict.fromkeys((FAST, ADMM), CERTIFIED) | {
+    **dict.fromkeys((CLARABEL, FULL), INTERIOR),
+    SCS: f"stops at residuals and gap of {SCS_ACCURACY:g}; its answer is repaired, and certified at the end",
+}
 
 
 @dataclass(frozen=True)
@@ -228,7 +237,7 @@ def main(arguments: Sequence[str] | None = None, launcher: Launcher = START) -> 
         "The reduced SDP: fast default, ADMM, references, growth.", SECTIONS, BUDGET, QUICK_BUDGET, arguments
     )
     wanted, quick = chosen.only or SECTIONS, chosen.quick
-    with opened(chosen, launcher, LIMITS, QUICK_LIMIT, ("cvxpy", "clarabel", "scs")) as (session, console):
+    with opened(chosen, launcher, LIMITS, QUICK_LIMIT, ("cvxpy", "clarabel", "scs"), rules=RULES) as (session, console):
         if "references" in wanted:
             run_references(session, SMALL if quick else PAPER, console)
         if "reduction" in wanted:

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from benchmarks import generative_margin as benchmark
-from benchmarks import limits, measure
-from benchmarks.generative_margin import CUTS, FAST, START, Workload
-from benchmarks.measure import GAPS, Goal, Run
+from benchmarks import growth, limits, measure
+from benchmarks.generative_margin import CUTS, FAST, START, Goal, Workload
+from benchmarks.measure import GAPS, Run
 from convexstruct.core.certificates import check_problem
 from convexstruct.oracles import enumeration
 from convexstruct.tolerances import ROUNDING
@@ -79,11 +79,11 @@ def test_a_time_counts_only_if_the_certificate_confirms_it() -> None:
 
 def test_a_goal_is_reached_missed_or_undecided() -> None:
     goal = Goal(SMALL, 1e-3, 2.0, memory=150.0)
-    assert [reached for _, reached in measure.verdicts(goal, finished({1e-3: 2.0}))] == [True, True]
-    assert [reached for _, reached in measure.verdicts(goal, finished({1e-3: 2.1}, peak=151.0))] == [False, False]
+    assert [reached for _, reached in benchmark.verdicts(goal, finished({1e-3: 2.0}))] == [True, True]
+    assert [reached for _, reached in benchmark.verdicts(goal, finished({1e-3: 2.1}, peak=151.0))] == [False, False]
     stopped = Run(SMALL, FAST, 1.0, status="TIME_LIMIT", seconds=1.0, gap=0.1)
-    assert next(measure.verdicts(goal, stopped))[1] is None
-    assert next(measure.verdicts(goal, Run(SMALL, FAST, 1.0, trouble="out of memory")))[1] is False
+    assert next(benchmark.verdicts(goal, stopped))[1] is None
+    assert next(benchmark.verdicts(goal, Run(SMALL, FAST, 1.0, trouble="out of memory")))[1] is False
 
 
 def test_the_yardstick_is_a_forward_backward_pass_over_chains() -> None:
@@ -113,9 +113,9 @@ def test_the_goal_in_chain_passes_is_reached_missed_or_undecided(capsys: pytest.
 
 def test_the_slope_of_a_power_is_its_exponent() -> None:
     sizes = [3, 10, 30, 100]
-    assert measure.slope(sizes, [0.5 * size**1.5 for size in sizes]) == pytest.approx(1.5)
-    assert measure.slope(sizes, [3.0, 10.0, math.inf, math.inf]) == pytest.approx(1.0)
-    assert math.isnan(measure.slope(sizes, [3.0, math.inf, math.inf, math.inf]))
+    assert growth.slope(sizes, [0.5 * size**1.5 for size in sizes]) == pytest.approx(1.5)
+    assert growth.slope(sizes, [3.0, 10.0, math.inf, math.inf]) == pytest.approx(1.0)
+    assert math.isnan(growth.slope(sizes, [3.0, math.inf, math.inf, math.inf]))
 
 
 def test_every_goal_is_judged_and_the_ladder_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

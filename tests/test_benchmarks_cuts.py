@@ -50,7 +50,7 @@ def judged(seconds: dict[str, float], value: float = 1.0, gap: float = 0.0, trou
         return run
 
     session = Session(lambda _: 1.0, 100.0, made_up)
-    benchmark.run_cuts(session, [SMALL], Console(quiet=True), made_up)
+    benchmark.run_cuts(session, [SMALL], Console(quiet=True))
     assert {solver for _, run in session.runs for solver in [run.solver]} == {CUT, *benchmark.peers()}
     (verdict,) = session.verdicts
     reached = verdict["reached"]
