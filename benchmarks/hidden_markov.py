@@ -7,7 +7,7 @@ iterations, and must end at the same likelihood to nine digits; both decode with
 are processor seconds, the best of several calls in turn. The data are drawn from a hidden Markov model of
 Dirichlet(1/2) transitions. In "slow" a state is left once in a thousand steps and shows its symbols hardly more often
 than the others do: there messages depend for long on where they began, EM does not process long sequences in pieces,
-and Viterbi joins its pieces by matrices.
+and Viterbi joins its pieces by matrices, or, of two states, by clipped maps.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from convexstruct.arrays import Index, Labels, Matrix, Tensor, Vector
 from convexstruct.features.counts.counts import example_weights
 from convexstruct.graphs import Chains, chains
-from convexstruct.oracles.chain import chain, long_viterbi
+from convexstruct.oracles.chain import chain, long_viterbi, two_labels
 from convexstruct.oracles.chain.pieces import Pieces, pieces
 from convexstruct.tolerances import SUM_TO_ONE
 from convexstruct.validation.arguments import sentence, sequence, sized, whole
@@ -181,9 +181,12 @@ class HiddenMarkovModels:
             edges = np.log(self.transition)
         decoded = []
         for r, (node, edge) in enumerate(zip(self.logs(data), edges)):
-            labels = None if data.cut is None else long_viterbi.viterbi(data.cut, node, edge)
+            labels = two_labels.viterbi(data.layout, data.cut, node, edge) if self.n_states == 2 else None
+            if labels is None and data.cut is not None:
+                labels = long_viterbi.viterbi(data.cut, node, edge)
+                labels = None if labels is None else labels[data.layout.flat]
             if labels is not None:
-                decoded.append(labels[data.layout.flat])
+                decoded.append(labels)
             else:
                 whole = node.T if data.cut is None else self.some([r]).scores(observed)[0]
                 decoded.append(chain.viterbi(observed.chains, whole, edge)[1][observed.chains.flat])
