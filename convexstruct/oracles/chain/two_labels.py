@@ -83,7 +83,8 @@ def _arriving(cut: Pieces, gain: Vector, sign: float, least: float, most: float)
     low, high, free = found[:, layout.last]
     signs = np.where(layout.lengths & 1, sign, 1.0)
     arriving, x = [], 0.0
-    for a, b, c, s in zip(np.minimum(low, high).tolist(), np.maximum(low, high).tolist(), free.tolist(), signs.tolist()):
+    each = np.stack((np.minimum(low, high), np.maximum(low, high), free, signs), axis=1)
+    for a, b, c, s in each.tolist():
         x = least if x < least else most if x > most else x
         arriving.append(x)
         x = c + s * x
