@@ -78,6 +78,7 @@ def constructors() -> Doors:
     graph = graphs.chain_graph(3, 2)
     risk = {"X": X, "lam": 0.1, "weights": np.ones(6)}
     field = {"factors": cs.tabular_factors(nx.path_graph(3), 2), "lam": 1.0}
+    never = [([0, 2], [[True, False], [False, True]])]
     return {
         "GenerativeMargin.hmm": (cs.GenerativeMargin.hmm, {**hmm, "eta": 0.5, "weights": [1.0, 1.0]}),
         "GenerativeMargin.network": (
@@ -131,7 +132,7 @@ def constructors() -> Doors:
         ),
         "MarkovRandomField.read samples": (
             cs.MarkovRandomField.read,
-            {**field, "samples": [[0, 1, 1], [1, 0, 0]], "weights": [1.0, 2.0], "l1": 0.1},
+            {**field, "samples": [[0, 1, 1], [1, 0, 0]], "weights": [1.0, 2.0], "l1": 0.1, "forbidden": never},
         ),
         "MarkovRandomField.read counts": (
             cs.MarkovRandomField.read,
@@ -153,7 +154,11 @@ def constructors() -> Doors:
         ),
         "HiddenField.unconditional": (
             cs.HiddenField.unconditional,
-            {**field, "samples": [[0, -1, 1], [1, 0, -1]], "weights": [1.0, 2.0]},
+            {**field, "samples": [[0, -1, 1], [1, 0, -1]], "weights": [1.0, 2.0], "forbidden": never},
+        ),
+        "HiddenField.unconditional sets": (
+            cs.HiddenField.unconditional,
+            {**field, "samples": np.ones((2, 3, 2), dtype=bool)},
         ),
         "HiddenMarkov.read": (
             cs.HiddenMarkov.read,
@@ -165,9 +170,21 @@ def constructors() -> Doors:
         ),
         "PseudoLikelihood.read": (
             cs.PseudoLikelihood.read,
-            {**field, "samples": [[0, 1, 1], [1, 0, 0]], "weights": [1.0, 2.0], "l1": 0.1, "targets": [0, 2]},
+            {
+                **{**field, "samples": [[0, 1, 1], [1, 0, 0]], "weights": [1.0, 2.0], "l1": 0.1},
+                "forbidden": never,
+                "targets": [0, 2],
+            },
         ),
-        "WideField.read": (cs.WideField.read, {**field, "samples": [[0, 1, 1], [1, 0, 0]], "weights": [1.0, 2.0]}),
+        "WideField.read": (
+            cs.WideField.read,
+            {
+                **field,
+                "samples": [[0, 1, 0], [1, 0, 0]],
+                "weights": [1.0, 2.0],
+                "forbidden": [[False, False], [False, True]],
+            },
+        ),
         "read_factors": (cs.read_factors, {"cards": [2, 3], "scopes": [[0], [0, 1]], "design": np.ones((8, 2))}),
         "factors_of_features": (cs.factors_of_features, {"cards": [2, 3], "features": [[([0], [0.0, 1.0])]]}),
         "tabular_factors": (

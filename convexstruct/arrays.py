@@ -22,3 +22,6 @@ Labels = NDArray[np.int64]
 Index = NDArray[np.intp]
 Flags = NDArray[np.bool_]
 Point = Mapping[str, NDArray[Any]]
+
+#: The metadata of a dataclass field that is no part of the data, nor of exported files, where it is None.
+OPTIONAL = {"optional": True}

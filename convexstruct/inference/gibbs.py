@@ -4,7 +4,8 @@ A sweep draws each variable anew from its conditional given all others. Variable
 factor, so all of them, in all chains, are drawn at once: a sweep of a grid is two draws of half its variables.
 
 A sweep leaves p unchanged. Chains that start from another distribution come near p only after many sweeps; how many is
-not known.
+not known. Where joint labels are forbidden, chains must start without them, and they may never come near p: changes of
+one label at a time need not lead from every allowed labelling to every other.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class Gibbs:
 
     def _sweeps(self, flat: Vector, samples: Labels, n: int, rng: np.random.Generator) -> Labels:
         x, m = samples.copy(), len(samples)
-        padded = np.append(flat, 0.0)
+        padded = np.append(self.factors.masked(flat), 0.0)
         entries = np.column_stack((self.factors.entries(x), np.full(m, len(flat))))
         for _ in range(n):
             for each in self.colours:

@@ -6,7 +6,8 @@ q(x) = prod_c z_c(assigned | separator), so the entropy is a sum of conditional 
 
     H(z) = - sum_c sum z_c ln (z_c / z_sep(c)),      z_sep(c) the sums of z_c over what clique c assigns.
 
-Entries stand clique after clique, root first, in C order of each clique's axes (separator, then assigned).
+Entries stand clique after clique, root first, in C order of each clique's axes (separator, then assigned). Where joint
+labels are forbidden, z is 0 outside its *support*, the entries that some allowed labelling has.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from convexstruct.arrays import Index, Labels, Vector
+from convexstruct.arrays import Flags, Index, Labels, Vector
 from convexstruct.features.graphs.factors import Factors
 from convexstruct.graphs import starts
 from convexstruct.inference.factor_graphs import FactorInference
@@ -27,7 +28,7 @@ from convexstruct.marginals.triplets import Triplets
 
 @dataclass(frozen=True, eq=False)
 class FactorPolytope:
-    """{z >= 0, totals z = 1, agreement z = 0} for some factors; made by `factor_polytope`."""
+    """{z >= 0, totals z = 1, agreement z = 0, and z = 0 outside the support}; made by `factor_polytope`."""
 
     factors: Factors
     tree: JunctionTree
@@ -87,6 +88,23 @@ class FactorPolytope:
     def features(self) -> sp.csr_array:
         """(d, n): E f = features z."""
         return sp.csr_array(self.factors.design.T @ self.tables)
+
+    @cached_property
+    def support(self) -> Flags:
+        """Whether some allowed labelling has the entry, (n,): entries that are forbidden themselves, then those that
+        agree with no entry left of a neighbouring clique, are taken out from the leaves up and from the root down."""
+        found = np.ones(self.n_variables, dtype=bool)
+        if self.factors.forbidden is None:
+            return found
+        found &= np.asarray(self.tables[np.flatnonzero(self.factors.forbidden)].sum(axis=0)).ravel() == 0
+        below = range(1, self.tree.n_cliques)
+        for c, upwards in [*((c, True) for c in reversed(below)), *((c, False) for c in below)]:
+            pair = (c, self.tree.parent[c]) if upwards else (self.tree.parent[c], c)
+            source, target = (slice(self.start[each], self.start[each + 1]) for each in pair)
+            left = np.zeros(self.tree.shapes[c][0], dtype=bool)
+            left[self._joint(pair[0], self.tree.separators[c])[found[source]]] = True
+            found[target] &= left[self._joint(pair[1], self.tree.separators[c])]
+        return found
 
     def of_samples(self, samples: Labels, weights: Vector | None = None) -> Vector:
         """The clique tables of samples (m, variables), each counted ``weights`` (m,) times."""

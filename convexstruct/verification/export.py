@@ -28,7 +28,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ import scipy.sparse as sp
 from convexstruct.core.cases import Case
 from convexstruct.core.certificates import Problem
 from convexstruct.files import write_whole
-from convexstruct.verification.fingerprint import fingerprint
+from convexstruct.verification.fingerprint import data_of, fingerprint
 from convexstruct.verification.outcome import finite
 from convexstruct.verification.references import stored
 
@@ -70,9 +70,8 @@ class Parts:
                 self.words[name] = [str(each) for each in value.ravel().tolist()]
         elif is_dataclass(value) and not isinstance(value, type):
             self.kinds[type(value)] = None
-            for entry in fields(value):
-                if entry.init:
-                    self.add(f"{name}.{entry.name}" if name else entry.name, getattr(value, entry.name))
+            for part, held in data_of(value):
+                self.add(f"{name}.{part}" if name else part, held)
         elif isinstance(value, Mapping):
             for key, part in value.items():
                 self.add(f"{name}.{key}", part)

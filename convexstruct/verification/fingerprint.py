@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
 import networkx as nx
 import numpy as np
 import scipy.sparse as sp
+
+from convexstruct.arrays import OPTIONAL
 
 
 def fingerprint(value: Any, *, exact: bool = False) -> str:
@@ -55,10 +57,9 @@ def _feed(digest: Any, value: Any, exact: bool) -> None:
         _feed(digest, [(repr(node), dict(data)) for node, data in value.nodes(data=True)], exact)
         _feed(digest, [(repr(a), repr(b), dict(data)) for a, b, data in value.edges(data=True)], exact)
     elif is_dataclass(value) and not isinstance(value, type):
-        for entry in fields(value):
-            if entry.init:
-                digest.update(entry.name.encode())
-                _feed(digest, getattr(value, entry.name), exact)
+        for name, part in data_of(value):
+            digest.update(name.encode())
+            _feed(digest, part, exact)
     elif isinstance(value, Mapping):
         for key, part in value.items():
             digest.update(repr(key).encode())
@@ -70,3 +71,11 @@ def _feed(digest: Any, value: Any, exact: bool) -> None:
         _feed(digest, f"{value.__module__}.{value.__qualname__}", exact)
     else:
         raise TypeError(f"cannot take the fingerprint of a {type(value).__name__}")
+
+
+def data_of(value: Any) -> Iterator[tuple[str, Any]]:
+    """(name, value) of each field of a dataclass that is data: not those it derives, nor ``OPTIONAL`` ones of None."""
+    for entry in fields(value):
+        part = getattr(value, entry.name)
+        if entry.init and not (part is None and entry.metadata == OPTIONAL):
+            yield entry.name, part

@@ -33,7 +33,7 @@ import networkx as nx
 import numpy as np
 import scipy.sparse as sp
 
-from convexstruct.arrays import Index
+from convexstruct.arrays import Flags, Index
 from convexstruct.core.registry import one_family
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.features.graphs.factors import Factors
@@ -49,6 +49,7 @@ TREES = r"\sum_v r_v H(\mu_v) + \sum_{u \to v} \rho_{u \to v} H_\beta(v \mid u)"
 CONSISTENT = r"\sum_a \beta(a, b) = \mu(b) \quad \text{for every pair, in both directions}"
 SIMPLEX = r"\sum_{c_i} \beta_i[c_i] = 1"
 NONNEGATIVE = r"\beta_i \ge 0"
+FORBIDDEN = r"\beta_i[c_i] = 0 \quad \text{where } c_i \text{ is forbidden}"
 
 
 class Weights:
@@ -162,10 +163,26 @@ class Beliefs:
                 row += len(table)
         return entries.matrix((row, self.n))
 
-    def entropy(self, beliefs: Any, weights: Weights) -> Any:
+    def support(self, factors: Factors) -> Flags:
+        """The beliefs (n,) that need not be 0: not forbidden, and each label with some label at the other end of every
+        pair, and each pair with both of its labels."""
+        found = np.ones(self.n, dtype=bool)
+        if factors.forbidden is None:
+            return found
+        found &= np.asarray(self.tables(factors)[np.flatnonzero(factors.forbidden)].sum(axis=0)).ravel() == 0
+        left = self.n + 1
+        while found.sum() < left:
+            left = found.sum()
+            for u, v in (*self.pair, *((v, u) for u, v in self.pair)):
+                table = self.places(u, v)
+                found[self.node(u)] &= found[table].any(axis=1)
+                found[table] &= found[self.node(u)][:, None]
+        return found
+
+    def entropy(self, beliefs: Any, weights: Weights, support: Flags) -> Any:
         """sum_v r_v H(mu_v) + sum rho H(v | u)."""
         root = np.repeat(weights.root, self.cards)
-        some = np.flatnonzero(root)
+        some = np.flatnonzero((root > 0) & support[: len(root)])
         value = cp.sum(cp.multiply(root[some], cp.entr(beliefs[some]))) if len(some) else 0.0
         inner, outer, rho = [], [], []
         for (u, v), share in sorted(weights.given.items()):
@@ -175,8 +192,10 @@ class Beliefs:
             rho.append(np.full(table.size, share))
         if not inner:
             return value
-        each = cp.rel_entr(beliefs[np.concatenate(inner)], beliefs[np.concatenate(outer)])
-        return value - cp.sum(cp.multiply(np.concatenate(rho), each))
+        places = np.concatenate(inner)
+        kept = np.flatnonzero(support[places])
+        each = cp.rel_entr(beliefs[places[kept]], beliefs[np.concatenate(outer)[kept]])
+        return value - cp.sum(cp.multiply(np.concatenate(rho)[kept], each))
 
 
 @one_family
@@ -226,6 +245,7 @@ def tree_reweighted(problem: MarkovRandomField) -> Formulation:
 
 def _over(name: str, problem: MarkovRandomField, weights: Weights, shown: str, source: str) -> Formulation:
     of, penalised = Beliefs.of(problem.factors), Penalised(problem)
+    support = of.support(problem.factors)
     beliefs = cp.Variable(of.n, name="beliefs")
     features = sp.csr_array(problem.factors.design.T @ of.tables(problem.factors))
     parts, variables, cost = penalised.moments((problem.mass * features) @ beliefs, problem.sums)
@@ -234,7 +254,9 @@ def _over(name: str, problem: MarkovRandomField, weights: Weights, shown: str, s
     each = np.repeat(np.arange(len(of.cards)), of.cards)
     sums = sp.csr_array(sp.coo_array((np.ones(len(each)), (each, np.arange(len(each)))), shape=(len(of.cards), of.n)))
     parts["20.22"] = equation(sums @ beliefs == 1, SIMPLEX)
-    parts["20.23"] = equation(beliefs >= 0, NONNEGATIVE)
+    parts["20.23"] = equation((beliefs if support.all() else beliefs[np.flatnonzero(support)]) >= 0, NONNEGATIVE)
+    if not support.all():
+        parts["forbidden"] = equation(beliefs[np.flatnonzero(~support)] == 0, FORBIDDEN)
     quadratic = f" - {QUADRATIC}" if penalised.lam is not None else ""
 
     def recover(formulation: Formulation) -> Recovered:
@@ -243,7 +265,7 @@ def _over(name: str, problem: MarkovRandomField, weights: Weights, shown: str, s
 
     return Formulation(
         name=name,
-        objective=cp.Maximize(penalised.C * (problem.mass * of.entropy(beliefs, weights)) - cost),
+        objective=cp.Maximize(penalised.C * (problem.mass * of.entropy(beliefs, weights, support)) - cost),
         objective_latex=rf"\max_\beta\quad C M \Big[ {shown} \Big]{quadratic}",
         parts=parts,
         variables={"beliefs": beliefs, **variables},

@@ -102,7 +102,7 @@ class Distributions:
 
 
 def written_out(problem: Model, limit: int = MOST_LABELLINGS) -> Distributions:
-    """q with one entry for each labelling that has no forbidden pair.
+    """q with one entry for each labelling that is not forbidden.
 
     Raises
     ------
@@ -120,7 +120,8 @@ def written_out(problem: Model, limit: int = MOST_LABELLINGS) -> Distributions:
         totals = sums_by(rows.example, problem.n_examples)[:, kept]
         return _conditional(problem, sp.csr_array(rows.joint[kept].T), rows.example[kept], totals, None)
     every = labellings(problem.factors.cards)
-    features, all_of_it = sp.csr_array(problem.factors.joint_each(every).T), sp.csr_array(np.ones((1, several)))
+    every = every[problem.factors.allowed(every)]
+    features, all_of_it = sp.csr_array(problem.factors.joint_each(every).T), sp.csr_array(np.ones((1, len(every))))
 
     def witness(q: Vector) -> Point:
         return {"cliques": problem.polytope.of_samples(every, np.maximum(q, 0.0))}
@@ -129,7 +130,7 @@ def written_out(problem: Model, limit: int = MOST_LABELLINGS) -> Distributions:
 
 
 def over_cliques(problem: Model) -> Distributions:
-    """q as the clique tables of each example's junction tree, without entries that have a forbidden pair.
+    """q as the clique tables of each example's junction tree, without entries that are forbidden.
 
     Raises
     ------
@@ -147,9 +148,15 @@ def over_cliques(problem: Model) -> Distributions:
         example, agreement = pairwise.columns.example[kept], pairwise.agreement[:, kept]
         return _conditional(problem, features[:, kept], example, pairwise.totals[:, kept], agreement)
     polytope = problem.polytope
-    return _one_example(
-        problem, polytope.features, polytope.totals, polytope.agreement, lambda q: {"cliques": np.maximum(q, 0.0)}
-    )
+    kept = np.flatnonzero(polytope.support)
+
+    def witness(q: Vector) -> Point:
+        z = np.zeros(polytope.n_variables)
+        z[kept] = np.maximum(q, 0.0)
+        return {"cliques": z}
+
+    parts = (sp.csr_array(part[:, kept]) for part in (polytope.features, polytope.totals, polytope.agreement))
+    return _one_example(problem, *parts, witness)
 
 
 def _joint_labels(problem: MarkovRandomField) -> int:

@@ -117,6 +117,14 @@ def observed_field(seed: int) -> Instance:
     return Instance(HiddenField.unconditional(tabular_factors(nx.cycle_graph(4), 2), samples, C=0.7))
 
 
+def single_sets(seed: int) -> Instance:
+    """Sets of allowed labels with one member each, and forbidden pairs: the Markov random field of the samples."""
+    rng = np.random.default_rng([75, seed])
+    factors, never = tabular_factors(nx.cycle_graph(4), 3), np.array([[0, 0, 1], [0, 0, 0], [0, 0, 0]], dtype=bool)
+    samples = rng.integers(2, size=(10, 4)) + rng.integers(2, size=(10, 1))  # 0 and 1, or 1 and 2: never 0 beside 2
+    return Instance(HiddenField.unconditional(factors, samples[:, :, None] == np.arange(3), forbidden=never, beta=0.3))
+
+
 def nothing_known(seed: int) -> Instance:
     """No label is known: P is the penalty."""
     inputs = list(np.random.default_rng([73, seed]).normal(size=(2, 3, 2)))
@@ -159,6 +167,7 @@ CASES: tuple[Case, ...] = (
     *PSEUDO_CASES,
     Case("hidden-observed", HIDDEN, "20.3.3", "single labels: it is a CRF", observed, "expected_likelihood"),
     Case("hidden-observed-field", HIDDEN, "20.3.3", "no gap: a random field", observed_field, "expected_likelihood"),
+    Case("hidden-single-sets", HIDDEN, "20.3.3", "sets of one label each", single_sets, "expected_likelihood"),
     Case(
         "hidden-markov-length-one",
         HMM,

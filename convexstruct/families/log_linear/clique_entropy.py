@@ -2,7 +2,7 @@ r"""A distribution over joint labels by its clique tables: marginals, entropy, a
 
 Any tables z >= 0 are read as conditionals, root first: q_c = z_c / (its sums over the variables that clique c adds),
 uniform where that sum is 0, and the distribution is q(x) = prod_c q_c. So every z stands for some distribution, and the
-lower bound at it is valid for any z.
+lower bound at it is valid for any z. All of this is inside the polytope's support: forbidden labels have probability 0.
 
 **Rounding.** q_c is a quotient of sums of numbers >= 0, so its relative error is gamma(k + 2), k the entries of a
 row; the posteriors multiply and sum such numbers from the root down, so their error is gamma of the number of
@@ -44,15 +44,18 @@ class CliqueDistribution:
 
 
 def distribution(polytope: FactorPolytope, z: Vector) -> CliqueDistribution:
-    """The distribution with the conditionals of the clique tables ``z`` (n,); negative entries count as 0."""
+    """The distribution with the conditionals of the clique tables ``z`` (n,); negative entries, and those outside the
+    support, count as 0."""
     tree, start = polytope.tree, polytope.start
     conditionals, logs, steps, most = [], [], [0] * tree.n_cliques, 0
     for c, shape in enumerate(tree.shapes):
         deadline.check()
-        table = np.maximum(z[start[c] : start[c + 1]], 0.0).reshape(shape)
+        inside = polytope.support[start[c] : start[c + 1]].reshape(shape)
+        table = np.where(inside, np.maximum(z[start[c] : start[c + 1]].reshape(shape), 0.0), 0.0)
         table = table / (table.max() or 1.0)  # sums of large numbers stay finite, those of small ones do not vanish
         sums = table.sum(axis=1, keepdims=True)
-        q = np.where(sums > 0, table / np.where(sums > 0, sums, 1.0), 1.0 / shape[1])
+        uniform = inside / np.maximum(inside.sum(axis=1, keepdims=True), 1)
+        q = np.where(sums > 0, table / np.where(sums > 0, sums, 1.0), uniform)
         above = 0 if c == 0 else steps[tree.parent[c]] + int(np.prod(tree.shapes[tree.parent[c]]))
         steps[c], most = above + shape[1] + 6, max(most, shape[1])
         logs.append(-np.log(np.where(q > 0, q, 1.0)).ravel())

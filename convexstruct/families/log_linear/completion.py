@@ -23,7 +23,8 @@ def completed(oracle: FactorInference, theta: Vector, examples: Any = None) -> l
     Raises
     ------
     ValueError
-        If the samples do not fit the factors, or the graph is too wide for exact inference.
+        If the samples do not fit the factors, no completion of one is allowed, or the graph is too wide for exact
+        inference.
     """
     cards = np.array(oracle.factors.cards)
     if examples is None:
@@ -34,4 +35,4 @@ def completed(oracle: FactorInference, theta: Vector, examples: Any = None) -> l
     if (read >= cards).any():
         v = int(np.flatnonzero((read >= cards).any(axis=0))[0])
         raise sentence(f"examples has label {read[:, v].max()} of variable {v}, wanted labels below {cards[v]}")
-    return list(oracle.completed(np.asarray(oracle.factors.design @ theta), read))
+    return list(oracle.completed("examples", np.asarray(oracle.factors.design @ theta), read))

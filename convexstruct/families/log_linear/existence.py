@@ -2,8 +2,8 @@ r"""Whether moments are those of a distribution, and whether a maximum of the li
 
 The moments of all distributions are a polytope, {features z : z clique tables that agree} (`FactorPolytope`). Without a
 penalty the likelihood has a maximum if and only if the moments lie in its relative interior, that is, if some z > 0 has
-them; outside the polytope it has no finite supremum, and on the border it has one that is not attained. Two linear
-programs decide between these cases:
+them, with z of the entries in the support: all others are 0. Outside the polytope it has no finite supremum, and on the
+border it has one that is not attained. Two linear programs decide between these cases:
 
     the least sum of |features z - m|       above 0: no distribution has the moments
     the largest t with z >= t, E f = m      0: on the border
@@ -63,11 +63,12 @@ def truth(polytope: FactorPolytope, moments: Vector) -> Vector:
     ValueError
         If no distribution has them; the message names moments that contradict one another.
     """
-    d, n = polytope.features.shape
+    kept = np.flatnonzero(polytope.support)
+    d, n = polytope.features.shape[0], len(kept)
     each = sp.eye_array(d)
     none = sp.csr_array((polytope.agreement.shape[0] + 1, 2 * d))
-    below = sp.hstack([sp.vstack([polytope.agreement, polytope.totals]), none])
-    rows = sp.vstack([sp.hstack([polytope.features, each, -each]), below])
+    below = sp.hstack([sp.vstack([polytope.agreement, polytope.totals])[:, kept], none])
+    rows = sp.vstack([sp.hstack([polytope.features[:, kept], each, -each]), below])
     right = np.concatenate((moments, np.zeros(polytope.agreement.shape[0]), [1.0]))
     cost = np.concatenate((np.zeros(n), np.ones(2 * d)))
     found = linprog(cost, A_eq=sp.csr_array(rows), b_eq=right, bounds=(0, None), method="highs", options=ACCURACY)
@@ -79,14 +80,17 @@ def truth(polytope: FactorPolytope, moments: Vector) -> Vector:
         said = ", ".join(named(polytope.factors, int(j)) for j in which[:SHOWN])
         more = f" and {len(which) - SHOWN} more" if len(which) > SHOWN else ""
         raise sentence(f"moments are those of no distribution: {said}{more} contradict the graph or one another")
-    return np.asarray(found.x[:n])
+    z = np.zeros(polytope.n_variables)
+    z[kept] = found.x[:n]
+    return z
 
 
 def runaway(polytope: FactorPolytope, inference: FactorInference, moments: Vector) -> Vector | None:
     """A direction (d,), largest entry 1, along which the likelihood never falls and rises without attaining its
     supremum; None where the maximum exists, or the linear program does not decide."""
-    n = polytope.n_variables
-    rows = sp.csr_array(sp.vstack([polytope.features, polytope.agreement, polytope.totals]))
+    kept = np.flatnonzero(polytope.support)
+    n = len(kept)
+    rows = sp.csr_array(sp.vstack([polytope.features, polytope.agreement, polytope.totals]))[:, kept]
     shift = rows @ np.ones(n)  # z = s + t: s >= 0
     right = np.concatenate((moments, np.zeros(polytope.agreement.shape[0]), [1.0]))
     found = linprog(

@@ -13,10 +13,11 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
-from convexstruct.arrays import Vector
+from convexstruct.arrays import Flags, Vector
 from convexstruct.core.cases import Case, Instance
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.features.graphs.factors import Factors, factors_of_features, tabular_factors
+from convexstruct.features.graphs.forbidden import forbid
 from convexstruct.inference.factor_graphs import FactorInference
 
 MRF, WIDE = "Markov random field", "approximate likelihood of wide fields"
@@ -123,6 +124,26 @@ def uniform(seed: int) -> Instance:
     return Instance(problem, 0.1 * 36 * math.log(36.0), {"theta": np.zeros(factors.dimension)})
 
 
+def closed_form(seed: int, never: Flags) -> Instance:
+    """Tables on a chain without a penalty, where some pairs of neighbours are forbidden and all others occur: the model
+    has the tables of the data, so that the optimum is the sum of their entropies less those of the inner variables."""
+    rng = np.random.default_rng([85, seed])
+    factors, size = tabular_factors(nx.path_graph(4), len(never), nodes=False), len(never)
+    counts = rng.integers(1, 9, size=(size,) * 4)
+    for v in range(3):
+        counts[(slice(None),) * v + np.nonzero(never)] = 0
+    tables = [counts.sum(axis=tuple(v for v in range(4) if v not in scope)) for scope in factors.scopes]
+    inner = [counts.sum(axis=tuple(u for u in range(4) if u != v)) for v in (1, 2)]
+    total, terms = float(counts.sum()), []
+    for sign, each in ((1.0, tables), (-1.0, inner)):
+        terms += [sign * m * math.log(total / m) for table in each for m in table.ravel().tolist() if m]
+    return Instance(MarkovRandomField.read(factors, counts=tables, forbidden=never), math.fsum(terms))
+
+
+def never_falling(seed: int) -> Instance:
+    return closed_form(seed, np.tri(3, k=-1, dtype=bool))
+
+
 # -- the others --------------------------------------------------------------------------------------------------------
 
 
@@ -150,6 +171,20 @@ def cycle_elastic(seed: int) -> Instance:
 
 def grid_free(seed: int) -> Instance:
     return sampled(tabular_factors(image(3, 3), 2), seed, 77, 2000, size=0.4)
+
+
+def configurations(seed: int) -> Instance:
+    """A label of a variable, pairs along edges and across, and a triple are forbidden, on a grid."""
+    rng = np.random.default_rng([86, seed])
+    factors = tabular_factors(image(2, 3), 2)
+    triple, across = np.zeros((2, 2, 2), dtype=bool), np.eye(2, dtype=bool)
+    triple[1, 1, 1] = True
+    never = [((4,), [True, False]), ((0, 1), [[False, True], [False, False]]), ((2, 3), across), ((5, 1, 2), triple)]
+    bound = forbid(factors, never)
+    samples = FactorInference(bound).sample(bound.design @ rng.normal(size=factors.dimension), 60, rng)
+    return Instance(
+        MarkovRandomField.read(factors, samples, forbidden=never, weights=rng.uniform(0.5, 2.0, 60), beta=0.5)
+    )
 
 
 def rare(seed: int) -> Instance:
@@ -181,6 +216,8 @@ FIELD_CASES: tuple[Case, ...] = (
     _mrf("tree", "tables on a tree without a penalty: the closed form", tree, "clique_entropy"),
     _mrf("border", "moments on the border: an infimum that no theta attains", border, "maximum_entropy"),
     _mrf("uniform", "every joint label occurs once: theta = 0", uniform, "maximum_entropy"),
+    _mrf("forbidden", "labels that never fall along a chain: the closed form", never_falling, "maximum_entropy"),
+    _mrf("configurations", "labels, pairs and a triple are forbidden on a grid", configurations, "clique_entropy"),
     _mrf("inside", "the triangle of CAMEL, moments inside", inside, "maximum_entropy"),
     _mrf("tied", "tied tables on a cycle, example weights, C / N", tied_cycle, "clique_entropy"),
     _mrf("grid", "a grid by its junction tree", grid, "clique_entropy"),
@@ -191,5 +228,6 @@ FIELD_CASES: tuple[Case, ...] = (
     _mrf("parts", "a graph in parts, labels of unequal number", parts, "clique_entropy"),
     _mrf("chain", "more joint labels than can be written out", chain, "clique_entropy"),
     Case("bethe-tree", WIDE, "(20.17)-(20.23)", "Bethe entropies are exact on a tree: the closed form", tree, "camel"),
+    Case("bethe-forbidden", WIDE, "(20.17)-(20.23)", "the same with forbidden pairs", never_falling, "camel"),
     Case("trw-forest", WIDE, "20.5", "tree-reweighted entropies are exact on a forest", parts, "tree_reweighted"),
 )

@@ -4,8 +4,8 @@ r"""Log-linear models with hidden variables and partial labels (paper 4, "learni
 
 in nats. Z_i sums e^<theta, f> over all labellings of example i, and Z_i(K_i) over the set K_i of those that agree with
 what is known: a set of allowed labels for each node (a conditional random field; a node with all labels allowed is
-hidden), or the labels of some variables of a sample (a Markov random field). The gradient is that of paper 4, unclamped
-expectations minus clamped ones,
+hidden), or the same for each variable of a sample (a Markov random field). Neither sum has labellings with forbidden
+labels. The gradient is that of paper 4, unclamped expectations minus clamped ones,
 
     grad P = C sum_i omega_i (E f - E[f | K_i]) + lam theta.
 
@@ -43,9 +43,11 @@ from convexstruct.families.log_linear.entropy import largest, log_partitions
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.penalty import Penalty
 from convexstruct.features.graphs.factors import Factors
+from convexstruct.features.graphs.forbidden import forbid, labels_allowed, read_partial
 from convexstruct.features.graphs.magnitudes import GREATEST, product, widest
 from convexstruct.graphs import starts
 from convexstruct.inference.exact import ChainInference, forest_inference
+from convexstruct.inference.factor_graphs import FactorInference
 from convexstruct.rounding import TINY, UNIT, Rounded, gamma, summed
 from convexstruct.validation.arguments import mapping, refuse, sentence, sequence, whole
 from convexstruct.validation.arrays import flags, frozen, raw, wholes
@@ -56,8 +58,8 @@ class HiddenField:
     """A log-linear model with labels that are not all known; made by `conditional` or `unconditional`.
 
     model : the fully observed model whose truth is one of the labellings in each K_i.
-    known : (P, S) whether a node may have a label (conditional), or samples (m, n) with -1 where the label of a
-        variable is not known (unconditional).
+    known : (P, S) whether a node may have a label (conditional); or samples (m, n) with -1 where the label of a
+        variable is not known, or (m, n, S) whether it may have a label (unconditional).
     """
 
     model: ConditionalRandomField | MarkovRandomField
@@ -115,24 +117,32 @@ class HiddenField:
         return cls(model, frozen(known))
 
     @classmethod
-    def unconditional(cls, factors: Factors, samples: ArrayLike, **options: Any) -> HiddenField:
+    def unconditional(
+        cls, factors: Factors, samples: ArrayLike, *, forbidden: Any = None, **options: Any
+    ) -> HiddenField:
         """A Markov random field with hidden variables.
 
         Parameters
         ----------
         factors : see `read_factors`, `factors_of_features`, `tabular_factors`; a narrow junction tree.
-        samples : (m, n) one row a sample, one label a variable, -1 where it is not known.
+        samples : (m, n) one row a sample, one label a variable, -1 where it is not known; or flags (m, n, S), S the
+            largest number of labels, True where a variable may have a label.
+        forbidden : joint labels of probability 0, as `MarkovRandomField.read` has them.
         options : weights, l1, and at most one of C, C_mean, lam, beta, as `MarkovRandomField.read` has them.
 
         Raises
         ------
         ValueError
-            As there.
+            As there, and if a variable, or a sample with what is forbidden, is left without any label.
         """
         if not isinstance(factors, Factors):
             refuse("factors", factors, "Factors: see read_factors, factors_of_features, tabular_factors")
-        read = wholes("samples", samples, ("samples", factors.n_variables), least=-1, why="one label a variable, or -1")
-        return cls(MarkovRandomField.read(factors, np.maximum(read, 0), **options), frozen(read))
+        read, factors = read_partial("samples", samples, factors), forbid(factors, forbidden)
+        if factors.forbidden is None:
+            first = read.argmax(axis=2) if read.ndim == 3 else np.maximum(read, 0)
+        else:
+            first = FactorInference(factors).completed("samples", np.zeros(factors.n_entries), read)
+        return cls(MarkovRandomField.read(factors, first, **options), frozen(read))
 
     # -- sizes ---------------------------------------------------------------------------------------------------------
 
@@ -145,17 +155,20 @@ class HiddenField:
         """Whether every K_i is a single labelling: then P is convex, and that of ``model``."""
         if isinstance(self.model, ConditionalRandomField):
             return bool((self.known.sum(axis=1) == 1).all())
-        return bool((self.known >= 0).all())
+        return bool((self._samples.sum(axis=2) == 1 if self._samples.ndim == 3 else self._samples >= 0).all())
 
     @cached_property
     def unknown(self) -> bool:
         """Whether nothing is known of any label: then P is R."""
-        return bool((self.known if isinstance(self.model, ConditionalRandomField) else self.known < 0).all())
+        if isinstance(self.model, ConditionalRandomField):
+            return bool(self.known.all())
+        each = enumerate(self.model.factors.cards)
+        return all(labels_allowed(self._samples, v, card).all() for v, card in each)
 
     @property
-    def _samples(self) -> Labels:
-        """``known`` of a Markov random field."""
-        return np.asarray(self.known, dtype=np.int64)
+    def _samples(self) -> Labels | Flags:
+        """``known`` of a Markov random field: labels (m, n), or flags (m, n, S)."""
+        return self.known
 
     @property
     def dimension(self) -> int:
@@ -320,7 +333,7 @@ class HiddenField:
             found = self.model.oracle.best(np.where(self.known, node, -np.inf), edge)
             return self.model.features.split_labels(found.labels)
         model = self.model
-        return list(model.inference.completed(model.factors.design @ theta, self._samples))
+        return list(model.inference.completed("samples", model.factors.design @ theta, self._samples))
 
     def predict(self, point: Any, examples: Any = None) -> list[Labels]:
         """The most probable labelling of each of ``examples``, as ``predict`` of ``model`` has it."""

@@ -21,15 +21,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from convexstruct.arrays import Vector
+from convexstruct.arrays import Labels, Vector
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.wide_field import WideField
 from convexstruct.features.graphs.factors import Factors
 from convexstruct.inference.factor_graphs import FactorInference
 from convexstruct.inference.gibbs import Gibbs
-from convexstruct.validation.arguments import refuse, whole
+from convexstruct.validation.arguments import refuse, sentence, whole
 from convexstruct.validation.arguments import seed as read_seed
 from convexstruct.validation.arrays import real
+
+#: The most uniform samples that are drawn for each one wanted, where joint labels are forbidden.
+TIMES = 100
 
 
 class Estimate(NamedTuple):
@@ -55,7 +58,8 @@ def importance_log_partition(
     Raises
     ------
     ValueError
-        If an argument is malformed or out of range, or theta_0 is given and the graph is too wide for exact samples.
+        If an argument is malformed or out of range, theta_0 is given and the graph is too wide for exact samples, or
+        theta_0 is None and hardly any of the uniform samples are without forbidden labels.
     """
     shape = (factors.dimension,)
     theta = real("theta", theta, shape, keep=False)
@@ -64,8 +68,7 @@ def importance_log_partition(
     rng = np.random.default_rng(read_seed("seed", seed))
     if theta_0 is None:
         first = np.zeros(factors.n_entries)
-        samples = np.column_stack([rng.integers(card, size=n) for card in factors.cards])
-        known = math.fsum(map(math.log, factors.cards))
+        samples, known = uniform_samples(factors, n, rng)
     else:
         first = np.asarray(factors.design @ real("theta_0", theta_0, shape, keep=False))
         oracle = FactorInference(factors)
@@ -83,6 +86,30 @@ def importance_log_partition(
         float(weights.std(ddof=1)) / mean / math.sqrt(n),
         float(weights.sum()) ** 2 / float(weights @ weights),
     )
+
+
+def uniform_samples(factors: Factors, n: int, rng: np.random.Generator) -> tuple[Labels, float]:
+    """(``n`` samples (n, variables), all allowed joint labels equally likely; the logarithm of the number of these).
+
+    Where joint labels are forbidden, `TIMES` n samples are drawn at most, those with forbidden labels left out, and the
+    logarithm is an estimate from the share that is left.
+
+    Raises
+    ------
+    ValueError
+        If fewer than ``n`` are left.
+    """
+    found, drawn, kept = [], 0, 0
+    while kept < n and drawn < TIMES * n:
+        samples = np.column_stack([rng.integers(card, size=n) for card in factors.cards])
+        found.append(samples[factors.allowed(samples)])
+        drawn, kept = drawn + n, kept + len(found[-1])
+    if kept < n:
+        raise sentence(
+            f"factors forbid all but {kept} of {drawn} uniform samples, wanted {n}: give theta_0 where the graph is "
+            "narrow, or use ContrastiveDivergence"
+        )
+    return np.concatenate(found)[:n], math.fsum(map(math.log, factors.cards)) + math.log(kept / drawn)
 
 
 def importance_likelihood(

@@ -2,6 +2,8 @@ r"""Markov random fields: likelihood training of undirected models without input
 
     P(theta) = C [M ln Z(theta) - <theta, s>] + lam/2 |theta|^2 + l1 |theta|_1,     p(x) = e^<theta, f(x)> / Z(theta)
 
+over the joint labels that are not forbidden.
+
 M = sum_i omega_i is the mass of the data and s = sum_i omega_i f(x_i) the sum of their features; the likelihood depends
 on the data through these alone. s / M are the *moments*. They are computed from samples or from counts of each factor's
 table, or are given.
@@ -47,6 +49,7 @@ from convexstruct.families.log_linear.existence import runaway, truth
 from convexstruct.families.log_linear.penalty import Penalty, read_theta, unit_of
 from convexstruct.features.counts.counts import example_weights
 from convexstruct.features.graphs.factors import Factors
+from convexstruct.features.graphs.forbidden import forbid
 from convexstruct.inference.factor_graphs import FactorInference
 from convexstruct.marginals.factor_polytope import FactorPolytope, factor_polytope
 from convexstruct.rounding import FUNCTION, TINY, UNIT, Rounded, dot, gamma
@@ -84,6 +87,7 @@ class MarkovRandomField:
         *,
         counts: Sequence[ArrayLike] | None = None,
         moments: ArrayLike | None = None,
+        forbidden: Any = None,
         weights: ArrayLike | None = None,
         l1: float = 0.0,
         C: float | None = None,
@@ -99,6 +103,8 @@ class MarkovRandomField:
         samples : (m, n) one row a sample, one label a variable.
         counts : for each factor how often each of its joint labels occurs, in the shape of its table.
         moments : (d,) the mean of each feature; the mass is 1.
+        forbidden : joint labels of probability 0: (S, S) flags of pairs, or a list of (scope, table); see
+            `convexstruct.features.graphs.forbidden.forbid`.
         weights : (m,) omega_i of the samples, 1 by default.
         l1 : weight of |theta|_1.
         C, C_mean, lam, beta : at most one; see `Scale`. None: no L2 penalty, and C = 1. Counts and moments count as one
@@ -107,8 +113,8 @@ class MarkovRandomField:
         Raises
         ------
         ValueError
-            If the junction tree is too wide; if samples, counts or moments do not fit the factors; if no distribution
-            has the given counts or moments.
+            If the junction tree is too wide; if samples, counts or moments do not fit the factors, or have what is
+            forbidden; if no distribution has the given counts or moments.
         """
         if not isinstance(factors, Factors):
             refuse("factors", factors, "Factors: see read_factors, factors_of_features, tabular_factors")
@@ -118,7 +124,10 @@ class MarkovRandomField:
             raise sentence(f"data are {', '.join(came) or 'none'}, wanted exactly one of samples, counts, moments")
         if weights is not None and samples is None:
             raise sentence(f"weights are given with {came[0]}, wanted them with samples only")
+        factors = forbid(factors, forbidden)
         polytope = factor_polytope(FactorInference(factors))
+        if not polytope.support.any():
+            raise sentence("forbidden leaves no joint label, wanted at least one that is allowed")
         read, omega, n = None, None, 1
         if samples is not None:
             read = factors.read_samples("samples", samples)
@@ -178,11 +187,11 @@ class MarkovRandomField:
     @cached_property
     def unit(self) -> Vector:
         """1 / max |A_j|, the change of theta_j that moves some score by 1; 0 for a feature that is 0; shape (d,)."""
-        return unit_of(abs(self.factors.design).max(axis=0).toarray().ravel())
+        return unit_of(self.factors.largest)
 
     @property
     def log_labels(self) -> float:
-        """ln |X|, where X is the set of all joint labels."""
+        """ln |X|, where X is the set of all joint labels, forbidden ones too."""
         return math.fsum(math.log(card) for card in self.factors.cards)
 
     @property
@@ -307,7 +316,8 @@ class MarkovRandomField:
         with np.errstate(over="ignore"):
             apart = np.abs(self.polytope.agreement @ value).max(initial=0.0)
             away = abs(float((self.polytope.totals @ value)[0]) - 1.0)
-        return {"cliques outside the marginal polytope": float(max(apart, away, -value.min(), 0.0))}
+        outside = np.where(self.polytope.support, -value, np.abs(value)).max()
+        return {"cliques outside the marginal polytope": float(max(apart, away, outside, 0.0))}
 
     def _read_dual(self, dual_point: Point) -> tuple[str, Vector]:
         name = "cliques" if isinstance(dual_point, Mapping) and "cliques" in dual_point else "theta"
@@ -329,8 +339,9 @@ class MarkovRandomField:
         minimum without a penalty; None where there is a minimum or a penalty."""
         if self.penalty != Penalty():
             return None
-        if self.samples is not None and (self.polytope.of_samples(self.samples, self.weights) > 0).all():
-            return None  # every joint label of a clique occurs: the moments are inside
+        support = self.polytope.support
+        if self.samples is not None and (self.polytope.of_samples(self.samples, self.weights) > 0)[support].all():
+            return None  # every joint label that a clique may have occurs: the moments are inside
         return runaway(self.polytope, self.inference, self.moments)
 
 
@@ -343,6 +354,9 @@ def _read_counts(factors: Factors, counts: Any) -> tuple[Vector, float]:
         tables.append(real(f"counts[{c}]", table, shape, why="one axis a variable of the factor"))
         if tables[c].min() < 0:
             raise sentence(f"counts[{c}] has {tables[c].min():g}, wanted numbers of at least 0")
+        never = factors.masked(np.zeros(factors.n_entries))[factors.start[c] : factors.start[c + 1]] < 0
+        if tables[c].ravel()[never].any():
+            raise sentence(f"counts[{c}] counts forbidden labels of variables {factors.scopes[c]}, wanted 0 of them")
     masses = [math.fsum(table.ravel().tolist()) for table in tables]
     mass = number("counts[0], summed,", masses[0], above=0)
     for c, one in enumerate(masses):

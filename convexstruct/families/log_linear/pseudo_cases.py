@@ -11,6 +11,7 @@ import numpy as np
 from convexstruct.core.cases import Case, Instance
 from convexstruct.families.log_linear.pseudolikelihood import PseudoLikelihood
 from convexstruct.features.graphs.factors import factors_of_features, tabular_factors
+from convexstruct.features.graphs.forbidden import forbid
 from convexstruct.inference.gibbs import Gibbs
 from convexstruct.oracles.enumeration import labellings
 
@@ -74,6 +75,16 @@ def inputs(seed: int) -> Instance:
     return Instance(PseudoLikelihood.read(factors, samples, targets=[0, 1], C=1.0))
 
 
+def forbidden(seed: int) -> Instance:
+    """Neighbours on a grid may not both have label 1: many conditionals have one label."""
+    rng = np.random.default_rng([84, seed])
+    factors = tabular_factors(nx.convert_node_labels_to_integers(nx.grid_2d_graph(4, 4)), 2)
+    never = np.array([[False, False], [False, True]])
+    flat = np.asarray(factors.design @ rng.normal(size=factors.dimension))
+    samples = Gibbs(forbid(factors, never)).sweeps(flat, np.zeros((60, 16), dtype=np.int64), 20, rng)
+    return Instance(PseudoLikelihood.read(factors, samples, forbidden=never, beta=0.5))
+
+
 def _pl(name: str, purpose: str, make: Make) -> Case:
     return Case(f"pl-{name}", PL, "(20.31)", purpose, make, "pseudolikelihood")
 
@@ -85,5 +96,6 @@ PSEUDO_CASES: tuple[Case, ...] = (
     _pl("grid", "a grid with an L2 penalty", grid),
     _pl("grid-lasso", "a grid with an L1 penalty", grid_lasso),
     _pl("grid-elastic", "a grid with both penalties", grid_elastic),
+    _pl("forbidden", "a grid on which neighbours may not both have label 1", forbidden),
     _pl("inputs", "a factor of three variables, one of them an input only", inputs),
 )

@@ -2,11 +2,11 @@ r"""Pseudolikelihood (paper 4, 20.6, (20.31)): every variable predicted from all
 
     P(theta) = C sum_i omega_i sum_v -ln p_theta(x_iv | x_i without v)  +  lam/2 |theta|^2 + l1 |theta|_1
 
-Only the factors that hold v count in its conditional, a softmax over v's own labels: P is a sum over samples, variables
-and labels, whatever the width of the graph. Samples in which v and its neighbours in the graph, its *blanket*, have the
-same labels share a softmax. They are grouped once: group g has a variable, labels of its blanket, and n_g(l), the
-weight C omega of its samples whose variable has label l. With N_g = sum_l n_g(l) and k_g(l) the features of the factors
-that hold the variable at label l, the rows of a matrix K,
+Only the factors that hold v count in its conditional, a softmax over v's own labels (those not forbidden beside the
+others'): P is a sum over samples, variables and labels, whatever the width of the graph. Samples in which v and its
+neighbours in the graph, its *blanket*, have the same labels share a softmax. They are grouped once: group g has a
+variable, labels of its blanket, and n_g(l), the weight C omega of its samples whose variable has label l. With
+N_g = sum_l n_g(l) and k_g(l) the features of the factors that hold the variable at label l, the rows of a matrix K,
 
     P(theta) = sum_g [N_g ln sum_l e^{<theta, k_g(l)>} - sum_l n_g(l) <theta, k_g(l)>] + R(theta).
 
@@ -53,6 +53,7 @@ from convexstruct.families.log_linear.completion import completed
 from convexstruct.families.log_linear.penalty import Penalty, read_theta, unit_of
 from convexstruct.features.counts.counts import example_weights
 from convexstruct.features.graphs.factors import Factors
+from convexstruct.features.graphs.forbidden import forbid
 from convexstruct.inference.factor_graphs import FactorInference
 from convexstruct.rounding import FUNCTION, TINY, UNIT, Rounded, gamma, summed
 from convexstruct.tolerances import DUAL_ROUNDING
@@ -74,7 +75,8 @@ RESTORED, RESTORATIONS, SINGULAR = 2000, 3, 1e-10
 class Groups(NamedTuple):
     """The distinct conditionals of the samples.
 
-    variable (G,) : the variable of each group. start (G + 1,) : its first row of K, with one row for each label.
+    variable (G,) : the variable of each group. start (G + 1,) : its first row of K, with one row for each label that is
+    not forbidden.
     features (R, d) : K.
     sizes (R, d) : K computed from |design| in place of the design. counts (R,) : n, the weights C omega of each label.
     totals (G,) : N. width : products in the longest row of K, counted before terms of the same parameter are added.
@@ -111,6 +113,7 @@ class PseudoLikelihood:
         factors: Factors,
         samples: ArrayLike,
         *,
+        forbidden: Any = None,
         weights: ArrayLike | None = None,
         targets: ArrayLike | None = None,
         l1: float = 0.0,
@@ -123,18 +126,20 @@ class PseudoLikelihood:
 
         Parameters
         ----------
-        factors : of any width. samples, weights, l1, C, C_mean, lam, beta : as `MarkovRandomField.read` has them.
+        factors : of any width. samples, forbidden, weights, l1, C, C_mean, lam, beta : as `MarkovRandomField.read` has
+            them; a conditional is over the labels that are not forbidden beside those of the others.
         targets : the variables that are predicted, or a mask; all by default. The others are inputs only, as in a
             conditional random field.
 
         Raises
         ------
         ValueError
-            If ``factors`` is not of that type, there is no sample, a label is out of range, a weight is not positive,
-            or there is no target.
+            If ``factors`` is not of that type, there is no sample, a label is out of range, a sample is forbidden, a
+            weight is not positive, or there is no target.
         """
         if not isinstance(factors, Factors):
             refuse("factors", factors, "Factors: see read_factors, factors_of_features, tabular_factors")
+        factors = forbid(factors, forbidden)
         read, n = factors.read_samples("samples", samples), factors.n_variables
         scale = Scale.read(len(read), free=True, C=C, C_mean=C_mean, lam=lam, beta=beta)
         which = np.arange(n) if targets is None else np.unique(chosen("targets", targets, n))
@@ -171,10 +176,14 @@ class PseudoLikelihood:
             first, group = _alike(samples, sorted({u for c in holding for u in factors.scopes[c]} - {v}), factors.cards)
             steps = factors.strides[holding, v]
             base = entries[np.ix_(first, holding)] - samples[first, v, None] * steps
-            rows.append((base[:, None, :] + np.arange(card)[:, None] * steps).reshape(len(first) * card, len(holding)))
-            counts.append(np.bincount(group * card + samples[:, v], weights=rho, minlength=len(first) * card))
+            taken = (base[:, None, :] + np.arange(card)[:, None] * steps).reshape(len(first) * card, len(holding))
+            kept = np.ones(len(taken), dtype=bool)
+            if factors.forbidden is not None:
+                kept = ~factors.forbidden[taken].any(axis=1)
+            rows.append(taken[kept])
+            counts.append(np.bincount(group * card + samples[:, v], weights=rho, minlength=len(taken))[kept])
             variable.append(np.full(len(first), v))
-            lengths.append(np.full(len(first), card))
+            lengths.append(kept.reshape(len(first), card).sum(axis=1))
         held = np.concatenate([np.full(len(each), each.shape[1]) for each in rows])
         sized("the conditionals of all samples and variables", len(held), int(held.sum()) + len(held))
         ends = np.concatenate(([0], np.cumsum(held)))
@@ -316,7 +325,7 @@ class PseudoLikelihood:
     @cached_property
     def unit(self) -> Vector:
         """1 / max |A_j|, the change of theta_j that moves some score by 1; 0 for a feature that is 0; shape (d,)."""
-        return unit_of(abs(self.factors.design).max(axis=0).toarray().ravel())
+        return unit_of(self.factors.largest)
 
     def _restored(self, p: Vector) -> Vector:
         """Conditionals near p whose g is within l1 of 0 up to rounding: p (1 + s - its mean under p), s = K u, with u

@@ -33,6 +33,9 @@ def slips(problem: Any) -> Iterator[Slip]:
         yield moved(
             "with its tables of pairs transposed it is optimal", "theta", lambda theta: _swapped(problem, theta)
         )
+        if problem.factors.forbidden is not None:
+            free = replace(problem.factors, forbidden=None)
+            yield altered("with forbidden labels summed over", problem, factors=free)
     if isinstance(problem, MarkovRandomField) and problem.samples is not None and problem.weights is not None:
         alike = MarkovRandomField.read(problem.factors, problem.samples)
         said = "with weights of 1: are the samples' weights left out?"

@@ -8,7 +8,8 @@ approximate ln Z or its gradient, and none of them is certified: there is no low
 An upper bound is proved where every factor has at most two variables: ln Z <= the mean of ln Z over spanning trees
 (`convexstruct.oracles.loopy.tree_reweighted`), so that P(theta) is at most the P of the tree-reweighted likelihood.
 This bound is no estimate of P: on strongly coupled graphs it is far above. With larger factors the upper bound is
-infinite. For a certified optimum on such graphs use `PseudoLikelihood`.
+infinite. For a certified optimum on such graphs use `PseudoLikelihood`. Where joint labels are forbidden, belief
+propagation and the bound have them with a score so low that it does not count; a bound it remains.
 """
 
 from __future__ import annotations
@@ -25,9 +26,11 @@ from numpy.typing import ArrayLike
 from convexstruct.arrays import Labels, Point, Vector
 from convexstruct.core.scale import Scale
 from convexstruct.families.log_linear.completion import completed
+from convexstruct.families.log_linear.entropy import allowed_only
 from convexstruct.families.log_linear.penalty import Penalty, read_theta
 from convexstruct.features.counts.counts import example_weights
 from convexstruct.features.graphs.factors import Factors
+from convexstruct.features.graphs.forbidden import forbid
 from convexstruct.inference.factor_graphs import FactorInference
 from convexstruct.oracles.loopy.belief_propagation import FactorGraph, factor_graph, propagate
 from convexstruct.oracles.loopy.tree_reweighted import SpanningTrees, spanning_trees, upper_bound
@@ -56,6 +59,7 @@ class WideField:
         factors: Factors,
         samples: ArrayLike,
         *,
+        forbidden: Any = None,
         weights: ArrayLike | None = None,
         l1: float = 0.0,
         C: float | None = None,
@@ -67,16 +71,18 @@ class WideField:
 
         Parameters
         ----------
-        factors : of any width. samples, weights, l1, C, C_mean, lam, beta : as `MarkovRandomField.read` has them.
+        factors : of any width. samples, forbidden, weights, l1, C, C_mean, lam, beta : as `MarkovRandomField.read` has
+            them.
 
         Raises
         ------
         ValueError
-            If ``factors`` is not of that type, there is no sample, a label is out of range, or a weight is not
-            positive.
+            If ``factors`` is not of that type, there is no sample, a label is out of range, a sample is forbidden, or a
+            weight is not positive.
         """
         if not isinstance(factors, Factors):
             refuse("factors", factors, "Factors: see read_factors, factors_of_features, tabular_factors")
+        factors = forbid(factors, forbidden)
         read = factors.read_samples("samples", samples)
         scale = Scale.read(len(read), free=True, C=C, C_mean=C_mean, lam=lam, beta=beta)
         return cls(factors, read, example_weights(weights, len(read)), scale, Penalty(scale.lam, l1).l1)
@@ -134,7 +140,7 @@ class WideField:
         if self.trees is None or not np.isfinite(theta).all():
             return Rounded(math.inf)
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-            flat = np.asarray(design @ theta)
+            flat = finite_tables(self.factors, theta)
             sizes = np.asarray(abs(design) @ np.abs(theta))
             if not math.isfinite(float(sizes.sum())):
                 return Rounded(math.inf)
@@ -175,3 +181,11 @@ class WideField:
         """The most probable completion of samples, -1 where a label is hidden; see
         `convexstruct.families.log_linear.completion.completed`. None: the most probable joint label."""
         return completed(FactorInference(self.factors), self.as_point(point)["theta"], examples)
+
+
+def finite_tables(factors: Factors, theta: Vector) -> Vector:
+    """The stacked tables (T,) of A theta; a forbidden entry scores less than all others can make up for, but is finite,
+    as belief propagation needs it."""
+    flat = np.asarray(factors.design @ theta)
+    most = float(np.maximum.reduceat(np.abs(flat), factors.start[:-1]).sum())
+    return allowed_only(flat, factors.forbidden, most)

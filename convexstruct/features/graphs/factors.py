@@ -10,6 +10,9 @@ the A_c: row t holds the features of joint label t, entries of one table in C or
 A tabular model has one parameter for each entry (A is the identity); a tied parameter is a column with entries in
 several tables; a feature of paper 4 is a column. The graph joins all variables that share a factor.
 
+Joint labels that no labelling may have are *forbidden*: the score of such an entry is -infinity, whatever theta
+(`convexstruct.features.graphs.forbidden`).
+
 A sample is one row of labels (n,), from 0, one for each variable.
 """
 
@@ -18,7 +21,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -27,7 +30,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from convexstruct.arrays import Index, Labels, Matrix, Tensor, Vector
+from convexstruct.arrays import OPTIONAL, Flags, Index, Labels, Matrix, Tensor, Vector
 from convexstruct.graphs import node_pairs, starts
 from convexstruct.validation.arguments import flag, sentence, sequence, sized
 from convexstruct.validation.arrays import real, wholes
@@ -39,11 +42,13 @@ class Factors:
     """Factors and their design; made by `read_factors`, `factors_of_features` or `tabular_factors`.
 
     cards : the number of labels of each variable. scopes : the variables of each factor. design : (T, d), CSR.
+    forbidden : (T,) entries of the tables that no labelling may have; None: none.
     """
 
     cards: tuple[int, ...]
     scopes: tuple[tuple[int, ...], ...]
     design: sp.csr_array
+    forbidden: Flags | None = field(default=None, metadata=OPTIONAL)
 
     @property
     def n_variables(self) -> int:
@@ -96,9 +101,27 @@ class Factors:
 
     # -- from parameters to scores, and back ---------------------------------------------------------------------------
 
+    def allowed(self, samples: Labels) -> Flags:
+        """Which samples (m, n) have no forbidden entry; (m,)."""
+        if self.forbidden is None:
+            return np.ones(len(samples), dtype=bool)
+        return ~np.asarray(self.forbidden[self.entries(samples)].any(axis=1))
+
+    def masked(self, flat: Vector) -> Vector:
+        """The stacked tables (T,), -inf where an entry is forbidden."""
+        return flat if self.forbidden is None else np.where(self.forbidden, -np.inf, flat)
+
+    @cached_property
+    def largest(self) -> Vector:
+        """max |A_j|, the most that theta_j = 1 adds to the score of an entry that is not forbidden; (d,)."""
+        rows = self.design if self.forbidden is None else self.design[np.flatnonzero(~self.forbidden)]
+        if not rows.shape[0]:
+            return np.zeros(self.dimension)
+        return np.asarray(abs(rows).max(axis=0).toarray().ravel(), dtype=np.float64)
+
     def tables(self, theta: Vector) -> list[Tensor]:
         """The score table of each factor, one axis a variable of its scope."""
-        flat = self.design @ theta
+        flat = self.masked(self.design @ theta)
         return [part.reshape(shape) for part, shape in zip(np.split(flat, self.start[1:-1]), self.shapes)]
 
     def entries(self, samples: Labels) -> Index:
@@ -125,8 +148,8 @@ class Factors:
         return sp.csr_array(picked @ self.design)
 
     def scores(self, theta: Vector, samples: Labels) -> Vector:
-        """<theta, f(x)> of each sample (m, n); shape (m,)."""
-        return np.asarray((self.design @ theta)[self.entries(samples)].sum(axis=1))
+        """<theta, f(x)> of each sample (m, n), -inf where one is forbidden; shape (m,)."""
+        return np.asarray(self.masked(self.design @ theta)[self.entries(samples)].sum(axis=1))
 
     def conditional_scores(self, flat: Vector, samples: Labels, v: int) -> Matrix:
         """Scores of each label of variable ``v`` with all others as in samples (m, n): those of the factors that hold
@@ -136,7 +159,7 @@ class Factors:
         base = samples @ self.strides[holding].T + self.start[holding]
         base -= samples[:, v, None] * self.strides[holding, v]
         labels = np.arange(self.cards[v])[:, None] * self.strides[holding, v]
-        return np.asarray(flat[base[:, None, :] + labels].sum(axis=2))
+        return np.asarray(self.masked(flat)[base[:, None, :] + labels].sum(axis=2))
 
     def read_samples(self, name: str, samples: ArrayLike) -> Labels:
         """Samples (m, n), at least one.
@@ -144,13 +167,23 @@ class Factors:
         Raises
         ------
         ValueError
-            If there is none, a row has not one label a variable, or a label is out of range.
+            If there is none, a row has not one label a variable, a label is out of range, or a sample is forbidden.
         """
         why = "one row a sample, one label a variable"
         read = wholes(name, samples, ("samples", self.n_variables), least=0, why=why)
         for v, card in enumerate(self.cards):
             if (read[:, v] >= card).any():
                 raise sentence(f"{name} has label {read[:, v].max()} of variable {v}, wanted labels below {card}")
+        wrong = np.flatnonzero(~self.allowed(read))
+        if len(wrong):
+            assert self.forbidden is not None
+            i = int(wrong[0])
+            c = int(self.forbidden[self.entries(read[i : i + 1])[0]].argmax())
+            labels = tuple(read[i, list(self.scopes[c])].tolist())
+            raise sentence(
+                f"{name}[{i}] has labels {labels} of variables {self.scopes[c]}, which are forbidden: wanted samples "
+                "without forbidden labels"
+            )
         return read
 
 

@@ -53,6 +53,17 @@ def weights_forgotten(problem: MarkovRandomField) -> Any:
     return honest(replace(MarkovRandomField.read(factors, samples), scale=problem.scale)).point
 
 
+def forbidden_forgotten(problem: MarkovRandomField) -> Any:
+    return honest(replace(problem, factors=replace(problem.factors, forbidden=None))).point
+
+
+def half_of_forbidden(problem: MarkovRandomField) -> Any:
+    """The last factor's forbidden labels are summed over."""
+    forbidden = np.array(problem.factors.forbidden)
+    forbidden[problem.factors.start[-2] :] = False
+    return honest(replace(problem, factors=replace(problem.factors, forbidden=forbidden))).point
+
+
 def no_nodes(problem: MarkovRandomField) -> Any:
     """The tables of nodes are left out."""
     theta = honest(problem).point["theta"].copy()
@@ -111,6 +122,15 @@ FIELD_MUTANTS: tuple[Mutant, ...] = (
         "twice the penalty",
     ),
     Mutant("weights_forgotten", "samples' weights are forgotten", weights_forgotten, "mrf-tied", ABOVE, "weights of 1"),
+    Mutant(
+        "forbidden_labels_forgotten",
+        "forbidden labels are summed over",
+        forbidden_forgotten,
+        "mrf-configurations",
+        ABOVE,
+        "forbidden labels summed over",
+    ),
+    Mutant("half_of_forbidden", "a forbidden triple is summed over", half_of_forbidden, "mrf-configurations", ABOVE),
     Mutant("no_nodes", "tables of nodes are left out", no_nodes, "mrf-parts", ABOVE),
     Mutant("swapped", "tables have their axes exchanged", swapped, "mrf-tree", ABOVE, "pairs transposed"),
     Mutant("stops_early", "it stops after three rounds", stops_early, "mrf-grid", ABOVE),

@@ -41,6 +41,10 @@ def raised_conditionals(problem: PseudoLikelihood) -> Any:
     return replace(solution, dual_point={"conditionals": 1.01 * solution.dual_point["conditionals"]})
 
 
+def forbidden_forgotten(problem: PseudoLikelihood) -> Any:
+    return honest(replace(problem, factors=replace(problem.factors, forbidden=None))).point
+
+
 PSEUDO_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "one_variable_forgotten",
@@ -63,6 +67,14 @@ PSEUDO_MUTANTS: tuple[Mutant, ...] = (
         "pl-grid-elastic",
         ABOVE,
         "where solvers start",
+    ),
+    Mutant(
+        "pl_forbidden_forgotten",
+        "forbidden labels are summed over",
+        forbidden_forgotten,
+        "pl-forbidden",
+        ABOVE,
+        "forbidden labels summed over",
     ),
     Mutant("half_of_l1", "the L1 penalty is halved", half_of_l1, "pl-grid-lasso", ABOVE, "half the L1 penalty"),
     Mutant("raised_conditionals", "the witness is no distribution", raised_conditionals, "pl-grid", "proves nothing"),

@@ -29,7 +29,7 @@ from convexstruct.core.options import at_least, read_options
 from convexstruct.core.solution import Solution
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.solvers.lbfgs import LBFGS
-from convexstruct.families.log_linear.wide_field import WideField
+from convexstruct.families.log_linear.wide_field import WideField, finite_tables
 from convexstruct.oracles.loopy.belief_propagation import DAMPING, ROUNDS, Beliefs, factor_graph, propagate
 from convexstruct.oracles.loopy.tree_reweighted import spanning_trees
 from convexstruct.validation.arguments import choice, number, sentence
@@ -132,5 +132,5 @@ class _Approximate:
 
     def _beliefs(self, theta: Vector) -> Beliefs:
         options = self.options
-        flat = np.asarray(self.field.factors.design @ theta)
+        flat = finite_tables(self.field.factors, theta)
         return propagate(self.graph, flat, self.messages, self.rho, damping=options.damping, rounds=options.rounds)

@@ -32,6 +32,7 @@ from convexstruct.arrays import Labels, Point, Vector
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, read_options, seed
 from convexstruct.core.solution import Solution
+from convexstruct.families.log_linear.importance import uniform_samples
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.penalty import Penalty
 from convexstruct.families.log_linear.solvers.descent import Here, warning
@@ -87,9 +88,8 @@ class ImportanceSampling:
         """The estimate with samples of ``theta``; on a wide graph by way of some parameters between 0 and theta."""
         if isinstance(problem, MarkovRandomField):
             return self._exact(problem, theta, rng)
-        cards, n = problem.factors.cards, self.samples
-        uniform = np.column_stack([rng.integers(card, size=n) for card in cards])
-        known = math.fsum(map(math.log, cards))
+        n = self.samples
+        uniform, known = uniform_samples(problem.factors, n, rng)
         found = Sampled(problem, uniform, np.zeros(len(theta)), known, self.renew * n)
         while (found.theta_0 != theta).any():
             step = 1.0
@@ -183,7 +183,7 @@ class Sampled:
     @cached_property
     def _sizes(self) -> Vector:
         """The most that each parameter, at 1, moves a score of a factor; (d,)."""
-        return np.asarray(abs(self.problem.factors.design).max(axis=0).toarray().ravel(), dtype=np.float64)
+        return self.problem.factors.largest
 
     def near(self, theta: Vector) -> bool:
         """Whether no parameter has moved far and enough samples are effective."""

@@ -77,22 +77,25 @@ def tables(factors: Factors, shares: Vector) -> Vector:
     ValueError
         If a joint label never occurs; the message names it.
     """
-    if (shares <= 0).any():
-        row = int(np.flatnonzero(shares <= 0)[0])
+    never = np.zeros(len(shares), dtype=bool) if factors.forbidden is None else factors.forbidden
+    absent = (shares <= 0) & ~never
+    if absent.any():
+        row = int(np.flatnonzero(absent)[0])
         c = int(np.searchsorted(factors.start, row, side="right")) - 1
         labels = tuple(int(i) for i in np.unravel_index(row - factors.start[c], factors.shapes[c]))
         raise sentence(
             f"samples never have labels {labels} of variables {factors.scopes[c]}: without a penalty the likelihood "
             "has no maximum; use a penalty and DoubleLoop"
         )
-    parts = [part.reshape(shape) for part, shape in zip(np.split(shares, factors.start[1:-1]), factors.shapes)]
+    each = zip(np.split(shares, factors.start[1:-1]), np.split(never, factors.start[1:-1]), factors.shapes)
+    parts = [(part.reshape(shape), out.reshape(shape)) for part, out, shape in each]
     home: dict[int, int] = {}
     for c, scope in sorted(enumerate(factors.scopes), key=lambda each: len(each[1]) > 1):
         for v in scope:
             home.setdefault(v, c)
     found = []
-    for c, (part, scope) in enumerate(zip(parts, factors.scopes)):
-        table = np.log(part)
+    for c, ((part, out), scope) in enumerate(zip(parts, factors.scopes)):
+        table = np.log(np.where(out, 1.0, part))  # the parameter of a forbidden entry has no effect
         for axis, v in enumerate(scope):
             if home[v] != c:
                 others = tuple(k for k in range(len(scope)) if k != axis)

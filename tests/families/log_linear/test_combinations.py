@@ -1,0 +1,186 @@
+"""Combinations of model, penalty, weights, partial labels and forbidden labels, and what is refused of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from convexstruct.core.driver import solve
+from convexstruct.families.log_linear import (
+    ContrastiveDivergence,
+    HiddenField,
+    ImportanceSampling,
+    MarkovRandomField,
+    PseudoLikelihood,
+    PseudoMoments,
+    WideField,
+    importance_log_partition,
+)
+from convexstruct.features.graphs.factors import Factors, tabular_factors
+from convexstruct.features.graphs.forbidden import forbid
+from convexstruct.inference.factor_graphs import FactorInference
+from convexstruct.inference.gibbs import Gibbs
+from convexstruct.marginals.factor_polytope import factor_polytope
+from convexstruct.models import FORMULATIONS
+from convexstruct.oracles.enumeration import labellings
+from convexstruct.tolerances import HIGH, ROUNDING
+from convexstruct.verification.export import parts
+from convexstruct.verification.fingerprint import fingerprint
+from tests.families.log_linear.combinations import check, every
+from tests.reference import optimum
+
+SEEDS = st.integers(0, 2**32 - 1)
+#: No pair of labels (0, 1): along a path from left to right labels never rise.
+RISING = np.array([[False, True], [False, False]])
+
+
+def path(n: int = 3, n_labels: int = 2) -> Factors:
+    return tabular_factors(nx.path_graph(n), n_labels)
+
+
+@given(st.sampled_from(every()), SEEDS)
+@settings(max_examples=12, deadline=None)
+def test_any_combination_is_that_of_its_labellings_written_out(each: Any, seed: int) -> None:
+    check(each, seed)
+
+
+@given(SEEDS)
+@settings(max_examples=25, deadline=None)
+def test_the_support_of_the_cliques_is_that_of_the_labellings_that_are_not_forbidden(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    graph = nx.gnp_random_graph(6, 0.4, seed=seed % 1000)
+    factors = tabular_factors(graph, rng.integers(1, 4, size=6))
+    scopes = [rng.permutation(6)[: rng.integers(1, 4)].tolist() for _ in range(4)]
+    bound = forbid(factors, [(scope, rng.random([factors.cards[v] for v in scope]) < 0.4) for scope in scopes])
+    polytope = factor_polytope(FactorInference(bound))
+    allowed = labellings(bound.cards)[bound.allowed(labellings(bound.cards))]
+    np.testing.assert_array_equal(polytope.support, polytope.of_samples(allowed) > 0)
+
+
+@pytest.mark.parametrize("penalty", [{}, {"beta": 0.7}, {"l1": 0.5}, {"C": 0.4, "l1": 0.2}], ids=repr)
+@pytest.mark.parametrize("name", ["likelihood", "maximum_entropy", "clique_entropy", "camel", "tree_reweighted"])
+def test_the_formulations_of_forbidden_labels_agree(name: str, penalty: dict[str, float]) -> None:
+    factors = path(4, 3)
+    never = [((1, 2), np.tri(3, k=-1, dtype=bool)), ((0,), [False, False, True])]
+    allowed = labellings(factors.cards)[forbid(factors, never).allowed(labellings(factors.cards))]
+    rng = np.random.default_rng(0)
+    samples = np.concatenate((allowed, allowed[rng.integers(len(allowed), size=60)]))
+    problem = MarkovRandomField.read(factors, samples, forbidden=never, **penalty)
+    solution = solve(problem, tol=HIGH)
+    value = optimum(FORMULATIONS[f"log_linear.{name}"].builder(problem)).value
+    slack = HIGH.gap * abs(solution.primal)
+    assert solution.status.name == "OPTIMAL"
+    assert solution.lower_bound - slack <= value <= solution.primal + slack
+
+
+def test_samples_counts_and_moments_with_forbidden_labels_state_one_problem() -> None:
+    factors, samples = path(), np.array([[1, 1, 0], [1, 0, 0], [0, 0, 0], [1, 1, 1]])
+    problem = MarkovRandomField.read(factors, samples, forbidden=RISING, beta=1.0)
+    tables = np.split(factors.counts(samples), factors.start[1:-1])
+    counts = [table.reshape(shape) for table, shape in zip(tables, factors.shapes)]
+    by_counts = MarkovRandomField.read(factors, counts=counts, forbidden=RISING, beta=1.0)
+    by_moments = MarkovRandomField.read(factors, moments=problem.moments, forbidden=RISING, beta=0.25)
+    theta = {"theta": np.random.default_rng(0).normal(size=problem.dimension)}
+    assert by_counts.primal(theta) == pytest.approx(float(problem.primal(theta)), rel=ROUNDING)
+    assert 4 * by_moments.primal(theta) == pytest.approx(float(problem.primal(theta)), rel=ROUNDING)
+    assert solve(problem).gap <= HIGH.gap
+    free = MarkovRandomField.read(factors, samples, forbidden=RISING)
+    assert free.runaway() is None  # every joint label that is left occurs: zeros elsewhere move nothing
+    assert MarkovRandomField.read(factors, samples).runaway() is not None
+
+
+def test_a_witness_with_forbidden_labels_is_judged_infeasible_and_its_bound_still_holds() -> None:
+    problem = MarkovRandomField.read(path(), [[1, 1, 0], [0, 0, 0]], forbidden=RISING, beta=1.0)
+    polytope = problem.polytope
+    uniform = polytope.of_samples(labellings((2, 2, 2)), np.full(8, 1 / 8))
+    assert problem.dual_residuals({"cliques": uniform})["cliques outside the marginal polytope"] == pytest.approx(0.25)
+    assert problem.dual({"cliques": uniform}) <= solve(problem).primal
+
+
+def test_the_gibbs_sampler_and_importance_sampling_leave_forbidden_labels_out() -> None:
+    bound, rng = forbid(path(4), RISING), np.random.default_rng(0)
+    theta = rng.normal(size=bound.dimension)
+    samples = Gibbs(bound).sweeps(np.asarray(bound.design @ theta), np.zeros((4000, 4), dtype=np.int64), 40, rng)
+    assert bound.allowed(samples).all()
+    allowed = labellings(bound.cards)[bound.allowed(labellings(bound.cards))]
+    scores = bound.scores(theta, allowed)
+    p = np.exp(scores - np.logaddexp.reduce(scores))
+    shares = np.array([(samples == y).all(axis=1).mean() for y in allowed])
+    assert (np.abs(shares - p) <= 6 * np.sqrt(p * (1 - p) / 4000)).all()
+    found = importance_log_partition(bound, theta, 4000)
+    assert abs(found.value - np.logaddexp.reduce(scores)) <= 6 * found.standard_error + 6 / np.sqrt(4000)
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [None, ContrastiveDivergence(steps=300), ImportanceSampling(), PseudoMoments()],
+    ids=lambda one: type(one).__name__,
+)
+def test_approximations_of_a_wide_field_with_forbidden_labels_come_near_on_a_tree(solver: Any) -> None:
+    factors = path()
+    allowed = labellings(factors.cards)[forbid(factors, RISING).allowed(labellings(factors.cards))]
+    samples = np.repeat(allowed, [40, 30, 20, 50], axis=0)
+    exact = MarkovRandomField.read(factors, samples, forbidden=RISING)
+    wide = WideField.read(factors, samples, forbidden=RISING)
+    theta = solve(wide, solver).point["theta"]
+    assert exact.primal({"theta": theta}) == pytest.approx(solve(exact).primal, rel=0.02)
+
+
+def test_nothing_forbidden_changes_no_fingerprint_and_no_export_and_something_does() -> None:
+    plain = MarkovRandomField.read(path(), [[0, 0, 0]], beta=1.0)
+    nothing = MarkovRandomField.read(path(), [[0, 0, 0]], beta=1.0, forbidden=np.zeros((2, 2), dtype=bool))
+    bound = MarkovRandomField.read(path(), [[0, 0, 0]], beta=1.0, forbidden=RISING)
+    assert fingerprint(plain) == fingerprint(nothing) != fingerprint(bound)
+    assert "factors.forbidden" not in {**parts(plain).numbers, **parts(plain).words}
+    np.testing.assert_array_equal(parts(bound).numbers["factors.forbidden"], bound.factors.forbidden)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ([[True, False, False]], r"forbidden has shape \(1, 3\), wanted \(2, 2\): one entry a pair of labels"),
+        ([[1, 0], [0, 0]], "forbidden holds int64, wanted True and False"),
+        ([((0, 1), [[True], [False]])], r"forbidden\[0\]\[1\] has shape \(2, 1\), wanted \(2, 2\)"),
+        ([((0, 7), RISING)], r"forbidden\[0\]\[0\] names variable 7, wanted variables from 0 to 2"),
+        ([((1, 1), RISING)], r"forbidden\[0\]\[0\] names a variable twice"),
+        (
+            [[False, True], [False, True]],
+            r"samples\[0\] has labels \(1, 1\) of variables \(0, 1\), which are forbidden",
+        ),
+    ],
+    ids=["shape", "kind", "table", "unknown", "twice", "sample"],
+)
+@pytest.mark.parametrize("read", [MarkovRandomField.read, PseudoLikelihood.read, WideField.read])
+def test_what_cannot_be_forbidden_is_refused_in_one_sentence(read: Any, given: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        read(path(), [[1, 1, 0]], forbidden=given)
+
+
+def test_partial_labels_that_allow_nothing_are_refused_in_one_sentence() -> None:
+    factors = tabular_factors(nx.path_graph(3), [2, 3, 2])
+    flags = np.ones((2, 3, 3), dtype=bool)
+    with pytest.raises(ValueError, match="samples allows labels of variable 0 that it has not, wanted False from lab"):
+        HiddenField.unconditional(factors, flags)
+    flags[:, [0, 2], 2] = False
+    assert HiddenField.unconditional(factors, flags).unknown
+    flags[1, 2] = False
+    with pytest.raises(ValueError, match=r"samples\[1\] allows no label of variable 2, wanted at least one"):
+        HiddenField.unconditional(factors, flags)
+    with pytest.raises(ValueError, match=r"samples\[1\] leaves forbidden labels only, wanted one labelling that is no"):
+        HiddenField.unconditional(path(), [[-1, -1, -1], [0, -1, 1]], forbidden=RISING)
+    with pytest.raises(ValueError, match="forbidden leaves no joint label, wanted at least one that is allowed"):
+        MarkovRandomField.read(path(), moments=np.zeros(14), forbidden=np.ones((2, 2), dtype=bool))
+    with pytest.raises(
+        ValueError, match=r"counts\[3\] counts forbidden labels of variables \(0, 1\), wanted 0 of them"
+    ):
+        MarkovRandomField.read(path(), counts=[*[[1, 1]] * 3, [[1, 1], [0, 0]], [[1, 0], [1, 0]]], forbidden=RISING)
+    problem = MarkovRandomField.read(path(), [[1, 1, 0]], forbidden=RISING, beta=1.0)
+    with pytest.raises(ValueError, match=r"examples\[0\] leaves forbidden labels only"):
+        problem.predict(np.zeros(14), [[0, 1, -1]])
+    with pytest.raises(ValueError, match=r"forbidden is no list of pairs .*, wanted one where variables have from 2"):
+        MarkovRandomField.read(factors, [[0, 0, 0]], forbidden=RISING)
