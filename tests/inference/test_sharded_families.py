@@ -251,6 +251,43 @@ def test_a_problem_in_shards_says_what_the_whole_says(made: Callable[[], Any]) -
         assert np.array_equal(found, wanted)
 
 
+def to_places(scores: Any, y: Any) -> Any:
+    """Joint feature of a permutation: the sum of the scores (n, n, d) of its entries; any labelling may repeat."""
+    return scores[np.arange(len(y)), y].sum(axis=0)
+
+
+def best_places(scores: Any, y: Any, w: Any) -> Any:
+    table = scores @ w + (0.0 if y is None else np.arange(scores.shape[1]) != y[:, None])
+    return table.argmax(axis=1)
+
+
+def wrong_places(y: Any, found: Any) -> float:
+    return float((y != found).sum())
+
+
+def with_own_oracle() -> Any:
+    rng = np.random.default_rng(11)
+    examples = [(rng.normal(size=(n, 3, 4)), rng.integers(0, 3, n)) for n in (4, 1, 6, 2, 3)]
+    return StructuredSVM.from_oracle(to_places, wrong_places, best_places, examples, exact=True, C=1.0)
+
+
+def test_an_oracle_of_the_users_works_on_shards(executor: Executor, caplog: pytest.LogCaptureFixture) -> None:
+    problem = with_own_oracle()
+    cut, w = sharded(problem, executor, 3), np.random.default_rng(12).normal(size=4)
+    alike(cut.most_violated(w).hinge, problem.most_violated(w).hinge)
+    assert np.array_equal(cut.most_violated(w).labels, problem.most_violated(w).labels)
+    assert cut.some(np.array([1])).n_examples == 1
+    bracket_of(problem, executor)
+    assert caplog.records == []  # nothing failed in a worker
+
+
+def test_what_is_wrong_with_an_oracle_in_shards_names_the_example_of_the_whole() -> None:
+    problem = with_own_oracle()
+    broken = replace(problem, best=lambda x, y, w: [7, 7] if len(y) == 3 else y)
+    with ThreadPoolExecutor(2) as threads, pytest.raises(ValueError, match="best of example 4"):
+        sharded(broken, threads, 5).most_violated(np.ones(4))
+
+
 def test_every_family_with_examples_is_here_and_the_others_say_so() -> None:
     others: dict[str, Any] = {
         "projection": BoxProjection.simplex([0.3, 0.9]),

@@ -10,18 +10,21 @@ from __future__ import annotations
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, fields
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
-from convexstruct.arrays import Matrix, Point, Tensor, Vector
+from convexstruct.arrays import Index, Matrix, Point, Tensor, Vector
 from convexstruct.families.structured_svm.dual import Aggregate
 from convexstruct.families.structured_svm.evaluation import Evaluation
+from convexstruct.families.structured_svm.oracle_problem import OracleSVM
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.rounding import weighed
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 from convexstruct.inference.exact import Inference
 from convexstruct.inference.parallel import in_shards
 from convexstruct.inference.sharded_oracle import Cut, ShardedInference, moved
+from convexstruct.inference.shards import Shards, cuts
 from convexstruct.rounding import Rounded
 
 
@@ -67,3 +70,38 @@ def sharded(problem: StructuredSVM, executor: Executor, n_shards: int | None) ->
 
     given = {each.name: getattr(problem, each.name) for each in fields(StructuredSVM)}
     return ShardedSVM(**given, whole=problem, cut=Cut.of(problem.features, part, executor, n_shards))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ShardedOracleSVM(OracleSVM):
+    """The problem ``whole`` with its examples in ``shards``, each an `OracleSVM` whose oracle runs there.
+
+    Threads share what is remembered of labellings. Processes remember their own; they need functions that pickle.
+    """
+
+    whole: OracleSVM = field(kw_only=True, repr=False)
+    shards: Shards = field(kw_only=True, repr=False)
+
+    def some(self, examples: Index) -> OracleSVM:
+        return self.whole.some(examples)
+
+    def _violated(self, w: Vector) -> tuple[Evaluation, Vector]:
+        try:
+            found = self.shards.map("_violated", w)
+        except ValueError:
+            return self.whole._violated(w)  # the same error, with the number that the example has in the whole
+        hinge, labels, violation = (
+            np.concatenate([getattr(part, name) for part, _ in found]) for name in ("hinge", "labels", "violation")
+        )
+        reached = float(weighed(self, w, violation))
+        return Evaluation(reached, hinge, labels, violation), np.concatenate([away for _, away in found])
+
+
+@in_shards.register
+def sharded_oracle(problem: OracleSVM, executor: Executor, n_shards: int | None) -> ShardedOracleSVM:
+    """The same problem with its examples in shards of about as many entries of labellings each."""
+    problem = problem.whole if isinstance(problem, ShardedOracleSVM) else problem
+    at = pairwise(cuts(np.diff(problem.features.node_start), n_shards))
+    parts = tuple(problem.some(np.arange(low, high)) for low, high in at)
+    given = {each.name: getattr(problem, each.name) for each in fields(OracleSVM)}
+    return ShardedOracleSVM(**given, whole=problem, shards=Shards(parts, executor))
