@@ -25,8 +25,8 @@ from convexstruct.arrays import Matrix, Vector
 LEAST_CURVATURE = 1e-12
 #: A line search accepts a step if the function falls by at least `ARMIJO` times the decrease that the slope at its
 #: start predicts, and the slope at its end is at most `WOLFE` times that at its start, in magnitude: the values of
-#: Nocedal and Wright.
-ARMIJO, WOLFE = 1e-4, 0.9
+#: Nocedal and Wright. Steps tried in one line search at most: halved so often a step is a trillionth of the first.
+ARMIJO, WOLFE, SEARCH_TRIALS = 1e-4, 0.9, 40
 
 
 class Pairs:

@@ -73,7 +73,9 @@ def read_sequences(X: Any) -> Examples:
     for i, one in enumerate(given):
         name = f"X[{i}]"
         if sp.issparse(one) or (isinstance(one, np.ndarray) and one.ndim == 2):
-            table = None if one.shape[0] == 0 else matrix(name, one, "positions", _width(tables), why="one row a position")
+            table = (
+                None if one.shape[0] == 0 else matrix(name, one, "positions", _width(tables), why="one row a position")
+            )
         else:
             items = sequence(name, one, "a list of feature dicts or a table (positions, features)")
             if not items or isinstance(items[0], Mapping):

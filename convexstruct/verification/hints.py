@@ -23,11 +23,11 @@ from convexstruct.tolerances import HIGH
 from convexstruct.verification.outcome import Reference
 
 #: Seconds that the solution of one altered problem may take; what takes longer is not tested.
-LIMIT = 5.0
+SECONDS = 5.0
 #: An optimal point of an altered problem is better than its multiples by these factors; else the problem is not solved.
 MULTIPLES = (0.98, 1.02)
 #: The largest factor looked for along the ray through the answer, as a power of e.
-LONGEST = 9.0
+LARGEST_POWER = 9.0
 
 
 def hint(problem: Problem, point: Point, reference: Reference) -> str:
@@ -59,7 +59,7 @@ def explains(slip: Slip, problem: Problem, point: Point, reference: Reference) -
     value = _value(other, read)
     if any(_value(other, _times(read, factor)) < value * (1 - HIGH.gap) for factor in MULTIPLES):
         return False
-    found = solve(other, tol=HIGH, time_limit=LIMIT)
+    found = solve(other, tol=HIGH, time_limit=SECONDS)
     return found.status.solved and _optimal(other, read, found.primal)
 
 
@@ -113,7 +113,7 @@ def _on_ray(problem: Problem, point: Point) -> float:
         return math.nan
     found = so.minimize_scalar(
         lambda power: min(_value(problem, _times(point, sign * math.exp(power))), 1e300),
-        bounds=(-LONGEST, LONGEST), method="bounded", options={"xatol": 1e-7},
+        bounds=(-LARGEST_POWER, LARGEST_POWER), method="bounded", options={"xatol": 1e-7},
     )  # fmt: skip
     factor = sign * math.exp(float(found.x))
     return factor if abs(abs(factor) - 1.0) > HIGH.gap**0.5 else math.nan

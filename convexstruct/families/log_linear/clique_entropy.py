@@ -26,7 +26,7 @@ from convexstruct.oracles.tree.junction_tree import downward
 from convexstruct.rounding import EPS, FUNCTION, Rounded, gamma, summed
 
 #: Systems with at most so many unknowns times equations are solved densely, larger ones by iteration.
-DENSE = 4_000_000
+LARGEST_DENSE = 4_000_000
 #: Corrections at most, and the residual, relative to the largest moment, that is attributed to rounding.
 CORRECTIONS, RESIDUAL = 8, 1e-15
 #: An upper bound on |p ln p| for products p of probabilities that underflow the normal numbers.
@@ -78,7 +78,7 @@ def restored(polytope: FactorPolytope, z: Vector, moments: Vector) -> Vector:
     rows = sp.csr_array(sp.vstack([polytope.features, polytope.agreement, polytope.totals]))
     right = np.concatenate((moments, np.zeros(polytope.agreement.shape[0]), [1.0]))
     size = float(np.abs(right).max())
-    dense = rows.toarray() if rows.shape[0] * rows.shape[1] <= DENSE else None
+    dense = rows.toarray() if rows.shape[0] * rows.shape[1] <= LARGEST_DENSE else None
     best, least = z, np.inf
     for _ in range(CORRECTIONS):
         deadline.check()

@@ -32,7 +32,7 @@ ZERO = 1e-8
 #: Absolute tolerances of the linear programs.
 ACCURACY = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 #: How many names a message lists at most.
-SHOWN = 3
+NAMES_SHOWN = 3
 
 
 def named(factors: Factors, j: int) -> str:
@@ -50,8 +50,8 @@ def no_maximum(factors: Factors, direction: Vector) -> str:
     """A sentence that says that the likelihood rises for ever along ``direction``."""
     some = np.flatnonzero(direction)
     which = some[np.argsort(-np.abs(direction[some]), kind="stable")]
-    said = ", ".join(f"{direction[j]:+.3g} for {named(factors, int(j))}" for j in which[:SHOWN])
-    more = f" and {len(which) - SHOWN} more" if len(which) > SHOWN else ""
+    said = ", ".join(f"{direction[j]:+.3g} for {named(factors, int(j))}" for j in which[:NAMES_SHOWN])
+    more = f" and {len(which) - NAMES_SHOWN} more" if len(which) > NAMES_SHOWN else ""
     return f"no theta attains the optimum: the likelihood rises for ever along {said}{more}; take a penalty"
 
 
@@ -77,8 +77,8 @@ def truth(polytope: FactorPolytope, moments: Vector) -> Vector:
     if found.fun > INCONSISTENT * max(1.0, float(np.abs(moments).max(initial=0.0))):
         y = np.asarray(found.eqlin.marginals[:d])
         which = np.argsort(-np.abs(y), kind="stable")[: int((np.abs(y) > ZERO).sum())]
-        said = ", ".join(named(polytope.factors, int(j)) for j in which[:SHOWN])
-        more = f" and {len(which) - SHOWN} more" if len(which) > SHOWN else ""
+        said = ", ".join(named(polytope.factors, int(j)) for j in which[:NAMES_SHOWN])
+        more = f" and {len(which) - NAMES_SHOWN} more" if len(which) > NAMES_SHOWN else ""
         raise sentence(f"moments are those of no distribution: {said}{more} contradict the graph or one another")
     z = np.zeros(polytope.n_variables)
     z[kept] = found.x[:n]

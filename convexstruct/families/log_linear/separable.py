@@ -19,9 +19,9 @@ from convexstruct.inference.exact import Inference
 from convexstruct.rounding import gamma
 
 #: The most examples times parameters for which all directions are searched by linear programs, in up to ten seconds.
-MODERATE = 20_000
+LARGEST_SEARCHED = 20_000
 #: Random directions at the start, and rounds of cutting planes.
-FIRST, ROUNDS = 8, 60
+FIRST_DIRECTIONS, CUT_ROUNDS = 8, 60
 #: The sum of the gains along a direction, in units of the features, that counts as above 0.
 LEAST_GAIN = 1e-6
 #: A difference of features counts as 0 where no entry is above this, in units of the features: rounding of their sums.
@@ -62,7 +62,7 @@ def never_falling(
     features: PairwiseFeatures, oracle: Inference, scores: Callable[[Vector], tuple[Matrix, Tensor]]
 ) -> Vector | None:
     """A direction (d,), largest entry 1, as at the head of this file, by cutting planes; None where there is none, and
-    where the problem is larger than `MODERATE` or `ROUNDS` rounds do not decide.
+    where the problem is larger than `LARGEST_SEARCHED` or `CUT_ROUNDS` rounds do not decide.
 
     A linear program maximises the sum of the gains <d, f(x_i, y_i) - f(x_i, y)> over the labellings y found so far,
     with none below 0. Where it is above 0 the oracle finds each example's best labelling along d: the truth, or one
@@ -72,7 +72,7 @@ def never_falling(
     the features: the accuracy of the linear program. So a direction is found, and not proved, to be one.
     """
     size = features.dimension
-    if size * features.n_examples > MODERATE:
+    if size * features.n_examples > LARGEST_SEARCHED:
         return None
     rng = np.random.default_rng(0)
     truth = features.joint_each(features.truth)
@@ -82,7 +82,7 @@ def never_falling(
         found = truth - features.joint_each(oracle.best(*scores(d)).labels)
         return np.asarray(sp.csr_array(found).toarray())
 
-    rows = np.unique(np.concatenate([apart(d) for d in rng.normal(size=(FIRST, size))]), axis=0)
+    rows = np.unique(np.concatenate([apart(d) for d in rng.normal(size=(FIRST_DIRECTIONS, size))]), axis=0)
     unit = np.abs(rows).max(axis=0)
     unit = 1.0 / np.where(unit > 0, unit, 1.0)  # parameters in units of their feature
 
@@ -92,7 +92,7 @@ def never_falling(
         largest = np.abs(found).max(axis=1, keepdims=True)
         return np.asarray(np.where(largest > NO_DIFFERENCE, found / np.where(largest > 0, largest, 1.0), 0.0))
 
-    for _ in range(ROUNDS):
+    for _ in range(CUT_ROUNDS):
         deadline.check()
         d = _rises(even(rows))
         if d is not None:

@@ -29,13 +29,12 @@ import numpy as np
 from convexstruct.arrays import Flags, Matrix, Point, Vector
 from convexstruct.families.unsupervised_margin.eigenvalue import least_eigenvalue
 from convexstruct.families.unsupervised_margin.feasible import FeasibleSet
+from convexstruct.features.graphs.magnitudes import UNEVEN_RATIO
 from convexstruct.rounding import TINY, UNIT, Rounded, gamma, summed, total
+from convexstruct.tolerances import ROUNDING
 
 #: At least the number of rounded operations in a product of a few of p1, p2, 1/kappa, eps.
 OPERATIONS = 12
-#: `reason` names a row more than ``UNEVEN_RATIO`` times as large as the median row, since rounding then swamps the
-#: inner products of the others; and a balance of at most ``TIGHT_BALANCE``, which rounding alone may exceed.
-UNEVEN_RATIO, TIGHT_BALANCE = 1e5, 1e-9
 
 
 def gram_error(features: Matrix | None) -> float:
@@ -52,14 +51,18 @@ def gram_error(features: Matrix | None) -> float:
 
 
 def reason(gram: Matrix, label_balance: float, pair_balance: float) -> str:
-    """One sentence on what of the data makes the allowances large, and what to do about it; "" where nothing does."""
+    """One sentence on what of the data makes the allowances large, and what to do about it; "" where nothing does.
+
+    It names a row `UNEVEN_RATIO` times as large as the median row, since rounding then swamps the inner products of the
+    others; and a balance that rounding alone may exceed.
+    """
     sizes = np.sqrt(np.maximum(np.diagonal(gram), 0.0))
     at, half = int(sizes.argmax()), float(np.median(sizes))
     if sizes[at] > UNEVEN_RATIO * half:
         size = f"row {at} has size {sizes[at]:.1e}, half of the rows at most {half:.1e}"
         return f"{size}: scale the features to sizes near 1"
     for name, balance in (("label_balance", label_balance), ("pair_balance", pair_balance)):
-        if balance <= TIGHT_BALANCE:
+        if balance <= ROUNDING:
             return f"{name} is {balance:.1e}, about what rows are out of balance by rounding: take a larger one"
     return ""
 

@@ -89,7 +89,7 @@ def test_a_direction_of_neither_simple_kind_is_found_by_runaway(monkeypatch: pyt
     rows = differences(problem)
     assert (rows @ direction).min() > -1e-9
     assert (rows @ direction).max() > 0.1
-    monkeypatch.setattr(separable, "MODERATE", 1)
+    monkeypatch.setattr(separable, "LARGEST_SEARCHED", 1)
     assert problem.runaway(theta[: problem.dimension]) is None
 
 

@@ -23,13 +23,11 @@ from convexstruct import deadline
 from convexstruct.arrays import Vector
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, read_options
-from convexstruct.core.quasi_newton import ARMIJO, WOLFE, Pairs
+from convexstruct.core.quasi_newton import ARMIJO, SEARCH_TRIALS, WOLFE, Pairs
 from convexstruct.core.solution import Solution
 from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
 from convexstruct.families.gaussian_process.solvers.function_space import VALUE_ROUNDING, FunctionSpace, Value
 
-#: The largest number of evaluations in one line search.
-SEARCH_TRIALS = 40
 #: t = K u is updated along with u, and rounding errors add up. It is computed anew when the gap has fallen to this
 #: share of that at the last such time.
 REFRESH_FALL = 1e-2

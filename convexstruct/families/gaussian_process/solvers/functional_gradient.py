@@ -17,12 +17,10 @@ from dataclasses import dataclass
 from convexstruct import deadline
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import not_below, read_options
+from convexstruct.core.quasi_newton import SEARCH_TRIALS
 from convexstruct.core.solution import Solution
 from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
 from convexstruct.families.gaussian_process.solvers.function_space import VALUE_ROUNDING, FunctionSpace
-
-#: The largest number of halvings of one step.
-HALVINGS = 60
 
 
 @dataclass(frozen=True)
@@ -52,7 +50,7 @@ class FunctionalGradient:
             yield space.report(here, kg)
             norm = float(here.g @ kg)
             noise = VALUE_ROUNDING * max(1.0, abs(here.value))
-            for _ in range(HALVINGS):
+            for _ in range(SEARCH_TRIALS):
                 deadline.check()
                 there = space.at(here.u - step * here.g, here.t - step * kg)
                 if there.value <= here.value - 0.5 * step * norm + noise:

@@ -29,7 +29,7 @@ from convexstruct.rounding import Rounded
 #: The message where the likelihood of a conditional random field has no maximum.
 RISES = "the likelihood has no maximum: problem.runaway(theta) is a direction along which it rises for ever"
 #: Without a penalty a lower bound is computed only where the gap is estimated below this share of the value.
-NEAR = 1e-2
+BOUNDED_BELOW = 1e-2
 
 
 class LogLinear(Protocol):
@@ -101,7 +101,7 @@ def report(problem: LogLinear, here: Here, calls: int, done: bool = False, messa
     elif isinstance(problem, MarkovRandomField | PseudoLikelihood) and problem.penalty == Penalty():
         # by how much restoring the moments lowers the bound, to first order; the bound is computed if that is little
         missing = float((np.abs(theta) + problem.unit) @ np.abs(here.data))
-        near = missing <= NEAR * max(abs(here.value), least_unit(problem))
+        near = missing <= BOUNDED_BELOW * max(abs(here.value), least_unit(problem))
         bound = float(problem.dual(problem.witness(theta))) if near else -math.inf
     return Iterate(
         {"theta": theta}, lambda: problem.witness(theta), here.value, bound, calls, done=done, message=message

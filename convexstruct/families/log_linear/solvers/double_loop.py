@@ -38,7 +38,7 @@ from convexstruct.validation.arguments import choice, number, sentence
 STATIONARY = 1e-10
 #: Rounds in a row whose line search met messages that did not converge, after which the run ends: theta would then move
 #: only in tiny steps along the border of convergence.
-STRIKES = 3
+FAILED_ROUNDS = 3
 
 
 @dataclass(frozen=True)
@@ -73,9 +73,9 @@ class DoubleLoop:
             # R(theta) + R*(-gradient) + <theta, gradient> vanishes where theta is stationary, and nowhere else
             gap = iterate.primal - iterate.lower_bound
             stationary = math.isfinite(gap) and gap <= STATIONARY * abs(iterate.primal)
-            if (iterate.done or strikes == STRIKES) and lost and not stationary:
+            if (iterate.done or strikes == FAILED_ROUNDS) and lost and not stationary:
                 said += ", and it ends where lower values are that do not let them converge"
-            done = iterate.done or stationary or strikes == STRIKES
+            done = iterate.done or stationary or strikes == FAILED_ROUNDS
             yield replace(iterate, dual_point=None, lower_bound=-math.inf, done=done, message=said)
             if done:
                 return

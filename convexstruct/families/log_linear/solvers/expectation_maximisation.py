@@ -23,7 +23,7 @@ from convexstruct.families.log_linear.solvers.descent import Here
 from convexstruct.families.log_linear.solvers.hidden_lbfgs import PATIENCE, descent, each_start, report
 
 #: An M step ends where the largest entry of the bound's gradient has fallen to this share, or after so many steps.
-SHARE, STEPS = 0.1, 50
+GRADIENT_FALL, M_STEPS = 0.1, 50
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,11 @@ class ExpectationMaximisation:
             while not patience.ended(here.value, 0.0):
                 bound = problem.majorant(here.theta)
                 there = Here.at(bound, here.theta)
-                wanted = SHARE * float(np.abs(there.gradient).max(initial=0.0))
+                wanted = GRADIENT_FALL * float(np.abs(there.gradient).max(initial=0.0))
                 calls += 2
                 for step, (there, tries) in enumerate(descent(bound, there, self.memory), start=1):  # noqa: B020
                     calls += tries
-                    if step >= STEPS or float(np.abs(there.gradient).max(initial=0.0)) <= wanted:
+                    if step >= M_STEPS or float(np.abs(there.gradient).max(initial=0.0)) <= wanted:
                         break
                 here = Here.at(problem, there.theta)
                 yield report(problem, here, calls)

@@ -23,12 +23,13 @@ from convexstruct import deadline
 from convexstruct.arrays import Index, Point, Vector
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, read_options, seed
+from convexstruct.core.quasi_newton import SEARCH_TRIALS
 from convexstruct.core.solution import Solution
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
 from convexstruct.families.log_linear.penalty import Penalty
 
-#: The first eta, and halvings of eta within one step, after which the gain that is left is attributed to rounding.
-FIRST, HALVINGS = 0.5, 40
+#: The first eta of an example; where no eta that `SEARCH_TRIALS` halvings reach gains, what is left is rounding.
+FIRST_ETA = 0.5
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ class Group:
     """
 
     def __init__(self, part: ConditionalRandomField, examples: Index, theta: Vector) -> None:
-        self.part, self.examples, self.eta, self.tried, self.stuck = part, examples, FIRST, 0, False
+        self.part, self.examples, self.eta, self.tried, self.stuck = part, examples, FIRST_ETA, 0, False
         self._whole = len(theta)
         self.theta, self.entropy, self.psi = self._at(theta)
 
@@ -116,7 +117,7 @@ class Group:
         """Take a step of this group; ``psi`` (d,) is the sum over all groups, and the new sum is returned."""
         target, rest = _maximiser(penalty, psi), psi - self.psi
         value = self.entropy - float(penalty.conjugate(psi))
-        for trial in range(1, HALVINGS + 1):
+        for trial in range(1, SEARCH_TRIALS + 1):
             theta, entropy, own = self._at((1.0 - self.eta) * self.theta + self.eta * target)
             self.tried = trial
             if entropy - float(penalty.conjugate(rest + own)) > value:
@@ -124,5 +125,5 @@ class Group:
                 self.eta = min(1.0, 2.0 * self.eta)
                 return rest + own
             self.eta *= 0.5
-        self.stuck, self.eta = True, FIRST
+        self.stuck, self.eta = True, FIRST_ETA
         return psi

@@ -6,9 +6,10 @@ r"""Learning by importance-sampled likelihood (paper 4, 20.6, "Sample based lear
 This estimate is convex in theta, and its gradient is C [M sum_k w_k f(x_k) - s] + grad R, where the weights w_k are
 proportional to exp <theta - theta_0, f(x_k)>: no inference once the samples are drawn. L-BFGS minimises it while
 theta is near to theta_0: the *effective number of samples* 1 / sum_k w_k^2 is at least ``renew`` times K, and no
-parameter has moved a score by more than `NEAR` nats, since the weights do not see what all samples have in common. At
-the border samples are drawn anew, with the present theta for theta_0. Where the minimum of the estimate lies inside
-they are drawn once more, at this minimum, and the run ends with the minimum of the new estimate, if it lies inside too.
+parameter has moved a score by more than `LONGEST_MOVE` nats, since the weights do not see what all samples have in
+common. At the border samples are drawn anew, with the present theta for theta_0. Where the minimum of the estimate lies
+inside they are drawn once more, at this minimum, and the run ends with the minimum of the new estimate, if it lies
+inside too.
 Its distance from the likelihood's falls as 1 / sqrt(K).
 
 Samples of a `MarkovRandomField` are exact, and so is ln Z(theta_0); its certificate judges the result. On a graph that
@@ -44,7 +45,7 @@ from convexstruct.validation.arguments import number
 #: Pairs of changes that L-BFGS keeps.
 MEMORY = 6
 #: The most nats by which one parameter may move a score before samples are drawn anew.
-NEAR = 1.0
+LONGEST_MOVE = 1.0
 #: theta counts as the minimum of the estimate where no entry of the gradient is above this share of C M max |f|.
 STATIONARY = 1e-8
 
@@ -188,7 +189,7 @@ class Sampled:
     def near(self, theta: Vector) -> bool:
         """Whether no parameter has moved far and enough samples are effective."""
         moved = float((np.abs(theta - self.theta_0) * self._sizes).max(initial=0.0))
-        return moved <= NEAR and self.effective(theta) >= self.least
+        return moved <= LONGEST_MOVE and self.effective(theta) >= self.least
 
     def value_and_gradient(self, theta: Vector) -> tuple[float, Vector]:
         """The estimate without R and its gradient (d,); infinite and not a number where theta is not near."""

@@ -27,7 +27,7 @@ from convexstruct.arrays import Vector
 from convexstruct.core.certificates import least_unit
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, one_of, read_options
-from convexstruct.core.quasi_newton import Pairs
+from convexstruct.core.quasi_newton import ARMIJO, SEARCH_TRIALS, WOLFE, Pairs
 from convexstruct.core.rounds import Patience
 from convexstruct.core.solution import Solution
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
@@ -51,17 +51,14 @@ METRICS = ("scalar", "diagonal")
 #: Features are coherent where the largest eigenvalue of their X'X, scaled to a diagonal of 1, is above this, as `POWER`
 #: steps of the power method find it: it is 1 for orthogonal features, about 20 for the indicators of CoNLL-2000.
 COHERENT, POWER = 4.0, 10
-#: Evaluations of one line search.
-TRIALS = 30
-#: P must fall by ``ARMIJO`` times the decrease that the slope predicts, but for ``ROUNDING`` relative to P, and |slope|
-#: to ``WOLFE`` times its first value.
-ARMIJO, WOLFE, ROUNDING = 1e-4, 0.9, 1e-14
+#: What a line search may take for rounding of P, relative to P.
+ROUNDING = 1e-14
 #: The diagonal is recomputed in these rounds, and in every multiple of the last.
 RENEWED = (0, 6, 20, 50)
 #: Rounds without progress in either bound, after which the gap that is left is attributed to rounding.
 PATIENCE = 25
 #: The least curvature, relative to that at the start, so that steps stay bounded for a feature whose variance vanishes.
-LEAST = 1e-8
+LEAST_CURVATURE = 1e-8
 
 
 @dataclass(frozen=True)
@@ -137,13 +134,15 @@ class Metric:
         has length 1 at most."""
         if self.kind == "scalar":
             if not step:
-                self.inverse = 1.0 / max(float(np.linalg.norm(here.gradient)), self.problem.penalty.lam, LEAST)
+                self.inverse = 1.0 / max(
+                    float(np.linalg.norm(here.gradient)), self.problem.penalty.lam, LEAST_CURVATURE
+                )
             return
         if step not in RENEWED and step % RENEWED[-1]:
             return
         found = np.maximum(self.problem.curvature(here.theta), self._least)
         if not self.calls:
-            self._least = LEAST * found
+            self._least = LEAST_CURVATURE * found
         found = self.problem.penalty.lam + found
         self.inverse, self.calls = 1.0 / np.where(found > 0.0, found, 1.0), self.calls + 1
 
@@ -174,7 +173,7 @@ def search(problem: LogLinear, here: Here, direction: Vector) -> tuple[Here | No
     noise = ROUNDING * max(1.0, abs(here.value))
     low, low_slope, high, high_slope = 0.0, slope, np.inf, np.inf
     length, best = 1.0, None
-    for trial in range(1, TRIALS + 1):
+    for trial in range(1, SEARCH_TRIALS + 1):
         deadline.check()
         there = Here.at(problem, here.theta + length * direction)
         now = float(there.gradient @ direction)

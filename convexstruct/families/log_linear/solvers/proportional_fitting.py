@@ -10,7 +10,7 @@ Preucil 1995): at each clique p's marginal is up to date, and so a sweep over al
 instead of one inference for each table. Where every clique of the tree is the scope of a table the model is
 *decomposable*, and the first sweep gives the closed form: each clique's conditional is that of the data.
 
-Where m is 0 theta would be minus infinity; p of such an entry is multiplied by `FLOOR` in each sweep instead.
+Where m is 0 theta would be minus infinity; p of such an entry is multiplied by `LEAST_RATIO` in each sweep instead.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from convexstruct.junction_trees import JunctionTree
 from convexstruct.validation.arguments import sentence
 
 #: The least ratio m_c / p_c in one update.
-FLOOR = 1e-16
+LEAST_RATIO = 1e-16
 #: Sweeps in a row that did not halve the residual, after which it is attributed to rounding.
 PATIENCE = 5
 
@@ -119,7 +119,7 @@ class Walk:
                 rows = own[self.factors.start[f] : self.factors.start[f + 1]]
                 model, wanted = self._marginal(c, scope), moments[rows].reshape(shape)
                 away[rows] = np.abs(model - wanted).ravel()
-                ratio = np.maximum(np.divide(wanted, model, out=np.ones(shape), where=model > 0), FLOOR)
+                ratio = np.maximum(np.divide(wanted, model, out=np.ones(shape), where=model > 0), LEAST_RATIO)
                 theta[rows] += np.log(ratio).ravel()
                 self.tables[c] *= self._along(ratio, scope, c)
         return away

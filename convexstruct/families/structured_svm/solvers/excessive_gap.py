@@ -37,8 +37,6 @@ from convexstruct.oracles.polytope.local_polytope import project_chains
 
 #: The first guess of L, as a fraction of |features|_F^2 / lam; the factor on L after each accepted step.
 FIRST_GUESS, GUESS_FALL = 1e-3, 0.9
-#: The relative accuracy of projections.
-PROJECTION_ACCURACY = 1e-8
 
 
 class Dual(NamedTuple):
@@ -57,7 +55,7 @@ class Dual(NamedTuple):
 class ExcessiveGap:
     """Options. accuracy : the relative accuracy of the projections."""
 
-    accuracy: float = PROJECTION_ACCURACY
+    accuracy: float = 1e-8
 
     def __post_init__(self) -> None:
         read_options(self, accuracy=positive)

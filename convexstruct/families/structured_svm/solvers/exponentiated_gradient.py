@@ -37,6 +37,7 @@ from convexstruct import deadline
 from convexstruct.arrays import Index, Point, Vector
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, positive, read_options, seed
+from convexstruct.core.quasi_newton import SEARCH_TRIALS
 from convexstruct.core.solution import Solution
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.example_blocks import ExampleBlock, example_blocks
@@ -45,8 +46,6 @@ from convexstruct.tolerances import ROUNDING
 
 #: The factor on eta after an accepted step.
 STEP_GROWTH = 2.0
-#: The most trials of eta within one step: if all fail, rounding hides what could be gained.
-HALVINGS = 40
 
 
 @dataclass(frozen=True)
@@ -164,7 +163,7 @@ class Group:
         w = problem.project(psi) / problem.lam
         before = (self.psi, self.joint, self.lost, self.log_partition)
         value = problem.dual_value(psi, 0.0)
-        for _ in range(HALVINGS):
+        for _ in range(SEARCH_TRIALS):
             deadline.check()
             theta, loss = self.theta + self.eta * w, self.loss + self.eta
             self._take(self._sums(theta, loss))
