@@ -17,7 +17,7 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import Any
 
@@ -45,6 +45,11 @@ def cuts(sizes: Index, n_shards: int | None) -> list[int]:
     wanted = np.linspace(0, first[-1], min(n_shards, len(sizes)) + 1)[1:-1]
     found: list[int] = np.unique(np.concatenate(([0], np.searchsorted(first, wanted), [len(sizes)]))).tolist()
     return found
+
+
+def fields_of(problem: Any, kind: type) -> dict[str, Any]:
+    """The fields of ``problem`` that its class ``kind`` has, by name: a problem in shards is made of them."""
+    return {each.name: getattr(problem, each.name) for each in fields(kind)}
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ certificate is computed by `GaussianProcessSequences` without shards.
 from __future__ import annotations
 
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 
@@ -19,7 +19,7 @@ from convexstruct.arrays import Index, Matrix, Vector
 from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
 from convexstruct.graphs import Chains, chains
 from convexstruct.inference.parallel import in_shards
-from convexstruct.inference.shards import Shards, cuts
+from convexstruct.inference.shards import Shards, cuts, fields_of
 from convexstruct.oracles.chain.chain import sum_product
 
 
@@ -77,5 +77,6 @@ def sharded(problem: GaussianProcessSequences, executor: Executor, n_shards: int
         own, places = np.unique(problem.places[first[low] : first[high]], return_inverse=True)
         parts.append(Sequences(problem.lengths[low:high], places.reshape(-1).astype(np.intp)))
         inputs.append(own)
-    given = {each.name: getattr(problem, each.name) for each in fields(GaussianProcessSequences)}
-    return ShardedSequences(**given, shards=Shards(tuple(parts), executor), inputs=tuple(inputs))
+    return ShardedSequences(
+        **fields_of(problem, GaussianProcessSequences), shards=Shards(tuple(parts), executor), inputs=tuple(inputs)
+    )

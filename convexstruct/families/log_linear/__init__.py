@@ -3,8 +3,7 @@
 from convexstruct.core.iterate import Solver
 from convexstruct.core.papers import PAPER_4
 from convexstruct.core.registry import Family, System, register
-from convexstruct.families.log_linear import sharded as sharded  # registers how conditional fields are cut
-from convexstruct.families.log_linear import sharded_sums as sharded_sums  # and the other problems
+from convexstruct.families.log_linear import sharded as sharded  # registers how problems are cut into shards
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
 from convexstruct.families.log_linear.hidden import HiddenField
 from convexstruct.families.log_linear.hidden_markov import HiddenMarkov

@@ -8,7 +8,7 @@ how the examples are split) and the certificate's dual bound.
 from __future__ import annotations
 
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 
@@ -24,7 +24,7 @@ from convexstruct.features.graphs.pairwise import PairwiseFeatures
 from convexstruct.inference.exact import Inference
 from convexstruct.inference.parallel import in_shards
 from convexstruct.inference.sharded_oracle import Cut, ShardedInference, moved
-from convexstruct.inference.shards import Shards, cuts
+from convexstruct.inference.shards import Shards, cuts, fields_of
 from convexstruct.rounding import Rounded
 
 
@@ -68,8 +68,9 @@ def sharded(problem: StructuredSVM, executor: Executor, n_shards: int | None) ->
         loss = problem.loss.some(own, np.arange(nodes.start, nodes.stop))
         return StructuredSVM(own, loss, problem.scale, problem.weights[examples], problem.scaling, problem.inference)
 
-    given = {each.name: getattr(problem, each.name) for each in fields(StructuredSVM)}
-    return ShardedSVM(**given, whole=problem, cut=Cut.of(problem.features, part, executor, n_shards))
+    return ShardedSVM(
+        **fields_of(problem, StructuredSVM), whole=problem, cut=Cut.of(problem.features, part, executor, n_shards)
+    )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -103,5 +104,4 @@ def sharded_oracle(problem: OracleSVM, executor: Executor, n_shards: int | None)
     problem = problem.whole if isinstance(problem, ShardedOracleSVM) else problem
     at = pairwise(cuts(np.diff(problem.features.node_start), n_shards))
     parts = tuple(problem.some(np.arange(low, high)) for low, high in at)
-    given = {each.name: getattr(problem, each.name) for each in fields(OracleSVM)}
-    return ShardedOracleSVM(**given, whole=problem, shards=Shards(parts, executor))
+    return ShardedOracleSVM(**fields_of(problem, OracleSVM), whole=problem, shards=Shards(parts, executor))

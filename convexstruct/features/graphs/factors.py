@@ -30,7 +30,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from convexstruct.arrays import OPTIONAL, Flags, Index, Labels, Matrix, Tensor, Vector
+from convexstruct.arrays import OPTIONAL, Flags, Index, Labels, Tensor, Vector
 from convexstruct.graphs import node_pairs, starts
 from convexstruct.validation.arguments import flag, sentence, sequence, sized
 from convexstruct.validation.arrays import real, wholes
@@ -150,16 +150,6 @@ class Factors:
     def scores(self, theta: Vector, samples: Labels) -> Vector:
         """<theta, f(x)> of each sample (m, n), -inf where one is forbidden; shape (m,)."""
         return np.asarray(self.masked(self.design @ theta)[self.entries(samples)].sum(axis=1))
-
-    def conditional_scores(self, flat: Vector, samples: Labels, v: int) -> Matrix:
-        """Scores of each label of variable ``v`` with all others as in samples (m, n): those of the factors that hold
-        it, from the stacked tables ``flat`` (T,) = A theta; shape (m, cards[v]). p(x_v | the others) is their softmax.
-        """
-        holding = np.flatnonzero(self.strides[:, v])
-        base = samples @ self.strides[holding].T + self.start[holding]
-        base -= samples[:, v, None] * self.strides[holding, v]
-        labels = np.arange(self.cards[v])[:, None] * self.strides[holding, v]
-        return np.asarray(self.masked(flat)[base[:, None, :] + labels].sum(axis=2))
 
     def read_samples(self, name: str, samples: ArrayLike) -> Labels:
         """Samples (m, n), at least one.
