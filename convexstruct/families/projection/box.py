@@ -30,10 +30,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Point, Vector
-from convexstruct.families.projection.rounding import Data, lower_bound, reachable, upper_bound
+from convexstruct.families.projection.rounding import Data, looked_at, lower_bound, reachable
 from convexstruct.oracles.box.projection import EQUALITY_ROUNDING, REACH_ROUNDING, attainable
 from convexstruct.rounding import Rounded
-from convexstruct.tolerances import ROUNDING
+from convexstruct.tolerances import HIGH
 from convexstruct.validation.arguments import mapping, number, sentence
 from convexstruct.validation.arrays import real
 
@@ -131,9 +131,15 @@ class BoxProjection:
         is not 0 where m is feasible and the optimum 0.
         """
         with np.errstate(all="ignore"):
-            reach = float(np.sum(np.broadcast_to(np.square(self.s) / self.weight, self.m.shape)))
-            away = self.z * self.z / reach if reach else 0.0
-            value = 0.5 * (float(np.sum(self.weight * np.square(self.m))) + away)
+            size, reach = self._squares
+            if isinstance(self.d, float):
+                size, reach = size * self.d * self.d, reach / self.d / self.d
+            else:
+                size = reach = 0.0
+                for _, part in self._data.blocks():
+                    away, step = part.d * part.m, part.s / part.d
+                    size, reach = size + float(away @ away), reach + float(step @ step)
+            value = 0.5 * (size + (self.z * self.z / reach if reach else 0.0))
         return value if 0.0 < value < np.inf else 1.0
 
     def trivial(self) -> tuple[Point, Point]:
@@ -155,40 +161,42 @@ class BoxProjection:
 
     def primal(self, point: Point) -> Rounded:
         """1/2 sum d_i^2 (a_i - m_i)^2, with its allowance; infinite where a is outside the box."""
-        with np.errstate(all="ignore"):
-            return upper_bound(self._data, point["a"])
+        return self.examined(point)[1]
 
     def value(self, a: Vector) -> float:
         """1/2 sum d_i^2 (a_i - m_i)^2 without an allowance: no bound."""
-        off = self.d * (a - self.m)
-        return 0.5 * float(off @ off)
+        return 0.5 * sum(float(part.squares(a[cut])) for cut, part in self._data.blocks())
 
     def total(self, a: Vector) -> float:
         """<s, a>."""
-        return float(self.s * a.sum() if isinstance(self.s, float) else self.s @ a)
+        return self._sums(a)[0]
 
-    @np.errstate(all="ignore")
+    def _sums(self, a: Vector) -> tuple[float, float]:
+        """(<s, a>, at least sum |s_i a_i|)."""
+        found = [part.weighted(a[cut]) for cut, part in self._data.blocks()]
+        return sum(float(value) for value, _ in found), sum(size for _, size in found)
+
     def residuals(self, point: Point) -> Mapping[str, float]:
         """How far a lies outside the bounds, and <s, a> from z; the latter divided by max(1, |z|), and 0 where it is
         only rounding, which the allowance of P covers."""
-        a = point["a"]
-        below, above = [0.0], [0.0]
-        for cut, part in self._data.blocks():
-            below.append(np.max(part.lower - (a[cut].min() if isinstance(part.lower, float) else a[cut])))
-            above.append(np.max((a[cut].max() if isinstance(part.upper, float) else a[cut]) - part.upper))
-        return {
-            "a below its lower bound": float(np.max(below)),
-            "a above its upper bound": float(np.max(above)),
-            "<s, a> off z": abs(self._missing(a)) / max(1.0, abs(self.z)),
-        }
+        return self.examined(point)[0]
 
-    def _missing(self, a: Vector) -> float:
-        """z - <s, a>; 0 where that is below `ROUNDING`, relative, and no more than <s, a> itself is rounded by."""
-        missing = self.z - self.total(a)
-        if abs(missing) <= ROUNDING * max(1.0, abs(self.z)):
-            size = sum(float(np.sum(np.abs(part.s * a[cut]))) for cut, part in self._data.blocks())
-            missing = 0.0 if abs(missing) <= EQUALITY_ROUNDING * size else missing
-        return missing
+    @np.errstate(all="ignore")
+    def examined(self, point: Point) -> tuple[Mapping[str, float], Rounded]:
+        """(`residuals`, `primal`), from one pass over the entries."""
+        found = looked_at(self._data, point["a"])
+        off = abs(self._missing(found.total, found.size)) / max(1.0, abs(self.z))
+        residuals = {"a below its lower bound": found.below, "a above its upper bound": found.above}
+        return residuals | {"<s, a> off z": off}, found.value
+
+    def _missing(self, total: float, size: float) -> float:
+        """z - <s, a>; 0 where no profile asks for less, and it is no more than <s, a> itself is rounded by.
+
+        total, size : <s, a>, and sum |s_i a_i|.
+        """
+        missing = self.z - total
+        rounding = abs(missing) <= min(HIGH.feasibility * max(1.0, abs(self.z)), EQUALITY_ROUNDING * size)
+        return 0.0 if rounding else missing
 
     @np.errstate(all="ignore")
     def repair(self, point: Point) -> Point:
@@ -198,11 +206,12 @@ class BoxProjection:
         a = point["a"].copy() if np.isfinite(point["a"]).all() else np.nan_to_num(point["a"])
         np.clip(a, self.lower, self.upper, out=a)
         for _ in range(2):  # a second, short move corrects the rounding of the first
-            missing = self._missing(a)
+            total, size = self._sums(a)
+            missing = self._missing(total, size)
             if missing == 0:
                 break
             end = self._ends[missing > 0]
-            room = end - self.total(a)
+            room = end - total
             share = min(1.0, max(0.0, missing / room)) if room else 0.0
             along = signs = 0.0
             if np.isinf(end):
@@ -233,7 +242,12 @@ class BoxProjection:
         if not np.isfinite(rho):
             return Rounded(-np.inf)
         with np.errstate(all="ignore"):
-            return lower_bound(self._data, rho, self.weight_ends, self._beyond)
+            return lower_bound(self._data, rho, *self._squares, self.weight_ends, self._beyond)
+
+    @cached_property
+    def _squares(self) -> tuple[float, float]:
+        """sum m_i^2 and sum s_i^2."""
+        return float(self.m @ self.m), self.n * self.s * self.s if isinstance(self.s, float) else float(self.s @ self.s)
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
         """Every finite rho is feasible."""

@@ -23,19 +23,20 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg.blas import dasum
 
 from convexstruct import deadline
 from convexstruct.arrays import Vector
 from convexstruct.oracles.box.projection import product_error
 from convexstruct.rounding import TINY, UNIT, Rounded, gamma
 
-#: Entries of one block: each of its arrays takes 2 MiB, and the overhead of NumPy's calls is small beside the work.
-BLOCK = 1 << 18
+#: Entries of one block: each of its arrays takes 1 MiB and stays in cache, and NumPy's calls cost little beside them.
+BLOCK = 1 << 17
 #: Products that one call of BLAS adds, in any order; such sums are then added exactly and rounded once (math.fsum). So
 #: the relative rounding of a sum of squares is that of so many additions, 1.2e-13.
 ROW = 1 << 10
-#: Sums of squares between these have no overflow, and no underflow that matters.
-LEAST, GREATEST = 1e-280, 1e280
+#: A sum that overflows.
+UNKNOWN = Rounded(math.nan, math.inf)
 #: d^2 does not underflow where d is at least this, nor overflow where d is at most its inverse.
 SAFE = 1e-150
 #: The cheapest move is taken among the first CANDIDATES entries with room, searched for LOOKED_AT entries at a time.
@@ -62,40 +63,38 @@ class Data(NamedTuple):
         lower, upper, s, d = (x if isinstance(x, float) else x[where] for x in self[1:5])
         return Data(self.m[where], lower, upper, s, d, self.z)
 
+    @property
+    def unweighted(self) -> bool:
+        return isinstance(self.d, float) and self.d == 1.0
+
     def at(self, rho: float) -> Vector:
         """a(rho) = clip(m - rho s / d^2, lower, upper)."""
-        return np.asarray(np.clip(self.m - rho * (self.s / (self.d * self.d)), self.lower, self.upper))
+        step = np.asarray(rho * (self.s if self.unweighted else self.s / (self.d * self.d)))
+        found = np.subtract(self.m, step, out=step if step.ndim else None)
+        return np.asarray(np.clip(found, self.lower, self.upper, out=found))
 
-    def holds(self, a: Vector) -> bool:
-        """Whether a lies within its bounds."""
+    def outside(self, a: Vector) -> tuple[float, float]:
+        """The most by which a lies below and above its bounds; at most 0 inside."""
         low = a.min() if isinstance(self.lower, float) else a
         high = a.max() if isinstance(self.upper, float) else a
-        return bool(np.all(low >= self.lower) and np.all(high <= self.upper))
+        return float(np.max(self.lower - low)), float(np.max(high - self.upper))
 
-    def weighted(self, a: Vector, squares: float) -> Rounded:
-        """<s, a> for a in the box; ``squares`` is sum s_i^2."""
-        if isinstance(self.s, float):
-            value = _sum(_row_sums(a))
-            same_sign = isinstance(self.lower, float) and self.lower >= 0.0
-            size = abs(value) if same_sign else _size(a, 1.0, float(len(a)))
-            error = gamma(min(len(a), ROW) + 4) * abs(self.s) * size
-            return Rounded.of(self.s * value, error, TINY) if math.isfinite(value) else Rounded(math.nan, math.inf)
-        value = _sum(_row_products(self.s, a))
-        error = gamma(min(len(a), ROW) + 4) * _size(a, self.s, squares)
-        return Rounded.of(value, error, len(a) * TINY) if math.isfinite(value) else Rounded(math.nan, math.inf)
+    def weighted(self, a: Vector) -> tuple[Rounded, float]:
+        """(<s, a>, at least sum |s_i a_i|)."""
+        scale, terms = (self.s, a) if isinstance(self.s, float) else (1.0, self.s * a)
+        value = scale * _sum(_row_sums(terms))
+        size = abs(scale) * float(dasum(terms)) * (1.0 + gamma(len(a) + 4)) + len(a) * TINY
+        error = gamma(min(len(a), ROW) + 6) * size
+        return (Rounded.of(value, error, len(a) * TINY) if math.isfinite(value) else UNKNOWN), size
 
     def squares(self, a: Vector) -> Rounded:
         """sum d_i^2 (a_i - m_i)^2."""
         off = a - self.m
-        if not (isinstance(self.d, float) and self.d == 1.0):
+        if not self.unweighted:
             off *= self.d
         value = _sum(_row_products(off, off))
         error = gamma(min(len(a), ROW) + 8) * value
-        return Rounded.of(value, error, len(a) * TINY) if math.isfinite(value) else Rounded(math.nan, math.inf)
-
-    def steps(self) -> float:
-        """sum s_i^2."""
-        return len(self.m) * self.s * self.s if isinstance(self.s, float) else float(self.s @ self.s)
+        return Rounded.of(value, error, len(a) * TINY) if math.isfinite(value) else UNKNOWN
 
 
 def _row_products(x: Vector, y: Vector) -> list[float]:
@@ -111,32 +110,39 @@ def _row_sums(x: Vector) -> list[float]:
     return [*x[:cut].reshape(-1, ROW).sum(axis=1).tolist(), float(x[cut:].sum())]
 
 
-def _size(x: Vector, y: Any, squares: float) -> float:
-    """At least sum |x_i y_i|: by Cauchy and Schwarz where squares do not overflow. ``squares`` is sum y_i^2."""
-    own = float(x @ x)
-    if LEAST < own < GREATEST and LEAST < squares < GREATEST:
-        return math.sqrt(own) * math.sqrt(squares) * (1.0 + gamma(len(x) + 8))
-    return float(np.abs(x * y).sum()) * (1.0 + gamma(len(x) + 2)) + len(x) * TINY
+class Looked(NamedTuple):
+    """What one pass over a finds: 1/2 sum d_i^2 (a_i - m_i)^2 with its allowance; the most by which a lies below and
+    above its bounds; <s, a>, and at least sum |s_i a_i|."""
+
+    value: Rounded
+    below: float
+    above: float
+    total: float
+    size: float
 
 
-def upper_bound(data: Data, a: Vector) -> Rounded:
-    """1/2 sum d_i^2 (a_i - m_i)^2; its allowance includes the cost of an exactly feasible point near a, and is infinite
-    if a is outside its bounds."""
-    terms, weighted, inside = [], [], True
+def looked_at(data: Data, a: Vector) -> Looked:
+    """The allowance includes the cost of an exactly feasible point near a; infinite if a is outside its bounds."""
+    terms, weighted, below, above, size = [], [], [0.0], [0.0], 0.0
     for cut, part in data.blocks():
         some = a[cut]
-        inside = inside and part.holds(some)
+        low, high = part.outside(some)
+        one, absolute = part.weighted(some)
         terms.append(part.squares(some))
-        weighted.append(part.weighted(some, part.steps()))
-    squares = _sum(terms)
-    value = 0.5 * squares
-    allowance = 0.5 * _sum([t.allowance for t in terms]) + 4 * TINY * (len(a) + squares)
-    if not (math.isfinite(value) and inside):
-        return Rounded(value, math.inf)
-    rest = _sum([*weighted, -data.z])
-    doubt = _sum([t.allowance for t in weighted]) + UNIT * abs(rest)
-    cost = max(_cost(data, a, rest + doubt, -1.0), _cost(data, a, doubt - rest, 1.0))
-    return Rounded.of(value, allowance, cost)
+        weighted.append(one)
+        below.append(low)
+        above.append(high)
+        size += absolute
+    squares, total = _sum(terms), _sum(weighted)
+    far = float(np.max(below)), float(np.max(above))  # NaN stays NaN
+    value, allowance = 0.5 * squares, math.inf
+    if math.isfinite(value) and far == (0.0, 0.0):
+        rest = _sum([*weighted, -data.z])
+        doubt = _sum([t.allowance for t in weighted]) + UNIT * abs(rest)
+        cost = max(_cost(data, a, rest + doubt, -1.0), _cost(data, a, doubt - rest, 1.0))
+        own = 0.5 * _sum([t.allowance for t in terms]) + 4 * TINY * (len(a) + squares)
+        allowance = Rounded.of(value, own, cost).allowance
+    return Looked(Rounded(value, allowance), *far, total, size)
 
 
 def _cost(data: Data, a: Vector, eps: float, direction: float) -> float:
@@ -177,18 +183,19 @@ def _room(a: Vector, part: Data, direction: float) -> Vector:
     return np.asarray(np.where(way == 0, 0.0, np.abs(way) * np.where(way == 0, 0.0, move)))
 
 
-def lower_bound(data: Data, rho: float, ends: tuple[float, float], beyond: float) -> Rounded:
+def lower_bound(
+    data: Data, rho: float, entries: float, steps: float, ends: tuple[float, float], beyond: float
+) -> Rounded:
     """The least value of the Lagrangian at rho, from a(rho), which is its minimiser up to rounding.
 
-    ends : the least and the greatest d.
+    entries, steps : sum m_i^2 and sum s_i^2. ends : the least and the greatest d.
     beyond : by how much z may lie outside what <s, a> can be; z is read as the nearest such value.
     """
-    squares, weighted, entries, steps = [], [], 0.0, 0.0
+    squares, weighted = [], []
     for _, part in data.blocks():
-        some, step = part.at(rho), part.steps()
-        entries, steps = entries + float(part.m @ part.m), steps + step
+        some = part.at(rho)
         squares.append(part.squares(some))
-        weighted.append(part.weighted(some, step))
+        weighted.append(part.weighted(some)[0])
     total = _sum(squares)
     rest = _sum([*weighted, -data.z])
     value = 0.5 * total + rho * rest

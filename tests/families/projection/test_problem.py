@@ -377,6 +377,11 @@ def test_a_sum_that_is_off_by_more_than_its_rounding_is_a_residual() -> None:
     assert problem.residuals({"a": np.array([0.0, 1e-15, 1.0])})["<s, a> off z"] == 0.0
 
 
+def test_a_sum_of_large_terms_is_off_by_rounding_though_z_is_0() -> None:
+    problem = BoxProjection(np.zeros(2), -np.inf, np.inf, np.array([1.0, -1.0]), 0.0)
+    assert problem.residuals({"a": np.array([1e8, np.nextafter(1e8, 2e8)])})["<s, a> off z"] == 0.0
+
+
 def test_a_sum_whose_rounding_is_large_beside_z_is_no_feasible_one() -> None:
     problem = BoxProjection(np.zeros(3), -np.inf, np.inf, 1.0, 1.0)
     assert problem.residuals({"a": np.array([1e16, -1e16, 0.0])})["<s, a> off z"] == 1.0

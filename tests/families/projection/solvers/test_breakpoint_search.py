@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import convexstruct as cs
+from convexstruct.core import driver
+from convexstruct.families.projection import box
 from convexstruct.families.projection.box import BoxProjection
 from convexstruct.families.projection.solvers.breakpoint_search import BreakpointSearch
 from convexstruct.oracles.box.projection import Search
@@ -78,3 +82,35 @@ def test_weights_of_too_many_sizes_are_refused_in_one_sentence() -> None:
         ValueError, match=r"^d reaches from 1e-200 to 1, wanted at most 2\^510 = 3\.4e\+153 times as much$"
     ):
         cs.solve(BoxProjection.simplex([1.0, 2.0], d=[1e-200, 1.0]))
+
+
+@pytest.mark.parametrize(("kind", "arrays"), [("simplex", 1), ("bias", 2), ("weighted", 5)])
+def test_a_solve_needs_the_memory_of_its_answer_and_little_more(
+    kind: str, arrays: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "KEPT_MEMORY", 0)  # it is asked for and never touched: no memory, but it is traced
+    n = 1_000_000
+    rng = np.random.default_rng(0)
+    m, s = rng.normal(size=n), rng.choice([-1.0, 1.0], size=n)
+    problem = {
+        "simplex": lambda: BoxProjection.simplex(m),
+        "bias": lambda: BoxProjection(m, 0.0, 1.0, s, 0.0),
+        "weighted": lambda: BoxProjection(m, -rng.random(n), rng.random(n), s, 0.0, rng.uniform(0.5, 2.0, size=n)),
+    }[kind]()
+    tracemalloc.start()
+    try:
+        solution = cs.solve(problem)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert solution.status is cs.Status.OPTIMAL
+    assert peak <= 1.5 * arrays * m.nbytes
+    assert peak >= m.nbytes  # the answer: what was traced is the solve
+
+
+def test_a_certificate_looks_once_at_a_feasible_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, looks = BoxProjection.simplex(np.array([0.5, 2.0, 3.0])), []
+    plain = box.looked_at
+    monkeypatch.setattr(box, "looked_at", lambda *given: looks.append(given) or plain(*given))
+    assert cs.certify(problem, np.array([0.0, 0.0, 1.0])).infeasibility == 0.0
+    assert len(looks) == 1
