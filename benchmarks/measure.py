@@ -255,6 +255,7 @@ class Session:
         """Keep, and say, that goals beside ``what`` are undecided for a reason: it is not installed, or not here."""
         print(f"{what} {why}: left out", file=sys.stderr)
         self.verdicts.append({"workload": what, "goal": "", "reached": None, "why": why})
+        self.save()
 
     def has(self, module: str, peer: str) -> bool:
         """Whether a peer's package is installed; its goals are undecided if not."""
