@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import convexstruct as cs
+from convexstruct.arrays import Vector
 from convexstruct.core import driver
-from convexstruct.families.projection import box
+from convexstruct.families.projection import box, rounding
 from convexstruct.families.projection.box import BoxProjection
 from convexstruct.families.projection.solvers.breakpoint_search import BreakpointSearch
 from convexstruct.oracles.box.projection import Search
@@ -110,7 +111,11 @@ def test_a_solve_needs_the_memory_of_its_answer_and_little_more(
 
 def test_a_certificate_looks_once_at_a_feasible_point(monkeypatch: pytest.MonkeyPatch) -> None:
     problem, looks = BoxProjection.simplex(np.array([0.5, 2.0, 3.0])), []
-    plain = box.looked_at
-    monkeypatch.setattr(box, "looked_at", lambda *given: looks.append(given) or plain(*given))
+
+    def counted(data: rounding.Data, a: Vector) -> rounding.Looked:
+        looks.append(a)
+        return rounding.looked_at(data, a)
+
+    monkeypatch.setattr(box, "looked_at", counted)
     assert cs.certify(problem, np.array([0.0, 0.0, 1.0])).infeasibility == 0.0
     assert len(looks) == 1
