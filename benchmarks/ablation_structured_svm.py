@@ -105,7 +105,12 @@ N_SLACK = (
     Mechanism("early solutions (inner)", {"inner": 0.0}),
 )
 RELAXED = (Mechanism("L-BFGS (ten pairs kept)", {"memory": 10}),)
-FRANK_WOLFE = (Mechanism("blocks", {"block": 1}), Mechanism("average", {"average": False}))
+FRANK_WOLFE = (
+    Mechanism("blocks", {"block": 1}),
+    Mechanism("average", {"average": False}),
+    Mechanism("examples with small gaps skipped", {"cover": 1.0}),
+    Mechanism("sweeps of pairs", patches={f"{SOLVERS}.block_frank_wolfe:SWEEPS": 1}),
+)
 COORDINATES = (
     Mechanism("sweeps", {"sweeps": 1}),
     Mechanism("sweeps end early (INNER_SHARE)", patches={f"{SOLVERS}.dual_coordinate_ascent:INNER_SHARE": 0.0}),

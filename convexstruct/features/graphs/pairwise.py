@@ -213,7 +213,7 @@ class PairwiseFeatures:
         node, begin = ranges(self.node_start, wanted)
         row = np.repeat(np.arange(len(wanted)), np.diff(begin))
         chosen = self.node_features[node]
-        size, width = self.n_labels, self.n_node_features
+        width = self.n_node_features
         if sp.issparse(chosen):
             part = chosen.tocoo()
             at, column, value = part.coords[0], part.coords[1], part.data
@@ -223,11 +223,12 @@ class PairwiseFeatures:
             columns = (labels[:, None] * width + np.arange(width)).ravel()
             values = np.asarray(chosen).ravel()
         node_part = (values, (rows, columns))
-        return sp.csr_array(
-            sp.coo_array(node_part, shape=(len(wanted), self.dimension)) + self._edges_each(labels, wanted, begin, size)
-        )
+        nodes = sp.coo_array(node_part, shape=(len(wanted), self.n_node_weights))
+        return sp.csr_array(sp.hstack((nodes, self.edges_each(labels, wanted))))
 
-    def _edges_each(self, labels: Labels, wanted: Index, begin: Index, size: int) -> sp.csr_array:
+    def edges_each(self, labels: Labels, wanted: Index) -> sp.csr_array:
+        """The part of `joint_each` that belongs to w_edge, of the examples ``wanted`` (m,); sparse (m, d_edge)."""
+        size, begin = self.n_labels, starts(self.lengths[wanted])
         edge, start = ranges(self.edge_start, wanted)
         row = np.repeat(np.arange(len(wanted)), np.diff(start))
         shift = begin[:-1][row] - self.node_start[wanted][row]
@@ -240,9 +241,9 @@ class PairwiseFeatures:
             place, block = u * size + v, size * size
         n = self.n_edge_features
         weights = np.ones((len(edge), 1)) if self.edge_features is None else self.edge_features[edge]
-        columns = self.n_node_weights + np.arange(n) * block + place[:, None]
+        columns = np.arange(n) * block + place[:, None]
         triple = (weights[:, :n].ravel(), (np.repeat(row, n), columns.ravel()))
-        return sp.csr_array(sp.coo_array(triple, shape=(len(wanted), self.dimension)))
+        return sp.csr_array(sp.coo_array(triple, shape=(len(wanted), self.dimension - self.n_node_weights)))
 
     # -- the same data with other labels or fewer examples -------------------------------------------------------------
 
