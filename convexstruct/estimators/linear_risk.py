@@ -195,9 +195,9 @@ def _threshold(scores: Matrix, labels: Labels, weights: Vector | None) -> float:
     each = np.repeat(np.ones(len(scores)) if weights is None else weights, scores.shape[1])
     order = np.argsort(scores, axis=None, kind="stable")
     flat, true = scores.ravel()[order], labels.ravel()[order] > 0
-    # mistakes with t just below the first score, and then at each score: labels had at or below t, others above it
+    # the weight of mistakes, true labels at or below t and others above it: at t below all scores, then at each score
     mistakes = np.cumsum(np.append(each[~true].sum(), np.where(true, each[order], -each[order])))
-    last = np.append(True, np.append(flat[1:] > flat[:-1], True))  # equal scores fall on one side together
+    last = np.append(True, np.append(flat[1:] > flat[:-1], True))  # t cannot separate equal scores
     at = int(np.argmin(np.where(last, mistakes, np.inf)))
     if at == 0:
         return float(flat[0]) - 1.0

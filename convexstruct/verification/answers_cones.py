@@ -108,7 +108,7 @@ def judged(program: Written, wanted: Profile, name: str) -> Row:
         )
         compact = compiled(stated.formulation)
         answer = read(program.folder, program.name, len(compact.c), len(compact.b))
-        # Cone solvers are accurate to about 1e-8, absolutely too: in units of the problem, so near may a value be.
+        # Cone solvers stop at about 1e-8, also in absolute terms: so far from the bracket may a value be.
         least = REFERENCE_ACCURACY / wanted.gap * float(stated.instance.problem.trivial_value)
         fast, verdict, note = _verdict(compact, answer, (lower, upper), least, wanted, name)
     except Refused as error:

@@ -38,7 +38,7 @@ def hint(problem: Problem, point: Point, reference: Reference) -> str:
     family = family_of(problem)
     told = []
     with np.errstate(all="ignore"):
-        if _at_start(problem, point):  # many a mistake leads there: no loss, no margin, weights far too small
+        if _at_start(problem, point):  # many mistakes end there: no loss, no margin, weights far too small
             return "it is the point where solvers start: does it stop there, or is what should move it too weak?"
         for slip in (*_anywhere(problem, point), *(family.slips(problem) if family else ())):
             try:
