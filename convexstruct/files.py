@@ -20,10 +20,14 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from convexstruct.validation.arguments import path_of, sentence, whole
+
+Made = TypeVar("Made")
 
 #: Bytes that are read from a file or unpacked at a time.
 CHUNK = 1 << 18
@@ -176,6 +180,31 @@ def unpack(file: BinaryIO, largest: int) -> Iterator[bytes]:
                 yield piece
     except (OSError, EOFError, zlib.error) as error:
         raise ValueError(f"is no whole gzipped file: {error}") from None
+
+
+def read_saved(path: Any, largest: Any, kind: str, made: Callable[[dict[str, NDArray[Any]]], Made]) -> Made:
+    """``made`` of the arrays in a file that the user names.
+
+    kind : what the file should hold, for messages. made : what it raises is the rest of a sentence that begins with
+    "it". largest : as in `read_arrays`.
+
+    Raises
+    ------
+    ValueError
+        If the file is none of this kind, or cut off.
+    FileNotFoundError
+        If there is no such file.
+    """
+    named, largest = path_of("path", path), whole("largest", largest, least=1)
+    try:
+        if Path(path).exists() and not Path(path).is_file():
+            raise ValueError("is no regular file")
+        with open(path, "rb") as file:
+            return made(read_arrays(file, largest))
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError, TypeError, OverflowError, RecursionError) as error:
+        raise sentence(f"path: {named} is not a saved {kind}: it {' '.join(str(error).split())}") from None
 
 
 def read_arrays(file: BinaryIO, largest: int) -> dict[str, NDArray[Any]]:

@@ -18,8 +18,8 @@ from convexstruct.arrays import Matrix, Vector
 #: Matrices of more rows than `LARGE` are factored in blocks of `BLOCK` rows, and the deadline is checked before each
 #: block: a matrix of ten thousand rows takes half a minute, one of its blocks about a second.
 LARGE, BLOCK = 2000, 256
-#: The first and the last ridge that are tried, as powers of ten times the mean of the diagonal.
-FIRST_RIDGE, LAST_RIDGE = -14, 2
+#: The ridges that are tried, as powers of ten times the mean of the diagonal.
+RIDGES = range(-14, 3)
 
 
 def solver(matrix: Matrix) -> Callable[[Vector], Vector]:
@@ -30,7 +30,7 @@ def solver(matrix: Matrix) -> Callable[[Vector], Vector]:
     """
     diagonal = np.arange(len(matrix))
     mean = float(np.abs(matrix[diagonal, diagonal]).sum()) / max(len(matrix), 1)
-    for power in range(FIRST_RIDGE, LAST_RIDGE + 1):
+    for power in RIDGES:
         try:
             factor, lower = _factored(matrix)
         except scipy.linalg.LinAlgError:

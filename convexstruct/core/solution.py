@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from convexstruct.arrays import Point
 from convexstruct.core.certificates import Certificate, Problem, certify, relative_gap
 from convexstruct.core.trace import Trace
-from convexstruct.files import read_arrays, write_whole
+from convexstruct.files import read_saved, write_whole
 from convexstruct.tolerances import ROUNDING, upside_down
-from convexstruct.validation.arguments import path_of, whole
+from convexstruct.validation.arguments import path_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -176,23 +176,13 @@ class Solution:
         FileNotFoundError
             If there is no such file.
         """
-        named, largest = path_of("path", path), whole("largest", largest, least=1)
-        if not Path(path).is_file() and Path(path).exists():
-            raise ValueError(f"path: {named} is not a saved solution: it is no regular file")
-        try:
-            with open(path, "rb") as file:
-                arrays = read_arrays(file, largest)
-            found = _read(arrays)
-        except FileNotFoundError:
-            raise
-        except (OSError, ValueError, OverflowError, RecursionError) as error:
-            raise ValueError(f"path: {named} is not a saved solution: it {' '.join(str(error).split())}") from None
+        found = read_saved(path, largest, "solution", _read)
         if problem is None:
             return found
         try:
             return _certified(found, problem)
         except (ValueError, KeyError, TypeError, IndexError) as error:
-            raise ValueError(f"path: the solution in {named} does not fit the problem: {error}") from error
+            raise ValueError(f"path: the solution in {path} does not fit the problem: {error}") from error
 
 
 # -- what a file says --------------------------------------------------------------------------------------------------

@@ -21,9 +21,9 @@ from sklearn.feature_extraction import DictVectorizer, FeatureHasher
 from sklearn.utils.validation import check_is_fitted
 
 from convexstruct.core.solution import LARGEST_SAVED
-from convexstruct.files import read_arrays, write_whole
+from convexstruct.files import read_saved, write_whole
 from convexstruct.tolerances import Profile
-from convexstruct.validation.arguments import path_of, sentence, whole
+from convexstruct.validation.arguments import path_of
 
 #: The format of a saved estimator.
 FORMAT = 1
@@ -86,17 +86,7 @@ class Saved:
         FileNotFoundError
             If there is no such file.
         """
-        named, largest = path_of("path", path), whole("largest", largest, least=1)
-        if not Path(path).is_file() and Path(path).exists():
-            raise ValueError(f"path: {named} is no saved estimator: it is no regular file")
-        try:
-            with open(path, "rb") as file:
-                return _made(cls, read_arrays(file, largest))
-        except FileNotFoundError:
-            raise
-        except (OSError, ValueError, TypeError, OverflowError, RecursionError) as error:
-            said = " ".join(str(error).split())
-            raise sentence(f"path: {named} is no saved {cls.__name__}: it {said}") from None
+        return read_saved(path, largest, cls.__name__, lambda arrays: _made(cls, arrays))
 
     def _fits(self) -> bool:
         """Whether the arrays read have the shapes that ``classes_`` and ``n_features_in_`` ask for."""

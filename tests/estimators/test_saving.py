@@ -132,7 +132,7 @@ def test_what_is_cut_off_or_pickled_or_no_archive_is_refused(tmp_path: Path) -> 
     path = tmp_path / "other.npz"
     for length in range(0, len(whole), 97):
         path.write_bytes(whole[:length])
-        with pytest.raises(ValueError, match="is no saved ChainTagger: it is no whole archive"):
+        with pytest.raises(ValueError, match="is not a saved ChainTagger: it is no whole archive"):
             ChainTagger.load(path)
     path.write_bytes(pickle.dumps({"a": 1}))
     with pytest.raises(ValueError, match="it is no whole archive"):

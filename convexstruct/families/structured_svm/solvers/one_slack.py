@@ -41,13 +41,11 @@ from convexstruct.families.structured_svm.oracle_problem import OracleSVM
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.example_blocks import starting_w
 from convexstruct.families.structured_svm.solvers.pool_qp import EXACT_GAP, PoolColumns, solve_pools
-from convexstruct.tolerances import HIGH
+from convexstruct.tolerances import HIGH, ROUNDING
 
 #: The run ends after so many cuts in a row that did not raise the dual value: rounding then hides what more could be
 #: gained.
 PATIENCE = 3
-#: A cut counts as unused in a round if its multiplier is at most this share of c.
-UNUSED_SHARE = 1e-9
 #: The violation of a cut from the cache, less xi, must exceed this share of that of the oracle's last cut.
 CACHED_SHARE = 0.5
 
@@ -152,7 +150,7 @@ class Cuts:
         self.age = np.append(self.age, 0)
         before = self.bound
         self._solve(size)
-        self.age = np.where(self.beta > UNUSED_SHARE * self.total, 0, self.age + 1)
+        self.age = np.where(self.beta > ROUNDING * self.total, 0, self.age + 1)
         self.age[0] = 0
         kept = np.flatnonzero(self.age < self.forget)
         if len(kept) < len(self.b):
