@@ -41,7 +41,7 @@ from convexstruct.core.solution import Solution
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
 from convexstruct.families.unsupervised_margin.solvers.diagonal import best_diagonal
 from convexstruct.families.unsupervised_margin.solvers.reduced_admm import ReducedADMM
-from convexstruct.families.unsupervised_margin.solvers.splitting import Splitting, cost_size
+from convexstruct.families.unsupervised_margin.solvers.splitting import BOUND_RATIO, Splitting, cost_size
 
 #: Columns of a factor beyond the square root of 2 n. With so many there are no local minima that are not global where
 #: only the diagonal is constrained (Boumal, Voroninski, Bandeira 2016); with inequalities that is not proved, and only
@@ -53,7 +53,7 @@ PENALTY_FACTOR, VIOLATION_FALL = 4.0, 0.5
 #: Where the lower bound is ``BOUND_RATIO`` times as far from the value of the factors as the repaired point's value is,
 #: the penalty is divided by ``PENALTY_FACTOR``, and the length of the gradient at which stages end is multiplied by
 #: ``GRADIENT_FACTOR``.
-BOUND_RATIO, GRADIENT_FACTOR = 4.0, 0.3
+GRADIENT_FACTOR = 0.3
 #: ADMM takes over after (rows) // ``ROWS_A_STAGE`` stages in a row, at least 1, that did not halve the gap.
 ROWS_A_STAGE = 50
 #: Backtracking: least and largest factor by which a step is shortened.

@@ -28,10 +28,8 @@ from convexstruct.core.options import at_least, positive, read_options
 from convexstruct.core.rounds import Patience
 from convexstruct.core.solution import Solution
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
-from convexstruct.families.unsupervised_margin.solvers.splitting import Splitting
+from convexstruct.families.unsupervised_margin.solvers.splitting import BOUND_RATIO, Splitting
 
-#: The penalty is changed where one bound is more than so many times as far from the value of the copies as the other.
-BOUND_RATIO = 3.0
 #: Regularisation of the combination of steps, relative to their squared lengths.
 REGULARISATION = 1e-8
 #: A step after a combination may be longer than before by this factor.

@@ -23,8 +23,11 @@ from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
 from convexstruct.families.unsupervised_margin.solvers.diagonal import best_diagonal
 from convexstruct.families.unsupervised_margin.solvers.tetrahedron import project_tetrahedron
 
-#: Steps of `Splitting.polished`, and their over-relaxation.
-POLISHING, RELAXATION = 10, 1.4
+#: Steps of `Splitting.polished`.
+POLISHING = 10
+#: Where one bound is more than so many times as far from the value of the copies, or of the factors, as the other, the
+#: penalty is changed.
+BOUND_RATIO = 3.0
 
 
 def cost_size(problem: UnsupervisedMargin) -> float:
@@ -114,7 +117,7 @@ class Splitting:
         state = self.copies(point["M"], point["N"])
         for _ in range(POLISHING):
             z = self.project(state)
-            state += RELAXATION * (self.copies(*self.consensus(2.0 * z - state, np.inf)) - z)
+            state += self.copies(*self.consensus(2.0 * z - state, np.inf)) - z
         return dict(zip("MN", self.parts(self.project(state))))
 
     def witness(self, multipliers: Vector, penalty: float, m: Matrix) -> Point:

@@ -88,8 +88,8 @@ def test_admm_reads_the_multipliers_as_it_writes_them() -> None:
     solution = cs.solve(made, ReducedADMM(), tol=1e-4)
     assert solution.dual_point is not None
     splitting = Splitting(made)
-    m = made.feasible.safe["M"]  # no entry at 0 or 1: P stays with the cone
-    given = dict(solution.dual_point) | {"P": np.zeros_like(m)}
+    given = dict(solution.dual_point)
+    m = np.where(given["P"] < 0, 0.0, np.where(given["P"] > 0, 1.0, 0.5))  # P belongs to entries at 0 and 1
     back = splitting.witness(splitting.multipliers(given, 7.0), 7.0, m)
     for name, array in given.items():
         np.testing.assert_allclose(back[name], array, atol=ROUNDING * max(1.0, np.abs(array).max()), err_msg=name)
