@@ -84,15 +84,18 @@ class Pairs:
         """
         if not len(self):
             return metric(gradient)
-        used = slice(self._low, self._high)
+        used, tail = slice(self._low, self._high), len(gradient) - (0 if more is None else len(more))
         change, bend, upper = self._change[used], self._bend[used], self._product[used, used]
+        added = change[:, tail:] * (0.0 if more is None else more)  # what ``more`` adds to the end of each y
         if more is not None:
-            bend, last = bend.copy(), change[:, len(gradient) - len(more) :]
-            bend[:, len(gradient) - len(more) :] += more * last
-            upper = upper + last @ (more * last).T
+            upper = upper + change[:, tail:] @ added.T
         first = scipy.linalg.solve_triangular(upper, self._inner(change, gradient), check_finite=False)
-        z = metric(gradient - first @ bend)
+        combined = first @ bend
+        combined[tail:] += first @ added
+        z = metric(gradient - combined)
         if fit:
-            z = z * (upper[-1, -1] / self._inner(bend[-1:], metric(bend[-1]))[0])
-        right = np.diag(upper) * first - self._inner(bend, z)
+            last = bend[-1].copy()
+            last[tail:] += added[-1]
+            z = z * (upper[-1, -1] / self._inner(last[None], metric(last))[0])
+        right = np.diag(upper) * first - self._inner(bend, z) - added @ z[tail:]
         return np.asarray(z + scipy.linalg.solve_triangular(upper, right, trans="T", check_finite=False) @ change)
