@@ -16,6 +16,10 @@ delta_i > 0, and V_i = kappa / delta_i > 0 at the minimum. There theta also mini
 which is convex, at most F where the constraint holds, and F - kappa B at theta: for B blocks F is at most kappa B above
 its minimum.
 
+V_i is at most 1'(c_i + eta counts_i(s*)) everywhere, so up to kappa over that, `Stage.least_delta`, a larger delta_i
+only lowers F with its barrier, and no step leaves a smaller one. Steps taken where V_i < 0 would otherwise make delta
+as small as 1e-27, and later ones could only double it each.
+
 The barrier's curvature changes by orders of magnitude within a few steps, F's does not. So the metric and the pairs of
 L-BFGS approximate the Hessian of F alone, and each step adds the barrier's curvature where it stands.
 
@@ -45,8 +49,6 @@ HALVINGS = 20
 #: The longest move of any phi in one step, in nats: the quadratic model does not hold further away. In a diagonal
 #: metric without pairs, a tenth of this.
 LONGEST_MOVE = 10.0
-#: One step leaves at least this share of each delta: the barrier is infinite at delta = 0.
-DELTA_KEPT = 0.05
 #: Diagonal metric: the variance of a count is this share of the count where it is not known, and at least this share
 #: where it is.
 VARIANCE_SHARE = 0.1
@@ -89,6 +91,8 @@ class Stage:
     def __init__(self, problem: GenerativeMargin, measure: Measure, tau: float, c: Vector, kappa: float) -> None:
         self.problem, self.measure, self.tau, self.c, self.kappa = problem, measure, tau, c, kappa
         self.layout = problem.layout
+        largest = self.layout.block_sum(c + problem.eta * problem.truth_counts)
+        self.least_delta = kappa / np.maximum(largest, largest.mean())
         self.evaluations = 0
 
     def natural(self, value: Value) -> tuple[Vector, float]:
@@ -297,7 +301,7 @@ class Descent:
         for _ in range(HALVINGS):
             deadline.check()
             x = old.x - size * direction
-            x[d:] = np.maximum(x[d:], DELTA_KEPT * old.x[d:])
+            x[d:] = np.maximum(x[d:], stage.least_delta)
             new = stage.at(x)
             expected = float(old.gradient @ (old.x - x))
             if new.merit <= old.merit - ARMIJO * expected + 1e-14 * abs(old.merit):

@@ -184,6 +184,31 @@ def test_the_barrier_costs_at_most_kappa_a_block(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
+def test_up_to_the_least_delta_the_barrier_outweighs_the_slope(seed: int) -> None:
+    """With any scores, also those that the true labelling alone keeps, where V is largest."""
+    problem = small_ring(seed)
+    stage, value = begin(problem, seed)
+    d = problem.dimension
+    away = -1e3 * (problem.truth_counts > 0) * np.random.default_rng(seed).uniform(size=d)
+    for phi in (value.x[:d], value.x[:d] + away, value.x[:d] - away):
+        at = stage.at(np.concatenate((phi, stage.least_delta)))
+        assert (at.gradient[d:] <= ROUNDING * (1.0 + stage.kappa / stage.least_delta)).all()
+
+
+def test_no_delta_falls_to_where_it_could_only_double() -> None:
+    """Where a step may divide each delta by 20, these fall to 7e-6, and with 30 states to 1e-27."""
+    data = ring(50, 25, 10, HARD, seed=1)
+    problem = GenerativeMargin.hmm(data.symbols, data.states, 10, data.n_symbols, eta=0.1, loss="ring")
+    state = _State.begin(problem, 1.5, 0.65, None)
+    stage = Stage(problem, state.measure, state.tau, problem.c, 0.05)
+    value = stage.at(state.x)
+    descent = Descent(stage, value, DiagonalMetric(stage, value), Pairs(50, len(state.x)))
+    for _ in range(12):
+        descent.step()
+        assert descent.value.x[problem.dimension :].min() > 1e-4
+
+
+@pytest.mark.parametrize("seed", range(3))
 def test_a_ring_takes_a_hundred_evaluations_to_a_millionth(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """About 70; about 150 where the metric and the pairs know the barrier from earlier points, and steps are cut."""
     data = ring(100, 50, 5, EASY, seed=seed)
