@@ -271,6 +271,22 @@ def test_labels_are_filled_in_from_those_that_are_left_open() -> None:
     np.testing.assert_array_equal(problem.predict(theta)[0], crf.predict(theta)[0])
 
 
+@pytest.mark.parametrize("tol", ["LOW", "MID", "HIGH"])
+def test_where_p_goes_to_0_no_more_is_claimed_than_rounding_lets_a_certificate_prove(tol: str) -> None:
+    """Without a penalty: the data are separable, and at P near 0 rounding decides how small the gap is."""
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        n = 2 + seed
+        inputs = [rng.normal(size=(3, 6)) for _ in range(n)]
+        allowed = [np.where(rng.random(3) < 0.4, -1, rng.integers(2, size=3)) for _ in range(n)]
+        samples = np.where(rng.random((n, 4)) < 0.4, -1, rng.integers(2, size=4))
+        for problem in (
+            HiddenField.conditional(inputs, allowed, 2),
+            HiddenField.unconditional(tabular_factors(nx.path_graph(4), 2), samples),
+        ):
+            assert solve(problem, tol=tol, max_iterations=100).status is not Status.INACCURATE
+
+
 def test_bad_input_is_one_sentence() -> None:
     inputs = [np.ones((2, 1))]
     with pytest.raises(ValueError, match=r"allowed\[0\] allows no label at node 1, wanted at least one"):

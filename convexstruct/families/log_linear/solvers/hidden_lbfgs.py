@@ -93,12 +93,15 @@ def descent(problem: LogLinear, here: Here, memory: int) -> Iterator[tuple[Here,
 
 
 def report(problem: HiddenField, here: Here, calls: int, ended: bool = False, done: bool = False) -> Iterate:
-    """The iterate of a point; where a start has ``ended``, its message gives the stationarity of the point."""
-    theta = here.theta
+    """The iterate of a point; where a start has ``ended``, its message gives the stationarity of the point. Where the
+    value is so near 0 that its rounding decides about the gap, the certificate's upper bound stands for it."""
+    theta, value = here.theta, here.value
+    if not problem.observed and value < least_unit(problem):
+        value = problem.primal({"theta": theta}).upper
     bound = here.lower_bound(problem.penalty) if problem.observed else 0.0
     said = ""
     if ended:
         said = f"stationary up to {problem.stationarity(theta):.1e} of the largest expected feature"
         if not problem.observed:
             said += "; P is not convex, and nothing is claimed of other points"
-    return Iterate({"theta": theta}, lambda: problem.witness(theta), here.value, bound, calls, done=done, message=said)
+    return Iterate({"theta": theta}, lambda: problem.witness(theta), value, bound, calls, done=done, message=said)
