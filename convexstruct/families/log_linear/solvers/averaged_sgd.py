@@ -5,14 +5,14 @@ r"""Averaged stochastic gradient (Polyak and Juditsky 1992; step sizes of Xu 201
 over examples in random order, ``batch`` at a time. Each pass reports the average of the iterates since the last pass
 whose number is a power of 2, so that early iterates are dropped. gamma_0 is a power of 2 (times the inverse of the
 largest curvature): the one with the least P of a sample after a few steps. The method is fast to a few digits and slow
-beyond them; each report costs one sum over all examples.
+beyond them; each report costs one sum over all examples. It ends after ``passes``: without a penalty nothing else would
+end it, since the lower bound needs the moments to more digits than it finds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import count
 
 import numpy as np
 
@@ -30,13 +30,15 @@ SAMPLED, POWERS = 8, range(-6, 9, 2)
 
 @dataclass(frozen=True)
 class AveragedSGD:
-    """batch : examples in a step. seed : of the order of the examples."""
+    """batch : examples in a step. passes : over all examples, at most; 1 less than a power of 2 ends on the longest
+    average. seed : of the order of the examples."""
 
     batch: int = 16
+    passes: int = 255
     seed: int = 0
 
     def __post_init__(self) -> None:
-        read_options(self, batch=at_least(1), seed=seed)
+        read_options(self, batch=at_least(1), passes=at_least(1), seed=seed)
 
     def iterate(self, problem: ConditionalRandomField, start: Solution | None = None) -> Iterator[Iterate]:
         """Yield one iterate after each pass; ``start`` gives the first point."""
@@ -47,7 +49,7 @@ class AveragedSGD:
         batches = [problem.some(some) for some in _cut(order, self.batch)]
         gamma = _first_step(problem, batches, theta)
         mean, taken, t = theta, 0, 0
-        for passes in count(1):
+        for passes in range(1, self.passes + 1):
             if passes & (passes - 1) == 0:
                 mean, taken = np.zeros_like(theta), 0
             for at in rng.permutation(len(batches)):
@@ -55,7 +57,9 @@ class AveragedSGD:
                 theta = _step(problem, batches[at], theta, gamma * (1.0 + problem.penalty.lam * gamma * t) ** -0.75)
                 t, taken = t + 1, taken + 1
                 mean = mean + (theta - mean) / taken
-            yield report(problem, Here.at(problem, mean), 1 + 2 * passes)
+            done = passes == self.passes
+            said = f"after {passes} passes, the limit of AveragedSGD(passes={passes})" if done else ""
+            yield report(problem, Here.at(problem, mean), 1 + 2 * passes, done=done, message=said)
 
 
 def _cut(order: Index, size: int) -> list[Index]:

@@ -92,3 +92,10 @@ def test_shards_serve_every_solver(solver: Any) -> None:
         solution = solve(problem, solver, tol=1e-2, executor=threads, max_iterations=500)
     assert solution.status is Status.OPTIMAL
     assert solution.lower_bound <= solve(problem).primal
+
+
+def test_averaged_sgd_ends_without_a_penalty_and_without_limits_and_says_why() -> None:
+    solution = solve(field(25, C=None), AveragedSGD(passes=31))
+    assert solution.iterations == 32  # the start, and each pass
+    assert "after 31 passes" in solution.message
+    assert AveragedSGD().passes < 10**3
