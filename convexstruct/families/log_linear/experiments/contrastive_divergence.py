@@ -132,7 +132,7 @@ def on_ising(seed: int, steps: int, draws: int = DRAWS) -> Compared:
     problem = WideField.read(factors, np.repeat(every, np.round(data * SAMPLES).astype(int), axis=0))
     reached = []
     for k in SWEEPS:
-        *_, last = ContrastiveDivergence(k=k, steps=steps, seed=seed).walk(problem)
+        *_, last = ContrastiveDivergence(k=k, steps=steps, step=1.0, seed=seed).walk(problem)
         reached.append(float(data @ logs(last.mean)))
     for _ in range(2000):
         theta = theta + (data - np.exp(logs(theta))) @ table

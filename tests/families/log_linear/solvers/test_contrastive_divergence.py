@@ -9,9 +9,10 @@ import pytest
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
-from convexstruct.families.log_linear.solvers.contrastive_divergence import ContrastiveDivergence
+from convexstruct.families.log_linear.solvers.contrastive_divergence import ContrastiveDivergence, first_steps
 from convexstruct.families.log_linear.wide_field import WideField
 from convexstruct.features.graphs.factors import factors_of_features, tabular_factors
+from convexstruct.inference.factor_graphs import FactorInference
 from convexstruct.oracles.enumeration import labellings
 from tests.inference.test_gibbs import transition
 
@@ -77,6 +78,39 @@ def test_a_wide_grid_takes_steps_and_goes_on_from_a_start() -> None:
     assert np.isfinite(first.primal)
     again = solve(problem, ContrastiveDivergence(steps=1), start=first)
     assert not (again.point["theta"] == first.point["theta"]).all()
+
+
+def test_the_default_step_does_not_run_off_on_tied_fields_whatever_the_size_of_their_features() -> None:
+    """A step of 1 does, by more than P(0): a tied parameter has a curvature of the number of its places."""
+    grid = nx.convert_node_labels_to_integers(nx.grid_2d_graph(5, 5))
+    for size in (0.1, 10.0):
+        pairs = [(edge, size * np.eye(2)) for edge in grid.edges]
+        factors = factors_of_features([2] * 25, [pairs, [((v,), [0.0, 1.0]) for v in grid]])
+        flat = np.asarray(factors.design @ np.array([0.5 / size, 0.2]))
+        samples = FactorInference(factors).sample(flat, 100, np.random.default_rng(0))
+        exact = MarkovRandomField.read(factors, samples, lam=1e-3)
+        best = solve(exact).primal
+        for persistent in (False, True):
+            found = solve(
+                WideField.read(factors, samples, lam=1e-3), ContrastiveDivergence(persistent=persistent, steps=200)
+            )
+            assert float(exact.primal(found.point)) - best < 1e-3 * exact.trivial_value
+
+
+def test_the_default_steps_are_1_over_the_largest_eigenvalue_in_units_of_the_features() -> None:
+    """Whatever is larger, the data's or that of uniform labels; and 1 for a feature that does not vary."""
+    constant = factors_of_features(
+        ISING.cards,
+        [[((v,), [0.0, 10.0])] for v in range(4)] + [[(e, np.eye(2)) for e in GRAPH.edges], [((0,), [2, 2])]],
+    )
+    samples = np.random.default_rng(0).integers(2, size=(20_000, 4))
+    samples[:, 1] = samples[:, 0]
+    each = [np.cov(constant.joint_each(y).toarray().T, bias=True) for y in (samples, labellings(constant.cards))]
+    spread = np.maximum(*(np.diagonal(one) for one in each))[:-1]
+    scaled = [one[:-1, :-1] / np.sqrt(np.outer(spread, spread)) for one in each]
+    largest = max(np.linalg.eigvalsh(one)[-1] for one in scaled)
+    found = first_steps(constant, samples, np.full(20_000, 1 / 20_000))
+    np.testing.assert_allclose(found, [*(1 / (largest * spread)), 1.0], rtol=0.1)
 
 
 def test_moments_without_samples_are_refused() -> None:
