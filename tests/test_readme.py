@@ -74,8 +74,8 @@ def test_the_tree_shown_is_the_tree() -> None:
 
 
 def test_the_papers_are_the_references_of_the_citation_and_of_the_errata() -> None:
-    row_of_a_paper = r"^\| (\d) \| (.+?) \| \[?(.+?)(?:\]\((.+?)\))?(?: \(slides\)| \(a search by title\))? \| (\d+)(\?| or later)? \|$"
-    rows = re.findall(row_of_a_paper, README, flags=re.MULTILINE)
+    title = r"\[?(.+?)(?:\]\((.+?)\))?(?: \(slides\)| \(a search by title\))?"
+    rows = re.findall(rf"^\| (\d) \| (.+?) \| {title} \| (\d+)(\?| or later)? \|$", README, flags=re.MULTILINE)
     cited = (ROOT / "CITATION.cff").read_text(encoding="utf-8").partition("references:\n")[2].split("  - type: ")[1:]
     errata = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     assert [row[0] for row in rows] == ["0", "1", "2", "3", "4"]
