@@ -16,7 +16,7 @@ from convexstruct.families.structured_svm.solvers.one_slack import OneSlack
 from convexstruct.families.structured_svm.solvers.perceptron import Perceptron
 from convexstruct.families.structured_svm.solvers.relaxed_margin import RelaxedMargin
 from convexstruct.families.structured_svm.solvers.subgradient import Subgradient
-from convexstruct.families.structured_svm.solvers.tempered_pools import TemperedPools
+from convexstruct.families.structured_svm.solvers.tempered_pools import TemperedPools, by_blocks
 from convexstruct.tolerances import Profile
 
 __all__ = [
@@ -47,6 +47,8 @@ def best(problem: StructuredSVM | OracleSVM, wanted: Profile) -> tuple[Solver, s
         return TemperedPools(), "exact pools of the labellings that the oracle finds"
     if problem.oracle.relaxed:
         return RelaxedMargin(), "over the local polytope: weights and shares of the trees in one smooth problem"
+    if by_blocks(problem):
+        return TemperedPools(), "wide sparse data: pools of labellings, a block of examples at a time"
     return TemperedPools(), "smoothing to three digits, then exact pools of labellings"
 
 

@@ -15,7 +15,9 @@ violated labellings at its w are added, until none of them is new.
 
 Slack scaling and the zero-one loss have no such sums over labellings: there the tempering works on margin scaling with
 the node losses, to find a start and first pools, and its bounds are not used. If the oracle has no sums (minimum cuts,
-a user's own), there is no tempering. Examples of several components are split first (`solvers.components`).
+a user's own), there is no tempering. Where features are sparse, weights more than nodes and exact pools not cheap,
+`solvers.pooled_blocks` does all: neither L-BFGS (features of a text occur 4 to 200,000 times) nor an exact pool (a
+Gram matrix of all columns) gets anywhere there. Examples of several components are split first (`solvers.components`).
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ from convexstruct.families.structured_svm.solvers.components import by_component
 from convexstruct.families.structured_svm.solvers.example_blocks import starting_w
 from convexstruct.families.structured_svm.solvers.labelling_pools import LabellingPools
 from convexstruct.families.structured_svm.solvers.pool_qp import EXACT_GAP, solve_pools
+from convexstruct.families.structured_svm.solvers.pooled_blocks import pooled_blocks, wide
 
 #: The problem restricted to the pools is solved to this share of the remaining gap: the next labellings change it
 #: anyway.
@@ -106,10 +109,13 @@ class TemperedPools:
         for iterate in self._whole(parts, start):
             witness = iterate.dual_point
             assert witness is not None
-            assert not callable(witness)
-            yield replace(iterate, dual_point=witness_of_whole(problem, parts, witness))
+            point = witness() if callable(witness) else witness
+            yield replace(iterate, dual_point=witness_of_whole(problem, parts, point))
 
     def _whole(self, problem: StructuredSVM, start: Solution | None) -> Iterator[Iterate]:
+        if by_blocks(problem):
+            yield from pooled_blocks(problem, start, self.seed)
+            return
         temper = Temper(self, problem, start)
         yield temper.shown()
         seen: list[Labels] = [temper.labels]
@@ -122,6 +128,17 @@ class TemperedPools:
         for labels in [*seen, *samples]:
             pools.add(labels)
         yield from finish(problem, pools, temper.best_w, temper.best, temper.calls)
+
+
+def cheap(problem: StructuredSVM) -> bool:
+    """Whether `CHEAP_STEPS` Newton steps with `CHEAP_COLUMNS` labellings an example take at most `CHEAP_WORK`."""
+    columns, d = CHEAP_COLUMNS * problem.n_examples, problem.dimension
+    return CHEAP_STEPS * columns * float(d) * min(columns, d) <= CHEAP_WORK
+
+
+def by_blocks(problem: StructuredSVM) -> bool:
+    """Whether the data are wide and exact pools dear, so that `pooled_blocks` does all."""
+    return wide(problem) and not cheap(problem)
 
 
 def pooled(problem: OracleSVM, start: Solution | None) -> Iterator[Iterate]:
@@ -181,8 +198,7 @@ class Temper:
         self._gap = np.inf
         self.stages = 0
         self._steps = options.steps
-        columns, d = CHEAP_COLUMNS * problem.n_examples, problem.dimension
-        self._cheap = CHEAP_STEPS * columns * float(d) * min(columns, d) <= CHEAP_WORK
+        self._cheap = cheap(problem)
         self.finished = self.tau <= 0 or not problem.oracle.summable  # the loss is 0, or the oracle has no sums
 
     def stage(self) -> None:

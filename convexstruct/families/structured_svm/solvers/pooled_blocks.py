@@ -1,0 +1,296 @@
+r"""Ascent over pools of labellings, a block of examples at a time: structural SVMs on wide sparse data, such as text.
+
+The dual restricted to pools of labellings found so far is, with columns a_j = e_i(y) df_i(y) and b_j = E_i(y),
+
+    D(alpha) = b'alpha - 1/(2 lam) |A'alpha|^2,     alpha >= 0,     the sum over the pool of example i <= c_i,
+
+and w = A'alpha / lam.
+
+**A step** takes the examples of one block. With m = b - A w of their columns and their Gram matrix G = A A' / lam it
+goes towards the best multipliers of the block while all others stay (block coordinate ascent),
+
+    maximise over the block's simplices    m'(alpha' - alpha) - 1/2 (alpha' - alpha)'G(alpha' - alpha),
+
+found by `INNER` accelerated projected gradient steps on numbers of the size of the pool alone (Beck, Teboulle 2009,
+restarted as O'Donoghue, Candes 2015), and then by the best step on the segment from alpha to alpha', so that D never
+falls. Only the weights that occur in the block's columns are read and written: a step costs the nonzeros of A.
+
+**A round** goes through the blocks, first decoding each at the present w and adding its most violated labellings, as
+block-coordinate Frank-Wolfe does (Lacoste-Julien and others 2013; pools of earlier labellings: Shah, Kolmogorov,
+Lampert 2015, and Osokin and others 2016); then a number of times without decoding, which is far cheaper. The average of
+the w over the last half of these steps is the round's point: P at w itself swings, because P(w) - D(alpha) is of the
+order of the square root of what D still gains. A labelling without weight for `IDLE` rounds is dropped.
+
+Memory: the nonzeros of the data and of the columns, and the Gram matrices of the blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import scipy.sparse as sp
+
+from convexstruct import deadline
+from convexstruct.arrays import Flags, Index, Labels, Matrix, Point, Vector
+from convexstruct.core.iterate import Iterate
+from convexstruct.core.mixtures import label_type, of_single_labellings
+from convexstruct.core.solution import Solution
+from convexstruct.families.structured_svm.evaluation import Evaluation
+from convexstruct.families.structured_svm.problem import StructuredSVM
+from convexstruct.families.structured_svm.solvers.example_blocks import ExampleBlock, example_blocks, starting_w
+from convexstruct.rounding import UNIT
+
+#: Examples of a block: more of them make better steps and larger Gram matrices.
+EXAMPLES = 16
+#: Accelerated gradient steps of one step of a block.
+INNER = 12
+#: Rounds without weight after which a labelling is dropped.
+IDLE = 3
+#: Passes without decoding in a round, fewest and most. There are half as many more in the next round where more than
+#: `POOL_SHARE` of the gap is that of the restricted problem, and a third fewer where less is.
+FEWEST, MOST, POOL_SHARE = 2, 8, 0.3
+
+
+class PooledBlock:
+    """The pools of a block of examples: labels, owner (m,) non-decreasing, a (m, d), b, alpha, idle (m,)."""
+
+    def __init__(self, block: ExampleBlock[StructuredSVM]) -> None:
+        self.block, self.lam = block, block.whole.lam
+        features = block.part.features
+        rows = sp.csr_array(features.node_features)
+        self.columns, place = np.unique(rows.indices, return_inverse=True)
+        self.rows = sp.csr_array((rows.data, place, rows.indptr), shape=(rows.shape[0], len(self.columns)))
+        self.kind = label_type(features.n_labels)
+        self.pools: list[list[bytes]] = [[] for _ in block.examples]
+        self.owner = np.zeros(0, dtype=np.intp)
+        self.labels: list[bytes] = []
+        self.a = sp.csr_array((0, block.whole.dimension))
+        self.b, self.alpha, self.idle = np.zeros(0), np.zeros(0), np.zeros(0)
+        self.truth = block.whole.features.joint_each(features.truth, block.examples)
+        self.stale = True
+
+    def renew(self, w: Vector, seen: Evaluation | None) -> int:
+        """Drop the labellings that have had no weight for `IDLE` rounds; add those of ``seen``, the most violated ones
+        of all examples at an earlier w, and the block's own at w (d,). Returns how many were added."""
+        self.idle = np.where(self.alpha > 0, 0, self.idle + 1)
+        kept = np.flatnonzero(self.idle < IDLE)
+        if len(kept) < len(self.idle):
+            for j in np.flatnonzero(self.idle >= IDLE):
+                self.pools[self.owner[j]].remove(self.labels[j])
+            self._take(kept, self.a, self.b, self.owner, self.alpha, self.idle)
+        part = self.block.part
+        features = part.features
+        table = w[: features.n_node_weights].reshape(features.n_labels, -1)[:, self.columns]
+        edge = features.edge_scores(w[: features.dimension])
+        found = [part.violated(np.asarray(self.rows @ table.T), edge, np.zeros(0))]
+        here, at = self.block.examples, self.block.nodes
+        wanted = [(found[0].labels, found[0].violation > 0)]
+        if seen is not None:
+            wanted.append((seen.labels[at], seen.violation[here] > 0))
+        return self.add(wanted)
+
+    def add(self, found: list[tuple[Labels, Flags]], shares: Vector | None = None) -> int:
+        """Add those of the labellings (p,) that are wanted (n,) and not there yet; returns how many they are.
+        shares (n,) : the weights that they begin with, in units of the ceiling; 0 by default."""
+        new, labels, losses = [], [], []
+        for flat, wanted in found:
+            loss = self.block.part.loss.of(flat)
+            parts = self.block.split(flat)
+            for i in np.flatnonzero(wanted).tolist():
+                key = parts[i].astype(self.kind).tobytes()
+                if key not in self.pools[i]:
+                    self.pools[i].append(key)
+                    self.labels.append(key)
+                    new.append(i)
+                    labels.append(parts[i])
+                    losses.append(loss[i])
+        if new:
+            whole, b = self.block.whole, np.array(losses)
+            joint = whole.features.joint_each(np.concatenate(labels), self.block.examples[new])
+            a = self.truth[new] - joint
+            if whole.scaling == "slack":
+                a = sp.csr_array(a.multiply(b[:, None]))
+            alpha = np.zeros(len(new)) if shares is None else (shares * self.block.ceiling)[new]
+            self._take(
+                np.argsort(np.concatenate((self.owner, new)), kind="stable"),
+                sp.csr_array(sp.vstack((self.a, a))), np.concatenate((self.b, b)),
+                np.concatenate((self.owner, np.array(new, dtype=np.intp))), np.concatenate((self.alpha, alpha)),
+                np.concatenate((self.idle, np.zeros(len(new)))),
+            )  # fmt: skip
+        return len(new)
+
+    def _take(self, order: Index, a: sp.csr_array, b: Vector, owner: Index, alpha: Vector, idle: Vector) -> None:
+        self.a, self.b, self.owner, self.alpha, self.idle = a[order], b[order], owner[order], alpha[order], idle[order]
+        self.labels = [self.labels[j] for j in order]
+        self.stale = True
+
+    def prepare(self) -> None:
+        """What the steps need of the columns: their weights, Gram matrix and its largest eigenvalue, nearly."""
+        if not self.stale:
+            return
+        self.used, place = np.unique(self.a.indices, return_inverse=True)
+        shape = len(self.b), len(self.used)
+        self.local = sp.csr_array((self.a.data, place.astype(np.int32), self.a.indptr.astype(np.int32)), shape=shape)
+        self.back = self.local.T
+        self.gram: Matrix = (self.local @ self.back).toarray() / self.lam
+        top = np.ones(len(self.b))
+        for _ in range(8):
+            top = self.gram @ top
+            top /= max(float(np.linalg.norm(top)), 1e-300)
+        self.largest = 1.1 * float(top @ (self.gram @ top))
+        self.present, self.start, self.own = np.unique(self.owner, return_index=True, return_inverse=True)
+        self.limit = self.block.ceiling[self.present]
+        self.stale = False
+
+    def step(self, w: Vector) -> tuple[Vector, float]:
+        """One step at w (d,), which is changed; returns the change of w at the weights ``used``, and the gain of D."""
+        self.prepare()
+        if not (len(self.b) and self.largest > 0):
+            return np.zeros(len(self.used)), 0.0
+        alpha, rise = self.alpha, self.b - self.local @ w[self.used]
+        now = ahead = alpha
+        momentum, slope = 1.0, rise
+        for _ in range(INNER):
+            new = self.nearest(ahead + slope / self.largest)
+            moved = new - now
+            if float((ahead - new) @ moved) > 0:
+                momentum, ahead = 1.0, new
+            else:
+                after = 0.5 + 0.5 * np.sqrt(1.0 + 4.0 * momentum * momentum)
+                momentum, ahead = after, new + ((momentum - 1.0) / after) * moved
+            now = new
+            slope = rise - self.gram @ (ahead - alpha)
+        by = now - alpha
+        change = np.asarray(self.back @ by) / self.lam
+        gain, bent = float(rise @ by), self.lam * float(change @ change)
+        if not gain > 0:
+            return np.zeros(len(self.used)), 0.0
+        size = 1.0 if gain >= bent else gain / bent
+        self.alpha = alpha + size * by
+        change *= size
+        w[self.used] += change
+        return change, size * gain - 0.5 * size * size * bent
+
+    def nearest(self, alpha: Vector) -> Vector:
+        """The nearest point with alpha >= 0 and sums of at most the ceiling (Michelot 1986, all examples at once)."""
+        inside = np.maximum(alpha, 0.0)
+        if (np.add.reduceat(inside, self.start) <= self.limit).all():
+            return inside
+        level = np.zeros(len(self.limit))
+        while True:
+            above = alpha > level[self.own]
+            count = np.maximum(np.add.reduceat(above.astype(np.float64), self.start), 1.0)
+            new = np.maximum((np.add.reduceat(np.where(above, alpha, 0.0), self.start) - self.limit) / count, level)
+            if (new <= level * (1.0 + 1e-14)).all():
+                return np.maximum(alpha - level[self.own], 0.0)
+            level = new
+
+    def hinge(self, w: Vector) -> float:
+        """sum_i c_i max over the pool of b_j - a_j'w, at least 0."""
+        self.prepare()
+        if not len(self.b):
+            return 0.0
+        most = np.maximum.reduceat(self.b - self.local @ w[self.used], self.start)
+        return float(self.limit @ np.maximum(most, 0.0))
+
+
+class _Run:
+    """All blocks, and w = A'alpha / lam."""
+
+    def __init__(self, problem: StructuredSVM, rng: np.random.Generator) -> None:
+        self.problem, self.rng = problem, rng
+        self.blocks = [PooledBlock(block) for block in example_blocks(problem, EXAMPLES, rng)]
+        self.w = np.zeros(problem.dimension)
+        self.seen: Evaluation | None = None
+
+    def adopt(self, start: Solution) -> None:
+        """Begin with the labellings of an earlier solution's dual witness, and their shares."""
+        witness = start.dual_point or {}
+        rows, shares = witness.get("labels", ()), witness.get("label_shares", ())
+        total = np.maximum(np.maximum(shares, 0.0).sum(axis=0), 1.0) if len(rows) else 1.0
+        for labels, share in zip(rows, shares):
+            for block in self.blocks:
+                one = (np.maximum(share, 0.0) / total)[block.block.examples]
+                block.add([(labels[block.block.nodes].astype(np.int64), one > 0)], one)
+        self.seen = self.problem.most_violated(starting_w(self.problem, start))
+        self.refresh()
+
+    def refresh(self) -> None:
+        """w anew from the multipliers, without the rounding of the changes."""
+        self.w[:] = 0.0
+        for block in self.blocks:
+            block.prepare()
+            self.w[block.used] += np.asarray(block.back @ block.alpha) / self.problem.lam
+
+    @property
+    def bound(self) -> float:
+        """D(alpha)."""
+        rise = sum(float(block.b @ block.alpha) for block in self.blocks)
+        return rise - 0.5 * self.problem.lam * float(self.w @ self.w)
+
+    def passes(self, n: int) -> tuple[int, Vector]:
+        """One pass with and ``n`` without decoding; (how many labellings were new, the average w of the last half)."""
+        new, steps, late = 0, 0, np.zeros(len(self.w))
+        for k in range(n + 1):
+            if k == (n + 1) // 2:
+                steps, late = 0, np.zeros(len(self.w))
+            for at in self.rng.permutation(len(self.blocks)):
+                deadline.check()
+                block = self.blocks[at]
+                if k == 0:
+                    new += block.renew(self.w, self.seen)
+                change, _ = block.step(self.w)
+                # the average is w - sum_s (s - 1) change_s / steps, and only some weights change
+                late[block.used] += steps * change
+                steps += 1
+        return new, self.w - late / steps
+
+    def witness(self) -> Callable[[], Point]:
+        """A function that makes the dual witness of the present multipliers."""
+        start, kind = self.problem.features.node_start, label_type(self.problem.features.n_labels)
+        kept = [(int(block.block.examples[i]), key, share)
+            for block in self.blocks
+            for i, key, share in zip(block.owner, block.labels, block.alpha / block.block.ceiling[block.owner])
+            if share > 0
+        ]  # fmt: skip
+        truth = self.problem.features.truth.astype(kind)
+
+        def made() -> Point:
+            each = sorted(kept, key=lambda one: one[0])
+            labels = [np.frombuffer(key, dtype=kind) for _, key, _ in each]
+            examples = np.array([i for i, _, _ in each], dtype=np.intp)
+            return of_single_labellings(truth, start, labels, examples, np.array([share for _, _, share in each]))
+
+        return made
+
+
+def wide(problem: StructuredSVM) -> bool:
+    """Whether the steps are cheap and nearly independent: sparse features and more weights than nodes, so that a column
+    has few of all weights and few of another's; exact best labellings, and no weight that must be >= 0."""
+    features = problem.features
+    more = problem.dimension > features.n_nodes
+    return sp.issparse(features.node_features) and more and problem.oracle.exact and not features.associative
+
+
+def pooled_blocks(problem: StructuredSVM, start: Solution | None, seed: int) -> Iterator[Iterate]:
+    """One iterate a round: the average w, and the multipliers. ``start`` gives first labellings."""
+    run = _Run(problem, np.random.default_rng(seed))
+    if start is not None:
+        run.adopt(start)
+    n, calls, rest = FEWEST, 0, 0
+    while True:
+        before = run.bound
+        new, mean = run.passes(n)
+        run.refresh()
+        bound, found = run.bound, problem.most_violated(mean)
+        run.seen = found
+        calls += 2
+        pool = 0.5 * problem.lam * float(mean @ mean) + sum(block.hinge(mean) for block in run.blocks)
+        # P still falls where D gains next to nothing: the end is where rounding hides all that it gains
+        rest = rest + 1 if new == 0 and bound - before <= 4 * UNIT * bound else 0
+        yield Iterate({"w": mean}, run.witness(), found.value, bound, calls, done=rest > IDLE)
+        if rest > IDLE:
+            return
+        within = pool - bound > POOL_SHARE * (found.value - bound)
+        n = min(MOST, n + n // 2 + 1) if within else max(FEWEST, n * 2 // 3)

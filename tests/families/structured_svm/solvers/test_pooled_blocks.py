@@ -1,0 +1,201 @@
+"""Ascent over pools by blocks: against all labellings written out, and each part of a step against its definition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from convexstruct.arrays import Vector
+from convexstruct.core.driver import solve
+from convexstruct.core.iterate import Iterate
+from convexstruct.core.solution import Solution, Status
+from convexstruct.families.structured_svm.problem import StructuredSVM
+from convexstruct.families.structured_svm.solvers import pooled_blocks, tempered_pools
+from convexstruct.families.structured_svm.solvers.pooled_blocks import PooledBlock
+from convexstruct.families.structured_svm.solvers.tempered_pools import TemperedPools
+from convexstruct.tolerances import HIGH, LOW, ROUNDING
+from tests.families.structured_svm.solvers.references import holds, optimum
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The blocks alone, whatever the size of the problem."""
+
+    def iterate(self, problem: StructuredSVM, start: Solution | None = None) -> Iterator[Iterate]:
+        yield from pooled_blocks.pooled_blocks(problem, start, 0)
+
+
+def text(seed: int, n: int = 4, size: int = 3, columns: int = 40, **more: Any) -> StructuredSVM:
+    """Chains of 1 to 4 tokens, each with one column of all and three more, as words in a window are."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, 5, n)
+    p = int(lengths.sum())
+    places = np.concatenate((np.zeros((p, 1), dtype=int), rng.integers(1, columns, (p, 3))), axis=1)
+    x = sp.csr_array((np.ones(4 * p), places.ravel(), 4 * np.arange(p + 1)), shape=(p, columns))
+    labels = np.split(rng.integers(0, size, p), np.cumsum(lengths)[:-1])
+    return StructuredSVM.read(x, labels, size, **({"C": 1.0} | more))
+
+
+KINDS: dict[str, dict[str, Any]] = {
+    "margin": {},
+    "weighted": {"weights": [0.3, 2.0, 1.0, 0.7], "C": 3.0},
+    "slack": {"scaling": "slack"},
+    "zero-one": {"loss": "zero_one"},
+    "costs": {"loss": np.array([[0.0, 1.0, 3.0], [0.5, 0.0, 2.0], [0.0, 1.0, 0.0]]), "C": 5.0},
+    "no edges": {"edges": "none"},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_it_reaches_the_optimum_over_all_labellings(kind: str, seed: int) -> None:
+    problem = text(seed, **KINDS[kind])
+    solution = solve(problem, Blocks(), max_iterations=500)
+    assert solution.status is Status.OPTIMAL
+    holds(solution, optimum(problem))
+
+
+def test_examples_in_several_blocks_share_one_w() -> None:
+    problem = text(2, n=40)
+    solution = solve(problem, Blocks(), tol=LOW, max_iterations=300)
+    assert solution.status is Status.OPTIMAL
+    holds(solution, solve(problem, TemperedPools()).primal, gap=LOW.gap)
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from(["margin", "slack"]))
+def test_the_dual_value_never_falls_and_the_witness_has_it(seed: int, scaling: Any) -> None:
+    problem = text(seed, n=20, scaling=scaling)
+    before = 0.0
+    for iterate in islice(Blocks().iterate(problem), 4):
+        assert callable(iterate.dual_point)
+        bound = iterate.lower_bound
+        assert bound >= before - ROUNDING * (1 + abs(bound))
+        assert float(problem.dual(iterate.dual_point())) >= bound - ROUNDING * (1 + abs(bound))
+        assert iterate.primal == pytest.approx(float(problem.primal(iterate.point)))
+        before = bound
+
+
+def filled(seed: int) -> tuple[PooledBlock, Vector]:
+    """A block with a few labellings of each example and random multipliers, and its w."""
+    problem = text(seed, n=6)
+    run = pooled_blocks._Run(problem, np.random.default_rng(seed))
+    (block,) = run.blocks
+    rng = np.random.default_rng(seed + 1)
+    for _ in range(3):
+        block.renew(rng.normal(size=problem.dimension), None)
+    block.prepare()
+    block.alpha = block.nearest(rng.normal(size=len(block.b)))
+    run.refresh()
+    return block, run.w
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10_000))
+def test_the_nearest_point_of_the_simplices(seed: int) -> None:
+    block, _ = filled(seed)
+    given_ = np.random.default_rng(seed).normal(size=len(block.b))
+    found = block.nearest(given_)
+    for k, limit in enumerate(block.limit):
+        here, z = found[block.own == k], given_[block.own == k]
+        # the condition of optimality: z - found is the same where found > 0, not larger elsewhere, and >= 0
+        level = max((z - here)[here > 0], default=max(z.max(), 0.0))
+        assert here.min() >= 0
+        assert here.sum() <= limit * (1 + 1e-12)
+        assert level >= -1e-12
+        assert (level <= 1e-12) or here.sum() == pytest.approx(limit)
+        assert ((z - here)[here > 0] == pytest.approx(level, abs=1e-12)) if (here > 0).any() else True
+        assert (z <= level + 1e-12)[here == 0].all()
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10_000))
+def test_a_step_gains_what_it_says_and_moves_w_with_the_multipliers(seed: int) -> None:
+    block, w = filled(seed)
+    lam = block.lam
+
+    def dual() -> float:
+        psi = block.a.T @ block.alpha
+        return float(block.b @ block.alpha - 0.5 / lam * (psi @ psi))
+
+    before, old = dual(), w.copy()
+    change, gain = block.step(w)
+    assert gain >= 0
+    assert dual() - before == pytest.approx(gain, abs=1e-12)
+    assert w == pytest.approx(block.a.T @ block.alpha / lam, abs=1e-12)
+    assert (w - old)[block.used] == pytest.approx(change, abs=1e-12)
+
+
+def test_the_average_is_that_of_w_after_each_step_of_the_last_half(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = text(3, n=60)
+    run = pooled_blocks._Run(problem, np.random.default_rng(0))
+    seen: list[Vector] = []
+    step = PooledBlock.step
+
+    def watched(self: PooledBlock, w: Vector) -> Any:
+        found = step(self, w)
+        seen.append(w.copy())
+        return found
+
+    monkeypatch.setattr(PooledBlock, "step", watched)
+    _, mean = run.passes(5)
+    late = seen[3 * len(run.blocks) :]
+    assert len(run.blocks) > 2
+    assert mean == pytest.approx(np.mean(late, axis=0), abs=1e-12)
+
+
+def test_a_labelling_without_weight_is_dropped_and_may_return() -> None:
+    block, w = filled(5)
+    block.alpha = np.zeros(len(block.b))
+    for _ in range(pooled_blocks.IDLE):
+        block.idle += 1
+    n = block.renew(w, None)
+    assert n == len(block.b) == len(block.labels) == sum(map(len, block.pools))
+
+
+def test_a_start_restores_its_bound() -> None:
+    problem = text(4, n=20)
+    first = solve(problem, Blocks(), tol=LOW, max_iterations=100)
+    again = solve(problem, Blocks(), tol=LOW, start=first, max_iterations=1)
+    assert again.lower_bound >= first.lower_bound * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(("work", "by_blocks"), [(0.0, True), (np.inf, False)])
+def test_the_default_takes_blocks_where_data_are_wide_and_exact_pools_dear(
+    work: float, by_blocks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[StructuredSVM] = []
+
+    def watched(problem: StructuredSVM, *rest: Any) -> Iterator[Iterate]:
+        taken.append(problem)
+        return pooled_blocks.pooled_blocks(problem, *rest)
+
+    monkeypatch.setattr(tempered_pools, "CHEAP_WORK", work)
+    monkeypatch.setattr(tempered_pools, "pooled_blocks", watched)
+    problem = text(0)
+    solution = solve(problem)
+    assert solution.status is Status.OPTIMAL
+    assert bool(taken) == by_blocks
+    holds(solution, optimum(problem), gap=HIGH.gap)
+
+
+def test_the_default_takes_blocks_where_examples_have_several_components(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempered_pools, "CHEAP_WORK", 0.0)
+    problem = text(1, edges="none")
+    solution = solve(problem)
+    assert solution.status is Status.OPTIMAL
+    holds(solution, optimum(problem))
+
+
+def test_it_stops_in_time_with_bounds() -> None:
+    solution = solve(text(6, n=60, columns=2000), Blocks(), tol=1e-15, time_limit=0.3)
+    assert np.isfinite(solution.gap)
+    assert solution.lower_bound > 0
