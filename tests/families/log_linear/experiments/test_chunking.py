@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from convexstruct.core.driver import solve
 from convexstruct.datasets.real.conll2000 import CHUNKS, Sentences, parse
 from convexstruct.families.log_linear.experiments import chunking
+from convexstruct.tolerances import LOW
 
 NUMBER = {chunk: at for at, chunk in enumerate(CHUNKS)}
 
@@ -70,3 +73,38 @@ def test_crfsuite_minimises_the_same_objective() -> None:
     data = chunking.Data.of(made_up(10, 3), made_up(2, 4), 1)
     objective, _ = chunking.crfsuite(data)
     assert objective == pytest.approx(solve(data.problem, tol=1e-9).primal, rel=1e-6)
+
+
+def test_c_is_judged_on_the_last_fifth_of_the_sentences_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    train, seen = made_up(10, 5), []
+    cut = chunking.after(train, 8)
+    assert cut.n_sentences == 2
+    for i in range(2):
+        assert [str(token) for token in cut.sentence(i)] == [str(token) for token in train.sentence(8 + i)]
+
+    def watched(data: chunking.Data, problem: Any, solution: Any) -> float:
+        seen.append((problem.n_examples, problem.scale.C, data.test.labels.tolist()))
+        return 0.5
+
+    monkeypatch.setattr(chunking, "score", watched)
+    monkeypatch.setattr(chunking, "solve", lambda problem, tol, time_limit: (tol, time_limit))
+    assert chunking.choose(train, 1, (0.1, 2.0), 60.0) == {0.1: 0.5, 2.0: 0.5}
+    assert seen == [(8, c, cut.labels.tolist()) for c in (0.1, 2.0)]
+
+
+@pytest.mark.slow
+def test_the_quick_run_has_a_row_for_each_method_and_each_learns_what_the_words_say(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(chunking, "conll2000", lambda part: made_up(15, 6 if part == "train" else 7))
+    monkeypatch.setattr(chunking, "QUICK_MARGIN_SECONDS", 1e6)  # no limit: what follows holds on any machine
+    result = chunking.run(quick=True)
+    rows = {str(row[0]).split(",")[0]: dict(zip(result.columns, row)) for row in result.rows}
+    assert {"CRF", "M3N", "perceptron", "MIRA"} <= set(rows)
+    assert [row[0] for row in result.rows if row[-1] is not None and row[-1] != 1.0] == []
+    margin: Any = rows["M3N"]
+    assert 0 < margin["lower bound"] <= margin["objective"]
+    assert margin["gap"] <= LOW.gap
+    assert rows["MIRA"]["objective"] is None  # it minimises nothing
+    assert any("C by F1 on the last fifth" in note for note in result.notes)
+    assert set(result.figures) == {"convergence"}
