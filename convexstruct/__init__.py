@@ -38,6 +38,7 @@ from convexstruct.families.structured_svm import StructuredSVM
 from convexstruct.families.unsupervised_margin import UnsupervisedMargin
 from convexstruct.features.graphs.factors import factors_of_features, read_factors, tabular_factors
 from convexstruct.tolerances import HIGH, LOW, MID, Profile
+from convexstruct.validation.arguments import no_attribute
 
 if TYPE_CHECKING:
     from convexstruct import estimators, experiments, models, plots, solvers, verification
@@ -93,7 +94,7 @@ def __getattr__(name: str) -> Any:
         return module
     if name in ("check", "verify"):
         return getattr(importlib.import_module("convexstruct.verification"), name)
-    raise AttributeError(f"module 'convexstruct' has no attribute {name!r}")
+    no_attribute(__name__, __all__, name)
 
 
 def __dir__() -> list[str]:

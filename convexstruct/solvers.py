@@ -8,7 +8,7 @@ from convexstruct.core import registry
 from convexstruct.core.driver import solve
 from convexstruct.core.iterate import Iterate, Solver
 from convexstruct.core.registry import choose
-from convexstruct.validation.arguments import among
+from convexstruct.validation.arguments import no_attribute
 
 __all__ = ["Iterate", "Solver", "choose", "solve"]
 __all__ += sorted(registry.solvers())
@@ -18,7 +18,7 @@ def __getattr__(name: str) -> Any:
     known = registry.solvers()
     if name in known:
         return known[name]
-    raise AttributeError(f"no solver is called {name!r}, wanted {among(name, known)}")
+    no_attribute(__name__, known, name)
 
 
 def __dir__() -> list[str]:

@@ -29,7 +29,7 @@ from types import MappingProxyType
 from typing import Any
 
 from convexstruct.models.formulation import Entry, Equation, Formulation, Recovered, Reference, Sizes, equation
-from convexstruct.validation.arguments import Named
+from convexstruct.validation.arguments import Named, no_attribute
 
 #: The families that have formulations: the folders here.
 FOLDERS = tuple(entry.name for entry in pkgutil.iter_modules(__path__) if entry.ispkg)
@@ -50,7 +50,7 @@ FORMULATIONS: Mapping[str, Entry] = MappingProxyType(
 def __getattr__(name: str) -> Any:
     if name in FOLDERS:
         return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"convexstruct.models has no {name!r}, wanted one of {', '.join([*FOLDERS, *__all__])}")
+    no_attribute(__name__, [*FOLDERS, *__all__], name)
 
 
 __all__ = [

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 
 import pytest
 
 import convexstruct as cs
+from convexstruct.validation.arguments import SENTENCE_CHARACTERS
 
 
 def test_every_public_name_is_there() -> None:
@@ -14,9 +16,24 @@ def test_every_public_name_is_there() -> None:
     assert sorted(cs.__all__) == sorted(dir(cs))
 
 
-def test_an_unknown_name_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="'nothing'"):
-        _ = cs.nothing
+@pytest.mark.parametrize(
+    ("of", "name", "near"),
+    [
+        ("", "GenerativeMargn", "GenerativeMargin"), ("datasets", "conect4", "connect4"),
+        ("solvers", "TemperedPool", "TemperedPools"), ("models", "structured_svn", "structured_svm"),
+        ("experiments", "EXPERIMENT", "EXPERIMENTS"), ("estimators", "ChainTager", "ChainTagger"),
+        ("verification", "verfy", "verify"),
+    ],
+)  # fmt: skip
+def test_an_unknown_name_is_an_attribute_error_of_one_sentence_with_the_names_that_are_near(
+    of: str, name: str, near: str
+) -> None:
+    module = importlib.import_module(f"convexstruct.{of}".rstrip("."))
+    with pytest.raises(AttributeError) as raised:
+        getattr(module, name)
+    assert str(raised.value).startswith(f"{module.__name__} has no {name!r}, wanted one of ")
+    assert near in str(raised.value)
+    assert len(str(raised.value)) <= SENTENCE_CHARACTERS
 
 
 @pytest.mark.parametrize("command", ["import convexstruct", "import convexstruct.cli as c; c.main(['list', '--json'])"])

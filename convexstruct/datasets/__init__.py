@@ -6,6 +6,9 @@ Generated: `ring`, `hidden_markov`, `hadamard`, `dense_margins`, `sparse_margins
 Of one's own: `read_conll` reads a file of labelled sentences in columns.
 """
 
+from functools import partial
+from typing import TYPE_CHECKING
+
 from convexstruct.datasets.conll import TaggedSentences, read_conll
 from convexstruct.datasets.generated.hadamard import hadamard
 from convexstruct.datasets.generated.hidden_markov import SYNTHETIC, HiddenMarkovChains, hidden_markov
@@ -21,6 +24,7 @@ from convexstruct.datasets.real.protein import Proteins, protein
 from convexstruct.datasets.real.scene import Scenes, scene
 from convexstruct.datasets.real.snakes import Snakes, snakes
 from convexstruct.datasets.real.sources import SOURCES, available, data_root, fetch
+from convexstruct.validation.arguments import no_attribute
 
 __all__ = [
     "EASY",
@@ -64,3 +68,6 @@ __all__ = [
     "snakes",
     "sparse_margins",
 ]
+
+if not TYPE_CHECKING:  # a type checker knows the names
+    __getattr__ = partial(no_attribute, __name__, __all__)

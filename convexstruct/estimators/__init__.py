@@ -9,6 +9,8 @@ A new estimator takes a file here, a constructor that only stores its arguments,
 """
 
 import importlib.util
+from functools import partial
+from typing import TYPE_CHECKING
 
 if importlib.util.find_spec("sklearn") is None:
     raise ImportError("convexstruct.estimators needs scikit-learn: pip install 'convexstruct[estimators]'")
@@ -17,5 +19,9 @@ from convexstruct.estimators.chain_tagger import ChainTagger
 from convexstruct.estimators.generative_tagger import GenerativeTagger
 from convexstruct.estimators.graph_tagger import GraphTagger
 from convexstruct.estimators.linear_risk import LinearRisk
+from convexstruct.validation.arguments import no_attribute
 
 __all__ = ["ChainTagger", "GenerativeTagger", "GraphTagger", "LinearRisk"]
+
+if not TYPE_CHECKING:  # a type checker knows the names
+    __getattr__ = partial(no_attribute, __name__, __all__)

@@ -208,6 +208,17 @@ class Named(dict[str, T]):
         raise KeyError(cut(f"{self._what} is {described(name)}, wanted {among(name, self)}", SENTENCE_CHARACTERS))
 
 
+def no_attribute(module: str, known: Collection[str], name: str) -> NoReturn:
+    """The ``__getattr__`` of a module, its public names ``known``: one sentence, with those near to ``name``.
+
+    Raises
+    ------
+    AttributeError
+        Always.
+    """
+    raise AttributeError(cut(f"{module} has no {described(name)}, wanted {among(name, known)}", SENTENCE_CHARACTERS))
+
+
 def text_of(name: str, value: Any) -> str:
     """A string."""
     if not isinstance(value, str):

@@ -19,8 +19,12 @@ and under pytest, case by case:
 Another family is a folder in ``families/`` that registers itself; nothing here changes.
 """
 
+from functools import partial
+from typing import TYPE_CHECKING
+
 from convexstruct.core.cases import Case, Instance
 from convexstruct.core.registry import System, systems
+from convexstruct.validation.arguments import no_attribute
 from convexstruct.verification.cases import cases_for, families
 from convexstruct.verification.outcome import Fast, Outcome, Reference, Row
 from convexstruct.verification.runner import check, verify
@@ -42,3 +46,6 @@ __all__ = [
 
 #: The systems of every family.
 SYSTEMS: tuple[System, ...] = systems()
+
+if not TYPE_CHECKING:  # a type checker knows the names
+    __getattr__ = partial(no_attribute, __name__, __all__)
