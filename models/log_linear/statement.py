@@ -155,8 +155,8 @@ def over_cliques(problem: Model) -> Distributions:
         z[kept] = np.maximum(q, 0.0)
         return {"cliques": z}
 
-    parts = (sp.csr_array(part[:, kept]) for part in (polytope.features, polytope.totals, polytope.agreement))
-    return _one_example(problem, *parts, witness)
+    features, totals, agreement = polytope.features[:, kept], polytope.totals[:, kept], polytope.agreement[:, kept]
+    return _one_example(problem, features, totals, agreement, witness)
 
 
 def _joint_labels(problem: MarkovRandomField) -> int:

@@ -181,7 +181,7 @@ def check(each: Combination, seed: int) -> str:
 
     def P(theta: Vector) -> float:
         fit = value_and_gradient(features, agree, shares, theta)[0]
-        return fit + 0.5 * penalty.lam * float(theta @ theta) + penalty.l1 * float(np.abs(theta).sum())
+        return float(fit + 0.5 * penalty.lam * (theta @ theta) + penalty.l1 * np.abs(theta).sum())
 
     thetas = [size * rng.normal(size=problem.dimension) for size in (0.3, 2.0)]
     for theta in thetas:
