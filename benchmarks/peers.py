@@ -5,7 +5,9 @@
 Each package is a solver like anyone's own: `verify` runs it on each small case that it can state, in a process of its
 own, and judges its point. "gap" is relative to the stored lower bound; seconds are of the call. LinearSVC and ReHLine
 minimise 1/2 |w|^2 + C sum hinge, dlib 1/2 |w|^2 + C/N sum hinge, CRFsuite -log-likelihood + c1 |theta|_1 + c2
-|theta|^2. All run at the accuracy that is their default, apart from the number of iterations.
+|theta|^2. C is the case's. All stop by their own rules, apart from the number of iterations, which none reaches:
+LinearSVC and ReHLine at tol = 1e-4, dlib at epsilon = 1e-3, CRFsuite at |gradient| <= 1e-5 |theta| or ten rounds that
+gain less than 1e-5, relative. Those are their defaults. Ours are the stored bounds, at the gap of each case.
 """
 
 from __future__ import annotations

@@ -14,6 +14,13 @@ variables; three to six are usual. A step that leaves the bracket is replaced by
 the order of all doubles. After `NEWTON_STEPS` steps every second step is replaced in this way; at most 64 of these are
 needed, so the time is linear in n in the worst case too.
 
+Beside sorting: breakpoints must be sorted together with their bends, by an argsort. With NumPy 2.4.6 on an AMD EPYC
+(AVX2, no AVX-512), one thread, n = 1e7, 0 <= a <= 1 and s = +-1, this search took 0.26 s, medians 3.5 s, and sorting
+the 2n breakpoints 7.5 s (at n = 1e6: 0.019, 0.13 and 0.30 s); one np.sort of n numbers took 0.15 s there, one argsort
+1.5 s. A simplex with s = d = 1 needs no bends: np.sort, a cumulative sum and a clip took 0.25, 23 and 598 ms at n =
+1e4, 1e6 and 1e7, this search 0.55, 28 and 141 ms. So where NumPy sorts by vector instructions, sorting such a simplex
+of up to about 1e6 entries is as fast or faster.
+
 Where m is far larger than z, no double is close enough to the root. Then m is replaced by m - rho w, computed with
 twice the digits, and the search continues from rho = 0.
 
@@ -42,7 +49,8 @@ Search = Literal["bracket", "medians", "sorting"]
 BLOCK = 1 << 15
 #: The sample holds one variable in SAMPLE_ONE_IN, but at least SMALLEST_SAMPLE. Its problem is solved in the same way,
 #: from a sample of the sample, at a small part of the cost of one pass. With at most SMALLEST_SAMPLE variables the
-#: breakpoints are sorted instead.
+#: breakpoints are sorted instead: Newton's steps from 0 are as fast there, but where z is the end of what <s, a> is,
+#: phi is flat, and halving ends at a multiplier near 1e139, whose rounding leaves no lower bound.
 SAMPLE_ONE_IN, SMALLEST_SAMPLE = 64, 512
 #: Newton's steps after which every second step halves the bracket. Only adversarial data need more.
 NEWTON_STEPS = 12
