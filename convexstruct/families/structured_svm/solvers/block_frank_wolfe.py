@@ -122,10 +122,6 @@ class BlockFrankWolfe:
                 return
 
 
-def _share_or_all(name: str, value: Any) -> float:
-    return number(name, value, above=0, most=1)
-
-
 def _cut(problem: StructuredSVM | OracleSVM, examples: Index, size: int) -> list[Index]:
     """Examples in blocks of about the same length, so that a batched recursion has no more steps than it needs."""
     order = examples[np.argsort(np.diff(problem.features.node_start)[examples], kind="stable")]
