@@ -223,10 +223,13 @@ def read_cost(cost: ArrayLike, k: int) -> Matrix:
 
 
 def _differences(example: Index, plus: Index, minus: Index, n: int, k: int) -> sp.csr_array:
-    """Rows S[example, plus] - S[example, minus]."""
+    """Rows S[example, plus] - S[example, minus], each in the order of its columns: SciPy sorts the rows of a matrix in
+    place when an operation asks for it, which would change the data of other matrices that share them."""
     m = len(example)
-    columns = np.stack((example * k + plus, example * k + minus), axis=1).ravel()
-    return sp.csr_array((np.tile((1.0, -1.0), m), columns, 2 * np.arange(m + 1)), shape=(m, n * k))
+    sign = np.where(plus < minus, 1.0, -1.0)
+    columns = np.stack((example * k + np.minimum(plus, minus), example * k + np.maximum(plus, minus)), axis=1).ravel()
+    data = np.stack((sign, -sign), axis=1).ravel()
+    return sp.csr_array((data, columns, 2 * np.arange(m + 1)), shape=(m, n * k))
 
 
 def _listed(values: Sequence[Any] | NDArray[Any]) -> str:
