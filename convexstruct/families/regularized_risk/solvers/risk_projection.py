@@ -28,31 +28,28 @@ def onto_groups(
     """
     first = start[:-1]
     tight = np.ones(len(first), dtype=bool)
-    positive = np.maximum(z, 0.0)
+    projected = np.maximum(z, 0.0) if floor else np.zeros_like(z)
     if floor:
-        tight = np.add.reduceat(positive, first) > radius
+        tight = np.add.reduceat(projected, first) > radius
         if not tight.any():
-            return positive, tight
-    kept = np.ones(len(z), dtype=bool)
-    count = np.diff(start).astype(np.float64)
+            return projected, tight
+    # relative to the largest of the group, which is kept by any theta: its error is that of numbers near r, however
+    # large z is
+    below = z - np.maximum.reduceat(z, first)[group]
+    each = np.broadcast_to(radius, len(first))
+    kept = np.flatnonzero((below > -each[group]) & tight[group])
     while True:
         deadline.check()
-        theta = (np.add.reduceat(np.where(kept, z, 0.0), first) - radius) / count
-        still = kept & (z > theta[group])
-        now = np.add.reduceat(still, first, dtype=np.float64)
-        if (now == count).all():
+        of, value = group[kept], below[kept]
+        count = np.bincount(of, minlength=len(first))
+        theta = (np.bincount(of, value, len(first)) - each) / np.maximum(count, 1)
+        still = value > theta[of]
+        if still.all():
             break
-        # rounding may drop the last entry of a group: then its largest entries are kept instead
-        gone = now == 0
-        if gone.any():
-            top = np.maximum.reduceat(np.where(kept, z, -np.inf), first)
-            still |= gone[group] & kept & (z == top[group])
-            now = np.add.reduceat(still, first, dtype=np.float64)
-            if (now == count).all():
-                break
-        kept, count = still, now
-    held = np.where(kept, np.maximum(z - theta[group], 0.0), 0.0)
-    return (np.where(tight[group], held, positive) if floor else held), tight
+        kept = kept[still]
+    projected[tight[group]] = 0.0
+    projected[kept] = value - theta[of]
+    return projected, tight
 
 
 def onto_q(problem: RegularizedRisk, alpha: Vector) -> Vector:

@@ -12,8 +12,9 @@ augmented Lagrangian method (Rockafellar 1976; Li, Sun and Toh 2018), here with
   alpha, and with a narrow tau Newton's steps would move them across their kinks one by one;
 * a proximal step that ends as soon as the most that F can still fall, |grad F|^2 / (2 lam), is a small part of the gap
   of the whole problem. The maximiser a is dual feasible at every Newton step, so that each gives both bounds;
-* groups far from their kinks held at their alpha, once few others remain, until the gap of the others has fallen
-  (`SmoothedRisk.restrict`). The dual value stays that of all groups; the primal is then computed of all of them.
+* pieces far below their group's highest held at 0, and groups far from their kinks held at their alpha, once few others
+  remain, until the gap of the others has fallen (`SmoothedRisk.restrict`). The dual value stays that of all groups; the
+  primal is then computed of all of them.
 
 The problem is piecewise quadratic, so the proximal point method ends after finitely many steps (Rockafellar 1976), and
 rounding alone limits the accuracy.
@@ -40,7 +41,7 @@ from convexstruct.families.regularized_risk.solvers.risk_newton import Effort, d
 from convexstruct.families.regularized_risk.solvers.smoothed_risk import Smoothed, SmoothedRisk
 from convexstruct.rounding import EPS
 
-#: The groups that are not held are solved alone until their gap has fallen by this factor, or for at most so many
+#: The pieces that are not held are solved alone until their gap has fallen by this factor, or for at most so many
 #: Newton steps.
 HELD_FALL, HELD_STEPS = 0.2, 60
 #: After a proximal step of k Newton steps tau is multiplied by shrink, if k is at most this number, else by
@@ -54,6 +55,9 @@ IDLE_ROUNDS = 100
 #: Where w has at least as many entries as there are groups, the first tau is multiplied by this and by the mean rise
 #: of an example's score by its own alpha (`_lift_of_one`), if that product is above 1.
 TAU_LIFTS = 10.0
+#: The values v of the pieces are sums over the steps; they are computed anew from w when the rounding of these sums may
+#: have reached this share of the gap.
+DRIFT = 1e-2
 #: Below the relative gap STRETCH_FROM the point is made longer by the share STRETCH of the relative gap, if J rises by
 #: at most the share STRETCH_RISE of the gap.
 STRETCH_FROM, STRETCH, STRETCH_RISE = 1e-3, 1e-3, 1e-2
@@ -76,8 +80,9 @@ class SemismoothNewton:
     ----------
     shrink : the factor of tau at each proximal step that took at most `EASY_STEPS` Newton steps, below 1.
     inexact : a proximal step ends when |grad F|^2 / (2 lam) is below this share of the gap; below 1.
-    zone : groups further than ``zone`` tau from their nearest kink may be held.
-    moving : they are held once the others are less than this share of all groups; below 1.
+    zone : pieces further than ``zone`` tau below the highest of their group may be held, and so may groups further than
+        that from their nearest kink.
+    moving : they are held once the others are less than this share of all pieces; below 1.
     first : tau starts at this share of the gap of the start; below 1.
     """
 
@@ -104,9 +109,8 @@ class SemismoothNewton:
         tau = max(self.first * (best - lower), EPS * scale)
         if whole.dimension >= len(whole.first):
             tau *= max(1.0, TAU_LIFTS * _lift_of_one(problem))
-        if whole.n_biases:
-            shift = whole.best_lift(a + v / tau, tau)
-            b, v = b + shift, v + whole.lift(shift)
+        b, v = _lifted(whole, b, v, a, tau)
+        longest, drift = float(problem.row_norms.max()), 0.0
         while True:
             with clock("gradient"):
                 now, total = whole.at(w, a + v / tau)
@@ -114,6 +118,10 @@ class SemismoothNewton:
                 primal = whole.primal(w, b, v)
                 calls += 1
             lower = max(lower, value)
+            if drift > max(DRIFT * (min(best, primal) - lower), 0.0):
+                b, v = _lifted(whole, b, whole.forward(w) + whole.offset + whole.lift(b), a, tau)
+                drift, calls = 0.0, calls + 1
+                continue
             *longer, primal = _stretched(whole, w, b, v, primal, min(best, primal) - lower, patience.least)
             best = min(best, primal)
             done = patience.ended(best, lower)
@@ -125,11 +133,12 @@ class SemismoothNewton:
                 calls,
                 clock.parts,
                 done,
+                given.rounding_reason({}, None) if done else "",
             )
             if self._ready(whole, now, tau, best - lower):
                 a, tau = now.a, self._narrower(tau, effort)
                 with clock("holding"):
-                    moving = ~whole.settled(v, a, self.zone * tau)
+                    moving = whole.near(v, a, self.zone * tau)
                     few = 0 < np.count_nonzero(moving) < self.moving * len(moving)
                 if few:
                     with clock("holding"):
@@ -147,6 +156,7 @@ class SemismoothNewton:
                     calls += 1
             w, b, v = _newton_step(whole, now, w, b, v, a, tau, effort, clock)
             calls += 1
+            drift += EPS * longest * math.sqrt(float(w @ w))
 
     def _held(
         self,
@@ -225,11 +235,15 @@ def _newton_step(
             with np.errstate(over="ignore"):
                 guess = -first / (bend + float(weighted @ dv) / tau)
         t = search(slope, first, guess)
-        w, b, v = w + t * s_w, b + t * s_b, v + t * dv
-        if risk.n_biases:  # with the exact minimum over b, a is dual feasible as it is
-            shift = risk.best_lift(a + v / tau, tau)
-            b, v = b + shift, v + risk.lift(shift)
-        return w, b, v
+        return w + t * s_w, *_lifted(risk, b + t * s_b, v + t * dv, a, tau)
+
+
+def _lifted(risk: SmoothedRisk, b: Vector, v: Vector, a: Vector, tau: float) -> tuple[Vector, Vector]:
+    """(b, v) where b minimises F with w fixed: the maximiser of F is then dual feasible as it is."""
+    if not risk.n_biases:
+        return b, v
+    shift = risk.best_lift(a + v / tau, tau)
+    return b + shift, v + risk.lift(shift)
 
 
 def search(slope: Callable[[float], float], first: float, t: float = 1.0) -> float:

@@ -290,28 +290,24 @@ class SmoothedRisk:
 
     # -- fewer groups --------------------------------------------------------------------------------------------------
 
-    def settled(self, v: Vector, a: Vector, margin: float) -> Flags:
-        """Groups whose a is the vertex of their highest piece, where that leads by more than ``margin``; (G,)."""
+    def near(self, v: Vector, a: Vector, margin: float) -> Flags:
+        """The pieces that may move: those with a > 0 or within ``margin`` of the highest of their group, but for groups
+        whose a is the vertex of a piece that leads by more than ``margin``; (m,)."""
         if self.box:
-            return ((v > margin) & (a >= 1.0)) | ((v < -margin) & (a <= 0.0))
+            return ~(((v > margin) & (a >= 1.0)) | ((v < -margin) & (a <= 0.0)))
         top = np.maximum.reduceat(v, self.first)
-        chosen = v == top[self.group]
-        second = np.maximum.reduceat(np.where(chosen, -np.inf, v), self.first)
-        second = np.where(np.add.reduceat(chosen, self.first, dtype=np.intp) > 1, top, second)
-        mass = np.add.reduceat(np.where(chosen, a, 0.0), self.first)
-        if not self.floor:
-            return (top - second > margin) & (mass >= 1.0)
-        at_top = (top - np.maximum(second, 0.0) > margin) & (mass >= 1.0)
-        at_zero = (top < -margin) & (np.add.reduceat(a, self.first) <= 0.0)
-        return at_top | at_zero
+        found = (a > 0.0) | (v > (np.maximum(top, 0.0) if self.floor else top)[self.group] - margin)
+        alone = np.add.reduceat(found, self.first, dtype=np.intp) == 1
+        return found & ~(alone[self.group] & (a >= 1.0) & ((v > margin) | (not self.floor)))
 
     def restrict(self, moving: Flags, a: Vector, total: Vector) -> tuple[SmoothedRisk, Index]:
-        """The problem on the groups ``moving``, the others held at ``a``, where A' alpha and the fixed part are
-        ``total``; and the pieces that remain."""
-        pieces = np.flatnonzero(moving if self.box else moving[self.group])
+        """The problem on the pieces ``moving``, the others held at ``a``, where A' alpha and the fixed part are
+        ``total``; and the places of these pieces."""
+        pieces = np.flatnonzero(moving)
         held = self.share * a
         held[pieces] = 0.0
-        sizes = np.ones(len(pieces), dtype=np.intp) if self.box else np.diff(self.start)[moving]
+        sizes = np.add.reduceat(moving, self.first, dtype=np.intp)
+        sizes = sizes[sizes > 0]
         start = np.concatenate(([0], np.cumsum(sizes))).astype(np.intp)
         factor, rows, combine = self.factor, self.rows, self.combine
         if combine is None:

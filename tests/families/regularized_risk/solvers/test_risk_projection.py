@@ -67,3 +67,11 @@ def test_the_member_of_q_found_is_no_further_than_any_other(n: int, seed: int, k
         assert (alpha - nearest_one) @ (other - nearest_one) <= ROUNDING
         corner = problem.best_alpha(rng.normal(size=problem.n_pieces))
         assert (alpha - nearest_one) @ (corner - nearest_one) <= ROUNDING
+
+
+@pytest.mark.parametrize("floor", [True, False])
+def test_sums_of_projected_groups_are_exact_however_large_the_scores(floor: bool) -> None:
+    z = 1e10 * np.array([1.0, 1.0, -1.0, 3.0, 2.0, 3.0]) + np.array([0.25, 0.5, 0.0, 0.125, 0.0, 0.0])
+    found, tight = onto_groups(z, np.array([0, 3, 6]), np.repeat([0, 1], 3), floor)
+    np.testing.assert_array_equal(found, [0.375, 0.625, 0.0, 0.5625, 0.0, 0.4375])
+    assert tight.all()
