@@ -218,6 +218,7 @@ def test_a_point_is_not_certified_where_it_is_infeasible_or_below_the_bound() ->
     """The upper bound is that of the repaired point, which the answer need not be; no optimum is below its bound."""
     case = next(case for case in cases_for("projection") if case.name == "box-planted")
     problem = case.build()
+    assert isinstance(problem, cs.BoxProjection)
     best = cs.solve(problem, tol=1e-9)
     high = best.point["a"] >= np.broadcast_to(problem.upper, best.point["a"].shape)
     assert high.any()
