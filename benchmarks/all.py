@@ -24,7 +24,7 @@ from typing import Any
 if not __package__:  # run as a script: the checkout is not on the path, only this directory is
     sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.measure import write
+from benchmarks.measure import stops, write
 
 HERE = Path(__file__).resolve().parent
 #: Where rows and table are kept.
@@ -112,7 +112,7 @@ def markdown(rows: Mapping[str, Mapping[str, Any]], names: Sequence[str]) -> str
         lines += [
             f"The benchmark did not end by itself ({row['ended']}): goals that are missing here were not run."
         ] * bool(row["ended"])
-        lines += ["", "When each stops:", "", *(f"- {solver}: {rule}" for solver, rule in row["rules"].items())]
+        lines += ["", "When each stops:", "", *(f"- {line}" for line in stops(row["rules"]))]
         if row["goals"]:
             lines += ["", "| workload | goal | figures | verdict |", "|---|---|---|---|"]
             lines += [

@@ -364,6 +364,13 @@ def machine(console: Console, *packages: str) -> dict[str, Any]:
     return about
 
 
+def stops(rules: Mapping[str, str]) -> list[str]:
+    """When each solver stops, a line a rule."""
+    return [
+        f"{', '.join(name for name in rules if rules[name] == rule)}: {rule}" for rule in dict.fromkeys(rules.values())
+    ]
+
+
 def new_console() -> Console:
     from rich.console import Console
 
@@ -425,8 +432,8 @@ def opened(
 
     console = new_console()
     session = Session(limit, chosen.budget, launcher, chosen.json, machine(console, *packages), rules, wall)
-    for solver, rule in rules.items():
-        console.print(f"{solver}: {rule}", highlight=False)
+    for line in stops(rules):
+        console.print(line, highlight=False)
     yield session, console
     session.finish(console)
 
