@@ -65,7 +65,11 @@ DIAGONAL = (
     Mechanism("diagonal metric", {"metric": "scalar"}),
     Mechanism("diagonal renewed (RENEWED)", patches={f"{SOLVER}:RENEWED": (0, 10**9)}),
 )
-SCALAR = (*PAIRS, Mechanism("scalar metric where features are coherent", {"metric": "diagonal"}))
+SCALAR = (
+    *PAIRS,
+    Mechanism("scalar metric where features are coherent", {"metric": "diagonal"}),
+    Mechanism("pairs in double precision below SINGLE weights (single)", patches={f"{SOLVER}:SINGLE": 0}),
+)
 FREE = (Mechanism("no look for a missing maximum", patches={f"{SOLVER}:separated": lambda problem, here: ""}),)
 
 STUDIES = [

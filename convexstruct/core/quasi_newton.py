@@ -36,11 +36,15 @@ class Pairs:
         products with a Gram matrix K are expensive, u and K u may be kept side by side as one vector of twice the
         length: ``inner`` is then rows[:, :half] @ vector[half:], and `solve` returns H g and K H g without a further
         product.
+    single : whether pairs are kept, and multiplied, in single precision: for dimensions in which the time is that of
+        reading them from memory. H is then one of pairs that are off by 1e-7, relative.
     """
 
-    def __init__(self, memory: int, n: int, inner: Callable[[Matrix, Vector], Vector] = np.matmul) -> None:
-        self._memory, self._inner = memory, inner
-        self._change, self._bend = np.zeros((2 * memory, n)), np.zeros((2 * memory, n))
+    def __init__(
+        self, memory: int, n: int, inner: Callable[[Matrix, Vector], Vector] = np.matmul, single: bool = False
+    ) -> None:
+        self._memory, self._inner, self._kind = memory, inner, np.float32 if single else np.float64
+        self._change, self._bend = (np.zeros((2 * memory, n), dtype=self._kind) for _ in range(2))
         self._product = np.zeros((2 * memory, 2 * memory))
         self._low = self._high = 0  # rows in use; they move on, and at the end are copied to the start
 
@@ -59,8 +63,10 @@ class Pairs:
         at = self._high
         self._change[at], self._bend[at] = change, bend
         low = max(self._low, at + 1 - self._memory)
-        column = self._inner(self._change[low : at + 1], bend)
-        squares = self._inner(self._change[at : at + 1], change)[0] * self._inner(self._bend[at : at + 1], bend)[0]
+        column = self._inner(self._change[low : at + 1], self._bend[at])
+        if column.dtype != bend.dtype:
+            column = np.append(column[:-1], self._inner(change[None], bend))
+        squares = self._inner(change[None], change)[0] * self._inner(bend[None], bend)[0]
         if column[-1] > LEAST_CURVATURE * np.sqrt(squares):
             self._product[low : at + 1, at] = column
             self._low, self._high = low, at + 1
@@ -89,13 +95,17 @@ class Pairs:
         added = change[:, tail:] * (0.0 if more is None else more)  # what ``more`` adds to the end of each y
         if more is not None:
             upper = upper + change[:, tail:] @ added.T
-        first = scipy.linalg.solve_triangular(upper, self._inner(change, gradient), check_finite=False)
-        combined = first @ bend
-        combined[tail:] += first @ added
-        z = metric(gradient - combined)
+        kind, slope = self._kind, np.asarray(gradient, dtype=self._kind)
+        first = scipy.linalg.solve_triangular(upper, self._inner(change, slope), check_finite=False)
+        z = np.asarray(first, dtype=kind) @ bend
+        z[tail:] += first @ added
+        z = np.asarray(metric(np.subtract(slope, z, out=z)), dtype=kind)
         if fit:
             last = bend[-1].copy()
             last[tail:] += added[-1]
-            z = z * (upper[-1, -1] / self._inner(last[None], metric(last))[0])
+            z *= upper[-1, -1] / self._inner(last[None], np.asarray(metric(last), dtype=kind))[0]
         right = np.diag(upper) * first - self._inner(bend, z) - added @ z[tail:]
-        return np.asarray(z + scipy.linalg.solve_triangular(upper, right, trans="T", check_finite=False) @ change)
+        second = scipy.linalg.solve_triangular(upper, right, trans="T", check_finite=False)
+        found = np.asarray(second, dtype=kind) @ change
+        found += z
+        return np.asarray(found, dtype=np.float64)

@@ -30,17 +30,20 @@ def updated(start: Vector, pairs: list[tuple[Vector, Vector]]) -> Vector:
     return h
 
 
+@pytest.mark.parametrize("single", [False, True])
 @pytest.mark.parametrize("count", [0, 1, 3, 4, 5, 8, 9, 23])
-def test_a_solve_is_the_product_of_the_last_updates(count: int) -> None:
+def test_a_solve_is_the_product_of_the_last_updates(count: int, single: bool) -> None:
     _, pairs = pairs_of_a_quadratic(6, count, count)
     start = np.diag(np.linspace(0.5, 2.0, 6))
-    kept = Pairs(4, 6)
+    kept = Pairs(4, 6, single=single)
     for change, bend in pairs:
         kept.add(change, bend)
     assert len(kept) == min(count, 4)
     gradient = np.random.default_rng(1).normal(size=6)
     found = kept.solve(lambda q: start @ q, gradient, fit=False)
-    np.testing.assert_allclose(found, updated(start, pairs[-4:]) @ gradient, rtol=ROUNDING, atol=ROUNDING)
+    assert found.dtype == np.float64
+    near = 1e4 * np.finfo(np.float32).eps if single else ROUNDING
+    np.testing.assert_allclose(found, updated(start, pairs[-4:]) @ gradient, rtol=near, atol=near)
 
 
 def test_the_fitted_metric_is_scaled_by_the_last_pair() -> None:
@@ -88,8 +91,9 @@ def test_in_another_inner_product_a_solve_is_the_product_of_the_updates_written_
     np.testing.assert_allclose(found, both(wanted), rtol=1e3 * ROUNDING)
 
 
-def test_a_pair_whose_product_is_rounding_is_not_kept() -> None:
-    kept = Pairs(3, 2)
+@pytest.mark.parametrize("single", [False, True])
+def test_a_pair_whose_product_is_rounding_is_not_kept(single: bool) -> None:
+    kept = Pairs(3, 2, single=single)
     for bend in ([-1.0, 0.0], [0.0, 1.0], [1e-13, 1.0]):
         kept.add(np.array([1.0, 0.0]), np.array(bend))
     assert len(kept) == 0
@@ -110,6 +114,20 @@ def test_scaled_pairs_speak_of_the_scaled_hessian_and_cleared_ones_of_none() -> 
     assert not np.allclose(wanted, np.linalg.solve(hessian, gradient))
     kept.clear()
     np.testing.assert_array_equal(kept.solve(lambda q: q, gradient, fit=True), gradient)
+
+
+@pytest.mark.parametrize("single", [False, True])
+def test_pairs_are_kept_in_their_precision_and_leave_their_arguments_alone(single: bool) -> None:
+    _, pairs = pairs_of_a_quadratic(5, 3, 0)
+    kept, gradient = Pairs(2, 5, single=single), np.arange(5.0)
+    for change, bend in pairs:
+        before = change.copy(), bend.copy()
+        kept.add(change, bend)
+        np.testing.assert_array_equal((change, bend), before)
+    assert kept._change.dtype == kept._bend.dtype == (np.float32 if single else np.float64)
+    first = kept.solve(lambda q: q, gradient, fit=True)  # this metric returns its argument, not a copy
+    np.testing.assert_array_equal(kept.solve(lambda q: q, gradient, fit=True), first)
+    np.testing.assert_array_equal(gradient, np.arange(5.0))
 
 
 def test_a_memory_of_one_keeps_the_last_pair() -> None:

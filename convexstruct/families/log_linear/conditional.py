@@ -220,10 +220,10 @@ class ConditionalRandomField:
         sums = chain.sum_product(laid, node, edge, None if alike else ceiling)
         if not alike:
             sums.node[:] *= ceiling[laid.chain][:, None]
-        mean = np.concatenate((np.asarray(self._packed.T @ sums.node).T.ravel(), sums.edge.ravel()))
-        if alike:
-            mean *= ceiling[0]
-        return float(ceiling @ sums.log_partition), mean
+        mean = np.empty(self.dimension)
+        own, pairs = self.features.split(mean)
+        own[:], pairs[:] = np.asarray(self._packed.T @ sums.node).T, sums.edge
+        return float(ceiling @ sums.log_partition), ceiling[0] * mean if alike and ceiling[0] != 1.0 else mean
 
     @cached_property
     def _packed(self) -> Any:

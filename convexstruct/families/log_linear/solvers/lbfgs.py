@@ -55,6 +55,8 @@ COHERENT, POWER = 4.0, 10
 ROUNDING = 1e-14
 #: The diagonal is recomputed in these rounds, and in every multiple of the last.
 RENEWED = (0, 6, 20, 50)
+#: With so many weights the pairs are longer than the cache, and kept in single precision.
+SINGLE = 100_000
 #: Rounds without progress in either bound, after which the gap that is left is attributed to rounding.
 PATIENCE = 25
 #: The least curvature, relative to that at the start, so that steps stay bounded for a feature whose variance vanishes.
@@ -88,7 +90,8 @@ def rounds(
 ) -> Iterator[Iterate]:
     """The rounds of `LBFGS` and `OrthantWise`: points that the line search ``along`` finds, each with its bounds."""
     here = Here.at(problem, first(problem, start))
-    pairs, patience = Pairs(memory, problem.dimension), Patience(PATIENCE, least_unit(problem))
+    pairs = Pairs(memory, problem.dimension, single=problem.dimension >= SINGLE)
+    patience = Patience(PATIENCE, least_unit(problem))
     metric, calls, message, lam = Metric(problem, kind), 1, warning(problem, here), problem.penalty.lam
     for step in count():
         message = message or separated(problem, here)
@@ -109,7 +112,10 @@ def rounds(
             yield report(problem, here, calls, done=True, message=why)
             return
         change = there.theta - here.theta
-        pairs.add(change, there.data - here.data + lam * change)
+        bend = lam * change
+        bend += there.data
+        bend -= here.data
+        pairs.add(change, bend)
         here = there
 
 

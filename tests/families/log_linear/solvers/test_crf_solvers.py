@@ -19,6 +19,7 @@ from convexstruct.families.log_linear import (
     CRFExponentiatedGradient,
     OrthantWise,
 )
+from convexstruct.families.log_linear.solvers import lbfgs
 from tests.families.log_linear.random_fields import field
 
 SOLVERS: dict[str, tuple[Any, float]] = {
@@ -38,6 +39,14 @@ def test_every_solver_reaches_its_digits(given: tuple[Any, float], kind: str) ->
     solution = solve(field(20, kind), solver, tol=gap, max_iterations=2000)
     assert solution.status is Status.OPTIMAL, solution
     assert solution.lower_bound <= solve(field(20, kind)).primal
+
+
+@pytest.mark.parametrize("solver", [LBFGS(), LBFGS(metric="scalar"), OrthantWise()], ids=["diagonal", "scalar", "L1"])
+def test_pairs_in_single_precision_reach_the_same_gap(solver: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lbfgs, "SINGLE", 0)
+    problem = field(20, "chains")
+    solution = solve(problem, solver, tol=1e-10, max_iterations=2000)
+    assert solution.status is Status.OPTIMAL, solution
 
 
 @pytest.mark.parametrize("solver", [OrthantWise(), CRFExponentiatedGradient(groups=2)], ids=["orthant-wise", "EG"])
