@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from benchmarks.ablation import Mechanism, Study
-from benchmarks.regularized_risk import DENSE, LOSSES, REAL, SPARSE, STRENGTHS, Workload
+from benchmarks.regularized_risk import CLASSES, DENSE, LOSSES, REAL, SPARSE, STRENGTHS, Workload
 from convexstruct.datasets.real.sources import available
 from convexstruct.families.regularized_risk import SemismoothNewton
 from convexstruct.tolerances import HIGH
@@ -24,6 +24,7 @@ MECHANISMS = (
     Mechanism("Newton's matrices", patches={f"{NEWTON}:_matrix_work": lambda *_: (float("inf"), True)}),
     Mechanism("single precision (COPIED_ENTRIES)", patches={f"{RISK}:COPIED_ENTRIES": 0}),
     Mechanism("diagonal preconditioner", patches={f"{NEWTON}:_diagonal": lambda X, weight: 0.0 * X.shape[1]}),
+    Mechanism("blocks of outputs (LARGEST_BLOCK)", patches={f"{NEWTON}:LARGEST_BLOCK": 0}),
     Mechanism("tau by one example's lift (TAU_LIFTS)", patches={f"{METHOD}:TAU_LIFTS": 0.0}),
     Mechanism("tau falls less after many steps (EASY_STEPS)", patches={f"{METHOD}:EASY_STEPS": 1e9}),
     Mechanism("indices of 32 bits (SHORT_INDEX)", patches={f"{RISK}:SHORT_INDEX": 0}),
@@ -51,4 +52,5 @@ STUDIES = [
     ),
     _study("more features than examples", [replace(workload, C=C) for workload in WIDE for C in STRENGTHS]),
     _study("other losses", LOSSES),
+    _study("many classes", [CLASSES]),
 ]

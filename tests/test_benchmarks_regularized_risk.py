@@ -61,6 +61,16 @@ def test_liblinear_is_timed_against_the_bound_that_was_certified(monkeypatch: py
     assert own.value >= fast.value - 1e-9
 
 
+def test_with_many_classes_liblinear_solves_the_same_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("sklearn")
+    many = Workload(n=60, d=4, loss="multiclass", classes=7, tol=1e-3)
+    fast = run_here(many, FAST)
+    monkeypatch.setenv("CONVEXSTRUCT_OPTIMUM", repr(fast.value))
+    peer = run_here(many, LIBLINEAR)
+    assert {1e-2, 1e-3} <= set(peer.reached)
+    assert peer.value >= fast.value - 1e-9
+
+
 def judged(fast: float, peer: float | None, section: str = "liblinear", trouble: str = "") -> list[bool | None]:
     """The verdicts where the fast default takes ``fast`` seconds and the peer ``peer``; None: it reaches no gap."""
 

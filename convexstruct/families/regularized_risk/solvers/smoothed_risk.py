@@ -298,7 +298,7 @@ class SmoothedRisk:
         top = np.maximum.reduceat(v, self.first)
         found = (a > 0.0) | (v > (np.maximum(top, 0.0) if self.floor else top)[self.group] - margin)
         alone = np.add.reduceat(found, self.first, dtype=np.intp) == 1
-        return found & ~(alone[self.group] & (a >= 1.0) & ((v > margin) | (not self.floor)))
+        return np.asarray(found & ~(alone[self.group] & (a >= 1.0) & ((v > margin) | (not self.floor))))
 
     def restrict(self, moving: Flags, a: Vector, total: Vector) -> tuple[SmoothedRisk, Index]:
         """The problem on the pieces ``moving``, the others held at ``a``, where A' alpha and the fixed part are
