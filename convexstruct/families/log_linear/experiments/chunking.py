@@ -8,8 +8,8 @@ chunks: a chunk is right where its kind, first and last position are. Where pyth
 minimises the same objective on the same features (c2 = lam/2).
 
 On the same features and labels: the max-margin Markov network (M3N), 1/2 |w|^2 + C sum_i H_i with Hamming's loss, by
-the default solver, which has so many seconds; and the averaged perceptron and MIRA, which minimise nothing. C is chosen
-by F1 on the last fifth of the training sentences, after training on the others, whose features alone are counted there.
+the default solver within a time limit; and the averaged perceptron and MIRA, which minimise nothing. C is chosen by F1
+on the last fifth of the training sentences, after training on the others, whose features alone are counted there.
 """
 
 from __future__ import annotations
@@ -249,7 +249,7 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
         f"perceptron decodes {DECODED} sentences at the same w."
     )
     notes.append(
-        f"CRF: lam/2 |theta|^2 with lam = {LAM:g}; features that occur {least} times at least; seconds of one core."
+        f"CRF: lam/2 |theta|^2 with lam = {LAM:g}; features that occur {least} times at least; seconds are the processor's, a limit the clock's."
     )
     if quick:
         notes.append(f"Quick: the first {n_train} sentences of the training and {n_test} of the test part.")
