@@ -249,7 +249,8 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
         f"perceptron decodes {DECODED} sentences at the same w."
     )
     notes.append(
-        f"CRF: lam/2 |theta|^2 with lam = {LAM:g}; features that occur {least} times at least; seconds are the processor's, a limit the clock's."
+        f"CRF: lam/2 |theta|^2 with lam = {LAM:g}; features that occur {least} times at least; seconds are "
+        "the processor's, a limit the clock's."
     )
     if quick:
         notes.append(f"Quick: the first {n_train} sentences of the training and {n_test} of the test part.")
