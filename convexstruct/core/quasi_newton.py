@@ -15,6 +15,7 @@ Source: the two-loop recursion of Nocedal (1980), its sums written as products; 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -43,7 +44,8 @@ class Pairs:
     def __init__(
         self, memory: int, n: int, inner: Callable[[Matrix, Vector], Vector] = np.matmul, single: bool = False
     ) -> None:
-        self._memory, self._inner, self._kind = memory, inner, np.float32 if single else np.float64
+        self._memory, self._inner = memory, inner
+        self._kind: Any = np.float32 if single else np.float64
         self._change, self._bend = (np.zeros((2 * memory, n), dtype=self._kind) for _ in range(2))
         self._product = np.zeros((2 * memory, 2 * memory))
         self._low = self._high = 0  # rows in use; they move on, and at the end are copied to the start
@@ -95,9 +97,10 @@ class Pairs:
         added = change[:, tail:] * (0.0 if more is None else more)  # what ``more`` adds to the end of each y
         if more is not None:
             upper = upper + change[:, tail:] @ added.T
-        kind, slope = self._kind, np.asarray(gradient, dtype=self._kind)
+        kind = self._kind
+        slope: Vector = np.asarray(gradient, dtype=kind)
         first = scipy.linalg.solve_triangular(upper, self._inner(change, slope), check_finite=False)
-        z = np.asarray(first, dtype=kind) @ bend
+        z: Vector = np.asarray(first, dtype=kind) @ bend
         z[tail:] += first @ added
         z = np.asarray(metric(np.subtract(slope, z, out=z)), dtype=kind)
         if fit:

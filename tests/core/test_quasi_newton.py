@@ -42,7 +42,7 @@ def test_a_solve_is_the_product_of_the_last_updates(count: int, single: bool) ->
     gradient = np.random.default_rng(1).normal(size=6)
     found = kept.solve(lambda q: start @ q, gradient, fit=False)
     assert found.dtype == np.float64
-    near = 1e4 * np.finfo(np.float32).eps if single else ROUNDING
+    near = 1e4 * float(np.finfo(np.float32).eps) if single else ROUNDING
     np.testing.assert_allclose(found, updated(start, pairs[-4:]) @ gradient, rtol=near, atol=near)
 
 

@@ -52,11 +52,11 @@ def viterbi(layout: Chains, cut: Pieces | None, node: Matrix, edge: Matrix) -> L
     known = label | (difference <= least)
     known[last] = True
     places = np.flatnonzero(known)
-    labels = label[places].astype(np.int64)
+    labels: Labels = label[places].astype(np.int64)
     if sign > 0.0:
         return np.repeat(labels, np.diff(places, prepend=-1))
     odd = np.arange(layout.n_positions) & 1  # labels that alternate are constant where every other one is exchanged
-    return np.repeat(labels ^ odd[places], np.diff(places, prepend=-1)) ^ odd
+    return np.asarray(np.repeat(labels ^ odd[places], np.diff(places, prepend=-1)) ^ odd)
 
 
 def _along(layout: Chains, found: Matrix, clipped: int, sign: float, least: float, most: float) -> None:
