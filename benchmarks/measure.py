@@ -117,9 +117,12 @@ def report(line: Mapping[str, Any]) -> None:
     print(json.dumps(line), flush=True)
 
 
-def watched(problem: Any, solver: Any, tol: float, limit: float) -> Iterator[dict[str, Any]]:
+def watched(
+    problem: Any, solver: Any, tol: float, limit: float, also: Callable[[Any], Mapping[str, Any]] = lambda _: {}
+) -> Iterator[dict[str, Any]]:
     """Run `convexstruct.solve` (``solver`` None: the family's best). Each gap is printed as soon as the solver's bounds
-    are within it, in case the process is ended; at the end the gaps are yielded, and the certificate's result."""
+    are within it, in case the process is ended; at the end the gaps are yielded, the certificate's result, and what
+    ``also`` tells of the solution."""
     from convexstruct.core.certificates import relative_gap
     from convexstruct.core.driver import solve
     from convexstruct.core.iterate import Iterate
@@ -136,7 +139,8 @@ def watched(problem: Any, solver: Any, tol: float, limit: float) -> Iterator[dic
         if (first := solution.trace.first_within(gap)) is not None:
             yield {"reached": [gap, first[1]]}
     yield {
-        "gap": solution.gap, "status": solution.status.name, "seconds": solution.seconds, "rounds": solution.iterations
+        "gap": solution.gap, "status": solution.status.name, "seconds": solution.seconds, "rounds": solution.iterations,
+        **also(solution),
     }  # fmt: skip
 
 

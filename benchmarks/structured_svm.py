@@ -53,24 +53,31 @@ if TYPE_CHECKING:
     from convexstruct.families.structured_svm import StructuredSVM
 
 FAST, CUTS, FRANK_WOLFE, CLARABEL, DLIB = "fast default", "n-slack", "block Frank-Wolfe", "marginals, Clarabel", "dlib"
-LIMITS = {FAST: 30.0, CUTS: 20.0, FRANK_WOLFE: 20.0, CLARABEL: 300.0, DLIB: 120.0}
+CRFSUITE = "CRFsuite"
+LIMITS = {FAST: 30.0, CUTS: 20.0, FRANK_WOLFE: 20.0, CLARABEL: 300.0, DLIB: 120.0, CRFSUITE: 1200.0}
 #: When each stops. C is ours by default, 1 an example, but beside dlib, which has no default: 0.1 there.
 RULES = dict.fromkeys((FAST, CUTS, FRANK_WOLFE), CERTIFIED) | {
     CLARABEL: INTERIOR,
     DLIB: "stops when its cutting planes are within epsilon = 1e-3 (its default); ours when its objective is no higher",
+    CRFSUITE: "L-BFGS at its default penalty (c2 = 1), by its own rule: |gradient| <= 1e-5 |w|, or ten rounds that "
+    "lower its objective by less than 1e-5, relative; ours has C = 1 an example",
 }
 #: Seconds for everything; what is not started by then is reported as left out.
 BUDGET = 900.0
 #: How many times faster than Clarabel: (gap, at least, the goal). Than dlib: at least.
 RATIOS = ((1e-3, 40.0, 80.0), (1e-6, 15.0, 40.0))
 DLIB_RATIO = 4.0
+#: On text, at most: times the seconds of CRFsuite by gap; MiB; F1 below CRFsuite's. Ours has `TEXT_LEAST` seconds at
+#: least.
+TEXT_TIMES, TEXT_MEMORY, TEXT_F1, TEXT_LEAST = ((1e-2, 1.0), (1e-3, 5.0)), 1536.0, 0.003, 60.0
 
 
 @dataclass(frozen=True)
 class Workload:
     """Chains drawn from planted weights: how many, how long, labels, features; beta/2 |w|^2 + C sum_i H_i.
 
-    ocr : the letters of Taskar's set in their place (all ten folds), where the set is here.
+    ocr : the letters of Taskar's set in their place (all ten folds), where the set is here. text : so many sentences of
+    CoNLL-2000 in their place, with windows of words and tags that occur four times, and C = 1.
     """
 
     chains: int = 200
@@ -79,12 +86,13 @@ class Workload:
     features: int = 30
     beta: float = 1.0
     ocr: bool = False
+    text: int = 0
     tol: float = 1e-6
 
     @property
     def name(self) -> str:
-        if self.ocr:
-            return "ocr-whole"
+        if self.ocr or self.text:
+            return f"conll2000-{self.text}" if self.text else "ocr-whole"
         return f"chains-{self.chains}x{self.length}-{self.labels}-labels" + (
             "" if self.beta == 1 else f"-{self.beta:g}"
         )
@@ -117,7 +125,8 @@ GROWTH: Mapping[str, Sequence[int]] = {
 }
 QUICK_GROWTH: Mapping[str, Sequence[int]] = {"chains": (20, 50, 100), "labels": (4, 8)}
 QUICK_LIMIT, QUICK_BUDGET = 5.0, 55.0
-SECTIONS = ("clarabel", "dlib", "large", "growth")
+TEXT, QUICK_TEXT = Workload(text=8936, tol=1e-3), Workload(text=100, tol=1e-1)
+SECTIONS = ("clarabel", "dlib", "large", "growth", "text")
 START = functools.partial(launch, __file__)
 
 
@@ -128,6 +137,10 @@ def measure(workload: Workload, solver: str, limit: float) -> Iterator[dict[str,
     """Solve; yield what is known before, at each gap reached, and at the end. A process ended early loses no line."""
     if solver == CLARABEL:
         import convexstruct.models  # noqa: F401  its import is no part of the solve, nor is its memory
+    if workload.text:
+        yield from _text(workload, solver, limit)
+        yield {"peak": memory()}
+        return
     begin = time.perf_counter()
     problem = workload.build()
     yield {"before": memory(), "build_seconds": time.perf_counter() - begin}
@@ -213,6 +226,68 @@ def _dlib(problem: StructuredSVM) -> Iterator[dict[str, Any]]:
     yield {"value": problem.primal({"w": w}), "seconds": seconds, "status": "STOPPED"}
 
 
+def _text(workload: Workload, solver: str, limit: float) -> Iterator[dict[str, Any]]:
+    """Chunking; ``value`` is F1 on the test part. The clock starts where each has its features in the form it takes."""
+    from itertools import pairwise
+
+    import numpy as np
+
+    from convexstruct.datasets import conll2000
+    from convexstruct.families.log_linear.experiments.chunking import Data, f1, named, some, table
+    from convexstruct.families.structured_svm import StructuredSVM
+
+    test = some(conll2000("test"), workload.text)
+    data = Data.of(some(conll2000("train"), workload.text), test, 4)
+    cuts, right = list(pairwise(test.sentence_start)), np.split(test.labels, test.sentence_start[1:-1])
+
+    def score(guessed: Sequence[Any]) -> float:
+        return f1([data.used[labels] for labels in guessed], right)
+
+    if solver == CRFSUITE:
+        yield from _crfsuite(data, cuts, score)
+        return
+    problem = StructuredSVM.read(table(data.rows, data.columns), data.labels, len(data.used), C=1.0)
+    data.rows.clear()  # names of features, no part of the solve
+    yield {"before": memory()}
+
+    def also(solution: Any) -> dict[str, Any]:
+        x = table(named(test), data.columns)
+        return {"peak": memory(), "value": score(problem.predict(solution.point, [x[low:high] for low, high in cuts]))}
+
+    yield from watched(problem, None, workload.tol, limit, also)
+
+
+def _crfsuite(data: Any, cuts: Sequence[tuple[int, int]], score: Any) -> Iterator[dict[str, Any]]:
+    """python-crfsuite on the same features, to its own stopping rule."""
+    import tempfile
+
+    import numpy as np
+    import pycrfsuite
+
+    from convexstruct.families.log_linear.experiments.chunking import named
+
+    def items(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+        return [[name for name in row if name in data.columns] for row in rows]
+
+    trainer, at = pycrfsuite.Trainer(algorithm="lbfgs", verbose=False), 0
+    for labels in data.labels:
+        trainer.append(items(data.rows[at : at + len(labels)]), [str(label) for label in labels])
+        at += len(labels)
+    every = {"feature.possible_states": 1, "feature.possible_transitions": 1}
+    trainer.set_params({"c1": 0.0, "c2": 1.0, "max_iterations": 100_000, **every})
+    yield {"before": memory()}
+    rows = items(named(data.test))
+    with tempfile.TemporaryDirectory() as folder:
+        begin = time.perf_counter()
+        trainer.train(str(Path(folder) / "model"))
+        seconds = time.perf_counter() - begin
+        tagger = pycrfsuite.Tagger()
+        tagger.open(str(Path(folder) / "model"))
+        guessed = [np.array([int(label) for label in tagger.tag(rows[low:high])]) for low, high in cuts]
+    rounds = len(trainer.logparser.iterations)
+    yield {"value": score(guessed), "seconds": seconds, "rounds": rounds, "status": "STOPPED"}
+
+
 # -- in the parent -----------------------------------------------------------------------------------------------------
 
 
@@ -291,6 +366,33 @@ def run_growth(session: Session, growth: Mapping[str, Sequence[int]], console: C
         draw_growth(found, (1e-3, 1e-6), title, plot)
 
 
+def run_text(session: Session, workload: Workload, console: Console) -> None:
+    """Chunking by the fast default and by CRFsuite, each by its own rule: seconds, memory, F1."""
+    peer = session("text", workload, CRFSUITE)
+    most = max(times for _, times in TEXT_TIMES) * (peer.seconds if math.isfinite(peer.seconds) else peer.limit)
+    fast = session("text", workload, FAST, max(most, TEXT_LEAST))
+    table = new_table("Chunking", "workload", "solver", "1e-02", "1e-03", "seconds", "F1", "peak MiB", "before")
+    for run in (fast, peer):
+        cells = ["", ""] if run is peer else [run.trouble or shown(run, gap) for gap in GAPS[:2]]
+        tail = [cell(run.seconds, ".1f"), cell(run.value, ".4f"), cell(run.peak, ".0f"), cell(run.before, ".0f")]
+        table.add_row(workload.name if run is fast else "", run.solver, *cells, *tail)
+    console.print(table)
+    known = not (fast.trouble or peer.trouble)
+    for gap, times in TEXT_TIMES:
+        words, ratio = (
+            f"certified {gap:.0e} within {times:g} times the seconds of CRFsuite",
+            fast.to(gap) / peer.seconds,
+        )
+        session.judge(workload, words, ratio <= times if known else None, ratio=finite(ratio))
+        console.print(f"{cell(ratio, '.3g')} times; {judged(words, ratio <= times if known else None)}")
+    for words, reached in (
+        (f"peak of at most {TEXT_MEMORY:g} MiB", fast.peak <= TEXT_MEMORY),
+        (f"F1 within {TEXT_F1:g} of CRFsuite's", fast.value >= peer.value - TEXT_F1),
+    ):
+        session.judge(workload, words, reached if known else None, peak=finite(fast.peak), value=finite(fast.value))
+        console.print(judged(words, reached if known else None))
+
+
 def main(arguments: Sequence[str] | None = None, launcher: Launcher = START) -> int:
     said = "Speed and memory of the structured_svm solvers, as ratios."
     chosen = options(said, SECTIONS, BUDGET, QUICK_BUDGET, arguments, plot=True)
@@ -306,6 +408,8 @@ def main(arguments: Sequence[str] | None = None, launcher: Launcher = START) -> 
             run_large(session, large, console)
         if "growth" in wanted:
             run_growth(session, QUICK_GROWTH if chosen.quick else GROWTH, console, chosen.plot)
+        if "text" in wanted and is_here("conll2000", session) and session.has("pycrfsuite", CRFSUITE):
+            run_text(session, QUICK_TEXT if chosen.quick else TEXT, console)
     return 0
 
 

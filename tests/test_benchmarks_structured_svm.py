@@ -11,7 +11,8 @@ import pytest
 
 from benchmarks import structured_svm as benchmark
 from benchmarks.measure import GAPS, Run, Session, new_console, understand
-from benchmarks.structured_svm import CLARABEL, CUTS, DLIB, FAST, FRANK_WOLFE, Workload
+from benchmarks.structured_svm import CLARABEL, CRFSUITE, CUTS, DLIB, FAST, FRANK_WOLFE, Workload
+from convexstruct.datasets import available
 
 SMALL = Workload(chains=5, length=4, labels=3, features=4, tol=1e-3)
 
@@ -64,3 +65,41 @@ def test_sizes_that_are_left_out_decide_nothing() -> None:
     session = Session(lambda solver: 10.0, 0.0, made_up(100.0))
     benchmark.run_clarabel(session, SMALL, new_console())
     assert all(said["reached"] is None for said in session.verdicts)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "peak", "score", "reached"),
+    [
+        (90.0, 900.0, 0.94, [True, True, True, True]),
+        (101.0, 900.0, 0.9369, [False, True, True, True]),
+        (501.0, 1600.0, 0.936, [False, False, False, False]),
+    ],
+)
+def test_text_is_judged_by_seconds_memory_and_f1(
+    seconds: float, peak: float, score: float, reached: list[bool]
+) -> None:
+    def launcher(workload: Workload, solver: str, limit: float) -> Run:
+        if solver == CRFSUITE:
+            return Run(workload, solver, limit, status="STOPPED", seconds=100.0, value=0.9394)
+        assert limit == 500.0
+        within = dict.fromkeys(GAPS, seconds)
+        return Run(workload, solver, limit, within, 1e-7, "OPTIMAL", seconds, value=score, peak=peak)
+
+    session = Session(lambda solver: 10.0, 1e4, launcher)
+    benchmark.run_text(session, benchmark.TEXT, new_console())
+    assert [said["reached"] for said in session.verdicts] == reached
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("solver", [FAST, CRFSUITE])
+def test_text_reports_f1_on_a_few_sentences(solver: str) -> None:
+    if not any(presence.source.name == "conll2000" and presence.state == "here" for presence in available()):
+        pytest.skip("conll2000 is not here")
+    if solver == CRFSUITE:
+        pytest.importorskip("pycrfsuite")
+    workload = Workload(text=20, tol=0.5)
+    run = understand(
+        Run(workload, solver, 60.0), [json.dumps(line) for line in benchmark.measure(workload, solver, 60.0)]
+    )
+    assert 0.2 < run.value < 1.0
+    assert run.status == ("STOPPED" if solver == CRFSUITE else "OPTIMAL")

@@ -49,7 +49,7 @@ INNER = 12
 IDLE = 3
 #: Passes without decoding in a round, fewest and most. There are half as many more in the next round where more than
 #: `POOL_SHARE` of the gap is that of the restricted problem, and a third fewer where less is.
-FEWEST, MOST, POOL_SHARE = 2, 8, 0.3
+FEWEST, MOST, POOL_SHARE = 2, 20, 0.5
 
 
 class PooledBlock:
