@@ -5,6 +5,7 @@
 Every run is a fresh process with one thread, so its peak memory is its own. A time is the moment at which the bounds
 first met within a gap; it counts only if `certify`, asked at the end, confirms the bounds. dlib computes no bound: it
 is timed to its own stopping rule, and the fast default until its objective is at most the one that dlib ended with.
+CRFsuite on `text` computes none either; goals there are shares of its seconds, its F1, and memory.
 """
 
 from __future__ import annotations

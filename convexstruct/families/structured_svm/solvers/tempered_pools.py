@@ -15,9 +15,11 @@ violated labellings at its w are added, until none of them is new.
 
 Slack scaling and the zero-one loss have no such sums over labellings: there the tempering works on margin scaling with
 the node losses, to find a start and first pools, and its bounds are not used. If the oracle has no sums (minimum cuts,
-a user's own), there is no tempering. Where features are sparse, weights more than nodes and exact pools not cheap,
-`solvers.pooled_blocks` does all: neither L-BFGS (features of a text occur 4 to 200,000 times) nor an exact pool (a
-Gram matrix of all columns) gets anywhere there. Examples of several components are split first (`solvers.components`).
+a user's own), there is no tempering. Examples of several components are split first (`solvers.components`).
+
+Where features are sparse, some of them very frequent, and exact pools not cheap, `solvers.pooled_blocks` does all:
+neither L-BFGS (features of a text occur 4 to 200,000 times) nor an exact pool (a Gram matrix of all columns) gets
+anywhere there.
 """
 
 from __future__ import annotations

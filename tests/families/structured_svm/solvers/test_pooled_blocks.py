@@ -168,9 +168,11 @@ def test_a_start_restores_its_bound() -> None:
     assert again.lower_bound >= first.lower_bound * (1 - 1e-9)
 
 
-@pytest.mark.parametrize(("work", "by_blocks"), [(0.0, True), (np.inf, False)])
-def test_the_default_takes_blocks_where_data_are_wide_and_exact_pools_dear(
-    work: float, by_blocks: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("work", "frequent", "by_blocks"), [(0.0, 0.0, True), (np.inf, 0.0, False), (0.0, 1e3, False), (0.0, 7.0, True)]
+)
+def test_the_default_takes_blocks_where_data_are_wide_features_frequent_and_exact_pools_dear(
+    work: float, frequent: float, by_blocks: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken: list[StructuredSVM] = []
 
@@ -179,6 +181,7 @@ def test_the_default_takes_blocks_where_data_are_wide_and_exact_pools_dear(
         return pooled_blocks.pooled_blocks(problem, *rest)
 
     monkeypatch.setattr(tempered_pools, "CHEAP_WORK", work)
+    monkeypatch.setattr(pooled_blocks, "FREQUENT", frequent)
     monkeypatch.setattr(tempered_pools, "pooled_blocks", watched)
     problem = text(0)
     solution = solve(problem)
@@ -189,6 +192,7 @@ def test_the_default_takes_blocks_where_data_are_wide_and_exact_pools_dear(
 
 def test_the_default_takes_blocks_where_examples_have_several_components(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempered_pools, "CHEAP_WORK", 0.0)
+    monkeypatch.setattr(pooled_blocks, "FREQUENT", 0.0)
     problem = text(1, edges="none")
     solution = solve(problem)
     assert solution.status is Status.OPTIMAL
