@@ -107,7 +107,8 @@ def test_an_answer_that_may_be_optimal_is_told_nothing() -> None:
 def test_a_point_that_is_optimal_only_once_it_is_repaired_explains_nothing() -> None:
     case = next(case for case in cases_for("projection") if case.name == "box-planted")
     problem, reference = case.build(), stored(case, case.build())
-    assert reference is not None and isinstance(problem, cs.BoxProjection)
+    assert reference is not None
+    assert isinstance(problem, cs.BoxProjection)
     best = cs.solve(problem, tol=1e-9).point["a"]
     high = best >= np.broadcast_to(problem.upper, best.shape)
     assert high.any()

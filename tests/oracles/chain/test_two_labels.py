@@ -47,7 +47,8 @@ def test_where_nothing_is_rounded_ties_are_decided_as_over_whole_chains(seed: in
     rng = np.random.default_rng(seed)
     layout = chains(rng.integers(1, 40, size=3).tolist())
     cut = cut_in(layout, piece) if piece else None
-    node, edge = rng.integers(-2, 3, size=(layout.n_positions, 2)).astype(float), rng.integers(-1, 2, size=(2, 2)) * 1.0
+    node = rng.integers(-2, 3, size=(layout.n_positions, 2)).astype(np.float64)
+    edge = rng.integers(-1, 2, size=(2, 2)).astype(np.float64)
     edge += (4.0 if alike else -4.0) * np.eye(2)  # equal neighbours are favoured, or unequal ones
     by_label = np.empty((2, layout.n_positions))
     by_label[:, np.arange(layout.n_positions) if cut is None else cut.whole] = node.T
