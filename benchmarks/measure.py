@@ -121,8 +121,7 @@ def watched(
     problem: Any, solver: Any, tol: float, limit: float, also: Callable[[Any], Mapping[str, Any]] = lambda _: {}
 ) -> Iterator[dict[str, Any]]:
     """Run `convexstruct.solve` (``solver`` None: the family's best). Each gap is printed as soon as the solver's bounds
-    are within it, in case the process is ended; at the end the gaps are yielded, the certificate's result, and what
-    ``also`` tells of the solution."""
+    are within it, in case the process is ended; at the end gaps, the certificate's result, and ``also(solution)``."""
     from convexstruct.core.certificates import relative_gap
     from convexstruct.core.driver import solve
     from convexstruct.core.iterate import Iterate
@@ -138,10 +137,8 @@ def watched(
     for gap in GAPS:
         if (first := solution.trace.first_within(gap)) is not None:
             yield {"reached": [gap, first[1]]}
-    yield {
-        "gap": solution.gap, "status": solution.status.name, "seconds": solution.seconds, "rounds": solution.iterations,
-        **also(solution),
-    }  # fmt: skip
+    yield {"gap": solution.gap, "status": solution.status.name, "seconds": solution.seconds}
+    yield {"rounds": solution.iterations, **also(solution)}
 
 
 def child(
