@@ -41,7 +41,7 @@ from convexstruct.rounding import TINY
 from convexstruct.validation.arguments import sentence
 
 #: Steps of the power method for the largest eigenvalue of a covariance: it is found to a few percent. A variance below
-#: ``LEAST`` times the largest counts as 0.
+#: ``LEAST`` times the mean square of the feature counts as 0: it is rounding.
 POWER, LEAST = 20, 1e-12
 
 
@@ -121,9 +121,10 @@ def first_steps(factors: Factors, samples: Labels, shares: Vector) -> Vector:
     for drawn, weights in ((samples, shares), (uniform, np.full(len(samples), 1.0 / len(samples)))):
         features = factors.joint_each(drawn)
         mean = np.asarray(features.T @ weights)
-        found.append((features, weights, mean, np.asarray(features.power(2).T @ weights) - mean**2))
+        square = np.asarray(features.power(2).T @ weights)
+        found.append((features, weights, mean, np.where(square - mean**2 > LEAST * square, square - mean**2, 0.0)))
     spread = np.maximum(found[0][3], found[1][3])
-    scale = np.where(spread > LEAST * spread.max(initial=0.0), 1.0 / np.sqrt(np.maximum(spread, TINY)), 0.0)
+    scale = np.where(spread > 0, 1.0 / np.sqrt(np.maximum(spread, TINY)), 0.0)
     largest = 0.0
     for features, weights, mean, _ in found:
         v, size = rng.normal(size=factors.dimension), 0.0

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import networkx as nx
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
@@ -14,6 +17,7 @@ from convexstruct.families.log_linear.wide_field import WideField
 from convexstruct.features.graphs.factors import factors_of_features, tabular_factors
 from convexstruct.inference.factor_graphs import FactorInference
 from convexstruct.oracles.enumeration import labellings
+from convexstruct.tolerances import ROUNDING
 from tests.inference.test_gibbs import transition
 
 GRAPH = nx.cycle_graph(4)
@@ -111,6 +115,14 @@ def test_the_default_steps_are_1_over_the_largest_eigenvalue_in_units_of_the_fea
     largest = max(np.linalg.eigvalsh(one)[-1] for one in scaled)
     found = first_steps(constant, samples, np.full(20_000, 1 / 20_000))
     np.testing.assert_allclose(found, [*(1 / (largest * spread)), 1.0], rtol=0.1)
+
+
+def test_first_steps_follow_the_unit_of_each_feature() -> None:
+    rng = np.random.default_rng(0)
+    samples, shares, unit = rng.integers(2, size=(50, 4)), np.full(50, 0.02), np.where(np.arange(5) % 2, 1e8, 1e-8)
+    scaled = replace(ISING, design=sp.csr_array(ISING.design @ sp.diags_array(unit)))
+    found = first_steps(scaled, samples, shares)
+    np.testing.assert_allclose(found * unit**2, first_steps(ISING, samples, shares), rtol=ROUNDING)
 
 
 def test_moments_without_samples_are_refused() -> None:
