@@ -34,7 +34,8 @@ def viterbi(layout: Chains, cut: Pieces | None, node: Matrix, edge: Matrix) -> L
     ``layout``, labels along the first axis. edge (2, 2) : [previous, current]. Which of several best labellings is
     found depends on rounding.
     """
-    gain, (r0, r1) = node[1] - node[0], (edge[0] - edge[1]).tolist()
+    with np.errstate(invalid="ignore"):  # of two scores of -inf
+        gain, (r0, r1) = node[1] - node[0], (edge[0] - edge[1]).tolist()
     if not (np.isfinite(edge).all() and np.isfinite(gain).all()):
         return None
     sign, least, most = (1.0, r1, r0) if r0 >= r1 else (-1.0, r0, r1)

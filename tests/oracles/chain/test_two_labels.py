@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -80,3 +81,10 @@ def test_two_states_are_decoded_by_differences_unless_something_is_impossible(mo
     possible.decode(observed)
     with pytest.raises(pytest.fail.Exception, match="general"):
         never.decode(observed)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("tables", [([[1.0, 0.0]] * 2, [[0.5, 0.5]] * 2), ([[0.9, 0.1]] * 2, [[1.0, 0.0]] * 2)])
+def test_what_is_impossible_from_both_states_is_decoded_without_a_warning(tables: tuple[Any, Any]) -> None:
+    observed = Observations.read([[0, 0, 1], [0], [1, 0]], 2)
+    assert HiddenMarkovModels.read([0.7, 0.3], *tables).decode(observed)[0].tolist() == [0] * 6
