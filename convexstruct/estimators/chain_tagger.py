@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from convexstruct.estimators.examples import Examples, read_labels, read_sequences
 from convexstruct.estimators.tagger import Tagger
 
 
+@dataclass(eq=False, repr=False)
 class ChainTagger(Tagger):
     r"""Labels of sequences by a structural SVM or a conditional random field on chains.
 

@@ -30,6 +30,12 @@ def test_taggers_pass_the_checks_that_bring_no_data(name: str, check: str) -> No
     getattr(estimator_checks, check)(name, getattr(estimators, name)())
 
 
+@pytest.mark.parametrize("name", estimators.__all__)
+def test_an_unknown_argument_is_refused_in_the_name_of_the_estimator(name: str) -> None:
+    with pytest.raises(TypeError, match=rf"^{name}.__init__\(\) got an unexpected keyword argument 'c'"):
+        getattr(estimators, name)(c=1.0)
+
+
 def test_without_scikit_learn_the_package_works_and_the_room_says_what_it_needs() -> None:
     code = (
         "import importlib.util, sys; sys.modules['sklearn'] = None; import convexstruct as cs\n"
