@@ -36,7 +36,8 @@ TIMES = 100
 
 
 class Estimate(NamedTuple):
-    """value : the estimate. standard_error : of the estimate, from the spread of the weights. effective : the effective
+    """value : the estimate. standard_error : of the estimate, from the spread of the weights, and of the
+    share of uniform samples without forbidden labels. effective : the effective
     number of samples, from 1 to n."""
 
     value: float
@@ -65,10 +66,10 @@ def importance_log_partition(
     theta = real("theta", theta, shape, keep=False)
     whole("n", n, least=2)
     whole("temperatures", temperatures, least=1)
-    rng = np.random.default_rng(read_seed("seed", seed))
+    rng, unsure = np.random.default_rng(read_seed("seed", seed)), 0.0
     if theta_0 is None:
         first = np.zeros(factors.n_entries)
-        samples, known = uniform_samples(factors, n, rng)
+        samples, known, unsure = uniform_samples(factors, n, rng)
     else:
         first = np.asarray(factors.design @ real("theta_0", theta_0, shape, keep=False))
         oracle = FactorInference(factors)
@@ -83,16 +84,17 @@ def importance_log_partition(
     mean = float(weights.mean())
     return Estimate(
         known + float(logs.max()) + math.log(mean),
-        float(weights.std(ddof=1)) / mean / math.sqrt(n),
+        math.hypot(float(weights.std(ddof=1)) / mean / math.sqrt(n), unsure),
         float(weights.sum()) ** 2 / float(weights @ weights),
     )
 
 
-def uniform_samples(factors: Factors, n: int, rng: np.random.Generator) -> tuple[Labels, float]:
-    """(``n`` samples (n, variables), all allowed joint labels equally likely; the logarithm of the number of these).
+def uniform_samples(factors: Factors, n: int, rng: np.random.Generator) -> tuple[Labels, float, float]:
+    """(``n`` samples (n, variables), all allowed joint labels equally likely; the logarithm of the number of these; its
+    standard error).
 
     Where joint labels are forbidden, `TIMES` n samples are drawn at most, those with forbidden labels left out, and the
-    logarithm is an estimate from the share that is left.
+    logarithm is an estimate from the share that is left: its variance is (1 - share) / (number left), to first order.
 
     Raises
     ------
@@ -109,7 +111,8 @@ def uniform_samples(factors: Factors, n: int, rng: np.random.Generator) -> tuple
             f"factors forbid all but {kept} of {drawn} uniform samples, wanted {n}: give theta_0 where the graph is "
             "narrow, or use ContrastiveDivergence"
         )
-    return np.concatenate(found)[:n], math.fsum(map(math.log, factors.cards)) + math.log(kept / drawn)
+    number = math.fsum(map(math.log, factors.cards)) + math.log(kept / drawn)
+    return np.concatenate(found)[:n], number, math.sqrt((1.0 - kept / drawn) / kept)
 
 
 def importance_likelihood(

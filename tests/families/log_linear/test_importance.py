@@ -8,9 +8,11 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from convexstruct.arrays import Vector
 from convexstruct.families.log_linear.importance import importance_likelihood, importance_log_partition
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.features.graphs.factors import tabular_factors
+from convexstruct.features.graphs.forbidden import forbid
 from convexstruct.inference.factor_graphs import FactorInference
 
 FACTORS = tabular_factors(nx.cycle_graph(5), 3, tied=True)
@@ -26,6 +28,16 @@ def test_the_mean_of_z_is_z_and_the_standard_error_is_that_of_repetitions(option
     assert abs(ratio.mean() - 1) < 5 * error / 60**0.5
     assert 0.6 < ratio.std() / error < 1.5
     assert all(1 <= each.effective <= 400 for each in found)
+
+
+@pytest.mark.parametrize("theta", [np.zeros(FACTORS.dimension), THETA], ids=["0", "theta"])
+def test_the_standard_error_counts_the_share_of_samples_without_forbidden_labels(theta: Vector) -> None:
+    bound = forbid(FACTORS, np.triu(np.ones((3, 3), dtype=bool), 1))
+    found = [importance_log_partition(bound, theta, 200, seed) for seed in range(60)]
+    away = np.array([each.value for each in found]) - FactorInference(bound).sums(bound.design @ theta).log_partition
+    error = float(np.mean([each.standard_error for each in found]))
+    assert abs(away.mean()) < 5 * error / 60**0.5
+    assert 0.6 < away.std() / error < 1.5
 
 
 def test_a_nearer_start_and_more_temperatures_are_worth_more_samples() -> None:

@@ -90,7 +90,7 @@ class ImportanceSampling:
         if isinstance(problem, MarkovRandomField):
             return self._exact(problem, theta, rng)
         n = self.samples
-        uniform, known = uniform_samples(problem.factors, n, rng)
+        uniform, known, _ = uniform_samples(problem.factors, n, rng)
         found = Sampled(problem, uniform, np.zeros(len(theta)), known, self.renew * n)
         while (found.theta_0 != theta).any():
             step = 1.0
