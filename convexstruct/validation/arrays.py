@@ -21,6 +21,8 @@ Shape = tuple[int | str, ...]
 DEEPEST_LIST = 16
 #: Arrays of more entries (128 GiB) are refused unread: a view of one number may have any shape.
 LARGEST_VIEW = 2**34
+#: What to say of a label of -1 where every label must be known.
+NOT_KNOWN = "; HiddenField takes labels that are not known"
 
 #: What the entries of an array are called in a sentence, by the kind of its dtype.
 _KINDS = {
@@ -167,9 +169,10 @@ def wholes(
     keep: bool = True,
     why: str = "",
     kinds: str = "iuf",
+    minus_one: str = "",
 ) -> NDArray[np.int64]:
     """An array of whole numbers in 64 bits; numbers in double precision are read if every one of them is whole (and
-    ``kinds``, of dtypes, has "f").
+    ``kinds``, of dtypes, has "f"). ``minus_one`` : what to say besides where the first wrong entry is -1.
 
     Raises
     ------
@@ -194,7 +197,7 @@ def wholes(
     if bad.any():
         at = tuple(int(i) for i in np.argwhere(bad)[0])
         where = f"[{', '.join(map(str, at))}]" if at else ""
-        raise sentence(f"{name}{where} is {read[at]}, wanted a whole number{span}")
+        raise sentence(f"{name}{where} is {read[at]}, wanted a whole number{span}{minus_one if read[at] == -1 else ''}")
     array = np.array(read, dtype=np.int64) if keep else np.asarray(read, dtype=np.int64)
     if keep:
         array.setflags(write=False)

@@ -99,7 +99,7 @@ class MarkovRandomField:
         ----------
         factors : see `read_factors`, `factors_of_features`, `tabular_factors`; they need a narrow junction tree.
         samples : (m, n) one row a sample, one label a variable.
-        counts : for each factor how often each of its joint labels occurs, in the shape of its table.
+        counts : for each of ``factors`` how often each of its joint labels occurs, in the shape of its table.
         moments : (d,) the mean of each feature; the mass is 1.
         forbidden : joint labels of probability 0: (S, S) flags of pairs, or a list of (scope, table); see
             `convexstruct.features.graphs.forbidden.forbid`.
@@ -122,7 +122,7 @@ class MarkovRandomField:
             raise sentence(f"data are {', '.join(came) or 'none'}, wanted exactly one of samples, counts, moments")
         if weights is not None and samples is None:
             raise sentence(f"weights are given with {came[0]}, wanted them with samples only")
-        factors = forbid(factors, forbidden)
+        n_scopes, factors = len(factors.scopes), forbid(factors, forbidden)
         polytope = factor_polytope(FactorInference(factors))
         if not polytope.support.any():
             raise sentence("forbidden leaves no joint label, wanted at least one that is allowed")
@@ -133,7 +133,7 @@ class MarkovRandomField:
             omega = example_weights(weights, n)
             entries, mass = factors.counts(read, omega), math.fsum(omega.tolist())
         elif counts is not None:
-            entries, mass = _read_counts(factors, counts)
+            entries, mass = _read_counts(factors, counts, n_scopes)
         else:
             entries, mass = np.zeros(factors.n_entries), 1.0
         if moments is not None:
@@ -343,10 +343,11 @@ class MarkovRandomField:
         return runaway(self.polytope, self.inference, self.moments)
 
 
-def _read_counts(factors: Factors, counts: Any) -> tuple[Vector, float]:
-    """The stacked counts (T,) and their mass, which is the same for each factor."""
-    if not isinstance(counts, Sequence) or isinstance(counts, str) or len(counts) != len(factors.scopes):
-        refuse("counts", counts, f"a list of {len(factors.scopes)} tables, one a factor")
+def _read_counts(factors: Factors, counts: Any, n_scopes: int) -> tuple[Vector, float]:
+    """The stacked counts (T,) and their mass, which is the same for each factor; 0 beyond the first ``n_scopes``
+    factors, which `forbid` has added and which have no parameters."""
+    if not isinstance(counts, Sequence) or isinstance(counts, str) or len(counts) != n_scopes:
+        refuse("counts", counts, f"a list of {n_scopes} tables, one a factor")
     tables = []
     for c, (table, shape) in enumerate(zip(counts, factors.shapes)):
         tables.append(real(f"counts[{c}]", table, shape, why="one axis a variable of the factor"))
@@ -360,4 +361,6 @@ def _read_counts(factors: Factors, counts: Any) -> tuple[Vector, float]:
     for c, one in enumerate(masses):
         if abs(one - mass) > SUM_TO_ONE * mass:
             raise sentence(f"counts[{c}] sum to {one:g} and counts[0] to {mass:g}, wanted one sum for all factors")
-    return np.concatenate([table.ravel() for table in tables]), mass
+    found = np.zeros(factors.n_entries)
+    found[: factors.start[n_scopes]] = np.concatenate([table.ravel() for table in tables])
+    return found, mass

@@ -270,7 +270,7 @@ class PseudoLikelihood:
             total = float(value) + float(penalty)
             if not math.isfinite(total):
                 return Rounded(math.inf)
-            allowed = float(per_group @ groups.totals) * (1 + self._counting)
+            allowed = float(per_group @ self._undecided) * (1 + self._counting)
             return Rounded.of(total, value.allowance, penalty.allowance, allowed, relative, 2 * UNIT * abs(total))
 
     @property
@@ -279,6 +279,12 @@ class PseudoLikelihood:
         rho = self.scale.C * self.weights
         whole = (rho == np.floor(rho)).all() and rho.sum() < 2.0**52 and self.scale.C == 1.0
         return 0.0 if whole else gamma(len(rho) + 2)
+
+    @cached_property
+    def _undecided(self) -> Vector:
+        """N of each group, 0 where all labels but one are forbidden: such a group adds exactly 0 to P, its gradient and
+        D; (G,)."""
+        return np.where(np.diff(self.groups.start) > 1, self.groups.totals, 0.0)
 
     def repair(self, point: Point) -> Point:
         return point
@@ -311,8 +317,8 @@ class PseudoLikelihood:
             p = self._normalised(self._read_dual(dual_point))
             if self.penalty.lam == 0.0:
                 p = self._restored(p)
-            totals = np.repeat(groups.totals, np.diff(groups.start))
-            mass = np.asarray(groups.sizes.T @ (groups.counts + totals * p))
+            totals = np.repeat(self._undecided, np.diff(groups.start))
+            mass = np.asarray(groups.sizes.T @ (np.where(totals > 0, groups.counts, 0.0) + totals * p))
             terms = np.bincount(groups.features.indices).max(initial=0) + groups.width + np.diff(groups.start).max() + 8
             error = (gamma(int(terms)) + self._counting) * mass + len(p) * TINY
             empirical = self.entropy(self._normalised(groups.counts))
@@ -359,7 +365,7 @@ class PseudoLikelihood:
     def entropy(self, p: Vector) -> Rounded:
         """sum_g N_g H of the distributions near p, whose groups sum to 1 up to rounding."""
         lengths = np.diff(self.groups.start)
-        totals = np.repeat(self.groups.totals, lengths)
+        totals = np.repeat(self._undecided, lengths)
         logs = np.log(np.where(p > 0, p, 1.0))
         each = totals * p * -logs
         relative = gamma(int(lengths.max()) + 4) + 2 * (FUNCTION + 2) * UNIT

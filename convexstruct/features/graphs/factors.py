@@ -33,7 +33,7 @@ from numpy.typing import ArrayLike
 from convexstruct.arrays import OPTIONAL, Flags, Index, Labels, Tensor, Vector
 from convexstruct.graphs import node_pairs, starts
 from convexstruct.validation.arguments import flag, sentence, sequence, sized
-from convexstruct.validation.arrays import real, wholes
+from convexstruct.validation.arrays import NOT_KNOWN, real, wholes
 from convexstruct.validation.sparse import sparse
 
 
@@ -160,7 +160,7 @@ class Factors:
             If there is none, a row has not one label a variable, a label is out of range, or a sample is forbidden.
         """
         why = "one row a sample, one label a variable"
-        read = wholes(name, samples, ("samples", self.n_variables), least=0, why=why)
+        read = wholes(name, samples, ("samples", self.n_variables), least=0, why=why, minus_one=NOT_KNOWN)
         for v, card in enumerate(self.cards):
             if (read[:, v] >= card).any():
                 raise sentence(f"{name} has label {read[:, v].max()} of variable {v}, wanted labels below {card}")

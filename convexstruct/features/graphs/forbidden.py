@@ -24,7 +24,7 @@ def forbid(factors: Factors, forbidden: Any) -> Factors:
     forbidden : (S, S) flags, True where no factor of two variables may have this pair of labels, in the order of its
         scope. Or a list of pairs (scope, table): True in the table (labels of scope[0], labels of scope[1], ...) where
         these variables may not have these labels; a scope that no factor has becomes a factor without parameters.
-        None: nothing more.
+        None, or an empty list: nothing more.
 
     Raises
     ------
@@ -81,9 +81,11 @@ def _pairs(factors: Factors, forbidden: Any) -> list[tuple[tuple[int, ...], Flag
 
 
 def _is_list_of_pairs(forbidden: Any) -> bool:
-    """Whether it is a list whose first entry is a pair with a table, rather than flags."""
-    if not isinstance(forbidden, LISTS) or not len(forbidden):
+    """Whether it is a list that is empty, or whose first entry is a pair with a table, rather than flags."""
+    if not isinstance(forbidden, LISTS):
         return False
+    if not len(forbidden):
+        return True
     first = forbidden[0]
     return isinstance(first, LISTS) and len(first) == 2 and isinstance(first[1], (*LISTS, np.ndarray))
 

@@ -30,7 +30,7 @@ from numpy.typing import ArrayLike
 from convexstruct.arrays import Flags, Index, Labels, Matrix, Tensor, Vector
 from convexstruct.graphs import node_pairs, ranges, starts
 from convexstruct.validation.arguments import choice, flag, refuse, sentence, sequence, sized, whole
-from convexstruct.validation.arrays import chosen, frozen, real, wholes
+from convexstruct.validation.arrays import NOT_KNOWN, chosen, frozen, real, wholes
 from convexstruct.validation.sparse import matrix
 
 #: (P, F): an array, or a sparse matrix in CSR format.
@@ -363,7 +363,10 @@ def _labels(labels: Sequence[ArrayLike], n_labels: int | None) -> tuple[Labels, 
     given = sequence("labels", labels, "a list of one array for each of at least one example", least=1)
     most = None if n_labels is None else whole("n_labels", n_labels, least=1) - 1
     why = "one label for each of at least one node"
-    arrays = [wholes(f"labels[{i}]", each, ("nodes",), least=0, most=most, why=why) for i, each in enumerate(given)]
+    arrays = [
+        wholes(f"labels[{i}]", each, ("nodes",), least=0, most=most, why=why, minus_one=NOT_KNOWN)
+        for i, each in enumerate(given)
+    ]
     flat = np.concatenate(arrays)
     size = int(flat.max()) + 1 if most is None else most + 1
     return frozen(flat), np.array([array.size for array in arrays], dtype=np.intp), size

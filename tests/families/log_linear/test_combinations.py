@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from convexstruct.core.driver import solve
+from convexstruct.core.solution import Status
 from convexstruct.families.log_linear import (
     ContrastiveDivergence,
     HiddenField,
@@ -92,6 +93,41 @@ def test_samples_counts_and_moments_with_forbidden_labels_state_one_problem() ->
     free = MarkovRandomField.read(factors, samples, forbidden=RISING)
     assert free.runaway() is None  # every joint label that is left occurs: zeros elsewhere move nothing
     assert MarkovRandomField.read(factors, samples).runaway() is not None
+
+
+def test_counts_are_those_of_the_given_factors_where_forbidden_labels_have_a_scope_of_their_own() -> None:
+    samples, never = np.array([[0, 1, 0], [1, 1, 1], [0, 0, 0]]), [((0, 2), [[False, True], [False, False]])]
+    factors = path()
+    parts = np.split(factors.counts(samples, np.ones(3)), factors.start[1:-1])
+    counts = [part.reshape(shape) for part, shape in zip(parts, factors.shapes)]
+    by_counts = MarkovRandomField.read(factors, counts=counts, forbidden=never, C=1.0)
+    by_samples = MarkovRandomField.read(factors, samples, forbidden=never, C=1.0)
+    theta = {"theta": np.random.default_rng(0).normal(size=factors.dimension)}
+    assert by_counts.mass == 3.0
+    assert float(by_counts.primal(theta)) == pytest.approx(float(by_samples.primal(theta)), rel=ROUNDING)
+    with pytest.raises(ValueError, match="wanted a list of 5 tables, one a factor"):
+        MarkovRandomField.read(factors, counts=[*counts, np.ones((2, 2))], forbidden=never)
+
+
+def test_an_empty_list_forbids_nothing() -> None:
+    factors = path()
+    assert forbid(factors, []) is factors
+
+
+@pytest.mark.parametrize("penalty", [{"beta": 0.1}, {}, {"C": 2.5}])
+def test_conditionals_that_have_one_label_each_cost_exactly_nothing(penalty: dict[str, Any]) -> None:
+    problem = PseudoLikelihood.read(path(), [[0, 0, 0], [1, 1, 1]], forbidden=~np.eye(2, dtype=bool), **penalty)
+    found = solve(problem, tol=1e-12)
+    assert found.status is Status.OPTIMAL
+    assert found.primal < 1e-300
+
+
+def test_samples_with_unknown_labels_are_sent_to_hidden_fields() -> None:
+    for read in (MarkovRandomField.read, PseudoLikelihood.read, WideField.read):
+        with pytest.raises(ValueError, match=r"samples\[0, 1\] is -1, .* HiddenField takes labels that are not known"):
+            read(path(), [[0, -1, 1]])
+        with pytest.raises(ValueError, match=r"samples\[0, 1\] is -2, wanted a whole number of at least 0$"):
+            read(path(), [[0, -2, 1]])
 
 
 def test_a_witness_with_forbidden_labels_is_judged_infeasible_and_its_bound_still_holds() -> None:

@@ -151,7 +151,7 @@ EDGES = [nx.path_graph(2), nx.path_graph(3)]
         ({"labels": "ab"}, "labels is 'ab', wanted a list"),
         ({"labels": [[0, 1], []]}, r"labels\[1\] is empty, of shape \(0,\), wanted \(nodes,\): at least one of each"),
         ({"labels": [0, 1]}, r"labels\[0\] has shape \(\)"),
-        ({"labels": [[0, -1], [1, 0, 1]]}, r"labels\[0\]\[1\] is -1, wanted a whole number of at least 0"),
+        ({"labels": [[0, -1], [1, 0, 1]]}, r"labels\[0\]\[1\] is -1, wanted a whole number of at least 0; HiddenF"),
         ({"labels": [[0, 1], [1, 0.5, 1]]}, r"labels\[1\]\[1\] is 0.5, wanted a whole number of at least 0"),
         ({"labels": [[0, np.nan], [1, 0, 1]]}, r"labels\[0\] contains NaN or infinity, wanted whole numbers of at"),
         ({"labels": [["a", "b"], [1, 0, 1]]}, r"labels\[0\] holds strings, wanted whole numbers of at least 0"),
