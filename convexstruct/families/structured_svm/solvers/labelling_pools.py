@@ -8,7 +8,6 @@ import scipy.sparse as sp
 from convexstruct import deadline
 from convexstruct.arrays import Flags, Labels, Point, Vector
 from convexstruct.core.mixtures import label_type, of_single_labellings
-from convexstruct.core.solution import Solution
 from convexstruct.families.structured_svm.oracle_problem import OracleSVM
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.pool_qp import PoolColumns
@@ -69,9 +68,8 @@ class LabellingPools:
         self._labels = [self._labels[j] for j in order]
         return len(new)
 
-    def adopt(self, start: Solution) -> None:
-        """Add the labellings of an earlier solution's dual witness, which restores its lower bound."""
-        witness = start.dual_point or {}
+    def adopt(self, witness: Point) -> None:
+        """Add the labellings of a dual witness, which restores its lower bound."""
         for labels, share in zip(witness.get("labels", ()), witness.get("label_shares", ())):
             self.add(labels.astype(np.int64), share > 0)
 

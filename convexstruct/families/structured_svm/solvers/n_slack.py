@@ -85,7 +85,7 @@ class NSlack:
         run = _Run(problem, starting_w(problem, start))
         if start is not None:
             run.pools.add(problem.most_violated(run.w).labels)
-            run.pools.adopt(start)
+            run.pools.adopt(start.dual_point or {})
             run.solve(self.inner)
         calls, added = 0, 1
         while True:

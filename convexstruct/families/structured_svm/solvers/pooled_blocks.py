@@ -138,13 +138,15 @@ class PooledBlock:
         self.local = sp.csr_array((self.a.data, place.astype(np.int32), self.a.indptr.astype(np.int32)), shape=shape)
         self.back = self.local.T
         self.gram: Matrix = (self.local @ self.back).toarray() / self.lam
-        top = np.ones(len(self.b))
+        self.present, self.start, self.own = np.unique(self.owner, return_index=True, return_inverse=True)
+        self.limit = self.block.ceiling[self.present]
+        top = 1.0 + 0.5 * np.cos(np.arange(len(self.b)))  # not 1: columns of opposite examples sum to 0
         for _ in range(8):
             top = self.gram @ top
             top /= max(float(np.linalg.norm(top)), 1e-300)
-        self.largest = 1.1 * float(top @ (self.gram @ top))
-        self.present, self.start, self.own = np.unique(self.owner, return_index=True, return_inverse=True)
-        self.limit = self.block.ceiling[self.present]
+        # below the second number D is linear on the simplices, but for rounding: columns without features, say
+        linear = UNIT * float(self.b.max(initial=0.0)) / float(self.limit.max(initial=UNIT))
+        self.largest = max(1.1 * float(top @ (self.gram @ top)), linear)
         self.stale = False
 
     def step(self, w: Vector) -> tuple[Vector, float]:
@@ -181,12 +183,15 @@ class PooledBlock:
         inside = np.maximum(alpha, 0.0)
         if (np.add.reduceat(inside, self.start) <= self.limit).all():
             return inside
+        # from the largest of an example on, so that the sums are those of numbers near the ceiling
+        top = np.maximum.reduceat(alpha, self.start)
+        alpha = np.where((top > self.limit)[self.own], (alpha - top[self.own]) + self.limit[self.own], alpha)
         level = np.zeros(len(self.limit))
         while True:
             above = alpha > level[self.own]
             count = np.maximum(np.add.reduceat(above.astype(np.float64), self.start), 1.0)
             new = np.maximum((np.add.reduceat(np.where(above, alpha, 0.0), self.start) - self.limit) / count, level)
-            if (new <= level * (1.0 + 1e-14)).all():
+            if not (new > level * (1.0 + 1e-14)).any():
                 return np.maximum(alpha - level[self.own], 0.0)
             level = new
 

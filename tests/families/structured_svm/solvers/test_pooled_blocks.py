@@ -199,6 +199,51 @@ def test_the_default_takes_blocks_where_examples_have_several_components(monkeyp
     holds(solution, optimum(problem))
 
 
+@pytest.mark.parametrize("x", [np.ones((2, 5)), np.zeros((2, 5))], ids=["opposite", "without features"])
+def test_columns_that_cancel_do_not_stall_it(x: Any) -> None:
+    """Two examples with the same features and opposite labels, or none: w stays 0, and D = P = 2 needs alpha = c."""
+    problem = StructuredSVM.read(sp.csr_array(x), [[0], [1]], 2, C=1.0)
+    solution = solve(problem, Blocks(), max_iterations=20)
+    assert solution.status is Status.OPTIMAL
+    assert solution.lower_bound == pytest.approx(2.0, rel=1e-9)
+
+
+def test_the_nearest_point_to_large_numbers_keeps_the_ceiling() -> None:
+    block, _ = filled(0)
+    rise = np.random.default_rng(0).integers(0, 3, len(block.b)) * 4.0
+    found = block.nearest(1e16 + rise)
+    top = np.maximum.reduceat(rise, block.start)[block.own]
+    at_top = np.bincount(block.own, rise == top)[block.own]
+    assert found == pytest.approx(np.where(rise == top, block.limit[block.own] / at_top, 0.0), rel=1e-12)
+
+
+def test_the_nearest_point_to_what_is_no_number_ends() -> None:
+    block, _ = filled(0)
+    assert np.isnan(block.nearest(np.full(len(block.b), np.nan))).all()
+
+
+@pytest.mark.parametrize("rounds", [40, 10**9])
+def test_exact_pools_end_what_blocks_do_not(rounds: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns of sizes 1e-2 to 1e2: after 300 rounds blocks alone leave half of P."""
+    monkeypatch.setattr(tempered_pools, "CHEAP_WORK", 0.0)
+    monkeypatch.setattr(tempered_pools, "BLOCK_ROUNDS", rounds)
+    problem = text(1, n=6)
+    size = sp.diags_array(10.0 ** np.random.default_rng(0).integers(-2, 3, problem.features.n_node_features))
+    x = sp.csr_array(problem.features.node_features @ size)
+    problem = StructuredSVM.read(x, problem.features.split_labels(problem.features.truth), 3, C=1.0)
+    solution = solve(problem, tol=LOW, max_iterations=90)
+    assert (solution.status is Status.OPTIMAL) == (rounds == 40)
+    holds(solution, optimum(problem), gap=LOW.gap if rounds == 40 else 1.0)
+
+
+def test_pools_of_many_labellings_are_left_to_the_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempered_pools, "CHEAP_WORK", 0.0)
+    monkeypatch.setattr(tempered_pools, "STEP_WORK", 0.0)
+    solution = solve(text(0), TemperedPools(), max_iterations=500)
+    assert solution.status is Status.OPTIMAL
+    holds(solution, optimum(text(0)))
+
+
 def test_it_stops_in_time_with_bounds() -> None:
     solution = solve(text(6, n=60, columns=2000), Blocks(), tol=1e-15, time_limit=0.3)
     assert np.isfinite(solution.gap)
