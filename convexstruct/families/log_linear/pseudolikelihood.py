@@ -317,8 +317,8 @@ class PseudoLikelihood:
             p = self._normalised(self._read_dual(dual_point))
             if self.penalty.lam == 0.0:
                 p = self._restored(p)
-            totals = np.repeat(self._undecided, np.diff(groups.start))
-            mass = np.asarray(groups.sizes.T @ (np.where(totals > 0, groups.counts, 0.0) + totals * p))
+            totals = np.repeat(groups.totals, np.diff(groups.start))
+            mass = np.asarray(groups.sizes.T @ (groups.counts + totals * p))
             terms = np.bincount(groups.features.indices).max(initial=0) + groups.width + np.diff(groups.start).max() + 8
             error = (gamma(int(terms)) + self._counting) * mass + len(p) * TINY
             empirical = self.entropy(self._normalised(groups.counts))

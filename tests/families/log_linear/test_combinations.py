@@ -22,6 +22,7 @@ from convexstruct.families.log_linear import (
     WideField,
     importance_log_partition,
 )
+from convexstruct.families.log_linear.clique_entropy import distribution
 from convexstruct.features.graphs.factors import Factors, tabular_factors
 from convexstruct.features.graphs.forbidden import forbid
 from convexstruct.inference.factor_graphs import FactorInference
@@ -109,9 +110,24 @@ def test_counts_are_those_of_the_given_factors_where_forbidden_labels_have_a_sco
         MarkovRandomField.read(factors, counts=[*counts, np.ones((2, 2))], forbidden=never)
 
 
+def test_what_is_forbidden_one_after_the_other_is_forbidden_at_once() -> None:
+    factors, more = path(), [((2, 0), [[False, True], [False, False]]), ((1,), [True, False])]
+    one, every = forbid(forbid(factors, RISING), more), labellings(factors.cards)
+    a, b, c = every.T
+    wanted = ~(((a == 0) & (b == 1)) | ((b == 0) & (c == 1)) | ((c == 0) & (a == 1)) | (b == 0))
+    np.testing.assert_array_equal(one.allowed(every), wanted)
+    np.testing.assert_array_equal(forbid(forbid(factors, more), RISING).allowed(every), wanted)
+
+
 def test_an_empty_list_forbids_nothing() -> None:
     factors = path()
     assert forbid(factors, []) is factors
+
+
+def test_a_distribution_of_tables_that_are_0_has_no_forbidden_labels() -> None:
+    polytope = factor_polytope(FactorInference(forbid(path(), RISING)))
+    found = distribution(polytope, np.zeros(polytope.n_variables)).z
+    np.testing.assert_array_equal(found > 0, polytope.support)
 
 
 @pytest.mark.parametrize("penalty", [{"beta": 0.1}, {}, {"C": 2.5}])

@@ -107,8 +107,7 @@ def test_the_default_steps_are_1_over_the_largest_eigenvalue_in_units_of_the_fea
         ISING.cards,
         [[((v,), [0.0, 10.0])] for v in range(4)] + [[(e, np.eye(2)) for e in GRAPH.edges], [((0,), [2, 2])]],
     )
-    samples = np.random.default_rng(0).integers(2, size=(20_000, 4))
-    samples[:, 1] = samples[:, 0]
+    samples = np.tile((np.random.default_rng(0).random((20_000, 2)) < [0.5, 0.1]).astype(int), 2)
     each = [np.cov(constant.joint_each(y).toarray().T, bias=True) for y in (samples, labellings(constant.cards))]
     spread = np.maximum(*(np.diagonal(one) for one in each))[:-1]
     scaled = [one[:-1, :-1] / np.sqrt(np.outer(spread, spread)) for one in each]
