@@ -18,7 +18,7 @@ def __getattr__(name: str) -> Any:
     known = registry.solvers()
     if name in known:
         return known[name]
-    no_attribute(__name__, known, name)
+    no_attribute(__name__, sorted({*known, *__all__}), name)
 
 
 def __dir__() -> list[str]:

@@ -20,7 +20,8 @@ def test_every_public_name_is_there() -> None:
     ("of", "name", "near"),
     [
         ("", "GenerativeMargn", "GenerativeMargin"), ("datasets", "conect4", "connect4"),
-        ("solvers", "TemperedPool", "TemperedPools"), ("models", "structured_svn", "structured_svm"),
+        ("solvers", "TemperedPool", "TemperedPools"), ("solvers", "slove", "nearest solve"),
+        ("models", "structured_svn", "structured_svm"),
         ("experiments", "EXPERIMENT", "EXPERIMENTS"), ("estimators", "ChainTager", "ChainTagger"),
         ("verification", "verfy", "verify"),
     ],
