@@ -283,7 +283,9 @@ def wide(problem: StructuredSVM) -> bool:
     more = problem.dimension > features.n_nodes
     if not (sp.issparse(x) and more and problem.oracle.exact and not features.associative):
         return False
-    curvature = abs(x).power(2).T @ problem.ceiling[features.example]
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = sp.csr_array((x.data**2, x.indices, x.indptr), shape=x.shape)
+        curvature = squares.T @ problem.ceiling[features.example]
     return float(curvature.max(initial=0.0)) > FREQUENT * problem.lam
 
 

@@ -161,7 +161,7 @@ def blocks_then_pools(problem: StructuredSVM, start: Solution | None, seed: int)
             assert callable(witness)
             point = witness()
             # the Gram matrix of sparse columns costs little beside its factors
-            columns = problem.n_examples + np.count_nonzero(point["label_shares"])
+            columns = problem.n_examples + int(np.count_nonzero(point["label_shares"]))
             if float(columns) ** 2 * min(columns, problem.dimension) <= STEP_WORK:
                 yield replace(iterate, done=False)
                 pools = LabellingPools(problem)

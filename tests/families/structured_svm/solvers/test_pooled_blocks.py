@@ -190,6 +190,15 @@ def test_the_default_takes_blocks_where_data_are_wide_features_frequent_and_exac
     holds(solution, optimum(problem), gap=HIGH.gap)
 
 
+@pytest.mark.parametrize(("size", "wide"), [(1e200, True), (1e-200, False)])
+def test_whether_features_are_frequent_is_found_without_a_warning(size: float, wide: bool) -> None:
+    problem = text(0)
+    x = sp.csr_array(problem.features.node_features * size)
+    problem = StructuredSVM.read(x, problem.features.split_labels(problem.features.truth), 3, C=1.0)
+    with np.errstate(all="raise", under="ignore"):
+        assert pooled_blocks.wide(problem) == wide
+
+
 def test_the_default_takes_blocks_where_examples_have_several_components(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempered_pools, "CHEAP_WORK", 0.0)
     monkeypatch.setattr(pooled_blocks, "FREQUENT", 0.0)
@@ -210,7 +219,7 @@ def test_columns_that_cancel_do_not_stall_it(x: Any) -> None:
 
 def test_the_nearest_point_to_large_numbers_keeps_the_ceiling() -> None:
     block, _ = filled(0)
-    rise = np.random.default_rng(0).integers(0, 3, len(block.b)) * 4.0
+    rise: Vector = 4.0 * np.random.default_rng(0).integers(0, 3, len(block.b)).astype(np.float64)
     found = block.nearest(1e16 + rise)
     top = np.maximum.reduceat(rise, block.start)[block.own]
     at_top = np.bincount(block.own, rise == top)[block.own]
