@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -243,6 +243,18 @@ def test_exact_pools_end_what_blocks_do_not(rounds: int, monkeypatch: pytest.Mon
     solution = solve(problem, tol=LOW, max_iterations=90)
     assert (solution.status is Status.OPTIMAL) == (rounds == 40)
     holds(solution, optimum(problem), gap=LOW.gap if rounds == 40 else 1.0)
+
+
+def test_exact_pools_go_on_where_blocks_end_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ended(*given_: Any) -> Iterator[Iterate]:
+        yield replace(next(pooled_blocks.pooled_blocks(*given_)), done=True)
+
+    monkeypatch.setattr(tempered_pools, "by_blocks", lambda problem: True)
+    monkeypatch.setattr(tempered_pools, "pooled_blocks", ended)
+    problem = text(0)
+    solution = solve(problem)
+    assert solution.status is Status.OPTIMAL
+    holds(solution, optimum(problem), gap=HIGH.gap)
 
 
 def test_pools_of_many_labellings_are_left_to_the_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
