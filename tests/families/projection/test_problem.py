@@ -16,7 +16,6 @@ from convexstruct import deadline
 from convexstruct.arrays import Vector
 from convexstruct.families.projection import rounding, tables_rounding
 from convexstruct.families.projection.box import BoxProjection
-from convexstruct.families.projection.rounding import Data
 from convexstruct.families.projection.tables import MarginalProjection
 from convexstruct.oracles.box.projection import project_with_multiplier
 from convexstruct.tolerances import HIGH, ROUNDING
@@ -441,17 +440,3 @@ def test_tables_that_disagree_by_more_than_their_rounding_are_no_feasible_ones()
     a[0] += 1e-11
     a[1] -= 1e-11
     assert problem.residuals({"a": a})["marginals that disagree"] == pytest.approx(1e-11, rel=1e-3)
-
-
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("same", [False, True])
-def test_the_allowance_of_a_weighted_sum_that_cancels_holds_its_error(seed: int, same: bool) -> None:
-    rng = np.random.default_rng(seed)
-    half = rng.normal(size=500)
-    s, a = rng.normal(size=1000), np.concatenate((half, -half * (1.0 + 1e-12)))
-    s[500:] = s[:500]
-    weights = 0.1 if same else s
-    found, size = Data(a, -np.inf, np.inf, weights, 1.0, 0.0).weighted(a)
-    exact = [Fraction(x) * Fraction(y) for x, y in zip(np.broadcast_to(weights, 1000).tolist(), a.tolist())]
-    assert abs(Fraction(float(found)) - sum(exact)) <= Fraction(found.allowance)
-    assert sum(map(abs, exact)) <= Fraction(size)
