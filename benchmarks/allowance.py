@@ -171,7 +171,10 @@ def plain_box(problem: Any, point: Point, dual: Point) -> tuple[Callable[[], flo
 
     def primal() -> float:
         """Infinite outside the box, as P is."""
-        return value(point["a"]) if problem._data.holds(point["a"]) else math.inf
+        low = point["a"].min() if np.ndim(problem.lower) == 0 else point["a"]
+        high = point["a"].max() if np.ndim(problem.upper) == 0 else point["a"]
+        inside = np.all(low >= problem.lower) and np.all(high <= problem.upper)
+        return value(point["a"]) if inside else math.inf
 
     return primal, lower
 
@@ -337,14 +340,15 @@ def timed(call: Callable[[], Any]) -> float:
 
 @contextmanager
 def counted(kind: type) -> Iterator[Counter[str]]:
-    """How often `primal` and `dual` of ``kind`` are called inside."""
+    """How often P and D of ``kind`` are asked for inside, P by itself or with the residuals (`examined`)."""
     calls: Counter[str] = Counter()
-    own = {name: getattr(kind, name) for name in ("primal", "dual")}
+    sides = {"examined" if hasattr(kind, "examined") else "primal": "primal", "dual": "dual"}
+    own = {name: getattr(kind, name) for name in sides}
 
-    def counting(name: str) -> Callable[[Any, Point], float]:
-        def call(self: Any, point: Point) -> float:
-            calls[name] += 1
-            return own[name](self, point)  # type: ignore[no-any-return]
+    def counting(name: str) -> Callable[[Any, Point], Any]:
+        def call(self: Any, point: Point) -> Any:
+            calls[sides[name]] += 1
+            return own[name](self, point)
 
         return call
 

@@ -28,7 +28,8 @@ def test_features_of_any_unit_beside_a_lam_that_knows_nothing_of_it(unit: float,
 def test_features_at_the_ends_of_what_floats_can_say_end_in_a_gap_or_in_rounding(
     size: float, lam: float, kind: str
 ) -> None:
-    """Squares of them overflow or vanish: no warning, and where no float is a good witness the status says so."""
+    """Squares of them overflow or vanish: no warning, and where no float is a good witness the status says so, or the
+    message where a point of smaller rounding was found and no bound beside it."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(30, 3)), np.arange(30) % 2
     X[:, : 1 if kind == "one column" else 3] *= size
@@ -37,7 +38,8 @@ def test_features_at_the_ends_of_what_floats_can_say_end_in_a_gap_or_in_rounding
     else:
         problem = RegularizedRisk.binary(X, y, lam, bias=kind == "bias")
     found = solve(problem, SemismoothNewton(), HIGH)
-    assert found.status in (Status.OPTIMAL, Status.ROUNDING), found
+    stalled = found.status is Status.STALLED and size > 1
+    assert stalled or found.status in (Status.OPTIMAL, Status.ROUNDING), found
     assert size <= 1 or found.status is Status.OPTIMAL or "scale the features" in found.message
 
 
