@@ -55,7 +55,7 @@ def test_ratios_to_clarabel_are_judged_against_what_is_asked_and_the_goal(times:
 
 @pytest.mark.parametrize(("times", "reached"), [(5.0, True), (3.0, False)])
 def test_dlib_is_judged_by_its_own_objective(times: float, reached: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())  # whether it is installed or not
+    monkeypatch.setattr("benchmarks.measure.find_spec", lambda name: object())  # whether it is installed or not
     session = Session(lambda solver: 10.0, 100.0, made_up(times))
     benchmark.run_dlib(session, SMALL, new_console())
     assert [said["reached"] for said in session.verdicts] == [reached]
