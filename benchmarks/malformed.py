@@ -147,6 +147,8 @@ def excused(door: str, name: str, value: Any, sound: Any) -> bool:
         return type(value) is dict and not value  # pictures of no runs; a witness that is the truth alone
     if door == "BoxProjection" and name == "lower":
         return isinstance(value, float) and value == -math.inf  # no bound
+    if name == "forbidden":
+        return isinstance(value, (list, tuple)) and not value  # nothing is forbidden
     if name == "hidden":
         return type(value) is set and value <= {0, 1, 2}  # nodes of the graph
     if name == "columns":
