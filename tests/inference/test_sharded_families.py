@@ -276,6 +276,8 @@ def test_an_oracle_of_the_users_works_on_shards(executor: Executor, caplog: pyte
     cut, w = sharded(problem, executor, 3), np.random.default_rng(12).normal(size=4)
     alike(cut.most_violated(w).hinge, problem.most_violated(w).hinge)
     assert np.array_equal(cut.most_violated(w).labels, problem.most_violated(w).labels)
+    alike(cut._violated(w)[1], problem._violated(w)[1])  # rounding of each example
+    alike(cut.primal({"w": w}).allowance, problem.primal({"w": w}).allowance)
     assert cut.some(np.array([1])).n_examples == 1
     bracket_of(problem, executor)
     assert caplog.records == []  # nothing failed in a worker

@@ -243,6 +243,16 @@ def test_a_search_ends_near_the_zero_of_a_rising_slope_and_lower_than_it_began(z
     assert search(slope, 0.0) == 0.0
 
 
+def test_a_piece_at_its_vertex_near_the_floor_is_not_held() -> None:
+    """0 is one more piece of a group: a piece that leads the others alone may still be near the kink with it."""
+    whole = replace(SmoothedRisk.whole(random_problem("multiclass", 4, 2, 0.05, 1.0, 0)), floor=True)
+    first = whole.group == 0
+    v, a = np.where(first, -9.0, 5.0), np.zeros(len(first))
+    v[np.argmax(first)], a[np.argmax(first)] = 0.5, 1.0
+    assert whole.near(v, a, 1.0)[first].sum() == 1
+    assert not whole.near(v, a, 0.2)[first].any()
+
+
 @pytest.mark.parametrize("kind", ["multiclass", "pieces", "binary"])
 def test_only_pieces_below_the_margin_and_groups_that_lead_by_it_are_held(kind: str) -> None:
     problem = random_problem(kind, 40, 4, 0.05, 1.0, 5)
