@@ -29,8 +29,9 @@ least the length of each row of X that piece p takes (`row_norms`), and m at lea
 
     (|M| |X| |w|)_p <= m R_p max_k |w_k|,      |(|X|' |M|' alpha)|_2 <= m sum_p R_p alpha_p,
 
-and sum_j |a_j| e_j <= |a| |e|. Terms with alpha_p = 0 are exact, and add nothing to a depth. The sums of magnitudes,
-and scores in blocks, are computed only where these bounds are too wide, as where features differ much in size.
+and sum_j |a_j| e_j <= |a| |e|. Terms with alpha_p = 0 are exact, and add nothing to a depth. Where these bounds are too
+wide, scores are summed in blocks, whose depth is less; where they still are, as where features differ much in size, the
+sums of magnitudes are computed.
 """
 
 from __future__ import annotations
@@ -124,19 +125,20 @@ def upper(problem: Risk, w: Tensor, b: Vector | None) -> Rounded:
             risk = summed(terms, shares)
             return values, risk, half + risk
 
-        scores, longest, lost = scores_at_once(problem.X, w)
-        values, risk, value = evaluated(scores)
         largest = math.sqrt(float((w * w).sum(axis=1).max()) * (1 + gamma(w.size + 2)) + w.size * TINY)
-        rate = gamma(longest + widest + 4) * row * largest
-        rest = row * lost + gamma(widest + 4) * constants + 2 * widest * TINY
         norms = piece_norms(problem)
-        error = (rate * float(norms.max()) + rest) * (1 + 8 * UNIT)
-        above = problem.losses(values + error) if loss.floor else None  # at most 0: the loss is 0, without any rounding
-        errors = float(active_shares(problem, above) @ (rate * largest_of_groups(problem, norms) + rest))
-        if not errors <= NORMS_SERVE * abs(value):
-            scores, depth, least = scores_in_blocks(problem.X, w)
+        for product in (scores_at_once,) if sp.issparse(problem.X) else (scores_at_once, scores_in_blocks):
+            scores, depth, lost = product(problem.X, w)
             values, risk, value = evaluated(scores)
-            each = piece_errors(problem, w, b, depth, least, widest)
+            rate = gamma(int(depth.max()) + widest + 4) * row * largest
+            rest = row * float(lost.max()) + gamma(widest + 4) * constants + 2 * widest * TINY
+            error = (rate * float(norms.max()) + rest) * (1 + 8 * UNIT)
+            above = problem.losses(values + error) if loss.floor else None  # at most 0: the loss is exactly 0
+            errors = float(active_shares(problem, above) @ (rate * largest_of_groups(problem, norms) + rest))
+            if errors <= NORMS_SERVE * abs(value):
+                break
+        else:
+            each = piece_errors(problem, w, b, depth, lost, widest)
             above = problem.losses(values + each) if loss.floor else None
             each = largest_of_groups(problem, each)
             errors, error = float(active_shares(problem, above) @ each), float(each.max())

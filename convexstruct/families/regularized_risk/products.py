@@ -135,22 +135,20 @@ def _in_rows(X: Matrix) -> Iterator[tuple[slice, Matrix]]:
         yield rows, np.abs(X[rows], out=room[: rows.stop - at])
 
 
-def scores_at_once(X: Any, w: Matrix) -> tuple[Matrix, int, float]:
-    """X w' (n, K) by one call, its depth, and a bound on the error by underflow."""
+def scores_at_once(X: Any, w: Matrix) -> tuple[Matrix, Vector, Vector]:
+    """X w' (n, K) by one call; and, (n,) each, the depth and a bound on the error by underflow."""
     deadline.check()
     n, d = X.shape
-    longest = int(np.diff(X.indptr).max(initial=0)) if sp.issparse(X) else d
-    return (X @ (w.T if len(w) > 1 else w.ravel())).reshape(n, -1), longest, 2 * longest * TINY
+    depth = np.diff(X.indptr).astype(np.float64) if sp.issparse(X) else np.full(n, float(d))
+    return (X @ (w.T if len(w) > 1 else w.ravel())).reshape(n, -1), depth, 2 * depth * TINY
 
 
-def scores_in_blocks(X: Any, w: Matrix) -> tuple[Matrix, Vector, Vector]:
-    """X w' (n, K), in blocks of columns where X is dense; and, (n,) each, the depth and the error by underflow."""
-    n, d = X.shape
-    if sp.issparse(X):
-        count = np.diff(X.indptr).astype(np.float64)
-        return scores_at_once(X, w)[0], count, 2 * count * TINY
+def scores_in_blocks(X: Matrix, w: Matrix) -> tuple[Matrix, Vector, Vector]:
+    """The same of a dense X in blocks of columns, whose depth is less."""
     deadline.check()
-    width, step = max(DENSE_BLOCK // 2, math.isqrt(d)), max(1, CACHED_NUMBERS // d)
+    n, d = X.shape
+    width = max(DENSE_BLOCK // 2, math.isqrt(d))
+    step = CACHED_NUMBERS // min(width, d)
     scores = np.zeros((n, len(w)))
     for at in range(0, n, step):
         for j in range(0, d, width):

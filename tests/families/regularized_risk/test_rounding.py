@@ -97,6 +97,17 @@ def test_sums_in_blocks_are_those_of_rational_arithmetic(
     assert shown.allowance <= WANTED * abs(shown)
 
 
+def test_scores_of_many_features_need_no_sums_of_magnitudes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sum of 20,000 terms at once is too deep for its norms to serve; in blocks it is not."""
+    rng = np.random.default_rng(0)
+    problem = RegularizedRisk.binary(rng.normal(size=(6, 20_000)), np.arange(6) % 2, 1.0)
+    w = 1e-3 * rng.normal(size=20_000)
+    monkeypatch.setattr(regularized_risk_bounds, "piece_errors", None)
+    bound = problem.primal({"w": w})
+    assert bound.allowance <= WANTED * abs(bound)
+    assert abs(Fraction(float(bound)) - exact_primal(problem, w)) <= Fraction(bound.allowance)
+
+
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("lam", [1e-2, 1e-4])
 @pytest.mark.parametrize("bias", [False, True])
