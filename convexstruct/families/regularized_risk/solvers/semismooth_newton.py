@@ -14,7 +14,8 @@ augmented Lagrangian method (Rockafellar 1976; Li, Sun and Toh 2018), here with
   of the whole problem. The maximiser a is dual feasible at every Newton step, so that each gives both bounds;
 * pieces far below their group's highest held at 0, and groups far from their kinks held at their alpha, once few others
   remain, until the gap of the others has fallen (`SmoothedRisk.restrict`). The dual value stays that of all groups; the
-  primal is then computed of all of them.
+  primal is then computed of all of them;
+* where there are many more features than examples, the same steps in row space first (`row_space`).
 
 The problem is piecewise quadratic, so the proximal point method ends after finitely many steps (Rockafellar 1976), and
 rounding alone limits the accuracy.
@@ -25,19 +26,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.linalg import solve_triangular
 
 from convexstruct import deadline
 from convexstruct.arrays import Point, Vector
-from convexstruct.core.certificates import least_unit
+from convexstruct.core.certificates import least_unit, relative_gap
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import positive, read_options, share
 from convexstruct.core.rounds import Clock, Patience
 from convexstruct.core.solution import Solution
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.families.regularized_risk.solvers.risk_newton import Effort, direction, offset_weights
+from convexstruct.families.regularized_risk.solvers.row_space import in_row_space
 from convexstruct.families.regularized_risk.solvers.smoothed_risk import Smoothed, SmoothedRisk
 from convexstruct.rounding import EPS
 
@@ -50,6 +54,10 @@ HELD_FALL, HELD_STEPS = 0.2, 60
 EASY_STEPS = 2
 #: A line search ends when the slope has fallen by this factor, or after so many evaluations.
 SLOPE_FALL, SEARCH_TRIALS = 0.1, 30
+#: The problem in row space (`row_space`) is solved first where the mean rise of an example's score by its own alpha is
+#: at least this; else few steps reach the optimum. It is solved to the relative gap ROWS_GAP, for its products are
+#: rounded to single precision. The first tau on X is then at least ROWS_TAU times that rounding of the scores.
+LEAST_LIFT, ROWS_GAP, ROWS_TAU = 0.5, 1e-7, 1e4
 #: The solver ends after so many rounds over all groups without improvement: what is left is rounding.
 IDLE_ROUNDS = 100
 #: Where w has at least as many entries as there are groups, the first tau is multiplied by this and by the mean rise
@@ -105,10 +113,19 @@ class SemismoothNewton:
         total = whole.adjoint(whole.share * a) if a.any() else np.zeros_like(w)
         best, lower, calls = whole.primal(w, b, v), _dual(whole, a, total)[0], 2
         yield Iterate(_point(given, w / unit, b), _witness(whole, a), best, lower, calls, clock.parts)
+        lift = _lift_of_one(problem)
+        small = in_row_space(problem) if start is None and lift >= LEAST_LIFT else None
+        least_tau = 0.0
+        if small is not None:
+            w, b, a, scores, least_tau = self._from_rows(small, whole)
+            v = whole.offset + whole.lift(b) + scores
+            best, lower, calls = whole.primal(w, b, v), _dual(whole, a, whole.adjoint(whole.share * a))[0], calls + 3
+            yield Iterate(_point(given, w / unit, b), _witness(whole, a), best, lower, calls, clock.parts)
         scale = max(abs(best), float(np.abs(whole.offset).max()), LEAST_SCALE)
         tau = max(self.first * (best - lower), EPS * scale)
         if whole.dimension >= len(whole.first):
-            tau *= max(1.0, TAU_LIFTS * _lift_of_one(problem))
+            tau *= max(1.0, TAU_LIFTS * lift)
+        tau = max(tau, least_tau)
         b, v = _lifted(whole, b, v, a, tau)
         longest, drift = float(problem.row_norms.max()), 0.0
         while True:
@@ -157,6 +174,20 @@ class SemismoothNewton:
             w, b, v = _newton_step(whole, now, w, b, v, a, tau, effort, clock)
             calls += 1
             drift += EPS * longest * math.sqrt(float(w @ w))
+
+    def _from_rows(self, small: RegularizedRisk, whole: SmoothedRisk) -> tuple[Vector, Vector, Vector, Vector, float]:
+        """(w, b, a, A w, the least tau) of ``whole`` from the optimum of ``small``, the same in row space."""
+        least, best, lower = least_unit(small), np.inf, -np.inf
+        for found in self.iterate(small):
+            best, lower = min(best, found.primal), max(lower, found.lower_bound)
+            if relative_gap(best, lower, least) <= ROWS_GAP or found.done:
+                break
+        point, witness = found.point, cast("Callable[[], Point]", found.dual_point)()
+        rows = solve_triangular(small.X, point["w"].reshape(whole.n_outputs, -1).T, trans=1, lower=True)
+        w = np.asarray(whole.X.T @ rows).T.ravel()
+        scores = whole.forward(w)
+        rounding = float(np.abs(scores - small.forward(point["w"])).mean())
+        return w, point.get("b", np.zeros(0)), witness["alpha"] / whole.share, scores, ROWS_TAU * rounding
 
     def _held(
         self,

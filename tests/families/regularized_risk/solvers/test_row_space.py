@@ -1,0 +1,85 @@
+"""Risks with more features than examples, first solved in row space: against a conic solver, and by how few products
+with X are left."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from convexstruct.core.driver import solve
+from convexstruct.core.solution import Status
+from convexstruct.families.regularized_risk.problem import RegularizedRisk
+from convexstruct.families.regularized_risk.solvers import row_space, semismooth_newton
+from convexstruct.families.regularized_risk.solvers.row_space import in_row_space
+from convexstruct.families.regularized_risk.solvers.semismooth_newton import SemismoothNewton
+from convexstruct.models.regularized_risk.risk import primal
+from convexstruct.tolerances import HIGH
+from tests.families.regularized_risk.solvers.test_semismooth_newton import KINDS, random_problem
+from tests.reference import optimum
+
+DENSE = [kind for kind in KINDS if kind not in ("sparse", "multilabel")]
+#: Of the optimum of a problem whose products are rounded to single precision.
+SINGLE = 1e-4
+
+
+@pytest.fixture(autouse=True)
+def _small_sets_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_space, "LEAST_ENTRIES", 0)
+    monkeypatch.setattr(semismooth_newton, "LEAST_LIFT", 0.0)
+
+
+@pytest.mark.parametrize("kind", DENSE)
+@pytest.mark.parametrize("seed", [0, 1, 3])
+def test_the_optimum_in_row_space_is_that_of_the_conic_solver_and_few_steps_are_left(
+    kind: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = random_problem(kind, 24, 60, 1e-2, 1.0, seed)
+    best = optimum(primal(problem)).value
+    small = in_row_space(problem)
+    assert small is not None
+    assert small.X.shape == (24, 24)
+    assert solve(small).primal == pytest.approx(best, rel=SINGLE)
+    found = solve(problem, tol=HIGH.gap / 100)
+    assert found.status is Status.OPTIMAL
+    assert found.primal == pytest.approx(best, rel=HIGH.gap)
+    monkeypatch.setattr(row_space, "MOST_ROWS", 0)
+    assert len(found.trace.seconds) < len(solve(problem, tol=HIGH.gap / 100).trace.seconds)
+
+
+@pytest.mark.parametrize("name", ["copies", "zeros", "scaled", "far"])
+def test_rows_that_repeat_vanish_or_differ_in_size_are_certified(name: str) -> None:
+    rng = np.random.default_rng(2)
+    X, y = rng.normal(size=(30, 90)), np.arange(30) % 2
+    if name == "copies":
+        X = X[np.arange(30) // 3]
+    elif name == "zeros":
+        X[::4] = 0.0
+    elif name == "scaled":
+        X *= 10.0 ** rng.uniform(-8, 3, size=(30, 1))
+    else:
+        X += 100.0
+    problem = RegularizedRisk.binary(X, y, 0.1)
+    assert in_row_space(problem) is not None
+    found = solve(problem)
+    assert found.status is Status.OPTIMAL
+    assert found.primal == pytest.approx(optimum(primal(problem)).value, rel=1e-5)
+
+
+def test_rows_without_a_factor_and_sets_that_are_sparse_or_tall_stay_as_they_are() -> None:
+    rng = np.random.default_rng(0)
+    y = np.arange(40) % 2
+    assert in_row_space(RegularizedRisk.binary(rng.normal(size=(40, 79)), y, 0.1)) is None
+    assert in_row_space(RegularizedRisk.binary(sp.csr_array(rng.normal(size=(40, 80))), y, 0.1)) is None
+    problem = RegularizedRisk.binary(np.full((40, 80), 1.0), y, 0.1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(row_space, "RIDGES", (-1e-3,))
+        assert in_row_space(problem) is None
+        assert solve(problem).status is Status.OPTIMAL
+
+
+def test_a_start_that_is_given_is_taken_up_without_row_space(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = random_problem("binary", 20, 50, 1e-2, 1.0, 0)
+    first = solve(problem, SemismoothNewton())
+    monkeypatch.setattr(semismooth_newton, "in_row_space", None)
+    assert solve(problem, SemismoothNewton(), start=first).status is Status.OPTIMAL
