@@ -396,12 +396,6 @@ def test_a_sum_whose_rounding_is_large_beside_z_is_no_feasible_one() -> None:
     assert problem.residuals({"a": np.array([1e16, -1e16, 0.0])})["<s, a> off z"] == 1.0
 
 
-def test_weights_whose_squares_underflow_are_looked_at_entry_by_entry() -> None:
-    problem = BoxProjection(np.ones(2), 0.0, 2.0, 1.0, 1.0, np.array([1e-152, 1.0]))
-    assert rounding.lost_at_most(2, 0.5, 2.0, 2.0, problem.weight_ends) == np.inf
-    assert cs.solve(problem).status is cs.Status.OPTIMAL
-
-
 # -- what the bounds of tables cost ------------------------------------------------------------------------------------
 
 

@@ -7,6 +7,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+import convexstruct as cs
+from convexstruct.families.projection import rounding
+from convexstruct.families.projection.box import BoxProjection
 from convexstruct.families.projection.rounding import Data
 
 
@@ -22,3 +25,9 @@ def test_the_allowance_of_a_weighted_sum_that_cancels_holds_its_error(seed: int,
     exact = [Fraction(x) * Fraction(y) for x, y in zip(np.broadcast_to(weights, 1000).tolist(), a.tolist())]
     assert abs(Fraction(float(found)) - sum(exact)) <= Fraction(found.allowance)
     assert sum(map(abs, exact)) <= Fraction(size)
+
+
+def test_weights_whose_squares_underflow_are_looked_at_entry_by_entry() -> None:
+    problem = BoxProjection(np.ones(2), 0.0, 2.0, 1.0, 1.0, np.array([1e-152, 1.0]))
+    assert rounding.lost_at_most(2, 0.5, 2.0, 2.0, problem.weight_ends) == np.inf
+    assert cs.solve(problem).status is cs.Status.OPTIMAL

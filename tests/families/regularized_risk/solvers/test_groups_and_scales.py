@@ -74,3 +74,18 @@ def test_products_and_the_preconditioner_of_groups_are_those_of_the_matrix(kind:
     own = np.kron(np.eye(k), np.ones((d, d))) if k > 1 and not sp.issparse(problem.X) else np.eye(risk.dimension)
     blocks = np.column_stack([precondition(e) for e in (own * bend).T])
     np.testing.assert_allclose(blocks, np.eye(risk.dimension), atol=HIGH.gap)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("C", [1e6, 1e8])
+def test_two_separable_classes_take_few_rounds_as_a_multiclass_problem_too(seed: int, C: float) -> None:
+    """It is the binary problem at w_1 = -w_0 = w/2, so that its optimum is half as large."""
+    rng = np.random.default_rng(seed)
+    n, d = [(40, 3), (200, 10), (100, 5), (60, 2)][seed]
+    X = rng.normal(size=(n, d))
+    y = X @ rng.normal(size=d) > 0
+    found = solve(RegularizedRisk.multiclass(X, y, 1 / (C * n)), SemismoothNewton(), HIGH)
+    binary = solve(RegularizedRisk.binary(X, y, 1 / (C * n)), SemismoothNewton(), HIGH)
+    assert found.status is Status.OPTIMAL
+    assert found.primal == pytest.approx(0.5 * binary.primal, rel=2 * HIGH.gap)
+    assert found.iterations <= 60

@@ -436,18 +436,3 @@ def test_a_separable_set_is_optimal_to_its_own_size_however_small_that_is(C: flo
     assert 0 <= found.primal - found.lower_bound <= HIGH.gap * max(found.primal, HIGH.floor)
     assert C * found.primal == pytest.approx(1e3 * looser.primal, rel=MID.gap)
     assert RegularizedRisk.binary(X, y, 1 / (200 * C), bias=bias).predict(found.point) == y.tolist()
-
-
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("C", [1e6, 1e8])
-def test_two_separable_classes_take_few_rounds_as_a_multiclass_problem_too(seed: int, C: float) -> None:
-    """It is the binary problem at w_1 = -w_0 = w/2, so that its optimum is half as large."""
-    rng = np.random.default_rng(seed)
-    n, d = [(40, 3), (200, 10), (100, 5), (60, 2)][seed]
-    X = rng.normal(size=(n, d))
-    y = X @ rng.normal(size=d) > 0
-    found = solve(RegularizedRisk.multiclass(X, y, 1 / (C * n)), SemismoothNewton(), HIGH)
-    binary = solve(RegularizedRisk.binary(X, y, 1 / (C * n)), SemismoothNewton(), HIGH)
-    assert found.status is Status.OPTIMAL
-    assert found.primal == pytest.approx(0.5 * binary.primal, rel=2 * HIGH.gap)
-    assert found.iterations <= 60
