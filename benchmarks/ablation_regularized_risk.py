@@ -21,8 +21,8 @@ RISK = "convexstruct.families.regularized_risk.solvers.smoothed_risk"
 
 MECHANISMS = (
     Mechanism("groups held (moving)", {"moving": 1e-9}),
-    Mechanism("conjugate gradients", patches={f"{NEWTON}:STEP_WORK": 1e30}),
-    Mechanism("Newton's matrices", patches={f"{NEWTON}:_matrix_work": lambda *_: (float("inf"), True)}),
+    Mechanism("conjugate gradients", patches={f"{NEWTON}:_step_work": lambda *_: float("inf")}),
+    Mechanism("Newton's matrices", patches={f"{NEWTON}:_matrix_work": lambda *_, **__: float("inf")}),
     Mechanism("single precision (COPIED_ENTRIES)", patches={f"{RISK}:COPIED_ENTRIES": 0}),
     Mechanism("diagonal preconditioner", patches={f"{NEWTON}:_diagonal": lambda X, weight: 0.0 * X.shape[1]}),
     Mechanism("blocks of outputs (LARGEST_BLOCK)", patches={f"{NEWTON}:LARGEST_BLOCK": 0}),

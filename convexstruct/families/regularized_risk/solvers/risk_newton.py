@@ -1,16 +1,16 @@
-r"""Newton's direction for a smoothed risk (`solvers.smoothed_risk`), by the cheapest of three ways.
+r"""Newton's direction for a smoothed risk (`solvers.smoothed_risk`), by the cheaper of two ways.
 
     (lam I + sum_g (p_g / tau) A_g' P_g A_g) s_w + H_wb s_b = - F_w,        H_wb' s_w + H_bb s_b = - F_b
 
-* **matrix**: factored by Cholesky, where features times outputs are few;
-* **dual matrix**: lam I + B B' over the free rows B, by Woodbury's formula, where free pieces are fewer still;
-* **conjugate gradients**, where there are many of both; with sparse features preconditioned by the diagonal. They end
-  when the residual is a tenth of the first: the next direction corrects the rest.
+* **matrix**, factored by Cholesky: that of the features, or lam I + B B' over the free rows B where these are far
+  fewer (Woodbury). Where X is small, each group is one piece and there are no free offsets, it is made in single
+  precision, of a dense copy of X, in half the time. Rounding changes such a direction a little, as stopping conjugate
+  gradients early does; the gradient and both bounds are in double precision. Single precision is not used where the
+  matrix is too large relative to lam (`SINGLE_TRACE`);
+* **conjugate gradients**, where both are many; with sparse features preconditioned by the diagonal. They end when the
+  residual is a tenth of the first: the next direction corrects the rest.
 
-`direction` counts the work of each and takes the least. Where X is small, each group is one piece and there are no free
-offsets, both matrices are made in single precision, of a dense copy of X, in half the time. Rounding changes such a
-direction a little, as stopping conjugate gradients early does; the gradient and both bounds are in double precision.
-Single precision is not used where the matrix is too large relative to lam (`SINGLE_TRACE`).
+`direction` takes a matrix where it takes less work than conjugate gradients, counted in multiplications.
 
 Where rounding leaves a direction along which F does not fall, conjugate gradients replace it. The free offsets b are
 eliminated last, for their block is diagonal; an offset of which no piece moves gets a small ridge.
@@ -32,22 +32,20 @@ from convexstruct.arrays import Index, Matrix, Vector
 from convexstruct.core.cholesky import solver
 from convexstruct.families.regularized_risk.solvers.smoothed_risk import Smoothed, SmoothedRisk
 
-#: Work is counted in multiplications of a dense matrix with a vector (0.1 ns each on one core). A multiplication takes
-#: less in a product of two dense matrices, whose blocks stay in cache; more in one of a sparse matrix with a vector,
-#: where each entry is looked up; and still more in one of two sparse matrices, where the place of the result is too.
-DENSE_PRODUCT, SPARSE_ENTRY, SPARSE_PRODUCT = 0.25, 5.0, 18.0
-#: The work of a step of conjugate gradients besides its two products, mostly calls of NumPy: 10 microseconds.
-STEP_WORK = 1e5
-#: The dual matrix is taken only below this share of the other's work: where the matrix is large beside lam, Woodbury's
-#: formula subtracts vectors that nearly agree, and the direction is mostly rounding.
-DUAL_SHARE = 0.25
+#: Work is counted in multiplications of a dense matrix with a vector. One in a product of two dense matrices, whose
+#: blocks stay in cache, counts as a quarter; one of a sparse matrix, whose entries are looked up, as five. The calls of
+#: NumPy in a step of conjugate gradients count as 1e5: 10 microseconds.
+DENSE_PRODUCT, SPARSE, STEP_WORK = 0.25, 5.0, 1e5
+#: Woodbury's formula is used where the free rows are at most this share of the entries of w: it subtracts vectors that
+#: nearly agree where the matrix is large beside lam, and with more rows saves little.
+ROWS_SHARE = 0.25
 #: A matrix is factored in single precision up to this trace over lam: beyond, its rounding (6e-8) is as large as lam.
 SINGLE_TRACE = 1e7
 #: Weights in single precision are cut off here, so that their squares do not overflow (3e38).
 LARGEST_WEIGHT = 1e18
 #: Conjugate gradients end when the residual has fallen by this factor, or after so many steps.
 RESIDUAL_FALL, GRADIENT_STEPS = 0.1, 250
-#: Features times outputs beyond which the matrix is not formed, and free pieces beyond which the dual one is not.
+#: Rows beyond which the matrix is not formed.
 LARGEST_MATRIX = 3000
 #: Features up to which conjugate gradients on several outputs are preconditioned by the block of each output: to make
 #: the blocks takes as long as a quarter as many steps.
@@ -73,47 +71,47 @@ def direction(risk: SmoothedRisk, point: Smoothed, tau: float, effort: Effort) -
     """Newton's direction (s_w, s_b) at ``point``: by a matrix where that is less work, else by conjugate gradients."""
     free = np.flatnonzero(point.free)
     masked = risk.combine is not None or not risk.box or 2 * len(free) > risk.X.shape[0]
+    gradients = effort.expected * _step_work(risk, len(free), masked)
     coarse = risk.box and risk.combine is None and risk.n_biases == 0 and risk.is_copied and len(free) > 0
-    matrix, primal = _matrix_work(risk, free, coarse)
-    if matrix < effort.expected * _step_work(risk, len(free), masked):
-        rough = _coarse(risk, free, tau) if coarse else None
+    if coarse and _matrix_work(risk, free, coarse=True) < gradients:
+        rough = _coarse(risk, free, tau)
         if rough is not None:
             return rough(-point.slope_w), np.zeros(0)
+    if _matrix_work(risk, free) < gradients:
         effort.expected *= 0.9  # so that conjugate gradients are tried again when fewer pieces are free
-        solve, mixed = _factored(risk, point, free, tau, primal)
-        s_w, s_b = _with_offsets(risk, point, free, tau, solve, mixed)
+        s_w, s_b = _with_offsets(risk, point, free, tau, *_factored(risk, point, free, tau))
         if float(point.slope_w @ s_w) + float(point.slope_b @ s_b) < 0:
             return s_w, s_b  # else F does not fall along it, by rounding
     return _conjugate_gradients(risk, point, tau, None if masked else free, effort)
 
 
-def _matrix_work(risk: SmoothedRisk, free: Index, coarse: bool) -> tuple[float, bool]:
-    """(work, primal): to make and to factor the matrix (``primal``) or the dual one, inf where both are too large.
+def _rows_suffice(risk: SmoothedRisk, free: Index) -> bool:
+    """Whether B B' over the free rows stands for B'B: each is a group, and they are so few (`ROWS_SHARE`)."""
+    one = risk.box and risk.combine is None and risk.n_outputs == 1
+    return one and len(free) <= ROWS_SHARE * risk.dimension
 
-    coarse : whether they are made in single precision from a dense copy of X.
-    """
-    m, dimension, k = len(free), risk.dimension, risk.n_outputs
+
+def _matrix_work(risk: SmoothedRisk, free: Index, coarse: bool = False) -> float:
+    """Work to make and to factor the matrix, inf where it is too large. coarse : of a dense copy of X."""
+    m, k, d = len(free), risk.n_outputs, risk.dimension
+    size = m if _rows_suffice(risk, free) else d
+    if size > LARGEST_MATRIX:
+        return np.inf
     sparse = sp.issparse(risk.X) and not coarse
-    per = float(risk.X.shape[1]) if not sparse else risk.X.nnz / risk.X.shape[0]
-    product = SPARSE_PRODUCT if sparse else DENSE_PRODUCT
+    per = risk.X.nnz / risk.X.shape[0] if sparse else float(risk.X.shape[1])
     pairs = float(m)
     if k > 1 and m:  # outputs that meet in a group: those of its free pieces, and of the label
         count = np.bincount(risk.group[free])
         outputs = np.minimum(count[count > 0] + 1.0, k)
         pairs = float(outputs @ (outputs + 1.0)) / 2.0
-    matrix = dual = np.inf
-    if dimension <= LARGEST_MATRIX:
-        matrix = product * pairs * per * per + DENSE_PRODUCT * dimension**3 / 3
-    if k == 1 and risk.box and m <= LARGEST_MATRIX:  # a product of two sparse rows takes the columns that both fill
-        dual = product * m * m * per * (per / dimension if sparse else 1.0) + DENSE_PRODUCT * m**3 / 3
-    primal = matrix <= dual / DUAL_SHARE
-    return matrix if primal else dual, primal
+    product = SPARSE if sparse else DENSE_PRODUCT
+    return product * pairs * per * per * size / d + DENSE_PRODUCT * size**3 / 3
 
 
 def _step_work(risk: SmoothedRisk, m: int, masked: bool) -> float:
     """Work of one step of conjugate gradients: two products with the rows of X that take part."""
     rows, columns = risk.X.shape
-    per = SPARSE_ENTRY * risk.X.nnz / rows if sp.issparse(risk.X) else columns
+    per = SPARSE * risk.X.nnz / rows if sp.issparse(risk.X) else columns
     return 2.0 * float(per) * risk.n_outputs * (rows if masked else m) + STEP_WORK
 
 
@@ -123,38 +121,34 @@ def _rows(risk: SmoothedRisk, pieces: Index) -> tuple[Any, Vector]:
 
 
 def _factored(
-    risk: SmoothedRisk, point: Smoothed, free: Index, tau: float, primal: bool
+    risk: SmoothedRisk, point: Smoothed, free: Index, tau: float
 ) -> tuple[Callable[[Vector], Vector], Matrix]:
     """(right -> H_ww^-1 right, H_wb)."""
-    lam, d = risk.lam, risk.dimension
-    mixed = np.zeros((d, risk.n_biases))
-    weight = risk.share[free] / tau
+    lam, mixed = risk.lam, np.zeros((risk.dimension, risk.n_biases))
     if len(free) == 0:
         return (lambda right: right / lam), mixed
     if risk.combine is not None or not risk.box:
         return _with_ridge(_grouped(risk, point, free, tau), lam), mixed
+    weight = risk.share[free] / tau
     X, factor = _rows(risk, free)
     if risk.n_biases:
         sign = weight * factor * risk.sign[free]
         for j in range(risk.n_biases):
             mixed[:, j] = X.T @ np.where(risk.of[free] == j, sign, 0.0)
     scaled = np.sqrt(weight) * factor
+    dual = _rows_suffice(risk, free)
     if sp.issparse(X):
         B: Any = sp.csr_array(X.multiply(scaled[:, None]))
-        square = (B.T @ B if primal else B @ B.T).toarray()
-    elif primal and risk.uniform is not None and np.ptp(np.abs(factor)) == 0:
+        square = (B @ B.T if dual else B.T @ B).toarray()
+    elif risk.uniform is not None and not dual and np.ptp(np.abs(factor)) == 0:
         square = blas.dsyrk(float(scaled[0] ** 2), X.T, lower=1)
     else:
         B = X * scaled[:, None]
-        square = blas.dsyrk(1.0, B.T, trans=0 if primal else 1, lower=1)
-    if primal:
-        return _with_ridge(square, lam), mixed
-    inner = _with_ridge(square, lam)
-
-    def woodbury(right: Vector) -> Vector:
-        return np.asarray((right - B.T @ inner(np.asarray(B @ right))) / lam)
-
-    return woodbury, mixed
+        square = blas.dsyrk(1.0, B.T, trans=1 if dual else 0, lower=1)
+    solve = _with_ridge(square, lam)
+    if not dual:
+        return solve, mixed
+    return (lambda right: np.asarray((right - B.T @ solve(np.asarray(B @ right))) / lam)), mixed
 
 
 def _coarse(risk: SmoothedRisk, free: Index, tau: float) -> Callable[[Vector], Vector] | None:
@@ -169,8 +163,8 @@ def _coarse(risk: SmoothedRisk, free: Index, tau: float) -> Callable[[Vector], V
         B *= weight.astype(np.float32)[:, None]
     else:  # the sums are multiplied by the weight afterwards: those of small whole numbers are then exact
         scale = float(weight[0]) ** 2
-    primal = len(free) > risk.dimension
-    square = blas.ssyrk(scale, B.T, trans=0 if primal else 1, lower=1)
+    dual = _rows_suffice(risk, free)
+    square = blas.ssyrk(scale, B.T, trans=1 if dual else 0, lower=1)
     diagonal = np.einsum("ii->i", square)
     if not diagonal.sum(dtype=np.float64) <= SINGLE_TRACE:
         return None
@@ -182,10 +176,10 @@ def _coarse(risk: SmoothedRisk, free: Index, tau: float) -> Callable[[Vector], V
     def solve(right: Vector) -> Vector:
         unit = float(np.abs(right).max(initial=0.0)) or 1.0
         short = (right / unit).astype(np.float32)
-        if primal:
-            found = lapack.spotrs(lower, short, lower=1)[0]
-        else:
+        if dual:
             found = short - np.float32(scale) * (B.T @ lapack.spotrs(lower, B @ short, lower=1)[0])
+        else:
+            found = lapack.spotrs(lower, short, lower=1)[0]
         return np.asarray(found.reshape(right.shape) * np.float64(unit / lam), dtype=np.float64)
 
     return solve
