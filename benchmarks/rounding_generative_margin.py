@@ -25,7 +25,7 @@ from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.hmm_channels import ChannelCounts
 from convexstruct.features.counts.network import NetworkCounts
 from convexstruct.marginals.enumeration import enumerate_counts
-from convexstruct.rounding import Rounded
+from convexstruct.rounding import GREATEST, Rounded
 
 #: Points, and dual points, of one instance.
 POINTS = 8
@@ -172,7 +172,7 @@ def exact_dual(one: Listed, witness: dict[str, Any], t: float) -> Any:
         k = int(table.example[row])
         by_labels[k, tuple(labels[: first[k + 1] - first[k]].tolist())] = one.rows[row]
     p = np.asarray(witness["label_shares"]) * features.examples.weights
-    p[p < 1.0 / rounding.HUGE] = 0.0  # such shares are left out of the member
+    p[p < 1.0 / GREATEST] = 0.0  # such shares are left out of the member
     for labels, each in zip(witness["labels"], p):
         for k in range(problem.n_examples):
             _, a, b = by_labels[k, tuple(labels[first[k] : first[k + 1]].tolist())]

@@ -34,6 +34,8 @@ UNIT = 2.0**-53
 EPS = 2.0**-52
 #: The smallest positive number: no product or quotient that underflows is wrong by more.
 TINY = 2.0**-1074
+#: Numbers beyond this are not added up: their sums might overflow, and what they bound is infinite then.
+GREATEST = 1e300
 #: The error of a function such as exp or log, in units in the last place (each 2 UNIT relative to the value), at most.
 FUNCTION = 8
 #: `summed` adds blocks of BLOCK_TERMS terms one after the other, then the sums of the blocks in the same way; once at

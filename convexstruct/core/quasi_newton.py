@@ -28,6 +28,8 @@ LEAST_CURVATURE = 1e-12
 #: start predicts, and the slope at its end is at most `WOLFE` times that at its start, in magnitude: the values of
 #: Nocedal and Wright. Steps tried in one line search at most: halved so often a step is a trillionth of the first.
 ARMIJO, WOLFE, SEARCH_TRIALS = 1e-4, 0.9, 40
+#: A change of the function below this share of its value may be rounding.
+VALUE_ROUNDING = 1e-14
 
 
 class Pairs:

@@ -9,6 +9,10 @@ from dataclasses import dataclass, field
 
 from convexstruct.tolerances import ROUNDING
 
+#: Rounds in a row that improve neither bound, after which a solver whose rounds should improve one ends: what is left
+#: of the gap is rounding.
+PATIENCE = 50
+
 
 class Clock:
     """``with clock("master"): ...`` adds the seconds inside to ``clock.parts["master"]``."""

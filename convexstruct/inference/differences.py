@@ -23,12 +23,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from convexstruct.arrays import Labels, Matrix, Tensor, Vector
-from convexstruct.features.graphs.magnitudes import GREATEST, Magnitudes
+from convexstruct.features.graphs.magnitudes import Magnitudes
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 from convexstruct.inference.exact import ChainInference, ForestInference, Inference, TreeInference
 from convexstruct.oracles.chain.enclosure import near
 from convexstruct.oracles.tree import forest as levels
-from convexstruct.rounding import BLOCK, TINY, UNIT, compensated, gamma
+from convexstruct.rounding import BLOCK, GREATEST, TINY, UNIT, compensated, gamma
 
 
 @dataclass

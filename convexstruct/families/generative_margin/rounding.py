@@ -37,10 +37,8 @@ from convexstruct.core.mixtures import Mixture
 from convexstruct.features.counts import bounds
 from convexstruct.features.counts.counts import Counts
 from convexstruct.graphs import TableLayout
-from convexstruct.rounding import FUNCTION, TINY, UNIT, Rounded, gamma, total
+from convexstruct.rounding import FUNCTION, GREATEST, TINY, UNIT, Rounded, gamma, total
 
-#: Numbers larger than this are not added up, because sums of them may overflow.
-HUGE = 1e300
 #: Clears the lower 27 of the 53 digits of a double.
 HALF = np.int64(-(1 << 27))
 
@@ -115,7 +113,8 @@ def primal(problem: Margin, theta: Vector) -> Rounded:
     if (theta[used | (problem.truth_counts > 0)] == -np.inf).any() or np.isnan(theta).any():
         return Rounded(math.inf)
     finite = theta[np.isfinite(theta)]
-    if (theta == np.inf).any() or max(np.abs(finite).max(initial=0.0), float(features.examples.max_loss.max())) > HUGE:
+    largest = max(np.abs(finite).max(initial=0.0), float(features.examples.max_loss.max()))
+    if (theta == np.inf).any() or largest > GREATEST:
         return Rounded(problem.evaluate(theta).value, math.inf)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         highest, labels = bounds.excess(features, theta)
@@ -181,7 +180,7 @@ def member(problem: Margin, mixture: Mixture) -> Member:
             label_shares, gibbs_shares = label_shares * (1.0 / most), gibbs_shares * (1.0 / most)
             label_shares, gibbs_shares = label_shares * (1 - 8 * UNIT), gibbs_shares * (1 - 8 * UNIT)
         p = label_shares * weights
-        p[p < 1.0 / HUGE] = 0.0  # products so small may have large relative errors
+        p[p < 1.0 / GREATEST] = 0.0  # products so small may have large relative errors
         rise, rise_error, loss, loss_error = _of_labels(problem, labels, p)
         for theta, b, share in zip(gibbs, gibbs_loss, gibbs_shares):
             deadline.check()
@@ -289,7 +288,7 @@ def segment(problem: Margin, found: Member) -> tuple[float, Rounded]:
             return at, value
         toward = high > 0
         limit = min(1.0, float(np.min(c[toward] / high[toward], initial=2.0)) * (1 - 8 * UNIT))
-        if limit < 1.0 / HUGE:
+        if limit < 1.0 / GREATEST:
             return at, value
         t = min(problem.best_on_segment(high, found.omega)[0], limit)
         v = [c - t * each for each in (high, found.mu, low)]

@@ -47,13 +47,13 @@ from convexstruct.families.log_linear.entropy import add_gibbs, largest_score, l
 from convexstruct.families.log_linear.penalty import Penalty, read_theta, unit_of
 from convexstruct.families.log_linear.separable import never_falling, never_true, separates
 from convexstruct.features.counts.counts import example_weights
-from convexstruct.features.graphs.magnitudes import GREATEST, Magnitudes, product, reason, widest
+from convexstruct.features.graphs.magnitudes import Magnitudes, product, reason, widest
 from convexstruct.features.graphs.pairwise import PairwiseFeatures, read_pairwise
 from convexstruct.inference.differences import Marginals
 from convexstruct.inference.exact import ChainInference, Inference, exact_inference
 from convexstruct.inference.prediction import of_one_kind, read_others
 from convexstruct.oracles.chain import chain
-from convexstruct.rounding import TINY, UNIT, Rounded, gamma, summed
+from convexstruct.rounding import GREATEST, TINY, UNIT, Rounded, gamma, summed
 from convexstruct.tolerances import DUAL_ROUNDING
 from convexstruct.validation.arguments import mapping, number
 from convexstruct.validation.arrays import flags, raw

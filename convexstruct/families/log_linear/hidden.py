@@ -44,11 +44,11 @@ from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.penalty import Penalty
 from convexstruct.features.graphs.factors import Factors
 from convexstruct.features.graphs.forbidden import forbid, labels_allowed, read_partial
-from convexstruct.features.graphs.magnitudes import GREATEST, product, widest
+from convexstruct.features.graphs.magnitudes import product, widest
 from convexstruct.graphs import starts
 from convexstruct.inference.exact import ChainInference, forest_inference
 from convexstruct.inference.factor_graphs import FactorInference
-from convexstruct.rounding import TINY, UNIT, Rounded, gamma, summed
+from convexstruct.rounding import GREATEST, TINY, UNIT, Rounded, gamma, summed
 from convexstruct.validation.arguments import mapping, refuse, sentence, sequence, whole
 from convexstruct.validation.arrays import flags, frozen, raw, wholes
 

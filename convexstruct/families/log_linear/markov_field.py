@@ -50,10 +50,9 @@ from convexstruct.families.log_linear.penalty import Penalty, read_theta, unit_o
 from convexstruct.features.counts.counts import example_weights
 from convexstruct.features.graphs.factors import Factors
 from convexstruct.features.graphs.forbidden import forbid
-from convexstruct.features.graphs.magnitudes import GREATEST
 from convexstruct.inference.factor_graphs import FactorInference
 from convexstruct.marginals.factor_polytope import FactorPolytope, factor_polytope
-from convexstruct.rounding import FUNCTION, TINY, UNIT, Rounded, dot, gamma
+from convexstruct.rounding import FUNCTION, GREATEST, TINY, UNIT, Rounded, dot, gamma
 from convexstruct.tolerances import SUM_TO_ONE
 from convexstruct.validation.arguments import mapping, number, refuse, sentence
 from convexstruct.validation.arrays import frozen, real

@@ -50,7 +50,9 @@ from convexstruct import deadline
 from convexstruct.arrays import Index, Labels, Point, Vector
 from convexstruct.core.scale import Scale
 from convexstruct.families.log_linear.completion import completed
+from convexstruct.families.log_linear.existence import ACCURACY
 from convexstruct.families.log_linear.penalty import Penalty, read_theta, unit_of
+from convexstruct.families.log_linear.separable import LEAST_GAIN
 from convexstruct.features.counts.counts import example_weights
 from convexstruct.features.graphs.factors import Factors
 from convexstruct.features.graphs.forbidden import forbid
@@ -63,9 +65,6 @@ from convexstruct.validation.arrays import chosen, real
 #: Labels of a blanket are numbered by mixed radix; the numbers are replaced by consecutive ones before they exceed
 #: this, which is far below the range of 64 bits.
 LARGEST_CODE = 2**40
-#: A direction is reported by `runaway` where the sum of its gains is above this; the tolerance of the linear program is
-#: 1e-7.
-LEAST_GAIN = 1e-5
 #: Without a penalty: the largest number of parameters for which p is restored, by a dense matrix of so many rows and
 #: columns; Newton steps; and the singular value, relative to the largest, below which one counts as 0, since parameters
 #: may be redundant.
@@ -403,7 +402,7 @@ class PseudoLikelihood:
         nothing = sp.csr_array((equal.shape[0], n_gains))
         found = linprog(
             cost, less, np.zeros(n_gains), sp.hstack([equal, nothing]).tocsr(), np.zeros(equal.shape[0]), bounds,
-            method="highs",
+            method="highs", options=ACCURACY,
         )  # fmt: skip
         return found.x[: self.dimension] if found.status == 0 and -found.fun > LEAST_GAIN else None
 

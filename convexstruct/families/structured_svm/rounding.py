@@ -31,9 +31,9 @@ import numpy as np
 from convexstruct.arrays import Matrix, Point, Tensor, Vector
 from convexstruct.families.structured_svm.kernel_rounding import of_upper_bound
 from convexstruct.families.structured_svm.witness import Posed
-from convexstruct.features.graphs.magnitudes import GREATEST, Magnitudes, product, widest
+from convexstruct.features.graphs.magnitudes import Magnitudes, product, widest
 from convexstruct.inference.forests import Forests
-from convexstruct.rounding import TINY, UNIT, Rounded, square, times, total
+from convexstruct.rounding import GREATEST, TINY, UNIT, Rounded, square, times, total
 
 
 @dataclass(frozen=True, eq=False)

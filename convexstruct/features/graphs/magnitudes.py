@@ -11,8 +11,6 @@ from convexstruct.arrays import Matrix, Vector
 from convexstruct.features.graphs.gram import GramFeatures
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 
-#: Scores beyond this might overflow while they are summed: an upper bound is infinite then.
-GREATEST = 1e300
 #: A feature that is so many times as large as half of all entries is named as the cause of large allowances: squares of
 #: such a ratio leave fewer than six of the 16 digits, which the profile HIGH needs.
 UNEVEN_RATIO = 1e5

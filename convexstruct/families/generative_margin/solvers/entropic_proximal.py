@@ -62,7 +62,7 @@ from convexstruct.features.counts.part import part
 LARGEST_DENSE = 2000
 #: While smoothing costs more than this share of the objective a stage is rough: its metric is diagonal, and it ends
 #: when `ROUGH_DECREASE` times the slope of its last step (`Descent.slope`) is below the gap asked of it. Stages are
-#: rough only if later ones can form a covariance.
+#: rough only if later ones can form a covariance. A pilot run ends when its stages would no longer be rough.
 ROUGH_COST = 1e-2
 ROUGH_DECREASE = 100.0
 #: Added to the diagonal of the covariance, as a share of the counts: where it was computed at this point, and where it
@@ -75,8 +75,6 @@ WAITED_SHARE = 0.75
 #: (shrink, inner) where no covariance is formed: a stage then takes many steps at any temperature, so there are fewer
 #: stages, each solved less accurately.
 DIAGONAL_ONLY = (0.5, 0.6)
-#: The pilot run ends when smoothing costs less than this share of the objective.
-PILOT_COST = 1e-2
 #: If the certified gap is far above the cost of smoothing, a stage's gap is measured by this share of the certified
 #: gap instead of that cost; the end of a stage by at most so many times that cost.
 CERTIFIED_SHARE = 0.1
@@ -147,7 +145,7 @@ class EntropicProximal:
             small = _first_examples(problem, self.pilot)
             state = _State.begin(small, self._first(small), self.shrink, None)
             run = _Run(self, small, state)
-            while run.smoothing > PILOT_COST and run.stages < 40:
+            while run.smoothing > ROUGH_COST and run.stages < 40:
                 for _ in run.stage():
                     pass
             calls += run.calls * self.pilot / problem.n_examples

@@ -39,7 +39,7 @@ import scipy.sparse as sp
 from convexstruct import deadline
 from convexstruct.arrays import Matrix, Vector
 from convexstruct.core.cholesky import solver
-from convexstruct.core.quasi_newton import ARMIJO, Pairs
+from convexstruct.core.quasi_newton import ARMIJO, VALUE_ROUNDING, Pairs
 from convexstruct.families.generative_margin.invariants import LocalVariance, invariants, local_variance
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.features.counts.counts import Expected
@@ -304,7 +304,7 @@ class Descent:
             x[d:] = np.maximum(x[d:], stage.least_delta)
             new = stage.at(x)
             expected = float(old.gradient @ (old.x - x))
-            if new.merit <= old.merit - ARMIJO * expected + 1e-14 * abs(old.merit):
+            if new.merit <= old.merit - ARMIJO * expected + VALUE_ROUNDING * abs(old.merit):
                 break
             fall = new.merit - old.merit + size * slope
             size *= float(np.clip(0.5 * size * slope / fall, 0.1, 0.5)) if fall > 0 else 0.5

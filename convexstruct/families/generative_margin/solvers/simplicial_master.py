@@ -17,7 +17,7 @@ from scipy.linalg import lapack
 
 from convexstruct import deadline
 from convexstruct.arrays import Index, Matrix, Vector
-from convexstruct.core.quasi_newton import ARMIJO
+from convexstruct.core.quasi_newton import ARMIJO, VALUE_ROUNDING
 from convexstruct.families.generative_margin.solvers.proximal_dual import DualPoint, ProximalDual
 
 #: Coordinates within this of zero, with a derivative <= 0, count as at their bound.
@@ -25,8 +25,6 @@ AT_BOUND = 1e-12
 #: Ridges on the Hessian, relative to its mean diagonal, tried one after another until a step increases Q_n: from
 #: Newton's step nearly to the gradient's. With more points than dimensions the Hessian is singular.
 RIDGES = (1e-13, 1e-9, 1e-6, 1e-3, 1.0)
-#: An increase predicted below this, relative to Q_n, counts as rounding.
-ROUNDING = 1e-14
 #: The most trials of one line search.
 TRIALS = 16
 
@@ -83,7 +81,7 @@ class Master:
             deadline.check()
             slope = self.omega + self.mu @ point.theta
             gap = self._gap(alpha, point, slope)
-            if gap <= max(tolerance, ROUNDING * abs(point.value)) or steps == max_steps:
+            if gap <= max(tolerance, VALUE_ROUNDING * abs(point.value)) or steps == max_steps:
                 return MasterPoint(alpha, point, gap, steps)
             following = self._newton_step(alpha, point, slope)
             if following is None:
@@ -123,7 +121,7 @@ class Master:
         for ridge in RIDGES:
             step = _solve(hessian, right, ridge * scale)
             lam_step = weight * (lam_slope - across.T @ step)
-            if float(right @ step) + float(lam_slope @ (weight * lam_slope)) <= ROUNDING * abs(point.value):
+            if float(right @ step) + float(lam_slope @ (weight * lam_slope)) <= VALUE_ROUNDING * abs(point.value):
                 continue
             found = self._search(alpha, point, slope, lam_slope, pivot, free, step, lam_step)
             if found is not None:

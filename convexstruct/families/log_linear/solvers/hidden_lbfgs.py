@@ -24,7 +24,7 @@ from convexstruct.core.solution import Solution
 from convexstruct.families.log_linear.hidden import HiddenField
 from convexstruct.families.log_linear.solvers import orthant_wise
 from convexstruct.families.log_linear.solvers.descent import Here, LogLinear
-from convexstruct.families.log_linear.solvers.lbfgs import Metric, search
+from convexstruct.families.log_linear.solvers.lbfgs import Metric, search, stepped
 
 #: A start ends after so many rounds in which P fell by rounding alone.
 PATIENCE = 8
@@ -75,19 +75,13 @@ def each_start(
 def descent(problem: LogLinear, here: Here, memory: int) -> Iterator[tuple[Here, int]]:
     """Points of L-BFGS from ``here`` on, none with a greater P than the one before, and the number of evaluations of
     each; ends where no step lowers P."""
-    pairs, metric, lam = Pairs(memory, problem.dimension), Metric(problem, "diagonal"), problem.penalty.lam
+    pairs, metric = Pairs(memory, problem.dimension), Metric(problem, "diagonal")
     along = orthant_wise.search if problem.penalty.l1 else search
     for step in count():
         metric.renew(step, here)
-        there, tries = along(problem, here, -pairs.solve(metric, here.gradient, fit=True))
-        if there is None and len(pairs):
-            pairs.clear()
-            there, more = along(problem, here, -metric(here.gradient))
-            tries += more
+        there, tries = stepped(problem, here, pairs, metric, along)
         if there is None or there.value > here.value:
             return
-        change = there.theta - here.theta
-        pairs.add(change, there.data - here.data + lam * change)
         here = there
         yield here, tries
 

@@ -27,8 +27,8 @@ from convexstruct.arrays import Vector
 from convexstruct.core.certificates import least_unit
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, one_of, read_options
-from convexstruct.core.quasi_newton import ARMIJO, SEARCH_TRIALS, WOLFE, Pairs
-from convexstruct.core.rounds import Patience
+from convexstruct.core.quasi_newton import ARMIJO, SEARCH_TRIALS, VALUE_ROUNDING, WOLFE, Pairs
+from convexstruct.core.rounds import PATIENCE, Patience
 from convexstruct.core.solution import Solution
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
@@ -46,19 +46,17 @@ from convexstruct.families.log_linear.solvers.descent import (
 )
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 
+#: (problem, point, direction) -> (a point along it that decreases P, or None; how many were tried).
+LineSearch = Callable[[LogLinear, Here, Vector], tuple[Here | None, int]]
 #: The choices of H_0.
 METRICS = ("scalar", "diagonal")
 #: Features are coherent where the largest eigenvalue of their X'X, scaled to a diagonal of 1, is above this, as `POWER`
 #: steps of the power method find it: it is 1 for orthogonal features, about 20 for the indicators of CoNLL-2000.
 COHERENT, POWER = 4.0, 10
-#: What a line search may take for rounding of P, relative to P.
-ROUNDING = 1e-14
 #: The diagonal is recomputed in these rounds, and in every multiple of the last.
 RENEWED = (0, 6, 20, 50)
 #: With so many weights the pairs are longer than the cache, and kept in single precision.
 SINGLE = 100_000
-#: Rounds without progress in either bound, after which the gap that is left is attributed to rounding.
-PATIENCE = 25
 #: The least curvature, relative to that at the start, so that steps stay bounded for a feature whose variance vanishes.
 LEAST_CURVATURE = 1e-8
 
@@ -86,13 +84,13 @@ def rounds(
     start: Solution | None,
     memory: int,
     kind: str,
-    along: Callable[[LogLinear, Here, Vector], tuple[Here | None, int]],
+    along: LineSearch,
 ) -> Iterator[Iterate]:
     """The rounds of `LBFGS` and `OrthantWise`: points that the line search ``along`` finds, each with its bounds."""
     here = Here.at(problem, first(problem, start))
     pairs = Pairs(memory, problem.dimension, single=problem.dimension >= SINGLE)
     patience = Patience(PATIENCE, least_unit(problem))
-    metric, calls, message, lam = Metric(problem, kind), 1, warning(problem, here), problem.penalty.lam
+    metric, calls, message = Metric(problem, kind), 1, warning(problem, here)
     for step in count():
         message = message or separated(problem, here)
         said = report(problem, here, calls + metric.calls, message=message)
@@ -101,22 +99,30 @@ def rounds(
             return
         yield said
         metric.renew(step, here)
-        there, tries = along(problem, here, -pairs.solve(metric, here.gradient, fit=True))
+        there, tries = stepped(problem, here, pairs, metric, along)
         calls += tries
-        if there is None and len(pairs):
-            pairs.clear()
-            there, tries = along(problem, here, -metric(here.gradient))
-            calls += tries
         if there is None:
             why = message or ended(problem, here, "no step decreases P any further")
             yield report(problem, here, calls, done=True, message=why)
             return
+        here = there
+
+
+def stepped(problem: LogLinear, here: Here, pairs: Pairs, metric: Metric, along: LineSearch) -> tuple[Here | None, int]:
+    """The next point, whose pair is kept, and how many points were tried; None where no step decreases P, not even
+    after the pairs are dropped."""
+    there, tries = along(problem, here, -pairs.solve(metric, here.gradient, fit=True))
+    if there is None and len(pairs):
+        pairs.clear()
+        there, more = along(problem, here, -metric(here.gradient))
+        tries += more
+    if there is not None:
         change = there.theta - here.theta
-        bend = lam * change
+        bend = problem.penalty.lam * change
         bend += there.data
         bend -= here.data
         pairs.add(change, bend)
-        here = there
+    return there, tries
 
 
 def ended(problem: LogLinear, here: Here, why: str) -> str:
@@ -176,7 +182,7 @@ def search(problem: LogLinear, here: Here, direction: Vector) -> tuple[Here | No
     slope = float(here.gradient @ direction)
     if not slope < 0.0:
         return None, 0
-    noise = ROUNDING * max(1.0, abs(here.value))
+    noise = VALUE_ROUNDING * max(1.0, abs(here.value))
     low, low_slope, high, high_slope = 0.0, slope, np.inf, np.inf
     length, best = 1.0, None
     for trial in range(1, SEARCH_TRIALS + 1):

@@ -17,13 +17,13 @@ from convexstruct import deadline
 from convexstruct.arrays import Vector
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, one_of, read_options
-from convexstruct.core.quasi_newton import ARMIJO, SEARCH_TRIALS
+from convexstruct.core.quasi_newton import ARMIJO, SEARCH_TRIALS, VALUE_ROUNDING
 from convexstruct.core.solution import Solution
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.pseudolikelihood import PseudoLikelihood
 from convexstruct.families.log_linear.solvers.descent import Here, LogLinear
-from convexstruct.families.log_linear.solvers.lbfgs import METRICS, ROUNDING, rounds
+from convexstruct.families.log_linear.solvers.lbfgs import METRICS, rounds
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def search(problem: LogLinear, here: Here, direction: Vector) -> tuple[Here | No
     if problem.penalty.l1:
         direction = np.where(direction * here.gradient < 0.0, direction, 0.0)
     orthant = np.where(here.theta != 0.0, np.sign(here.theta), -np.sign(here.gradient))
-    noise, length = ROUNDING * max(1.0, abs(here.value)), 1.0
+    noise, length = VALUE_ROUNDING * max(1.0, abs(here.value)), 1.0
     for trial in range(1, SEARCH_TRIALS + 1):
         deadline.check()
         theta = here.theta + length * direction

@@ -30,14 +30,11 @@ import numpy as np
 from convexstruct.arrays import Point, Vector
 from convexstruct.core.certificates import least_unit
 from convexstruct.core.iterate import Iterate
-from convexstruct.core.rounds import Clock, Patience
+from convexstruct.core.rounds import PATIENCE, Clock, Patience
 from convexstruct.core.solution import Solution
 from convexstruct.families.regularized_risk.problem import Plane, RegularizedRisk
 from convexstruct.families.regularized_risk.solvers.cutting_planes import CuttingPlanes
 from convexstruct.families.regularized_risk.solvers.simplex_qp import maximise
-
-#: The solver ends after so many rounds without improvement of either bound: what is left is rounding.
-PATIENCE = 50
 
 
 @dataclass(frozen=True)

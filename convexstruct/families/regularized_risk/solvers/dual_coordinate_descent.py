@@ -28,12 +28,9 @@ from convexstruct.arrays import Index, Vector
 from convexstruct.core.certificates import least_unit
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, flag, read_options, seed
-from convexstruct.core.rounds import Clock, Patience
+from convexstruct.core.rounds import PATIENCE, Clock, Patience
 from convexstruct.core.solution import Solution
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
-
-#: The solver ends after so many epochs without improvement of either bound: what is left is rounding.
-PATIENCE = 50
 
 
 @dataclass(frozen=True)
