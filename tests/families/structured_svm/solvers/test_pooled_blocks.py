@@ -93,7 +93,7 @@ def filled(seed: int) -> tuple[PooledBlock, Vector]:
     for _ in range(3):
         block.renew(rng.normal(size=problem.dimension), None)
     block.prepare()
-    block.alpha = block.nearest(rng.normal(size=len(block.b)))
+    block.alpha = block.simplices.nearest(rng.normal(size=len(block.b)))
     run.refresh()
     return block, run.w
 
@@ -103,9 +103,9 @@ def filled(seed: int) -> tuple[PooledBlock, Vector]:
 def test_the_nearest_point_of_the_simplices(seed: int) -> None:
     block, _ = filled(seed)
     given_ = np.random.default_rng(seed).normal(size=len(block.b))
-    found = block.nearest(given_)
-    for k, limit in enumerate(block.limit):
-        here, z = found[block.own == k], given_[block.own == k]
+    found = block.simplices.nearest(given_)
+    for k, limit in enumerate(block.simplices.limit):
+        here, z = found[block.simplices.own == k], given_[block.simplices.own == k]
         # the condition of optimality: z - found is the same where found > 0, not larger elsewhere, and >= 0
         level = max((z - here)[here > 0], default=max(z.max(), 0.0))
         assert here.min() >= 0
@@ -134,7 +134,7 @@ def test_a_step_gains_what_it_says_and_moves_w_with_the_multipliers(seed: int) -
     assert (w - old)[block.used] == pytest.approx(change, abs=1e-12)
 
 
-def test_the_average_is_that_of_w_after_each_step_of_the_last_half(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_average_is_that_of_w_after_each_step_of_the_last_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = text(3, n=60)
     run = pooled_blocks._Run(problem, np.random.default_rng(0))
     seen: list[Vector] = []
@@ -146,10 +146,48 @@ def test_the_average_is_that_of_w_after_each_step_of_the_last_half(monkeypatch: 
         return found
 
     monkeypatch.setattr(PooledBlock, "step", watched)
-    _, mean = run.passes(5)
-    late = seen[3 * len(run.blocks) :]
+    run.sweep(decode=True)
+    mean = run.cycles(2)
+    late = seen[-len(run.blocks) :]
     assert len(run.blocks) > 2
     assert mean == pytest.approx(np.mean(late, axis=0), abs=1e-12)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10_000))
+def test_directions_along_a_face_are_the_nearest_that_stay_in_it(seed: int) -> None:
+    block, _ = filled(seed)
+    simplices, rng = block.simplices, np.random.default_rng(seed)
+    free = block.alpha > 0
+    tight = np.add.reduceat(block.alpha, simplices.start) >= simplices.limit * (1 - 1e-12)
+    along = simplices.along(block.alpha)
+    given_ = rng.normal(size=len(free))
+    found = along(given_)
+    assert not found[~free].any()
+    assert np.add.reduceat(found, simplices.start)[tight] == pytest.approx(0.0, abs=1e-12)
+    assert along(found) == pytest.approx(found, abs=1e-12)
+    other = along(rng.normal(size=len(free)))
+    assert (given_ - found) @ other == pytest.approx(0.0, abs=1e-10)
+
+
+def test_conjugate_gradients_reach_the_optimum_of_a_face_that_sweeps_only_approach(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """After a few sweeps the face of the restricted optimum is found; cycles then gain what many sweeps would."""
+    problem = text(2, n=60, columns=200)
+    bounds = []
+    for conjugate in (0, pooled_blocks.CONJUGATE):
+        monkeypatch.setattr(pooled_blocks, "CONJUGATE", conjugate)
+        run = pooled_blocks._Run(problem, np.random.default_rng(0))
+        for _ in range(5):
+            run.sweep(decode=True)
+        before = run.bound
+        run.cycles(5)
+        bounds.append(run.bound - before)
+        kept = run.w.copy()
+        run.refresh()
+        assert kept == pytest.approx(run.w, abs=1e-10)
+    assert bounds[1] > bounds[0] > 0
 
 
 def test_a_labelling_without_weight_is_dropped_and_may_return() -> None:
@@ -220,15 +258,16 @@ def test_columns_that_cancel_do_not_stall_it(x: Any) -> None:
 def test_the_nearest_point_to_large_numbers_keeps_the_ceiling() -> None:
     block, _ = filled(0)
     rise: Vector = 4.0 * np.random.default_rng(0).integers(0, 3, len(block.b)).astype(np.float64)
-    found = block.nearest(1e16 + rise)
-    top = np.maximum.reduceat(rise, block.start)[block.own]
-    at_top = np.bincount(block.own, rise == top)[block.own]
-    assert found == pytest.approx(np.where(rise == top, block.limit[block.own] / at_top, 0.0), rel=1e-12)
+    found = block.simplices.nearest(1e16 + rise)
+    start, own, limit = block.simplices.start, block.simplices.own, block.simplices.limit
+    top = np.maximum.reduceat(rise, start)[own]
+    at_top = np.bincount(own, rise == top)[own]
+    assert found == pytest.approx(np.where(rise == top, limit[own] / at_top, 0.0), rel=1e-12)
 
 
 def test_the_nearest_point_to_what_is_no_number_ends() -> None:
     block, _ = filled(0)
-    assert np.isnan(block.nearest(np.full(len(block.b), np.nan))).all()
+    assert np.isnan(block.simplices.nearest(np.full(len(block.b), np.nan))).all()
 
 
 @pytest.mark.parametrize("rounds", [40, 10**9])
