@@ -25,7 +25,7 @@ round's point: P at w itself swings, because P(w) - D(alpha) is of the order of 
 A labelling without weight for `IDLE` rounds is dropped.
 
 Memory: the nonzeros of the data and of the columns, twice, and the Gram matrices of the blocks. Measured on the first
-1,500 sentences of CoNLL-2000 (306,860 weights, C = 1, one thread): 1e-2 after 44 s of the processor and 3e-3 after 68 s,
+1,500 sentences of CoNLL-2000 (306,860 weights, C = 1, one thread): 1e-2 after 44 s of the processor, 3e-3 after 68 s,
 344 MiB; with sweeps in place of the conjugate gradients after 75 and 118 s.
 """
 
