@@ -163,9 +163,14 @@ class BoxProjection:
         """1/2 sum d_i^2 (a_i - m_i)^2, with its allowance; infinite where a is outside the box."""
         return self.examined(point)[1]
 
-    def value(self, a: Vector) -> float:
-        """1/2 sum d_i^2 (a_i - m_i)^2 without an allowance: no bound."""
-        return 0.5 * sum(float(part.squares(a[cut])) for cut, part in self._data.blocks())
+    def lagrangian(self, a: Vector, rho: float) -> tuple[float, float]:
+        """(1/2 sum d_i^2 (a_i - m_i)^2, that and rho (<s, a> - z)), from one pass and without allowances: no bounds."""
+        value = total = 0.0
+        for cut, part in self._data.blocks():
+            some = a[cut]
+            value += 0.5 * float(part.squares(some))
+            total += part.s * float(some.sum()) if isinstance(part.s, float) else float(part.s @ some)
+        return value, value + rho * (total - self.z)
 
     def total(self, a: Vector) -> float:
         """<s, a>."""

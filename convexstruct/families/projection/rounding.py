@@ -35,6 +35,7 @@ BLOCK = 1 << 17
 #: Products that one call of BLAS adds, in any order; such sums are then added exactly and rounded once (math.fsum). So
 #: the relative rounding of a sum of squares is that of so many additions, 1.2e-13.
 ROW = 1 << 10
+ONES = np.ones(ROW)
 #: A sum that overflows.
 UNKNOWN = Rounded(math.nan, math.inf)
 #: d^2 does not underflow where d is at least this, nor overflow where d is at most its inverse.
@@ -67,6 +68,11 @@ class Data(NamedTuple):
     def unweighted(self) -> bool:
         return isinstance(self.d, float) and self.d == 1.0
 
+    @property
+    def positive(self) -> bool:
+        """Whether no entry inside the bounds is negative, as one number for all lower bounds says."""
+        return isinstance(self.lower, float) and self.lower >= 0.0
+
     def at(self, rho: float) -> Vector:
         """a(rho) = clip(m - rho s / d^2, lower, upper)."""
         step = np.asarray(rho * (self.s if self.unweighted else self.s / (self.d * self.d)))
@@ -76,14 +82,19 @@ class Data(NamedTuple):
     def outside(self, a: Vector) -> tuple[float, float]:
         """The most by which a lies below and above its bounds; at most 0 inside."""
         low = a.min() if isinstance(self.lower, float) else a
+        below = float(np.max(self.lower - low))
+        if isinstance(self.upper, float) and self.upper == math.inf:
+            return below, 0.0
         high = a.max() if isinstance(self.upper, float) else a
-        return float(np.max(self.lower - low)), float(np.max(high - self.upper))
+        return below, float(np.max(high - self.upper))
 
-    def weighted(self, a: Vector) -> tuple[Rounded, float]:
-        """(<s, a>, at least sum |s_i a_i|)."""
+    def weighted(self, a: Vector, positive: bool = False) -> tuple[Rounded, float]:
+        """(<s, a>, at least sum |s_i a_i|). positive : no entry of a is negative."""
         scale, terms = (self.s, a) if isinstance(self.s, float) else (1.0, self.s * a)
-        value = scale * _sum(_row_sums(terms))
-        size = abs(scale) * float(dasum(terms)) * (1.0 + gamma(len(a) + 4)) + len(a) * TINY
+        total = _sum(_row_sums(terms))
+        value = scale * total
+        size = total if positive and terms is a else float(dasum(terms))
+        size = abs(scale) * size * (1.0 + gamma(len(a) + 4)) + len(a) * TINY
         error = gamma(min(len(a), ROW) + 6) * size
         return (Rounded.of(value, error, len(a) * TINY) if math.isfinite(value) else UNKNOWN), size
 
@@ -105,9 +116,9 @@ def _row_products(x: Vector, y: Vector) -> list[float]:
 
 
 def _row_sums(x: Vector) -> list[float]:
-    """The sum of each `ROW` entries."""
+    """The sum of each `ROW` entries, by BLAS: it takes half the time of NumPy's."""
     cut = len(x) - len(x) % ROW
-    return [*x[:cut].reshape(-1, ROW).sum(axis=1).tolist(), float(x[cut:].sum())]
+    return [*(x[:cut].reshape(-1, ROW) @ ONES).tolist(), float(x[cut:].sum())]
 
 
 class Looked(NamedTuple):
@@ -127,7 +138,7 @@ def looked_at(data: Data, a: Vector) -> Looked:
     for cut, part in data.blocks():
         some = a[cut]
         low, high = part.outside(some)
-        one, absolute = part.weighted(some)
+        one, absolute = part.weighted(some, low <= 0.0 and part.positive)
         terms.append(part.squares(some))
         weighted.append(one)
         below.append(low)
@@ -195,7 +206,7 @@ def lower_bound(
     for _, part in data.blocks():
         some = part.at(rho)
         squares.append(part.squares(some))
-        weighted.append(part.weighted(some)[0])
+        weighted.append(part.weighted(some, part.positive)[0])
     total = _sum(squares)
     rest = _sum([*weighted, -data.z])
     value = 0.5 * total + rho * rest

@@ -57,7 +57,6 @@ class BreakpointSearch:
         with np.errstate(all="ignore"):
             rho = float(np.ldexp(rho, -2 * power))
             point, dual_point = {"a": a}, {"rho": np.array(rho)}
-            value = problem.value(a)
-            believed = value + rho * (problem.total(a) - problem.z)  # the Lagrangian at its minimiser
+            value, believed = problem.lagrangian(a, rho)
         value = value if np.isfinite(value) else np.inf
         yield Iterate(point, dual_point, value, believed if np.isfinite(believed) else -np.inf, 1, done=True)
