@@ -44,6 +44,7 @@ from convexstruct.core.solution import Solution
 from convexstruct.families.structured_svm.evaluation import Evaluation
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.example_blocks import ExampleBlock, example_blocks, starting_w
+from convexstruct.graphs import starts
 from convexstruct.rounding import UNIT
 
 #: Examples of a block: more of them make better steps and larger Gram matrices.
@@ -175,7 +176,9 @@ class PooledBlock:
         return len(new)
 
     def _take(self, order: Index, a: sp.csr_array, b: Vector, owner: Index, alpha: Vector, idle: Vector) -> None:
-        self.a, self.b, self.owner, self.alpha, self.idle = a[order], b[order], owner[order], alpha[order], idle[order]
+        a = a[order]
+        self.a = sp.csr_array((a.data, a.indices, a.indptr), shape=a.shape)  # so it takes 32 bits an index if it can
+        self.b, self.owner, self.alpha, self.idle = b[order], owner[order], alpha[order], idle[order]
         self.labels = [self.labels[j] for j in order]
         self.stale = True
 
@@ -293,11 +296,19 @@ class _Run:
         owner = np.concatenate([block.owner + k * EXAMPLES for k, block in enumerate(blocks)])
         ceiling = np.concatenate([block.block.ceiling for block in blocks])
         simplices = Simplices(owner, ceiling)
-        a = sp.csr_array(sp.vstack([block.a for block in blocks]))
+        place = np.zeros(len(self.w), dtype=np.int32)
+        for block in blocks:
+            place[block.used] = 1
+        used = np.flatnonzero(place)
+        place[used] = np.arange(len(used))
+        indices = np.concatenate([place[block.used][block.local.indices] for block in blocks])
+        begin = starts(np.concatenate([np.diff(block.local.indptr) for block in blocks]))
+        data = np.concatenate([block.local.data for block in blocks])
+        a = sp.csr_array((data, indices, begin), shape=(len(b), len(used)))
         back, mean = a.T, self.w.copy()
         for _ in range(n if len(b) else 0):
             deadline.check()
-            alpha, rise = np.concatenate([block.alpha for block in blocks]), b - a @ self.w
+            alpha, rise = np.concatenate([block.alpha for block in blocks]), b - a @ self.w[used]
             along = simplices.along(alpha)
             left = way = along(rise)
             far, size = alpha, float(left @ left)
@@ -314,7 +325,7 @@ class _Run:
             change = np.asarray(back @ by) / lam
             share = best_share(float(rise @ by), lam * float(change @ change))
             if share > 0:
-                self.w += share * change
+                self.w[used] += share * change
                 for block, own in zip(blocks, np.split(alpha + share * by, cuts)):
                     block.alpha = own
             _, mean = self.sweep(decode=False)
