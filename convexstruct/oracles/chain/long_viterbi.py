@@ -24,7 +24,6 @@ import numpy as np
 from convexstruct.arrays import Labels, Matrix, Tensor
 from convexstruct.graphs import Chains
 from convexstruct.oracles.chain.pieces import Pieces
-from convexstruct.oracles.chain.sums import BLOCK
 
 #: Two messages agree if their difference has a range of at most this share of their largest finite entry.
 AGREEMENT = 1e-13
@@ -32,7 +31,7 @@ AGREEMENT = 1e-13
 #: chains;
 MOST_PIECES = 8
 #: and so they are where more than this share does not agree within so many positions.
-EARLY_POSITIONS, DISAGREEING_SHARE = 8, 0.75
+EARLY_POSITIONS, DISAGREEING_SHARE = 16, 0.75
 #: A step over whole chains takes as long as so many sums and maxima of two numbers, mostly in the interpreter.
 STEP_NUMBERS = 15_000
 
@@ -59,15 +58,10 @@ def viterbi(cut: Pieces, node: Matrix, edge: Matrix) -> Labels | None:
 
 def _forward(layout: Chains, message: Matrix, edge: Matrix) -> Matrix:
     """Messages of all positions in place of node scores (S, P); of the first positions they are given."""
-    size = max(1, BLOCK // edge.size)
-    room = np.empty((*edge.shape, min(size, layout.n_chains)))
     for t in range(1, layout.n_steps):
-        before, begin, n = int(layout.start[t - 1]), int(layout.start[t]), int(layout.active[t])
-        for low in range(0, n, size):
-            high = min(n, low + size)
-            terms = room[:, :, : high - low]
-            np.add(message[:, None, before + low : before + high], edge[:, :, None], out=terms)
-            message[:, begin + low : begin + high] += terms.max(axis=0)
+        rows, before = layout.rows(t), int(layout.start[t - 1])
+        arriving = message[None, :, before : before + rows.stop - rows.start]
+        message[:, rows] += _times(arriving, edge)[0]
     return message
 
 

@@ -14,8 +14,9 @@ likelihood is sum_t ln z_t. Positions run along the last axis, so that every ope
 cuts are those of the round before. Measured by Hilbert's metric, d(a, b) = ln max_s a_s/b_s - ln min_s a_s/b_s, neither
 W' nor a multiplication by e_t increases the distance of two messages (G. Birkhoff 1957). So where each piece began
 within d of the message with which the piece before ended, no message in its chain is off by more than the sum of these
-d; the same holds backwards. Where messages at the cuts still change by more than `AGREEMENT` after `MOST_ROUNDS`
-rounds, as with states that are hardly ever left, the whole chains are run over step by step.
+d; the same holds backwards. A round after the first ends where all its messages are within d of those of the round
+before: what follows stands already. Where messages at the cuts still change by more than `AGREEMENT` after
+`MOST_ROUNDS` rounds, as with states that are hardly ever left, the whole chains are run over step by step.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ from convexstruct.oracles.chain.pieces import Pieces
 AGREEMENT = 1e-12
 #: The largest number of rounds over all pieces before the caller must run over the whole chains.
 MOST_ROUNDS = 4
+#: Steps between two comparisons of the messages with those of the round before; one takes about as long as a step.
+STEPS_BETWEEN = 16
 
 
 class Passed(NamedTuple):
@@ -61,8 +64,8 @@ def forward_backward(
     alpha, beta, message = np.empty((3, *potential.shape)) if room is None else room
     scale = np.empty((len(potential), layout.n_positions))
     arriving = np.full((*potential.shape[:2], len(later)), 1.0 / potential.shape[1])
-    for _ in range(MOST_ROUNDS):
-        _forward(layout, potential, into, alpha, scale, later, arriving)
+    for k in range(MOST_ROUNDS):
+        _forward(layout, potential, into, alpha, scale, later, arriving, again=k > 0)
         before, arriving = arriving, alpha[:, :, earlier]
         if _agree(arriving, before):
             break
@@ -71,9 +74,9 @@ def forward_backward(
     weight = np.divide(potential, scale[:, None], out=potential)
     beta[:, :, layout.last] = 1.0
     ending = np.ones_like(arriving)
-    for _ in range(MOST_ROUNDS):
+    for k in range(MOST_ROUNDS):
         beta[:, :, earlier] = ending
-        _backward(layout, weight, transition, beta, message)
+        _backward(layout, weight, transition, beta, message, int(earlier.min()) if k else -1)
         before, ending = ending, transition @ message[:, :, later]
         ending /= (arriving * ending).sum(axis=1, keepdims=True)
         if _agree(ending, before):
@@ -100,30 +103,46 @@ def pairs(layout: Chains, passed: Passed, cut: Pieces | None = None, share: Vect
 
 
 def _forward(
-    layout: Chains, potential: Tensor, into: Tensor, alpha: Tensor, scale: Matrix, later: Index, arriving: Tensor
-) -> None:
-    """Fill ``alpha`` and ``scale``; ``arriving`` (R, S, K) are the alphas before the rows ``later``."""
+    layout: Chains, potential: Tensor, into: Tensor, alpha: Tensor, scale: Matrix, later: Index, arriving: Tensor,
+    *, again: bool,
+) -> None:  # fmt: skip
+    """Fill ``alpha`` and ``scale``; ``arriving`` (R, S, K) are the alphas before the rows ``later``.
+
+    again : both are those of the round before. They stay so from the first step on at which the alphas agree.
+    """
     alpha[:, :, layout.rows(0)] = 1.0
     alpha[:, :, later] = into @ arriving
     for t in range(layout.n_steps):
         rows = layout.rows(t)
         here, total = alpha[:, :, rows], scale[:, rows]
+        old = here.copy() if again and t % STEPS_BETWEEN == STEPS_BETWEEN - 1 else None
         if t:
             before = int(layout.start[t - 1])
             np.matmul(into, alpha[:, :, before : before + int(layout.active[t])], out=here)
         here *= potential[:, :, rows]
         np.add.reduce(here, axis=1, out=total)
         here /= total[:, None]
+        if old is not None and _agree(here, old):
+            return
 
 
-def _backward(layout: Chains, weight: Tensor, transition: Tensor, beta: Tensor, message: Tensor) -> None:
-    """Fill ``beta``, whose last rows of chains are given, and ``message``; ``weight`` is e_t / z_t."""
+def _backward(
+    layout: Chains, weight: Tensor, transition: Tensor, beta: Tensor, message: Tensor, first_end: int
+) -> None:
+    """Fill ``beta``, whose last rows of chains are given, and ``message``; ``weight`` is e_t / z_t.
+
+    first_end : the first row whose beta has changed since the round before. What stands before a step at which the
+    messages of the two rounds agree, and after which no row has changed, stays as it is. -1 in the first round.
+    """
     for t in range(layout.n_steps - 1, -1, -1):
         rows = layout.rows(t)
+        old = message[:, :, rows].copy() if rows.start <= first_end and t % STEPS_BETWEEN == 0 else None
         here = np.multiply(weight[:, :, rows], beta[:, :, rows], out=message[:, :, rows])
         if t:
             before = int(layout.start[t - 1])
             np.matmul(transition, here, out=beta[:, :, before : before + int(layout.active[t])])
+        if old is not None and _agree(here, old):
+            return
 
 
 def _agree(new: Tensor, old: Tensor) -> bool:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from convexstruct.graphs import Chains, chains
-from convexstruct.oracles.chain import chain, long_viterbi
+from convexstruct.oracles.chain import chain, long_viterbi, probabilities
 from convexstruct.oracles.chain.pieces import SHORTEST_PIECE, Pieces, cut_in, pieces
 from convexstruct.oracles.chain.probabilities import forward_backward, pairs
 from convexstruct.tolerances import ROUNDING
@@ -21,9 +21,10 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 @st.composite
 def cuts(draw: st.DrawFn) -> tuple[Chains, Pieces, np.random.Generator]:
-    """Up to three chains of up to six positions, cut in pieces of two: no more than three to a chain."""
-    layout = chains(draw(st.lists(st.integers(1, 6), min_size=1, max_size=3)))
-    return layout, cut_in(layout, 2), np.random.default_rng(draw(SEEDS))
+    """Up to three chains of up to seven positions, cut in pieces of two or three: no more than three to a chain."""
+    length, most = draw(st.sampled_from([(2, 6), (3, 7)]))
+    layout = chains(draw(st.lists(st.integers(1, most), min_size=1, max_size=3)))
+    return layout, cut_in(layout, length), np.random.default_rng(draw(SEEDS))
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=5), st.integers(1, 12))
@@ -50,10 +51,10 @@ def test_only_long_chains_are_cut() -> None:
     assert cut.layout.n_steps == SHORTEST_PIECE
 
 
-@given(cuts(), st.integers(1, 3), st.booleans())
+@given(cuts(), st.integers(1, 3), st.booleans(), st.sampled_from([1, 16]))
 @EXAMPLES
 def test_sums_over_pieces_are_those_over_all_labellings(
-    given_cut: tuple[Chains, Pieces, np.random.Generator], s: int, weighted: bool
+    given_cut: tuple[Chains, Pieces, np.random.Generator], s: int, weighted: bool, between: int
 ) -> None:
     layout, cut, rng = given_cut
     table = rng.exponential(size=(s, layout.n_positions))
@@ -61,7 +62,9 @@ def test_sums_over_pieces_are_those_over_all_labellings(
     by_pieces = np.empty_like(table)
     by_pieces[:, cut.whole] = table
     weights = rng.exponential(size=layout.n_chains) if weighted else np.ones(layout.n_chains)
-    passed = forward_backward(cut.layout, by_pieces[None].copy(), transition[None], cut)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(probabilities, "STEPS_BETWEEN", between)
+        passed = forward_backward(cut.layout, by_pieces[None].copy(), transition[None], cut)
     assert passed is not None
     share = np.empty(layout.n_positions)
     share[cut.whole] = weights[layout.chain]
@@ -129,6 +132,19 @@ def test_long_chains_that_forget_agree_at_the_cuts(seed: int, s: int) -> None:
     expected = (pairs(cut.layout, passed, cut) * np.exp(edge))[0]
     np.testing.assert_allclose(expected, sums.edge, rtol=ROUNDING)
     assert np.log(passed.scale).sum() == pytest.approx(sums.log_partition.sum(), rel=ROUNDING)
+
+
+def test_rounds_over_pieces_end_where_their_messages_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pieces of 100 that forget within a few positions, and a chain too short to be cut."""
+    layout = chains([1000, 3, 500])
+    cut = cut_in(layout, 100)
+    potential = np.random.default_rng(0).uniform(0.5, 1.0, size=(1, 3, layout.n_positions))
+    transition = np.array([[[0.4, 0.3, 0.3], [0.3, 0.4, 0.3], [0.3, 0.3, 0.4]]])
+    agrees, seen = probabilities._agree, []
+    monkeypatch.setattr(probabilities, "_agree", lambda new, old: seen.append(agrees(new, old)) or seen[-1])
+    assert forward_backward(cut.layout, potential, transition, cut) is not None
+    # forward: not at the cuts; at step 15; at the cuts. Backward: not at the cuts; at steps 96 and 80; at the cuts
+    assert seen == [False, True, True, False, False, True, True]
 
 
 @given(SEEDS, st.integers(1, 4))
