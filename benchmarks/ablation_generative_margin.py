@@ -68,6 +68,7 @@ MECHANISMS = (
     Mechanism("wait for a covariance (WAITED_SHARE)", patches={f"{METHOD}:WAITED_SHARE": 0.0}),
     Mechanism("ridge on an old covariance (OLD_RIDGE)", patches={f"{METHOD}:OLD_RIDGE": 0.0}),
     Mechanism("rough first stages", patches={f"{METHOD}:ROUGH_COST": NEVER}),
+    Mechanism("rough stages end by the slope (ROUGH_DECREASE)", patches={f"{METHOD}:ROUGH_DECREASE": 1.0}),
 )
 #: Of use only where there are many examples.
 MANY = (Mechanism("pilot run", {"pilot": 0}), Mechanism("Newton's metric", {"newton": 0.0}))

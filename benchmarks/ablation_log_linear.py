@@ -68,13 +68,20 @@ DIAGONAL = (
 SCALAR = (
     *PAIRS,
     Mechanism("scalar metric where features are coherent", {"metric": "diagonal"}),
-    Mechanism("pairs in double precision below SINGLE weights (single)", patches={f"{SOLVER}:SINGLE": 0}),
 )
+MANY = (Mechanism("many weights' pairs in single precision (SINGLE)", patches={f"{SOLVER}:SINGLE": 10**9}),)
 FREE = (Mechanism("no look for a missing maximum", patches={f"{SOLVER}:separated": lambda problem, here: ""}),)
 
 STUDIES = [
     Study("crf, independent features", _each(_chain, 60, 20, 8, 30, beta=1.0), LBFGS(), 1e-6, DIAGONAL),
     Study("crf, coherent features", _each(_window, 60, 20, 6, 300, beta=0.1), LBFGS(metric="scalar"), 1e-6, SCALAR),
+    Study(
+        "crf, many weights",
+        _each(_window, 200, 20, 20, 4000, beta=0.1, instances=1),
+        LBFGS(metric="scalar"),
+        1e-3,
+        MANY,
+    ),
     Study("crf, zeros", _each(_chain, 60, 20, 8, 30, beta=1.0, l1=1.0), OrthantWise(), 1e-6, DIAGONAL),
     Study("crf, no penalty", _each(_chain, 200, 10, 3, 5), LBFGS(), 1e-6, (*DIAGONAL, *FREE)),
     Study("mrf, grid", _each(_grid, 5, 300, beta=1.0), LBFGS(), 1e-6, DIAGONAL),

@@ -98,7 +98,6 @@ ONE_SLACK = (
     Mechanism("cache", {"cache": 0}),
     Mechanism("cuts from the cache by worth (CACHED_SHARE)", patches={f"{SOLVERS}.one_slack:CACHED_SHARE": 0.0}),
     Mechanism("cuts not in use dropped", {"forget": NEVER}),
-    Mechanism("end without rise (PATIENCE)", patches={f"{SOLVERS}.one_slack:PATIENCE": NEVER}),
 )
 N_SLACK = (
     Mechanism("all examples at once", {"block": 1}),

@@ -76,9 +76,8 @@ WAITED_SHARE = 0.75
 #: stages, each solved less accurately.
 DIAGONAL_ONLY = (0.5, 0.6)
 #: If the certified gap is far above the cost of smoothing, a stage's gap is measured by this share of the certified
-#: gap instead of that cost; the end of a stage by at most so many times that cost.
+#: gap instead of that cost.
 CERTIFIED_SHARE = 0.1
-SMOOTHING_MULTIPLE = 3.0
 #: The method ends if the certified gap falls by less than a twentieth over so many stages.
 PATIENCE = 12
 #: A parameter that no labelling may use gets a score below 0 by so many times a bound on the scores of labellings: its
@@ -307,7 +306,7 @@ class _Run:
 
     def _wanted(self, value: Value) -> float:
         """The stage's own gap at which it ends: a share of the cost of smoothing, as estimated in the last stage."""
-        cost = max(self._gap, min(CERTIFIED_SHARE * self._certified(), SMOOTHING_MULTIPLE * self._gap))
+        cost = max(self._gap, CERTIFIED_SHARE * self._certified())
         return self.inner * min(cost, 0.02 * abs(value.f))
 
     def _certified(self) -> float:

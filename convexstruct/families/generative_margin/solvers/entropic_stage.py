@@ -39,13 +39,11 @@ import scipy.sparse as sp
 from convexstruct import deadline
 from convexstruct.arrays import Matrix, Vector
 from convexstruct.core.cholesky import solver
-from convexstruct.core.quasi_newton import ARMIJO, VALUE_ROUNDING, Pairs
+from convexstruct.core.quasi_newton import ARMIJO, SEARCH_TRIALS, VALUE_ROUNDING, Pairs
 from convexstruct.families.generative_margin.invariants import LocalVariance, invariants, local_variance
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.features.counts.counts import Expected
 
-#: The most trials of one line search: each step is at most half the last, the 20th about a millionth.
-HALVINGS = 20
 #: The longest move of any phi in one step, in nats: the quadratic model does not hold further away. In a diagonal
 #: metric without pairs, a tenth of this.
 LONGEST_MOVE = 10.0
@@ -298,7 +296,7 @@ class Descent:
         # moves along 1 in a block change nothing, and as no pair knows them they may be large: they are not counted
         moved = direction[:d] - stage.layout.block_sum(old.softmax * direction[:d])[stage.layout.block_of]
         size = min(1.0, reach / max(float(np.abs(moved).max(initial=0.0)), 1e-12))
-        for _ in range(HALVINGS):
+        for _ in range(SEARCH_TRIALS):
             deadline.check()
             x = old.x - size * direction
             x[d:] = np.maximum(x[d:], stage.least_delta)

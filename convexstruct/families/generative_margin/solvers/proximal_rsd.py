@@ -40,8 +40,6 @@ from convexstruct.families.generative_margin.solvers.inner_approximation import 
 from convexstruct.families.generative_margin.solvers.proximal_dual import ProximalDual
 from convexstruct.families.generative_margin.solvers.warm_start import adopt, starting_theta
 
-#: A shift of theta below this is rounding: theta itself then counts as the feasible point, which saves a call.
-SHIFT_ROUNDING = 1e-12
 #: A master problem is solved within this fraction of the gap of (D_n) or of what rule (ii) allows ...
 MASTER_SHARE = 1e-2
 #: ... but no finer than this fraction of the gap between the certified bounds.
@@ -162,7 +160,7 @@ class ProximalRSD:
                 found = problem.evaluate(theta)
                 upper = found.value
                 calls += 1
-                if np.abs(feasible - theta).max() > SHIFT_ROUNDING:
+                if (feasible != theta).any():
                     upper = problem.evaluate(feasible).value
                     calls += 1
             here = at.omega + float(theta @ at.mu)

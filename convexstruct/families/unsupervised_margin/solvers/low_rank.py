@@ -56,8 +56,6 @@ PENALTY_FACTOR, VIOLATION_FALL = 4.0, 0.5
 GRADIENT_FACTOR = 0.3
 #: ADMM takes over after (rows) // ``ROWS_A_STAGE`` stages in a row, at least 1, that did not halve the gap.
 ROWS_A_STAGE = 50
-#: Backtracking: least and largest factor by which a step is shortened.
-LEAST_SHORTENING, MOST_SHORTENING = 0.1, 0.5
 #: The largest change of an entry in a step along the gradient, as the first of a stage is.
 FIRST_CHANGE = 0.1
 #: ADMM's first penalty when it takes over: its first multipliers are then nearly optimal.
@@ -141,9 +139,7 @@ class LowRank:
                 after, bent = lagrangian.at(x + t * step)
                 if after <= value + ARMIJO * t * slope:
                     break
-                t = min(
-                    max(-slope * t * t / (2.0 * (after - value - t * slope)), LEAST_SHORTENING * t), MOST_SHORTENING * t
-                )
+                t *= 0.5
             else:
                 break  # no decrease beyond rounding
             pairs.add(t * step, bent - gradient)

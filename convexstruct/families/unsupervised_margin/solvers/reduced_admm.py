@@ -5,8 +5,7 @@ r"""ADMM for the reduced SDP, in the form of Douglas and Rachford, with Anderson
 * the penalty is raised where the distance between the copies causes most of the gap between the bounds, and lowered
   where the multipliers do;
 * every few steps the state is replaced by the combination of the last ones that is predicted to have the shortest step
-  (Anderson, type II; as in SCS 3). Where the step after that is longer by more than `STEP_GROWTH`, the plain step is
-  taken instead.
+  (Anderson, type II; as in SCS 3).
 
 Each round ends with proved bounds: the upper one at the copy in the cones, moved nearer to the feasible set
 (`Splitting.polished`) and repaired; the lower one from the multipliers, with the `best_diagonal` for them.
@@ -14,7 +13,6 @@ Each round ends with proved bounds: the upper one at the copy in the cones, move
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -32,8 +30,6 @@ from convexstruct.families.unsupervised_margin.solvers.splitting import BOUND_RA
 
 #: Regularisation of the combination of steps, relative to their squared lengths.
 REGULARISATION = 1e-8
-#: A step after a combination may be longer than before by this factor.
-STEP_GROWTH = 2.0
 
 
 @dataclass(frozen=True)
@@ -134,20 +130,14 @@ class _Combination:
         self.forget()
 
     def forget(self) -> None:
-        self._known, self._last, self._plain, self._length = 0, None, None, math.inf
+        self._known, self._last = 0, None
 
     _last: tuple[Vector, Vector] | None
-    _plain: Vector | None
 
     def next(self, image: Vector, residual: Vector, combine: bool) -> Vector:
         """The next state, from the image of this one and its residual (image - state, in the metric)."""
         if not self.memory:
             return image
-        length = float(np.linalg.norm(residual))
-        plain, self._plain = self._plain, None
-        if plain is not None and not length <= STEP_GROWTH * self._length:
-            self.forget()
-            return plain
         if self._last is not None:
             at = self._known % self.memory
             np.subtract(image, self._last[0], out=self._images[at])
@@ -162,5 +152,4 @@ class _Combination:
             return image
         products[np.diag_indices_from(products)] += REGULARISATION * size
         weights = np.linalg.solve(products, self._changes @ residual)
-        self._plain, self._length = image, length
         return np.asarray(image - weights @ self._images)
