@@ -63,13 +63,13 @@ PAIRS = (
 DIAGONAL = (
     *PAIRS,
     Mechanism("diagonal metric", {"metric": "scalar"}),
-    Mechanism("diagonal renewed (RENEWED)", patches={f"{SOLVER}:RENEWED": (0, 10**9)}),
+    Mechanism("diagonal renewed (RENEWAL_ROUNDS)", patches={f"{SOLVER}:RENEWAL_ROUNDS": (0, 10**9)}),
 )
 SCALAR = (
     *PAIRS,
     Mechanism("scalar metric where features are coherent", {"metric": "diagonal"}),
 )
-MANY = (Mechanism("many weights' pairs in single precision (SINGLE)", patches={f"{SOLVER}:SINGLE": 10**9}),)
+MANY = (Mechanism("many weights' pairs in single precision (SINGLE_FROM)", patches={f"{SOLVER}:SINGLE_FROM": 10**9}),)
 FREE = (Mechanism("no look for a missing maximum", patches={f"{SOLVER}:separated": lambda problem, here: ""}),)
 
 STUDIES = [

@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import convexstruct as cs
-from convexstruct.core.driver import GRACE, GRACE_SHARE
+from convexstruct.core.driver import GRACE_SECONDS, GRACE_SHARE
 
 
 def hmm(scale: float) -> Any:
@@ -104,7 +104,7 @@ def main() -> int:
         begin = time.perf_counter()
         found = cs.solve(problem, tol=1e-12, time_limit=asked.limit)
         taken = time.perf_counter() - begin
-        late += taken - asked.limit > max(GRACE, GRACE_SHARE * asked.limit)
+        late += taken - asked.limit > max(GRACE_SECONDS, GRACE_SHARE * asked.limit)
         print(f"{name:12}{built:8.1f}{taken:8.1f}{taken - asked.limit:8.1f}  {found.gap:.1e} {found.status.name} "
               f"{found.solver[:60]} {found.message[:60]}", flush=True)  # fmt: skip
         del problem, found

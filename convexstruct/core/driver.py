@@ -49,8 +49,8 @@ OWN_GAP_SHARE = 1 - 1e-3
 #: share of the run's time spent on them, and the seconds before the first.
 CERTIFYING_SHARE, FIRST_CERTIFICATE = 0.02, 5.0
 #: The last certificate ends within so many seconds of the time limit, or within this share of it if that is more. It is
-#: given up after the share `FIRST_TRY` of these seconds; in the rest the upper bound alone is certified.
-GRACE, GRACE_SHARE, FIRST_TRY = 2.0, 0.1, 0.6
+#: given up after the share `FIRST_TRY_SHARE` of these seconds; in the rest the upper bound alone is certified.
+GRACE_SECONDS, GRACE_SHARE, FIRST_TRY_SHARE = 2.0, 0.1, 0.6
 #: Freed blocks of up to this many bytes are kept by the process; just under the largest value that glibc accepts (32
 #: MiB).
 KEPT_MEMORY = 31 * 2**20
@@ -166,7 +166,7 @@ def solve(
         message = f"stopped before its first iterate: this is {'the trivial point' if start is None else 'the start'}"
     try:
         room = None if time_limit is None else max(time_limit - (time.perf_counter() - begin), 0.0)
-        found = _last(problem, whole, keeper, wanted, room, FIRST_TRY * _grace(time_limit))
+        found = _last(problem, whole, keeper, wanted, room, FIRST_TRY_SHARE * _grace(time_limit))
         if found is None:
             status = Status.TIME_LIMIT
             found, message = earlier.found, "the last certificate took too long: these points were certified before it"
@@ -207,7 +207,7 @@ def _certified(problem: Problem, keeper: _Keeper, wanted: Profile) -> _Found:
 
 def _grace(time_limit: float | None) -> float:
     """Seconds by which the last certificate may exceed the limit."""
-    return math.inf if time_limit is None else max(GRACE, GRACE_SHARE * time_limit)
+    return math.inf if time_limit is None else max(GRACE_SECONDS, GRACE_SHARE * time_limit)
 
 
 def _last(

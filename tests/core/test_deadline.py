@@ -15,7 +15,7 @@ import pytest
 
 from convexstruct import deadline
 from convexstruct.core.certificates import certify
-from convexstruct.core.driver import FIRST_TRY, GRACE, solve
+from convexstruct.core.driver import FIRST_TRY_SHARE, GRACE_SECONDS, solve
 from convexstruct.core.solution import Status
 from convexstruct.families.gaussian_process import FunctionSpaceLBFGS, GaussianProcessSequences
 from convexstruct.families.generative_margin import EntropicProximal, GenerativeMargin, ProximalBundle, ProximalRSD
@@ -114,7 +114,7 @@ def test_a_last_certificate_that_takes_too_long_is_left(clock: Clock, monkeypatc
     clock.slow_down(monkeypatch, StructuredSVM, "violated")
     clock.slow_down(monkeypatch, Marginals, "add_gibbs")  # 60 measures: 3 s
     solution, seconds = clock.timed(problem, ExponentiatedGradient(groups=60))
-    assert seconds <= LIMIT + FIRST_TRY * GRACE + MORE  # the rest is left for the upper bound alone
+    assert seconds <= LIMIT + FIRST_TRY_SHARE * GRACE_SECONDS + MORE  # the rest is left for the upper bound alone
     assert solution.status is Status.TIME_LIMIT
     assert np.isfinite(solution.primal)
     assert solution.lower_bound == -np.inf

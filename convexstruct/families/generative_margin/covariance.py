@@ -42,7 +42,7 @@ LARGEST_BLOCK = 5_000_000
 #: Times in units of one multiplication of the recursion, measured with 10 and with 30 states: of one label at one
 #: position in a forward-backward pass; of one pair of labels in the recursion, beside its d multiplications; of a step
 #: of the recursion.
-PASS_LABEL, PAIR, STEP = 400.0, 700.0, 4e6
+PASS_LABEL_WORK, PAIR_WORK, STEP_WORK = 400.0, 700.0, 4e6
 
 
 class CountCovariance:
@@ -82,8 +82,8 @@ class CountCovariance:
         most = np.maximum.reduceat(seen, chains.start[:-1])
         pairs = float(chains.active[1:] @ (most[:-1] * most[1:]))
         products = d * float(seen.sum()) * (s + features.n_symbols) + d**3 / 3.0  # the latter to factor the metric
-        work = (d + PAIR) * pairs + products + STEP * chains.n_steps
-        return work / (PASS_LABEL * chains.n_positions * s)
+        work = (d + PAIR_WORK) * pairs + products + STEP_WORK * chains.n_steps
+        return work / (PASS_LABEL_WORK * chains.n_positions * s)
 
     def _listed(self, theta: Vector, loss_weight: float) -> Matrix:
         rows = self._rows()

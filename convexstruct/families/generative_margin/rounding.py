@@ -40,7 +40,7 @@ from convexstruct.graphs import TableLayout
 from convexstruct.rounding import FUNCTION, GREATEST, TINY, UNIT, Rounded, gamma, total
 
 #: Clears the lower 27 of the 53 digits of a double.
-HALF = np.int64(-(1 << 27))
+UPPER_DIGITS = np.int64(-(1 << 27))
 
 
 class Evaluated(Protocol):
@@ -270,7 +270,7 @@ def _of_labels(problem: Margin, labels: Labels, weight: Matrix) -> tuple[Vector,
 
 def times(index: NDArray[Any], counts: Vector, values: Vector) -> tuple[NDArray[np.intp], Vector]:
     """(index, term) of the exact products counts * values, two terms each; counts are whole numbers below 2^26."""
-    upper = (values.view(np.int64) & HALF).view(np.float64)
+    upper = (values.view(np.int64) & UPPER_DIGITS).view(np.float64)
     where = index.astype(np.intp)
     return np.concatenate((where, where)), np.concatenate((counts * upper, counts * (values - upper)))
 

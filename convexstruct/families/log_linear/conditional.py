@@ -19,7 +19,7 @@ is the Fenchel gap R(theta) + R*(Psi) - <theta, Psi>, which is |grad P|^2 / (2 l
 share is that of the truth. The mixture's entropy is bounded from below by the parts' entropies times their shares.
 
 **Without a penalty** Psi must be 0, which no computed Psi is: the lower bound then holds over all theta at which no
-single feature moves a score by more than `penalty.REACH` nats, and is at least 0. The optimum may not be attained:
+single feature moves a score by more than `penalty.REACH_NATS` nats, and is at least 0. The optimum may not be attained:
 `runaway` looks for a direction along which P never rises.
 
 **Allowances**: that of P covers the rounding of the scores of labellings, 2 sum_i C omega_i gamma(n) [sum_v |x_v|'W +

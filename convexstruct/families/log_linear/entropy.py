@@ -38,16 +38,16 @@ from convexstruct.oracles.chain.enclosure import LEAST, Markov, backward, markov
 from convexstruct.oracles.tree import forest as levels
 from convexstruct.rounding import FUNCTION, TINY, UNIT, Rounded, gamma, summed
 
-#: M of a forbidden pair is ``FORBIDDEN`` nats plus ``TIMES`` the largest |score|; ``RAISES`` values are tried, each
-#: ``RAISE`` times the one before, where labels that are dead ends still get a probability.
-FORBIDDEN, TIMES, RAISE, RAISES = -2.0 * LEAST, 8.0, 100.0, 3
+#: M of a forbidden pair is ``FORBIDDEN_NATS`` plus ``SCORE_MULTIPLE`` times the largest |score|; ``RAISES`` values are
+#: tried, each ``RAISE_FACTOR`` times the one before, where labels that are dead ends still get a probability.
+FORBIDDEN_NATS, SCORE_MULTIPLE, RAISE_FACTOR, RAISES = -2.0 * LEAST, 8.0, 100.0, 3
 
 
 def allowed_only(edge: Tensor, forbidden: Flags | None, size: float, times: float = 1.0) -> Tensor:
     """Edge scores in which a forbidden pair scores -M; ``size`` : the largest |score|."""
     if forbidden is None:
         return edge
-    return np.where(forbidden, -times * (FORBIDDEN + TIMES * size), edge)
+    return np.where(forbidden, -times * (FORBIDDEN_NATS + SCORE_MULTIPLE * size), edge)
 
 
 def largest(features: PairwiseFeatures, node: Matrix, edge: Tensor) -> Vector:
@@ -188,5 +188,5 @@ def _chains(
         found = markov(oracle.layout, backward(oracle.layout, packed, scores), scores, share)
         if forbidden is None or not found.edge[forbidden].any():
             return found
-        times *= RAISE
+        times *= RAISE_FACTOR
     return None

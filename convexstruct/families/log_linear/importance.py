@@ -32,7 +32,7 @@ from convexstruct.validation.arguments import seed as read_seed
 from convexstruct.validation.arrays import real
 
 #: The most uniform samples that are drawn for each one wanted, where joint labels are forbidden.
-TIMES = 100
+DRAWS_A_SAMPLE = 100
 
 
 class Estimate(NamedTuple):
@@ -93,8 +93,9 @@ def uniform_samples(factors: Factors, n: int, rng: np.random.Generator) -> tuple
     """(``n`` samples (n, variables), all allowed joint labels equally likely; the logarithm of the number of these; its
     standard error).
 
-    Where joint labels are forbidden, `TIMES` n samples are drawn at most, those with forbidden labels left out, and the
-    logarithm is an estimate from the share that is left: its variance is (1 - share) / (number left), to first order.
+    Where joint labels are forbidden, `DRAWS_A_SAMPLE` n samples are drawn at most, those with forbidden labels left
+    out, and the logarithm is an estimate from the share that is left: its variance is (1 - share) / (number left), to
+    first order.
 
     Raises
     ------
@@ -102,7 +103,7 @@ def uniform_samples(factors: Factors, n: int, rng: np.random.Generator) -> tuple
         If fewer than ``n`` are left.
     """
     found, drawn, kept = [], 0, 0
-    while kept < n and drawn < TIMES * n:
+    while kept < n and drawn < DRAWS_A_SAMPLE * n:
         samples = np.column_stack([rng.integers(card, size=n) for card in factors.cards])
         found.append(samples[factors.allowed(samples)])
         drawn, kept = drawn + n, kept + len(found[-1])

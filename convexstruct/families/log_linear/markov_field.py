@@ -17,7 +17,7 @@ is a lower bound, with R* of `penalty`; it is exact at mu = p of the optimum. Fo
 the truth until g is inside the box |g_j| <= l1. **Without a penalty** g must be 0, which no computed g is. So the
 clique tables of the witness are changed a little such that the moments are restored (`clique_entropy.restored`), and
 the bound is lowered by what the g that rounding leaves can contribute: it then holds over all theta with |theta_j| <=
-`penalty.REACH` / max |A_j|, where no single feature changes a score by more than 1000 nats.
+`penalty.REACH_NATS` / max |A_j|, where no single feature changes a score by more than 1000 nats.
 
 **Dual witness**: {"theta": (d,)}, the Gibbs distribution there, or {"cliques": (n,)}, clique tables as
 `FactorPolytope` lays them out. Both are read as conditionals from the root, so that either stands for some

@@ -30,7 +30,7 @@ from convexstruct.validation.arrays import real
 
 #: Without a penalty: how far a single feature may move a score, in nats, at the theta that the lower bound holds for.
 #: Probabilities below e^-745 are 0 in double precision.
-REACH = 1000.0
+REACH_NATS = 1000.0
 #: Halvings of the interval in which the best share t of a dual point lies.
 HALVINGS = 40
 
@@ -132,16 +132,16 @@ class Penalty:
 
     @staticmethod
     def lower_bound_in_reach(entropy: Rounded, g: Vector, error: Vector, unit: Vector) -> Rounded:
-        """H - sum_j `REACH` unit_j |g_j| with its allowance: without a penalty a lower bound over all theta with
-        |theta_j| <= `REACH` unit_j, where <g, theta> is at most that sum. A bound over all theta needs g = 0, which no
-        computed g is.
+        """H - sum_j `REACH_NATS` unit_j |g_j| with its allowance: without a penalty a lower bound over all theta with
+        |theta_j| <= `REACH_NATS` unit_j, where <g, theta> is at most that sum. A bound over all theta needs g = 0,
+        which no computed g is.
 
         entropy, g, error : as in `lower_bound`. unit (d,) : the change of a parameter that moves some score by 1; 0 for
         a feature that is 0.
         """
         if not math.isfinite(entropy):
             return Rounded(-math.inf)
-        box = REACH * unit
+        box = REACH_NATS * unit
         paid = float(box @ np.abs(g))
         doubt = float(box @ error) * (1.0 + gamma(len(g) + 4)) + gamma(len(g) + 4) * paid
         value = float(entropy) - paid

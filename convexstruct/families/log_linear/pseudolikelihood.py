@@ -22,7 +22,7 @@ At the optimum p_g is the model's conditional. Every other p gives a lower bound
 empirical conditionals n_g / N_g, at which the argument of R* is 0. For lam = 0 such a mixture keeps D finite, and
 before it Newton steps move p until no entry of the argument exceeds l1 by more than rounding. **Without a penalty** the
 argument that rounding leaves is subtracted as in `MarkovRandomField`, and the lower bound holds over all theta with
-|theta_j| <= `REACH` / max |A_j|.
+|theta_j| <= `REACH_NATS` / max |A_j|.
 
 **Dual witness.** {"conditionals": (R,)}: p, one number a group and label. Negative numbers are set to 0, and each group
 is divided by its sum (uniform where that is 0).
@@ -68,7 +68,7 @@ LARGEST_CODE = 2**40
 #: Without a penalty: the largest number of parameters for which p is restored, by a dense matrix of so many rows and
 #: columns; Newton steps; and the singular value, relative to the largest, below which one counts as 0, since parameters
 #: may be redundant.
-RESTORED, RESTORATIONS, SINGULAR = 2000, 3, 1e-10
+LARGEST_RESTORED, RESTORATION_STEPS, LEAST_SINGULAR = 2000, 3, 1e-10
 
 
 class Groups(NamedTuple):
@@ -336,18 +336,18 @@ class PseudoLikelihood:
         """Conditionals near p whose g is within l1 of 0 up to rounding: p (1 + s - its mean under p), s = K u, with u
         by least squares; p itself where there are too many parameters, or p would leave the simplex."""
         groups = self.groups
-        if self.dimension > RESTORED:
+        if self.dimension > LARGEST_RESTORED:
             return p
         lengths = np.diff(groups.start)
         totals = np.repeat(groups.totals, lengths)
-        for _ in range(RESTORATIONS):
+        for _ in range(RESTORATION_STEPS):
             share = sp.csr_array((p, np.arange(len(p)), groups.start), shape=(len(lengths), len(p)))
             mean = sp.csr_array(share @ groups.features)
             second = (groups.features.T @ groups.features.multiply((totals * p)[:, None])).toarray()
             bend = second - (mean.T @ mean.multiply(groups.totals[:, None])).toarray()
             missing = self.missing(p)
             excess = np.clip(missing, -self.l1, self.l1) - missing
-            s = np.asarray(groups.features @ np.linalg.lstsq(bend, excess, rcond=SINGULAR)[0])
+            s = np.asarray(groups.features @ np.linalg.lstsq(bend, excess, rcond=LEAST_SINGULAR)[0])
             moved = p * (1.0 + s - np.repeat(np.add.reduceat(p * s, groups.start[:-1]), lengths))
             if not moved.min() >= 0.0:
                 break

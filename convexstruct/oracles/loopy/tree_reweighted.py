@@ -31,7 +31,7 @@ from convexstruct.oracles.tree.forest import Forest, forest, sum_product
 from convexstruct.rounding import TINY, UNIT, Rounded, gamma
 
 #: The least number of trees: with more rho is more even and the bound a little lower, but each call takes longer.
-TREES = 4
+LEAST_TREES = 4
 
 
 class SpanningTrees(NamedTuple):
@@ -51,7 +51,7 @@ class SpanningTrees(NamedTuple):
     copies: Index
 
 
-def spanning_trees(n_variables: int, scopes: Sequence[Sequence[int]], least: int = TREES) -> SpanningTrees | None:
+def spanning_trees(n_variables: int, scopes: Sequence[Sequence[int]], least: int = LEAST_TREES) -> SpanningTrees | None:
     """Spanning forests, each built greedily from the pairs that the forests before hold least often, at least ``least``
     and until every pair is held; None where a factor has more than two variables."""
     if max(map(len, scopes)) > 2:

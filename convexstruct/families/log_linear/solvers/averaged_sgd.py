@@ -25,7 +25,7 @@ from convexstruct.families.log_linear.conditional import ConditionalRandomField
 from convexstruct.families.log_linear.solvers.descent import Here, checked, first, report
 
 #: Batches of the sample by which gamma_0 is chosen, and the powers of 2 that are tried, times 1 / (largest curvature).
-SAMPLED, POWERS = 8, range(-6, 9, 2)
+SAMPLED_BATCHES, POWERS = 8, range(-6, 9, 2)
 
 
 @dataclass(frozen=True)
@@ -81,10 +81,10 @@ def _first_step(problem: ConditionalRandomField, batches: list[ConditionalRandom
         now, gamma = theta, unit * 2.0**power
         if gamma * problem.penalty.lam >= 1.0:
             break
-        for part in batches[:SAMPLED]:
+        for part in batches[:SAMPLED_BATCHES]:
             now = _step(problem, part, now, gamma)
-        value = sum(part.value_and_gradient(now[: part.dimension])[0] for part in batches[:SAMPLED])
-        sampled = sum(part.n_examples for part in batches[:SAMPLED])
+        value = sum(part.value_and_gradient(now[: part.dimension])[0] for part in batches[:SAMPLED_BATCHES])
+        sampled = sum(part.n_examples for part in batches[:SAMPLED_BATCHES])
         value = value * problem.n_examples / sampled + float(problem.penalty.value(now))
         if value < lowest:
             best, lowest = gamma, value

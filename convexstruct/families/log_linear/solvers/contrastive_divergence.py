@@ -41,8 +41,8 @@ from convexstruct.rounding import TINY
 from convexstruct.validation.arguments import sentence
 
 #: Steps of the power method for the largest eigenvalue of a covariance: it is found to a few percent. A variance below
-#: ``LEAST`` times the mean square of the feature counts as 0: it is rounding.
-POWER, LEAST = 20, 1e-12
+#: ``LEAST_VARIANCE`` times the mean square of the feature counts as 0: it is rounding.
+POWER_STEPS, LEAST_VARIANCE = 20, 1e-12
 
 
 class Step(NamedTuple):
@@ -122,13 +122,15 @@ def first_steps(factors: Factors, samples: Labels, shares: Vector) -> Vector:
         features = factors.joint_each(drawn)
         mean = np.asarray(features.T @ weights)
         square = np.asarray(features.power(2).T @ weights)
-        found.append((features, weights, mean, np.where(square - mean**2 > LEAST * square, square - mean**2, 0.0)))
+        found.append(
+            (features, weights, mean, np.where(square - mean**2 > LEAST_VARIANCE * square, square - mean**2, 0.0))
+        )
     spread = np.maximum(found[0][3], found[1][3])
     scale = np.where(spread > 0, 1.0 / np.sqrt(np.maximum(spread, TINY)), 0.0)
     largest = 0.0
     for features, weights, mean, _ in found:
         v, size = rng.normal(size=factors.dimension), 0.0
-        for _ in range(POWER):
+        for _ in range(POWER_STEPS):
             v *= scale
             v = scale * (np.asarray(features.T @ (weights * (features @ v))) - mean * float(mean @ v))
             size = float(np.linalg.norm(v))

@@ -50,13 +50,14 @@ from convexstruct.features.graphs.pairwise import PairwiseFeatures
 LineSearch = Callable[[LogLinear, Here, Vector], tuple[Here | None, int]]
 #: The choices of H_0.
 METRICS = ("scalar", "diagonal")
-#: Features are coherent where the largest eigenvalue of their X'X, scaled to a diagonal of 1, is above this, as `POWER`
-#: steps of the power method find it: it is 1 for orthogonal features, about 20 for the indicators of CoNLL-2000.
-COHERENT, POWER = 4.0, 10
+#: Features are coherent where the largest eigenvalue of their X'X, scaled to a diagonal of 1, is above this, as
+#: `POWER_STEPS` steps of the power method find it: it is 1 for orthogonal features, about 20 for the indicators of
+#: CoNLL-2000.
+COHERENT_EIGENVALUE, POWER_STEPS = 4.0, 10
 #: The diagonal is recomputed in these rounds, and in every multiple of the last.
-RENEWED = (0, 6, 20, 50)
+RENEWAL_ROUNDS = (0, 6, 20, 50)
 #: With so many weights the pairs are longer than the cache, and kept in single precision.
-SINGLE = 100_000
+SINGLE_FROM = 100_000
 #: The least curvature, relative to that at the start, so that steps stay bounded for a feature whose variance vanishes.
 LEAST_CURVATURE = 1e-8
 
@@ -88,7 +89,7 @@ def rounds(
 ) -> Iterator[Iterate]:
     """The rounds of `LBFGS` and `OrthantWise`: points that the line search ``along`` finds, each with its bounds."""
     here = Here.at(problem, first(problem, start))
-    pairs = Pairs(memory, problem.dimension, single=problem.dimension >= SINGLE)
+    pairs = Pairs(memory, problem.dimension, single=problem.dimension >= SINGLE_FROM)
     patience = Patience(PATIENCE, least_unit(problem))
     metric, calls, message = Metric(problem, kind), 1, warning(problem, here)
     for step in count():
@@ -150,7 +151,7 @@ class Metric:
                     float(np.linalg.norm(here.gradient)), self.problem.penalty.lam, LEAST_CURVATURE
                 )
             return
-        if step not in RENEWED and step % RENEWED[-1]:
+        if step not in RENEWAL_ROUNDS and step % RENEWAL_ROUNDS[-1]:
             return
         found = np.maximum(self.problem.curvature(here.theta), self._least)
         if not self.calls:
@@ -171,9 +172,9 @@ def coherent(features: PairwiseFeatures) -> bool:
         else:
             square = np.bincount(x.indices, x.data**2, len(v))
         scale = np.where(square > 0.0, 1.0 / np.sqrt(square), 0.0)
-        for _ in range(POWER):
+        for _ in range(POWER_STEPS):
             v = scale * (x.T @ (x @ (scale * v / np.linalg.norm(v))))
-        return bool(np.linalg.norm(v) > COHERENT)
+        return bool(np.linalg.norm(v) > COHERENT_EIGENVALUE)
 
 
 def search(problem: LogLinear, here: Here, direction: Vector) -> tuple[Here | None, int]:

@@ -35,7 +35,7 @@ from convexstruct.families.regularized_risk.solvers.smoothed_risk import Smoothe
 #: Work is counted in multiplications of a dense matrix with a vector. One in a product of two dense matrices, whose
 #: blocks stay in cache, counts as a quarter; one of a sparse matrix, whose entries are looked up, as five. The calls of
 #: NumPy in a step of conjugate gradients count as 1e5: 10 microseconds.
-DENSE_PRODUCT, SPARSE, STEP_WORK = 0.25, 5.0, 1e5
+DENSE_PRODUCT, SPARSE_ENTRY, STEP_WORK = 0.25, 5.0, 1e5
 #: Woodbury's formula is used where the free rows are at most this share of the entries of w: it subtracts vectors that
 #: nearly agree where the matrix is large beside lam, and with more rows saves little.
 ROWS_SHARE = 0.25
@@ -104,14 +104,14 @@ def _matrix_work(risk: SmoothedRisk, free: Index, coarse: bool = False) -> float
         count = np.bincount(risk.group[free])
         outputs = np.minimum(count[count > 0] + 1.0, k)
         pairs = float(outputs @ (outputs + 1.0)) / 2.0
-    product = SPARSE if sparse else DENSE_PRODUCT
+    product = SPARSE_ENTRY if sparse else DENSE_PRODUCT
     return product * pairs * per * per * size / d + DENSE_PRODUCT * size**3 / 3
 
 
 def _step_work(risk: SmoothedRisk, m: int, masked: bool) -> float:
     """Work of one step of conjugate gradients: two products with the rows of X that take part."""
     rows, columns = risk.X.shape
-    per = SPARSE * risk.X.nnz / rows if sp.issparse(risk.X) else columns
+    per = SPARSE_ENTRY * risk.X.nnz / rows if sp.issparse(risk.X) else columns
     return 2.0 * float(per) * risk.n_outputs * (rows if masked else m) + STEP_WORK
 
 

@@ -25,8 +25,8 @@ can set one that is not needed to 0 at once.
 so that a visit changes u where it changes w, and O(d) numbers are computed once a pass.
 
 **Skipped.** A visit knows the gap of each of its examples before it steps. A pass visits the examples whose gaps were
-the largest at their last visit, as many as have the share ``cover`` of the sum; each `WHOLE_PASS`-th pass visits all.
-Measured on 60 words of handwriting with slack scaling (C_mean = 3, one thread, to 1e-3, ``block=16``): 16.7 s with
+the largest at their last visit, as many as have the share ``cover`` of the sum; each `PASSES_TO_WHOLE`-th pass visits
+all. Measured on 60 words of handwriting with slack scaling (C_mean = 3, one thread, to 1e-3, ``block=16``): 16.7 s with
 cover 1, 8.3 s with 0.8; one sweep a visit in place of up to `SWEEPS` leaves 2.6% after 25 s.
 
 Memory: the data once more, three vectors like w, and the labellings kept, one byte a node of each (up to 128 labels).
@@ -58,9 +58,9 @@ from convexstruct.validation.arguments import number
 #: many sweeps over its examples.
 INNER_SHARE, SWEEPS = 0.1, 20
 #: A labelling is dropped after so many visits in a row without a multiplier.
-FORGET = 10
+IDLE_VISITS = 10
 #: Every so many passes all examples are visited, whatever their gaps were.
-WHOLE_PASS = 5
+PASSES_TO_WHOLE = 5
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class BlockFrankWolfe:
         passes, calls = 0, 0
         while True:
             blocks = every
-            if passes % WHOLE_PASS and self.cover < 1.0:
+            if passes % PASSES_TO_WHOLE and self.cover < 1.0:
                 some = _largest(run.gap, self.cover)
                 blocks = [_Block.of(problem, examples) for examples in _cut(problem, rng.permutation(some), size)]
             moved = 0
@@ -208,10 +208,10 @@ class _Kept:
             self.alpha, self.age = np.append(self.alpha, 0.0), np.append(self.age, 0)
 
     def settle(self, alpha: Vector) -> None:
-        """Take new multipliers, and drop what has had none for `FORGET` visits."""
+        """Take new multipliers, and drop what has had none for `IDLE_VISITS` visits."""
         age = np.where(alpha > 0, 0, self.age + 1)
         age[0] = 0
-        kept = np.flatnonzero(age <= FORGET)
+        kept = np.flatnonzero(age <= IDLE_VISITS)
         self.labels, self.alpha, self.age = [self.labels[j] for j in kept], alpha[kept], age[kept]
 
 

@@ -43,7 +43,7 @@ def test_every_solver_reaches_its_digits(given: tuple[Any, float], kind: str) ->
 
 @pytest.mark.parametrize("solver", [LBFGS(), LBFGS(metric="scalar"), OrthantWise()], ids=["diagonal", "scalar", "L1"])
 def test_pairs_in_single_precision_reach_the_same_gap(solver: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lbfgs, "SINGLE", 0)
+    monkeypatch.setattr(lbfgs, "SINGLE_FROM", 0)
     problem = field(20, "chains")
     solution = solve(problem, solver, tol=1e-10, max_iterations=2000)
     assert solution.status is Status.OPTIMAL, solution

@@ -135,8 +135,8 @@ def test_examples_with_large_gaps_are_visited_and_all_of_them_every_few_passes(m
         return visit(run, block)
 
     monkeypatch.setattr(block_frank_wolfe._Run, "visit", watched)
-    for k, _ in enumerate(islice(BlockFrankWolfe(cover=0.5).iterate(problem), 2 * block_frank_wolfe.WHOLE_PASS)):
-        assert (seen[-1] == problem.n_examples) == (k % block_frank_wolfe.WHOLE_PASS == 0)
+    for k, _ in enumerate(islice(BlockFrankWolfe(cover=0.5).iterate(problem), 2 * block_frank_wolfe.PASSES_TO_WHOLE)):
+        assert (seen[-1] == problem.n_examples) == (k % block_frank_wolfe.PASSES_TO_WHOLE == 0)
 
 
 def test_sparse_text_is_solved_where_examples_times_weights_are_half_a_billion() -> None:
