@@ -112,6 +112,16 @@ def test_features_of_any_size_are_learned_from(scale: float) -> None:
     assert solution.status is Status.OPTIMAL or (solution.status is Status.ROUNDING and scale > 1.0), solution
 
 
+def test_a_run_that_rounding_ends_names_the_features_to_scale() -> None:
+    plain = field(8, "chains", lam=None, C=None, beta=0.5)
+    x = np.split(1e20 * plain.features.node_features, plain.features.node_start[1:-1])
+    problem = ConditionalRandomField.read(x, plain.features.split_labels(plain.features.truth), 3, beta=0.5)
+    solution = solve(problem)
+    assert not solution.status.solved
+    assert "node feature" in solution.message
+    assert "scale the features to sizes near 1" in solution.message
+
+
 def test_one_label_and_one_position_cost_what_they_must() -> None:
     assert solve(field(9, n_labels=1)).primal <= 1e-9
     one = ConditionalRandomField.read([[[0.0]]], [[1]], 2, C=1.0)

@@ -131,7 +131,8 @@ def ended(problem: LogLinear, here: Here, why: str) -> str:
     free = problem.penalty == Penalty()
     if free and isinstance(problem, ConditionalRandomField) and problem.runaway(here.theta) is not None:
         return RISES
-    return f"{why}: rounding"
+    reason = problem.rounding_reason({}, None) if isinstance(problem, ConditionalRandomField) else ""
+    return f"{why}: rounding" + (f"; {reason}" if reason else "")
 
 
 class Metric:
