@@ -315,42 +315,49 @@ def _with_offsets(
 def _conjugate_gradients(
     risk: SmoothedRisk, point: Smoothed, tau: float, free: Index | None, effort: Effort
 ) -> tuple[Vector, Vector]:
-    """(s_w, s_b) together; products take the rows ``free`` if given, else all rows, of which a mask drops some."""
-    d, q = risk.dimension, risk.n_biases
-    moving = np.flatnonzero(point.free)
+    """(s_w, s_b), s_b eliminated; products take the rows ``free`` if given, else all rows, of which a mask drops some.
+
+    Without the elimination a residual in b would count by H_bb, far above the curvature that is left when w moves with
+    b: along a w and a b that cancel in every free row, F would hardly fall in any number of Newton steps.
+    """
+    q, moving = risk.n_biases, np.flatnonzero(point.free)
     offsets = offset_weights(risk, moving, tau) if q else np.zeros(0)
-    extra = offsets - np.bincount(risk.of[moving], risk.share[moving], q) / tau if q else offsets
-    precondition = None
+    none = np.zeros(0)
     if risk.sharded is None and (risk.combine is not None or not risk.box):
-        times, precondition = _grouped_product(risk, point, moving, tau)
-    elif free is not None:
-        X, factor = _rows(risk, free)
-        weight, columns = risk.share[free] * factor**2 / tau, X.T
-        signs, of = (risk.sign[free] * factor, risk.of[free]) if q else (risk.sign, risk.of)
+        grouped, precondition = _grouped_product(risk, point, moving, tau)
 
-        def times(p: Vector) -> Vector:
-            scores = weight * (X @ p[:d] + (signs * p[d:][of] / factor**2 if q else 0.0))
-            top = risk.lam * p[:d] + columns @ scores
-            if not q:
-                return np.asarray(top)
-            return np.concatenate((top, np.bincount(of, signs / factor**2 * scores, q) + extra * p[d:]))
-
-        diagonal = _diagonal(X, weight) if sp.issparse(X) else None
+        def times(p: Vector) -> tuple[Vector, Vector]:  # the image of p, and the b that goes with p
+            return grouped(p), none
     else:
-        scale = risk.share / tau
+        if free is not None:
+            X, factor = _rows(risk, free)
+            weight, columns = risk.share[free] * factor**2 / tau, X.T
+            signs, of = (risk.sign[free] / factor, risk.of[free]) if q else (none, risk.of)
 
-        def times(p: Vector) -> Vector:
-            u = scale * risk.derivative(point.free, point.tight, risk.forward(p[:d]) + risk.lift(p[d:]))
-            top = risk.lam * p[:d] + risk.adjoint(u)
-            return np.concatenate((top, risk.balance(u) + extra * p[d:])) if q else np.asarray(top)
+            def times(p: Vector) -> tuple[Vector, Vector]:
+                scores = X @ p
+                if not q:
+                    return risk.lam * p + columns @ (weight * scores), none
+                b = -np.bincount(of, weight * signs * scores, q) / offsets
+                return risk.lam * p + columns @ (weight * (scores + signs * b[of])), b
 
-        diagonal = _masked_diagonal(risk, np.where(point.free, scale, 0.0)) if sp.issparse(risk.X) else None
-    if precondition is None:
-        inverse = 1.0 / (risk.lam + (np.zeros(d) if diagonal is None else diagonal))
-        inverse = np.concatenate((inverse, 1.0 / offsets)) if q else inverse
-        precondition = inverse.__mul__
-    step = np.zeros(d + q)
-    residual = -np.concatenate((point.slope_w, point.slope_b))
+            diagonal = _diagonal(X, weight) if sp.issparse(X) else np.zeros(risk.dimension)
+        else:
+            scale = risk.share / tau
+
+            def times(p: Vector) -> tuple[Vector, Vector]:
+                u = scale * risk.derivative(point.free, point.tight, risk.forward(p))
+                b = -risk.balance(u) / offsets if q else none
+                u = u + np.where(point.free, scale * risk.lift(b), 0.0) if q else u
+                return risk.lam * p + risk.adjoint(u), b
+
+            masked = np.where(point.free, scale, 0.0)
+            diagonal = _masked_diagonal(risk, masked) if sp.issparse(risk.X) else np.zeros(risk.dimension)
+        precondition = (1.0 / (risk.lam + diagonal)).__mul__
+    step, residual, s_b = np.zeros(risk.dimension), -point.slope_w, np.zeros(q)
+    if point.slope_b.any():
+        s_b = -point.slope_b / offsets
+        residual -= risk.adjoint(np.where(point.free, risk.share / tau * risk.lift(s_b), 0.0))
     z = precondition(residual)
     p = z
     rz = float(residual @ z)
@@ -358,12 +365,13 @@ def _conjugate_gradients(
     for _ in range(GRADIENT_STEPS):
         deadline.check()
         taken += 1
-        image = times(p)
+        image, b = times(p)
         curvature = float(p @ image)
         if not curvature > 0:  # the residual is 0, or its squares underflow or overflow
             break
         length = rz / curvature
         step += length * p
+        s_b += length * b
         residual -= length * image
         z = precondition(residual)
         now = float(residual @ z)
@@ -372,7 +380,7 @@ def _conjugate_gradients(
         p = z + (now / rz) * p
         rz = now
     effort.expected = float(taken)
-    return step[:d], step[d:]
+    return step, s_b
 
 
 def _diagonal(X: sp.csr_array, weight: Vector) -> Vector:

@@ -89,3 +89,16 @@ def test_two_separable_classes_take_few_rounds_as_a_multiclass_problem_too(seed:
     assert found.status is Status.OPTIMAL
     assert found.primal == pytest.approx(0.5 * binary.primal, rel=2 * HIGH.gap)
     assert found.iterations <= 60
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_bias_that_cancels_against_w_in_every_free_row_does_not_hold_up_a_separable_set(sparse: bool) -> None:
+    """More features than examples, labels mostly noise: with a residual of b in the stopping rule of conjugate
+    gradients, 2000 rounds were left at a gap of 3e-4."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 1000))
+    y = np.sign(X @ rng.normal(size=1000) + 30 * rng.normal(size=200))
+    problem = RegularizedRisk.binary(sp.csr_array(X) if sparse else X, y, 1 / 200, bias=True)
+    found = solve(problem, SemismoothNewton(), HIGH, max_iterations=60)
+    assert found.status is Status.OPTIMAL
+    assert found.primal == pytest.approx(optimum(primal(problem)).value, rel=HIGH.gap)
