@@ -11,7 +11,8 @@ import pytest
 
 from benchmarks import structured_svm as benchmark
 from benchmarks.measure import GAPS, Run, Session, new_console, understand
-from benchmarks.structured_svm import CLARABEL, CRFSUITE, CUTS, DLIB, FAST, FRANK_WOLFE, Workload
+from benchmarks.structured_svm import CHOICE, CLARABEL, CRFSUITE, CUTS, DLIB, FAST, FRANK_WOLFE, Workload
+from convexstruct.families.log_linear.experiments.chunking import MARGIN_C
 from tests.families.log_linear.experiments.test_chunking import made_up as sentences
 
 SMALL = Workload(chains=5, length=4, labels=3, features=4, tol=1e-3)
@@ -81,13 +82,22 @@ def test_text_is_judged_by_seconds_memory_and_f1(
     def launcher(workload: Workload, solver: str, limit: float) -> Run:
         if solver == CRFSUITE:
             return Run(workload, solver, limit, status="STOPPED", seconds=100.0, value=0.9394)
+        if solver == CHOICE:
+            return Run(workload, solver, limit, status="STOPPED", value=0.3)
         assert limit == 500.0
+        assert workload.C in (1.0, 0.3)
         within = dict.fromkeys(GAPS, seconds)
         return Run(workload, solver, limit, within, 1e-7, "OPTIMAL", seconds, value=score, peak=peak)
 
     session = Session(lambda solver: 10.0, 1e4, launcher)
     benchmark.run_text(session, benchmark.TEXT, new_console())
-    assert [said["reached"] for said in session.verdicts] == reached
+    assert [said["reached"] for said in session.verdicts] == [*reached, *reached]
+
+
+def test_the_c_of_text_is_one_of_those_that_reproduce_tries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("convexstruct.datasets.conll2000", lambda part: sentences(20, len(part)))
+    line = next(iter(benchmark.measure(Workload(text=20), CHOICE, 20.0)))
+    assert line["value"] in MARGIN_C
 
 
 @pytest.mark.parametrize("solver", [FAST, CRFSUITE])
