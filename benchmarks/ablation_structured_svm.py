@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from benchmarks.ablation import Mechanism, Study
 from convexstruct import datasets
+from convexstruct.arrays import Vector
+from convexstruct.core.iterate import Iterate
 from convexstruct.families.structured_svm import (
     BlockFrankWolfe,
     DualCoordinateAscent,
@@ -21,7 +24,7 @@ from convexstruct.families.structured_svm import (
     StructuredSVM,
     TemperedPools,
 )
-from convexstruct.families.structured_svm.solvers import pool_qp
+from convexstruct.families.structured_svm.solvers import pool_qp, pooled_blocks
 from convexstruct.families.structured_svm.solvers.labelling_pools import LabellingPools
 
 SOLVERS = "convexstruct.families.structured_svm.solvers"
@@ -58,6 +61,39 @@ def _image(images: int, side: int, seed: int, options: dict[str, Any]) -> Struct
         np.split(data.node_features, data.node_start[1:-1]), data.labels_each, 2, edges=data.edges_each,
         edge_features=data.edge_features_each, **({"C_mean": 1.0} | options),
     )  # fmt: skip
+
+
+def _text(sentences: int, words: int, tags: int, seed: int) -> StructuredSVM:
+    """Sentences of 12 words drawn by Zipf's law; the columns are a constant and the words before, here and after. A
+    word has one tag, in a fifth of the places any other."""
+    rng = np.random.default_rng(seed)
+    share = 1.0 / np.arange(1, words + 1)
+    drawn = rng.choice(words, (sentences, 14), p=share / share.sum())
+    here = rng.integers(0, tags, words)[drawn[:, 1:-1]]
+    labels = np.where(rng.random(here.shape) < 0.2, rng.integers(0, tags, here.shape), here)
+    window = [drawn[:, k : k + 12].ravel() + k * words + 1 for k in range(3)]
+    columns = np.stack([np.zeros_like(window[0]), *window], axis=1)
+    shape = len(columns), 3 * words + 1
+    x = sp.csr_array((np.ones(columns.size), columns.ravel(), 4 * np.arange(shape[0] + 1)), shape=shape)
+    return StructuredSVM.read(x, list(labels), tags, C=1.0)
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Ascent over pools by blocks alone, whatever the size of the problem."""
+
+    def iterate(self, problem: StructuredSVM, start: Any = None) -> Iterator[Iterate]:
+        yield from pooled_blocks.pooled_blocks(problem, start, 0)
+
+
+def _last(self: Any, decode: bool, _sweep: Any = pooled_blocks._Run.sweep) -> tuple[int, Vector]:
+    """w after the last step in place of the average."""
+    return _sweep(self, decode)[0], self.w.copy()
+
+
+def _own_only(self: Any, w: Vector, seen: Any, _renew: Any = pooled_blocks.PooledBlock.renew) -> int:
+    found: int = _renew(self, w, None)
+    return found
 
 
 def _by_parameters(self: LabellingPools, _columns: Any = LabellingPools.columns) -> pool_qp.PoolColumns:
@@ -110,6 +146,19 @@ FRANK_WOLFE = (
     Mechanism("examples with small gaps skipped", {"cover": 1.0}),
     Mechanism("sweeps of pairs", patches={f"{SOLVERS}.block_frank_wolfe:SWEEPS": 1}),
 )
+BLOCKS = f"{SOLVERS}.pooled_blocks"
+POOLED_BLOCKS = (
+    Mechanism("conjugate gradients", patches={f"{BLOCKS}:CONJUGATE": 0}),
+    Mechanism("short conjugate gradients (CONJUGATE)", patches={f"{BLOCKS}:CONJUGATE": 60}),
+    Mechanism("more than few gradient steps (INNER)", patches={f"{BLOCKS}:INNER": 4}),
+    Mechanism("small blocks (EXAMPLES)", patches={f"{BLOCKS}:EXAMPLES": 64}),
+    Mechanism("blocks of several (EXAMPLES)", patches={f"{BLOCKS}:EXAMPLES": 4}),
+    Mechanism("more cycles where pools leave a gap (POOL_SHARE)", patches={f"{BLOCKS}:POOL_SHARE": 2.0}),
+    Mechanism("fewer cycles where they do not (POOL_SHARE)", patches={f"{BLOCKS}:POOL_SHARE": -1.0}),
+    Mechanism("cycles at most MOST", patches={f"{BLOCKS}:MOST": NEVER}),
+    Mechanism("average over a sweep", patches={f"{BLOCKS}:_Run.sweep": _last}),
+    Mechanism("labellings of the evaluation (seen)", patches={f"{BLOCKS}:PooledBlock.renew": _own_only}),
+)
 COORDINATES = (
     Mechanism("sweeps", {"sweeps": 1}),
     Mechanism("sweeps end early (INNER_SHARE)", patches={f"{SOLVERS}.dual_coordinate_ascent:INNER_SHARE": 0.0}),
@@ -131,6 +180,13 @@ STUDIES = [
     Study("svm, n slack", _chains(40, 8, 4, 15), NSlack(), 1e-6, (*N_SLACK, *POOL_QP)),
     Study("svm, relaxed", _images(3, 6, 2, inference="relaxed"), RelaxedMargin(), 1e-4, RELAXED),
     Study("svm, block Frank-Wolfe", _chains(40, 8, 4, 15, 2), BlockFrankWolfe(), 1e-2, FRANK_WOLFE),
+    Study(
+        "svm, pooled blocks",
+        [functools.partial(_text, 100, 1000, 8, seed) for seed in (1, 2)],
+        Blocks(),
+        3e-3,
+        POOLED_BLOCKS,
+    ),
     Study("svm, coordinates", _chains(30, 6, 3, 10, 2), DualCoordinateAscent(), 1e-3, COORDINATES),
     Study("svm, excessive gap", _chains(4, 4, 3, 5, 2), ExcessiveGap(), 1e-1, GAP),
 ]

@@ -22,7 +22,7 @@ steps of conjugate gradients over all columns on the face of the present alpha (
 ceilings too), and the best step towards the nearest point of the simplices to where they end (More, Toraldo 1991); and
 once more through the blocks, which finds the next face. The average of the w over the steps of the last of these is the
 round's point: P at w itself swings, because P(w) - D(alpha) is of the order of the square root of what D still gains.
-A labelling without weight for `IDLE` rounds is dropped.
+A labelling without weight is dropped in the next round.
 
 Memory: the nonzeros of the data and of the columns, twice, and the Gram matrices of the blocks. Measured on the first
 1,500 sentences of CoNLL-2000 (306,860 weights, C = 1, one thread): 1e-2 after 44 s of the processor, 3e-3 after 68 s,
@@ -51,8 +51,8 @@ from convexstruct.rounding import UNIT
 EXAMPLES = 16
 #: Accelerated gradient steps of one step of a block.
 INNER = 12
-#: Rounds without weight after which a labelling is dropped.
-IDLE = 3
+#: Rounds in a row without a new labelling or a gain beyond rounding before the end.
+RESTS = 4
 #: See `wide`. With C = 1 the tempering by L-BFGS works where the most frequent feature occurs 500 times (200 generated
 #: sentences), and fails on text where it occurs 60,000 times; blocks are the better ones from 24,000 times on.
 FREQUENT = 2e4
@@ -108,7 +108,7 @@ def best_share(gain: float, bent: float) -> float:
 
 
 class PooledBlock:
-    """The pools of a block of examples: labels, owner (m,) non-decreasing, a (m, d), b, alpha, idle (m,)."""
+    """The pools of a block of examples: labels, owner (m,) non-decreasing, a (m, d), b, alpha (m,)."""
 
     def __init__(self, block: ExampleBlock[StructuredSVM]) -> None:
         self.block, self.lam = block, block.whole.lam
@@ -121,19 +121,18 @@ class PooledBlock:
         self.owner = np.zeros(0, dtype=np.intp)
         self.labels: list[bytes] = []
         self.a = sp.csr_array((0, block.whole.dimension))
-        self.b, self.alpha, self.idle = np.zeros(0), np.zeros(0), np.zeros(0)
+        self.b, self.alpha = np.zeros(0), np.zeros(0)
         self.truth = block.whole.features.joint_each(features.truth, block.examples)
         self.stale = True
 
     def renew(self, w: Vector, seen: Evaluation | None) -> int:
-        """Drop the labellings that have had no weight for `IDLE` rounds; add those of ``seen``, the most violated ones
+        """Drop the labellings without weight; add those of ``seen``, the most violated ones
         of all examples at an earlier w, and the block's own at w (d,). Returns how many were added."""
-        self.idle = np.where(self.alpha > 0, 0, self.idle + 1)
-        kept = np.flatnonzero(self.idle < IDLE)
-        if len(kept) < len(self.idle):
-            for j in np.flatnonzero(self.idle >= IDLE):
+        kept = np.flatnonzero(self.alpha > 0)
+        if len(kept) < len(self.alpha):
+            for j in np.flatnonzero(~(self.alpha > 0)):
                 self.pools[self.owner[j]].remove(self.labels[j])
-            self._take(kept, self.a, self.b, self.owner, self.alpha, self.idle)
+            self._take(kept, self.a, self.b, self.owner, self.alpha)
         part = self.block.part
         features = part.features
         table = w[: features.n_node_weights].reshape(features.n_labels, -1)[:, self.columns]
@@ -171,14 +170,13 @@ class PooledBlock:
                 np.argsort(np.concatenate((self.owner, new)), kind="stable"),
                 sp.csr_array(sp.vstack((self.a, a))), np.concatenate((self.b, b)),
                 np.concatenate((self.owner, np.array(new, dtype=np.intp))), np.concatenate((self.alpha, alpha)),
-                np.concatenate((self.idle, np.zeros(len(new)))),
             )  # fmt: skip
         return len(new)
 
-    def _take(self, order: Index, a: sp.csr_array, b: Vector, owner: Index, alpha: Vector, idle: Vector) -> None:
+    def _take(self, order: Index, a: sp.csr_array, b: Vector, owner: Index, alpha: Vector) -> None:
         a = a[order]
         self.a = sp.csr_array((a.data, a.indices, a.indptr), shape=a.shape)  # so it takes 32 bits an index if it can
-        self.b, self.owner, self.alpha, self.idle = b[order], owner[order], alpha[order], idle[order]
+        self.b, self.owner, self.alpha = b[order], owner[order], alpha[order]
         self.labels = [self.labels[j] for j in order]
         self.stale = True
 
@@ -382,8 +380,8 @@ def pooled_blocks(problem: StructuredSVM, start: Solution | None, seed: int) -> 
         pool = 0.5 * problem.lam * float(mean @ mean) + sum(block.hinge(mean) for block in run.blocks)
         # P still falls where D gains next to nothing: the end is where rounding hides all that it gains
         rest = rest + 1 if new == 0 and bound - before <= 4 * UNIT * bound else 0
-        yield Iterate({"w": mean}, run.witness(), found.value, bound, calls, done=rest > IDLE)
-        if rest > IDLE:
+        yield Iterate({"w": mean}, run.witness(), found.value, bound, calls, done=rest == RESTS)
+        if rest == RESTS:
             return
         within = pool - bound > POOL_SHARE * (found.value - bound)
         n = min(MOST, n + 1) if within else max(1, n - 1)

@@ -193,8 +193,6 @@ def test_conjugate_gradients_reach_the_optimum_of_a_face_that_sweeps_only_approa
 def test_a_labelling_without_weight_is_dropped_and_may_return() -> None:
     block, w = filled(5)
     block.alpha = np.zeros(len(block.b))
-    for _ in range(pooled_blocks.IDLE):
-        block.idle += 1
     n = block.renew(w, None)
     assert n == len(block.b) == len(block.labels) == sum(map(len, block.pools))
 
