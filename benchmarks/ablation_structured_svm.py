@@ -86,11 +86,6 @@ class Blocks:
         yield from pooled_blocks.pooled_blocks(problem, start, 0)
 
 
-def _last(self: Any, decode: bool, _sweep: Any = pooled_blocks._Run.sweep) -> tuple[int, Vector]:
-    """w after the last step in place of the average."""
-    return _sweep(self, decode)[0], self.w.copy()
-
-
 def _own_only(self: Any, w: Vector, seen: Any, _renew: Any = pooled_blocks.PooledBlock.renew) -> int:
     found: int = _renew(self, w, None)
     return found
@@ -155,8 +150,6 @@ POOLED_BLOCKS = (
     Mechanism("blocks of several (EXAMPLES)", patches={f"{BLOCKS}:EXAMPLES": 4}),
     Mechanism("more cycles where pools leave a gap (POOL_SHARE)", patches={f"{BLOCKS}:POOL_SHARE": 2.0}),
     Mechanism("fewer cycles where they do not (POOL_SHARE)", patches={f"{BLOCKS}:POOL_SHARE": -1.0}),
-    Mechanism("cycles at most MOST", patches={f"{BLOCKS}:MOST": NEVER}),
-    Mechanism("average over a sweep", patches={f"{BLOCKS}:_Run.sweep": _last}),
     Mechanism("labellings of the evaluation (seen)", patches={f"{BLOCKS}:PooledBlock.renew": _own_only}),
 )
 COORDINATES = (

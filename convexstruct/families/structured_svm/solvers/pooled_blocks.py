@@ -20,13 +20,11 @@ block-coordinate Frank-Wolfe does (Lacoste-Julien and others 2013; pools of earl
 Lampert 2015, and Osokin and others 2016). Then come a number of cycles without decoding, each of two parts: `CONJUGATE`
 steps of conjugate gradients over all columns on the face of the present alpha (those that are 0 stay, the sums at their
 ceilings too), and the best step towards the nearest point of the simplices to where they end (More, Toraldo 1991); and
-once more through the blocks, which finds the next face. The average of the w over the steps of the last of these is the
-round's point: P at w itself swings, because P(w) - D(alpha) is of the order of the square root of what D still gains.
-A labelling without weight is dropped in the next round.
+once more through the blocks, which finds the next face. A labelling without weight is dropped in the next round.
 
 Memory: the nonzeros of the data and of the columns, twice, and the Gram matrices of the blocks. Measured on the first
-1,500 sentences of CoNLL-2000 (306,860 weights, C = 1, one thread): 1e-2 after 44 s of the processor, 3e-3 after 68 s,
-344 MiB; with sweeps in place of the conjugate gradients after 75 and 118 s.
+1,500 sentences of CoNLL-2000 (306,860 weights, C = 1, one thread): 1e-2 after 44 s of the processor, 3e-3 after 68 s;
+with sweeps in place of the conjugate gradients after 75 and 118 s.
 """
 
 from __future__ import annotations
@@ -53,14 +51,15 @@ EXAMPLES = 16
 INNER = 12
 #: Rounds in a row without a new labelling or a gain beyond rounding before the end.
 RESTS = 4
-#: See `wide`. With C = 1 the tempering by L-BFGS works where the most frequent feature occurs 500 times (200 generated
-#: sentences), and fails on text where it occurs 60,000 times; blocks are the better ones from 24,000 times on.
-FREQUENT = 2e4
+#: See `wide`. Seconds of the processor by blocks and by tempering, C = 1. Generated text, to 1e-3: 4.8 and 2.1 where
+#: the most frequent feature occurs 480 times, 8.0 and 2.9 where 1,200 times. CoNLL-2000, to 1e-2: 4.4 and 37 where it
+#: occurs 2,440 times (100 sentences), 12 and more than 45 where 7,189 times (300 sentences).
+FREQUENT = 2e3
 #: Conjugate gradient steps of a cycle: many more leave the face.
 CONJUGATE = 20
-#: The most cycles of a round. There is one more in the next round where more than `POOL_SHARE` of the gap is that of
-#: the restricted problem, and one fewer where less is.
-MOST, POOL_SHARE = 10, 0.5
+#: There is one cycle more in the next round where more than this share of the gap is that of the restricted problem,
+#: and one fewer where less is.
+POOL_SHARE = 0.5
 
 
 class Simplices:
@@ -199,11 +198,11 @@ class PooledBlock:
         self.largest = max(1.1 * float(top @ (self.gram @ top)), linear)
         self.stale = False
 
-    def step(self, w: Vector) -> tuple[Vector, float]:
-        """One step at w (d,), which is changed; returns the change of w at the weights ``used``, and the gain of D."""
+    def step(self, w: Vector) -> float:
+        """One step at w (d,), which is changed; returns the gain of D."""
         self.prepare()
         if not (len(self.b) and self.largest > 0):
-            return np.zeros(len(self.used)), 0.0
+            return 0.0
         alpha, rise = self.alpha, self.b - self.local @ w[self.used]
         now = ahead = alpha
         momentum, slope = 1.0, rise
@@ -222,11 +221,11 @@ class PooledBlock:
         gain, bent = float(rise @ by), self.lam * float(change @ change)
         size = best_share(gain, bent)
         if not size > 0:
-            return np.zeros(len(self.used)), 0.0
+            return 0.0
         self.alpha = alpha + size * by
         change *= size
         w[self.used] += change
-        return change, size * gain - 0.5 * size * size * bent
+        return size * gain - 0.5 * size * size * bent
 
     def hinge(self, w: Vector) -> float:
         """sum_i c_i max over the pool of b_j - a_j'w, at least 0."""
@@ -271,21 +270,18 @@ class _Run:
         rise = sum(float(block.b @ block.alpha) for block in self.blocks)
         return rise - 0.5 * self.problem.lam * float(self.w @ self.w)
 
-    def sweep(self, decode: bool) -> tuple[int, Vector]:
-        """One step of each block; (how many labellings were new, the average of w after each step)."""
-        new, late = 0, np.zeros(len(self.w))
-        for steps, at in enumerate(self.rng.permutation(len(self.blocks))):
+    def sweep(self, decode: bool) -> int:
+        """One step of each block; returns how many labellings were new."""
+        new = 0
+        for at in self.rng.permutation(len(self.blocks)):
             deadline.check()
-            block = self.blocks[at]
             if decode:
-                new += block.renew(self.w, self.seen)
-            change, _ = block.step(self.w)
-            # the average is w - sum_s (s - 1) change_s / steps, and only some weights change
-            late[block.used] += steps * change
-        return new, self.w - late / len(self.blocks)
+                new += self.blocks[at].renew(self.w, self.seen)
+            self.blocks[at].step(self.w)
+        return new
 
-    def cycles(self, n: int) -> Vector:
-        """Conjugate gradients and a sweep without decoding, n times; the average w of the last of these."""
+    def cycles(self, n: int) -> None:
+        """Conjugate gradients and a sweep without decoding, n times."""
         blocks, lam = self.blocks, self.problem.lam
         for block in blocks:
             block.prepare()
@@ -303,7 +299,7 @@ class _Run:
         begin = starts(np.concatenate([np.diff(block.local.indptr) for block in blocks]))
         data = np.concatenate([block.local.data for block in blocks])
         a = sp.csr_array((data, indices, begin), shape=(len(b), len(used)))
-        back, mean = a.T, self.w.copy()
+        back = a.T
         for _ in range(n if len(b) else 0):
             deadline.check()
             alpha, rise = np.concatenate([block.alpha for block in blocks]), b - a @ self.w[used]
@@ -326,8 +322,7 @@ class _Run:
                 self.w[used] += share * change
                 for block, own in zip(blocks, np.split(alpha + share * by, cuts)):
                     block.alpha = own
-            _, mean = self.sweep(decode=False)
-        return mean
+            self.sweep(decode=False)
 
     def witness(self) -> Callable[[], Point]:
         """A function that makes the dual witness of the present multipliers."""
@@ -364,24 +359,25 @@ def wide(problem: StructuredSVM) -> bool:
 
 
 def pooled_blocks(problem: StructuredSVM, start: Solution | None, seed: int) -> Iterator[Iterate]:
-    """One iterate a round: the average w, and the multipliers. ``start`` gives first labellings."""
+    """One iterate a round: w and the multipliers. ``start`` gives first labellings."""
     run = _Run(problem, np.random.default_rng(seed))
     if start is not None:
         run.adopt(start)
     n, calls, rest = 1, 0, 0
     while True:
         before = run.bound
-        new, _ = run.sweep(decode=True)
-        mean = run.cycles(n)
+        new = run.sweep(decode=True)
+        run.cycles(n)
         run.refresh()
-        bound, found = run.bound, problem.most_violated(mean)
+        w = run.w.copy()
+        bound, found = run.bound, problem.most_violated(w)
         run.seen = found
         calls += 2
-        pool = 0.5 * problem.lam * float(mean @ mean) + sum(block.hinge(mean) for block in run.blocks)
+        pool = 0.5 * problem.lam * float(w @ w) + sum(block.hinge(w) for block in run.blocks)
         # P still falls where D gains next to nothing: the end is where rounding hides all that it gains
         rest = rest + 1 if new == 0 and bound - before <= 4 * UNIT * bound else 0
-        yield Iterate({"w": mean}, run.witness(), found.value, bound, calls, done=rest == RESTS)
+        yield Iterate({"w": w}, run.witness(), found.value, bound, calls, done=rest == RESTS)
         if rest == RESTS:
             return
         within = pool - bound > POOL_SHARE * (found.value - bound)
-        n = min(MOST, n + 1) if within else max(1, n - 1)
+        n = n + 1 if within else max(1, n - 1)

@@ -126,31 +126,11 @@ def test_a_step_gains_what_it_says_and_moves_w_with_the_multipliers(seed: int) -
         psi = block.a.T @ block.alpha
         return float(block.b @ block.alpha - 0.5 / lam * (psi @ psi))
 
-    before, old = dual(), w.copy()
-    change, gain = block.step(w)
+    before = dual()
+    gain = block.step(w)
     assert gain >= 0
     assert dual() - before == pytest.approx(gain, abs=1e-12)
     assert w == pytest.approx(block.a.T @ block.alpha / lam, abs=1e-12)
-    assert (w - old)[block.used] == pytest.approx(change, abs=1e-12)
-
-
-def test_the_average_is_that_of_w_after_each_step_of_the_last_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = text(3, n=60)
-    run = pooled_blocks._Run(problem, np.random.default_rng(0))
-    seen: list[Vector] = []
-    step = PooledBlock.step
-
-    def watched(self: PooledBlock, w: Vector) -> Any:
-        found = step(self, w)
-        seen.append(w.copy())
-        return found
-
-    monkeypatch.setattr(PooledBlock, "step", watched)
-    run.sweep(decode=True)
-    mean = run.cycles(2)
-    late = seen[-len(run.blocks) :]
-    assert len(run.blocks) > 2
-    assert mean == pytest.approx(np.mean(late, axis=0), abs=1e-12)
 
 
 @settings(max_examples=25, deadline=None)
