@@ -73,7 +73,7 @@ def test_the_door_of_the_box_says_what_came_and_what_was_wanted(changes: dict[st
 
 @pytest.mark.parametrize("d", [2.0, [0.5, 2.0, 3.0]])
 def test_the_unit_of_gaps_is_its_formula(d: Any) -> None:
-    problem = BoxProjection([1.0, -2.0, 0.5], -1.0, 1.0, [1.0, 0.0, -3.0], 0.7, d)
+    problem = BoxProjection(np.array([1.0, -2.0, 0.5]), -1.0, 1.0, np.array([1.0, 0.0, -3.0]), 0.7, d)
     each = zip(np.broadcast_to(d, 3), [1.0, -2.0, 0.5], [1.0, 0.0, -3.0])
     terms = [((d * m) ** 2, (s / d) ** 2) for d, m, s in each]
     wanted = 0.5 * (sum(size for size, _ in terms) + 0.7**2 / sum(reach for _, reach in terms))

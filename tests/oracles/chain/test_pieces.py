@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from convexstruct.arrays import Tensor
 from convexstruct.graphs import Chains, chains
 from convexstruct.oracles.chain import chain, long_viterbi, probabilities
 from convexstruct.oracles.chain.pieces import SHORTEST_PIECE, Pieces, cut_in, pieces
@@ -140,8 +141,13 @@ def test_rounds_over_pieces_end_where_their_messages_agree(monkeypatch: pytest.M
     cut = cut_in(layout, 100)
     potential = np.random.default_rng(0).uniform(0.5, 1.0, size=(1, 3, layout.n_positions))
     transition = np.array([[[0.4, 0.3, 0.3], [0.3, 0.4, 0.3], [0.3, 0.3, 0.4]]])
-    agrees, seen = probabilities._agree, []
-    monkeypatch.setattr(probabilities, "_agree", lambda new, old: seen.append(agrees(new, old)) or seen[-1])
+    agrees, seen = probabilities._agree, list[bool]()
+
+    def watched(new: Tensor, old: Tensor) -> bool:
+        seen.append(agrees(new, old))
+        return seen[-1]
+
+    monkeypatch.setattr(probabilities, "_agree", watched)
     assert forward_backward(cut.layout, potential, transition, cut) is not None
     # forward: not at the cuts; at step 15; at the cuts. Backward: not at the cuts; at steps 96 and 80; at the cuts
     assert seen == [False, True, True, False, False, True, True]
