@@ -309,7 +309,7 @@ class _Run:
             for _ in range(CONJUGATE):
                 bend = back @ way
                 bent = float(bend @ bend) / lam
-                if not bent > 0:
+                if not (size > 0 and bent > 0):  # the square of what is left may underflow
                     break
                 far = far + (size / bent) * way
                 left = left - along(a @ bend) * (size / bent / lam)

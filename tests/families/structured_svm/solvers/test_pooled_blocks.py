@@ -224,6 +224,16 @@ def test_the_default_takes_blocks_where_examples_have_several_components(monkeyp
     holds(solution, optimum(problem))
 
 
+def test_gradients_whose_squares_underflow_end_the_conjugate_gradients() -> None:
+    """Losses of 1e-100 and features of 1e10: what rounding leaves of a gradient has a square of 0."""
+    problem = text(0)
+    x = sp.csr_array(problem.features.node_features * 1e10)
+    labels = problem.features.split_labels(problem.features.truth)
+    problem = StructuredSVM.read(x, labels, 3, C=1.0, loss=1e-100 * (1.0 - np.eye(3)))
+    for iterate in islice(Blocks().iterate(problem), 6):
+        assert np.isfinite(iterate.primal)
+
+
 @pytest.mark.parametrize("x", [np.ones((2, 5)), np.zeros((2, 5))], ids=["opposite", "without features"])
 def test_columns_that_cancel_do_not_stall_it(x: Any) -> None:
     """Two examples with the same features and opposite labels, or none: w stays 0, and D = P = 2 needs alpha = c."""
