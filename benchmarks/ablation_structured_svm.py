@@ -129,6 +129,7 @@ ONE_SLACK = (
     Mechanism("cache", {"cache": 0}),
     Mechanism("cuts from the cache by worth (CACHED_SHARE)", patches={f"{SOLVERS}.one_slack:CACHED_SHARE": 0.0}),
     Mechanism("cuts not in use dropped", {"forget": NEVER}),
+    Mechanism("end only after several cuts without rise (PATIENCE)", patches={f"{SOLVERS}.one_slack:PATIENCE": 1}),
 )
 N_SLACK = (
     Mechanism("all examples at once", {"block": 1}),

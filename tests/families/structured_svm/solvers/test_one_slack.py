@@ -56,6 +56,21 @@ def test_the_cuts_stay_below_the_bound(
     assert last.lower_bound - HIGH.gap <= optimum(problem) <= last.primal + HIGH.gap
 
 
+def test_one_cut_whose_rise_rounding_hides_does_not_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, expected = reference(next(iter(INSTANCES)))
+    add, hidden = one_slack.Cuts.add, iter([True, False, False, True, False])
+
+    def rounded(self: one_slack.Cuts, *given: Any) -> bool:
+        rose = add(self, *given)
+        return rose and next(hidden, True)
+
+    monkeypatch.setattr(one_slack.Cuts, "add", rounded)
+    solution = solve(problem, OneSlack(cache=0))
+    assert next(hidden, None) is None
+    assert solution.status is Status.OPTIMAL
+    holds(solution, expected)
+
+
 def test_the_bound_in_the_scale_of_the_paper_is_that_of_the_theorem() -> None:
     problem = svm(0, C_mean=1e-3, noise=0.1)
     r, most = radius(problem), float(problem.loss.most.max())
