@@ -148,7 +148,7 @@ def scores_in_blocks(X: Matrix, w: Matrix) -> tuple[Matrix, Vector, Vector]:
     deadline.check()
     n, d = X.shape
     width = max(DENSE_BLOCK // 2, math.isqrt(d))
-    step = CACHED_NUMBERS // min(width, d)
+    step = max(1, CACHED_NUMBERS // min(width, d))
     scores = np.zeros((n, len(w)))
     for at in range(0, n, step):
         for j in range(0, d, width):
