@@ -35,12 +35,11 @@ def in_row_space(problem: RegularizedRisk) -> RegularizedRisk | None:
     fits = n <= MOST_ROWS and d >= WIDE * n and n * d >= LEAST_ENTRIES
     if not fits or sp.issparse(X) or isinstance(problem, ShardedRisk):
         return None
-    length = problem.row_norms[:, None]
-    unit = np.where(length > 0, length, 1.0)
+    length = problem.row_norms[:, None]  # above 0, of rows of zeros too
     square = np.zeros((n, n), dtype=np.float32, order="F")
     for j in range(0, d, COLUMNS):
         deadline.check()
-        part = (X[:, j : j + COLUMNS] / unit).astype(np.float32)
+        part = (X[:, j : j + COLUMNS] / length).astype(np.float32)
         square = blas.ssyrk(1.0, part.T, trans=1, lower=1, beta=1.0, c=square, overwrite_c=1)
     for ridge in RIDGES:
         np.fill_diagonal(square, np.float32(1.0 + ridge))

@@ -26,6 +26,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import cast
 
 import numpy as np
@@ -39,6 +40,7 @@ from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import positive, read_options, share
 from convexstruct.core.rounds import Clock, Patience
 from convexstruct.core.solution import Solution
+from convexstruct.deadline import DeadlinePassed
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.families.regularized_risk.solvers.risk_newton import Effort, direction, offset_weights
 from convexstruct.families.regularized_risk.solvers.row_space import in_row_space
@@ -56,8 +58,9 @@ EASY_STEPS = 2
 SLOPE_FALL, SEARCH_TRIALS = 0.1, 30
 #: The problem in row space (`row_space`) is solved first where the mean rise of an example's score by its own alpha is
 #: at least this; else few steps reach the optimum. It is solved to the relative gap ROWS_GAP, for its products are
-#: rounded to single precision. The first tau on X is then at least ROWS_TAU times that rounding of the scores.
-LEAST_LIFT, ROWS_GAP, ROWS_TAU = 0.5, 1e-7, 1e4
+#: rounded to single precision, or for ROWS_ROUNDS rounds: where rows differ much in size, that gap may be out of reach.
+#: The first tau on X is then at least ROWS_TAU times that rounding of the scores.
+LEAST_LIFT, ROWS_GAP, ROWS_ROUNDS, ROWS_TAU = 0.5, 1e-7, 300, 1e4
 #: The solver ends after so many rounds over all groups without improvement: what is left is rounding.
 IDLE_ROUNDS = 100
 #: Where w has at least as many entries as there are groups, the first tau is multiplied by this and by the mean rise
@@ -117,9 +120,12 @@ class SemismoothNewton:
         small = in_row_space(problem) if start is None and lift >= LEAST_LIFT else None
         least_tau = 0.0
         if small is not None:
-            w, b, a, scores, least_tau = self._from_rows(small, whole)
-            v = whole.offset + whole.lift(b) + scores
-            best, lower, calls = whole.primal(w, b, v), _dual(whole, a, whole.adjoint(whole.share * a))[0], calls + 3
+            found = self._in_rows(small)
+            with deadline.without():  # also where the time is over: few products with X, and what was found is kept
+                w, b, a, scores, least_tau = _from_rows(found, small, whole)
+                v = whole.offset + whole.lift(b) + scores
+                total = whole.adjoint(whole.share * a)
+            best, lower, calls = whole.primal(w, b, v), _dual(whole, a, total)[0], calls + 3
             yield Iterate(_point(given, w / unit, b), _witness(whole, a), best, lower, calls, clock.parts)
         scale = max(abs(best), float(np.abs(whole.offset).max()), LEAST_SCALE)
         tau = max(self.first * (best - lower), EPS * scale)
@@ -175,19 +181,20 @@ class SemismoothNewton:
             calls += 1
             drift += EPS * longest * math.sqrt(float(w @ w))
 
-    def _from_rows(self, small: RegularizedRisk, whole: SmoothedRisk) -> tuple[Vector, Vector, Vector, Vector, float]:
-        """(w, b, a, A w, the least tau) of ``whole`` from the optimum of ``small``, the same in row space."""
+    def _in_rows(self, small: RegularizedRisk) -> Iterate:
+        """The last iterate on the problem in row space: near its optimum, or where `ROWS_ROUNDS` or the time ended."""
         least, best, lower = least_unit(small), np.inf, -np.inf
-        for found in self.iterate(small):
-            best, lower = min(best, found.primal), max(lower, found.lower_bound)
-            if relative_gap(best, lower, least) <= ROWS_GAP or found.done:
-                break
-        point, witness = found.point, cast("Callable[[], Point]", found.dual_point)()
-        rows = solve_triangular(small.X, point["w"].reshape(whole.n_outputs, -1).T, trans=1, lower=True)
-        w = np.asarray(whole.X.T @ rows).T.ravel()
-        scores = whole.forward(w)
-        rounding = float(np.abs(scores - small.forward(point["w"])).mean())
-        return w, point.get("b", np.zeros(0)), witness["alpha"] / whole.share, scores, ROWS_TAU * rounding
+        found: Iterate | None = None
+        try:
+            for found in islice(self.iterate(small), ROWS_ROUNDS):
+                best, lower = min(best, found.primal), max(lower, found.lower_bound)
+                if relative_gap(best, lower, least) <= ROWS_GAP or found.done:
+                    break
+        except DeadlinePassed:  # the next check raises it again
+            if found is None:
+                raise
+        assert found is not None
+        return found
 
     def _held(
         self,
@@ -231,6 +238,18 @@ class SemismoothNewton:
         if risk.n_biases:
             fall += float(np.sum(now.slope_b**2 / offset_weights(risk, np.flatnonzero(now.free), tau))) / 2.0
         return fall <= self.inexact * gap
+
+
+def _from_rows(
+    found: Iterate, small: RegularizedRisk, whole: SmoothedRisk
+) -> tuple[Vector, Vector, Vector, Vector, float]:
+    """(w, b, a, A w, the least tau) of ``whole`` from what was found of ``small``, the same in row space."""
+    point, witness = found.point, cast("Callable[[], Point]", found.dual_point)()
+    rows = solve_triangular(small.X, point["w"].reshape(whole.n_outputs, -1).T, trans=1, lower=True)
+    w = np.asarray(whole.X.T @ rows).T.ravel()
+    scores = whole.forward(w)
+    rounding = float(np.abs(scores - small.forward(point["w"])).mean())
+    return w, point.get("b", np.zeros(0)), witness["alpha"] / whole.share, scores, ROWS_TAU * rounding
 
 
 def _newton_step(

@@ -3,10 +3,15 @@ with X are left."""
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from itertools import islice
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from convexstruct import deadline
+from convexstruct.core.certificates import relative_gap
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
@@ -83,3 +88,35 @@ def test_a_start_that_is_given_is_taken_up_without_row_space(monkeypatch: pytest
     first = solve(problem, SemismoothNewton())
     monkeypatch.setattr(semismooth_newton, "in_row_space", None)
     assert solve(problem, SemismoothNewton(), start=first).status is Status.OPTIMAL
+
+
+def test_what_row_space_found_is_kept_where_the_time_ends_inside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = random_problem("binary", 24, 60, 1e-2, 1.0, 0)
+    with ExitStack() as stack:
+
+        def watched(*values: float) -> float:
+            gap = relative_gap(*values)
+            if gap <= 1e-2:
+                stack.enter_context(deadline.within(0.0))
+            return gap
+
+        monkeypatch.setattr(semismooth_newton, "relative_gap", watched)
+        rounds = SemismoothNewton().iterate(problem)
+        _, found = islice(rounds, 2)
+        assert 0 < found.primal - found.lower_bound <= 0.1 * found.primal
+        with pytest.raises(deadline.DeadlinePassed):
+            next(rounds)
+
+
+def test_row_space_ends_where_its_gap_is_out_of_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(semismooth_newton, "ROWS_GAP", -1.0)
+    monkeypatch.setattr(semismooth_newton, "ROWS_ROUNDS", 20)
+    looked: list[float] = []
+
+    def watched(*values: float) -> float:
+        looked.append(relative_gap(*values))
+        return looked[-1]
+
+    monkeypatch.setattr(semismooth_newton, "relative_gap", watched)
+    assert solve(random_problem("multiclass", 24, 60, 1e-2, 1.0, 0)).status is Status.OPTIMAL
+    assert len(looked) == 20
