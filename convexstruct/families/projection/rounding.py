@@ -89,7 +89,11 @@ class Data(NamedTuple):
         return below, float(np.max(high - self.upper))
 
     def weighted(self, a: Vector, positive: bool = False) -> tuple[Rounded, float]:
-        """(<s, a>, at least sum |s_i a_i|). positive : no entry of a is negative."""
+        """(<s, a>, at least sum |s_i a_i|). positive : no entry of a is negative.
+
+        The computed sum of n numbers that are not negative is at least (1 - UNIT)^n of the exact one, in any order, so
+        that 1 + gamma(n) times it is no less than that: with one s, no second sum is needed where ``positive``.
+        """
         scale, terms = (self.s, a) if isinstance(self.s, float) else (1.0, self.s * a)
         total = _sum(_row_sums(terms))
         value = scale * total

@@ -1,5 +1,5 @@
 """Semismooth Newton against optima known by construction, by hand, or from a conic solver; its smoothed risk against
-finite differences; its three ways to a direction against each other."""
+finite differences; its ways to a direction against each other."""
 
 from __future__ import annotations
 
