@@ -15,11 +15,12 @@ the order of all doubles. After `NEWTON_STEPS` steps every second step is replac
 needed, so the time is linear in n in the worst case too.
 
 Beside sorting: breakpoints must be sorted together with their bends, by an argsort. With NumPy 2.4.6 on an AMD EPYC
-(AVX2, no AVX-512), one thread, n = 1e7, 0 <= a <= 1 and s = +-1, this search took 0.26 s, medians 3.5 s, and sorting
-the 2n breakpoints 7.5 s (at n = 1e6: 0.019, 0.13 and 0.30 s); one np.sort of n numbers took 0.15 s there, one argsort
-1.5 s. A simplex with s = d = 1 needs no bends: np.sort, a cumulative sum and a clip took 0.25, 23 and 598 ms at n =
-1e4, 1e6 and 1e7, this search 0.55, 28 and 141 ms. So where NumPy sorts by vector instructions, sorting such a simplex
-of up to about 1e6 entries is as fast or faster.
+(AVX2, no AVX-512), normal m, n = 1e7, 0 <= a <= 1 and s = +-1, this search took 0.14 s of one core, medians 4.0 s, and
+sorting the 2n breakpoints 8.6 s (at n = 1e6: 0.018, 0.14 and 0.29 s); one np.sort of n numbers took 0.18 s there, one
+argsort 1.7 s. A simplex with s = d = 1 needs no bends: np.sort, a cumulative sum and a clip took 0.18, 1.9, 35 and 309
+ms at n = 1e4, 1e5, 1e6 and 1e7, this search 0.53, 1.7, 19 and 202 ms. So where NumPy sorts by vector instructions,
+sorting such a simplex of up to about 1e5 entries is as fast or faster. (CPU time, the least of several runs, medians
+and sorting at 1e7 of one; other work ran on the machine. At 1e6 and 1e7 another run of the simplex took 12 and 151 ms.)
 
 Where m is far larger than z, no double is close enough to the root. Then m is replaced by m - rho w, computed with
 twice the digits, and the search continues from rho = 0.
