@@ -90,10 +90,10 @@ def test_sums_over_pieces_are_those_over_all_labellings(
     np.testing.assert_allclose(found, expected, atol=ROUNDING)
 
 
-@given(cuts(), st.integers(1, 3))
+@given(cuts(), st.integers(1, 3), st.sampled_from([1, 1 << 17]))
 @EXAMPLES
 def test_labels_from_pieces_are_as_good_as_the_best_of_all(
-    given_cut: tuple[Chains, Pieces, np.random.Generator], s: int
+    given_cut: tuple[Chains, Pieces, np.random.Generator], s: int, block: int
 ) -> None:
     layout, cut, rng = given_cut
     node, edge = rng.normal(size=(layout.n_positions, s)), 3.0 * rng.normal(size=(s, s))
@@ -101,7 +101,9 @@ def test_labels_from_pieces_are_as_good_as_the_best_of_all(
     np.fill_diagonal(edge, 0.0)
     by_label = np.empty((s, layout.n_positions))
     by_label[:, cut.whole] = node.T
-    found = long_viterbi.viterbi(cut, by_label, edge)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(long_viterbi, "BLOCK", block)
+        found = long_viterbi.viterbi(cut, by_label, edge)
     assert found is not None
     for labels, first in zip(layout.split(found[cut.layout.flat]), layout.first):
         rows = layout.flat[first : first + len(labels)]
