@@ -353,7 +353,11 @@ def _conjugate_gradients(
 
             masked = np.where(point.free, scale, 0.0)
             diagonal = _masked_diagonal(risk, masked) if sp.issparse(risk.X) else np.zeros(risk.dimension)
-        precondition = (1.0 / (risk.lam + diagonal)).__mul__
+        inverse = 1.0 / (risk.lam + diagonal)
+
+        def precondition(residual: Vector) -> Vector:
+            return inverse * residual
+
     step, residual, s_b = np.zeros(risk.dimension), -point.slope_w, np.zeros(q)
     if point.slope_b.any():
         s_b = -point.slope_b / offsets

@@ -15,6 +15,7 @@ from convexstruct.core.solution import Status
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.families.regularized_risk.solvers import risk_newton
 from convexstruct.families.regularized_risk.solvers.semismooth_newton import SemismoothNewton
+from convexstruct.families.regularized_risk.solvers.smoothed_risk import SmoothedRisk
 from convexstruct.models.regularized_risk.risk import primal
 from convexstruct.tolerances import HIGH, ROUNDING
 from tests.families.regularized_risk.solvers.test_semismooth_newton import at_some_point, random_problem
@@ -102,3 +103,23 @@ def test_a_bias_that_cancels_against_w_in_every_free_row_does_not_hold_up_a_sepa
     found = solve(problem, SemismoothNewton(), HIGH, max_iterations=60)
     assert found.status is Status.OPTIMAL
     assert found.primal == pytest.approx(optimum(primal(problem)).value, rel=HIGH.gap)
+
+
+def test_the_direction_of_many_weights_solves_the_equation_of_newton() -> None:
+    """Above 2^15 weights NumPy may write a product over a factor that nothing else names: the preconditioner once."""
+    n, d = 400, 60_000
+    rng = np.random.default_rng(0)
+    X = sp.random_array((n, d), density=1e-3, format="csr", rng=rng)
+    X = sp.csr_array(sp.hstack((X[:, : d - 20], 10.0 * rng.random((n, 20)))))
+    problem = RegularizedRisk.binary(X, np.where(rng.random(n) < 0.5, 1.0, -1.0), 1e-3)
+    risk, tau = SmoothedRisk.whole(problem), 1.0
+    now, _ = risk.at(np.zeros(d), rng.random(n))  # every piece is free
+    free = np.flatnonzero(now.free)
+    found, _ = risk_newton._conjugate_gradients(risk, now, tau, free, risk_newton.Effort())
+    rows, factor = risk_newton._rows(risk, free)
+    weight = risk.share[free] * factor**2 / tau
+    residual = risk.lam * found + rows.T @ (weight * (rows @ found)) + now.slope_w
+    inverse = 1.0 / (risk.lam + (rows * rows).T @ weight)
+    start = float(now.slope_w @ (inverse * now.slope_w))
+    assert len(free) == n
+    assert 0.0 < float(residual @ (inverse * residual)) <= 1.01 * risk_newton.RESIDUAL_FALL**2 * start
