@@ -29,8 +29,8 @@ from benchmarks.measure import stops, write
 HERE = Path(__file__).resolve().parent
 #: Where rows and table are kept.
 ROWS, TABLE = HERE.parent / "docs" / "goals.json", HERE.parent / "docs" / "goals.md"
-#: Seconds for one benchmark; the longest has half an hour for itself.
-LIMIT = 2100.0
+#: Seconds for one benchmark; the longest has an hour for itself.
+LIMIT = 3900.0
 #: How a benchmark ended that Ctrl-C ended.
 INTERRUPTED = "interrupted"
 #: Figures of a verdict that are shown, and how.
