@@ -170,6 +170,39 @@ def test_conjugate_gradients_reach_the_optimum_of_a_face_that_sweeps_only_approa
     assert bounds[1] > bounds[0] > 0
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_conjugate_gradients_do_not_see_where_blocks_begin(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """20 examples with unequal ceilings: in blocks of 4 as in one block, up to the rounding of other orders."""
+    rng = np.random.default_rng(seed)
+    problem = text(seed, n=20, weights=10.0 ** rng.uniform(-2, 1, 20))
+    seeds = rng.normal(size=(3, problem.dimension))
+    ends: list[dict[tuple[int, bytes], float]] = []
+    monkeypatch.setattr(pooled_blocks._Run, "sweep", lambda run, decode: 0)
+    for size in (4, 20):
+        monkeypatch.setattr(pooled_blocks, "EXAMPLES", size)
+        run = pooled_blocks._Run(problem, np.random.default_rng(seed))
+        for block in run.blocks:
+            for w in seeds:
+                block.renew(w, None)
+            block.prepare()
+            block.alpha = 0.4 * (block.simplices.limit / np.bincount(block.simplices.own))[block.simplices.own]
+        run.refresh()
+        before = run.bound
+        run.cycles(1)
+        assert run.bound > before
+        for block in run.blocks:
+            assert block.alpha.min() >= 0
+            assert (np.bincount(block.owner, block.alpha) <= block.block.ceiling * (1 + 1e-12)).all()
+        ends.append({
+            (int(block.block.examples[i]), key): share
+            for block in run.blocks for i, key, share in zip(block.owner, block.labels, block.alpha)
+        })  # fmt: skip
+        kept = run.w.copy()
+        run.refresh()
+        assert kept == pytest.approx(run.w, abs=1e-10)
+    assert ends[0] == pytest.approx(ends[1], rel=1e-6, abs=1e-9)
+
+
 def test_a_labelling_without_weight_is_dropped_and_may_return() -> None:
     block, w = filled(5)
     block.alpha = np.zeros(len(block.b))
