@@ -165,11 +165,28 @@ def test_the_forms_of_the_newton_system_are_one_system() -> None:
     steps = []
     for gram in (None, pools.a @ pools.a.T):
         columns = PoolColumns(pools.a, pools.b, pools.owner, gram)
-        at = pool_qp._near(columns, pools.c, pools.lam, pools.w, start, none)
+        at = pool_qp._near(columns, pools.c, pools.w, start, none, pool_qp.NEAR)
         steps.append(pool_qp._Newton(columns, pools.c, pools.lam, start, none, at).direction(at.alpha * at.s, at.z))
     for name in ("w", "xi", "s", "alpha"):
         one, two = (getattr(step, name) for step in steps)
         np.testing.assert_allclose(one, two, atol=1e-6 * float(np.abs(one).max()))
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 100_000))
+@example(0)
+def test_many_examples_from_a_w_far_from_the_optimum(seed: int) -> None:
+    """Slacks of a thousandth of the mean xi and a w that separates nothing: steps of 1e-5 without a better start."""
+    rng = np.random.default_rng(seed)
+    n, d = 300, 20
+    owner = np.repeat(np.arange(n), 3).astype(np.intp)
+    a, b = 5.0 * rng.normal(size=(len(owner), d)), rng.integers(1, 6, size=len(owner)).astype(np.float64)
+    first = np.searchsorted(owner, np.arange(n))
+    a[first], b[first] = 0.0, 0.0
+    pools = Pools(a, b, owner, np.ones(n), 1.0, np.zeros(d, dtype=bool), 0.5 * rng.normal(size=d))
+    found = pools.solve()
+    assert found.primal - found.bound <= HIGH.gap * pools.size
+    assert found.steps <= 30
 
 
 def test_pools_of_the_truth_alone_want_w_0() -> None:

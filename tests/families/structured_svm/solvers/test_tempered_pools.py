@@ -177,3 +177,10 @@ def test_a_restricted_problem_that_ends_at_rounding_ends_the_run(monkeypatch: py
     monkeypatch.setattr(tempered_pools, "solve_pools", short_of_it)
     solution = solve(problem, max_iterations=500)
     assert solution.status is Status.STALLED
+
+
+def test_slack_scaling_with_a_large_c_does_not_end_before_it_begins() -> None:
+    """300 short chains whose first restricted problem the interior point left as it was: STALLED, lower bound 0."""
+    data = random_chains(300, 3, 3, 10, seed=0)
+    problem = StructuredSVM.read(data.node_features, data.labels_each, data.n_labels, C=100.0, scaling="slack")
+    assert solve(problem, max_iterations=60).status is Status.OPTIMAL
