@@ -30,9 +30,8 @@ from typing import Any
 
 import cvxpy as cp
 import numpy as np
-import scipy.sparse as sp
 
-from convexstruct.arrays import Index, Point
+from convexstruct.arrays import Point
 from convexstruct.core.certificates import Certificate, Problem, certify
 from convexstruct.core.options import or_none
 from convexstruct.core.solution import Solution, Status
@@ -413,12 +412,6 @@ _NO_SOLUTION = {
     "infeasible": Status.INFEASIBLE,
     "infeasible_inaccurate": Status.INFEASIBLE,
 }
-
-
-def sums_by(group: Index, n_groups: int) -> sp.csr_array:
-    """The sparse (n_groups, n) matrix that sums entries by group."""
-    n = len(group)
-    return sp.csr_array(sp.coo_array((np.ones(n), (group, np.arange(n))), shape=(n_groups, n)))
 
 
 def _rows(constraint: Any) -> int:

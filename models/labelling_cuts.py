@@ -22,8 +22,8 @@ import scipy.sparse as sp
 
 from convexstruct.arrays import Flags, Index, Labels, Matrix, Point, Vector
 from convexstruct.core.certificates import Problem
+from convexstruct.marginals.triplets import sums_by
 from convexstruct.models.constraint_generation import ConstraintGeneration
-from convexstruct.models.formulation import sums_by
 from convexstruct.tolerances import ROUNDING
 from convexstruct.validation.arguments import choice
 

@@ -1,4 +1,4 @@
-"""A sparse matrix from triplets (row, column, value) that are gathered piece by piece."""
+"""Sparse matrices: from triplets (row, column, value) gathered piece by piece, and those that sum or pick entries."""
 
 from __future__ import annotations
 
@@ -25,3 +25,15 @@ class Triplets:
             return sp.csr_array(shape, dtype=np.float64)
         values, rows, columns = (np.concatenate(part) for part in zip(*self.parts))
         return sp.csr_array(sp.coo_array((values, (rows, columns)), shape=shape))
+
+
+def sums_by(group: Index, n_groups: int) -> sp.csr_array:
+    """The sparse (n_groups, n) matrix that sums entries by group."""
+    n = len(group)
+    return sp.csr_array(sp.coo_array((np.ones(n), (group, np.arange(n))), shape=(n_groups, n)))
+
+
+def picks(entries: Index, n: int) -> sp.csr_array:
+    """The sparse (len(entries), n) matrix whose row r picks entry ``entries[r]``."""
+    rows = np.arange(len(entries))
+    return sp.csr_array(sp.coo_array((np.ones(len(rows)), (rows, entries)), shape=(len(rows), n)))

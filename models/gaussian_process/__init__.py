@@ -1,6 +1,7 @@
 """Gaussian process sequence labelling in CVXPY: every formulation by name in `ENTRIES`."""
 
-from convexstruct.models.formulation import Entry, sums_by
+from convexstruct.marginals.triplets import sums_by
+from convexstruct.models.formulation import Entry
 from convexstruct.models.gaussian_process import compact, enumerated
 from convexstruct.models.gaussian_process.compact import Steps, compact_dual, compact_primal
 from convexstruct.models.gaussian_process.enumerated import (

@@ -11,12 +11,12 @@ from typing import Any
 
 import cvxpy as cp
 import numpy as np
-import scipy.sparse as sp
 
 from convexstruct.arrays import Index
 from convexstruct.core.registry import one_family
 from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
-from convexstruct.models.formulation import Equation, Formulation, equation, sums_by
+from convexstruct.marginals.triplets import picks, sums_by
+from convexstruct.models.formulation import Equation, Formulation, equation
 from convexstruct.models.gaussian_process.enumerated import (
     FUNCTION,
     QUADRATIC,
@@ -43,8 +43,8 @@ class Steps:
         self.n_steps = len(chains.later) * s * s
         of_input = (problem.packed_places[:, None] * s + labels).ravel()
         of_pair = np.tile(problem.n_inputs * s + np.arange(s * s), len(chains.later))
-        self.score = _picks(of_input, problem.dimension)
-        self.transition = _picks(of_pair, problem.dimension)
+        self.score = picks(of_input, problem.dimension)
+        self.transition = picks(of_pair, problem.dimension)
         self.before = np.repeat((chains.previous[:, None] * s + labels).ravel(), s)
         self.after = np.repeat(chains.later * s, s * s) + np.tile(labels, len(chains.later) * s)
         self.first = np.arange(chains.n_chains * s)
@@ -151,12 +151,6 @@ def _agreement(e: Any, q: Any, states: Index, latex: str) -> Equation:
     """The sums of e by (position, label) are the marginals q there."""
     which, group = np.unique(states, return_inverse=True)
     return equation(sums_by(group, len(which)) @ e == q[which], latex)
-
-
-def _picks(columns: Index, n: int) -> sp.csr_array:
-    """The sparse matrix whose row r picks entry ``columns[r]``."""
-    rows = np.arange(len(columns))
-    return sp.csr_array(sp.coo_array((np.ones(len(rows)), (rows, columns)), shape=(len(rows), n)))
 
 
 ENTRIES = (

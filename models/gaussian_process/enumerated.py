@@ -25,7 +25,8 @@ from convexstruct.arrays import Vector
 from convexstruct.core.registry import one_family
 from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
 from convexstruct.marginals.enumeration import MOST_LABELLINGS
-from convexstruct.models.formulation import Entry, Formulation, Recovered, equation, sums_by
+from convexstruct.marginals.triplets import sums_by
+from convexstruct.models.formulation import Entry, Formulation, Recovered, equation
 from convexstruct.oracles.enumeration import labellings
 
 PAPER = "paper 2, appendix E.2: Altun, Hofmann and Smola, Gaussian process sequence labelling"

@@ -1,6 +1,7 @@
 """Discriminative training of generative models in CVXPY: every formulation by name in `ENTRIES`."""
 
-from convexstruct.models.formulation import Entry, sums_by
+from convexstruct.marginals.triplets import sums_by
+from convexstruct.models.formulation import Entry
 from convexstruct.models.generative_margin import compact, cuts, enumerated, proximal_point
 from convexstruct.models.generative_margin.compact import compact_dual
 from convexstruct.models.generative_margin.cuts import ConstraintGeneration, Round, n_slack, one_slack, valid_floor

@@ -32,7 +32,8 @@ from convexstruct.core.registry import one_family
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.graphs import TableLayout
 from convexstruct.marginals.enumeration import MOST_LABELLINGS, Enumerated, enumerate_counts
-from convexstruct.models.formulation import Entry, Formulation, Recovered, equation, sums_by
+from convexstruct.marginals.triplets import sums_by
+from convexstruct.models.formulation import Entry, Formulation, Recovered, equation
 from convexstruct.tolerances import DUAL_ROUNDING, ROUNDING
 
 PAPER = "paper 0: Yu, Bertsekas and Rousu, An efficient discriminative training method for generative models"

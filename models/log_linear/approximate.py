@@ -37,7 +37,7 @@ from convexstruct.arrays import Flags, Index
 from convexstruct.core.registry import one_family
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.features.graphs.factors import Factors
-from convexstruct.marginals.triplets import Triplets
+from convexstruct.marginals.triplets import Triplets, picks, sums_by
 from convexstruct.models.formulation import Formulation, Recovered, equation
 from convexstruct.models.log_linear.entropy import entry
 from convexstruct.models.log_linear.statement import QUADRATIC, Penalised, parameters
@@ -147,9 +147,7 @@ class Beliefs:
     def tables(self, factors: Factors) -> sp.csr_array:
         """Sparse (T, n): picks the tables of all factors from the beliefs, stacked in the order of the factors."""
         columns = [self.node(*scope) if len(scope) == 1 else self.places(*scope).ravel() for scope in factors.scopes]
-        entries = np.concatenate(columns)
-        shape = (len(entries), self.n)
-        return sp.csr_array(sp.coo_array((np.ones(len(entries)), (np.arange(len(entries)), entries)), shape=shape))
+        return picks(np.concatenate(columns), self.n)
 
     def agreement(self) -> sp.csr_array:
         """Sparse rows whose products with the beliefs must be 0: for both ends of each pair, the sums of b minus mu."""
@@ -252,8 +250,7 @@ def _over(name: str, problem: MarkovRandomField, weights: Weights, shown: str, s
     if of.pair:
         parts["20.19-20.21"] = equation(of.agreement() @ beliefs == 0, CONSISTENT)
     each = np.repeat(np.arange(len(of.cards)), of.cards)
-    sums = sp.csr_array(sp.coo_array((np.ones(len(each)), (each, np.arange(len(each)))), shape=(len(of.cards), of.n)))
-    parts["20.22"] = equation(sums @ beliefs == 1, SIMPLEX)
+    parts["20.22"] = equation(sums_by(each, len(of.cards)) @ beliefs[: len(each)] == 1, SIMPLEX)
     parts["20.23"] = equation((beliefs if support.all() else beliefs[np.flatnonzero(support)]) >= 0, NONNEGATIVE)
     if not support.all():
         parts["forbidden"] = equation(beliefs[np.flatnonzero(~support)] == 0, FORBIDDEN)

@@ -12,7 +12,8 @@ import numpy as np
 
 from convexstruct.core.registry import one_family
 from convexstruct.families.log_linear.pseudolikelihood import PseudoLikelihood
-from convexstruct.models.formulation import Formulation, Recovered, equation, sums_by
+from convexstruct.marginals.triplets import sums_by
+from convexstruct.models.formulation import Formulation, Recovered, equation
 from convexstruct.models.log_linear.entropy import entry
 from convexstruct.models.log_linear.statement import Penalised
 

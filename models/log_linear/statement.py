@@ -36,7 +36,8 @@ from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.marginals.enumeration import MOST_LABELLINGS
 from convexstruct.marginals.pairwise_enumeration import EnumeratedPairwise, enumerate_pairwise, n_labellings
 from convexstruct.marginals.pairwise_polytope import adjoint_matrix, clique_polytope
-from convexstruct.models.formulation import Equation, Formulation, Recovered, equation, sums_by
+from convexstruct.marginals.triplets import sums_by
+from convexstruct.models.formulation import Equation, Formulation, Recovered, equation
 from convexstruct.oracles.enumeration import labellings
 from convexstruct.validation.arguments import sentence
 

@@ -26,6 +26,7 @@ import scipy.sparse as sp
 from convexstruct.arrays import Vector
 from convexstruct.core.registry import one_family
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
+from convexstruct.marginals.triplets import sums_by
 from convexstruct.models.formulation import Entry, Equation, Formulation, Recovered, equation
 
 PAPER = "paper 2: Saha, Zhang and Vishwanathan, Lower bounds for BMRM and faster rates for training SVMs"
@@ -64,7 +65,7 @@ class Parts:
         m = problem.n_pieces
         self.a: Any = problem.matrix()
         self.c: Vector = loss.offset
-        self.groups = sp.csr_array(sp.coo_array((np.ones(m), (problem.group, np.arange(m))), (loss.n_groups, m)))
+        self.groups = sums_by(problem.group, loss.n_groups)
         self.shares = problem.shares
         place = (np.arange(m), loss.bias_of) if problem.n_biases else (np.zeros(0, int), np.zeros(0, int))
         self.signs = sp.csr_array(sp.coo_array((loss.bias_sign, place), (m, problem.n_biases)))

@@ -1,6 +1,7 @@
 """Structural SVMs and max-margin Markov networks in CVXPY: every formulation by name in `ENTRIES`."""
 
-from convexstruct.models.formulation import Entry, sums_by
+from convexstruct.marginals.triplets import sums_by
+from convexstruct.models.formulation import Entry
 from convexstruct.models.structured_svm import (
     associative_networks,
     cuts,

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import cvxpy as cp
 import numpy as np
-import scipy.sparse as sp
 
-from convexstruct.arrays import Index, Matrix, Point, Tensor, Vector
+from convexstruct.arrays import Matrix, Point, Tensor, Vector
 from convexstruct.core.registry import one_family
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 from convexstruct.marginals.pairwise_polytope import is_forest
+from convexstruct.marginals.triplets import sums_by
 from convexstruct.models.formulation import Formulation, Recovered, equation
 from convexstruct.models.structured_svm.enumerated import SIGN, at_parameters, entry, scale_parameters
 from convexstruct.models.structured_svm.max_margin_markov import needs_node_losses, relaxed
@@ -71,7 +71,7 @@ def associative(problem: StructuredSVM) -> Formulation:
     if q:
         w_edge = cp.Variable((features.n_edge_features, size), name="w_edge")
         m = [cp.Variable((q, size), name=name) for name in ("m_first", "m_second")]
-        given = sum(_at(ends, features.n_nodes).T @ each for ends, each in zip(features.edges.T, m))
+        given = sum(sums_by(ends, features.n_nodes) @ each for ends, each in zip(features.edges.T, m))
         z = np.ones((q, 1)) if features.edge_features is None else features.edge_features
         parts["edge"] = equation(
             m[0] + m[1] >= z @ w_edge,
@@ -114,11 +114,6 @@ def associative(problem: StructuredSVM) -> Formulation:
         source="Taskar, Chatalbashev, Koller 2004",
         recover=recover,
     )
-
-
-def _at(ends: Index, n_nodes: int) -> sp.csr_array:
-    """Sparse (Q, P): picks the node at one end of each edge."""
-    return sp.csr_array(sp.coo_array((np.ones(len(ends)), (np.arange(len(ends)), ends)), shape=(len(ends), n_nodes)))
 
 
 def thresholds(features: PairwiseFeatures, p: Vector) -> Point:

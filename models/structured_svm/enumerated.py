@@ -35,7 +35,8 @@ from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 from convexstruct.marginals.enumeration import MOST_LABELLINGS
 from convexstruct.marginals.pairwise_enumeration import EnumeratedPairwise, enumerate_pairwise
-from convexstruct.models.formulation import Entry, Equation, Formulation, Recovered, equation, sums_by
+from convexstruct.marginals.triplets import sums_by
+from convexstruct.models.formulation import Entry, Equation, Formulation, Recovered, equation
 from convexstruct.tolerances import DUAL_ROUNDING
 
 PAPER_1 = "paper 1: Sarawagi, Training algorithms for structured learning"

@@ -28,6 +28,7 @@ from convexstruct.core.registry import one_family
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.marginals.decomposition import greedy_mixture
 from convexstruct.marginals.pairwise_polytope import adjoint_matrix, clique_polytope, is_forest
+from convexstruct.marginals.triplets import picks
 from convexstruct.models.formulation import Equation, Formulation, Recovered, equation
 from convexstruct.models.structured_svm.enumerated import (
     PAPER_1,
@@ -92,11 +93,7 @@ class NodeAndEdgeMarginals:
         features, size = self.problem.features, self.size
         parts = {"5.1": equation(cp.sum(self.mu, axis=1) == 1, SIMPLEX)}
         if self.nu is not None:
-            q = np.arange(features.n_edges)
-            first, second = (
-                sp.csr_array(sp.coo_array((np.ones(len(q)), (q, ends)), shape=(len(q), features.n_nodes)))
-                for ends in features.edges.T
-            )
+            first, second = (picks(ends, features.n_nodes) for ends in features.edges.T)
             ones, each = np.ones((size, 1)), np.eye(size)
             onto_second, onto_first = (sp.csr_array(np.kron(*pair)) for pair in ((ones, each), (each, ones)))
             parts["5.2"] = equation(self.nu @ onto_second == second @ self.mu, CURRENT)

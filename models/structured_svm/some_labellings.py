@@ -17,7 +17,8 @@ from convexstruct.core.mixtures import of_single_labellings
 from convexstruct.core.registry import one_family
 from convexstruct.families.structured_svm.labellings import read_labelling
 from convexstruct.families.structured_svm.oracle_problem import OracleSVM
-from convexstruct.models.formulation import Formulation, Recovered, equation, sums_by
+from convexstruct.marginals.triplets import sums_by
+from convexstruct.models.formulation import Formulation, Recovered, equation
 from convexstruct.models.structured_svm.enumerated import (
     MARGIN,
     NO_SLACK_BELOW_0,

@@ -30,6 +30,7 @@ import scipy.sparse as sp
 from convexstruct.arrays import Index, Matrix, Point
 from convexstruct.core.registry import one_family
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
+from convexstruct.marginals.triplets import picks
 from convexstruct.models.formulation import Entry, Equation, Formulation, Recovered, equation
 
 PAPER = "paper 3: Xu, Wilkinson, Southey, Schuurmans, Discriminative unsupervised learning of structured predictors"
@@ -158,12 +159,6 @@ class Equivalences:
         return replace(self.problem, beta=float(self.beta.value), label_balance=balances[0], pair_balance=balances[1])
 
 
-def of_rows(rows: Index, n_rows: int) -> sp.csr_array:
-    """The sparse (len(rows), n_rows) matrix that picks these rows."""
-    at = np.arange(len(rows))
-    return sp.csr_array(sp.coo_array((np.ones(len(rows)), (at, rows)), shape=(len(rows), n_rows)))
-
-
 def onto(kappa: int) -> tuple[sp.csr_array, sp.csr_array]:
     """Matrices (kappa^2, kappa) that sum a table of pairs of labels to its previous and to its current label."""
     ones, each = np.ones((kappa, 1)), np.eye(kappa)
@@ -208,7 +203,7 @@ class Indicators(Equivalences):
             self.D = cp.Variable((self.p2, self.kappa**2), name="D")
             self.v = cp.Variable(self.kappa**2, name="v")
             a, b = (cp.Variable((self.p2, self.kappa), name=name) for name in "ab")
-            previous, current = (of_rows(rows, self.p1) for rows in (problem.previous, problem.current))
+            previous, current = (picks(rows, self.p1) for rows in (problem.previous, problem.current))
             to_previous, to_current = onto(self.kappa)
             scores = scores + current.T @ a + previous.T @ b
             total = cp.reshape(cp.sum(self.D, axis=0) - self.v, (1, self.kappa**2), order="C")

@@ -42,8 +42,9 @@ from convexstruct.core.registry import one_family
 from convexstruct.families.unsupervised_margin.exchanges import ExchangeMargin, polytope
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
 from convexstruct.families.unsupervised_margin.tied import TiedMargin
+from convexstruct.marginals.triplets import picks
 from convexstruct.models.formulation import Equation, Formulation, Recovered, equation
-from convexstruct.models.unsupervised_margin.relaxation import FULL, Equivalences, Indicators, of_rows, onto, recovered
+from convexstruct.models.unsupervised_margin.relaxation import FULL, Equivalences, Indicators, onto, recovered
 from convexstruct.validation.arrays import wholes
 
 #: Given in place of a label for a row whose label is not known.
@@ -109,7 +110,7 @@ def tied(problem: UnsupervisedMargin, known: ArrayLike | None = None) -> Formula
     parts |= {**of.ones(), **of.rows(), **of.ties(), **of.signs()}
     if of.N is not None:
         to_previous, to_current = onto(of.kappa)
-        previous, current = (of_rows(rows, of.p1) for rows in (problem.previous, problem.current))
+        previous, current = (picks(rows, of.p1) for rows in (problem.previous, problem.current))
         agree = [of.D @ to_previous == previous @ of.C, of.D @ to_current == current @ of.C]
         parts["C D"] = equation(agree, r"\sum_v D_k(u, v) = C_{p(k)}(u),\ \sum_u D_k(u, v) = C_{c(k)}(v)")
         same = cp.sum(of.D[:, np.arange(of.kappa) * (of.kappa + 1)], axis=1)
@@ -175,7 +176,7 @@ class Exchanges:
         own = cp.multiply(problem.gram, (k**2 * M - k) / q**2)
         if not problem.n_pairs:
             return own
-        s, t = (of_rows(rows, problem.n_rows) for rows in (problem.current, problem.previous))
+        s, t = (picks(rows, problem.n_rows) for rows in (problem.current, problem.previous))
         c, p = s @ M @ s.T, t @ M @ t.T
         # products of g (x) c and of c (x) g with themselves, with one another, and with g (x) g
         first, second = (k**2 * N - k * p) / q**2, (k**2 * N - k * c) / q**2

@@ -63,6 +63,7 @@ from convexstruct import deadline
 from convexstruct.arrays import Index, Labels, Matrix, Point, Vector
 from convexstruct.families.gaussian_process.kernels import Gram, Kernel, read_inputs
 from convexstruct.graphs import Chains, as_sequences, chains
+from convexstruct.marginals.triplets import sums_by
 from convexstruct.oracles.chain.chain import sum_product, viterbi
 from convexstruct.oracles.chain.enclosure import backward, markov
 from convexstruct.rounding import TINY, UNIT, Rounded, gamma, summed
@@ -220,9 +221,7 @@ class GaussianProcessSequences:
     @cached_property
     def _sums(self) -> sp.csr_array:
         """(D, P) matrix that sums values at packed positions by their input."""
-        n = len(self.places)
-        entries = (np.ones(n), (self.packed_places, np.arange(n)))
-        return sp.csr_array(sp.coo_array(entries, shape=(self.n_inputs, n)))
+        return sums_by(self.packed_places, self.n_inputs)
 
     @cached_property
     def truth(self) -> Vector:

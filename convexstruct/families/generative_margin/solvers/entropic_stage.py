@@ -43,6 +43,7 @@ from convexstruct.core.quasi_newton import ARMIJO, SEARCH_TRIALS, VALUE_ROUNDING
 from convexstruct.families.generative_margin.invariants import LocalVariance, invariants, local_variance
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.features.counts.counts import Expected
+from convexstruct.marginals.triplets import sums_by
 
 #: The longest move of any phi in one step, in nats: the quadratic model does not hold further away. In a diagonal
 #: metric without pairs, a tenth of this.
@@ -112,9 +113,7 @@ class Stage:
     @cached_property
     def blocks(self) -> sp.csr_array:
         """(B, d), 1 where an entry lies in a block."""
-        d = self.problem.dimension
-        entries = (np.ones(d), (self.layout.block_of, np.arange(d)))
-        return sp.csr_array(sp.coo_array(entries, shape=(len(self.layout.block_sizes), d)))
+        return sums_by(self.layout.block_of, len(self.layout.block_sizes))
 
     def at(self, x: Vector) -> Value:
         p, layout, d = self.problem, self.layout, self.problem.dimension
