@@ -1,1 +1,1 @@
-"""Projection onto a box cut by one equality."""
+"""Projections onto a box cut by one equality, and onto products of simplices."""

@@ -26,7 +26,7 @@ from convexstruct import deadline
 from convexstruct.arrays import Flags, Index, Vector
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.families.regularized_risk.sharded import ShardedRisk
-from convexstruct.families.regularized_risk.solvers.risk_projection import onto_groups
+from convexstruct.oracles.box.simplices import onto_groups
 from convexstruct.rounding import EPS
 
 #: A dense copy of X in single precision is kept if it has at most COPIED_ENTRIES entries (8 MB), and if at least one in

@@ -44,6 +44,7 @@ from convexstruct.families.structured_svm.evaluation import Evaluation
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.example_blocks import ExampleBlock, example_blocks, starting_w
 from convexstruct.graphs import starts
+from convexstruct.oracles.box.simplices import onto_groups
 from convexstruct.rounding import UNIT
 
 #: Examples of a block: more of them make better steps and larger Gram matrices.
@@ -69,24 +70,11 @@ class Simplices:
 
     def __init__(self, owner: Index, ceiling: Vector) -> None:
         present, self.start, self.own = np.unique(owner, return_index=True, return_inverse=True)
-        self.limit = ceiling[present]
+        self.limit, self.ends = ceiling[present], np.append(self.start, len(owner))
 
     def nearest(self, alpha: Vector) -> Vector:
-        """The nearest point of them (Michelot 1986, all groups at once)."""
-        inside = np.maximum(alpha, 0.0)
-        if (np.add.reduceat(inside, self.start) <= self.limit).all():
-            return inside
-        # from the largest of a group on, so that the sums are those of numbers near the limit
-        top = np.maximum.reduceat(alpha, self.start)
-        alpha = np.where((top > self.limit)[self.own], (alpha - top[self.own]) + self.limit[self.own], alpha)
-        level = np.zeros(len(self.limit))
-        while True:
-            above = alpha > level[self.own]
-            count = np.maximum(np.add.reduceat(above.astype(np.float64), self.start), 1.0)
-            new = np.maximum((np.add.reduceat(np.where(above, alpha, 0.0), self.start) - self.limit) / count, level)
-            if not (new > level * (1.0 + 1e-14)).any():
-                return np.maximum(alpha - level[self.own], 0.0)
-            level = new
+        """The nearest point of them."""
+        return onto_groups(alpha, self.ends, self.own, True, self.limit)[0]
 
     def along(self, alpha: Vector) -> Callable[[Vector], Vector]:
         """The projection of directions (m,) on those that leave the face of ``alpha``: entries of 0 and sums at the

@@ -1,50 +1,14 @@
-"""Projections onto Q: their optimality conditions, and that members of Q stay where they are."""
+"""Projections onto Q: their optimality conditions."""
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from convexstruct.arrays import Vector
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
-from convexstruct.families.regularized_risk.solvers.risk_projection import onto_groups, onto_q
+from convexstruct.families.regularized_risk.solvers.risk_projection import onto_q
 from convexstruct.tolerances import ROUNDING
-
-SIZES = st.lists(st.integers(1, 6), min_size=1, max_size=6)
-
-
-def nearest(z: Vector, radius: float, floor: bool) -> Vector:
-    """The projection of one group by trying every support."""
-    best, found = np.inf, np.zeros_like(z)
-    for support in range(2 ** len(z)):
-        on = np.array([bool(support >> j & 1) for j in range(len(z))])
-        for tight in (True, False) if floor else (True,):
-            if tight and not on.any():
-                continue
-            a = np.where(on, z - ((z[on].sum() - radius) / on.sum() if tight else 0.0), 0.0)
-            if (a >= -ROUNDING).all() and a.sum() <= radius + ROUNDING and np.sum((a - z) ** 2) < best:
-                best, found = float(np.sum((a - z) ** 2)), a
-    return found
-
-
-@settings(max_examples=60, deadline=None)
-@given(SIZES, st.booleans(), st.integers(0, 10_000), st.sampled_from([0.0, 1e-3, 1.0, 30.0]))
-def test_each_group_is_projected_as_by_trying_every_support(
-    sizes: list[int], floor: bool, seed: int, scale: float
-) -> None:
-    rng = np.random.default_rng(seed)
-    start = np.concatenate(([0], np.cumsum(sizes))).astype(np.intp)
-    z = np.round(rng.normal(size=start[-1]) * scale, 2)  # rounded, so that ties occur
-    radius = rng.random(len(sizes)) + 0.5
-    group = np.repeat(np.arange(len(sizes)), sizes)
-    found, tight = onto_groups(z, start, group, floor, radius)
-    for g, (i, j) in enumerate(itertools.pairwise(start)):
-        np.testing.assert_allclose(found[i:j], nearest(z[i:j], radius[g], floor), atol=ROUNDING)
-        assert found[i:j].sum() == pytest.approx(radius[g]) or not tight[g]
 
 
 @settings(max_examples=40, deadline=None)
@@ -67,11 +31,3 @@ def test_the_member_of_q_found_is_no_further_than_any_other(n: int, seed: int, k
         assert (alpha - nearest_one) @ (other - nearest_one) <= ROUNDING
         corner = problem.best_alpha(rng.normal(size=problem.n_pieces))
         assert (alpha - nearest_one) @ (corner - nearest_one) <= ROUNDING
-
-
-@pytest.mark.parametrize("floor", [True, False])
-def test_sums_of_projected_groups_are_exact_however_large_the_scores(floor: bool) -> None:
-    z = 1e10 / 3 + np.array([0.1, 0.3, 0.2, 0.7, 0.7, 0.6])
-    found, tight = onto_groups(z, np.array([0, 3, 6]), np.repeat([0, 1], 3), floor)
-    np.testing.assert_allclose([found[:3].sum(), found[3:].sum()], 1.0, rtol=ROUNDING)
-    assert tight.all()
