@@ -160,9 +160,9 @@ def sum_product(layout: Forest, node: Matrix, edge: Tensor) -> ForestSums:
     ValueError
         If every labelling of some tree is forbidden.
     """
-    belief, tables = _upward(layout, node, edge, _logsumexp)
+    belief, tables = _upward(layout, node, edge, logsumexp)
     tops = belief[layout.roots]
-    log_partition = _logsumexp(tops, axis=1)
+    log_partition = logsumexp(tops, axis=1)
     if not np.isfinite(log_partition).all():
         k = int(np.flatnonzero(~np.isfinite(log_partition))[0])
         raise ValueError(f"scores forbid every labelling of tree {k}, wanted at least one of finite score")
@@ -181,7 +181,7 @@ def sum_product(layout: Forest, node: Matrix, edge: Tensor) -> ForestSums:
 def sample(layout: Forest, node: Matrix, edge: Tensor, rng: np.random.Generator) -> Labels:
     """A labelling (P,), that of each tree drawn with probability proportional to e^score: sums upwards, then each
     child's label drawn given its parent's, by the Gumbel trick."""
-    belief, tables = _upward(layout, node, edge, _logsumexp)
+    belief, tables = _upward(layout, node, edge, logsumexp)
     labels = np.empty(layout.n_nodes, dtype=np.int64)
     tops = belief[layout.roots]
     labels[layout.roots] = (tops + rng.gumbel(size=tops.shape)).argmax(axis=1)
@@ -213,7 +213,8 @@ def _oriented(edge: Tensor, level: Level) -> Tensor:
     return table
 
 
-def _logsumexp(table: Tensor, axis: int) -> Tensor:
+def logsumexp(table: Tensor, axis: int = 2) -> Tensor:
+    """ln of the sum of e^table along an axis; -inf where all entries are."""
     top = table.max(axis=axis)
     safe = np.where(np.isfinite(top), top, 0.0)
     with np.errstate(divide="ignore", under="ignore"):

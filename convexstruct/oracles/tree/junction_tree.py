@@ -24,6 +24,7 @@ import numpy as np
 
 from convexstruct.arrays import Flags, Index, Labels, Matrix, Tensor, Vector
 from convexstruct.junction_trees import JunctionTree
+from convexstruct.oracles.tree.forest import logsumexp
 
 Factor = tuple[tuple[int, ...], Tensor]
 
@@ -86,7 +87,7 @@ def sum_product(tree: JunctionTree, factors: Sequence[Factor], n: int) -> TreeSu
     ValueError
         If every labelling of some example is forbidden.
     """
-    tables, messages = upward(tree, factors, n, _logsumexp)
+    tables, messages = upward(tree, factors, n, logsumexp)
     log_partition = messages[0][:, 0]
     if not np.isfinite(log_partition).all():
         k = int(np.flatnonzero(~np.isfinite(log_partition))[0])
@@ -116,7 +117,7 @@ def downward(tree: JunctionTree, conditionals: Sequence[Tensor]) -> tuple[Tensor
 def sample(tree: JunctionTree, factors: Sequence[Factor], n: int, rng: np.random.Generator) -> Labels:
     """A labelling of each of ``n`` examples, drawn with probability proportional to e^score: sums upwards, then the
     labels that each clique assigns drawn given its separator's, by the Gumbel trick."""
-    tables, _ = upward(tree, factors, n, _logsumexp)
+    tables, _ = upward(tree, factors, n, logsumexp)
     labels = np.empty((n, len(tree.cards)), dtype=np.int64)
     for c, table in enumerate(tables):
         here = table[np.arange(n), joint(labels, tree.separators[c], tree.cards)]
@@ -128,13 +129,6 @@ def sample(tree: JunctionTree, factors: Sequence[Factor], n: int, rng: np.random
 def greatest(table: Tensor) -> Matrix:
     """The maximum over the joint labels of the variables that a clique assigns."""
     return np.asarray(table.max(axis=2))
-
-
-def _logsumexp(table: Tensor) -> Matrix:
-    top = table.max(axis=2)
-    safe = np.where(np.isfinite(top), top, 0.0)
-    with np.errstate(divide="ignore", under="ignore"):
-        return np.asarray(safe + np.log(np.exp(table - safe[:, :, None]).sum(axis=2)))
 
 
 def upward(
