@@ -13,19 +13,19 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import lapack
 
 from convexstruct import deadline
 from convexstruct.arrays import Index, Matrix, Vector
+from convexstruct.core.cholesky import solver
 from convexstruct.core.quasi_newton import ARMIJO, VALUE_ROUNDING
 from convexstruct.families.generative_margin.solvers.proximal_dual import DualPoint, ProximalDual
 
-#: Coordinates within this of zero, with a derivative <= 0, count as at their bound.
+#: Coordinates within this of zero, with a derivative <= 0, count as at their bound: weights sum to 1, less is rounding.
 AT_BOUND = 1e-12
 #: Ridges on the Hessian, relative to its mean diagonal, tried one after another until a step increases Q_n: from
 #: Newton's step nearly to the gradient's. With more points than dimensions the Hessian is singular.
 RIDGES = (1e-13, 1e-9, 1e-6, 1e-3, 1.0)
-#: The most trials of one line search.
+#: The most trials of one line search: halved so often a step is 3e-5 of the first, and a larger ridge does better.
 TRIALS = 16
 
 
@@ -119,7 +119,7 @@ class Master:
         right = relative[free] - across @ (weight * lam_slope)
         scale = max(float(np.trace(hessian)) / max(len(free), 1), 1e-300)
         for ridge in RIDGES:
-            step = _solve(hessian, right, ridge * scale)
+            step = solver(hessian + ridge * scale * np.eye(len(free)))(right) if len(free) else right
             lam_step = weight * (lam_slope - across.T @ step)
             if float(right @ step) + float(lam_slope @ (weight * lam_slope)) <= VALUE_ROUNDING * abs(point.value):
                 continue
@@ -173,17 +173,3 @@ class Master:
         order = np.lexsort((alpha, self.simplex))
         last = np.searchsorted(self.simplex[order], np.arange(self.n_simplices), side="right") - 1
         return np.asarray(order[last])
-
-
-def _solve(hessian: Matrix, right: Vector, ridge: float) -> Vector:
-    """Newton's direction with ``ridge`` on the diagonal, raised until the matrix has a Cholesky factor."""
-    diagonal = np.arange(len(hessian))
-    while len(right):
-        regular = hessian.copy()
-        regular[diagonal, diagonal] += ridge
-        factor, info = lapack.dpotrf(regular, lower=1)
-        if info == 0:
-            solution, _ = lapack.dpotrs(factor, right, lower=1)
-            return np.asarray(solution)
-        ridge *= 100.0
-    return right
