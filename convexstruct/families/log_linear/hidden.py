@@ -49,7 +49,7 @@ from convexstruct.graphs import starts
 from convexstruct.inference.exact import ChainInference, forest_inference
 from convexstruct.inference.factor_graphs import FactorInference
 from convexstruct.rounding import GREATEST, TINY, UNIT, Rounded, gamma, summed
-from convexstruct.validation.arguments import mapping, refuse, sentence, sequence, whole
+from convexstruct.validation.arguments import mapping, sentence, sequence, whole
 from convexstruct.validation.arrays import flags, frozen, raw, wholes
 
 
@@ -135,9 +135,7 @@ class HiddenField:
         ValueError
             As there, and if a variable, or a sample with what is forbidden, is left without any label.
         """
-        if not isinstance(factors, Factors):
-            refuse("factors", factors, "Factors: see read_factors, factors_of_features, tabular_factors")
-        read, factors = read_partial("samples", samples, factors), forbid(factors, forbidden)
+        factors, read = forbid(factors, forbidden), read_partial("samples", samples, factors)
         if factors.forbidden is None:
             first = read.argmax(axis=2) if read.ndim == 3 else np.maximum(read, 0)
         else:

@@ -113,15 +113,13 @@ class MarkovRandomField:
             If the junction tree is too wide; if samples, counts or moments do not fit the factors, or have what is
             forbidden; if no distribution has the given counts or moments.
         """
-        if not isinstance(factors, Factors):
-            refuse("factors", factors, "Factors: see read_factors, factors_of_features, tabular_factors")
+        factors, n_scopes = forbid(factors, forbidden), len(factors.scopes)
         given = {"samples": samples, "counts": counts, "moments": moments}
         came = [name for name, value in given.items() if value is not None]
         if len(came) != 1:
             raise sentence(f"data are {', '.join(came) or 'none'}, wanted exactly one of samples, counts, moments")
         if weights is not None and samples is None:
             raise sentence(f"weights are given with {came[0]}, wanted them with samples only")
-        n_scopes, factors = len(factors.scopes), forbid(factors, forbidden)
         polytope = factor_polytope(FactorInference(factors))
         if not polytope.support.any():
             raise sentence("forbidden leaves no joint label, wanted at least one that is allowed")

@@ -59,7 +59,7 @@ from convexstruct.features.graphs.forbidden import forbid
 from convexstruct.inference.factor_graphs import FactorInference
 from convexstruct.rounding import FUNCTION, TINY, UNIT, Rounded, gamma, summed
 from convexstruct.tolerances import DUAL_ROUNDING
-from convexstruct.validation.arguments import mapping, refuse, sentence, sized
+from convexstruct.validation.arguments import mapping, sentence, sized
 from convexstruct.validation.arrays import chosen, real
 
 #: Labels of a blanket are numbered by mixed radix; the numbers are replaced by consecutive ones before they exceed
@@ -136,8 +136,6 @@ class PseudoLikelihood:
             If ``factors`` is not of that type, there is no sample, a label is out of range, a sample is forbidden, a
             weight is not positive, or there is no target.
         """
-        if not isinstance(factors, Factors):
-            refuse("factors", factors, "Factors: see read_factors, factors_of_features, tabular_factors")
         factors = forbid(factors, forbidden)
         read, n = factors.read_samples("samples", samples), factors.n_variables
         scale = Scale.read(len(read), free=True, C=C, C_mean=C_mean, lam=lam, beta=beta)

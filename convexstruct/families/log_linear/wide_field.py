@@ -35,7 +35,7 @@ from convexstruct.inference.factor_graphs import FactorInference
 from convexstruct.oracles.loopy.belief_propagation import FactorGraph, factor_graph, propagate
 from convexstruct.oracles.loopy.tree_reweighted import SpanningTrees, spanning_trees, upper_bound
 from convexstruct.rounding import TINY, UNIT, Rounded, dot, gamma
-from convexstruct.validation.arguments import mapping, refuse
+from convexstruct.validation.arguments import mapping
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,8 +80,6 @@ class WideField:
             If ``factors`` is not of that type, there is no sample, a label is out of range, a sample is forbidden, or a
             weight is not positive.
         """
-        if not isinstance(factors, Factors):
-            refuse("factors", factors, "Factors: see read_factors, factors_of_features, tabular_factors")
         factors = forbid(factors, forbidden)
         read = factors.read_samples("samples", samples)
         scale = Scale.read(len(read), free=True, C=C, C_mean=C_mean, lam=lam, beta=beta)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Flags, Labels
 from convexstruct.features.graphs.factors import Factors, read_factors
-from convexstruct.validation.arguments import LISTS, sentence, sequence
+from convexstruct.validation.arguments import LISTS, refuse, sentence, sequence
 from convexstruct.validation.arrays import flags, frozen, raw, wholes
 from convexstruct.validation.sparse import sparse
 
@@ -29,8 +29,10 @@ def forbid(factors: Factors, forbidden: Any) -> Factors:
     Raises
     ------
     ValueError
-        If a scope names unknown variables, or a table has another shape.
+        If ``factors`` is not of that type, a scope names unknown variables, or a table has another shape.
     """
+    if not isinstance(factors, Factors):
+        refuse("factors", factors, "Factors: see read_factors, factors_of_features, tabular_factors")
     if forbidden is None:
         return factors
     each = _pairs(factors, forbidden)
