@@ -58,4 +58,6 @@ def of_one_kind(other: PairwiseFeatures, own: PairwiseFeatures) -> None:
 
 def _edges_of(features: PairwiseFeatures) -> str:
     kind = "associative " if features.associative else ""
-    return f"{features.n_edge_features} {kind}edge features" if features.n_edges else "no edges"
+    if features.edge_features is None:
+        return f"{kind}edges without features" if features.n_edges else "no edges"
+    return f"{features.n_edge_features} {kind}edge features"

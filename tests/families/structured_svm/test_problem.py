@@ -290,15 +290,17 @@ def test_others_of_another_kind_are_refused() -> None:
     for message, others in {
         "examples have 2 labels and 2 node features, wanted 3 and 2": read_pairwise(x, [[0, 1, 0]]),
         "examples have 3 labels and 1 node features, wanted 3 and 2": read_pairwise(x[:, :1], [[0, 1, 2]]),
-        "examples have 2 edge features, wanted 1 edge features": read_pairwise(
+        "examples have 2 edge features, wanted edges without features as in training": read_pairwise(
             x, [[0, 1, 2]], edge_features=[np.ones((2, 2))]
         ),
-        "examples have 1 associative edge features, wanted 1 edge": read_pairwise(x, [[0, 1, 2]], associative=True),
+        "examples have associative edges without features, wanted edges without": read_pairwise(
+            x, [[0, 1, 2]], associative=True
+        ),
     }.items():
         with pytest.raises(ValueError, match=message):
             problem.predict(w, others)
     without = svm(6, lengths=(1, 1), graphs="none")
-    with pytest.raises(ValueError, match="examples have 1 edge features, wanted no edges as in training"):
+    with pytest.raises(ValueError, match="examples have edges without features, wanted no edges as in training"):
         without.predict(np.ones(without.dimension), read_pairwise(x, [[0, 1, 2]]))
 
 
