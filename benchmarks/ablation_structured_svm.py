@@ -144,11 +144,11 @@ FRANK_WOLFE = (
 )
 BLOCKS = f"{SOLVERS}.pooled_blocks"
 POOLED_BLOCKS = (
-    Mechanism("conjugate gradients", patches={f"{BLOCKS}:CONJUGATE": 0}),
-    Mechanism("short conjugate gradients (CONJUGATE)", patches={f"{BLOCKS}:CONJUGATE": 60}),
-    Mechanism("more than few gradient steps (INNER)", patches={f"{BLOCKS}:INNER": 4}),
-    Mechanism("small blocks (EXAMPLES)", patches={f"{BLOCKS}:EXAMPLES": 64}),
-    Mechanism("blocks of several (EXAMPLES)", patches={f"{BLOCKS}:EXAMPLES": 4}),
+    Mechanism("conjugate gradients", patches={f"{BLOCKS}:CONJUGATE_STEPS": 0}),
+    Mechanism("short conjugate gradients (CONJUGATE_STEPS)", patches={f"{BLOCKS}:CONJUGATE_STEPS": 60}),
+    Mechanism("more than few gradient steps (GRADIENT_STEPS)", patches={f"{BLOCKS}:GRADIENT_STEPS": 4}),
+    Mechanism("small blocks (BLOCK_EXAMPLES)", patches={f"{BLOCKS}:BLOCK_EXAMPLES": 64}),
+    Mechanism("blocks of several (BLOCK_EXAMPLES)", patches={f"{BLOCKS}:BLOCK_EXAMPLES": 4}),
     Mechanism("more cycles where pools leave a gap (POOL_SHARE)", patches={f"{BLOCKS}:POOL_SHARE": 2.0}),
     Mechanism("fewer cycles where they do not (POOL_SHARE)", patches={f"{BLOCKS}:POOL_SHARE": -1.0}),
     Mechanism("labellings of the evaluation (seen)", patches={f"{BLOCKS}:PooledBlock.renew": _own_only}),

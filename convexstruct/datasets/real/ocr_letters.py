@@ -24,6 +24,7 @@ from convexstruct.validation.arrays import chosen, wholes
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 #: Rows and columns of an image.
 SHAPE = (16, 8)
+#: Parts that the set is published in, for cross-validation.
 N_FOLDS = 10
 
 

@@ -18,6 +18,7 @@ from convexstruct.validation.arrays import real, wholes
 
 #: The labels, in the order of the columns (that of the file which Mulan distributes).
 SCENES = ("beach", "sunset", "fall foliage", "field", "mountain", "urban")
+#: Numbers that describe an image: means and variances of its colours in 49 blocks.
 N_FEATURES = 294
 
 

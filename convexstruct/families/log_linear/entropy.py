@@ -19,7 +19,7 @@ part sum to 1:
     |H computed - H| <= (r + units) H + (parts) (2 r + units).
 
 **Forbidden pairs** have a score of -inf. The chain enclosure needs finite scores, so a forbidden pair gets the score -M
-there, with M so large that its weight underflows (`LEAST`). An upper bound on ln Z remains an upper bound. A
+there, with M so large that its weight underflows (`LEAST_LOG`). An upper bound on ln Z remains an upper bound. A
 distribution is used only if it gives such pairs the probability exactly 0; M is raised until it does.
 """
 
@@ -34,13 +34,13 @@ from convexstruct.arrays import Flags, Matrix, Tensor, Vector
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 from convexstruct.inference.differences import Marginals
 from convexstruct.inference.exact import ChainInference, ForestInference, Inference, TreeInference
-from convexstruct.oracles.chain.enclosure import LEAST, Markov, backward, markov
+from convexstruct.oracles.chain.enclosure import LEAST_LOG, Markov, backward, markov
 from convexstruct.oracles.tree import forest as levels
 from convexstruct.rounding import FUNCTION, TINY, UNIT, Rounded, gamma, summed
 
 #: M of a forbidden pair is ``FORBIDDEN_NATS`` plus ``SCORE_MULTIPLE`` times the largest |score|; ``RAISES`` values are
 #: tried, each ``RAISE_FACTOR`` times the one before, where labels that are dead ends still get a probability.
-FORBIDDEN_NATS, SCORE_MULTIPLE, RAISE_FACTOR, RAISES = -2.0 * LEAST, 8.0, 100.0, 3
+FORBIDDEN_NATS, SCORE_MULTIPLE, RAISE_FACTOR, RAISES = -2.0 * LEAST_LOG, 8.0, 100.0, 3
 
 
 def allowed_only(edge: Tensor, forbidden: Flags | None, size: float, times: float = 1.0) -> Tensor:

@@ -17,14 +17,14 @@ Score tables and the packed layout are those of `convexstruct.oracles.chain.chai
 
 Each is computed in one of two ways. Term by term: S^2 exponentials a position, every sum shifted by its own largest
 term, so that nothing overflows or cancels whatever the scores are. By matrix products, where edge scores range over
-`RANGE` nats at most: with W = e^(edge - largest), e = e^(ahead - largest of the position) and z = W e, a position costs
-S exponentials and S logarithms. No term of z is negative, so the sum adds a relative error of at most S `UNIT`. Then w
-= W e, and
+`WIDEST_RANGE` nats at most: with W = e^(edge - largest), e = e^(ahead - largest of the position) and z = W e, a
+position costs S exponentials and S logarithms. No term of z is negative, so the sum adds a relative error of at most
+S `UNIT`. Then w = W e, and
 
     H = sum over positions of (sum q(s') ln z(s') - sum q(s) ln e(s)) - sum over pairs of q(s', s) ln W(s', s),
 
 whose terms cancel: the relative errors of q are multiplied by the distances of ln z, ln e and ln W from their means, up
-to `RANGE` nats a position, and not by ln S. Where the error of the entropy may exceed `ENTROPY_ERROR` times the
+to `WIDEST_RANGE` nats a position, and not by ln S. Where the error of the entropy may exceed `ENTROPY_ERROR` times the
 entropy, `markov` computes term by term.
 """
 
@@ -45,9 +45,9 @@ from convexstruct.oracles.chain.sums import BLOCK
 from convexstruct.rounding import FUNCTION, TINY, UNIT, gamma, summed
 
 #: The widest range of edge scores, in nats, at which messages are matrix products.
-RANGE = 150.0
+WIDEST_RANGE = 150.0
 #: Weights whose logarithm is below this are set to 0: e^-700 is still a normal number.
-LEAST = -700.0
+LEAST_LOG = -700.0
 #: The entropy from matrix products is used where the bound on its error is at most this share of it.
 ENTROPY_ERROR = 1e-12
 #: Sums over rows add this many rows one after the other, then the sums of such blocks: the rounding grows with the
@@ -116,7 +116,7 @@ class Markov:
 
 def backward(chains: Chains, node: Matrix, edge: Matrix) -> Backward:
     """The messages from later positions, and ln Z as a sum over positions."""
-    return (_backward_by_products if np.ptp(edge) <= RANGE else _backward_by_terms)(chains, node, edge)
+    return (_backward_by_products if np.ptp(edge) <= WIDEST_RANGE else _backward_by_terms)(chains, node, edge)
 
 
 def markov(chains: Chains, found: Backward, edge: Matrix, weights: Vector | None = None) -> Markov:
@@ -162,8 +162,8 @@ def near(chains: Chains, node: Matrix, edge: Matrix, weights: Vector, certain: b
 
 
 def _backward_by_products(chains: Chains, node: Matrix, edge: Matrix) -> Backward:
-    """Where e or a term of z underflows, the loss is less than S e^(RANGE - 700) times z, which is negligible beside
-    one `UNIT`."""
+    """Where e or a term of z underflows, the loss is less than S e^(WIDEST_RANGE - 700) times z, which is negligible
+    beside one `UNIT`."""
     s, top = len(edge), float(edge.max())
     log_transition = edge - top
     transition = np.exp(log_transition)
@@ -333,13 +333,13 @@ def _markov_by_terms(
 
 
 def _weights(scores: Tensor) -> tuple[Matrix, Matrix, Tensor, Tensor]:
-    """(largest, sum of w, w, -ln w) along the middle axis, w = e^(scores - largest), 0 where below e^`LEAST`.
+    """(largest, sum of w, w, -ln w) along the middle axis, w = e^(scores - largest), 0 where below e^`LEAST_LOG`.
 
     ``scores`` is overwritten.
     """
     largest = scores.max(axis=1)
     logs = np.subtract(largest[:, None], scores, out=scores)
-    gone = logs > -LEAST
+    gone = logs > -LEAST_LOG
     if gone.any():
         logs[gone] = np.inf
     weights = np.exp(-logs)

@@ -30,7 +30,8 @@ from convexstruct.arrays import Matrix, Vector
 from convexstruct.graphs import Chains
 from convexstruct.oracles.chain.sums import ChainSums, pairs_of
 
-#: The largest entry of a share, and the depth in nats at which the entries of W are cut in two matrices.
+#: The logarithm of the largest entry of a share, and the depth in nats below which entries of W are in the second
+#: matrix.
 TOP = 650.0
 #: The widest range in nats of one column of edge scores.
 REACH = TOP + 600.0

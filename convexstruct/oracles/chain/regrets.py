@@ -13,7 +13,7 @@ from convexstruct.graphs import Chains
 from convexstruct.oracles.chain.sums import BLOCK, NEGLIGIBLE, ChainSums
 
 #: At least so many chains are worked on at a time, so that the rows of the arrays stay long.
-LEAST = 16
+LEAST_CHAINS = 16
 
 
 def log_domain(
@@ -29,7 +29,7 @@ def log_domain(
     with some r_t below -`NEGLIGIBLE` (e^-60 = 9e-27) do not count in double precision, and are left out. The rest are
     plain sums of products of e^r, rescaled at each step. Chains are taken in blocks whose steps fit into the cache.
     """
-    block = max(LEAST, BLOCK // edge.size)
+    block = max(LEAST_CHAINS, BLOCK // edge.size)
     log_partition = np.empty(chains.n_chains)
     by_label = np.ascontiguousarray(node.T)  # chains along the last axis: operations run over long rows
     posterior = np.empty_like(by_label)

@@ -107,7 +107,7 @@ def test_large_batches_are_cut_into_blocks_without_a_seam(monkeypatch: pytest.Mo
     best, second = chain.viterbi(layout, node, edge)[1], two_best(layout, node, edge).second_labels
     for module in (chain, chain_regrets):
         monkeypatch.setattr(module, "BLOCK", 1)
-    monkeypatch.setattr(chain_regrets, "LEAST", 7)
+    monkeypatch.setattr(chain_regrets, "LEAST_CHAINS", 7)
     monkeypatch.setattr("convexstruct.oracles.tree.second_best.BLOCK", 1)
     cut = chain_regrets.log_domain(layout, node, edge, weights)
     np.testing.assert_allclose(cut.log_partition, whole.log_partition, rtol=ROUNDING)

@@ -17,7 +17,7 @@ from convexstruct.graphs import Chains, chains
 from convexstruct.oracles.chain import enclosure
 from convexstruct.oracles.chain.chain import DROPPED_GAIN, sum_product
 from convexstruct.oracles.chain.enclosure import (
-    RANGE,
+    WIDEST_RANGE,
     Backward,
     Markov,
     _backward_by_terms,
@@ -31,7 +31,7 @@ from convexstruct.tolerances import ROUNDING
 
 DIGITS = 50
 #: Sizes of node scores, and ranges of edge scores, in nats.
-SCALES = [(0.0, 0.0), (1.0, 1.0), (30.0, 5.0), (1e3, RANGE), (1e8, 20.0), (1e3, 1e3)]
+SCALES = [(0.0, 0.0), (1.0, 1.0), (30.0, 5.0), (1e3, WIDEST_RANGE), (1e8, 20.0), (1e3, 1e3)]
 
 every_scale = pytest.mark.parametrize(("size", "span"), SCALES)
 
@@ -111,8 +111,8 @@ def test_ln_z_lies_within_its_errors(size: float, span: float, monkeypatch: pyte
         for seed in range(4):
             laid, node, edge = drawn(seed, size, span)
             truth = log_partition(laid, node, edge)
-            for widest in (RANGE, -1.0):
-                monkeypatch.setattr(enclosure, "RANGE", widest)
+            for widest in (WIDEST_RANGE, -1.0):
+                monkeypatch.setattr(enclosure, "WIDEST_RANGE", widest)
                 found = backward(laid, node, edge)
                 assert (found.products is None) == (span > widest)
                 error = abs(mpmath.fsum(found.parts.tolist()) - truth)
@@ -131,8 +131,8 @@ def test_marginals_and_entropy_are_those_of_the_weights_within_their_errors(
         for seed in range(4):
             laid, node, edge = drawn(seed, size, span)
             shares = np.random.default_rng(seed).uniform(0.1, 3.0, size=laid.n_chains) if weighted else None
-            for widest in (RANGE, -1.0):
-                monkeypatch.setattr(enclosure, "RANGE", widest)
+            for widest in (WIDEST_RANGE, -1.0):
+                monkeypatch.setattr(enclosure, "WIDEST_RANGE", widest)
                 found = backward(laid, node, edge)
                 if (products := found.products) is not None:
                     gibbs, weights = _markov_by_products(laid, products, shares), partial(by_products, *products[:3:2])

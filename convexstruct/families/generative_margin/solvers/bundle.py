@@ -38,11 +38,12 @@ from convexstruct.families.generative_margin.solvers.inner_approximation import 
 from convexstruct.families.generative_margin.solvers.proximal_dual import ProximalDual
 from convexstruct.families.generative_margin.solvers.warm_start import adopt, starting_theta
 
-#: While the predicted decrease is above this fraction of |P| the centre counts as far from the optimum.
+#: While the predicted decrease is above this fraction of |P| the centre counts as far from the optimum: each quick
+#: serious step then halves gamma.
 FAR_DECREASE = 1e-2
-#: gamma is kept above this fraction of its first value.
+#: gamma is kept above this fraction of its first value: with less, theta moves to where the planes are far below P.
 LEAST_GAMMA = 1e-2
-#: The run ends after so many rounds in which neither bound improved.
+#: The run ends after so many rounds in which neither bound improved: dozens of null steps may follow one another.
 PATIENCE = 100
 
 

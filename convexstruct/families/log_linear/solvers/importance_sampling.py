@@ -42,7 +42,7 @@ from convexstruct.families.log_linear.wide_field import WideField
 from convexstruct.inference.gibbs import Gibbs
 from convexstruct.validation.arguments import number
 
-#: Pairs of changes that L-BFGS keeps.
+#: Pairs of changes that L-BFGS keeps, as many as those of `.lbfgs` by default.
 MEMORY = 6
 #: The most nats by which one parameter may move a score before samples are drawn anew.
 LONGEST_MOVE = 1.0

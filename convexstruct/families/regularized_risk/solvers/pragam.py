@@ -42,7 +42,8 @@ from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.families.regularized_risk.solvers.risk_projection import onto_q
 from convexstruct.validation.arguments import refuse
 
-#: Where L is estimated, its first guess as a share of |X|_F^2 / lam, and the factor by which it falls after a success.
+#: Where L is estimated, its first guess as a share of |X|_F^2 / lam, and the factor on it after a success. The guess is
+#: low, because an L that is too small is doubled within the round, and one that is too large falls by a tenth a round.
 FIRST_GUESS, GUESS_FALL = 1e-3, 0.9
 #: L is at least this times the largest offset over the largest share: a smaller L changes nothing beyond rounding.
 LEAST_LIPSCHITZ = 1e-9

@@ -55,11 +55,11 @@ from convexstruct.rounding import EPS
 from convexstruct.validation.arguments import number
 
 #: Steps of pairs end once a block's gap over the labellings kept is at most this share of its gap before, or after so
-#: many sweeps over its examples.
+#: many sweeps over its examples: a visit is dear (decoding, and the Gram matrix of its columns), a sweep is not.
 INNER_SHARE, SWEEPS = 0.1, 20
-#: A labelling is dropped after so many visits in a row without a multiplier.
+#: A labelling is dropped after so many visits in a row without a multiplier: the Gram matrix grows with those kept.
 IDLE_VISITS = 10
-#: Every so many passes all examples are visited, whatever their gaps were.
+#: Every so many passes all examples are visited: the gap of one that was left out is old, and may have grown since.
 PASSES_TO_WHOLE = 5
 
 

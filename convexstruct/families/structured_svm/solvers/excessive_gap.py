@@ -35,7 +35,8 @@ from convexstruct.graphs import chains
 from convexstruct.oracles.polytope.clique_tables import Tables, chain_tables
 from convexstruct.oracles.polytope.local_polytope import project_chains
 
-#: The first guess of L, as a fraction of |features|_F^2 / lam; the factor on L after each accepted step.
+#: The first guess of L, as a share of |features|_F^2 / lam, and the factor on L after each accepted step. The guess is
+#: low, because an L that is too small is doubled within the round, and one that is too large falls by a tenth a round.
 FIRST_GUESS, GUESS_FALL = 1e-3, 0.9
 
 

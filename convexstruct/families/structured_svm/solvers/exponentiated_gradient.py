@@ -44,7 +44,7 @@ from convexstruct.families.structured_svm.solvers.example_blocks import ExampleB
 from convexstruct.inference.exact import Sums
 from convexstruct.tolerances import ROUNDING
 
-#: The factor on eta after an accepted step.
+#: The factor on eta after an accepted step: it undoes the halving of a rejected one.
 STEP_GROWTH = 2.0
 
 

@@ -17,7 +17,7 @@ from convexstruct.core.mixtures import label_type, of_single_labellings
 from convexstruct.families.structured_svm.oracle_problem import OracleSVM
 from convexstruct.families.structured_svm.problem import StructuredSVM
 
-#: A common factor below this is multiplied into the shares.
+#: A common factor below this is multiplied into the shares, long before shares divided by it could overflow.
 LEAST_FACTOR = 1e-100
 
 

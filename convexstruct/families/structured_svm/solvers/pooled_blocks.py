@@ -11,16 +11,17 @@ goes towards the best multipliers of the block while all others stay (block coor
 
     maximise over the block's simplices    m'(alpha' - alpha) - 1/2 (alpha' - alpha)'G(alpha' - alpha),
 
-found by `INNER` accelerated projected gradient steps on numbers of the size of the pool alone (Beck, Teboulle 2009,
-restarted as O'Donoghue, Candes 2015), and then by the best step on the segment from alpha to alpha', so that D never
-falls. Only the weights that occur in the block's columns are read and written: a step costs the nonzeros of A.
+found by `GRADIENT_STEPS` accelerated projected gradient steps on numbers of the size of the pool alone (Beck, Teboulle
+2009, restarted as O'Donoghue, Candes 2015), and then by the best step on the segment from alpha to alpha', so that D
+never falls. Only the weights that occur in the block's columns are read and written: a step costs the nonzeros of A.
 
 **A round** goes through the blocks, first decoding each at the present w and adding its most violated labellings, as
 block-coordinate Frank-Wolfe does (Lacoste-Julien and others 2013; pools of earlier labellings: Shah, Kolmogorov,
-Lampert 2015, and Osokin and others 2016). Then come a number of cycles without decoding, each of two parts: `CONJUGATE`
-steps of conjugate gradients over all columns on the face of the present alpha (those that are 0 stay, the sums at their
-ceilings too), and the best step towards the nearest point of the simplices to where they end (More, Toraldo 1991); and
-once more through the blocks, which finds the next face. A labelling without weight is dropped in the next round.
+Lampert 2015, and Osokin and others 2016). Then come a number of cycles without decoding, each of two parts:
+`CONJUGATE_STEPS` steps of conjugate gradients over all columns on the face of the present alpha (those that are 0 stay,
+the sums at their ceilings too), and the best step towards the nearest point of the simplices to where they end (More,
+Toraldo 1991); and once more through the blocks, which finds the next face. A labelling without weight is dropped in the
+next round.
 
 Memory: the nonzeros of the data and of the columns, twice, and the Gram matrices of the blocks. Measured on
 CoNLL-2000 (8,936 sentences, 1,247,554 weights, C = 1, one thread): 1e-2 after about 265 s of the processor, 1e-3 after
@@ -48,17 +49,18 @@ from convexstruct.oracles.box.simplices import onto_groups
 from convexstruct.rounding import UNIT
 
 #: Examples of a block: more of them make better steps and larger Gram matrices.
-EXAMPLES = 16
+BLOCK_EXAMPLES = 16
 #: Accelerated gradient steps of one step of a block.
-INNER = 12
+GRADIENT_STEPS = 12
 #: Rounds in a row without a new labelling or a gain beyond rounding before the end.
-RESTS = 4
-#: See `wide`. Seconds of the processor by blocks and by tempering, C = 1. Generated text, to 1e-3: 4.8 and 2.1 where
-#: the most frequent feature occurs 480 times, 8.0 and 2.9 where 1,200 times. CoNLL-2000, to 1e-2: 4.4 and 37 where it
-#: occurs 2,440 times (100 sentences), 12 and more than 45 where 7,189 times (300 sentences).
-FREQUENT = 2e3
+IDLE_ROUNDS = 4
+#: Blocks are used where the curvature of the hinges along some weight is above this, in units of lam (`wide`): the
+#: square of a feature that occurs so often, times C, is. Seconds of the processor by blocks and by tempering, C = 1.
+#: Generated text, to 1e-3: 4.8 and 2.1 where the most frequent feature occurs 480 times, 8.0 and 2.9 where 1,200 times.
+#: CoNLL-2000, to 1e-2: 4.4 and 37 where it occurs 2,440 times (100 sentences), 12 and more than 45 where 7,189 times.
+LEAST_CURVATURE = 2e3
 #: Conjugate gradient steps of a cycle: many more leave the face.
-CONJUGATE = 20
+CONJUGATE_STEPS = 20
 #: There is one cycle more in the next round where more than this share of the gap is that of the restricted problem,
 #: and one fewer where less is.
 POOL_SHARE = 0.5
@@ -195,7 +197,7 @@ class PooledBlock:
         alpha, rise = self.alpha, self.b - self.local @ w[self.used]
         now = ahead = alpha
         momentum, slope = 1.0, rise
-        for _ in range(INNER):
+        for _ in range(GRADIENT_STEPS):
             new = self.simplices.nearest(ahead + slope / self.largest)
             moved = new - now
             if float((ahead - new) @ moved) > 0:
@@ -230,7 +232,7 @@ class _Run:
 
     def __init__(self, problem: StructuredSVM, rng: np.random.Generator) -> None:
         self.problem, self.rng = problem, rng
-        self.blocks = [PooledBlock(block) for block in example_blocks(problem, EXAMPLES, rng)]
+        self.blocks = [PooledBlock(block) for block in example_blocks(problem, BLOCK_EXAMPLES, rng)]
         self.w = np.zeros(problem.dimension)
         self.seen: Evaluation | None = None
 
@@ -276,7 +278,7 @@ class _Run:
             block.prepare()
         b = np.concatenate([block.b for block in blocks])
         cuts = np.cumsum([len(block.b) for block in blocks])[:-1]
-        owner = np.concatenate([block.owner + k * EXAMPLES for k, block in enumerate(blocks)])
+        owner = np.concatenate([block.owner + k * BLOCK_EXAMPLES for k, block in enumerate(blocks)])
         ceiling = np.concatenate([block.block.ceiling for block in blocks])
         simplices = Simplices(owner, ceiling)
         place = np.zeros(len(self.w), dtype=np.int32)
@@ -295,7 +297,7 @@ class _Run:
             along = simplices.along(alpha)
             left = way = along(rise)
             far, size = alpha, float(left @ left)
-            for _ in range(CONJUGATE):
+            for _ in range(CONJUGATE_STEPS):
                 bend = back @ way
                 bent = float(bend @ bend) / lam
                 if not (size > 0 and bent > 0):  # the square of what is left may underflow
@@ -335,7 +337,7 @@ class _Run:
 def wide(problem: StructuredSVM) -> bool:
     """Whether blocks do better than L-BFGS: sparse features and more weights than nodes, so that a column has few of
     all weights and few of another's; a feature so frequent that the curvature of the hinges along it, sum_v c x_v^2
-    over lam, is above `FREQUENT`; exact best labellings, and no weight that must be >= 0."""
+    over lam, is above `LEAST_CURVATURE`; exact best labellings, and no weight that must be >= 0."""
     features = problem.features
     x = features.node_features
     more = problem.dimension > features.n_nodes
@@ -344,7 +346,7 @@ def wide(problem: StructuredSVM) -> bool:
     with np.errstate(over="ignore", invalid="ignore"):
         squares = sp.csr_array((x.data**2, x.indices, x.indptr), shape=x.shape)
         curvature = squares.T @ problem.ceiling[features.example]
-    return float(curvature.max(initial=0.0)) > FREQUENT * problem.lam
+    return float(curvature.max(initial=0.0)) > LEAST_CURVATURE * problem.lam
 
 
 def pooled_blocks(problem: StructuredSVM, start: Solution | None, seed: int) -> Iterator[Iterate]:
@@ -365,8 +367,8 @@ def pooled_blocks(problem: StructuredSVM, start: Solution | None, seed: int) -> 
         pool = 0.5 * problem.lam * float(w @ w) + sum(block.hinge(w) for block in run.blocks)
         # P still falls where D gains next to nothing: the end is where rounding hides all that it gains
         rest = rest + 1 if new == 0 and bound - before <= 4 * UNIT * bound else 0
-        yield Iterate({"w": w}, run.witness(), found.value, bound, calls, done=rest == RESTS)
-        if rest == RESTS:
+        yield Iterate({"w": w}, run.witness(), found.value, bound, calls, done=rest == IDLE_ROUNDS)
+        if rest == IDLE_ROUNDS:
             return
         within = pool - bound > POOL_SHARE * (found.value - bound)
         n = n + 1 if within else max(1, n - 1)

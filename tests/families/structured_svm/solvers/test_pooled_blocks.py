@@ -156,8 +156,8 @@ def test_conjugate_gradients_reach_the_optimum_of_a_face_that_sweeps_only_approa
     """After a few sweeps the face of the restricted optimum is found; cycles then gain what many sweeps would."""
     problem = text(2, n=60, columns=200)
     bounds = []
-    for conjugate in (0, pooled_blocks.CONJUGATE):
-        monkeypatch.setattr(pooled_blocks, "CONJUGATE", conjugate)
+    for conjugate in (0, pooled_blocks.CONJUGATE_STEPS):
+        monkeypatch.setattr(pooled_blocks, "CONJUGATE_STEPS", conjugate)
         run = pooled_blocks._Run(problem, np.random.default_rng(0))
         for _ in range(5):
             run.sweep(decode=True)
@@ -230,7 +230,7 @@ def test_the_default_takes_blocks_where_data_are_wide_features_frequent_and_exac
         return pooled_blocks.pooled_blocks(problem, *rest)
 
     monkeypatch.setattr(tempered_pools, "CHEAP_WORK", work)
-    monkeypatch.setattr(pooled_blocks, "FREQUENT", frequent)
+    monkeypatch.setattr(pooled_blocks, "LEAST_CURVATURE", frequent)
     monkeypatch.setattr(tempered_pools, "pooled_blocks", watched)
     problem = text(0)
     solution = solve(problem)
@@ -250,7 +250,7 @@ def test_whether_features_are_frequent_is_found_without_a_warning(size: float, w
 
 def test_the_default_takes_blocks_where_examples_have_several_components(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempered_pools, "CHEAP_WORK", 0.0)
-    monkeypatch.setattr(pooled_blocks, "FREQUENT", 0.0)
+    monkeypatch.setattr(pooled_blocks, "LEAST_CURVATURE", 0.0)
     problem = text(1, edges="none")
     solution = solve(problem)
     assert solution.status is Status.OPTIMAL
