@@ -28,10 +28,9 @@ from scipy.linalg.blas import dasum
 from convexstruct import deadline
 from convexstruct.arrays import Vector
 from convexstruct.oracles.box.projection import product_error
+from convexstruct.oracles.chain.sums import BLOCK
 from convexstruct.rounding import TINY, UNIT, Rounded, gamma
 
-#: Entries of one block: each of its arrays takes 1 MiB and stays in cache, and NumPy's calls cost little beside them.
-BLOCK = 1 << 17
 #: Products that one call of BLAS adds, in any order; such sums are then added exactly and rounded once (math.fsum). So
 #: the relative rounding of a sum of squares is that of so many additions, 1.2e-13.
 ROW = 1 << 10

@@ -41,14 +41,12 @@ from scipy.linalg.blas import dasum
 from convexstruct import deadline
 from convexstruct.arrays import Index, Tensor, Vector
 from convexstruct.oracles.box.breakpoints import root_by_medians, root_by_sorting
+from convexstruct.oracles.chain.sums import BLOCK
 from convexstruct.rounding import EPS
 
 #: How the root of phi is found.
 Search = Literal["bracket", "medians", "sorting"]
 
-#: Variables in one block of a pass: each array of a block takes 1 MiB, so that a few stay in cache. In blocks a quarter
-#: as large, NumPy's calls take up to a fifth of the time.
-BLOCK = 1 << 17
 #: The sample holds one variable in SAMPLE_ONE_IN, but at least SMALLEST_SAMPLE. Its problem is solved in the same way,
 #: from a sample of the sample, at a small part of the cost of one pass. With at most SMALLEST_SAMPLE variables the
 #: breakpoints are sorted instead: Newton's steps from 0 are as fast there, but where z is the end of what <s, a> is,
