@@ -37,7 +37,7 @@ from convexstruct.families.regularized_risk import (
 from convexstruct.families.regularized_risk.solvers.smoothed_risk import SmoothedRisk
 from convexstruct.families.structured_svm import StructuredSVM
 from convexstruct.families.unsupervised_margin import UnsupervisedMargin
-from convexstruct.inference.parallel import sharded
+from convexstruct.inference.parallel import in_shards, sharded
 from convexstruct.inference.shards import Shards, cuts
 from tests.inference.test_parallel import Inline
 
@@ -296,6 +296,8 @@ def test_every_family_with_examples_is_here_and_the_others_say_so() -> None:
         "unsupervised_margin": UnsupervisedMargin.multiclass([[0.0], [1.0]], 2, 1.0, 0.5),
     }
     assert set(families()) == set(PROBLEMS) | set(others)
+    not_cut = {one.name for one in families().values() for kind in one.problems if kind not in in_shards.registry}
+    assert not_cut == set(others)
     for family, problem in others.items():
         came = f"executor came with an? {type(problem).__name__} of the family '{family}', which cannot be cut"
         with pytest.raises(ValueError, match=came):
