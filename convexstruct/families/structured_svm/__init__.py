@@ -48,7 +48,7 @@ def best(problem: StructuredSVM | OracleSVM, wanted: Profile) -> tuple[Solver, s
     if problem.oracle.relaxed:
         return RelaxedMargin(), "over the local polytope: weights and shares of the trees in one smooth problem"
     if by_blocks(problem):
-        return TemperedPools(), "wide sparse data: pools of labellings, a block of examples at a time"
+        return TemperedPools(), "pools of labellings, a block of examples at a time"
     return TemperedPools(), "smoothing to three digits, then exact pools of labellings"
 
 

@@ -1,4 +1,5 @@
-r"""Ascent over pools of labellings, a block of examples at a time: structural SVMs on wide sparse data, such as text.
+r"""Ascent over pools of labellings, a block of examples at a time: structural SVMs on wide sparse data, such as text,
+and with slack scaling or the zero-one loss.
 
 The dual restricted to pools of labellings found so far is, with columns a_j = e_i(y) df_i(y) and b_j = E_i(y),
 
@@ -24,9 +25,10 @@ Toraldo 1991); and once more through the blocks, which finds the next face. A la
 next round.
 
 Memory: the nonzeros of the data and of the columns, twice, and the Gram matrices of the blocks. Measured on
-CoNLL-2000 (8,936 sentences, 1,247,554 weights, C = 1, one thread): 1e-2 after about 265 s of the processor, 1e-3 after
-about 600 s, 1.22 GiB. On its first 1,500 sentences 1e-2 after 43 s and 3e-3 after 71 s; with sweeps in place of the
-conjugate gradients after 75 and 118 s.
+CoNLL-2000 (8,936 sentences, 1,247,554 weights, C = 1, one thread): 1e-2 after about 240 s of the processor, 1e-3 after
+about 560 s, 1.22 GiB. On its first 1,500 sentences 1e-2 after 43 s and 3e-3 after 71 s; with sweeps in place of the
+conjugate gradients after 75 and 118 s. Handwriting (one fold of ten, 626 words) with slack scaling, to 1e-3: 19, 23 and
+30 s with C_mean 1, 3 and 10, where block Frank-Wolfe takes 58 and 118 s with the first two.
 """
 
 from __future__ import annotations
@@ -334,14 +336,21 @@ class _Run:
         return made
 
 
+def suited(problem: StructuredSVM) -> bool:
+    """Whether blocks do better than L-BFGS on sums over labellings: for slack scaling and the zero-one loss, which have
+    no such sums, and where data are `wide`. Only with exact best labellings, and no weight that must be >= 0."""
+    if problem.features.associative or not problem.oracle.exact:
+        return False
+    return problem.scaling == "slack" or problem.loss.zero_one or wide(problem)
+
+
 def wide(problem: StructuredSVM) -> bool:
-    """Whether blocks do better than L-BFGS: sparse features and more weights than nodes, so that a column has few of
-    all weights and few of another's; a feature so frequent that the curvature of the hinges along it, sum_v c x_v^2
-    over lam, is above `LEAST_CURVATURE`; exact best labellings, and no weight that must be >= 0."""
+    """Whether features are sparse, weights more than nodes, so that a column has few of all weights and few of
+    another's, and a feature so frequent that the curvature of the hinges along it, sum_v c x_v^2 over lam, is above
+    `LEAST_CURVATURE`."""
     features = problem.features
     x = features.node_features
-    more = problem.dimension > features.n_nodes
-    if not (sp.issparse(x) and more and problem.oracle.exact and not features.associative):
+    if not (sp.issparse(x) and problem.dimension > features.n_nodes):
         return False
     with np.errstate(over="ignore", invalid="ignore"):
         squares = sp.csr_array((x.data**2, x.indices, x.indptr), shape=x.shape)

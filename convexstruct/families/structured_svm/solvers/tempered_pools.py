@@ -17,9 +17,9 @@ Slack scaling and the zero-one loss have no such sums over labellings: there the
 the node losses, to find a start and first pools, and its bounds are not used. If the oracle has no sums (minimum cuts,
 a user's own), there is no tempering. Examples of several components are split first (`solvers.components`).
 
-Where features are sparse, some of them very frequent, and exact pools not cheap, `solvers.pooled_blocks` begins:
-neither L-BFGS (features of a text occur 4 to 200,000 times) nor exact pools (a Gram matrix of all columns) get
-anywhere there. Exact pools take its labellings over if these are a thousand at most.
+Where exact pools are not cheap (a Gram matrix of all columns), `solvers.pooled_blocks` begins, if features are sparse
+and some of them very frequent (those of a text occur 4 to 200,000 times: L-BFGS gets nowhere), or if the scaling or the
+loss has no sums. Exact pools take its labellings over if these are a thousand at most.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from convexstruct.families.structured_svm.solvers.components import by_component
 from convexstruct.families.structured_svm.solvers.example_blocks import starting_w
 from convexstruct.families.structured_svm.solvers.labelling_pools import LabellingPools
 from convexstruct.families.structured_svm.solvers.pool_qp import EXACT_GAP, solve_pools
-from convexstruct.families.structured_svm.solvers.pooled_blocks import pooled_blocks, wide
+from convexstruct.families.structured_svm.solvers.pooled_blocks import pooled_blocks, suited
 
 #: The problem restricted to the pools is solved to this share of the remaining gap: the next labellings change it
 #: anyway.
@@ -143,8 +143,8 @@ def cheap(problem: StructuredSVM) -> bool:
 
 
 def by_blocks(problem: StructuredSVM) -> bool:
-    """Whether the data are wide and exact pools dear, so that `pooled_blocks` begins."""
-    return wide(problem) and not cheap(problem)
+    """Whether exact pools are dear and `pooled_blocks` suited, so that it begins."""
+    return not cheap(problem) and suited(problem)
 
 
 def blocks_then_pools(problem: StructuredSVM, start: Solution | None, seed: int) -> Iterator[Iterate]:

@@ -179,7 +179,7 @@ def test_conjugate_gradients_do_not_see_where_blocks_begin(seed: int, monkeypatc
     ends: list[dict[tuple[int, bytes], float]] = []
     monkeypatch.setattr(pooled_blocks._Run, "sweep", lambda run, decode: 0)
     for size in (4, 20):
-        monkeypatch.setattr(pooled_blocks, "EXAMPLES", size)
+        monkeypatch.setattr(pooled_blocks, "BLOCK_EXAMPLES", size)
         run = pooled_blocks._Run(problem, np.random.default_rng(seed))
         for block in run.blocks:
             for w in seeds:
@@ -237,6 +237,28 @@ def test_the_default_takes_blocks_where_data_are_wide_features_frequent_and_exac
     assert solution.status is Status.OPTIMAL
     assert bool(taken) == by_blocks
     holds(solution, optimum(problem), gap=HIGH.gap)
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({}, False),
+        ({"scaling": "slack"}, True),
+        ({"loss": "zero_one"}, True),
+        ({"scaling": "slack", "associative": True}, False),
+    ],
+)
+def test_the_default_takes_blocks_where_there_are_no_sums_and_exact_pools_are_dear(
+    more: dict[str, Any], expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pooled_blocks, "LEAST_CURVATURE", np.inf)
+    problem = text(0, size=2, **more)
+    assert not tempered_pools.by_blocks(problem)
+    monkeypatch.setattr(tempered_pools, "CHEAP_WORK", 0.0)
+    assert tempered_pools.by_blocks(problem) == expected
+    solution = solve(problem)
+    assert solution.status is Status.OPTIMAL
+    assert ("a block of examples at a time" in solution.solver) == expected
 
 
 @pytest.mark.parametrize(("size", "wide"), [(1e200, True), (1e-200, False)])
