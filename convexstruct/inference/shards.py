@@ -29,7 +29,8 @@ from convexstruct.validation.arguments import whole
 
 logger = logging.getLogger(__name__)
 
-#: The number of parts that a worker keeps; with more, it drops the least recently used, which is sent again if needed.
+#: The number of parts that a worker keeps, more than a problem has on most machines; with more, it drops the least
+#: recently used, which is sent again if needed.
 KEPT_PARTS = 64
 
 

@@ -28,11 +28,9 @@ from convexstruct.features.counts.counts import Counts
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.part import part
 from convexstruct.graphs import Chains
-from convexstruct.marginals.enumeration import enumerate_counts, n_assignments
+from convexstruct.marginals.enumeration import MOST_LABELLINGS, enumerate_counts, n_assignments
 from convexstruct.oracles.chain import chain
 
-#: Labellings are listed if there are at most so many of all examples together.
-MOST_LISTED = 300_000
 #: Posterior probability below which a label is left out of a position: about a unit in the last place of single
 #: precision, in which the recursion is computed.
 NEGLIGIBLE = 1e-7
@@ -54,9 +52,9 @@ class CountCovariance:
     def __init__(self, features: Counts) -> None:
         self.features = features
         self.kind = "recursion" if isinstance(features, HMMCounts) else ""
-        if not self.kind and n_assignments(features) <= MOST_LISTED:
+        if not self.kind and n_assignments(features) <= MOST_LABELLINGS:
             self.kind = "listing"
-        self._rows = cache(lambda: enumerate_counts(features, MOST_LISTED))
+        self._rows = cache(lambda: enumerate_counts(features))
         self._blocks = cache(lambda: _blocks(features))
 
     @property
@@ -65,7 +63,7 @@ class CountCovariance:
         d = self.features.tables.dimension
         if isinstance(self.features, HMMCounts):
             return 6.0 * self.features.chains.n_positions * self.features.n_states**2 * d
-        return 1.0 * d * d + MOST_LISTED * 100.0
+        return 1.0 * d * d + MOST_LABELLINGS * 100.0
 
     def __call__(self, theta: Vector, loss_weight: float) -> Matrix:
         if isinstance(self.features, HMMCounts):

@@ -25,7 +25,7 @@ from convexstruct.marginals.factor_polytope import FactorPolytope
 from convexstruct.oracles.tree.junction_tree import downward
 from convexstruct.rounding import EPS, FUNCTION, Rounded, gamma, summed
 
-#: Systems with at most so many unknowns times equations are solved densely, larger ones by iteration.
+#: Systems with at most so many unknowns times equations are solved densely (32 MB), larger ones by iteration.
 LARGEST_DENSE = 4_000_000
 #: Corrections at most, and the residual, relative to the largest moment, that is attributed to rounding.
 CORRECTIONS, RESIDUAL = 8, 1e-15

@@ -27,7 +27,8 @@ from convexstruct.validation.arguments import sentence
 
 #: The largest sum of |E f - m|, relative to the moments, that counts as rounding of them.
 INCONSISTENT = 1e-7
-#: Probabilities below this count as 0 in the linear program, and so do gains along a direction.
+#: Probabilities below this count as 0 in the linear program, and so do gains along a direction: a hundred times its
+#: tolerances, which follow.
 ZERO = 1e-8
 #: Absolute tolerances of the linear programs.
 ACCURACY = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}

@@ -14,7 +14,8 @@ from convexstruct.features.graphs.pairwise import PairwiseFeatures
 #: A feature that is so many times as large as half of all entries is named as the cause of large allowances: squares of
 #: such a ratio leave fewer than six of the 16 digits, which the profile HIGH needs.
 UNEVEN_RATIO = 1e5
-#: How many times as large as another a feature may be before steps are to be scaled feature by feature.
+#: How many times as large as another a feature may be before steps are to be scaled feature by feature: curvatures
+#: differ by the square of it.
 EVEN_RATIO = 100.0
 
 

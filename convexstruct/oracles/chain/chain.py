@@ -26,7 +26,8 @@ FEW_LABELS = 64
 #: Rescaled messages drop a label whose entry is below e^-708. The result counts as exact if a dropped label can gain at
 #: most so many nats later (see `rescaled`).
 DROPPED_GAIN = 660.0
-#: Sweeps of `_evened`, which narrows the range of the edge scores, and the range in nats up to which none is made.
+#: Sweeps of `_evened`, which narrows the range of the edge scores, and the range in nats up to which none is made, for
+#: messages may range over 708.
 EVENING_SWEEPS = 8
 EVEN_RANGE = 100.0
 

@@ -29,7 +29,7 @@ from convexstruct.oracles.loopy.minimum_cut import minimum_cut
 from convexstruct.oracles.loopy.pairwise import Pairwise
 from convexstruct.tolerances import ROUNDING
 
-#: The largest number of sweeps over all labels.
+#: The largest number of sweeps over all labels; a few are usually enough.
 SWEEPS = 50
 
 

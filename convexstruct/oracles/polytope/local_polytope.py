@@ -43,11 +43,12 @@ METRIC_ROUNDS = 10
 #: The least estimate of the curvature, as a share of the metric's: a step is at most 1000 times as long as the safe
 #: one.
 LEAST_CURVATURE = 1e-3
-#: The estimate of the curvature is divided by this at each step, unless that along the step is larger.
+#: The estimate of the curvature is divided by this at each step, unless that along the step is larger, so that a large
+#: one does not keep all later steps short.
 CURVATURE_DECAY = 1.1
 #: Rounds without a better bound after which a component takes the safe steps until the end.
 PATIENCE = 50
-#: A table is scaled until its sum misses its scale by at most this, relative to the scale.
+#: A table is scaled until its sum misses its scale by at most this, relative to the scale: some hundred roundings.
 SUM_ACCURACY = 1e-13
 #: The same while the tables still disagree, relative to their disagreement: more accuracy would be of no use in the
 #: next round.

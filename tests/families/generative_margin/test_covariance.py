@@ -99,7 +99,7 @@ def test_summed_over_blocks_of_chains_it_is_the_same(numbers: int, monkeypatch: 
 
 
 def test_elsewhere_there_is_none_and_the_solver_does_without(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(covariance, "MOST_LISTED", 1)
+    monkeypatch.setattr(covariance, "MOST_LABELLINGS", 1)
     problem = GenerativeMargin(network(), default_c(None, network().tables), 0.3)
     assert CountCovariance(problem.features).kind == ""
     assert solve(problem, EntropicProximal(), tol="LOW").status is Status.OPTIMAL

@@ -22,7 +22,8 @@ from convexstruct.families.log_linear.hidden import HiddenField
 from convexstruct.families.log_linear.solvers.descent import Here
 from convexstruct.families.log_linear.solvers.hidden_lbfgs import PATIENCE, descent, each_start, report
 
-#: An M step ends where the largest entry of the bound's gradient has fallen to this share, or after so many steps.
+#: An M step ends where the largest entry of the bound's gradient has fallen to this share, or after so many steps: the
+#: next E step gives another bound, with another minimum.
 GRADIENT_FALL, M_STEPS = 0.1, 50
 
 

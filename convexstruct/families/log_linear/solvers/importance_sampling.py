@@ -46,7 +46,8 @@ from convexstruct.validation.arguments import number
 MEMORY = 6
 #: The most nats by which one parameter may move a score before samples are drawn anew.
 LONGEST_MOVE = 1.0
-#: theta counts as the minimum of the estimate where no entry of the gradient is above this share of C M max |f|.
+#: theta counts as the minimum of the estimate where no entry of the gradient is above this share of C M max |f|: the
+#: noise of the samples is far larger.
 STATIONARY = 1e-8
 
 

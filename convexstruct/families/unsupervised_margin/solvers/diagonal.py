@@ -24,7 +24,7 @@ from convexstruct.arrays import Matrix, Vector
 #: t is multiplied by ``BARRIER_FALL`` until it is at most ``LAST_BARRIER`` times the mean |y| of the lifted start; the
 #: error that is left is far below the gaps wanted.
 BARRIER_FALL, LAST_BARRIER = 0.05, 1e-8
-#: Least eigenvalue of Z at the lifted start, at least, relative to the largest |entry| of A.
+#: Least eigenvalue of Z at the lifted start, at least, relative to the largest |entry| of A: Newton starts well inside.
 LEAST_EIGENVALUE = 1e-2
 #: A Newton step is not damped, and t falls after it, where its decrement is below ``SHORT_DECREMENT``; ``NEWTON_STEPS``
 #: steps at most.

@@ -48,7 +48,7 @@ from convexstruct.families.unsupervised_margin.solvers.splitting import BOUND_RA
 #: the witness certifies the value.
 EXTRA_COLUMNS = 8
 #: The penalty is multiplied by ``PENALTY_FACTOR`` after a stage whose violation is above ``VIOLATION_FALL`` times the
-#: one before.
+#: one before; factors from 4 to 10 are customary (Bertsekas 1982).
 PENALTY_FACTOR, VIOLATION_FALL = 4.0, 0.5
 #: Where the lower bound is ``BOUND_RATIO`` times as far from the value of the factors as the repaired point's value is,
 #: the penalty is divided by ``PENALTY_FACTOR``, and the length of the gradient at which stages end is multiplied by
@@ -56,7 +56,8 @@ PENALTY_FACTOR, VIOLATION_FALL = 4.0, 0.5
 GRADIENT_FACTOR = 0.3
 #: ADMM takes over after (rows) // ``ROWS_A_STAGE`` stages in a row, at least 1, that did not halve the gap.
 ROWS_A_STAGE = 50
-#: The largest change of an entry in a step along the gradient, as the first of a stage is.
+#: The largest change of an entry in a step along the gradient, as the first of a stage is; rows of the factors have
+#: length 1.
 FIRST_CHANGE = 0.1
 #: ADMM's first penalty when it takes over: its first multipliers are then nearly optimal.
 ADMM_PENALTY = 15.0

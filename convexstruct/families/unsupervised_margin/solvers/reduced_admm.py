@@ -28,7 +28,8 @@ from convexstruct.core.solution import Solution
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
 from convexstruct.families.unsupervised_margin.solvers.splitting import BOUND_RATIO, Splitting
 
-#: Regularisation of the combination of steps, relative to their squared lengths.
+#: Regularisation of the combination of steps, relative to their squared lengths: steps that nearly depend on each other
+#: would get huge weights.
 REGULARISATION = 1e-8
 
 

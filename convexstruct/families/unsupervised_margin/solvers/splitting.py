@@ -26,7 +26,7 @@ from convexstruct.families.unsupervised_margin.solvers.tetrahedron import projec
 #: Steps of `Splitting.polished`.
 POLISHING = 10
 #: Where one bound is more than so many times as far from the value of the copies, or of the factors, as the other, the
-#: penalty is changed.
+#: penalty is changed, which brings the farther one nearer.
 BOUND_RATIO = 3.0
 
 
