@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, NullLocator, ScalarFormatter
 
+from convexstruct.arrays import Vector
 from convexstruct.core.certificates import relative_gap
 from convexstruct.core.trace import Trace
 from convexstruct.tolerances import PROFILES, upside_down
@@ -216,7 +217,7 @@ def _in_words(reached: float) -> str:
     return f"{reached:.1e}" if reached > 0 else "0"
 
 
-def _zoom(axes: Axes, upper: np.ndarray[Any, Any], lower: np.ndarray[Any, Any]) -> None:
+def _zoom(axes: Axes, upper: Vector, lower: Vector) -> None:
     """Limit the vertical axis to the bounds of the later rounds: those of the first rounds are so wide that nobody
     would see how the bounds meet."""
     best_upper, best_lower = upper[np.isfinite(upper)], lower[np.isfinite(lower)]

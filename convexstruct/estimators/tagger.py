@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from convexstruct.arrays import Labels, Matrix, Point, Vector
+from convexstruct.arrays import Labels, Matrix, Point, Tensor, Vector
 from convexstruct.core.certificates import Certificate
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Solution, Status
@@ -111,7 +111,7 @@ class Tagger(Trained):
 
     classes_: NDArray[Any] = field(init=False)
     coef_: Matrix = field(init=False)
-    edge_coef_: NDArray[np.float64] = field(init=False)
+    edge_coef_: Tensor = field(init=False)
     vectorizer_: Any = field(init=False)
 
     def __sklearn_tags__(self) -> Any:

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from convexstruct.arrays import Labels, Vector
 from convexstruct.validation.arguments import MOST_ENTRIES, refuse, sentence
 from convexstruct.validation.arrays import is_frozen, real, said
 
@@ -159,7 +159,7 @@ def _by_entries(value: Any, shape: tuple[int, ...]) -> Any:
     return sp.coo_array((data, (rows, columns)), shape=shape)
 
 
-def _numbers(data: Any) -> NDArray[np.float64]:
+def _numbers(data: Any) -> Vector:
     array = np.asarray(data)
     if array.dtype.kind not in "iuf" or isinstance(data, np.ma.MaskedArray):
         raise ValueError(f"it holds {array.dtype}, no real numbers")
@@ -167,7 +167,7 @@ def _numbers(data: Any) -> NDArray[np.float64]:
         return np.array(array, dtype=np.float64)
 
 
-def _indices(given: Any, size: int | None, signed: bool = False) -> NDArray[np.int64]:
+def _indices(given: Any, size: int | None, signed: bool = False) -> Labels:
     """A copy of an array of indices, all from 0 to ``size`` - 1."""
     array = np.asarray(given)
     if array.ndim != 1 or array.dtype.kind not in "iu":

@@ -8,10 +8,10 @@ what the problem computes; a claim is never evidence.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 import numpy as np
 
+from convexstruct.arrays import Point
 from convexstruct.core.certificates import Certificate, Problem, certify, relative_gap
 from convexstruct.tolerances import HIGH, Profile, met, upside_down
 from convexstruct.verification.hints import hint
@@ -116,7 +116,7 @@ def _contradiction(
     return ""
 
 
-def _dual(problem: Problem, point: Mapping[str, np.ndarray], answer: Answer, slack: float) -> tuple[float, str]:
+def _dual(problem: Problem, point: Point, answer: Answer, slack: float) -> tuple[float, str]:
     """The bound that the dual point gives, and what is wrong with it."""
     try:
         certificate = certify(problem, point, answer.dual_point)

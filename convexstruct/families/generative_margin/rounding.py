@@ -25,14 +25,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from convexstruct import deadline
-from convexstruct.arrays import Labels, Matrix, Vector
+from convexstruct.arrays import Index, Labels, Matrix, Vector
 from convexstruct.core.mixtures import Mixture
 from convexstruct.features.counts import bounds
 from convexstruct.features.counts.counts import Counts
@@ -268,7 +267,7 @@ def _of_labels(problem: Margin, labels: Labels, weight: Matrix) -> tuple[Vector,
     return found, error, loss, loss_error
 
 
-def times(index: NDArray[Any], counts: Vector, values: Vector) -> tuple[NDArray[np.intp], Vector]:
+def times(index: Labels | Index, counts: Vector, values: Vector) -> tuple[Index, Vector]:
     """(index, term) of the exact products counts * values, two terms each; counts are whole numbers below 2^26."""
     upper = (values.view(np.int64) & UPPER_DIGITS).view(np.float64)
     where = index.astype(np.intp)

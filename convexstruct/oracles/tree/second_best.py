@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from convexstruct.arrays import Index, Labels, Matrix, Vector
 from convexstruct.graphs import Chains
@@ -68,7 +67,7 @@ def two_best(chains: Chains, node: Matrix, edge: Matrix) -> TwoBest:
     return TwoBest(first, first_labels, second, np.where(alone, first_labels, second_labels))
 
 
-def _trace_back(chains: Chains, back: NDArray[np.int64], last: Index) -> Labels:
+def _trace_back(chains: Chains, back: Labels, last: Index) -> Labels:
     """Follow the back pointers from 2 label + rank at each chain's end (sorted order); labels packed."""
     labels = np.empty(chains.n_positions, dtype=np.int64)
     current = last

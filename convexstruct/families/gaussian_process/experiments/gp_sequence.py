@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from convexstruct.arrays import Labels, Matrix, Vector
 from convexstruct.core.driver import solve
@@ -171,7 +170,7 @@ def generated(n_chains: int, seed: Sequence[int]) -> Proteins:
     return Proteins(residues, structures)
 
 
-def some(chains: Proteins, which: Sequence[int] | NDArray[np.int64]) -> Proteins:
+def some(chains: Proteins, which: Sequence[int] | Labels) -> Proteins:
     return Proteins([chains.residues[i] for i in which], [chains.structures[i] for i in which])
 
 

@@ -19,9 +19,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
-from convexstruct.arrays import Flags, Vector
+from convexstruct.arrays import Flags, Labels, Vector
 from convexstruct.core.driver import solve
 from convexstruct.core.experiment import Cell, Progress, Result, Steps, standard_error
 from convexstruct.core.solution import Solution
@@ -194,13 +193,13 @@ def right(chains: Proteins, radius: int, theta: Vector) -> Flags:
     return np.asarray(np.concatenate(wanted.predict(theta)) == wanted.examples.truth)
 
 
-def deal(n_chains: int, folds: int, seed: int) -> list[NDArray[np.int64]]:
+def deal(n_chains: int, folds: int, seed: int) -> list[Labels]:
     """The chains dealt into folds of about equal numbers; each chain in one."""
     order = np.random.default_rng(seed).permutation(n_chains)
     return [np.sort(order[fold::folds]) for fold in range(folds)]
 
 
-def _some(chains: Proteins, which: Sequence[int] | NDArray[np.int64]) -> Proteins:
+def _some(chains: Proteins, which: Sequence[int] | Labels) -> Proteins:
     return Proteins([chains.residues[i] for i in which], [chains.structures[i] for i in which])
 
 

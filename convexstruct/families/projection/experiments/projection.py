@@ -19,6 +19,7 @@ from functools import partial
 import numpy as np
 from matplotlib.figure import Figure
 
+from convexstruct.arrays import Vector
 from convexstruct.core.certificates import certify
 from convexstruct.core.experiment import Cell, Progress, Result, Steps
 from convexstruct.families.projection.box import BoxProjection
@@ -50,7 +51,7 @@ class Way:
 
     seconds: float
     gap: float
-    a: np.ndarray
+    a: Vector
 
 
 def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Result:
@@ -105,7 +106,7 @@ def best(call: Callable[[], object]) -> float:
 def searched(problem: BoxProjection, search: Search) -> Way:
     """The projection by the package's own oracle, with one of its searches for the root."""
 
-    def project() -> tuple[np.ndarray, float]:
+    def project() -> tuple[Vector, float]:
         return project_with_multiplier(problem.m, problem.lower, problem.upper, problem.s, problem.z, None, search)
 
     a, rho = project()
