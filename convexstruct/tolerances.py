@@ -43,6 +43,7 @@ class Profile:
         return not upside_down(gap) and gap <= self.gap and infeasibility <= self.feasibility
 
 
+#: The accuracies that users name; HIGH is the default of `solve`.
 LOW = Profile("LOW", gap=1e-3, feasibility=1e-4)
 MID = Profile("MID", gap=1e-4, feasibility=1e-5)
 HIGH = Profile("HIGH", gap=1e-6, feasibility=1e-6)

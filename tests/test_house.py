@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import re
 import shutil
 import subprocess
 import tomllib
@@ -24,6 +25,8 @@ PACKAGE = ROOT / "convexstruct"
 
 #: The most lines of a file, so that it can be read in one sitting.
 LONGEST = 450
+#: How the line of a named constant, or of several, begins.
+CONSTANT = re.compile(r"[A-Z][A-Z0-9_]*(, [A-Z][A-Z0-9_]*)*(: [^=]*)? = ")
 
 #: The storeys of the house above the ground: a part imports its own storey and those below it. What has no storey here
 #: is the ground, which imports the ground alone.
@@ -196,6 +199,23 @@ def test_a_file_can_be_read_in_one_sitting() -> None:
     lines = {str(file): file.read_text(encoding="utf-8").count("\n") for file in EVERY}
     assert {file: n for file, n in lines.items() if n >= LONGEST} == {}
     assert not {file.stem for file in EVERY} & {"utils", "helpers", "base", "common", "misc"}
+
+
+def test_every_number_with_a_name_has_a_comment() -> None:
+    """Above it, or above those that it follows line by line; experiments name the numbers of the papers."""
+    found: dict[str, set[str]] = {}
+    for module, file in MODULES.items():
+        lines = file.read_text(encoding="utf-8").splitlines()
+        for node in ast.parse("\n".join(lines)).body:
+            at = node.lineno - 1
+            constants = [each.value for each in ast.walk(node) if isinstance(each, ast.Constant)]
+            if not CONSTANT.match(lines[at]) or not any(type(each) in (int, float) for each in constants):
+                continue
+            while CONSTANT.match(lines[at]):
+                at -= 1
+            if not lines[at].startswith("#") and "experiments" not in module.split("."):
+                found.setdefault(module, set()).add(lines[node.lineno - 1])
+    assert without_empty(found) == {}
 
 
 def test_no_test_asserts_that_anything_takes_fewer_seconds_than_a_number() -> None:

@@ -180,6 +180,7 @@ def separate_examples(seed: int) -> Instance:
 
 # -- small enough to write out -----------------------------------------------------------------------------------------
 
+#: cost[true, predicted] of three labels, not symmetric.
 COSTS = np.array([[0.0, 1.0, 2.0], [0.5, 0.0, 1.0], [3.0, 1.0, 0.0]])
 
 
