@@ -24,7 +24,6 @@ remains a bound on the gap.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -34,6 +33,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 
 from convexstruct import deadline
 from convexstruct.arrays import Point, Tensor, Vector
+from convexstruct.core.excessive_gap import FIRST_GUESS, GUESS_FALL, step_share
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import positive, read_options
 from convexstruct.core.rounds import Clock
@@ -42,9 +42,6 @@ from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.families.regularized_risk.solvers.risk_projection import onto_q
 from convexstruct.validation.arguments import refuse
 
-#: Where L is estimated, its first guess as a share of |X|_F^2 / lam, and the factor on it after a success. The guess is
-#: low, because an L that is too small is doubled within the round, and one that is too large falls by a tenth a round.
-FIRST_GUESS, GUESS_FALL = 1e-3, 0.9
 #: L is at least this times the largest offset over the largest share: a smaller L changes nothing beyond rounding.
 LEAST_LIPSCHITZ = 1e-9
 #: Features times outputs up to which |A| is taken from the matrix A'A itself.
@@ -145,7 +142,7 @@ def _rounds(problem: RegularizedRisk, lipschitz: float | str | None, start: Solu
         calls += 1
         while True:
             deadline.check()
-            tau = 2.0 / (k + 3) if known else _tau(mu / L)
+            tau = 2.0 / (k + 3) if known else step_share(mu / L)
             tried = _step(problem, clock, tau, w, scores, alpha, pull, smooth, smooth_pull, L)
             calls += 2
             if known or tried.excess <= 0:
@@ -190,11 +187,6 @@ def _gradient_step(
         pull = problem.adjoint(alpha)
     moved, turned = alpha - at, pull - at_pull
     return alpha, pull, float(np.vdot(turned, turned)) / problem.lam - L * float(moved @ moved)
-
-
-def _tau(ratio: float) -> float:
-    """The root in (0, 1) of tau^2 / (1 - tau) = ``ratio``."""
-    return 2.0 * ratio / (ratio + math.sqrt(ratio * ratio + 4.0 * ratio))
 
 
 def _primal(problem: RegularizedRisk, w: Tensor, scores: Vector) -> tuple[Vector, float]:

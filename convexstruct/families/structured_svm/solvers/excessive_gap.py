@@ -26,6 +26,7 @@ import scipy.sparse as sp
 
 from convexstruct import deadline
 from convexstruct.arrays import Matrix, Point, Tensor, Vector
+from convexstruct.core.excessive_gap import FIRST_GUESS, GUESS_FALL, step_share
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import positive, read_options
 from convexstruct.core.rounds import Clock
@@ -34,10 +35,6 @@ from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.graphs import chains
 from convexstruct.oracles.polytope.clique_tables import Tables, chain_tables
 from convexstruct.oracles.polytope.local_polytope import project_chains
-
-#: The first guess of L, as a share of |features|_F^2 / lam, and the factor on L after each accepted step. The guess is
-#: low, because an L that is too small is doubled within the round, and one that is too large falls by a tenth a round.
-FIRST_GUESS, GUESS_FALL = 1e-3, 0.9
 
 
 class Dual(NamedTuple):
@@ -104,7 +101,7 @@ class _Run:
             smooth = self._project(centre, w, 1.0 / mu, "smooth")
             while True:
                 deadline.check()
-                tau = _tau(mu / self.L)
+                tau = step_share(mu / self.L)
                 middle = a.to(smooth, tau)
                 after = self._step(middle)
                 if self._excess(middle, after) <= 0:
@@ -167,8 +164,3 @@ class _Run:
             "node_marginals": a.node / c[features.example][:, None],
             "edge_marginals": a.edge / c[features.edge_example][:, None, None],
         }
-
-
-def _tau(ratio: float) -> float:
-    """The root in (0, 1) of tau^2 / (1 - tau) = ``ratio``."""
-    return float(2.0 * ratio / (ratio + np.sqrt(ratio * ratio + 4.0 * ratio)))
