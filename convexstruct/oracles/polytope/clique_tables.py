@@ -138,32 +138,6 @@ class CliqueTables:
         """The numbers of labels of a port's variables, in its order."""
         return tuple(self.cards[port[0]][axis] for axis in port[1])
 
-    def stiffness(self, weights: Sequence[Vector]) -> list[Vector]:
-        """For each agreement (K,) numbers with  sum_k stiffness_k |xi_k|^2 >= sum_c |spread xi on c, centred|^2 / w_c:
-        an upper bound on the curvature of the dual function of a projection, agreement by agreement.
-
-        For two agreements on sets S, S' with Y_S, Y_S' cells, of a clique with Y entries, their block of the quadratic
-        form on the right has norm Y / sqrt(Y_S Y_S') if S and S' share a variable, and 0 otherwise, because centred
-        functions of different variables are orthogonal.
-
-        weights : for each group w_c of each clique, (n,).
-        """
-        uses = {port: np.zeros(len(self.component[port[0]])) for port in self.ports}
-        for each in self.agreements:
-            for side in (each.left, each.right):
-                _add(uses[side.group, side.axes], side.rows, np.ones(len(side.rows)))
-        found = []
-        for each in self.agreements:
-            total = np.zeros(len(each.component))
-            for side in (each.left, each.right):
-                size = prod(self.cards[side.group])
-                for (group, axes), used in uses.items():
-                    if group == side.group and set(axes) & set(side.axes):
-                        norm = size / np.sqrt(prod(each.cards) * prod(self.kept((group, axes))))
-                        total += norm * used[side.rows] / weights[group][side.rows]
-            found.append(total)
-        return found
-
     def part(self, low: int, high: int) -> tuple[CliqueTables, list[slice], list[slice]]:
         """The components low .. high - 1 alone, with their slices of each group's rows and each agreement's."""
         rows = [slice(*np.searchsorted(component, (low, high))) for component in self.component]

@@ -11,17 +11,14 @@ disagreement of the tables a (35). It is maximal in lambda where a_c sums to z: 
 simplex (appendix B). The remaining function of xi is smooth.
 
 `ascend` (ours; the paper goes block by block, as `convexstruct.families.projection.solvers.block_ascent` does) takes
-accelerated gradient steps. In the metric of `CliqueTables.stiffness` the gradient has the Lipschitz constant 1, so that
-steps of length 1 are safe; `ascend` takes longer ones. Every `METRIC_ROUNDS` rounds the metric is computed anew from
-the entries of the tables that are not 0; the length of a step is the inverse of an estimate of the curvature along the
-last steps; and the momentum of each component is set to 0 when it points against the gradient. A component whose bound
-has not risen for `PATIENCE` rounds takes safe steps from then on. `project_tables` works on the components of a batch
-in blocks that fit into the cache, each of which stops on its own.
+accelerated gradient steps in a diagonal metric, which each round computes from the entries of the tables that are not
+0. A step is shorter where the last one met a curvature above 1 in that metric, and the momentum of each component is
+set to 0 when it points against the gradient. D is a lower bound wherever the steps lead. `project_tables` works on the
+components of a batch in blocks that fit into the cache, each of which stops on its own.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -31,23 +28,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from convexstruct import deadline
-from convexstruct.arrays import Index, Matrix, Tensor, Vector
+from convexstruct.arrays import Flags, Index, Matrix, Tensor, Vector
 from convexstruct.oracles.polytope.clique_tables import CliqueTables, Tables
 from convexstruct.oracles.polytope.feasible_tables import feasible_tables
 from convexstruct.oracles.polytope.table_columns import Columns
 from convexstruct.rounding import EPS
 from convexstruct.tolerances import ROUNDING
 
-#: Rounds between two choices of the metric.
-METRIC_ROUNDS = 10
-#: The least estimate of the curvature, as a share of the metric's: a step is at most 1000 times as long as the safe
-#: one.
-LEAST_CURVATURE = 1e-3
-#: The estimate of the curvature is divided by this at each step, unless that along the step is larger, so that a large
-#: one does not keep all later steps short.
-CURVATURE_DECAY = 1.1
-#: Rounds without a better bound after which a component takes the safe steps until the end.
-PATIENCE = 50
 #: A table is scaled until its sum misses its scale by at most this, relative to the scale: some hundred roundings.
 SUM_ACCURACY = 1e-13
 #: The same while the tables still disagree, relative to their disagreement: more accuracy would be of no use in the
@@ -156,49 +143,27 @@ def ascend(structure: CliqueTables, tables: Tables, weights: Weights, start: Tab
     layout = Columns(structure)
     m = layout.tables(tables)
     base = _base(structure, m, weights)
-    xi = [np.zeros((prod(each.cards), len(each.component))) for each in structure.agreements]
-    if start is not None:
-        xi = layout.cells(start)
-    bound = structure.stiffness(weights.square)
-    metric = [np.broadcast_to(each, x.shape) for each, x in zip(bound, xi)]
+    xi = layout.cells(structure.split_multipliers(np.zeros(structure.n_multipliers)) if start is None else start)
     thresholds = unknown(structure)
-    ahead, curvature, momentum = [x.copy() for x in xi], np.ones(n), np.ones(n)
-    before: tuple[Tables, Tables] | None = None
-    off = np.zeros(n)
-    best, waited, cautious = np.full(n, -np.inf), np.zeros(n), np.zeros(n, dtype=bool)
-    for count in itertools.count():
+    ahead, momentum, off = xi, np.ones(n), np.zeros(n)
+    before = xi, xi  # the point before, and its gradient, which is of no effect where nothing has moved
+    while True:
         a, value = evaluate(layout, m, weights, ahead, thresholds, EARLY_ACCURACY * off)
-        value += base
         apart = layout.disagreement(a)
         off = np.zeros(n)
         for component, each in zip(components, apart):
             np.maximum.at(off, component, np.abs(each).max(axis=0, initial=0.0))
-        yield Ascent(layout, a, ahead, value, off)
-        waited = np.where(value > best, 0, waited + 1)
-        best = np.maximum(best, value)
-        if count % METRIC_ROUNDS == METRIC_ROUNDS // 2:
-            metric = [np.minimum(held, each) for held, each in zip(_active(layout, a, weights.square), bound)]
-            before, curvature = None, np.ones(n)
-        cautious |= waited > PATIENCE
-        if cautious.any():
-            metric = [np.where(cautious[c], each, k) for c, each, k in zip(components, bound, metric)]
-        if before is not None:
-            moved = [x - old for x, old in zip(ahead, before[0])]
-            bent = [g - old for g, old in zip(apart, before[1])]
-            along = _inner(components, moved, bent, n)
-            squared = _inner(components, bent, [b / k for b, k in zip(bent, metric)], n)
-            met = np.where(along > 0, squared / np.where(along > 0, along, 1.0), 1.0)
-            curvature = np.maximum(np.maximum(met, curvature / CURVATURE_DECAY), LEAST_CURVATURE)
-            curvature[cautious] = 1.0
+        yield Ascent(layout, a, ahead, base + value, off)
+        metric = _active(layout, a, weights.square)
+        moved = [x - old for x, old in zip(ahead, before[0])]
+        bent = [g - old for g, old in zip(apart, before[1])]
+        curvature = np.maximum(1.0, _curvature(components, moved, bent, metric, n))
         before = ahead, apart
         new = [x - g / (curvature[c] * k) for c, x, g, k in zip(components, ahead, apart, metric)]
         gone = [x - old for x, old in zip(new, xi)]
-        against = _inner(components, apart, gone, n) > 0
-        momentum[against] = 1.0
-        longer = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))
-        push = np.where(against, 0.0, (momentum - 1.0) / longer)
+        push, momentum = _pushed(momentum, _inner(components, apart, gone, n) > 0)
         ahead = [x + push[c] * g for c, x, g in zip(components, new, gone)]
-        xi, momentum = new, longer
+        xi = new
 
 
 def _active(layout: Columns, tables: Tables, square: list[Vector]) -> Tables:
@@ -213,6 +178,22 @@ def _active(layout: Columns, tables: Tables, square: list[Vector]) -> Tables:
         )
         found.append(np.maximum(known[left.port][:, left.columns] + known[right.port][:, right.columns], least))
     return found
+
+
+def _curvature(components: Sequence[Index], moved: Tables, bent: Tables, metric: Tables, n: int) -> Vector:
+    """The curvature of D along a step, in units of the metric: |bent|^2 in the inverse metric over <moved, bent>, bent
+    being the change of the gradient; 0 where that is not positive."""
+    along = _inner(components, moved, bent, n)
+    squared = _inner(components, bent, [b / k for b, k in zip(bent, metric)], n)
+    return squared / np.where(along > 0, along, np.inf)
+
+
+def _pushed(momentum: Vector, against: Flags) -> tuple[Vector, Vector]:
+    """(the share of the last step that is added to the next one, the next momentum), Nesterov's; the momentum is 1,
+    which adds nothing, where it pointed ``against`` the gradient."""
+    held = np.where(against, 1.0, momentum)
+    longer = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * held**2))
+    return (held - 1.0) / longer, longer
 
 
 @dataclass(frozen=True, eq=False)

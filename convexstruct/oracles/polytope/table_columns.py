@@ -72,13 +72,7 @@ class Columns:
         group, axes = port
         gone = tuple(axis for axis in range(len(self.structure.cards[group])) if axis not in axes)
         n = table.shape[-1]
-        if gone == tuple(range(len(gone))):  # a product with ones, which is faster than a sum
-            size = prod(table.shape[: len(gone)])
-            kept = (np.ones(size) @ table.reshape(size, prod(table.shape[len(gone) :]))).reshape(
-                table.shape[len(gone) :]
-            )
-        else:
-            kept = table.sum(axis=gone)
+        kept = table.sum(axis=gone)
         order = np.argsort(np.argsort(axes))
         return np.asarray(kept.transpose(*order, len(axes)).reshape(prod(self.structure.kept(port)), n))
 

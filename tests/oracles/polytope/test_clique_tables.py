@@ -1,4 +1,4 @@
-"""Clique tables: marginals and their adjoint, which agreements tie, the metric's bound, and feasible tables."""
+"""Clique tables: marginals and their adjoint, which agreements tie, and feasible tables."""
 
 from __future__ import annotations
 
@@ -50,31 +50,6 @@ def test_the_few_agreements_imply_those_of_every_pair_of_cliques(name: str) -> N
             rows.append(row)
     if rows:
         assert np.linalg.matrix_rank(np.array(rows)) == np.linalg.matrix_rank(ours)
-
-
-@pytest.mark.parametrize("name", GRAPHS)
-def test_the_stiffness_bounds_the_curvature_of_centred_tables(name: str) -> None:
-    structure, _ = graph(name, 1)
-    if not structure.n_multipliers:
-        return
-    rng = np.random.default_rng(2)
-    square = [rng.uniform(0.3, 3.0, size=len(rows)) for rows in structure.component]
-    stiff = np.concatenate(
-        [
-            np.repeat(each, int(np.prod(agreement.cards)))
-            for each, agreement in zip(structure.stiffness(square), structure.agreements)
-        ]
-    )
-    centred = [
-        (table - table.mean(axis=tuple(range(1, table.ndim)), keepdims=True))
-        / np.sqrt(w).reshape(-1, *[1] * (table.ndim - 1))
-        for unit in np.eye(structure.n_entries)
-        for table, w in zip(structure.split(unit), square)
-    ]
-    per_unit = [flat(centred[i : i + len(square)]) for i in range(0, len(centred), len(square))]
-    curvature = matrix(structure) @ np.array(per_unit) @ np.array(per_unit).T @ matrix(structure).T
-    scaled = curvature / np.sqrt(np.outer(stiff, stiff))
-    assert np.linalg.eigvalsh(scaled).max() <= 1.0 + ROUNDING
 
 
 def test_chains_have_nodes_and_edges_or_edges_alone() -> None:

@@ -192,20 +192,6 @@ def test_offsets_far_beyond_z_leave_projections_that_are_exact(offset: float) ->
             np.testing.assert_allclose(found, top / np.count_nonzero(top), atol=ROUNDING)
 
 
-def test_a_component_whose_bound_stalls_goes_back_to_certain_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With no patience at all every step is that of the bound on the curvature, and D never falls by more than
-    momentum may make it."""
-    monkeypatch.setattr(local_polytope, "PATIENCE", -1)
-    structure = chain_tables(chains([4, 3]), 3)
-    m = noise(structure, 10)
-    cautious = project_tables(structure, m, tol=1e-9)
-    monkeypatch.undo()
-    usual = project_tables(structure, m, tol=1e-9)
-    assert usual.rounds < cautious.rounds
-    for one, other in zip(cautious.tables, usual.tables):
-        np.testing.assert_allclose(one, other, atol=HIGH.feasibility)
-
-
 def test_a_threshold_and_its_entries_belong_together_however_the_search_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local_polytope, "SUM_ACCURACY", 0.0)
     monkeypatch.setattr(local_polytope, "EPS", -1.0)  # no step is small enough: all are spent

@@ -60,12 +60,12 @@ def test_a_graph_without_agreements_is_solved_at_once() -> None:
 
 
 def test_it_stops_where_rounding_lets_nothing_be_gained() -> None:
-    solution = cs.solve(chains(4, scale=1e-12), MarginalAscent(steps=20), tol=1e-16)
+    solution = cs.solve(chains(4, scale=1e-12), MarginalAscent(), tol=1e-16)
     assert solution.status in (cs.Status.STALLED, cs.Status.OPTIMAL, cs.Status.ROUNDING)
     assert solution.gap <= HIGH.gap
 
 
-@pytest.mark.parametrize("options", [{"first": 0.0}, {"first": 1e-14}, {"factor": 1.0}, {"steps": 0}, {"last": -1.0}])
+@pytest.mark.parametrize("options", [{"steps": 0}, {"last": -1.0}])
 def test_options_that_make_no_sense_are_refused(options: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="wanted"):
         MarginalAscent(**options)  # type: ignore[arg-type]  # wrong on purpose
