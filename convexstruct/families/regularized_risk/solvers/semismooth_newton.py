@@ -15,10 +15,13 @@ augmented Lagrangian method (Rockafellar 1976; Li, Sun and Toh 2018), here with
 * pieces far below their group's highest held at 0, and groups far from their kinks held at their alpha, once few others
   remain, until the gap of the others has fallen (`SmoothedRisk.restrict`). The dual value stays that of all groups; the
   primal is then computed of all of them;
-* where there are many more features than examples, the same steps in row space first (`row_space`).
+* where there are many more features than examples, the same steps in row space first (`row_space`);
+* where a small problem comes to a halt, a dense interior point method (`interior_point`), and Newton's steps again if
+  that one does not end it.
 
 The problem is piecewise quadratic, so the proximal point method ends after finitely many steps (Rockafellar 1976), and
-rounding alone limits the accuracy.
+rounding alone limits the accuracy: where rows or columns of X differ by 1e8 and more, alpha is a difference of scores
+over a tau that is near to the rounding of the largest of them.
 """
 
 from __future__ import annotations
@@ -42,6 +45,7 @@ from convexstruct.core.rounds import Clock, Patience
 from convexstruct.core.solution import Solution
 from convexstruct.deadline import DeadlinePassed
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
+from convexstruct.families.regularized_risk.solvers.interior_point import certified, finished, is_small, sizes_differ
 from convexstruct.families.regularized_risk.solvers.risk_newton import Effort, direction, offset_weights
 from convexstruct.families.regularized_risk.solvers.row_space import in_row_space
 from convexstruct.families.regularized_risk.solvers.smoothed_risk import Smoothed, SmoothedRisk
@@ -63,6 +67,9 @@ SLOPE_FALL, SEARCH_TRIALS = 0.1, 30
 LEAST_LIFT, ROWS_GAP, ROWS_ROUNDS, ROWS_TAU = 0.5, 1e-7, 300, 1e4
 #: The solver ends after so many rounds over all groups without improvement: what is left is rounding.
 IDLE_ROUNDS = 100
+#: A small problem is given to an interior point method once, after so many rounds without improvement or so many
+#: products with X.
+IDLE_SMALL, SMALL_CALLS = 20, 300
 #: Where w has at least as many entries as there are groups, the first tau is multiplied by this and by the mean rise
 #: of an example's score by its own alpha (`_lift_of_one`), if that product is above 1.
 TAU_LIFTS = 10.0
@@ -107,9 +114,12 @@ class SemismoothNewton:
         read_options(self, shrink=share, inexact=share, zone=positive, moving=share, first=share)
 
     def iterate(self, problem: RegularizedRisk, start: Solution | None = None) -> Iterator[Iterate]:
-        clock = Clock("gradient", "direction", "line search", "holding")
-        effort, patience = Effort(), Patience(IDLE_ROUNDS, least_unit(problem))
+        clock = Clock("gradient", "direction", "line search", "holding", "interior point")
         given, (problem, unit) = problem, _in_range(problem)
+        least, upper, bound = least_unit(given), np.inf, -np.inf
+        effort, patience, early = Effort(), Patience(IDLE_ROUNDS, least), Patience(IDLE_SMALL, least)
+        finish = is_small(problem)
+        rough = finish and sizes_differ(problem)
         whole = SmoothedRisk.whole(problem)
         w, b, a = _start(problem, whole, start, unit)
         v = whole.offset + whole.lift(b) + (whole.forward(w) if w.any() else 0.0)
@@ -145,19 +155,18 @@ class SemismoothNewton:
                 b, v = _lifted(whole, b, whole.forward(w) + whole.offset + whole.lift(b), a, tau)
                 drift, calls = 0.0, calls + 1
                 continue
-            *longer, primal = _stretched(whole, w, b, v, primal, min(best, primal) - lower, patience.least)
+            *longer, primal = _stretched(whole, w, b, v, primal, min(best, primal) - lower, least)
             best = min(best, primal)
-            done = patience.ended(best, lower)
-            yield Iterate(
-                _point(given, longer[0] / unit, longer[1]),
-                _witness(whole, shown),
-                primal,
-                value,
-                calls,
-                clock.parts,
-                done,
-                given.rounding_reason({}, None) if done else "",
+            found = Iterate(
+                _point(given, longer[0] / unit, longer[1]), _witness(whole, shown), primal, value, calls, clock.parts
             )
+            found = certified(given, found) if rough else found
+            upper, bound = min(upper, found.primal), max(bound, found.lower_bound)
+            if finish and (early.ended(upper, bound) or calls > SMALL_CALLS):
+                finish = False
+                yield from finished(given, problem, unit, calls, clock)
+            done = patience.ended(upper, bound)
+            yield replace(found, done=True, message=given.rounding_reason({}, None)) if done else found
             if self._ready(whole, now, tau, best - lower):
                 a, tau = now.a, self._narrower(tau, effort)
                 with clock("holding"):

@@ -1,0 +1,87 @@
+"""Small risks whose features and rows differ by up to 1e12 each: optimal by the default, by 150 digits as the truth."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from convexstruct.core.driver import solve
+from convexstruct.core.solution import Status
+from convexstruct.deadline import DeadlinePassed, within
+from convexstruct.families.regularized_risk.problem import RegularizedRisk
+from convexstruct.families.regularized_risk.solvers.interior_point import interior_points, is_small
+from convexstruct.tolerances import HIGH
+from tests.families.regularized_risk.exact import optimum
+
+
+def scaled_both_ways(kind: str, seed: int) -> RegularizedRisk:
+    rng = np.random.default_rng(seed)
+    n = 4 if kind == "binary" else 3
+    X = rng.normal(size=(n, 3)) * 10.0 ** rng.uniform(-6, 6, size=3) * 10.0 ** rng.uniform(-6, 6, size=(n, 1))
+    lam, y = float(10.0 ** rng.uniform(-3, 1)), rng.permutation(np.arange(n) % (2 if kind == "binary" else 3))
+    if kind == "binary":
+        return RegularizedRisk.binary(X, y, lam)
+    if kind == "multiclass":
+        return RegularizedRisk.multiclass(X, y, lam)
+    return RegularizedRisk.pieces(X, rng.normal(size=n), lam, np.array([0, 0, 1]), floor=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "seed"),
+    [("binary", 5), ("binary", 45), ("binary", 58), ("multiclass", 5), ("multiclass", 27), ("multiclass", 37),
+     ("multiclass", 58), ("pieces", 4), ("pieces", 52)],
+)  # fmt: skip
+def test_what_newtons_steps_leave_is_solved_to_the_optimum(kind: str, seed: int) -> None:
+    """Proximal point steps alone end at relative gaps of 1e-6 to 1 on each of these."""
+    problem = scaled_both_ways(kind, seed)
+    found = solve(problem, tol=HIGH)
+    assert found.status is Status.OPTIMAL, found
+    assert Decimal(found.lower_bound) <= optimum(problem) <= Decimal(found.primal)
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("kind", ["binary", "multiclass", "pieces"])
+def test_its_steps_lead_to_the_optimum_of_any_tiny_risk(kind: str, seed: int) -> None:
+    problem = scaled_both_ways(kind, seed)
+    exact = float(optimum(problem))
+    best = min(problem.value(w.reshape(problem.shape)) for w, _, _ in interior_points(problem))
+    assert best == pytest.approx(exact, rel=1e-6)
+
+
+X = np.random.default_rng(0).normal(size=(20, 4))
+Y: NDArray[np.int64] = np.random.default_rng(1).integers(3, size=20)
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        RegularizedRisk.binary(X, Y > 0, 0.1, bias=True),
+        RegularizedRisk.multiclass(X, Y, 0.1, weights=np.arange(1.0, 21.0)),
+        RegularizedRisk.multilabel(X, np.eye(3, dtype=int)[Y], 0.1),
+        RegularizedRisk.ordinal(X, Y, 0.1),
+        RegularizedRisk.pieces(X, X[:, 0], 0.1, np.arange(20) // 3),
+    ],
+    ids=["bias", "weights", "multilabel", "ordinal", "no zero piece"],
+)
+def test_each_kind_of_risk_is_bracketed(problem: RegularizedRisk) -> None:
+    """Free offsets, weights, several groups an example, and groups without the zero piece."""
+    primal, lower = np.inf, -np.inf
+    for w, b, alpha in interior_points(problem):
+        point = problem.as_point({"w": w, "b": b} if problem.n_biases else w)
+        primal, lower = min(primal, problem.primal(point).upper), max(lower, problem.dual({"alpha": alpha}).lower)
+    known = solve(problem, tol=HIGH)
+    assert lower <= known.primal
+    assert known.lower_bound <= primal
+    assert primal - lower <= 1e-9 * abs(primal)
+
+
+def test_it_is_for_small_problems_and_keeps_the_time_limit() -> None:
+    rng = np.random.default_rng(0)
+    problem = RegularizedRisk.binary(rng.normal(size=(300, 90)), rng.integers(2, size=300), 0.1)
+    assert is_small(problem)
+    assert not is_small(RegularizedRisk.binary(rng.normal(size=(300, 500)), np.arange(300) % 2, 0.1))
+    with within(0.0), pytest.raises(DeadlinePassed):
+        next(interior_points(problem))
