@@ -25,7 +25,8 @@ worth the steps there. If no covariance can be formed, no stage is rough: only N
 the inexact ends of rough stages, and v >= 0 takes the fewest steps while tau is high.
 
 With many examples a pilot run on the first few of them, re-weighted, finds (Theta, B, tau, theta). None of these has a
-part for each example, so the full problem starts from them.
+part for each example, so the full problem starts from them. The covariance is that of these few, re-weighted, too: as a
+metric it is near enough.
 """
 
 from __future__ import annotations
@@ -65,9 +66,9 @@ LARGEST_DENSE = 2000
 #: rough only if later ones can form a covariance. A pilot run ends when its stages would no longer be rough.
 ROUGH_COST = 1e-2
 ROUGH_DECREASE = 100.0
-#: Added to the diagonal of the covariance, as a share of the counts: where it was computed at this point, and where it
-#: comes from an earlier stage.
-RIDGE, OLD_RIDGE = 1e-7, 1e-3
+#: Added to the diagonal of the covariance, as a share of the counts: where it was computed at this point, from all
+#: examples or from a sample of them, and where it comes from an earlier stage.
+RIDGE, SAMPLE_RIDGE, OLD_RIDGE = 1e-7, 1e-4, 1e-3
 #: Where all metrics are diagonal, P is evaluated every so many steps of a stage, and the driver checks its limits.
 EVALUATION_STEPS = 40
 #: Steps that a stage takes before it forms the covariance (anew), as a share of the evaluations that this costs.
@@ -101,7 +102,8 @@ class EntropicProximal:
         diagonal. 0: always.
     patience : the fewest steps of a stage before it forms a (new) covariance; more if that is expensive
         (`WAITED_SHARE`).
-    pilot : examples of the pilot run; problems with fewer than four times as many have none.
+    pilot : examples of the pilot run, and of the covariance; problems with fewer than four times as many have no pilot
+        run, and the covariance of all.
     max_steps : the most steps of one stage.
     """
 
@@ -140,7 +142,7 @@ class EntropicProximal:
         state = _State.begin(problem, self._first(problem), self.shrink, start)
         calls = 1.0
         pilot_run: _Run | None = None
-        if start is None and self.pilot and problem.n_examples >= 4 * self.pilot:
+        if start is None and self.has_pilot(problem):
             small = _first_examples(problem, self.pilot)
             state = _State.begin(small, self._first(small), self.shrink, None)
             run = _Run(self, small, state)
@@ -157,6 +159,10 @@ class EntropicProximal:
         while not run.finished:
             for theta in run.stage():
                 yield run.shown(theta, calls)
+
+    def has_pilot(self, problem: GenerativeMargin) -> bool:
+        """Whether there are so many examples that ``pilot`` of them stand for all."""
+        return 0 < 4 * self.pilot <= problem.n_examples
 
     def _first(self, problem: GenerativeMargin) -> float:
         """tau of the first stage: scores are logarithms, so the unit is what a variable loses, but at least one nat."""
@@ -215,6 +221,7 @@ class _Run:
         self._history: list[tuple[float, float]] = []
         self._gap = np.inf
         self._dense = False
+        self._sampled = 1.0  # share of the examples' weight that the covariance is computed from
         self._covariance = self._choose_covariance()
         self._cost = 0.0  # of a covariance, in evaluations of F
         self.shrink, self.inner = options.shrink, options.inner
@@ -231,11 +238,16 @@ class _Run:
         self._gap = self.smoothing * abs(pilot.best)
 
     def _choose_covariance(self) -> CountCovariance | None:
-        """The covariance; None if there is none, or it costs too much."""
+        """The covariance, of the examples of a pilot run alone if there are enough for one; None if there is none, or
+        it costs too much."""
         if self.options.newton <= 0 or self.problem.dimension > LARGEST_DENSE:
             return None
-        whole = CountCovariance(self.problem.features)
-        return whole if whole.kind and whole.operations <= self.options.newton else None
+        features = self.problem.features
+        if self.options.has_pilot(self.problem):
+            features = part(features, 0, self.options.pilot)
+            self._sampled = float(features.examples.weights.sum() / self.problem.examples.weights.sum())
+        found = CountCovariance(features)
+        return found if found.kind and found.operations <= self.options.newton else None
 
     def stage(self) -> Iterator[Vector]:
         """One stage: yields theta from time to time, so that the driver can check limits, and at its end."""
@@ -251,8 +263,9 @@ class _Run:
         patience = EVALUATION_STEPS
         if self._covariance is not None and not rough:
             if not self._dense:
-                self._cost = self._covariance.cost(*stage.natural(value))
-                self.calls += 1
+                share = len(self._covariance.features.examples) / problem.n_examples
+                self._cost = share * self._covariance.cost(*stage.natural(value))
+                self.calls += share
             patience = max(options.patience, round(WAITED_SHARE * self._cost))
         steps = waited = 0
         while steps < options.max_steps:
@@ -299,9 +312,9 @@ class _Run:
             return DiagonalMetric(stage, value)
         ridge = OLD_RIDGE
         if known is None:
-            ridge = RIDGE
+            ridge = RIDGE if self._sampled == 1.0 else SAMPLE_RIDGE
             self.calls += self._cost
-            self._known = known = self._covariance(*stage.natural(value))
+            self._known = known = self._covariance(*stage.natural(value)) / self._sampled
         return NewtonMetric(stage, value, known, ridge)
 
     def _wanted(self, value: Value) -> float:
