@@ -1,4 +1,5 @@
-"""Each mechanism of `EntropicProximal`, switched off on the ring instances of `benchmarks/generative_margin.py`."""
+"""Each mechanism of `EntropicProximal`, switched off on the ring instances of `benchmarks/generative_margin.py`; and
+the rules of `ProximalBundle` for gamma, on small rings and on counts of observed children of one hidden class."""
 
 from __future__ import annotations
 
@@ -6,17 +7,19 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import networkx as nx
 import numpy as np
 
 from benchmarks.ablation import Mechanism, Study
 from convexstruct.core.quasi_newton import Pairs
 from convexstruct.datasets.generated.ring import EASY, HARD, Noise, ring
-from convexstruct.families.generative_margin import EntropicProximal, GenerativeMargin
+from convexstruct.families.generative_margin import EntropicProximal, GenerativeMargin, ProximalBundle
 from convexstruct.families.generative_margin.invariants import LocalVariance, local_variance
 from convexstruct.families.generative_margin.solvers.entropic_proximal import _Run
 
 METHOD = "convexstruct.families.generative_margin.solvers.entropic_proximal"
 STAGE = "convexstruct.families.generative_margin.solvers.entropic_stage"
+BUNDLE = "convexstruct.families.generative_margin.solvers.bundle"
 COVARIANCE = "convexstruct.families.generative_margin.covariance"
 #: More than any step, count or ratio: a limit of this size has no effect.
 NEVER = 10**9
@@ -33,6 +36,16 @@ def _ring(sequences: int, length: int, noise: Noise, eta: float, seed: int, stat
     data = ring(sequences, length, states, noise, seed=seed)
     sizes = data.n_states, data.n_symbols
     return GenerativeMargin.hmm(data.symbols, data.states, *sizes, eta=eta, loss="ring")
+
+
+def _counts(rows: int, children: int, seed: int) -> GenerativeMargin:
+    """A hidden class of three and its children, of three labels each: two in five are the class, others noise."""
+    rng = np.random.default_rng([97, seed])
+    graph = nx.DiGraph(("class", child) for child in range(children))
+    nx.set_node_attributes(graph, 3, "states")
+    outcome, noise = rng.integers(0, 3, size=(rows, 1)), rng.integers(0, 3, size=(rows, children))
+    table = np.hstack((outcome, np.where(rng.random(noise.shape) < 0.4, outcome, noise)))
+    return GenerativeMargin.network(graph, table, ["class"], eta=0.1)
 
 
 def _no_invariants(features: Any, theta: Any, loss_weight: float) -> LocalVariance | None:
@@ -72,6 +85,13 @@ MECHANISMS = (
 )
 #: Of use only where there are many examples.
 MANY = (Mechanism("pilot run", {"pilot": 0}), Mechanism("Newton's metric", {"newton": 0.0}))
+GAMMA = (
+    Mechanism("gamma falls (LEAST_GAMMA)", patches={f"{BUNDLE}:LEAST_GAMMA": 1.0}),
+    Mechanism("gamma falls without end (LEAST_GAMMA)", patches={f"{BUNDLE}:LEAST_GAMMA": 1e-9}),
+    Mechanism("gamma halved far away (FAR_DECREASE)", patches={f"{BUNDLE}:FAR_DECREASE": NEVER}),
+    Mechanism("polishing", {"polish_every": 0}),
+)
+COUNTS = [functools.partial(_counts, 300, 12, seed) for seed in (1, 2)]
 
 STUDIES = [
     Study("ring-easy", _rings(100, 50, EASY), EntropicProximal(), 1e-6, MECHANISMS),
@@ -82,4 +102,6 @@ STUDIES = [
     Study("ring-30-states-easy", _rings(100, 50, EASY, instances=1, states=30), EntropicProximal(), 1e-4, MECHANISMS),
     Study("ring-30-states-hard", _rings(100, 50, HARD, instances=1, states=30), EntropicProximal(), 1e-4, MECHANISMS),
     Study("ring-50-states", _rings(100, 50, EASY, instances=1, states=50), EntropicProximal(), 1e-3, DIAGONAL),
+    Study("bundle, rings", _rings(40, 15, HARD, 0.1, 2, 5), ProximalBundle(), 1e-3, GAMMA),
+    Study("bundle, counts", COUNTS, ProximalBundle(), 1e-3, GAMMA),
 ]

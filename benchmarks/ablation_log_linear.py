@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ from convexstruct import datasets
 from convexstruct.families.log_linear import LBFGS, ConditionalRandomField, MarkovRandomField, OrthantWise
 from convexstruct.features.graphs.factors import tabular_factors
 
+DESCENT = "convexstruct.families.log_linear.solvers.descent"
 SOLVER = "convexstruct.families.log_linear.solvers.lbfgs"
 
 
@@ -71,6 +73,10 @@ SCALAR = (
 )
 MANY = (Mechanism("many weights' pairs in single precision (SINGLE_FROM)", patches={f"{SOLVER}:SINGLE_FROM": 10**9}),)
 FREE = (Mechanism("no look for a missing maximum", patches={f"{SOLVER}:separated": lambda problem, here: ""}),)
+BOUNDED = (
+    Mechanism("bounds only near the end (BOUNDED_BELOW)", patches={f"{DESCENT}:BOUNDED_BELOW": math.inf}),
+    Mechanism("bounds sooner (BOUNDED_BELOW)", patches={f"{DESCENT}:BOUNDED_BELOW": 1.0}),
+)
 
 STUDIES = [
     Study("crf, independent features", _each(_chain, 60, 20, 8, 30, beta=1.0), LBFGS(), 1e-6, DIAGONAL),
@@ -85,4 +91,5 @@ STUDIES = [
     Study("crf, zeros", _each(_chain, 60, 20, 8, 30, beta=1.0, l1=1.0), OrthantWise(), 1e-6, DIAGONAL),
     Study("crf, no penalty", _each(_chain, 200, 10, 3, 5), LBFGS(), 1e-6, (*DIAGONAL, *FREE)),
     Study("mrf, grid", _each(_grid, 5, 300, beta=1.0), LBFGS(), 1e-6, DIAGONAL),
+    Study("mrf, no penalty", _each(_grid, 4, 300), LBFGS(), 1e-6, BOUNDED),
 ]
