@@ -185,7 +185,7 @@ def _curvature(components: Sequence[Index], moved: Tables, bent: Tables, metric:
     being the change of the gradient; 0 where that is not positive."""
     along = _inner(components, moved, bent, n)
     squared = _inner(components, bent, [b / k for b, k in zip(bent, metric)], n)
-    return squared / np.where(along > 0, along, np.inf)
+    return np.asarray(squared / np.where(along > 0, along, np.inf))
 
 
 def _pushed(momentum: Vector, against: Flags) -> tuple[Vector, Vector]:
