@@ -187,8 +187,9 @@ def solve_pools(
     start = np.searchsorted(owner, np.arange(len(ceiling))).astype(np.intp)
     bounded = np.flatnonzero(np.zeros(len(w), dtype=bool) if nonnegative is None else nonnegative)
     best = PoolSolution(w, np.zeros(len(b)), np.inf, -np.inf, 0)
-    share = NEAR
-    at, moved = _near(columns, ceiling, w, start, bounded, share), False
+    mean = float(np.maximum.reduceat(b - a @ _positive(w, bounded), start).mean())
+    slack, moved = max(NEAR * mean, _least(columns)), False
+    at = _near(columns, ceiling, w, start, bounded, slack)
     since, least = 0, np.inf
     while best.steps < NEWTON_STEPS and since <= PATIENCE:
         deadline.check()
@@ -209,22 +210,21 @@ def solve_pools(
         if best.primal - best.bound <= tolerance:
             break
         by, size = _Newton(columns, ceiling, lam, start, bounded, at).corrected()
-        moved = moved or size >= LEAST_STEP or share >= CENTRAL
+        moved = moved or size >= LEAST_STEP or slack >= CENTRAL * mean
         if moved:
             at = _State(*(getattr(at, f.name) + size * getattr(by, f.name) for f in fields(_State)))
         else:
-            share *= 10.0
-            at = _near(columns, ceiling, w, start, bounded, share)
+            slack *= 10.0
+            at = _near(columns, ceiling, w, start, bounded, slack)
     total = np.maximum(np.add.reduceat(best.alpha, start), 1e-300)
     return replace(best, alpha=best.alpha * np.minimum(1.0, ceiling / total)[owner])
 
 
-def _near(columns: PoolColumns, ceiling: Vector, w: Vector, start: Index, bounded: Index, share: float) -> _State:
-    """An interior state at w: slacks of at least ``share`` of the mean xi_i, multipliers proportional to 1 / s_j."""
+def _near(columns: PoolColumns, ceiling: Vector, w: Vector, start: Index, bounded: Index, slack: float) -> _State:
+    """An interior state at w: slacks of at least ``slack``, multipliers proportional to 1 / s_j."""
     w = _positive(w, bounded)
     margin = columns.b - columns.a @ w
-    top = np.maximum.reduceat(margin, start)
-    s = (top + max(share * float(top.mean()), _least(columns)))[columns.owner] - margin
+    s = (np.maximum.reduceat(margin, start) + slack)[columns.owner] - margin
     alpha = (1.0 / s) * (ceiling / np.add.reduceat(1.0 / s, start))[columns.owner]
     return _State(w, s[start] + margin[start], s, alpha, float(alpha @ s) / len(s) / w[bounded])
 

@@ -336,14 +336,6 @@ class _Run:
         return made
 
 
-def suited(problem: StructuredSVM) -> bool:
-    """Whether blocks do better than L-BFGS on sums over labellings: for slack scaling and the zero-one loss, which have
-    no such sums, and where data are `wide`. Only with exact best labellings, and no weight that must be >= 0."""
-    if problem.features.associative or not problem.oracle.exact:
-        return False
-    return problem.scaling == "slack" or problem.loss.zero_one or wide(problem)
-
-
 def wide(problem: StructuredSVM) -> bool:
     """Whether features are sparse, weights more than nodes, so that a column has few of all weights and few of
     another's, and a feature so frequent that the curvature of the hinges along it, sum_v c x_v^2 over lam, is above
@@ -359,10 +351,12 @@ def wide(problem: StructuredSVM) -> bool:
 
 
 def pooled_blocks(problem: StructuredSVM, start: Solution | None, seed: int) -> Iterator[Iterate]:
-    """One iterate a round: w and the multipliers. ``start`` gives first labellings."""
+    """One iterate a round: w and the multipliers. ``start`` gives the first iterate and first labellings."""
     run = _Run(problem, np.random.default_rng(seed))
     if start is not None:
         run.adopt(start)
+        assert run.seen is not None
+        yield Iterate({"w": starting_w(problem, start)}, run.witness(), run.seen.value, run.bound, 1)
     n, calls, rest = 1, 0, 0
     while True:
         before = run.bound

@@ -18,8 +18,8 @@ the node losses, to find a start and first pools, and its bounds are not used. I
 a user's own), there is no tempering. Examples of several components are split first (`solvers.components`).
 
 Where exact pools are not cheap (a Gram matrix of all columns), `solvers.pooled_blocks` begins, if features are sparse
-and some of them very frequent (those of a text occur 4 to 200,000 times: L-BFGS gets nowhere), or if the scaling or the
-loss has no sums. Exact pools take its labellings over if these are a thousand at most.
+and some of them very frequent (those of a text occur 4 to 200,000 times: L-BFGS gets nowhere), and where they are dear,
+if the scaling or the loss has no sums. Exact pools take its labellings over if these are a thousand at most.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from convexstruct.families.structured_svm.solvers.components import by_component
 from convexstruct.families.structured_svm.solvers.example_blocks import starting_w
 from convexstruct.families.structured_svm.solvers.labelling_pools import LabellingPools
 from convexstruct.families.structured_svm.solvers.pool_qp import EXACT_GAP, solve_pools
-from convexstruct.families.structured_svm.solvers.pooled_blocks import pooled_blocks, suited
+from convexstruct.families.structured_svm.solvers.pooled_blocks import pooled_blocks, wide
 
 #: The problem restricted to the pools is solved to this share of the remaining gap: the next labellings change it
 #: anyway.
@@ -57,6 +57,10 @@ WARM_UP_STAGES = 6
 #: first is poor.
 CHEAP_WORK = 2e10
 CHEAP_COLUMNS, CHEAP_STEPS = 8, 15
+#: Above so many multiplications blocks begin where the scaling or the loss has no sums over labellings. Slack scaling,
+#: to 1e-3: 900 chains with d = 464 (2.3e10) take 1.6 s by pools, by blocks more than 9 s; 600 with d = 1,300 (1.2e11)
+#: more than 20 s both ways; handwriting, d = 4,004 (1.2e12), 19 s by blocks, and has no bound after 26 s by pools.
+DEAR_WORK = 3e11
 LONGEST_STAGE = 8
 #: After so many rounds of `pooled_blocks` the pools take over if the cube of the number of labellings is at most
 #: `STEP_WORK`: 1,000 labellings, a second a round. On 100 sentences of CoNLL-2000, with 3,000 labellings, the blocks
@@ -136,15 +140,18 @@ class TemperedPools:
         yield from finish(problem, pools, temper.best_w, temper.best, temper.calls)
 
 
-def cheap(problem: StructuredSVM) -> bool:
-    """Whether `CHEAP_STEPS` Newton steps with `CHEAP_COLUMNS` labellings an example take at most `CHEAP_WORK`."""
+def pool_work(problem: StructuredSVM) -> float:
+    """Multiplications of `CHEAP_STEPS` Newton steps with `CHEAP_COLUMNS` labellings an example."""
     columns, d = CHEAP_COLUMNS * problem.n_examples, problem.dimension
-    return CHEAP_STEPS * columns * float(d) * min(columns, d) <= CHEAP_WORK
+    return CHEAP_STEPS * columns * float(d) * min(columns, d)
 
 
 def by_blocks(problem: StructuredSVM) -> bool:
-    """Whether exact pools are dear and `pooled_blocks` suited, so that it begins."""
-    return not cheap(problem) and suited(problem)
+    """Whether `pooled_blocks` begins, which needs exact best labellings, and no weight that must be >= 0."""
+    if problem.features.associative or not problem.oracle.exact:
+        return False
+    work, sums = pool_work(problem), problem.scaling == "margin" and not problem.loss.zero_one
+    return (work > CHEAP_WORK and wide(problem)) or (work > DEAR_WORK and not sums)
 
 
 def blocks_then_pools(problem: StructuredSVM, start: Solution | None, seed: int) -> Iterator[Iterate]:
@@ -226,7 +233,7 @@ class Temper:
         self._gap = np.inf
         self.stages = 0
         self._steps = options.steps
-        self._cheap = cheap(problem)
+        self._cheap = pool_work(problem) <= CHEAP_WORK
         self.finished = self.tau <= 0 or not problem.oracle.summable  # the loss is 0, or the oracle has no sums
 
     def stage(self) -> None:

@@ -165,7 +165,7 @@ def test_the_forms_of_the_newton_system_are_one_system() -> None:
     steps = []
     for gram in (None, pools.a @ pools.a.T):
         columns = PoolColumns(pools.a, pools.b, pools.owner, gram)
-        at = pool_qp._near(columns, pools.c, pools.w, start, none, pool_qp.NEAR)
+        at = pool_qp._near(columns, pools.c, pools.w, start, none, 1e-3)
         steps.append(pool_qp._Newton(columns, pools.c, pools.lam, start, none, at).direction(at.alpha * at.s, at.z))
     for name in ("w", "xi", "s", "alpha"):
         one, two = (getattr(step, name) for step in steps)

@@ -254,7 +254,7 @@ def test_the_default_takes_blocks_where_there_are_no_sums_and_exact_pools_are_de
     monkeypatch.setattr(pooled_blocks, "LEAST_CURVATURE", np.inf)
     problem = text(0, size=2, **more)
     assert not tempered_pools.by_blocks(problem)
-    monkeypatch.setattr(tempered_pools, "CHEAP_WORK", 0.0)
+    monkeypatch.setattr(tempered_pools, "DEAR_WORK", 0.0)
     assert tempered_pools.by_blocks(problem) == expected
     solution = solve(problem)
     assert solution.status is Status.OPTIMAL
@@ -345,6 +345,27 @@ def test_pools_of_many_labellings_are_left_to_the_blocks(monkeypatch: pytest.Mon
     solution = solve(text(0), TemperedPools(), max_iterations=500)
     assert solution.status is Status.OPTIMAL
     holds(solution, optimum(text(0)))
+
+
+@pytest.mark.slow
+def test_dense_chains_with_slack_scaling_are_left_to_exact_pools() -> None:
+    """900 chains, d = 464: pools end in a dozen rounds; blocks have a gap of 0.9 after 30."""
+    rng = np.random.default_rng(1)
+    lengths, slopes = rng.integers(2, 6, 900), rng.normal(size=(50, 8))
+    x = rng.normal(size=(int(lengths.sum()), 50))
+    labels = np.argmax(x @ slopes + 7.0 * rng.normal(size=(len(x), 8)), axis=1)
+    problem = StructuredSVM.read(x, np.split(labels, np.cumsum(lengths)[:-1]), 8, C=1.0, scaling="slack")
+    assert tempered_pools.pool_work(problem) > tempered_pools.CHEAP_WORK
+    assert solve(problem, tol=LOW, max_iterations=30).status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize("witness", [True, False])
+def test_a_start_is_the_first_iterate(witness: bool) -> None:
+    problem = text(1, n=20, scaling="slack")
+    first = solve(problem, Blocks(), tol=LOW, max_iterations=100)
+    start = first if witness else replace(first, dual_point=None)
+    again = solve(problem, Blocks(), tol=LOW, start=start, max_iterations=1)
+    assert again.primal <= first.primal * (1 + 1e-12)
 
 
 def test_it_stops_in_time_with_bounds() -> None:
