@@ -135,7 +135,8 @@ class HiddenField:
         ValueError
             As there, and if a variable, or a sample with what is forbidden, is left without any label.
         """
-        factors, read = forbid(factors, forbidden), read_partial("samples", samples, factors)
+        read = read_partial("samples", samples, factors)
+        factors = forbid(factors, forbidden)
         if factors.forbidden is None:
             first = read.argmax(axis=2) if read.ndim == 3 else np.maximum(read, 0)
         else:

@@ -96,7 +96,7 @@ def finished(
             point = {"w": (w / unit).reshape(given.shape)} | ({"b": b} if given.n_biases else {})
             found = certified(given, Iterate(point, partial(dict, alpha=alpha), np.inf, -np.inf, calls, clock.parts))
         best, lower = min(best, found.primal), max(lower, found.lower_bound)
-        yield replace(found, message="Newton's steps came to a halt, and a dense interior point method went on")
+        yield replace(found, message="Newton's steps gained too little, and a dense interior point method went on")
 
 
 def certified(problem: RegularizedRisk, found: Iterate) -> Iterate:

@@ -67,8 +67,8 @@ SLOPE_FALL, SEARCH_TRIALS = 0.1, 30
 LEAST_LIFT, ROWS_GAP, ROWS_ROUNDS, ROWS_TAU = 0.5, 1e-7, 300, 1e4
 #: The solver ends after so many rounds over all groups without improvement: what is left is rounding.
 IDLE_ROUNDS = 100
-#: A small problem is given to an interior point method once, after so many rounds without improvement or so many
-#: products with X.
+#: A small problem is given to an interior point method once: after so many rounds without improvement, or, where rows
+#: or columns differ much in size, after so many products with X. Ordinary data may take more (136 rounds, lam = 1e-7).
 IDLE_SMALL, SMALL_CALLS = 20, 300
 #: Where w has at least as many entries as there are groups, the first tau is multiplied by this and by the mean rise
 #: of an example's score by its own alpha (`_lift_of_one`), if that product is above 1.
@@ -120,12 +120,17 @@ class SemismoothNewton:
         effort, patience, early = Effort(), Patience(IDLE_ROUNDS, least), Patience(IDLE_SMALL, least)
         finish = is_small(problem)
         rough = finish and sizes_differ(problem)
+
+        def shown_as(w: Vector, b: Vector, a: Vector, primal: float, lower: float) -> Iterate:
+            found = Iterate(_point(given, w / unit, b), _witness(whole, a), primal, lower, calls, clock.parts)
+            return certified(given, found) if rough else found
+
         whole = SmoothedRisk.whole(problem)
         w, b, a = _start(problem, whole, start, unit)
         v = whole.offset + whole.lift(b) + (whole.forward(w) if w.any() else 0.0)
         total = whole.adjoint(whole.share * a) if a.any() else np.zeros_like(w)
         best, lower, calls = whole.primal(w, b, v), _dual(whole, a, total)[0], 2
-        yield Iterate(_point(given, w / unit, b), _witness(whole, a), best, lower, calls, clock.parts)
+        yield shown_as(w, b, a, best, lower)
         lift = _lift_of_one(problem)
         small = in_row_space(problem) if start is None and lift >= LEAST_LIFT else None
         least_tau = 0.0
@@ -136,7 +141,7 @@ class SemismoothNewton:
                 v = whole.offset + whole.lift(b) + scores
                 total = whole.adjoint(whole.share * a)
             best, lower, calls = whole.primal(w, b, v), _dual(whole, a, total)[0], calls + 3
-            yield Iterate(_point(given, w / unit, b), _witness(whole, a), best, lower, calls, clock.parts)
+            yield shown_as(w, b, a, best, lower)
         scale = max(abs(best), float(np.abs(whole.offset).max()), LEAST_SCALE)
         tau = max(self.first * (best - lower), EPS * scale)
         if whole.dimension >= len(whole.first):
@@ -157,12 +162,9 @@ class SemismoothNewton:
                 continue
             *longer, primal = _stretched(whole, w, b, v, primal, min(best, primal) - lower, least)
             best = min(best, primal)
-            found = Iterate(
-                _point(given, longer[0] / unit, longer[1]), _witness(whole, shown), primal, value, calls, clock.parts
-            )
-            found = certified(given, found) if rough else found
+            found = shown_as(longer[0], longer[1], shown, primal, value)
             upper, bound = min(upper, found.primal), max(bound, found.lower_bound)
-            if finish and (early.ended(upper, bound) or calls > SMALL_CALLS):
+            if finish and (early.ended(upper, bound) or (rough and calls > SMALL_CALLS)):
                 finish = False
                 yield from finished(given, problem, unit, calls, clock)
             done = patience.ended(upper, bound)

@@ -13,6 +13,7 @@ from convexstruct.core.solution import Status
 from convexstruct.deadline import DeadlinePassed, within
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.families.regularized_risk.solvers.interior_point import interior_points, is_small
+from convexstruct.families.regularized_risk.solvers.semismooth_newton import SMALL_CALLS
 from convexstruct.tolerances import HIGH
 from tests.families.regularized_risk.exact import optimum
 
@@ -85,3 +86,13 @@ def test_it_is_for_small_problems_and_keeps_the_time_limit() -> None:
     assert not is_small(RegularizedRisk.binary(rng.normal(size=(300, 500)), np.arange(300) % 2, 0.1))
     with within(0.0), pytest.raises(DeadlinePassed):
         next(interior_points(problem))
+
+
+def test_ordinary_data_stay_with_newton_however_many_products_they_take() -> None:
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(200, 350))
+    y = x @ rng.normal(size=350) + rng.normal(size=200) * np.sqrt(350) / 2 > 0
+    solution = solve(RegularizedRisk.binary(x, y, 1e-7))
+    assert solution.status is Status.OPTIMAL
+    assert "interior point" not in solution.message
+    assert solution.trace.oracle_calls[-1] > SMALL_CALLS
