@@ -135,8 +135,8 @@ class HiddenField:
         ValueError
             As there, and if a variable, or a sample with what is forbidden, is left without any label.
         """
-        read = read_partial("samples", samples, factors)
-        factors = forbid(factors, forbidden)
+        allowed = forbid(factors, forbidden)  # first, since it checks that they are factors
+        read, factors = read_partial("samples", samples, factors), allowed
         if factors.forbidden is None:
             first = read.argmax(axis=2) if read.ndim == 3 else np.maximum(read, 0)
         else:

@@ -113,8 +113,8 @@ class MarkovRandomField:
             If the junction tree is too wide; if samples, counts or moments do not fit the factors, or have what is
             forbidden; if no distribution has the given counts or moments.
         """
-        n_scopes = len(factors.scopes)  # `forbid` may add factors
-        factors = forbid(factors, forbidden)
+        allowed = forbid(factors, forbidden)  # first, since it checks that they are factors; it may add some
+        n_scopes, factors = len(factors.scopes), allowed
         given = {"samples": samples, "counts": counts, "moments": moments}
         came = [name for name, value in given.items() if value is not None]
         if len(came) != 1:
