@@ -11,7 +11,8 @@ the new planes improve the model. gamma falls while serious steps follow each ot
 predicted decrease is a good part of P, and rises again, at most to its first value, in long runs of null steps.
 
 It needs fewer rounds than the paper's algorithm on hard instances, where a fixed gamma is far too large or too small.
-Without the fast fall of gamma small rings took half the rounds, but 15,000 positions of Connect-4 more than with it.
+Without the fast fall of gamma small rings took half the rounds, but on 15,000 positions of Connect-4 the gap after a
+minute was 2.9e-3 in place of 1.3e-3.
 """
 
 from __future__ import annotations

@@ -57,11 +57,11 @@ WARM_UP_STAGES = 6
 #: first is poor.
 CHEAP_WORK = 2e10
 CHEAP_COLUMNS, CHEAP_STEPS = 8, 15
+LONGEST_STAGE = 8
 #: Above so many multiplications blocks begin where the scaling or the loss has no sums over labellings. Slack scaling,
 #: to 1e-3: 900 chains with d = 464 (2.3e10) take 1.6 s by pools, by blocks more than 9 s; 600 with d = 1,300 (1.2e11)
 #: more than 20 s both ways; handwriting, d = 4,004 (1.2e12), 19 s by blocks, and has no bound after 26 s by pools.
 DEAR_WORK = 3e11
-LONGEST_STAGE = 8
 #: After so many rounds of `pooled_blocks` the pools take over if the cube of the number of labellings is at most
 #: `STEP_WORK`: 1,000 labellings, a second a round. On 100 sentences of CoNLL-2000, with 3,000 labellings, the blocks
 #: alone reach 1e-6 in 93 rounds and 49 s of the processor, where pools stand at 6.5e-3 after 43 s.

@@ -349,7 +349,7 @@ def test_pools_of_many_labellings_are_left_to_the_blocks(monkeypatch: pytest.Mon
 
 @pytest.mark.slow
 def test_dense_chains_with_slack_scaling_are_left_to_exact_pools() -> None:
-    """900 chains, d = 464: pools end in a dozen rounds; blocks have a gap of 0.9 after 30."""
+    """900 chains, d = 464: pools end in 11 rounds and 2 s; blocks have a gap of 0.56 after 27 and two minutes."""
     rng = np.random.default_rng(1)
     lengths, slopes = rng.integers(2, 6, 900), rng.normal(size=(50, 8))
     x = rng.normal(size=(int(lengths.sum()), 50))
