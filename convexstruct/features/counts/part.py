@@ -22,6 +22,11 @@ def part(features: Counts, low: int, high: int) -> Counts:
     raise ValueError(f"features of type {type(features).__name__} cannot be cut between examples")
 
 
+def can_part(features: Counts) -> bool:
+    """Whether a function for `part` is registered for the type of ``features``."""
+    return part.dispatch(type(features)) is not part.dispatch(object)
+
+
 def _inside(features: Counts, low: int, high: int) -> Flags:
     """Which hidden variables are of those examples; (P,)."""
     example = features.examples.example

@@ -56,7 +56,7 @@ from convexstruct.families.generative_margin.solvers.entropic_stage import (
     stage_gap,
 )
 from convexstruct.families.generative_margin.solvers.warm_start import starting_theta
-from convexstruct.features.counts.part import part
+from convexstruct.features.counts.part import can_part, part
 
 #: The largest number of parameters for which a dense metric is formed: beyond, its Cholesky factor costs more than the
 #: steps it saves.
@@ -102,8 +102,8 @@ class EntropicProximal:
         diagonal. 0: always.
     patience : the fewest steps of a stage before it forms a (new) covariance; more if that is expensive
         (`WAITED_SHARE`).
-    pilot : examples of the pilot run, and of the covariance; problems with fewer than four times as many have no pilot
-        run, and the covariance of all.
+    pilot : examples of the pilot run, and of the covariance; problems with fewer than four times as many, or with
+        features that `part` cannot cut between examples, have no pilot run, and the covariance of all.
     max_steps : the most steps of one stage.
     """
 
@@ -161,8 +161,8 @@ class EntropicProximal:
                 yield run.shown(theta, calls)
 
     def has_pilot(self, problem: GenerativeMargin) -> bool:
-        """Whether there are so many examples that ``pilot`` of them stand for all."""
-        return 0 < 4 * self.pilot <= problem.n_examples
+        """Whether there are so many examples that ``pilot`` of them stand for all, and they can be taken alone."""
+        return 0 < 4 * self.pilot <= problem.n_examples and can_part(problem.features)
 
     def _first(self, problem: GenerativeMargin) -> float:
         """tau of the first stage: scores are logarithms, so the unit is what a variable loses, but at least one nat."""
