@@ -340,15 +340,15 @@ def timed(call: Callable[[], Any]) -> float:
 
 @contextmanager
 def counted(kind: type) -> Iterator[Counter[str]]:
-    """How often P and D of ``kind`` are asked for inside, P by itself or with the residuals (`examined`)."""
+    """How often P and D of ``kind`` are asked for inside, by themselves or together (`examined`)."""
     calls: Counter[str] = Counter()
-    sides = {"examined" if hasattr(kind, "examined") else "primal": "primal", "dual": "dual"}
-    own = {name: getattr(kind, name) for name in sides}
+    own = {name: getattr(kind, name) for name in ("examined" if hasattr(kind, "examined") else "primal", "dual")}
 
-    def counting(name: str) -> Callable[[Any, Point], Any]:
-        def call(self: Any, point: Point) -> Any:
-            calls[sides[name]] += 1
-            return own[name](self, point)
+    def counting(name: str) -> Callable[..., Any]:
+        def call(self: Any, point: Point, *dual_point: Point | None) -> Any:
+            calls["dual" if name == "dual" else "primal"] += 1
+            calls["dual"] += dual_point not in ((), (None,))
+            return own[name](self, point, *dual_point)
 
         return call
 

@@ -53,12 +53,13 @@ if TYPE_CHECKING:
     from convexstruct.families.projection import BoxProjection, MarginalProjection
 
 BRACKET, MEDIANS, SORTING, CLARABEL = "bracket", "medians", "sorting", "Clarabel"
+SOLVE = "solve"
 ASCENT, BLOCKS = "ascent", "block ascent"
 LIMITS = {CLARABEL: 120.0, BLOCKS: 60.0, ASCENT: 60.0}
 LIMIT = 30.0
 #: When each stops.
 RULES = dict.fromkeys((BRACKET, MEDIANS, SORTING), "exact: stops where <s, a> is z up to rounding; certified then") | {
-    **dict.fromkeys((ASCENT, BLOCKS), CERTIFIED),
+    **dict.fromkeys((ASCENT, BLOCKS, SOLVE), CERTIFIED),
     CLARABEL: INTERIOR,
 }
 #: Seconds for all runs; a run that has not started by then is reported as left out.
@@ -67,6 +68,9 @@ QUICK_LIMIT, QUICK_BUDGET = 5.0, 55.0
 #: The goal: a projection of MILLION entries takes at most the time of PARTITIONS partitions of as many numbers. Growth
 #: up to the power LINEAR of n counts as linear.
 MILLION, PARTITIONS, LINEAR = 1_000_000, 10.0, 1.15
+#: The goal of `cs.solve`, which certifies: at most TIMES the time of the projection alone, and beside the data at most
+#: ARRAYS numbers an entry, one of them the answer; with weights one more, s / d^2.
+TIMES, ARRAYS = 1.5, 1.25
 #: Calls, of which the fastest counts, are made until so many seconds are spent, and at most so many.
 SPENT, CALLS = 1.0, 25
 
@@ -121,12 +125,13 @@ class Workload:
 
 BOXES = tuple(Workload(kind) for kind in ("simplex", "capped", "bias", "weighted"))
 GROWTH = tuple(Workload("bias", 10**k) for k in (5, 6, 7))
+LARGE_BOXES = tuple(replace(workload, n=10 * MILLION) for workload in BOXES)
 LETTERS = Workload("chains", 100)
 TABLE_GROWTH: Mapping[str, Sequence[int]] = {"n": (100, 300, 1000), "labels": (5, 10, 20, 40), "length": (8, 16, 32)}
 SMALL_BOXES = tuple(replace(workload, n=100_000) for workload in BOXES)
 SMALL_GROWTH = tuple(Workload("bias", 10**k) for k in (3, 4, 5))
 SMALL_TABLES: Mapping[str, Sequence[int]] = {"n": (20, 60), "labels": (3, 6)}
-SECTIONS = ("boxes", "growth", "tables", "table-growth")
+SECTIONS = ("boxes", "solve", "growth", "tables", "table-growth")
 START = functools.partial(launch, __file__)
 
 
@@ -134,7 +139,8 @@ START = functools.partial(launch, __file__)
 
 
 def measure(workload: Workload, solver: str, limit: float) -> Iterator[dict[str, Any]]:
-    """Project; yield memory and times, before and after. ``value``, ``yardstick`` : seconds of a partition, a sort."""
+    """Project; yield memory and times, before and after. ``value``, ``yardstick`` : seconds of a partition and a sort,
+    or, of "solve", ``value`` : seconds of the projection alone."""
     if solver == CLARABEL:
         import convexstruct.models  # noqa: F401  imported before time and memory are measured
     begin = time.perf_counter()
@@ -148,7 +154,7 @@ def measure(workload: Workload, solver: str, limit: float) -> Iterator[dict[str,
         known = {ASCENT: solvers.MarginalAscent, BLOCKS: solvers.BlockAscent}
         yield from watched(problem, known[solver](), workload.tol, limit)
     else:
-        yield from _search(problem, solver)
+        yield from (_solve(problem) if solver == SOLVE else _search(problem, solver))
         return
     yield {"peak": memory()}
 
@@ -169,6 +175,32 @@ def _search(problem: BoxProjection, solver: Any) -> Iterator[dict[str, Any]]:
     yield {"yardstick": best(lambda: np.sort(problem.m))}
     gap = abs(certify(problem, a, {"rho": np.array(rho)}).gap)
     yield {"gap": gap, "status": "OPTIMAL", "rounds": 1, "reached": [GAPS[-1], seconds]}
+
+
+def _solve(problem: BoxProjection) -> Iterator[dict[str, Any]]:
+    """`cs.solve` of problems that nothing has been computed of before, and the projection alone, in turn. The memory is
+    that of the arrays made by one solve: making the data has taken more before."""
+    import tracemalloc
+
+    import convexstruct as cs
+    from convexstruct.families.projection import BoxProjection
+    from convexstruct.oracles.box.projection import project_with_multiplier
+
+    data = problem.m, problem.lower, problem.upper, problem.s, problem.z, problem.d
+    tracemalloc.start()
+    solution = cs.solve(problem)
+    yield {"before": 0.0, "peak": tracemalloc.get_traced_memory()[1] / 2**20}
+    tracemalloc.stop()
+    alone: list[float] = []
+    whole: list[float] = []
+    while len(whole) < 3 or (sum(whole) < 3 * SPENT and len(whole) < CALLS):
+        fresh = BoxProjection(*data)
+        for call, found in ((lambda: project_with_multiplier(*data), alone), (lambda: cs.solve(fresh), whole)):  # noqa: B023  # called at once
+            begin = time.process_time()
+            call()
+            found.append(time.process_time() - begin)
+    yield {"seconds": min(whole), "value": min(alone), "gap": solution.gap, "status": solution.status.name, "rounds": 1}
+    yield {"reached": [GAPS[-1], min(whole)]}
 
 
 def best(call: Callable[[], object]) -> float:
@@ -203,7 +235,7 @@ def _clarabel(problem: Any, tol: float, limit: float) -> Iterator[dict[str, Any]
 
 
 def ratio(run: Run) -> float:
-    """The time of one projection over that of one partition of n numbers."""
+    """The time of one projection over that of one partition of n numbers, or of one solve over one projection."""
     return run.seconds / run.value if not run.trouble else math.nan
 
 
@@ -229,6 +261,29 @@ def run_boxes(session: Session, workloads: Sequence[Workload], console: Console)
                 cell(run.peak - run.before, ".0f"),
             )  # fmt: skip
         table.add_section()
+    console.print(table)
+
+
+def run_solve(session: Session, workloads: Sequence[Workload], console: Console) -> None:
+    """`cs.solve` beside the projection that it certifies."""
+    table = new_table(
+        "Certified solves beside the projection alone",
+        "workload", "ms", "alone", "times", f"at most {TIMES:g}", "arrays", "at most", "", "gap",
+    )  # fmt: skip
+    for workload in workloads:
+        run = session("solve", workload, SOLVE)
+        arrays = run.peak * 2**20 / (8 * workload.n)
+        most = ARRAYS + (workload.kind == "weighted")
+        said, spared = f"solved in {TIMES:g} times the projection alone", f"memory of {most:g} numbers an entry"
+        too_few = bool(run.trouble) or workload.n < 10 * MILLION
+        fast, small = (None, None) if too_few else (ratio(run) <= TIMES, arrays <= most)
+        session.judge(workload, said, fast, ratio=finite(ratio(run)), seconds=finite(run.seconds))
+        session.judge(workload, spared, small, peak=finite(run.peak))
+        verdicts = [judged("", reached).removeprefix(": ") for reached in (fast, small)]
+        table.add_row(
+            workload.name, cell(1e3 * run.seconds, ".1f"), cell(1e3 * run.value, ".1f"), cell(ratio(run), ".2f"),
+            run.trouble or verdicts[0], cell(arrays, ".2f"), f"{most:g}", verdicts[1], cell(run.gap, ".1e"),
+        )  # fmt: skip
     console.print(table)
 
 
@@ -304,6 +359,8 @@ def main(arguments: Sequence[str] | None = None, launcher: Launcher = START) -> 
     with opened(chosen, launcher, LIMITS, QUICK_LIMIT, about, LIMIT, rules=RULES, wall=False) as (session, console):
         if "boxes" in wanted:
             run_boxes(session, SMALL_BOXES if chosen.quick else BOXES, console)
+        if "solve" in wanted:
+            run_solve(session, SMALL_BOXES if chosen.quick else LARGE_BOXES, console)
         if "growth" in wanted:
             run_growth(session, SMALL_GROWTH if chosen.quick else GROWTH, console, chosen.plot)
         if "tables" in wanted:

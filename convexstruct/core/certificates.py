@@ -116,11 +116,16 @@ class Assumes(Protocol):
 
 @runtime_checkable
 class Examines(Protocol):
-    """An optional method of a problem whose points are large: the residuals and the objective from one pass."""
+    """An optional method of a problem whose points are large: all that a certificate needs, from one pass."""
 
-    def examined(self, point: Point) -> tuple[Mapping[str, float], float]:
-        """(``residuals(point)``, ``primal(point)``)."""
+    def examined(self, point: Point, dual_point: Point | None) -> tuple[Mapping[str, float], float, float]:
+        """(``residuals(point)``, ``primal(point)``, ``dual(dual_point)``), the last -inf without a dual point."""
         ...
+
+
+def has_nan(point: Point) -> bool:
+    """Whether a value is NaN. A sum of squares is NaN only if a term is, and takes half the time of np.isnan."""
+    return any(math.isnan(np.vdot(value, value)) for value in point.values())
 
 
 def relative_gap(primal: float, lower_bound: float, least: float = 0.0) -> float:
@@ -214,12 +219,13 @@ def certify(problem: Problem, point: Any, dual_point: Point | None = None, floor
     """
     check_problem(problem)
     read = problem.as_point(point)
-    finite = not any(np.isnan(value).any() for value in read.values())
+    finite = not has_nan(read)
     claimed = primal = Rounded(math.inf)
     residuals: Mapping[str, float] = {"not a number": math.inf}
+    below: float | None = None
     if finite:
         if isinstance(problem, Examines):
-            found, value = problem.examined(read)
+            found, value, below = problem.examined(read, dual_point)
         else:
             found, value = problem.residuals(read), problem.primal(read)
         residuals, claimed = dict(found), enclose(value)
@@ -235,7 +241,7 @@ def certify(problem: Problem, point: Any, dual_point: Point | None = None, floor
     dual_residuals: Mapping[str, float] = {}
     if dual_point is not None:
         dual_residuals = dict(problem.dual_residuals(dual_point))
-        lower_bound = enclose(problem.dual(dual_point))
+        lower_bound = enclose(problem.dual(dual_point) if below is None else below)
     upper, lower = _or_inf(primal.upper), -_or_inf(-lower_bound.lower)
     least = least_unit(problem, floor)
     return Certificate(

@@ -30,6 +30,7 @@ from convexstruct.core.certificates import (
     Problem,
     certify,
     check_problem,
+    has_nan,
     least_unit,
     relative_gap,
 )
@@ -181,6 +182,9 @@ def solve(
     point, dual_point, certificate = found
     if not len(trace):
         trace.append(0, time.perf_counter() - begin, 0, certificate.primal, certificate.lower_bound)
+    if status is Status.UNCERTIFIED and math.isfinite(certificate.lower_bound):
+        status = Status.STALLED  # the solver left its values to the certificate, which is judged below
+        trace.replace_last(certificate.primal, certificate.lower_bound)
     if status in (Status.OPTIMAL, Status.STALLED):
         claimed = (keeper.lower_bound, keeper.primal) if status is Status.OPTIMAL else None
         status, said = judged(problem, point, dual_point, certificate, wanted, claimed, keeper.last)
@@ -369,8 +373,7 @@ class _Keeper:
         for key, value in iterate.point.items():
             if np.asarray(value).dtype.kind not in "biuf":
                 refuse(f"point[{key!r:.40}] of an iterate", value, "an array of real numbers")
-        finite = not any(np.isnan(value).any() for value in iterate.point.values())
-        if not finite or math.isnan(iterate.primal) or math.isnan(iterate.lower_bound):
+        if has_nan(iterate.point) or math.isnan(iterate.primal) or math.isnan(iterate.lower_bound):
             return False
         self.last = iterate.dual_point
         if self.point is None or iterate.primal < self.primal:

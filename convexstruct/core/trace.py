@@ -12,7 +12,7 @@ from convexstruct.tolerances import upside_down
 @dataclass
 class Trace:
     """One row for each iteration with the solver's own bounds. They are not proved; the certificate at the end of the
-    run is.
+    run is, and where a solver of one round leaves its bounds to the certificate, the row has those.
 
     ``primal`` and ``lower_bound`` are the best so far by the solver's own figures, ``seconds`` is the time since the
     start, and ``parts`` the cumulative seconds by name of subroutine, where the solver reports them. ``least`` is the
@@ -33,6 +33,10 @@ class Trace:
         self.oracle_calls.append(oracle_calls)
         self.primal.append(primal)
         self.lower_bound.append(lower_bound)
+
+    def replace_last(self, primal: float, lower_bound: float) -> None:
+        """Certified bounds in place of the last row's, where the solver computed none."""
+        self.primal[-1], self.lower_bound[-1] = primal, lower_bound
 
     def __len__(self) -> int:
         return len(self.iteration)

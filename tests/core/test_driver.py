@@ -385,3 +385,13 @@ def test_going_on_from_a_file_equals_going_on_from_memory(solver: ProximalRSD | 
 def test_a_solver_given_as_a_word_is_refused_with_one_that_fits_the_problem() -> None:
     with pytest.raises(ValueError, match=r"such as cs\.solvers\.BreakpointSearch\(\); CVXPY's solvers solve form"):
         solve(BoxProjection.simplex([0.5, -1.0]), "scs")  # type: ignore[arg-type]  # a word, to be refused
+
+
+@pytest.mark.parametrize(("y", "status"), [(0.0, Status.OPTIMAL), (0.5, Status.STALLED), (None, Status.UNCERTIFIED)])
+def test_an_exact_solver_of_one_round_may_leave_its_values_to_the_certificate(y: float | None, status: Status) -> None:
+    dual = None if y is None else {"y": np.asarray(y)}
+    silent = Iterate({"x": np.asarray(0.0)}, dual, math.inf, -math.inf, done=True)
+    found = solve(Square(), Scripted([silent]))
+    assert found.status is status
+    row = [(found.trace.primal[-1], found.trace.lower_bound[-1])]
+    assert row == [(math.inf, -math.inf) if y is None else (found.primal, found.lower_bound)]

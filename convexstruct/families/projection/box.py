@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Point, Vector
-from convexstruct.families.projection.rounding import Data, looked_at, lower_bound, reachable
+from convexstruct.families.projection.rounding import Below, Data, looked_at, lower_bound, reachable
 from convexstruct.oracles.box.projection import EQUALITY_ROUNDING, REACH_ROUNDING, attainable
 from convexstruct.rounding import Rounded
 from convexstruct.tolerances import HIGH
@@ -132,13 +132,6 @@ class BoxProjection:
         """
         with np.errstate(all="ignore"):
             size, reach = self._squares
-            if isinstance(self.d, float):
-                size, reach = size * self.d * self.d, reach / self.d / self.d
-            else:
-                size = reach = 0.0
-                for _, part in self._data.blocks():
-                    away, step = part.d * part.m, part.s / part.d
-                    size, reach = size + float(away @ away), reach + float(step @ step)
             value = 0.5 * (size + (self.z * self.z / reach if reach else 0.0))
         return value if 0.0 < value < np.inf else 1.0
 
@@ -161,16 +154,7 @@ class BoxProjection:
 
     def primal(self, point: Point) -> Rounded:
         """1/2 sum d_i^2 (a_i - m_i)^2, with its allowance; infinite where a is outside the box."""
-        return self.examined(point)[1]
-
-    def lagrangian(self, a: Vector, rho: float) -> tuple[float, float]:
-        """(1/2 sum d_i^2 (a_i - m_i)^2, that and rho (<s, a> - z)), from one pass and without allowances: no bounds."""
-        value = total = 0.0
-        for cut, part in self._data.blocks():
-            some = a[cut]
-            value += 0.5 * float(part.squares(some))
-            total += part.s * float(some.sum()) if isinstance(part.s, float) else float(part.s @ some)
-        return value, value + rho * (total - self.z)
+        return self.examined(point, None)[1]
 
     def total(self, a: Vector) -> float:
         """<s, a>."""
@@ -184,15 +168,16 @@ class BoxProjection:
     def residuals(self, point: Point) -> Mapping[str, float]:
         """How far a lies outside the bounds, and <s, a> from z; the latter divided by max(1, |z|), and 0 where it is
         only rounding, which the allowance of P covers."""
-        return self.examined(point)[0]
+        return self.examined(point, None)[0]
 
     @np.errstate(all="ignore")
-    def examined(self, point: Point) -> tuple[Mapping[str, float], Rounded]:
-        """(`residuals`, `primal`), from one pass over the entries."""
-        found = looked_at(self._data, point["a"])
+    def examined(self, point: Point, dual_point: Point | None) -> tuple[Mapping[str, float], Rounded, Rounded]:
+        """(`residuals`, `primal`, `dual`), from one pass over the entries; D is -inf without a dual point."""
+        rho = np.nan if dual_point is None else self._read_dual(dual_point)
+        found, lower = looked_at(self._data, point["a"], (rho, self._below) if np.isfinite(rho) else None)
         off = abs(self._missing(found.total, found.size)) / max(1.0, abs(self.z))
         residuals = {"a below its lower bound": found.below, "a above its upper bound": found.above}
-        return residuals | {"<s, a> off z": off}, found.value
+        return residuals | {"<s, a> off z": off}, found.value, lower
 
     def _missing(self, total: float, size: float) -> float:
         """z - <s, a>; 0 where no profile asks for less, and it is no more than <s, a> itself is rounded by.
@@ -247,12 +232,24 @@ class BoxProjection:
         if not np.isfinite(rho):
             return Rounded(-np.inf)
         with np.errstate(all="ignore"):
-            return lower_bound(self._data, rho, *self._squares, self.weight_ends, self._beyond)
+            return lower_bound(self._data, rho, self._below)
+
+    @property
+    def _below(self) -> Below:
+        return Below(*self._squares, self.weight_ends, self._beyond)
 
     @cached_property
+    @np.errstate(all="ignore")
     def _squares(self) -> tuple[float, float]:
-        """sum m_i^2 and sum s_i^2."""
-        return float(self.m @ self.m), self.n * self.s * self.s if isinstance(self.s, float) else float(self.s @ self.s)
+        """sum (d_i m_i)^2 and sum (s_i / d_i)^2."""
+        if isinstance(self.d, float):
+            steps = self.n * self.s * self.s if isinstance(self.s, float) else float(self.s @ self.s)
+            return float(self.m @ self.m) * self.d * self.d, steps / self.d / self.d
+        size = reach = 0.0
+        for _, part in self._data.blocks():
+            away, step = part.d * part.m, part.s / part.d
+            size, reach = size + float(away @ away), reach + float(step @ step)
+        return size, reach
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
         """Every finite rho is feasible."""

@@ -27,8 +27,7 @@ from scipy.linalg.blas import dasum
 
 from convexstruct import deadline
 from convexstruct.arrays import Vector
-from convexstruct.oracles.box.projection import product_error
-from convexstruct.oracles.chain.sums import BLOCK
+from convexstruct.oracles.box.projection import BLOCK, product_error
 from convexstruct.rounding import TINY, UNIT, Rounded, gamma
 
 #: Products that one call of BLAS adds, in any order; such sums are then added exactly and rounded once (math.fsum). So
@@ -76,7 +75,9 @@ class Data(NamedTuple):
         """a(rho) = clip(m - rho s / d^2, lower, upper)."""
         step = np.asarray(rho * (self.s if self.unweighted else self.s / (self.d * self.d)))
         found = np.subtract(self.m, step, out=step if step.ndim else None)
-        return np.asarray(np.clip(found, self.lower, self.upper, out=found))
+        if isinstance(self.lower, float) or isinstance(self.upper, float):  # np.clip is faster with numbers only
+            return np.asarray(np.clip(found, self.lower, self.upper, out=found))
+        return np.asarray(np.minimum(np.maximum(found, self.lower, out=found), self.upper, out=found))
 
     def outside(self, a: Vector) -> tuple[float, float]:
         """The most by which a lies below and above its bounds; at most 0 inside."""
@@ -135,28 +136,56 @@ class Looked(NamedTuple):
     size: float
 
 
-def looked_at(data: Data, a: Vector) -> Looked:
-    """The allowance includes the cost of an exactly feasible point near a; infinite if a is outside its bounds."""
-    terms, weighted, below, above, size = [], [], [0.0], [0.0], 0.0
+class _Terms:
+    """The sums of P or D over the blocks of one pass: sum d_i^2 (a_i - m_i)^2 and <s, a>; at least sum |s_i a_i|."""
+
+    def __init__(self) -> None:
+        self.squares: list[Rounded] = []
+        self.weighted: list[Rounded] = []
+        self.size = 0.0
+
+    def add(self, part: Data, a: Vector, positive: bool) -> None:
+        """Those of one block's entries ``a``. positive : none of them is negative."""
+        one, size = part.weighted(a, positive)
+        self.squares.append(part.squares(a))
+        self.weighted.append(one)
+        self.size += size
+
+    def copy_last(self, other: _Terms) -> None:
+        """Those of the block that ``other`` has added last, whose entries are the same."""
+        self.squares.append(other.squares[-1])
+        self.weighted.append(other.weighted[-1])
+
+
+def looked_at(data: Data, a: Vector, dual: tuple[float, Below] | None = None) -> tuple[Looked, Rounded]:
+    """What a pass over a finds, and, where ``dual`` gives its arguments, `lower_bound` from the same pass (else -inf):
+    in most blocks a(rho) is a, so that the same sums serve both. The allowance of P includes the cost of an exactly
+    feasible point near a; it is infinite if a is outside its bounds."""
+    terms, least = _Terms(), _Terms()
+    under, over = [0.0], [0.0]
     for cut, part in data.blocks():
         some = a[cut]
-        low, high = part.outside(some)
-        one, absolute = part.weighted(some, low <= 0.0 and part.positive)
-        terms.append(part.squares(some))
-        weighted.append(one)
-        below.append(low)
-        above.append(high)
-        size += absolute
-    squares, total = _sum(terms), _sum(weighted)
-    far = float(np.max(below)), float(np.max(above))  # NaN stays NaN
+        own = None if dual is None else part.at(dual[0])
+        same = own is not None and np.array_equal(own, some)
+        low, high = (0.0, 0.0) if same else part.outside(some)  # a(rho) is inside
+        under.append(low)
+        over.append(high)
+        terms.add(part, some, low <= 0.0 and part.positive)
+        if same:
+            least.copy_last(terms)
+        elif own is not None:
+            least.add(part, own, part.positive)
+    squares, total = _sum(terms.squares), _sum(terms.weighted)
+    far = float(np.max(under)), float(np.max(over))  # NaN stays NaN
     value, allowance = 0.5 * squares, math.inf
     if math.isfinite(value) and far == (0.0, 0.0):
-        rest = _sum([*weighted, -data.z])
-        doubt = _sum([t.allowance for t in weighted]) + UNIT * abs(rest)
+        rest = _sum([*terms.weighted, -data.z])
+        doubt = _sum([t.allowance for t in terms.weighted]) + UNIT * abs(rest)
         cost = max(_cost(data, a, rest + doubt, -1.0), _cost(data, a, doubt - rest, 1.0))
-        own = 0.5 * _sum([t.allowance for t in terms]) + 4 * TINY * (len(a) + squares)
-        allowance = Rounded.of(value, own, cost).allowance
-    return Looked(Rounded(value, allowance), *far, total, size)
+        rounding = 0.5 * _sum([t.allowance for t in terms.squares]) + 4 * TINY * (len(a) + squares)
+        allowance = Rounded.of(value, rounding, cost).allowance
+    looked = Looked(Rounded(value, allowance), *far, total, terms.size)
+    return looked, Rounded(-math.inf) if dual is None else _least_value(data, least, *dual)
 
 
 def _cost(data: Data, a: Vector, eps: float, direction: float) -> float:
@@ -197,44 +226,50 @@ def _room(a: Vector, part: Data, direction: float) -> Vector:
     return np.asarray(np.where(way == 0, 0.0, np.abs(way) * np.where(way == 0, 0.0, move)))
 
 
-def lower_bound(
-    data: Data, rho: float, entries: float, steps: float, ends: tuple[float, float], beyond: float
-) -> Rounded:
-    """The least value of the Lagrangian at rho, from a(rho), which is its minimiser up to rounding.
+class Below(NamedTuple):
+    """What the lower bound needs of the data: sum (d_i m_i)^2, sum (s_i / d_i)^2, the least and the greatest d, and by
+    how much z may lie outside what <s, a> can be; z is read as the nearest such value."""
 
-    entries, steps : sum m_i^2 and sum s_i^2. ends : the least and the greatest d.
-    beyond : by how much z may lie outside what <s, a> can be; z is read as the nearest such value.
-    """
-    squares, weighted = [], []
+    size: float
+    reach: float
+    ends: tuple[float, float]
+    beyond: float
+
+
+def lower_bound(data: Data, rho: float, below: Below) -> Rounded:
+    """The least value of the Lagrangian at rho, from a(rho), which is its minimiser up to rounding."""
+    least = _Terms()
     for _, part in data.blocks():
-        some = part.at(rho)
-        squares.append(part.squares(some))
-        weighted.append(part.weighted(some, part.positive)[0])
-    total = _sum(squares)
-    rest = _sum([*weighted, -data.z])
+        least.add(part, part.at(rho), part.positive)
+    return _least_value(data, least, rho, below)
+
+
+def _least_value(data: Data, least: _Terms, rho: float, below: Below) -> Rounded:
+    """`lower_bound`. least : the sums of a(rho)."""
+    total = _sum(least.squares)
+    rest = _sum([*least.weighted, -data.z])
     value = 0.5 * total + rho * rest
     if not math.isfinite(value):
         return Rounded(-math.inf)
-    lost = lost_at_most(len(data.m), rho, entries, steps, ends)
+    lost = lost_at_most(len(data.m), rho, below.size, below.reach, below.ends)
     if not lost <= UNIT * abs(value):
         lost = _lost(data, rho)
-    doubt = _sum([t.allowance for t in weighted]) + UNIT * abs(rest) + beyond
-    own = 0.5 * _sum([t.allowance for t in squares]) + 4 * TINY * (len(data.m) + total)
+    doubt = _sum([t.allowance for t in least.weighted]) + UNIT * abs(rest) + below.beyond
+    own = 0.5 * _sum([t.allowance for t in least.squares]) + 4 * TINY * (len(data.m) + total)
     turned = abs(rho * rest)
     return Rounded.of(value, own, abs(rho) * doubt, 2.0 * UNIT * (abs(value) + turned) + TINY, lost)
 
 
-def lost_at_most(n: int, rho: float, entries: float, steps: float, ends: tuple[float, float]) -> float:
+def lost_at_most(n: int, rho: float, size: float, reach: float, ends: tuple[float, float]) -> float:
     """A bound on how much too large the Lagrangian is because a(rho) is rounded; inf where d^2 may underflow.
 
-    entries, steps : sum m_i^2 and sum s_i^2. ends : the least and the greatest d.
+    size, reach : sum (d_i m_i)^2 and sum (s_i / d_i)^2, as computed. ends : the least and the greatest d.
     """
     least, greatest = ends
     if not SAFE <= least <= greatest <= 1.0 / SAFE:
         return math.inf
-    entries, steps = entries + n * TINY, steps + n * TINY
-    step, tiny = abs(rho) * math.sqrt(steps) / least, greatest * 4.0 * TINY * (1.0 + abs(rho))
-    return 2.0 * (gamma(6) ** 2 * (greatest * (greatest * entries) + step * step) + n * (tiny * tiny + TINY))
+    step, tiny = abs(rho) * math.sqrt(reach + n * TINY), greatest * 4.0 * TINY * (1.0 + abs(rho))
+    return 2.0 * (gamma(6) ** 2 * (size + n * TINY + step * step) + n * (tiny * tiny + TINY))
 
 
 def _lost(data: Data, rho: float) -> float:

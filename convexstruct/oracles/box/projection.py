@@ -14,13 +14,13 @@ variables; three to six are usual. A step that leaves the bracket is replaced by
 the order of all doubles. After `NEWTON_STEPS` steps every second step is replaced in this way; at most 64 of these are
 needed, so the time is linear in n in the worst case too.
 
-Beside sorting: breakpoints must be sorted together with their bends, by an argsort. With NumPy 2.4.6 on an AMD EPYC
-(AVX2, no AVX-512), normal m, n = 1e7, 0 <= a <= 1 and s = +-1, this search took 0.14 s of one core, medians 4.0 s, and
-sorting the 2n breakpoints 8.6 s (at n = 1e6: 0.018, 0.14 and 0.29 s); one np.sort of n numbers took 0.18 s there, one
-argsort 1.7 s. A simplex with s = d = 1 needs no bends: np.sort, a cumulative sum and a clip took 0.18, 1.9, 35 and 309
-ms at n = 1e4, 1e5, 1e6 and 1e7, this search 0.53, 1.7, 19 and 202 ms. So where NumPy sorts by vector instructions,
-sorting such a simplex of up to about 1e5 entries is as fast or faster. (CPU time, the least of several runs, medians
-and sorting at 1e7 of one; other work ran on the machine. At 1e6 and 1e7 another run of the simplex took 12 and 151 ms.)
+Beside sorting: breakpoints must be sorted together with their bends, by an argsort. With NumPy 2.4.6 on an Intel Xeon
+with AVX-512, normal m, n = 1e7, 0 <= a <= 1 and s = +-1, this search took 0.17 s of one core, medians 3.2 s, and
+sorting the 2n breakpoints 5.6 s (at n = 1e6: 0.014, 0.15 and 0.24 s); one np.sort of n numbers took 0.10 s there, one
+argsort 0.80 s. A simplex with s = d = 1 needs no bends: np.sort, a cumulative sum and a clip took 0.09, 1.9, 21 and 387
+ms at n = 1e4, 1e5, 1e6 and 1e7, this search 0.20, 1.2, 9.3 and 116 ms. So where NumPy sorts by AVX-512, sorting such a
+simplex is faster up to a few 1e4 entries; with AVX2 alone (an AMD EPYC) it was as fast up to about 1e5. (CPU time, the
+least of several runs, medians and sorting of one; other work ran on the machine.)
 
 Where m is far larger than z, no double is close enough to the root. Then m is replaced by m - rho w, computed with
 twice the digits, and the search continues from rho = 0.
@@ -41,12 +41,14 @@ from scipy.linalg.blas import dasum
 from convexstruct import deadline
 from convexstruct.arrays import Index, Tensor, Vector
 from convexstruct.oracles.box.breakpoints import root_by_medians, root_by_sorting
-from convexstruct.oracles.chain.sums import BLOCK
 from convexstruct.rounding import EPS
 
 #: How the root of phi is found.
 Search = Literal["bracket", "medians", "sorting"]
 
+#: Entries of a block of one pass. Eight arrays of so many, 2 MiB, stay in a core's second-level cache; half as many and
+#: four times as many take up to 15% longer.
+BLOCK = 1 << 15
 #: The sample holds one variable in SAMPLE_ONE_IN, but at least SMALLEST_SAMPLE. Its problem is solved in the same way,
 #: from a sample of the sample, at a small part of the cost of one pass. With at most SMALLEST_SAMPLE variables the
 #: breakpoints are sorted instead: Newton's steps from 0 are as fast there, but where z is the end of what <s, a> is,

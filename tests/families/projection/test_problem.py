@@ -7,38 +7,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import convexstruct as cs
 from benchmarks.rounding import GOAL, run
 from convexstruct import deadline
 from convexstruct.arrays import Vector
-from convexstruct.families.projection import rounding, tables_rounding
 from convexstruct.families.projection.box import BoxProjection
 from convexstruct.families.projection.tables import MarginalProjection
 from convexstruct.oracles.box.projection import project_with_multiplier
 from convexstruct.tolerances import HIGH, ROUNDING
-
-
-def box(seed: int, n: int = 6) -> BoxProjection:
-    rng = np.random.default_rng(seed)
-    lower, upper = -rng.random(n), rng.random(n)
-    lower[rng.random(n) < 0.2], upper[rng.random(n) < 0.2] = -np.inf, np.inf
-    s = rng.choice([-1.0, 0.0, 2.0], size=n)
-    z = float(s @ np.clip(rng.normal(size=n), lower, upper))
-    return BoxProjection(rng.normal(size=n), lower, upper, s, z, rng.uniform(0.3, 2.0, size=n))
-
-
-def tree(seed: int, n: int = 2) -> MarginalProjection:
-    rng = np.random.default_rng(seed)
-    return MarginalProjection.graph(
-        [("a", "b"), ("b", "c", "d"), ("d",)],
-        [rng.normal(size=(n, 2, 3)), rng.normal(size=(n, 3, 2, 2)), rng.normal(size=(n, 2))],
-        d=[1.0, 0.5, 2.0],
-        scale=rng.uniform(0.5, 2.0, size=n),
-    )
-
+from tests.families.projection.instances import box, tree
 
 # -- the box with one equality -----------------------------------------------------------------------------------------
 
@@ -344,102 +324,3 @@ def test_bounds_obey_the_deadline(make: Any) -> None:
         for bound, of in ((problem.primal, point), (problem.dual, dual_point)):
             with pytest.raises(deadline.DeadlinePassed):
                 bound(of)
-
-
-# -- what the bounds of boxes cost -------------------------------------------------------------------------------------
-
-
-@settings(deadline=None)
-@given(st.integers(0, 10_000), st.floats(-12, 12))
-def test_what_the_lagrangian_loses_to_rounding_is_bounded_without_looking_at_the_entries(
-    seed: int, size: float
-) -> None:
-    problem = box(seed)
-    rho = float(np.random.default_rng(seed).normal() * 10.0**size)
-    lost = Fraction(0)
-    numbers = zip(problem.m, problem.lower, problem.upper, problem.s, problem.d, problem.at(rho))  # type: ignore[arg-type]  # all read to arrays in __post_init__
-    for m, low, high, s, d, found in numbers:
-        m, weight, shift = Fraction(m), Fraction(d) ** 2, Fraction(rho) * Fraction(s)
-        best = m - shift / weight
-        best = max(best, Fraction(low)) if np.isfinite(low) else best
-        best = min(best, Fraction(high)) if np.isfinite(high) else best
-        values = [weight / 2 * (a - m) ** 2 + shift * a for a in (Fraction(found), best)]
-        lost += values[0] - values[1]
-    entries, steps = float(problem.m @ problem.m), float(np.sum(np.square(problem.s)))
-    assert 0 <= lost <= Fraction(rounding.lost_at_most(problem.n, rho, entries, steps, problem.weight_ends))
-
-
-def test_an_ordinary_box_is_bounded_in_one_pass_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(3)
-    problem = BoxProjection.simplex(rng.normal(size=100_000))
-    solution = cs.solve(problem)
-    monkeypatch.setattr(rounding, "_lost", lambda *_: pytest.fail("each entry was looked at"))
-    monkeypatch.setattr(BoxProjection, "repair", lambda *_: pytest.fail("a sum that is off by rounding was repaired"))
-    certificate = cs.certify(problem, solution.point, solution.dual_point)
-    assert certificate.infeasibility == 0.0
-    assert certificate.rounding <= 1e-12
-
-
-def test_a_sum_that_is_off_by_more_than_its_rounding_is_a_residual() -> None:
-    problem = BoxProjection.simplex(np.array([1.0, 2.0, 3.0]))
-    assert problem.residuals({"a": np.array([0.0, 1e-12, 1.0])})["<s, a> off z"] == pytest.approx(1e-12, rel=1e-3)
-    assert problem.residuals({"a": np.array([0.0, 1e-15, 1.0])})["<s, a> off z"] == 0.0
-
-
-def test_a_sum_of_large_terms_is_off_by_rounding_though_z_is_0() -> None:
-    problem = BoxProjection(np.zeros(2), -np.inf, np.inf, np.array([1.0, -1.0]), 0.0)
-    assert problem.residuals({"a": np.array([1e8, np.nextafter(1e8, 2e8)])})["<s, a> off z"] == 0.0
-
-
-def test_a_sum_whose_rounding_is_large_beside_z_is_no_feasible_one() -> None:
-    problem = BoxProjection(np.zeros(3), -np.inf, np.inf, 1.0, 1.0)
-    assert problem.residuals({"a": np.array([1e16, -1e16, 0.0])})["<s, a> off z"] == 1.0
-
-
-# -- what the bounds of tables cost ------------------------------------------------------------------------------------
-
-
-def sequences(seed: int = 0) -> MarginalProjection:
-    rng = np.random.default_rng(seed)
-    return MarginalProjection.chains([8] * 5, rng.normal(size=(35, 6, 6)), rng.normal(size=(40, 6)))
-
-
-def test_ordinary_tables_are_bounded_without_a_look_at_each_entry(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = sequences()
-    solution = cs.solve(problem)
-    monkeypatch.setattr(tables_rounding, "_lost", lambda *_: pytest.fail("each entry was looked at"))
-    monkeypatch.setattr(MarginalProjection, "repair", lambda *_: pytest.fail("sums that are off by rounding, repaired"))
-    certificate = cs.certify(problem, solution.point, solution.dual_point)
-    assert certificate.infeasibility == 0.0
-    assert max(certificate.primal_allowance, certificate.dual_allowance) <= 1e-12 * certificate.primal
-
-
-def test_what_the_lagrangian_of_tables_loses_is_at_most_what_a_look_at_each_entry_says(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    problem = sequences()
-    rng = np.random.default_rng(1)
-    for size in (0.0, 1.0, 1e4, 1e9):
-        xi = {"xi": size * rng.normal(size=problem.structure.n_multipliers)}
-        found = problem.dual(xi)
-        with monkeypatch.context() as patched:
-            patched.setattr(tables_rounding, "GREATEST", 0.0)  # no d is ordinary: each entry is looked at
-            by_entry = problem.dual(xi)
-        assert float(found) == float(by_entry)
-        assert abs(found.allowance - by_entry.allowance) <= 0.1 * by_entry.allowance
-
-
-def test_uniform_tables_are_the_trivial_point_and_feasible() -> None:
-    problem = sequences()
-    point, _ = problem.trivial()
-    assert set(problem.residuals(point).values()) == {0.0}
-    for table in problem.tables(point).values():
-        assert np.ptp(table) == 0.0
-
-
-def test_tables_that_disagree_by_more_than_their_rounding_are_no_feasible_ones() -> None:
-    problem = sequences()
-    a = problem.trivial()[0]["a"].copy()
-    a[0] += 1e-11
-    a[1] -= 1e-11
-    assert problem.residuals({"a": a})["marginals that disagree"] == pytest.approx(1e-11, rel=1e-3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from convexstruct.families.projection import box, rounding
 from convexstruct.families.projection.box import BoxProjection
 from convexstruct.families.projection.solvers.breakpoint_search import BreakpointSearch
 from convexstruct.oracles.box.projection import Search
+from convexstruct.rounding import Rounded
 from convexstruct.tolerances import HIGH, ROUNDING
 
 SEARCHES: tuple[Search, ...] = ("bracket", "medians", "sorting")
@@ -112,9 +114,9 @@ def test_a_solve_needs_the_memory_of_its_answer_and_little_more(
 def test_a_certificate_looks_once_at_a_feasible_point(monkeypatch: pytest.MonkeyPatch) -> None:
     problem, looks = BoxProjection.simplex(np.array([0.5, 2.0, 3.0])), []
 
-    def counted(data: rounding.Data, a: Vector) -> rounding.Looked:
+    def counted(data: rounding.Data, a: Vector, dual: Any) -> tuple[rounding.Looked, Rounded]:
         looks.append(a)
-        return rounding.looked_at(data, a)
+        return rounding.looked_at(data, a, dual)
 
     monkeypatch.setattr(box, "looked_at", counted)
     assert cs.certify(problem, np.array([0.0, 0.0, 1.0])).infeasibility == 0.0
