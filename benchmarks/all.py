@@ -40,6 +40,8 @@ FIGURES = {
     "power": "power {:.2f}",
     "passes": "{:.0f} passes",
     "peak": "{:.0f} MiB",
+    "f1": "F1 {:.4f}",
+    "crfsuite_f1": "CRFsuite's {:.4f}",
 }
 #: What is said of the machine, in this order.
 MACHINE = ("processor", "cores", "features", "system", "load")

@@ -398,10 +398,10 @@ def run_text(session: Session, workload: Workload, console: Console) -> None:
             session.judge(run.workload, words, ratio <= times if known else None, ratio=finite(ratio))
             verdict = judged(words, ratio <= times if known else None)
             console.print(f"{run.workload.name}: {cell(ratio, '.3g')} times; {verdict}")
-        figures = {"peak": finite(run.peak), "value": finite(run.value)}
-        for words, reached in (
-            (f"peak of at most {TEXT_MEMORY:g} MiB", run.peak <= TEXT_MEMORY),
-            (f"F1 within {TEXT_F1:g} of CRFsuite's", run.value >= peer.value - TEXT_F1),
+        scores = {"f1": finite(run.value), "crfsuite_f1": finite(peer.value)}
+        for words, reached, figures in (
+            (f"peak of at most {TEXT_MEMORY:g} MiB", run.peak <= TEXT_MEMORY, {"peak": finite(run.peak)}),
+            (f"F1 within {TEXT_F1:g} of CRFsuite's", run.value >= peer.value - TEXT_F1, scores),
         ):
             session.judge(run.workload, words, reached if known else None, **figures)
             console.print(f"{run.workload.name}: {judged(words, reached if known else None)}")
