@@ -142,6 +142,11 @@ FRANK_WOLFE = (
     Mechanism("examples with small gaps skipped", {"cover": 1.0}),
     Mechanism("sweeps of pairs", patches={f"{SOLVERS}.block_frank_wolfe:SWEEPS": 1}),
 )
+FRANK_WOLFE_TEXT = (
+    Mechanism("passes over the columns held", patches={f"{SOLVERS}.block_frank_wolfe:HELD_PASSES": 0}),
+    Mechanism("columns held", patches={f"{SOLVERS}.block_frank_wolfe:HELD_SHARE": 0}),
+    Mechanism("early ends of steps (INNER_SHARE)", patches={f"{SOLVERS}.block_frank_wolfe:INNER_SHARE": 0.0}),
+)
 BLOCKS = f"{SOLVERS}.pooled_blocks"
 POOLED_BLOCKS = (
     Mechanism("conjugate gradients", patches={f"{BLOCKS}:CONJUGATE_STEPS": 0}),
@@ -174,6 +179,13 @@ STUDIES = [
     Study("svm, n slack", _chains(40, 8, 4, 15), NSlack(), 1e-6, (*N_SLACK, *POOL_QP)),
     Study("svm, relaxed", _images(3, 6, 2, inference="relaxed"), RelaxedMargin(), 1e-4, RELAXED),
     Study("svm, block Frank-Wolfe", _chains(40, 8, 4, 15, 2), BlockFrankWolfe(), 1e-2, FRANK_WOLFE),
+    Study(
+        "svm, block Frank-Wolfe, text",
+        [functools.partial(_text, 100, 1000, 8, seed) for seed in (1, 2)],
+        BlockFrankWolfe(),
+        1e-2,
+        FRANK_WOLFE_TEXT,
+    ),
     Study(
         "svm, pooled blocks",
         [functools.partial(_text, 100, 1000, 8, seed) for seed in (1, 2)],

@@ -6,17 +6,21 @@ slack scaling) and multipliers alpha_i(y) >= 0 that sum to c_i = C omega_i, at f
 
     D(alpha) = sum_i sum_y alpha_i(y) E_i(y) - lam/2 |w|^2,        w = (sum_i sum_y alpha_i(y) a_i(y))_+ / lam.
 
-A visit to a block of examples asks the oracle for the most violated labelling of each at w, adds it to the labellings
-kept for the example (the truth is always one), and takes steps of pairs: with the slopes g_y = E_i(y) - <w, a_i(y)>, y
-the largest of those kept and z the smallest with alpha_i(z) > 0,
+A visit to a block of examples asks the oracle for the most violated labelling of each at w, and adds it to the
+labellings kept for the example (the truth is always one). Then, example after example at the w reached, it takes steps
+of pairs: with the slopes g_y = E_i(y) - <w, a_i(y)>, y the largest of those kept, z the smallest with alpha_i(z) > 0,
 
     delta = min( alpha_i(z),  lam (g_y - g_z) / |a_i(y) - a_i(z)|^2 ),    alpha_i(y) += delta,   alpha_i(z) -= delta,
 
-example after example, until `INNER_SHARE` of the block's gap is left. A step is the best on its segment if no weight
-has to be >= 0, and no longer than that otherwise: the dual value never falls. The slopes come from the Gram matrix of
-the block's columns, so that w is read once and written once a visit, at the features of the block alone. The papers'
-step of Frank-Wolfe, towards the most violated labelling, shrinks all multipliers of an example by one factor; a pair
-can set one that is not needed to 0 at once.
+until `INNER_SHARE` of the example's gap is left. A step is the best on its segment if no weight has to be >= 0, and no
+longer than that otherwise: the dual value never falls. The slopes come from the Gram matrix of the example's columns
+a_i(y), so that w is read once and written once an example. The papers' step of Frank-Wolfe, towards the most violated
+labelling, shrinks all multipliers of an example by one factor; a pair can set one that is not needed to 0 at once.
+
+**Columns held.** With sparse node features the columns stay between visits. `HELD_PASSES` passes of such steps over all
+examples, in random order and without the oracle, follow each pass with it, as in Shah, Kolmogorov, Lampert 2015, "A
+multi-plane block-coordinate Frank-Wolfe algorithm". With dense features columns are computed at each visit, and a visit
+goes over its examples until `SWEPT_SHARE` of the block's gap is left.
 
 **Averaged**, one term a visit: wbar_k = k/(k + 2) wbar_{k-1} + 2/(k + 2) w_k. With t_k = (k + 1)(k + 2)/2 this is
 
@@ -26,41 +30,70 @@ so that a visit changes u where it changes w, and O(d) numbers are computed once
 
 **Skipped.** A visit knows the gap of each of its examples before it steps. A pass visits the examples whose gaps were
 the largest at their last visit, as many as have the share ``cover`` of the sum; each `PASSES_TO_WHOLE`-th pass visits
-all. Measured on 60 words of handwriting with slack scaling (C_mean = 3, one thread, to 1e-3, ``block=16``): 16.7 s with
-cover 1, 8.3 s with 0.8; one sweep a visit in place of up to `SWEEPS` leaves 2.6% after 25 s.
+all. It pays where a visit is dear, with dense features.
 
-Memory: the data once more, three vectors like w, and the labellings kept, one byte a node of each (up to 128 labels).
+**Labellings or marginals.** Under margin scaling an example's multipliers could be held as node and edge marginals, one
+step of Frank-Wolfe a visit. Measured on 3,394 sentences of CoNLL-2000 (57,853 words, 19 labels, windows of five words,
+241,870 weights, C = 1 an example, one thread): seconds, lower bound, the better of P(w) and P(wbar),
+
+    marginals       4.4   2763   7537     9.0   3668   6163    17.8   4274   5386    40.1   4568   4982
+    labellings      5.2   2537   9032    10.8   4056   6609    21.7   4689   5180    41.1   4754   4812
+
+Marginals, whose visit is cheaper, are ahead until 20% of P is left, for 15 s; then labellings are, and reach 1.2% where
+marginals have 8.3%. Labellings are what is kept here. Joint steps of pairs in a block, without columns held, have
+4669 and 5492 after 40.3 s.
+
+**Memory**: the data once more; three vectors like w; the labellings kept, `MOST_KEPT` an example at most, one byte a
+node each (up to 128 labels); columns and Gram matrices of at most `HELD_SHARE` numbers for each stored feature and for
+each node and label. Columns beyond that are computed again at each visit. An example with `MOST_KEPT` labellings drops
+one without a multiplier, or hands the smallest multiplier to another labelling if D does not fall by that; else it gets
+no more labellings.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from convexstruct import deadline
-from convexstruct.arrays import Flags, Index, Labels, Matrix, Point, Vector
+from convexstruct.arrays import Index, Labels, Point, Vector
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.mixtures import label_type, of_single_labellings
 from convexstruct.core.options import at_least, flag, or_none, read_options, seed
 from convexstruct.core.solution import Solution
+from convexstruct.families.structured_svm.labellings import Labellings
 from convexstruct.families.structured_svm.oracle_problem import OracleSVM
 from convexstruct.families.structured_svm.problem import StructuredSVM
+from convexstruct.families.structured_svm.solvers.kept_labellings import Column, Kept
 from convexstruct.graphs import ranges
 from convexstruct.rounding import EPS
 from convexstruct.validation.arguments import number
 
-#: Steps of pairs end once a block's gap over the labellings kept is at most this share of its gap before, or after so
-#: many sweeps over its examples: a visit is dear (decoding, and the Gram matrix of its columns), a sweep is not.
-INNER_SHARE, SWEEPS = 0.1, 20
-#: A labelling is dropped after so many visits in a row without a multiplier: the Gram matrix grows with those kept.
-IDLE_VISITS = 10
+#: Steps of pairs of an example end once its gap over the labellings kept is at most this share of its gap before, or
+#: after so many steps: what is left depends on the w that the other examples have yet to move.
+INNER_SHARE, MOST_STEPS = 0.3, 50
+#: Passes over the columns held that follow each pass with the oracle. On 1,500 sentences one, two and four of them
+#: leave a gap of 7% after 12 s, none leaves 26%.
+HELD_PASSES = 2
+#: Where not all columns are held, a visit goes over its examples until this share of the block's gap is left, or so
+#: often: decoding and the columns are dear there, one more time over them is not.
+SWEPT_SHARE, SWEEPS = 0.1, 20
+#: A labelling is dropped after so many visits with the oracle in a row without a multiplier: steps, columns and the
+#: Gram matrix grow with the labellings kept.
+IDLE_VISITS = 5
+#: Labellings kept of an example, at most: one byte each a node, they take as much as eight numbers a node.
+MOST_KEPT = 64
+#: Numbers in the columns held and their Gram matrices, at most so many for each stored feature and for each node and
+#: label.
+HELD_SHARE = 8
 #: Every so many passes all examples are visited: the gap of one that was left out is old, and may have grown since.
 PASSES_TO_WHOLE = 5
+#: The default of ``cover`` with dense features: on 60 words of handwriting with slack scaling it halves the time.
+COVER = 0.8
 
 
 @dataclass(frozen=True)
@@ -69,13 +102,14 @@ class BlockFrankWolfe:
 
     block : examples of one visit, with one call of the oracle; None takes all.
     average : also evaluate P at the weighted average of the w's, by one more call of the oracle a pass.
-    cover : share of the sum of the examples' gaps that a pass visits; 1: every example.
+    cover : share of the sum of the examples' gaps that a pass visits; 1: every example. None: 1 where node features
+        are sparse, else `COVER`.
     seed : of the order of the examples.
     """
 
     block: int | None = 32
     average: bool = True
-    cover: float = 0.8
+    cover: float | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -83,7 +117,7 @@ class BlockFrankWolfe:
             self,
             block=or_none(at_least(1)),
             average=flag,
-            cover=lambda name, value: number(name, value, above=0, most=1),
+            cover=or_none(lambda name, value: number(name, value, above=0, most=1)),
             seed=seed,
         )
 
@@ -97,18 +131,18 @@ class BlockFrankWolfe:
             If an option makes no sense.
         """
         rng = np.random.default_rng(self.seed)
-        run, size = _Run(problem), self.block or problem.n_examples
+        run, size = _Run(problem, rng), self.block or problem.n_examples
         every = [_Block.of(problem, examples) for examples in _cut(problem, rng.permutation(problem.n_examples), size)]
+        cover = self.cover or (1.0 if run.sparse else COVER)
         passes, calls = 0, 0
         while True:
             blocks = every
-            if passes % PASSES_TO_WHOLE and self.cover < 1.0:
-                some = _largest(run.gap, self.cover)
+            if passes % PASSES_TO_WHOLE and cover < 1.0:
+                some = _largest(run.gap, cover)
                 blocks = [_Block.of(problem, examples) for examples in _cut(problem, rng.permutation(some), size)]
-            moved = 0
-            for at in rng.permutation(len(blocks)):
-                deadline.check()
-                moved += run.visit(blocks[at])
+            moved = sum(run.visit(blocks[at]) for at in rng.permutation(len(blocks)))
+            for _ in range(HELD_PASSES if run.sparse else 0):
+                run.again(size)
             passes += 1
             w, value = run.w, problem.primal({"w": run.w})
             calls += 2
@@ -138,95 +172,86 @@ def _largest(gap: Vector, share: float) -> Index:
 @dataclass(frozen=True, eq=False)
 class _Block:
     """Examples (n,), and ``part``, the problem of these alone. columns : the node features that occur in the block,
-    among all of them, where node features are sparse: ``part`` has only these; None where it has all."""
+    among all of them, where node features are sparse: ``part`` has only these; None where it has all. entries : those
+    of w that ``part`` has, among all; if no example of the block has edges, they end before w_edge."""
 
     part: Any
     examples: Index
     columns: Index | None
+    entries: Index
 
     @classmethod
     def of(cls, problem: StructuredSVM | OracleSVM, examples: Index) -> _Block:
-        part = problem.some(examples)
-        if not (isinstance(part, StructuredSVM) and sp.issparse(part.features.node_features)):
-            return cls(part, examples, None)
+        if not (isinstance(problem, StructuredSVM) and sp.issparse(problem.features.node_features)):
+            own = problem.some(examples)
+            return cls(own, examples, None, np.arange(own.dimension))
+        part, whole = problem.some(examples), problem.features
         x = part.features.node_features
         columns, at = np.unique(x.indices, return_inverse=True)
         narrow = sp.csr_array((x.data, at.astype(x.indices.dtype), x.indptr), shape=(x.shape[0], len(columns)))
-        return cls(replace(part, features=replace(part.features, node_features=narrow)), examples, columns)
+        features = replace(part.features, node_features=narrow)
+        node = np.arange(features.n_labels)[:, None] * whole.n_node_features + columns
+        edge = whole.n_node_weights + np.arange(features.dimension - features.n_node_weights)
+        return cls(replace(part, features=features), examples, columns, np.concatenate((node.ravel(), edge)))
 
-    def entries(self, features: Any) -> Index:
-        """The entries of w that ``part`` has, among those of all ``features``; if no example of the block has edges,
-        they end before w_edge."""
-        if self.columns is None:
-            return np.arange(self.part.dimension)
-        own = self.part.features
-        node = np.arange(own.n_labels)[:, None] * features.n_node_features + self.columns
-        edge = features.n_node_weights + np.arange(own.dimension - own.n_node_weights)
-        return np.concatenate((node.ravel(), edge))
-
-    def differences(self, owner: Index, labels: list[Labels]) -> tuple[Any, Vector]:
-        """a = e_i(y) df_i(y), (m, d of the part), dense where node features are, and E_i(y), (m,), of m labellings of
-        the block's examples ``owner`` (m,)."""
+    def differences(self, owner: Index, labels: list[Labels], width: int) -> tuple[list[Column], Vector]:
+        """a = e_i(y) df_i(y), as m columns, dense where node features are, and E_i(y), (m,), of m labellings of the
+        block's examples ``owner`` (m,). width : F of the whole problem."""
         features = self.part.features
         flat = np.concatenate(labels).astype(np.int64)
         if isinstance(self.part, OracleSVM):
-            met = [features.met(i, y)[1] for i, y in zip(owner.tolist(), labels)]
-            return features.joint_truth[owner] - features.joint_each(flat, owner).toarray(), np.array(met)
+            met = [features.met(i, y) for i, y in zip(owner.tolist(), labels)]
+            truth = features.joint_truth[owner]
+            return [Column(None, f - joint) for f, (joint, _) in zip(truth, met)], np.array([lost for _, lost in met])
         node, begin = ranges(features.node_start, owner)
         row, size, m = np.repeat(np.arange(len(owner)), np.diff(begin)), features.n_labels, len(owner)
-        off = flat != features.truth[node]  # elsewhere the two labellings' node features cancel
-        v, true, other = node[off], row[off] * size + features.truth[node[off]], row[off] * size + flat[off]
-        sign = np.repeat((1.0, -1.0), len(v))
-        select = sp.coo_array((sign, (np.append(true, other), np.append(v, v))), shape=(m * size, features.n_nodes))
-        product, width = sp.csr_array(select) @ features.node_features, features.n_node_features
+        off = np.flatnonzero(flat != features.truth[node])  # elsewhere the two labellings' node features cancel
+        v, row, true, other = node[off], row[off], features.truth[node[off]], flat[off]
         edge = features.edges_each(features.truth[node], owner) - features.edges_each(flat, owner)
-        if sp.issparse(product):  # row (i, s) becomes a part of row i
-            label = np.repeat(np.arange(m * size) % size, np.diff(product.indptr))
-            parts = product.data, product.indices + label * width, product.indptr[::size]
-            a = sp.csr_array(sp.hstack((sp.csr_array(parts, shape=(m, size * width)), edge)))
-        else:
-            a = np.hstack((product.reshape(m, -1), edge.toarray()))
         loss = self.part.loss
-        lost = np.bincount(row, weights=loss.costs[node, flat], minlength=m)
-        lost = np.minimum(np.bincount(row, weights=off, minlength=m), 1.0) if loss.zero_one else lost
-        if self.part.scaling == "slack":
-            a = sp.csr_array(a.multiply(lost[:, None])) if sp.issparse(a) else a * lost[:, None]
-        return a, np.asarray(lost, dtype=np.float64)
-
-
-@dataclass
-class _Kept:
-    """The labellings kept of an example, the truth first; alpha (m,), and the visits since each had a multiplier."""
-
-    labels: list[Labels]
-    alpha: Vector
-    age: Index
-
-    def add(self, labels: Labels) -> None:
-        if not any(np.array_equal(labels, other) for other in self.labels):
-            self.labels.append(labels)
-            self.alpha, self.age = np.append(self.alpha, 0.0), np.append(self.age, 0)
-
-    def settle(self, alpha: Vector) -> None:
-        """Take new multipliers, and drop what has had none for `IDLE_VISITS` visits."""
-        age = np.where(alpha > 0, 0, self.age + 1)
-        age[0] = 0
-        kept = np.flatnonzero(age <= IDLE_VISITS)
-        self.labels, self.alpha, self.age = [self.labels[j] for j in kept], alpha[kept], age[kept]
+        summed, some = np.bincount(row, weights=loss.costs[v, other], minlength=m), np.bincount(row, minlength=m) > 0
+        lost: Vector = np.asarray(some if loss.zero_one else summed, dtype=np.float64)
+        scale = lost if self.part.scaling == "slack" else np.ones(m)
+        if self.columns is None:
+            sign = np.repeat((1.0, -1.0), len(v))
+            ends = np.append(row * size + true, row * size + other), np.append(v, v)
+            select = sp.csr_array(sp.coo_array((sign, ends), shape=(m * size, features.n_nodes)))
+            a = np.hstack(((select @ features.node_features).reshape(m, -1), edge.toarray())) * scale[:, None]
+            return [Column(None, each) for each in a], lost
+        x = features.node_features
+        at, start = ranges(x.indptr, v)
+        many = np.diff(start)
+        f, value, row, edge = self.columns[x.indices[at]], x.data[at], np.repeat(row, many), edge.tocoo()
+        place = np.repeat(true, many) * width + f, np.repeat(other, many) * width + f, size * width + edge.coords[1]
+        rows = np.concatenate((row, row, edge.coords[0]))
+        order = np.argsort(rows, kind="stable")
+        values = (np.concatenate((value, -value, edge.data)) * scale[rows])[order]
+        cuts = np.searchsorted(rows[order], np.arange(1, m))
+        each = zip(np.split(np.concatenate(place)[order], cuts), np.split(values, cuts))
+        return [Column(*entries) for entries in each], lost
 
 
 class _Run:
-    """Multipliers of the labellings kept; w and u of the head of this file, entries that must be >= 0 not yet clipped
-    in ``free``; gap (N,), of each example when it was visited last."""
+    """Multipliers of the labellings kept; w and u of the head of this file; ``free``, w before entries that must be
+    >= 0 are clipped, the same array where none must; gap (N,), of each example when it was visited last."""
 
-    def __init__(self, problem: StructuredSVM | OracleSVM) -> None:
-        self.problem, features = problem, problem.features
+    def __init__(self, problem: StructuredSVM | OracleSVM, rng: np.random.Generator) -> None:
+        self.problem, self._rng, features = problem, rng, problem.features
         self._truth = features.truth.astype(label_type(features.n_labels))
         parts = np.split(self._truth, features.node_start[1:-1])
-        self.kept = [_Kept([y], np.array([c]), np.zeros(1, np.intp)) for y, c in zip(parts, problem.ceiling)]
-        self._free, self.w, self._u = (np.zeros(problem.dimension) for _ in range(3))
+        self.kept = [Kept(y.tobytes(), float(c)) for y, c in zip(parts, problem.ceiling)]
+        self.w, self._u = np.zeros(problem.dimension), np.zeros(problem.dimension)
+        self._low = features.nonnegative if features.nonnegative.any() else None
+        self._free = self.w if self._low is None else np.zeros(problem.dimension)
+        self._where = np.full(problem.dimension, -1)
         self._visits, self._lost = 0, 0.0
         self.gap = np.zeros(problem.n_examples)
+        self.sparse, self._dear, self._width, self._room = False, True, 0, 0
+        if not isinstance(features, Labellings):
+            x, self._width = features.node_features, features.n_node_features
+            self.sparse = sp.issparse(x)
+            self._dear = not self.sparse
+            self._room = HELD_SHARE * (x.nnz + features.n_nodes * features.n_labels) if self.sparse else 0
 
     @property
     def bound(self) -> float:
@@ -244,92 +269,122 @@ class _Run:
         def witness() -> Point:
             example = np.repeat(np.arange(len(kept)), [len(labels) for labels, _ in kept])
             shares = np.concatenate([share for _, share in kept])
-            return of_single_labellings(truth, start, [y for labels, _ in kept for y in labels], example, shares)
+            every = [np.frombuffer(y, truth.dtype) for labels, _ in kept for y in labels]
+            return of_single_labellings(truth, start, every, example, shares)
 
         return witness
 
     def visit(self, block: _Block) -> int:
         """Find the most violated labellings at w, and step; returns the number of steps."""
-        problem, part, entries = self.problem, block.part, block.entries(self.problem.features)
-        w = self.w[entries]
-        found = part.most_violated(w)
-        parts = np.split(found.labels.astype(self._truth.dtype), part.features.node_start[1:-1])
-        kept = [self.kept[i] for i in block.examples]
-        for each, labels in zip(kept, parts):
-            each.add(labels)
-        owner = np.repeat(np.arange(len(kept)), [len(each.labels) for each in kept])
-        a, b = block.differences(owner, [y for each in kept for y in each.labels])
-        start = np.searchsorted(owner, np.arange(len(kept) + 1))
-        before = np.concatenate([each.alpha for each in kept])
-        pairs = _Pairs(a, b, start, before, problem.lam, part.features.nonnegative, self._free[entries])
-        self.gap[block.examples] = pairs.gaps()
-        pairs.sweep()
-        change = pairs.alpha - before
-        for each, alpha in zip(kept, np.split(pairs.alpha, start[1:-1])):
-            each.settle(alpha)
-        self._move(entries, np.asarray(a.T @ change) / problem.lam)
-        self._lost += float(change @ b)
-        return pairs.steps
-
-    def _move(self, entries: Index, by: Vector) -> None:
-        changed = np.flatnonzero(by)
-        at = entries[changed]
-        self._free[at] += by[changed]
-        old, new = self.w[at], self._free[at]
-        new = np.where(self.problem.features.nonnegative[at], np.maximum(new, 0.0), new)
-        self._u[at] += 0.5 * self._visits * (self._visits + 1) * (new - old)
-        self.w[at] = new
+        deadline.check()
+        kept, kind = [self.kept[i] for i in block.examples], self._truth.dtype
+        self._room += sum(each.held for each in kept)
+        found = block.part.most_violated(self.w[block.entries]).labels.astype(kind)
+        keys = [labels.tobytes() for labels in np.split(found, block.part.features.node_start[1:-1])]
+        new = [key not in each.labels and len(each.labels) < MOST_KEPT for each, key in zip(kept, keys)]
+        missing = [
+            (each.labels[1:] if each.a is None else []) + ([key] if added else [])
+            for each, key, added in zip(kept, keys, new)
+        ]
+        owner = np.repeat(np.arange(len(kept)), [len(labels) for labels in missing])
+        if len(owner):
+            labels = [np.frombuffer(key, kind) for each in missing for key in each]
+            columns, lost = block.differences(owner, labels, self._width)
+            start = np.searchsorted(owner, np.arange(len(kept) + 1)).tolist()
+            for each, key, added, low, high in zip(kept, keys, new, start, start[1:]):
+                if low < high:
+                    each.extend(columns[low:high], self._where)
+                if added:
+                    each.add(key, float(lost[high - 1]))
+        steps, gap = 0, np.zeros(len(kept))
+        for sweep in range(SWEEPS if self._dear else 1):
+            before = steps
+            for j in self._rng.permutation(len(kept)).tolist():
+                gap[j], made = self._step(kept[j])
+                steps += made
+            if not sweep:
+                self.gap[block.examples] = gap
+            if steps == before or gap.sum() <= SWEPT_SHARE * self.gap[block.examples].sum():
+                break
+        for each in kept:
+            each.settle(IDLE_VISITS)
+            if len(each.labels) >= MOST_KEPT:
+                self._make_room(each)
+            if each.held > self._room:
+                each.release()
+                self._dear = True
+            self._room -= each.held
         self._visits += 1
+        return steps
 
+    def again(self, size: int) -> None:
+        """Steps of all examples whose columns are held, in random order; ``size`` of them count as a visit."""
+        order = self._rng.permutation(len(self.kept))
+        for low in range(0, len(order), size):
+            deadline.check()
+            for i in order[low : low + size].tolist():
+                self._step(self.kept[i])
+            self._visits += 1
 
-class _Pairs:
-    """Steps of pairs over the columns a (m, d), b (m,) of a block, example i from start[i] on; alpha (m,) and the
-    slopes g (m,). free (d,) : w before entries that must be >= 0 are clipped."""
+    def _step(self, each: Kept) -> tuple[float, int]:
+        """Steps of pairs, if the columns are there; returns the gap before, over the labellings kept, and how many."""
+        a, lam = each.a, self.problem.lam
+        if a is None:
+            return 0.0, 0
+        old = self._free[each.place]
+        slopes = each.b - a @ self._clipped(old, each.place)
+        alpha, ceiling, steps = each.alpha.copy(), float(each.alpha.sum()), 0
+        gap = now = max(ceiling * float(slopes.max()) - float(alpha @ slopes), 0.0)
+        while steps < MOST_STEPS and (now > INNER_SHARE * gap or not steps):
+            y, z = int(slopes.argmax()), int(np.where(alpha > 0, slopes, np.inf).argmin())
+            top, least, most = float(slopes[y]), float(slopes[z]), float(alpha[z])
+            rise = top - least
+            if rise <= EPS * (abs(top) + abs(least)):
+                break
+            row = (each.gram[y] - each.gram[z]) / lam
+            curvature = float(row[y] - row[z])
+            delta = most if rise >= most * curvature else rise / curvature
+            alpha[y] += delta
+            alpha[z] -= delta
+            steps += 1
+            if self._low is None:
+                slopes -= delta * row
+            else:
+                slopes = each.b - a @ self._clipped(old + (alpha - each.alpha) @ a / lam, each.place)
+            now = ceiling * float(slopes.max()) - float(alpha @ slopes)
+        if steps:
+            self._shift(each, alpha)
+        return gap, steps
 
-    def __init__(
-        self, a: Any, b: Vector, start: Index, alpha: Vector, lam: float, nonnegative: Flags, free: Vector
-    ) -> None:
-        self.alpha, self.start, self.steps, self._lam = alpha.copy(), start, 0, lam
-        gram = a @ a.T
-        self._gram: Matrix = gram.toarray() if sp.issparse(gram) else gram
-        low = a[:, nonnegative]
-        self._bounded: Matrix = low.toarray() if sp.issparse(low) else low
-        self._free = free[nonnegative]
-        self._slopes: Vector = b - a @ np.where(nonnegative, 0.0, free)  # of the weights that may have any sign
-        self._curved = (self._gram - self._bounded @ self._bounded.T) / lam
+    def _make_room(self, each: Kept) -> None:
+        """Drop the labellings without a multiplier. If there is none, the one with the smallest (not the truth) gives
+        it to the one that makes most of it, and is dropped, if D does not fall by that."""
+        idle = np.flatnonzero(each.alpha[1:] == 0) + 1
+        if not len(idle) and each.a is not None:
+            z = 1 + int(each.alpha[1:].argmin())
+            delta, gram = float(each.alpha[z]), each.gram
+            slopes = each.b - each.a @ self.w[each.place]
+            gain = slopes - slopes[z] - 0.5 * delta * (gram.diagonal() + gram[z, z] - 2.0 * gram[z]) / self.problem.lam
+            gain[z] = -np.inf
+            y = int(gain.argmax())
+            if gain[y] >= 0:
+                alpha = each.alpha.copy()
+                alpha[y] += delta
+                alpha[z] = 0.0
+                self._shift(each, alpha)
+                idle = np.array([z])
+        each.take(np.delete(np.arange(len(each.labels)), idle))
 
-    @property
-    def slopes(self) -> Vector:
-        """b - a w at the present w."""
-        return np.asarray(self._slopes - self._bounded @ np.maximum(self._free, 0.0))
+    def _clipped(self, free: Vector, place: Index | slice) -> Vector:
+        return free if self._low is None else np.where(self._low[place], np.maximum(free, 0.0), free)
 
-    def gaps(self) -> Vector:
-        """c_i max_y g_y - sum_y alpha_y g_y of each example; shape (n,)."""
-        slopes, first = self.slopes, self.start[:-1]
-        best = np.maximum.reduceat(slopes, first) * np.add.reduceat(self.alpha, first)
-        return np.asarray(np.maximum(best - np.add.reduceat(self.alpha * slopes, first), 0.0))
-
-    def sweep(self) -> None:
-        """Steps, example after example, until `INNER_SHARE` of the gap is left."""
-        wanted = INNER_SHARE * float(self.gaps().sum())
-        spans = [(low, high) for low, high in pairwise(self.start.tolist()) if high - low > 1]
-        for _ in range(SWEEPS):
-            moved = [self._step(low, high) for low, high in spans]
-            if not any(moved) or self.gaps().sum() <= wanted:
-                return
-
-    def _step(self, low: int, high: int) -> bool:
-        slopes = self.slopes[low:high]
-        y = low + int(slopes.argmax())
-        z = low + int(np.where(self.alpha[low:high] > 0, slopes, np.inf).argmin())
-        rise = float(slopes[y - low] - slopes[z - low])
-        if rise <= EPS * (abs(slopes[y - low]) + abs(slopes[z - low])):
-            return False
-        curvature = float(self._gram[y, y] + self._gram[z, z] - 2.0 * self._gram[y, z]) / self._lam
-        delta = float(self.alpha[z]) if rise >= self.alpha[z] * curvature else rise / curvature
-        self.alpha[y] += delta
-        self.alpha[z] -= delta
-        self._slopes -= delta * (self._curved[y] - self._curved[z])
-        self._free += delta / self._lam * (self._bounded[y] - self._bounded[z])
-        self.steps += 1
-        return True
+    def _shift(self, each: Kept, alpha: Vector) -> None:
+        """Take new multipliers of an example."""
+        change, place = alpha - each.alpha, each.place
+        free = self._free[place] + (change @ each.a) / self.problem.lam
+        w = self._clipped(free, place)
+        self._u[place] += 0.5 * self._visits * (self._visits + 1) * (w - self.w[place])
+        self._free[place] = free
+        self.w[place] = w
+        self._lost += float(change @ each.b)
+        each.alpha = alpha
