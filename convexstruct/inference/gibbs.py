@@ -20,9 +20,7 @@ import numpy as np
 from convexstruct import deadline
 from convexstruct.arrays import Index, Labels, Tensor, Vector
 from convexstruct.features.graphs.factors import Factors
-
-#: The most scores in memory at once (64 MB): as many chains as that allows are worked on together.
-MOST_SCORES = 2**23
+from convexstruct.oracles.blocks import BLOCK
 
 
 class Colour(NamedTuple):
@@ -70,7 +68,7 @@ class Gibbs:
         """``samples`` (m, variables) after ``n`` sweeps under the stacked tables ``flat`` (T,) = A theta; each row is a
         chain of its own."""
         largest = max((each.card * each.factors.size for each in self.colours), default=1)
-        piece = max(1, MOST_SCORES // largest)
+        piece = max(1, BLOCK // largest)
         parts = [self._sweeps(flat, samples[low : low + piece], n, rng) for low in range(0, len(samples), piece)]
         return np.concatenate(parts) if parts else samples.copy()
 

@@ -54,7 +54,7 @@ def test_a_grid_has_two_colours_and_chains_are_cut_into_pieces(monkeypatch: pyte
     assert sorted(len(each.variables) for each in sampler.colours) == [18, 18]
     flat = factors.design @ np.random.default_rng(0).normal(size=factors.dimension)
     start = np.zeros((10, 36), dtype=np.int64)
-    monkeypatch.setattr("convexstruct.inference.gibbs.MOST_SCORES", 1)
+    monkeypatch.setattr("convexstruct.inference.gibbs.BLOCK", 1)
     after = sampler.sweeps(flat, start, 3, np.random.default_rng(1))
     assert after.shape == (10, 36)
     assert len(np.unique(after, axis=0)) == 10

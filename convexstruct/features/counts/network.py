@@ -18,12 +18,10 @@ from convexstruct.features.counts.counts import Examples, Expected, example_weig
 from convexstruct.graphs import BayesianNetwork, TableLayout, read_bayesian_network
 from convexstruct.junction_trees import JunctionTree, junction_tree
 from convexstruct.losses import Costs, cost_matrix
+from convexstruct.oracles.blocks import BLOCK
 from convexstruct.oracles.tree import junction_tree as oracle
 from convexstruct.validation.arguments import MOST_ENTRIES, described, refuse, sentence
 from convexstruct.validation.arrays import wholes
-
-#: Numbers in the clique tables of the examples that are worked on at once: so few that they stay in the cache.
-BLOCK_NUMBERS = 1 << 18
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,9 +225,9 @@ class NetworkCounts:
         return np.bincount(examples, weights=theta[entries], minlength=len(self.weights)).astype(np.float64)
 
     def _blocks(self) -> Iterator[tuple[Group, slice]]:
-        """Each group with the rows of its examples that are worked on at once (`BLOCK_NUMBERS`)."""
+        """Each group with the rows of its examples that are worked on at once: `BLOCK` numbers in their tables."""
         for group in self.groups:
-            step = max(1, BLOCK_NUMBERS // group.tree.n_entries)
+            step = max(1, BLOCK // group.tree.n_entries)
             for low in range(0, len(group.examples), step):
                 yield group, slice(low, low + step)
 

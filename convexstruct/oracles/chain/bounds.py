@@ -9,7 +9,7 @@ import numpy as np
 
 from convexstruct.arrays import Labels, Matrix, Tensor, Vector
 from convexstruct.graphs import Chains
-from convexstruct.oracles.chain.sums import BLOCK
+from convexstruct.oracles.blocks import BLOCK
 from convexstruct.rounding import UNIT
 
 

@@ -16,13 +16,12 @@ import numpy as np
 
 from convexstruct.arrays import Labels, Matrix, Vector
 from convexstruct.graphs import Chains
+from convexstruct.oracles.blocks import BLOCK, row_max
 from convexstruct.oracles.chain.log_sums import log_messages, messages
 from convexstruct.oracles.chain.regrets import log_domain
-from convexstruct.oracles.chain.sums import BLOCK, ChainSums, pairs_of
+from convexstruct.oracles.chain.sums import ChainSums, pairs_of
 from convexstruct.tolerances import POSTERIOR
 
-#: The largest entry of rows of up to this many labels is found column by column, which is faster there.
-FEW_LABELS = 64
 #: Rescaled messages drop a label whose entry is below e^-708. The result counts as exact if a dropped label can gain at
 #: most so many nats later (see `rescaled`).
 DROPPED_GAIN = 660.0
@@ -122,7 +121,7 @@ def rescaled(
     spread = shift - least
     if not spread <= DROPPED_GAIN:
         return None
-    top = _row_max(node)
+    top = row_max(node)
     ones = np.ones(len(edge))
     with np.errstate(invalid="ignore", over="ignore", divide="ignore", under="ignore"):
         transition = np.exp(edge - shift)
@@ -178,19 +177,6 @@ def _smallest(values: Matrix) -> float:
     """The smallest positive entry of numbers from 0 to 1."""
     least = float(values.min())
     return least if least > 0.0 else float(values.min(where=values > 0.0, initial=1.0))
-
-
-def _row_max(values: Matrix) -> Vector:
-    """The largest entry of each row; by columns, in blocks that stay in the cache, where rows are short."""
-    if values.shape[1] > FEW_LABELS:
-        return np.asarray(values.max(axis=1))
-    top = values[:, 0].copy()
-    size = max(1, BLOCK // values.shape[1])
-    for low in range(0, len(values), size):
-        some, best = values[low : low + size], top[low : low + size]
-        for label in range(1, values.shape[1]):
-            np.maximum(best, some[:, label], out=best)
-    return top
 
 
 def sample(chains: Chains, node: Matrix, edge: Matrix, rng: np.random.Generator) -> Labels:

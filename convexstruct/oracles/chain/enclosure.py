@@ -40,8 +40,8 @@ import numpy as np
 from convexstruct import deadline
 from convexstruct.arrays import Flags, Matrix, Tensor, Vector
 from convexstruct.graphs import Chains
+from convexstruct.oracles.blocks import BLOCK
 from convexstruct.oracles.chain.chain import DROPPED_GAIN
-from convexstruct.oracles.chain.sums import BLOCK
 from convexstruct.rounding import FUNCTION, TINY, UNIT, gamma, summed
 
 #: The widest range of edge scores, in nats, at which messages are matrix products.

@@ -23,8 +23,8 @@ import numpy as np
 
 from convexstruct.arrays import Labels, Matrix, Tensor
 from convexstruct.graphs import Chains
+from convexstruct.oracles.blocks import BLOCK
 from convexstruct.oracles.chain.pieces import Pieces
-from convexstruct.oracles.chain.sums import BLOCK
 
 #: Two messages agree if their difference has a range of at most this share of their largest finite entry.
 AGREEMENT = 1e-13

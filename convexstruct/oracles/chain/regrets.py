@@ -10,7 +10,8 @@ import numpy as np
 
 from convexstruct.arrays import Matrix, Tensor, Vector
 from convexstruct.graphs import Chains
-from convexstruct.oracles.chain.sums import BLOCK, NEGLIGIBLE, ChainSums
+from convexstruct.oracles.blocks import BLOCK
+from convexstruct.oracles.chain.sums import NEGLIGIBLE, ChainSums
 
 #: At least so many chains are worked on at a time, so that the rows of the arrays stay long.
 LEAST_CHAINS = 16

@@ -10,10 +10,6 @@ import numpy as np
 from convexstruct.arrays import Matrix, Vector
 from convexstruct.graphs import Chains
 
-#: Numbers (1 MiB of them) in the working arrays of one block of chains, examples, cliques or entries of a box, so that
-#: these stay in the cache; in blocks a quarter as large, NumPy's calls take up to a fifth of the time. The oracles of
-#: chains, trees, polytopes and boxes cut their work into such blocks.
-BLOCK = 1 << 17
 #: A labelling whose score is this many nats below the best adds nothing to a sum in double precision.
 NEGLIGIBLE = 60.0
 

@@ -28,6 +28,7 @@ import scipy.sparse as sp
 
 from convexstruct import deadline
 from convexstruct.arrays import Flags, Index, Matrix, Tensor, Vector
+from convexstruct.oracles.log_sum_exp import log_sum_exp
 
 #: Weight of the old message in the new one: 0.5 ends most oscillations, and about doubles the number of rounds where
 #: there are none.
@@ -144,7 +145,7 @@ def propagate(
             joint = _joint(each, table, into)
             for axis, places in enumerate(each.messages):
                 others = tuple(k + 2 for k in range(len(each.shape)) if k != axis)
-                sent = _logsumexp(joint, others) - into[:, places]
+                sent = log_sum_exp(joint, others) - into[:, places]
                 new[:, places] = sent - sent.max(axis=2, keepdims=True)
         moved = np.abs(new - current).max(axis=1)
         current = new if done == 0 and messages is None else damping * current + (1.0 - damping) * new
@@ -156,7 +157,7 @@ def propagate(
     log_partition = entropy.sum(axis=1)
     for each, table in zip(graph.shapes, divided):
         joint = _joint(each, table, into).reshape(*table.shape)
-        belief = np.exp(joint - _logsumexp(joint, (2,))[:, :, None])
+        belief = np.exp(joint - log_sum_exp(joint, (2,))[:, :, None])
         belief /= belief.sum(axis=2, keepdims=True)
         entries[:, each.entries] = belief
         log_partition += np.einsum("bft,bft->b", belief, tables[:, each.entries])
@@ -179,13 +180,6 @@ def _joint(each: Shape, table: Tensor, into: Matrix) -> Tensor:
         said = into[:, places]
         joint = joint + said.reshape(*said.shape[:2], *(-1 if k == axis else 1 for k in range(len(each.shape))))
     return joint
-
-
-def _logsumexp(values: Tensor, axes: tuple[int, ...]) -> Tensor:
-    if not axes:
-        return values
-    top = values.max(axis=axes, keepdims=True)
-    return np.asarray(np.log(np.exp(values - top).sum(axis=axes)) + top.squeeze(axes))
 
 
 def _softmaxed(graph: FactorGraph, logs: Matrix) -> Matrix:

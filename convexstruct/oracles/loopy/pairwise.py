@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Index, Labels, Matrix, Tensor, Vector
+from convexstruct.oracles.blocks import row_max
 
 #: Up to this many labels a loop over the labels, each with one long array, is faster in NumPy than one operation on an
 #: array of short rows.
@@ -118,23 +119,13 @@ class Pairwise:
             of_edges = np.maximum(self.edge + (-first - second).max(axis=1), _best_unequal(-first, -second))
         else:
             of_edges = (self.tables - first[:, :, None] - second[:, None, :]).max(axis=(1, 2))
-        return self.by_part(_greatest(moved), of_edges)
+        return self.by_part(row_max(moved), of_edges)
 
     def moved(self, messages: Tensor) -> Vector:
         """2 sum over edges of max_s |m_e,u(s)| + max_s |m_e,v(s)|: together with the sizes of the tables this bounds
         the rounding of `upper`; shape (N,)."""
-        sizes = 2.0 * (_greatest(np.abs(messages[:, 0])) + _greatest(np.abs(messages[:, 1])))
+        sizes = 2.0 * (row_max(np.abs(messages[:, 0])) + row_max(np.abs(messages[:, 1])))
         return np.asarray(np.bincount(self.edge_part, weights=sizes, minlength=self.n_parts), dtype=np.float64)
-
-
-def _greatest(table: Matrix) -> Vector:
-    """max over the columns; computed column by column where they are few, which is much faster."""
-    if table.shape[1] > LOOPED_LABELS:
-        return np.asarray(table.max(axis=1))
-    best = table[:, 0].copy()
-    for s in range(1, table.shape[1]):
-        np.maximum(best, table[:, s], out=best)
-    return best
 
 
 def _best_unequal(left: Matrix, right: Matrix) -> Vector:

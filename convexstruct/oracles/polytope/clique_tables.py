@@ -24,7 +24,7 @@ import numpy as np
 
 from convexstruct.arrays import Index, Tensor, Vector
 from convexstruct.graphs import Chains
-from convexstruct.oracles.chain.sums import BLOCK
+from convexstruct.oracles.blocks import BLOCK
 
 Tables = list[Tensor]
 #: A group and the axes of its tables whose marginal agreements refer to.

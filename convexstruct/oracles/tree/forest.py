@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Flags, Index, Labels, Matrix, Tensor, Vector
+from convexstruct.oracles.log_sum_exp import log_sum_exp
 
 #: The maximum or the log-sum-exp over one axis.
 Reduce = Callable[..., Tensor]
@@ -160,9 +161,9 @@ def sum_product(layout: Forest, node: Matrix, edge: Tensor) -> ForestSums:
     ValueError
         If every labelling of some tree is forbidden.
     """
-    belief, tables = _upward(layout, node, edge, logsumexp)
+    belief, tables = _upward(layout, node, edge, log_sum_exp)
     tops = belief[layout.roots]
-    log_partition = logsumexp(tops, axis=1)
+    log_partition = log_sum_exp(tops, axis=1)
     if not np.isfinite(log_partition).all():
         k = int(np.flatnonzero(~np.isfinite(log_partition))[0])
         raise ValueError(f"scores forbid every labelling of tree {k}, wanted at least one of finite score")
@@ -181,7 +182,7 @@ def sum_product(layout: Forest, node: Matrix, edge: Tensor) -> ForestSums:
 def sample(layout: Forest, node: Matrix, edge: Tensor, rng: np.random.Generator) -> Labels:
     """A labelling (P,), that of each tree drawn with probability proportional to e^score: sums upwards, then each
     child's label drawn given its parent's, by the Gumbel trick."""
-    belief, tables = _upward(layout, node, edge, logsumexp)
+    belief, tables = _upward(layout, node, edge, log_sum_exp)
     labels = np.empty(layout.n_nodes, dtype=np.int64)
     tops = belief[layout.roots]
     labels[layout.roots] = (tops + rng.gumbel(size=tops.shape)).argmax(axis=1)
@@ -211,14 +212,6 @@ def _oriented(edge: Tensor, level: Level) -> Tensor:
     table = edge[level.edge]
     table[~level.forward] = table[~level.forward].transpose(0, 2, 1)
     return table
-
-
-def logsumexp(table: Tensor, axis: int = 2) -> Tensor:
-    """ln of the sum of e^table along an axis; -inf where all entries are."""
-    top = table.max(axis=axis)
-    safe = np.where(np.isfinite(top), top, 0.0)
-    with np.errstate(divide="ignore", under="ignore"):
-        return np.asarray(safe + np.log(np.exp(table - np.expand_dims(safe, axis)).sum(axis=axis)))
 
 
 def _conditional(table: Tensor) -> Tensor:

