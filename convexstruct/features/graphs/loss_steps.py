@@ -24,8 +24,6 @@ from convexstruct.rounding import UNIT
 #: A cost this close to a whole multiple of a unit, relative to the cost, counts as that multiple: the error of .1, .3
 #: and .7 as binary numbers, and of two divisions.
 SAME_STEP = 8 * UNIT
-#: The rising costs are split into groups at up to so many of the widest gaps between them.
-MOST_SPLITS = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,10 +97,14 @@ def _number(costs: Matrix, example: Index, n_examples: int) -> _Numbered | None:
 
 
 def _groupings(kinds: Vector) -> list[list[Index]]:
-    """Ways to split the rising costs ``kinds`` into groups: at the widest gaps between them, and by common units."""
+    """Ways to split the rising costs ``kinds`` into groups: at the widest gaps between them, and by common units.
+
+    A digit has two values or more, so that more than log2(`MOST_LOSSES`) digits have too many totals.
+    """
     every = np.arange(len(kinds), dtype=np.intp)
     widest = np.argsort(-(kinds[1:] / kinds[:-1]), kind="stable") + 1 if len(kinds) > 1 else every[:0]
-    found = [np.split(every, np.sort(widest[:k])) for k in range(min(len(widest), MOST_SPLITS) + 1)]
+    most = MOST_LOSSES.bit_length() - 1
+    found = [np.split(every, np.sort(widest[:k])) for k in range(min(len(widest) + 1, most))]
     classes, left = [], every
     while len(left):
         alike = left[_multiples(kinds[left], most=MOST_LOSSES)]

@@ -25,10 +25,9 @@ from convexstruct.tolerances import POSTERIOR
 #: Rescaled messages drop a label whose entry is below e^-708. The result counts as exact if a dropped label can gain at
 #: most so many nats later (see `rescaled`).
 DROPPED_GAIN = 660.0
-#: Sweeps of `_evened`, which narrows the range of the edge scores, and the range in nats up to which none is made, for
-#: messages may range over 708.
+#: Sweeps of `_evened`, which narrows the range of the edge scores: after one alone, sums may still need the slower
+#: recursions, which take up to twice as long.
 EVENING_SWEEPS = 8
-EVEN_RANGE = 100.0
 
 
 def viterbi(chains: Chains, node: Matrix, edge: Matrix) -> tuple[Vector, Labels]:
@@ -64,13 +63,14 @@ def sum_product(
     squared pair posteriors too.
 
     Uses `rescaled` where that is exact, else `log_messages`, and `log_domain` where that cannot be used: pairs are
-    forbidden, the edge scores range too far, or ``squares`` are wanted.
+    forbidden, the edge scores range too far, or ``squares`` are wanted. Edge scores that range over at most half of
+    `DROPPED_GAIN` are left as they are: no z is below e^-range, so `rescaled` is exact.
 
     ``weights`` (N,), in the caller's order, multiplies each chain's part of the sums over pairs; the other results are
     unweighted.
     """
     allowed = bool(np.isfinite(edge).all())
-    even = _evened(chains, node, edge) if allowed else (node, edge)
+    even = _evened(chains, node, edge) if allowed and np.ptp(edge) > DROPPED_GAIN / 2 else (node, edge)
     sums = rescaled(chains, *even, weights, squares)
     if sums is None and allowed and not squares:
         sums = log_messages(chains, *even, weights)
@@ -85,11 +85,9 @@ def _evened(chains: Chains, node: Matrix, edge: Matrix) -> tuple[Matrix, Matrix]
     the label after. Each sweep centres all rows, then all columns.
     """
     even = edge
-    for _ in range(EVENING_SWEEPS if np.ptp(edge) > EVEN_RANGE else 0):
+    for _ in range(EVENING_SWEEPS):
         even = even - 0.5 * (even.max(axis=1) + even.min(axis=1))[:, None]
         even = even - 0.5 * (even.max(axis=0) + even.min(axis=0))
-    if even is edge:
-        return node, edge
     row = (edge - even)[:, 0]
     column = (edge - even)[0] - row[0]
     moved = node + row

@@ -29,9 +29,6 @@ from convexstruct.oracles.loopy.minimum_cut import minimum_cut
 from convexstruct.oracles.loopy.pairwise import Pairwise
 from convexstruct.tolerances import ROUNDING
 
-#: The largest number of sweeps over all labels; a few are usually enough.
-SWEEPS = 50
-
 
 class Expansion(NamedTuple):
     """A labelling that no expansion improves.
@@ -66,7 +63,9 @@ def alpha_expansion(
     labels = _start(scores, start)
     value = scores.score(labels)
     sweeps, since = 0, 0
-    while sweeps < SWEEPS and since < scores.n_labels:
+    while (
+        since < scores.n_labels
+    ):  # ends: each move that is made raises a score, and there are finitely many labellings
         for alpha in range(scores.n_labels):
             moved = _expanded(scores, labels, alpha)
             found = scores.score(moved)
