@@ -24,8 +24,8 @@ S `UNIT`. Then w = W e, and
     H = sum over positions of (sum q(s') ln z(s') - sum q(s) ln e(s)) - sum over pairs of q(s', s) ln W(s', s),
 
 whose terms cancel: the relative errors of q are multiplied by the distances of ln z, ln e and ln W from their means, up
-to `WIDEST_RANGE` nats a position, and not by ln S. Where the error of the entropy may exceed `ENTROPY_ERROR` times the
-entropy, `markov` computes term by term.
+to `WIDEST_RANGE` nats a position, and not by ln S. Where the error of the entropy may exceed `ROUNDING` times the
+entropy, as where scores are so large that the entropy is nearly 0, `markov` computes term by term.
 """
 
 from __future__ import annotations
@@ -43,13 +43,12 @@ from convexstruct.graphs import Chains
 from convexstruct.oracles.blocks import BLOCK
 from convexstruct.oracles.chain.chain import DROPPED_GAIN
 from convexstruct.rounding import FUNCTION, TINY, UNIT, gamma, summed
+from convexstruct.tolerances import ROUNDING
 
 #: The widest range of edge scores, in nats, at which messages are matrix products.
 WIDEST_RANGE = 150.0
 #: Weights whose logarithm is below this are set to 0: e^-700 is still a normal number.
 LEAST_LOG = -700.0
-#: The entropy from matrix products is used where the bound on its error is at most this share of it.
-ENTROPY_ERROR = 1e-12
 #: Sums over rows add this many rows one after the other, then the sums of such blocks: the rounding grows with the
 #: size of a block and with the number of blocks.
 ROWS_ADDED = 64
@@ -127,7 +126,7 @@ def markov(chains: Chains, found: Backward, edge: Matrix, weights: Vector | None
     """
     if found.products is not None:
         quick = _markov_by_products(chains, found.products, weights)
-        if quick.entropy_error <= ENTROPY_ERROR * quick.entropy:
+        if quick.entropy_error <= ROUNDING * quick.entropy:
             return quick
     return _markov_by_terms(chains, found.ahead, edge, weights)
 
