@@ -2,13 +2,15 @@
 
     python benchmarks/ablation.py [--only STUDY ...] [--mechanism NAME ...] [--repeats 1] [--seconds 20] [--json FILE]
 
-Each family has a file beside this one, `ablation_<family>.py`, with one list, ``STUDIES``. A `Study` names instances
+Each family has a file beside this one, `ablation_<family>.py`, with one list, ``STUDIES``, and so have the oracles that
+families share. A `Study` names instances
 and a solver; its mechanisms say how each is switched off: by other options of the solver, by other values of names in
 a module or class, or both. A study has several instances of one kind, each from its own seed, because a single run is
 partly chance; their figures are added. Time is process CPU time, the best of the repeats, and counts only if the
 certificate meets the gap wanted. Ratios are to the solver as it is: 1.2 says that without the mechanism it takes 20%
 longer. A mechanism that changes neither time nor rounds nor oracle calls by `MATTERS` in any study shown is named at
 the end, and so is one without which every study is faster: either should be removed unless other instances need it.
+An `Oracle` may stand in place of a solver: the fastest of several calls counts, and its gap is the error it reports.
 """
 
 from __future__ import annotations
@@ -50,17 +52,6 @@ class Mechanism:
 
 
 @dataclass(frozen=True)
-class Study:
-    """A solver on some instances of one kind, to the relative gap ``tol``; each of ``builds`` makes a problem."""
-
-    name: str
-    builds: Sequence[Callable[[], Any]]
-    solver: Any
-    tol: float
-    mechanisms: Sequence[Mechanism]
-
-
-@dataclass(frozen=True)
 class Figures:
     """Of one variant, added over the instances: CPU seconds (inf where the gap was not met), rounds, calls of the
     oracle; the largest certified gap, and the status of the instance that it belongs to."""
@@ -70,6 +61,41 @@ class Figures:
     calls: int
     gap: float
     status: str
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """What is timed in place of a solver: calls of a function, of which the fastest counts.
+
+    call : of what a build makes; returns the rounds that it took, 1 where it has none, and the error of its result, NaN
+    where that is not known. calls : how many are made.
+    """
+
+    call: Callable[[Any], tuple[int, float]]
+    calls: int = 5
+
+    def measure(self, instance: Any, tol: float) -> Figures:
+        runs = []
+        for _ in range(self.calls):
+            begin = time.process_time()
+            rounds, error = self.call(instance)
+            seconds = time.process_time() - begin
+            missed = error > tol  # False of NaN
+            status = "MISSED" if missed else "CALLED"
+            runs.append(Figures(math.inf if missed else seconds, rounds, self.calls, error, status))
+        return min(runs, key=lambda figures: figures.seconds)
+
+
+@dataclass(frozen=True)
+class Study:
+    """A solver, or an `Oracle`, on some instances of one kind, to the relative gap ``tol``; each of ``builds`` makes a
+    problem, or what the oracle is called with."""
+
+    name: str
+    builds: Sequence[Callable[[], Any]]
+    solver: Any
+    tol: float
+    mechanisms: Sequence[Mechanism]
 
 
 def studies() -> list[Study]:
@@ -120,6 +146,9 @@ def _measure(
         problem = build()  # anew: what a run leaves cached on a problem would help the next
         solver = study.solver if mechanism is None else replace(study.solver, **mechanism.options)
         with patched({} if mechanism is None else mechanism.patches):
+            if isinstance(solver, Oracle):
+                runs.append(solver.measure(problem, study.tol))
+                continue
             begin = time.process_time()
             solution = cs.solve(problem, solver, study.tol, time_limit=limit)
             seconds = time.process_time() - begin
@@ -218,4 +247,6 @@ def _finite(value: Any) -> Any:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    from benchmarks import ablation  # under its own name: its classes are those of the studies
+
+    raise SystemExit(ablation.main())

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import ablation
-from benchmarks.ablation import Figures, Mechanism, Study, main, moved, patched, studies, verdicts
+from benchmarks.ablation import Figures, Mechanism, Oracle, Study, main, moved, patched, studies, verdicts
 from convexstruct.families.generative_margin import EntropicProximal, GenerativeMargin
 
 AS_IS = Figures(1.0, 10, 100, 1e-7, "OPTIMAL")
@@ -76,6 +76,22 @@ def test_a_small_study_runs_and_is_written(tmp_path: Path, capsys: pytest.Captur
     assert [row["without"] for row in rows] == ["", "Newton's metric"]
     assert all(row["gap"] <= 1e-3 and row["rounds"] >= 2 for row in rows)
     assert "nothing (as it is)" in capsys.readouterr().out
+
+
+def test_an_oracle_takes_the_place_of_a_solver_and_misses_where_its_error_is_too_large() -> None:
+    called = []
+
+    def call(instance: list[int]) -> tuple[int, float]:
+        called.append(len(instance))
+        return 4, float(len(instance))
+
+    study = Study("oracle", [lambda: [1], lambda: [1, 2]], Oracle(call, 3), 1.0, [])
+    figures = ablation.measure(study, None, 1, 1.0)
+    assert called == [1, 1, 1, 2, 2, 2]
+    assert (figures.seconds, figures.rounds, figures.calls, figures.gap) == (math.inf, 8, 6, 2.0)
+    unknown = ablation.measure(replace(study, solver=Oracle(lambda _: (1, math.nan))), None, 1, 1.0)
+    assert math.isfinite(unknown.seconds)
+    assert unknown.status == "CALLED"
 
 
 def test_an_unknown_mechanism_is_refused_in_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:

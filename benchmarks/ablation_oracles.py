@@ -1,0 +1,396 @@
+"""Each mechanism of the oracles that families share, switched off: chains, trees, graphs with cycles, hidden Markov
+models, losses in steps; on few and many examples with 2 to 200 labels.
+
+What a mechanism guards from is stated where it is not time: `near` and the entropies by matrix products are as exact
+as their bounds say, more trees give a lower bound on ln Z, damping lets belief propagation end.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import networkx as nx
+import numpy as np
+
+from benchmarks.ablation import Mechanism, Oracle, Study
+from benchmarks.hidden_markov import drawn
+from convexstruct.arrays import Labels, Matrix, Tensor
+from convexstruct.features.graphs.factors import tabular_factors
+from convexstruct.graphs import Chains, chains
+from convexstruct.inference import baum_welch
+from convexstruct.inference.gibbs import Gibbs
+from convexstruct.inference.hidden_markov import HiddenMarkovModels, Observations
+from convexstruct.junction_trees import junction_tree
+from convexstruct.oracles.chain import chain, enclosure
+from convexstruct.oracles.loopy import belief_propagation, minimum_cut, tree_reweighted
+from convexstruct.oracles.loopy.pairwise import Pairwise, pairwise
+from convexstruct.oracles.tree import loss_counter, second_best
+
+CHAIN, REGRETS = "convexstruct.oracles.chain.chain", "convexstruct.oracles.chain.regrets"
+LOGS, ENCLOSURE = "convexstruct.oracles.chain.log_sums", "convexstruct.oracles.chain.enclosure"
+PIECES, LONG = "convexstruct.oracles.chain.pieces", "convexstruct.oracles.chain.long_viterbi"
+PASSES, TWO_LABELS = "convexstruct.oracles.chain.probabilities", "convexstruct.oracles.chain.two_labels"
+COUNTER, SECOND = "convexstruct.oracles.tree.loss_counter", "convexstruct.oracles.tree.second_best"
+CUT, GIBBS = "convexstruct.oracles.loopy.minimum_cut", "convexstruct.inference.gibbs"
+#: More than any count or size.
+NEVER = 10**12
+
+
+# -- chains ------------------------------------------------------------------------------------------------------------
+
+
+def _chain(
+    n: int, length: int, labels: int, node: float = 1.0, edge: float = 1.0, rows: float = 0.0, gone: float = 0.0
+) -> tuple[Chains, Matrix, Matrix]:
+    """Normal scores of sizes ``node`` and ``edge``; rows, columns of the latter are moved by ``rows``, the share
+    ``gone`` of the pairs is forbidden."""
+    rng = np.random.default_rng([98, n, length, labels])
+    laid = chains(rng.integers(max(1, length // 2), length + 1, size=n))
+    pairs = edge * rng.normal(size=(labels, labels))
+    pairs += rows * (rng.normal(size=(labels, 1)) + rng.normal(size=labels))
+    pairs[(rng.random(pairs.shape) < gone) & ~np.eye(labels, dtype=bool)] = -np.inf
+    return laid, node * rng.normal(size=(laid.n_positions, labels)), pairs
+
+
+def _sums(instance: Any) -> tuple[int, float]:
+    chain.sum_product(*instance)
+    return 1, math.nan
+
+
+def _best(instance: Any) -> tuple[int, float]:
+    chain.viterbi(*instance)
+    second_best.two_best(*instance)
+    return 1, math.nan
+
+
+def _entropy(instance: Any) -> tuple[int, float]:
+    laid, node, edge = instance
+    found = enclosure.markov(laid, enclosure.backward(laid, node, edge), edge)
+    return 1, found.entropy_error / found.entropy
+
+
+def _near(instance: Any) -> tuple[int, float]:
+    laid, node, edge = instance
+    return 1, enclosure.near(laid, node, edge, np.ones(laid.n_chains)).relative
+
+
+def _of_one_step(laid: Any, alpha: Matrix, message: Matrix, weights: Any) -> Matrix:
+    """`pairs_of` with a product for each step."""
+    alpha = alpha if weights is None else alpha * weights[laid.chain][:, None]
+    rows = [(int(laid.start[t - 1]), int(laid.start[t]), int(laid.active[t])) for t in range(1, laid.n_steps)]
+    return np.asarray(np.sum([alpha[low : low + n].T @ message[at : at + n] for low, at, n in rows], axis=0))
+
+
+def _some_chains(*sizes: tuple[int, int, int], **options: Any) -> list[Callable[[], Any]]:
+    return [functools.partial(_chain, *each, **options) for each in sizes]
+
+
+SIZES = ((1000, 20, 2), (1000, 20, 8), (300, 20, 26), (100, 20, 50), (3, 3000, 8))
+SUMS = (
+    Mechanism("narrower edge scores (EVENING_SWEEPS)", patches={f"{CHAIN}:EVENING_SWEEPS": 0}),
+    Mechanism("sweeps after the first (EVENING_SWEEPS)", patches={f"{CHAIN}:EVENING_SWEEPS": 1}),
+    Mechanism("log messages by products", patches={f"{CHAIN}:log_messages": lambda *_: None}),
+    Mechanism("rescaled messages", patches={f"{CHAIN}:rescaled": lambda *_: None}),
+    Mechanism(
+        "one product for several steps",
+        patches={f"{CHAIN}:pairs_of": _of_one_step, f"{LOGS}:pairs_of": _of_one_step},
+    ),
+)
+FORBIDDEN = (
+    Mechanism("terms left out (NEGLIGIBLE)", patches={f"{REGRETS}:NEGLIGIBLE": math.inf}),
+    Mechanism("several chains at once (LEAST_CHAINS)", patches={f"{REGRETS}:LEAST_CHAINS": 1}),
+)
+BEST = (
+    Mechanism("blocks in cache (BLOCK)", patches={f"{CHAIN}:BLOCK": NEVER, f"{SECOND}:BLOCK": NEVER}),
+    Mechanism("large blocks (BLOCK)", patches={f"{CHAIN}:BLOCK": 1 << 13, f"{SECOND}:BLOCK": 1 << 13}),
+)
+ENTROPY = (
+    Mechanism("matrix products (WIDEST_RANGE)", patches={f"{ENCLOSURE}:WIDEST_RANGE": -1.0}),
+    Mechanism("term by term where errors are large", patches={f"{ENCLOSURE}:ROUNDING": math.inf}),
+)
+NEAR = (Mechanism("rescaled messages", patches={f"{ENCLOSURE}:DROPPED_GAIN": -1.0}),)
+
+
+# -- hidden Markov models ----------------------------------------------------------------------------------------------
+
+
+def _model(n: int, length: int, states: int, stay: float = 0.0, blur: float = 0.0) -> Any:
+    """Sequences of 20 symbols and their model; a state is kept with probability ``stay``, and the share ``blur`` of its
+    symbols is uniform."""
+    rng = np.random.default_rng([99, n, states])
+    moved, seen = rng.dirichlet(np.full(states, 0.5), size=states), rng.dirichlet(np.full(20, 0.3), size=states)
+    transition = stay * np.eye(states) + (1.0 - stay) * moved
+    model = HiddenMarkovModels.read(np.full(states, 1.0 / states), transition, (1.0 - blur) * seen + blur / 20)
+    return model, Observations.read(drawn(model, n, length, rng), 20)
+
+
+def _two_kinds(n: int, length: int, states: int) -> Any:
+    """All sequences but one from ``states`` states that change at once, one from as many that last for 2000 steps."""
+    quick, seen = _model(n - 1, length, states)
+    slow, kept = _model(1, length, states, 0.9995, 0.98)
+    none = np.full((states, states), 1e-9)
+    transition = np.block([[quick.transition[0], none], [none, slow.transition[0]]])
+    emission = np.concatenate((quick.emission[0, 0], slow.emission[0, 0]))
+    initial = np.full(2 * states, 0.5 / states)
+    model = HiddenMarkovModels.read(initial, transition / transition.sum(axis=1, keepdims=True), emission)
+    symbols = [*np.split(seen.symbols[seen.chains.flat, 0], n - 1), kept.symbols[kept.chains.flat, 0]]
+    return model, Observations.read(symbols, 20)
+
+
+def _step(instance: Any) -> tuple[int, float]:
+    baum_welch.expected(instance[1], instance[0])
+    return 1, math.nan
+
+
+def _decode(instance: Any) -> tuple[int, float]:
+    instance[0].decode(instance[1])
+    return 1, math.nan
+
+
+def _models(stay: float = 0.0, blur: float = 0.0) -> list[Callable[[], Any]]:
+    sizes = ((10, 10_000, 2), (10, 10_000, 3), (10, 10_000, 10), (10, 5000, 26), (100, 1000, 8), (3, 1000, 8))
+    return [functools.partial(_model, *each, stay, blur) for each in sizes]
+
+
+CUT_CHAINS = (
+    Mechanism("chains in pieces (STEPS_SHARE)", patches={f"{PIECES}:STEPS_SHARE": 0.0}),
+    Mechanism("only where it saves much (STEPS_SHARE)", patches={f"{PIECES}:STEPS_SHARE": 0.999}),
+    Mechanism("short pieces (SHORTEST_PIECE)", patches={f"{PIECES}:SHORTEST_PIECE": 256}),
+    Mechanism("not too short ones (SHORTEST_PIECE)", patches={f"{PIECES}:SHORTEST_PIECE": 16}),
+    Mechanism("long rows (NUMBERS_A_STEP)", patches={f"{PIECES}:NUMBERS_A_STEP": 2048}),
+)
+STEP = (
+    *CUT_CHAINS,
+    Mechanism("rounds after the second (MOST_ROUNDS)", patches={f"{PASSES}:MOST_ROUNDS": 2}),
+    Mechanism("no more after a poor one (SHARE_LEFT)", patches={f"{PASSES}:SHARE_LEFT": math.inf}),
+    Mechanism("rounds that end early (STEPS_BETWEEN)", patches={f"{PASSES}:STEPS_BETWEEN": NEVER}),
+    Mechanism("comparisons at some steps (STEPS_BETWEEN)", patches={f"{PASSES}:STEPS_BETWEEN": 1}),
+)
+DECODE = (
+    *CUT_CHAINS,
+    Mechanism("two labels by clipped maps", patches={f"{TWO_LABELS}:viterbi": lambda *_: None}),
+    Mechanism("messages computed again", patches={f"{LONG}:_mend_messages": lambda *_: False}),
+    Mechanism("pieces after the first (MOST_PIECES)", patches={f"{LONG}:MOST_PIECES": 1}),
+    Mechanism("no more after a few (MOST_PIECES)", patches={f"{LONG}:MOST_PIECES": NEVER}),
+    Mechanism("no more early on (EARLY_POSITIONS)", patches={f"{LONG}:EARLY_POSITIONS": NEVER}),
+    Mechanism("patience (EARLY_POSITIONS)", patches={f"{LONG}:EARLY_POSITIONS": 8}),
+    Mechanism("most may disagree (DISAGREEING_SHARE)", patches={f"{LONG}:DISAGREEING_SHARE": 0.0}),
+    Mechanism("matrices of the pieces (STEP_NUMBERS)", patches={f"{LONG}:STEP_NUMBERS": 0}),
+    Mechanism("whole chains (STEP_NUMBERS)", patches={f"{LONG}:STEP_NUMBERS": NEVER}),
+)
+
+
+# -- losses ------------------------------------------------------------------------------------------------------------
+
+
+def _counted(n: int, length: int, labels: int) -> Any:
+    laid, node, edge = _chain(n, length, labels)
+    steps = np.ones(node.shape, dtype=np.int64)
+    steps[:, 0] = 0
+    return laid, node, edge, steps
+
+
+def _tree(graph: nx.Graph, n: int, labels: int) -> Any:
+    g = nx.convert_node_labels_to_integers(graph)
+    rng = np.random.default_rng([99, n, labels])
+    steps = np.ones((n, len(g), labels), dtype=np.int64)
+    steps[:, :, 0] = 0
+    factors: list[tuple[tuple[int, ...], Tensor]] = [((v,), rng.normal(size=(n, labels))) for v in g]
+    factors += [((u, v), rng.normal(size=(1, labels, labels))) for u, v in g.edges]
+    return junction_tree(g, [labels] * len(g)), factors, n, steps
+
+
+def _read(table: loss_counter.LossTable) -> Labels:
+    return table.labels(table.scores.argmax(axis=1))
+
+
+def _count(instance: Any) -> tuple[int, float]:
+    _read(loss_counter.by_loss(*instance))
+    return 1, math.nan
+
+
+def _count_on_tree(instance: Any) -> tuple[int, float]:
+    _read(loss_counter.by_loss_on_tree(*instance))
+    return 1, math.nan
+
+
+KEPT = Mechanism("messages kept for reading (KEPT_NUMBERS)", patches={f"{COUNTER}:KEPT_NUMBERS": 0})
+COUNT = (KEPT, Mechanism("large blocks (BLOCK)", patches={f"{COUNTER}:BLOCK": 1 << 13}))
+ON_TREE = (
+    KEPT,
+    Mechanism("larger blocks (TREE_BLOCK)", patches={f"{COUNTER}:TREE_BLOCK": 1 << 17}),
+    Mechanism("blocks (TREE_BLOCK)", patches={f"{COUNTER}:TREE_BLOCK": 1 << 25}),
+)
+TREES: list[Callable[[], Any]] = [
+    functools.partial(_tree, nx.balanced_tree(2, 3), 300, 5),
+    functools.partial(_tree, nx.balanced_tree(2, 4), 100, 13),
+    functools.partial(_tree, nx.path_graph(20), 50, 26),
+    functools.partial(_tree, nx.grid_2d_graph(4, 4), 100, 3),
+]
+
+
+# -- graphs with cycles ------------------------------------------------------------------------------------------------
+
+
+def _potts(side: int, weight: float) -> Pairwise:
+    """A grid of two labels, those of its stripes more likely."""
+    at = np.arange(side * side).reshape(side, side)
+    edges = np.concatenate(
+        [np.stack((one.ravel(), two.ravel()), 1) for one, two in ((at[:-1], at[1:]), (at[:, :-1], at[:, 1:]))]
+    )
+    rng = np.random.default_rng([98, side])
+    node = rng.normal(size=(side * side, 2))
+    node[:, 1] += 0.5 * np.where((at % 50 > 25).ravel(), 1.0, -1.0)
+    return pairwise(node, edges, weight * rng.random(len(edges)))
+
+
+def _cut(scores: Pairwise) -> tuple[int, float]:
+    minimum_cut.minimum_cut(scores)
+    return 1, math.nan
+
+
+def _whole_graph(*arguments: Any, prune: bool, _more: Any = minimum_cut._more_flow) -> Any:
+    return _more(*arguments, prune=False)
+
+
+def _field(graph: nx.Graph, labels: int, weight: float) -> Any:
+    """Equal labels of neighbours score ``weight``; also ln Z's upper bound from trees at these messages."""
+    g = nx.convert_node_labels_to_integers(graph)
+    rng = np.random.default_rng([97, len(g), labels])
+    scopes = [*((v,) for v in g), *map(tuple, g.edges)]
+    tables = [0.2 * rng.normal(size=labels) if len(s) == 1 else weight * np.eye(labels).ravel() for s in scopes]
+    return [labels] * len(g), scopes, np.concatenate(tables)
+
+
+def _propagate(instance: Any) -> tuple[int, float]:
+    """The error is the last change of a message, in nats."""
+    cards, scopes, tables = instance
+    damping, rounds = belief_propagation.DAMPING, belief_propagation.ROUNDS
+    graph = belief_propagation.factor_graph(cards, scopes)
+    found = belief_propagation.propagate(graph, tables, damping=damping, rounds=rounds)
+    return found.rounds, float(found.change[0])
+
+
+def _bound(instance: Any) -> tuple[int, float]:
+    """The error is the distance of the bound from that with 64 trees, relative."""
+    cards, scopes, tables = instance
+    graph = belief_propagation.factor_graph(cards, scopes)
+    bounds = []
+    for least in (tree_reweighted.LEAST_TREES, 64):
+        trees = tree_reweighted.spanning_trees(len(cards), scopes, least)
+        assert trees is not None
+        found = belief_propagation.propagate(graph, tables, rho=trees.rho)
+        bounds.append((float(tree_reweighted.upper_bound(graph, trees, tables, found.messages[0])), found.rounds))
+    return bounds[0][1], bounds[0][0] / bounds[1][0] - 1.0
+
+
+def _grid_samples(side: int, labels: int, samples: int) -> Any:
+    factors = tabular_factors(nx.grid_2d_graph(side, side), labels, tied=True)
+    rng = np.random.default_rng([98, side, labels])
+    flat, start = 0.3 * rng.normal(size=factors.n_entries), rng.integers(0, labels, size=(samples, side * side))
+    return Gibbs(factors), flat, start
+
+
+def _sweep(instance: Any) -> tuple[int, float]:
+    sampler, flat, start = instance
+    sampler.sweeps(flat, start, 2, np.random.default_rng(0))
+    return 1, math.nan
+
+
+FLOWS = (
+    Mechanism("flow near the maximum first (GRADIENT_FROM)", patches={f"{CUT}:GRADIENT_FROM": NEVER}),
+    Mechanism("more than few gradient steps (GRADIENT_STEPS)", patches={f"{CUT}:GRADIENT_STEPS": 6}),
+    Mechanism("few gradient steps (GRADIENT_STEPS)", patches={f"{CUT}:GRADIENT_STEPS": 100}),
+    Mechanism("nodes between source and sink only", patches={f"{CUT}:_more_flow": _whole_graph}),
+)
+BELIEFS = "convexstruct.oracles.loopy.belief_propagation"
+DAMPED = (
+    Mechanism("damping (DAMPING)", patches={f"{BELIEFS}:DAMPING": 0.0}),
+    Mechanism("little damping (DAMPING)", patches={f"{BELIEFS}:DAMPING": 0.9}),
+)
+SEVERAL = (
+    Mechanism("several trees (LEAST_TREES)", patches={"convexstruct.oracles.loopy.tree_reweighted:LEAST_TREES": 1}),
+)
+SAMPLES = (
+    Mechanism("blocks in cache (BLOCK)", patches={f"{GIBBS}:BLOCK": 1 << 23}),
+    Mechanism("large blocks (BLOCK)", patches={f"{GIBBS}:BLOCK": 1 << 10}),
+)
+FIELDS: list[Callable[[], Any]] = [
+    functools.partial(_field, graph, labels, weight)
+    for graph in (nx.grid_2d_graph(10, 10), nx.cycle_graph(9))
+    for labels in (2, 8)
+    for weight in (0.5, 1.5)
+]
+
+STUDIES = [
+    Study("oracles, sums", _some_chains(*SIZES), Oracle(_sums), 0.0, SUMS),
+    Study("oracles, sums, uneven", _some_chains(*SIZES, node=100.0, edge=10.0, rows=100.0), Oracle(_sums), 0.0, SUMS),
+    Study("oracles, sums, wide", _some_chains(*SIZES, edge=120.0), Oracle(_sums), 0.0, SUMS),
+    Study(
+        "oracles, sums, forbidden",
+        _some_chains((1000, 20, 8), (300, 20, 26), (100, 20, 50), (20, 20, 200), node=300.0, gone=0.3),
+        Oracle(_sums),
+        0.0,
+        FORBIDDEN,
+    ),
+    Study("oracles, best", _some_chains(*SIZES, (3000, 10, 26)), Oracle(_best), 0.0, BEST),
+    Study("oracles, entropy", _some_chains(*SIZES), Oracle(_entropy), 1e-9, ENTROPY),
+    Study("oracles, entropy, sharp", _some_chains(*SIZES, node=1e3), Oracle(_entropy), 1e-9, ENTROPY),
+    Study("oracles, near", _some_chains(*SIZES), Oracle(_near), 1e-9, NEAR),
+    *(
+        Study(f"oracles, {name}, {kind}", _models(*sizes), Oracle(call, 3), 0.0, mechanisms)
+        for name, call, mechanisms in (("EM", _step, STEP), ("decode", _decode, DECODE))
+        for kind, sizes in (("quick", (0.0, 0.0)), ("lasting", (0.97, 0.5)), ("slow", (0.999, 0.9)))
+    ),
+    Study(
+        "oracles, decode, two kinds",
+        [functools.partial(_two_kinds, *each) for each in ((10, 10_000, 2), (10, 10_000, 5), (20, 20_000, 3))],
+        Oracle(_decode, 3),
+        0.0,
+        DECODE,
+    ),
+    Study(
+        "oracles, decode, slow, few states",
+        [functools.partial(_model, *each, 0.999, 0.9) for each in ((10, 10_000, 2), (10, 10_000, 3), (1, 10_000, 10))],
+        Oracle(_decode, 3),
+        0.0,
+        DECODE,
+    ),
+    Study(
+        "oracles, EM, short",
+        [functools.partial(_model, *each) for each in ((100, 100, 2), (10, 150, 8), (10, 300, 26), (1, 500, 3))],
+        Oracle(_step),
+        0.0,
+        STEP,
+    ),
+    Study(
+        "oracles, by loss",
+        [functools.partial(_counted, *each) for each in ((1000, 20, 3), (1000, 20, 8), (300, 20, 26), (10, 300, 5))],
+        Oracle(_count),
+        0.0,
+        COUNT,
+    ),
+    Study("oracles, by loss, trees", TREES, Oracle(_count_on_tree), 0.0, ON_TREE),
+    Study(
+        "oracles, cuts",
+        [functools.partial(_potts, *each) for each in ((100, 2.0), (200, 1.0), (400, 1.0), (700, 1.0))],
+        Oracle(_cut, 2),
+        0.0,
+        FLOWS,
+    ),
+    Study("oracles, beliefs", FIELDS, Oracle(_propagate, 2), 1e-9, DAMPED),
+    Study("oracles, trees", FIELDS, Oracle(_bound, 2), 1.0, SEVERAL),
+    Study(
+        "oracles, Gibbs",
+        [
+            functools.partial(_grid_samples, *each)
+            for each in ((10, 2, 5000), (30, 2, 300), (30, 5, 300), (10, 13, 1000))
+        ],
+        Oracle(_sweep, 3),
+        0.0,
+        SAMPLES,
+    ),
+]
