@@ -63,7 +63,7 @@ def _image(images: int, side: int, seed: int, options: dict[str, Any]) -> Struct
     )  # fmt: skip
 
 
-def _text(sentences: int, words: int, tags: int, seed: int) -> StructuredSVM:
+def _text(sentences: int, words: int, tags: int, seed: int, C: float = 1.0, **options: Any) -> StructuredSVM:
     """Sentences of 12 words drawn by Zipf's law; the columns are a constant and the words before, here and after. A
     word has one tag, in a fifth of the places any other."""
     rng = np.random.default_rng(seed)
@@ -75,7 +75,7 @@ def _text(sentences: int, words: int, tags: int, seed: int) -> StructuredSVM:
     columns = np.stack([np.zeros_like(window[0]), *window], axis=1)
     shape = len(columns), 3 * words + 1
     x = sp.csr_array((np.ones(columns.size), columns.ravel(), 4 * np.arange(shape[0] + 1)), shape=shape)
-    return StructuredSVM.read(x, list(labels), tags, C=1.0)
+    return StructuredSVM.read(x, list(labels), tags, C=C, **options)
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ TEMPERING = (
     Mechanism("samples in the first pools", {"samples": 0}),
     Mechanism("early solutions (INNER_SHARE)", patches={f"{TEMPER}:INNER_SHARE": 1e-9}),
     Mechanism("poor stages end or lengthen (POOR_SHARE)", patches={f"{TEMPER}:POOR_SHARE": NEVER}),
-    Mechanism("first stages unjudged (WARM_UP_STAGES)", patches={f"{TEMPER}:WARM_UP_STAGES": 0}),
+    Mechanism("stages without bounds (UNJUDGED_STAGES)", patches={f"{TEMPER}:UNJUDGED_STAGES": 1}),
 )
 DEAR = (
     Mechanism("poor stages end or lengthen (POOR_SHARE)", patches={f"{TEMPER}:POOR_SHARE": NEVER}),
@@ -158,6 +158,7 @@ POOLED_BLOCKS = (
     Mechanism("fewer cycles where they do not (POOL_SHARE)", patches={f"{BLOCKS}:POOL_SHARE": -1.0}),
     Mechanism("labellings of the evaluation (seen)", patches={f"{BLOCKS}:PooledBlock.renew": _own_only}),
 )
+TAKEN_OVER = (Mechanism("pools only after many rounds (BLOCK_ROUNDS)", patches={f"{TEMPER}:BLOCK_ROUNDS": 40}),)
 COORDINATES = (
     Mechanism("sweeps", {"sweeps": 1}),
     Mechanism("sweeps end early (INNER_SHARE)", patches={f"{SOLVERS}.dual_coordinate_ascent:INNER_SHARE": 0.0}),
@@ -192,6 +193,14 @@ STUDIES = [
         Blocks(),
         3e-3,
         POOLED_BLOCKS,
+    ),
+    Study("svm, wide text", [functools.partial(_text, 15, 8000, 6, 2, 200.0)], TemperedPools(), 1e-6, TAKEN_OVER),
+    Study(
+        "svm, wide text, slack scaling",
+        [functools.partial(_text, 15, 8000, 6, 1, 100.0, scaling="slack")],
+        TemperedPools(),
+        1e-4,
+        TAKEN_OVER,
     ),
     Study("svm, coordinates", _chains(30, 6, 3, 10, 2), DualCoordinateAscent(), 1e-3, COORDINATES),
     Study("svm, excessive gap", _chains(4, 4, 3, 5, 2), ExcessiveGap(), 1e-1, GAP),

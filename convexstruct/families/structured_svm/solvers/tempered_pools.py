@@ -48,24 +48,29 @@ from convexstruct.families.structured_svm.solvers.pooled_blocks import pooled_bl
 #: anyway.
 INNER_SHARE = 0.1
 #: A stage is poor if it leaves more than this share of the gap primal - lower bound. Exact stages leave about
-#: ``shrink``; the first `WARM_UP_STAGES` stages, whose temperatures are high, are not judged.
+#: ``shrink``.
 POOR_SHARE = 0.9
-WARM_UP_STAGES = 6
-#: After a poor stage the pools take over, if one of their rounds is cheap: if `CHEAP_STEPS` Newton steps with
-#: `CHEAP_COLUMNS` labellings an example take fewer than `CHEAP_WORK` multiplications, about a second. Else the next
-#: stage has twice the L-BFGS steps, and the pools take over once a stage with `LONGEST_STAGE` times the steps of the
-#: first is poor.
-CHEAP_WORK = 2e10
-CHEAP_COLUMNS, CHEAP_STEPS = 8, 15
+#: Stages without lower bounds, as under slack scaling, cannot be judged: so many are taken. 100 chains with d = 304, to
+#: 1e-3: 1.6 s with 6 of them, 1.9 s with 2, 3.4 s with 1.
+UNJUDGED_STAGES = 6
+#: After a poor stage the pools take over, if one of their rounds is cheap: if a Newton step with `CHEAP_COLUMNS`
+#: labellings an example takes fewer than `CHEAP_WORK` multiplications; a round takes about 15 such steps, and a second.
+#: Else the next stage has twice the L-BFGS steps, and the pools take over once a stage with `LONGEST_STAGE` times the
+#: steps of the first is poor.
+CHEAP_WORK = 1.3e9
+CHEAP_COLUMNS = 8
 LONGEST_STAGE = 8
 #: Above so many multiplications blocks begin where the scaling or the loss has no sums over labellings. Slack scaling,
-#: to 1e-3: 900 chains with d = 464 (2.3e10) take 1.6 s by pools, by blocks more than 9 s; 600 with d = 1,300 (1.2e11)
-#: more than 20 s both ways; handwriting, d = 4,004 (1.2e12), 19 s by blocks, and has no bound after 26 s by pools.
-DEAR_WORK = 3e11
+#: to 1e-3: 900 chains with d = 464 (1.5e9) take 1.6 s by pools, by blocks more than 9 s; 600 with d = 1,300 (8e9) more
+#: than 20 s both ways; handwriting, d = 4,004 (8e10), 19 s by blocks, and has no bound after 26 s by pools.
+DEAR_WORK = 2e10
 #: After so many rounds of `pooled_blocks` the pools take over if the cube of the number of labellings is at most
-#: `STEP_WORK`: 1,000 labellings, a second a round. On 100 sentences of CoNLL-2000, with 3,000 labellings, the blocks
-#: alone reach 1e-6 in 93 rounds and 49 s of the processor, where pools stand at 6.5e-3 after 43 s.
-BLOCK_ROUNDS, STEP_WORK = 40, 1e9
+#: `STEP_WORK`: 1,000 labellings, a second a round. Blocks need that where features differ much in size. Elsewhere they
+#: end before: generated text of 15 to 30 sentences, C = 20 to 200 and d above 1e5 takes 73 to 131 rounds and 1.5 to
+#: 3.6 s of the processor to 1e-6, or 1e-4 with slack scaling, where pools that take over after 40 rounds stand at 0.15
+#: to 0.94 after a minute. With 3,000 labellings (100 sentences of CoNLL-2000) blocks reach 1e-6 in 93 rounds and 49 s,
+#: and pools stand at 6.5e-3 after 43 s.
+BLOCK_ROUNDS, STEP_WORK = 200, 1e9
 
 
 @dataclass(frozen=True)
@@ -141,9 +146,9 @@ class TemperedPools:
 
 
 def pool_work(problem: StructuredSVM) -> float:
-    """Multiplications of `CHEAP_STEPS` Newton steps with `CHEAP_COLUMNS` labellings an example."""
+    """Multiplications of a Newton step with `CHEAP_COLUMNS` labellings an example."""
     columns, d = CHEAP_COLUMNS * problem.n_examples, problem.dimension
-    return CHEAP_STEPS * columns * float(d) * min(columns, d)
+    return columns * float(d) * min(columns, d)
 
 
 def by_blocks(problem: StructuredSVM) -> bool:
@@ -281,11 +286,10 @@ class Temper:
 
     def _judge(self) -> None:
         """Decide whether the stages end, and how many steps the next one has."""
-        gap, warm = self.best - self.bound, self.stages >= WARM_UP_STAGES
-        poor = self.smooth and warm and gap > POOR_SHARE * self._gap
+        gap = self.best - self.bound
+        poor = self.smooth and gap > POOR_SHARE * self._gap
         most = LONGEST_STAGE * self.options.steps
-        # without lower bounds no stage can be judged, and the stages end with the warm-up
-        stuck = poor and (self._cheap or self._steps >= most) if self.smooth else warm
+        stuck = poor and (self._cheap or self._steps >= most) if self.smooth else self.stages >= UNJUDGED_STAGES
         if poor:
             self._steps = min(2 * self._steps, most)
         near = gap <= self.options.switch * magnitude(self.problem, self.best)
