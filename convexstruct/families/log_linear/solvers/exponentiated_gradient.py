@@ -4,8 +4,8 @@ r"""Exponentiated gradient on the dual of a conditional random field (Collins, G
 
 is the multiplicative step along the gradient of D(q) = C sum_i omega_i H(q_i) - R*(Psi). With q_i(y) ~
 e^<Theta, f(x_i, y)> it is Theta <- (1 - eta) Theta + eta w: an update of log-potentials, a damped iteration for the
-fixed point Theta = w, at which q is optimal. The Gibbs measures are the witness. D rises for small enough eta; eta is
-doubled after each step, up to 1, and halved until D rises.
+fixed point Theta = w, at which q is optimal. The Gibbs measures are the witness. D rises for small enough eta: it
+starts at 1, is halved until D rises, and doubled after each step, up to 1.
 
 With ``groups`` > 1 the examples of a group share Theta_g, and the groups take steps in turn; with one example in each
 group this is the online version. The witness then holds one Gibbs measure for each group, and the certificate costs one
@@ -27,9 +27,6 @@ from convexstruct.core.quasi_newton import SEARCH_TRIALS
 from convexstruct.core.solution import Solution
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
 from convexstruct.families.log_linear.penalty import Penalty
-
-#: The first eta of an example; where no eta that `SEARCH_TRIALS` halvings reach gains, what is left is rounding.
-FIRST_ETA = 0.5
 
 
 @dataclass(frozen=True)
@@ -102,7 +99,7 @@ class Group:
     """
 
     def __init__(self, part: ConditionalRandomField, examples: Index, theta: Vector) -> None:
-        self.part, self.examples, self.eta, self.tried, self.stuck = part, examples, FIRST_ETA, 0, False
+        self.part, self.examples, self.eta, self.tried, self.stuck = part, examples, 1.0, 0, False
         self._whole = len(theta)
         self.theta, self.entropy, self.psi = self._at(theta)
 
@@ -125,5 +122,5 @@ class Group:
                 self.eta = min(1.0, 2.0 * self.eta)
                 return rest + own
             self.eta *= 0.5
-        self.stuck, self.eta = True, FIRST_ETA
+        self.stuck, self.eta = True, 1.0  # what is left to gain is rounding
         return psi

@@ -38,12 +38,11 @@ from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.penalty import Penalty
 from convexstruct.families.log_linear.solvers.descent import Here, warning
 from convexstruct.families.log_linear.solvers.hidden_lbfgs import descent
+from convexstruct.families.log_linear.solvers.lbfgs import LBFGS
 from convexstruct.families.log_linear.wide_field import WideField
 from convexstruct.inference.gibbs import Gibbs
 from convexstruct.validation.arguments import number
 
-#: Pairs of changes that L-BFGS keeps, as many as those of `.lbfgs` by default.
-MEMORY = 6
 #: The most nats by which one parameter may move a score before samples are drawn anew.
 LONGEST_MOVE = 1.0
 #: theta counts as the minimum of the estimate where no entry of the gradient is above this share of C M max |f|: the
@@ -74,7 +73,7 @@ class ImportanceSampling:
         estimate = self._first(problem, theta, rng)
         for draw in range(1, self.draws + 1):
             here, unit = Here.at(estimate, theta), STATIONARY * estimate.largest_gradient
-            for here, tries in descent(estimate, here, MEMORY):  # noqa: B020
+            for here, tries in descent(estimate, here, LBFGS.memory):  # noqa: B020
                 calls += tries
                 yield self._iterate(estimate, here, draw, calls)
                 if estimate.refused or float(np.abs(here.gradient).max(initial=0.0)) <= unit:
