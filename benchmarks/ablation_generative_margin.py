@@ -1,5 +1,6 @@
-"""Each mechanism of `EntropicProximal`, switched off on the ring instances of `benchmarks/generative_margin.py`; and
-the rules of `ProximalBundle` for gamma, on small rings and on counts of observed children of one hidden class."""
+"""Each mechanism of `EntropicProximal`, switched off on the ring instances of `benchmarks/generative_margin.py`; the
+rules of `ProximalBundle` for gamma, on small rings and on counts of observed children of one hidden class; and the
+masters of `ProximalRSD`, on small rings."""
 
 from __future__ import annotations
 
@@ -13,13 +14,15 @@ import numpy as np
 from benchmarks.ablation import Mechanism, Study
 from convexstruct.core.quasi_newton import Pairs
 from convexstruct.datasets.generated.ring import EASY, HARD, Noise, ring
-from convexstruct.families.generative_margin import EntropicProximal, GenerativeMargin, ProximalBundle
+from convexstruct.families.generative_margin import EntropicProximal, GenerativeMargin, ProximalBundle, ProximalRSD
 from convexstruct.families.generative_margin.invariants import LocalVariance, local_variance
 from convexstruct.families.generative_margin.solvers.entropic_proximal import _Run
 
 METHOD = "convexstruct.families.generative_margin.solvers.entropic_proximal"
 STAGE = "convexstruct.families.generative_margin.solvers.entropic_stage"
 BUNDLE = "convexstruct.families.generative_margin.solvers.bundle"
+MASTER = "convexstruct.families.generative_margin.solvers.simplicial_master"
+RSD = "convexstruct.families.generative_margin.solvers.proximal_rsd"
 COVARIANCE = "convexstruct.families.generative_margin.covariance"
 #: More than any step, count or ratio: a limit of this size has no effect.
 NEVER = 10**9
@@ -68,6 +71,8 @@ DIAGONAL = (
     Mechanism("local variance in the diagonal metric", patches={f"{STAGE}:local_variance": lambda *_: None}),
     Mechanism("diagonal metric kept for steps (METRIC_STEPS)", patches={f"{STAGE}:METRIC_STEPS": 1}),
     Mechanism("floor of the diagonal's counts (LEAST_COUNT)", patches={f"{STAGE}:LEAST_COUNT": 1e-9}),
+    Mechanism("least share of a known variance (VARIANCE_SHARE)", patches={f"{STAGE}:VARIANCE_SHARE": 1.0}),
+    Mechanism("P in the midst of stages (EVALUATION_STEPS)", patches={f"{METHOD}:EVALUATION_STEPS": NEVER}),
     Mechanism("slack in v (epsilon)", patches={f"{METHOD}:_Run._epsilon": lambda self, state: 0.0}),
     Mechanism("stage gap by the certified one (CERTIFIED_SHARE)", patches={f"{METHOD}:CERTIFIED_SHARE": 0.0}),
     Mechanism("longest move of a step (LONGEST_MOVE)", patches={f"{STAGE}:LONGEST_MOVE": NEVER}),
@@ -79,6 +84,7 @@ MECHANISMS = (
     Mechanism("one covariance for many stages", patches={f"{METHOD}:_Run._metric": _always_new}),
     Mechanism("few labels kept (NEGLIGIBLE)", patches={f"{COVARIANCE}:NEGLIGIBLE": -1.0}),
     Mechanism("wait for a covariance (WAITED_SHARE)", patches={f"{METHOD}:WAITED_SHARE": 0.0}),
+    Mechanism("smaller ridge on a new covariance (RIDGE)", patches={f"{METHOD}:RIDGE": 1e-3}),
     Mechanism("ridge on an old covariance (OLD_RIDGE)", patches={f"{METHOD}:OLD_RIDGE": 0.0}),
     Mechanism("rough first stages", patches={f"{METHOD}:ROUGH_COST": NEVER}),
     Mechanism("rough stages end by the slope (ROUGH_DECREASE)", patches={f"{METHOD}:ROUGH_DECREASE": 1.0}),
@@ -90,6 +96,11 @@ GAMMA = (
     Mechanism("gamma falls without end (LEAST_GAMMA)", patches={f"{BUNDLE}:LEAST_GAMMA": 1e-9}),
     Mechanism("gamma halved far away (FAR_DECREASE)", patches={f"{BUNDLE}:FAR_DECREASE": NEVER}),
     Mechanism("polishing", {"polish_every": 0}),
+)
+MASTERS = (
+    Mechanism("polishing", {"polish_every": 0}),
+    Mechanism("larger ridges where the Hessian is singular (RIDGES)", patches={f"{MASTER}:RIDGES": (1e-9,)}),
+    Mechanism("accurate masters (MASTER_SHARE)", patches={f"{RSD}:MASTER_SHARE": 0.1}),
 )
 COUNTS = [functools.partial(_counts, 300, 12, seed) for seed in (1, 2)]
 
@@ -104,4 +115,6 @@ STUDIES = [
     Study("ring-50-states", _rings(100, 50, EASY, instances=1, states=50), EntropicProximal(), 1e-3, DIAGONAL),
     Study("bundle, rings", _rings(40, 15, HARD, 0.1, 2, 5), ProximalBundle(), 1e-3, GAMMA),
     Study("bundle, counts", COUNTS, ProximalBundle(), 1e-3, GAMMA),
+    Study("decomposition, easy", _rings(20, 10, EASY, 0.1, 2, 5), ProximalRSD(), 1e-5, MASTERS),
+    Study("decomposition, hard", _rings(20, 10, HARD, 1.0, 2, 5), ProximalRSD(), 1e-2, MASTERS),
 ]

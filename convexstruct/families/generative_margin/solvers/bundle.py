@@ -130,7 +130,7 @@ class ProximalBundle:
             with clock("polishing"):
                 bound.improve(at.mu, at.omega, lambda: points.mixture(points.alpha))
                 if self.polish_every and iteration % self.polish_every == 0:
-                    bound.polish(function, points, at.lam, centre_value)
+                    bound.polish(function, points, at.lam)
             with clock("direction finding"):
                 found = problem.evaluate(theta)
                 calls += 1

@@ -12,6 +12,7 @@ onto mu <= c, which may leave script-D and then gives no bound.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -30,10 +31,6 @@ Mixture = dict[tuple[int, int], float]
 
 #: Factors on gamma, one after another, when a lower bound is polished.
 POLISH_GAMMAS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
-#: A polished master is solved within this fraction of the gap between the certified bounds.
-POLISH_ACCURACY = 0.01
-#: The most that slack in mu <= c may cost, as a fraction of that gap.
-SLACK_COST = 0.2
 #: The subset of the examples that holds all of them.
 ALL_EXAMPLES = 0
 
@@ -260,21 +257,15 @@ class LowerBound:
             return True
         return False
 
-    def polish(self, function: ProximalDual, points: InnerApproximation, lam: Vector, upper: float) -> None:
+    def polish(self, function: ProximalDual, points: InnerApproximation, lam: Vector) -> None:
         """Solve the master again with gamma times each factor in turn until mu <= c; use each optimum as a member.
 
-        The smaller gamma, the less mu rises above c: v < 0 only where gamma (theta^n - theta) > lam e^theta. The rest
-        is covered by slack: with (1 - epsilon) c in place of c, mu may rise by epsilon c, which costs at most
-        epsilon (-c'theta), a fraction of the gap to ``upper``, a value of P. The tolerance is a fraction of it too.
+        The smaller gamma, the less mu rises above c: v < 0 only where gamma (theta^n - theta) > lam e^theta.
         """
         alpha = points.alpha
-        used = function.c > 0
-        between = max(upper - self.value, 0.0)
-        cost = max(-float(function.c[used] @ function.centre[used]), 1e-300)
-        c = (1.0 - min(SLACK_COST * between / cost, 0.5)) * function.c
         for factor in POLISH_GAMMAS:
-            softer = ProximalDual(c, function.layout, function.centre, factor * function.gamma)
-            found = points.master(softer).solve(alpha, lam, POLISH_ACCURACY * between)
+            softer = replace(function, gamma=factor * function.gamma)
+            found = points.master(softer).solve(alpha, lam)
             alpha, lam = found.alpha, found.dual.lam
             self.improve(found.dual.mu, found.dual.omega, partial(points.mixture, alpha))
             if (found.dual.mu <= function.c).all():

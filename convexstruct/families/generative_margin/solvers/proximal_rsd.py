@@ -40,10 +40,8 @@ from convexstruct.families.generative_margin.solvers.inner_approximation import 
 from convexstruct.families.generative_margin.solvers.proximal_dual import ProximalDual
 from convexstruct.families.generative_margin.solvers.warm_start import adopt, starting_theta
 
-#: A master problem is solved within this fraction of the gap of (D_n) or of what rule (ii) allows ...
+#: A master problem is solved within this fraction of the gap of (D_n) or of what rule (ii) allows, whichever is less.
 MASTER_SHARE = 1e-2
-#: ... but no finer than this fraction of the gap between the certified bounds.
-FINEST_SHARE = 1e-3
 #: The run ends after so many rounds in which neither bound improved.
 PATIENCE = 300
 
@@ -147,13 +145,13 @@ class ProximalRSD:
             function = ProximalDual(problem.c, problem.layout, centre, self.gamma)
             with clock("master"):
                 allowed = delta / (1 + changes) ** 2
-                tolerance = max(MASTER_SHARE * min(gap, allowed), FINEST_SHARE * min(allowed, best_value - bound.value))
+                tolerance = MASTER_SHARE * min(gap, allowed)
                 master = points.master(function, self.joint).solve(points.alpha, lam, tolerance)
                 points.alpha, lam = master.alpha, master.dual.lam
                 at = master.dual
                 bound.improve(at.mu, at.omega, lambda: points.mixture(points.alpha))
                 if self.polish_every and iteration % self.polish_every == 0:
-                    bound.polish(function, points, lam, best_value)
+                    bound.polish(function, points, lam)
             theta = at.theta
             with clock("direction finding"):
                 feasible = problem.shift(theta)

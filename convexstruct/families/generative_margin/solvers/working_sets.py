@@ -41,7 +41,7 @@ from convexstruct.families.generative_margin.solvers.inner_approximation import 
     Sources,
 )
 from convexstruct.families.generative_margin.solvers.proximal_dual import DualPoint, ProximalDual
-from convexstruct.families.generative_margin.solvers.proximal_rsd import FINEST_SHARE, MASTER_SHARE, PATIENCE
+from convexstruct.families.generative_margin.solvers.proximal_rsd import MASTER_SHARE, PATIENCE
 from convexstruct.families.generative_margin.solvers.simplicial_master import Master
 from convexstruct.families.generative_margin.solvers.warm_start import starting_theta
 from convexstruct.features.counts.part import part
@@ -196,15 +196,13 @@ def _sweeps(
                     calls += sets.share(t)
                 points.add(mu[None], np.array([omega]), [mixture], np.array([simplex]))
                 with clock("master"):
-                    # a share of the gap of (D_n), but no finer than a share of the gap between the certified bounds
-                    tolerance = max(MASTER_SHARE * gap, FINEST_SHARE * (least - bound.value))
-                    at = _visit(function, points, simplex, lam, tolerance)
+                    at = _visit(function, points, simplex, lam, MASTER_SHARE * gap)
                 theta, lam = at.theta, at.lam
             points.trim(options.keep, aggregate=len(sets.sources) <= options.most_sources)
         with clock("polishing"):
             bound.improve(at.mu, at.omega, lambda: points.mixture(points.alpha))
             if options.polish_every and sweep % options.polish_every == 0:
-                bound.polish(function, points, at.lam, least)
+                bound.polish(function, points, at.lam)
         with clock("direction finding"):
             feasible = problem.shift(theta)
             found = problem.evaluate(feasible)
