@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
+
+import numpy as np
 
 from benchmarks.ablation import Mechanism, Study
 from benchmarks.regularized_risk import CLASSES, DENSE, LOSSES, REAL, SPARSE, STRENGTHS, Workload
 from convexstruct.datasets.real.sources import available
-from convexstruct.families.regularized_risk import SemismoothNewton
+from convexstruct.families.regularized_risk import RegularizedRisk, SemismoothNewton
 from convexstruct.tolerances import HIGH
 
 NEWTON = "convexstruct.families.regularized_risk.solvers.risk_newton"
@@ -19,16 +22,24 @@ METHOD = "convexstruct.families.regularized_risk.solvers.semismooth_newton"
 ROWS = "convexstruct.families.regularized_risk.solvers.row_space"
 RISK = "convexstruct.families.regularized_risk.solvers.smoothed_risk"
 
+#: More than any trace: a limit of this size has no effect.
+NEVER = 1e300
+
 MECHANISMS = (
     Mechanism("groups held (moving)", {"moving": 1e-9}),
     Mechanism("conjugate gradients", patches={f"{NEWTON}:_step_work": lambda *_: float("inf")}),
     Mechanism("Newton's matrices", patches={f"{NEWTON}:_matrix_work": lambda *_, **__: float("inf")}),
     Mechanism("single precision (COPIED_ENTRIES)", patches={f"{RISK}:COPIED_ENTRIES": 0}),
+    Mechanism("single precision only where it suffices (SINGLE_TRACE)", patches={f"{NEWTON}:SINGLE_TRACE": NEVER}),
+    Mechanism("Woodbury's formula (ROWS_SHARE)", patches={f"{NEWTON}:ROWS_SHARE": 0.0}),
+    Mechanism("products of matrices count less (DENSE_PRODUCT)", patches={f"{NEWTON}:DENSE_PRODUCT": 1.0}),
     Mechanism("diagonal preconditioner", patches={f"{NEWTON}:_diagonal": lambda X, weight: 0.0 * X.shape[1]}),
     Mechanism("blocks of outputs (LARGEST_BLOCK)", patches={f"{NEWTON}:LARGEST_BLOCK": 0}),
     Mechanism("tau by one example's lift (TAU_LIFTS)", patches={f"{METHOD}:TAU_LIFTS": 0.0}),
     Mechanism("tau falls less after many steps (EASY_STEPS)", patches={f"{METHOD}:EASY_STEPS": 1e9}),
     Mechanism("row space (MOST_ROWS)", patches={f"{ROWS}:MOST_ROWS": 0}),
+    Mechanism("no row space where few steps suffice (LEAST_LIFT)", patches={f"{METHOD}:LEAST_LIFT": 0.0}),
+    Mechanism("wider tau after row space (ROWS_TAU)", patches={f"{METHOD}:ROWS_TAU": 0.0}),
     Mechanism("indices of 32 bits (SHORT_INDEX)", patches={f"{RISK}:SHORT_INDEX": 0}),
     Mechanism("stretched point", patches={f"{METHOD}:STRETCH_FROM": 0.0}),
 )
@@ -36,6 +47,20 @@ MECHANISMS = (
 
 #: More features than examples; the first is too small for row space.
 MORE_FEATURES = (Workload("dense", 500, 2000), Workload("dense", 1000, 5000), Workload("sparse", 2000, 20_000))
+#: Few examples and a large C: most Newton steps have few free rows. A small C: few Newton steps suffice.
+FEW_EXAMPLES = (
+    Workload("dense", 500, 2000, 100.0),
+    Workload("dense", 300, 3000, 1e3),
+    Workload("dense", 100, 5000, 1e3),
+)
+SMALL_C = (Workload("dense", 2000, 5000, 1e-4), Workload("dense", 2000, 5000, 1e-3))
+
+
+def _separable(n: int, d: int, C: float, seed: int) -> RegularizedRisk:
+    """Labels by the sign of a planted score; with C = 1e7 and more a loss of one rounding exceeds the gap wanted."""
+    rng = np.random.default_rng([98, seed])
+    X = rng.normal(size=(n, d))
+    return RegularizedRisk.binary(X, np.where(X @ rng.normal(size=d) > 0, 1, -1), 1.0 / (C * n))
 
 
 def _study(name: str, workloads: Sequence[Workload]) -> Study:
@@ -53,6 +78,15 @@ STUDIES = [
         if workload is not REAL or _a9a_is_here()
     ),
     _study("more features than examples", [replace(workload, C=C) for workload in MORE_FEATURES for C in STRENGTHS]),
+    _study("few examples", FEW_EXAMPLES),
+    _study("small C", SMALL_C),
+    Study(
+        "risk, separable",
+        [partial(_separable, 500, 100, C, seed) for C in (1e5, 1e7, 1e9) for seed in (1, 2)],
+        SemismoothNewton(),
+        HIGH.gap,
+        MECHANISMS,
+    ),
     _study("other losses", LOSSES),
     _study("many classes", [CLASSES]),
 ]
