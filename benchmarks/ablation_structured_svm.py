@@ -184,7 +184,7 @@ STUDIES = [
         "svm, block Frank-Wolfe, text",
         [functools.partial(_text, 100, 1000, 8, seed) for seed in (1, 2)],
         BlockFrankWolfe(),
-        1e-2,
+        1e-1,
         FRANK_WOLFE_TEXT,
     ),
     Study(
