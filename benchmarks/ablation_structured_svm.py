@@ -178,6 +178,7 @@ STUDIES = [
     Study("svm, cuts, small", _cut_images(20, 40), TemperedPools(), 1e-6, CUTS),
     Study("svm, one slack", _chains(40, 8, 4, 15), OneSlack(), 1e-4, ONE_SLACK),
     Study("svm, n slack", _chains(40, 8, 4, 15), NSlack(), 1e-6, (*N_SLACK, *POOL_QP)),
+    Study("svm, more weights than columns", _chains(15, 5, 3, 400), NSlack(), 1e-6, POOL_QP),
     Study("svm, relaxed", _images(3, 6, 2, inference="relaxed"), RelaxedMargin(), 1e-4, RELAXED),
     Study("svm, block Frank-Wolfe", _chains(40, 8, 4, 15, 2), BlockFrankWolfe(), 1e-2, FRANK_WOLFE),
     Study(

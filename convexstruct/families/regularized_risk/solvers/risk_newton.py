@@ -45,7 +45,7 @@ SINGLE_TRACE = 1e7
 LARGEST_WEIGHT = 1e18
 #: Conjugate gradients end when the residual has fallen by this factor, or after so many steps.
 RESIDUAL_FALL, GRADIENT_STEPS = 0.1, 250
-#: Rows beyond which the matrix is not formed.
+#: Rows beyond which the matrix is not formed, a guard of memory: it takes 72 MB then.
 LARGEST_MATRIX = 3000
 #: Features up to which conjugate gradients on several outputs are preconditioned by the block of each output: to make
 #: the blocks takes as long as a quarter as many steps.
