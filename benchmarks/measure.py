@@ -246,8 +246,7 @@ class Session:
         if len(self.runs) > self._judged[1]:
             self._judged = [self._judged[1], len(self.runs)]
         share = min((run.share for _, run in self.runs[slice(*self._judged)]), default=1.0)
-        untimed = {"seconds", "peak", "f1", "crfsuite_f1"}  # a busy core takes more seconds, and these were enough
-        plain = reached and figures.keys() <= untimed
+        plain = reached and figures.keys() <= {"seconds", "peak", "f1", "crfsuite_f1"}  # met on a busy core: idle too
         why = f"a process had {share:.0%} of its core" if self.wall and share < OWN_CORE and not plain else ""
         told = {"workload": workload.name, "goal": goal, "reached": None if why else reached, **figures}
         self.verdicts.append(told | ({"why": why} if why and reached is not None else {}))
