@@ -64,6 +64,10 @@ def _forget(self: Pairs, factor: float) -> None:
     self.clear()
 
 
+def _always_rough(self: Any, *given: Any, rough: bool = True, _init: Any = _Run.__init__) -> None:
+    _init(self, *given)
+
+
 DIAGONAL = (
     Mechanism("L-BFGS (one pair kept)", {"memory": 1}),
     Mechanism("pairs kept from stage to stage", patches={"convexstruct.core.quasi_newton:Pairs.scale": _forget}),
@@ -91,6 +95,7 @@ MECHANISMS = (
 )
 #: Of use only where there are many examples.
 MANY = (Mechanism("pilot run", {"pilot": 0}), Mechanism("Newton's metric", {"newton": 0.0}))
+PILOT = (Mechanism("accurate stages of the pilot run", patches={f"{METHOD}:_Run.__init__": _always_rough}),)
 GAMMA = (
     Mechanism("gamma falls (LEAST_GAMMA)", patches={f"{BUNDLE}:LEAST_GAMMA": 1.0}),
     Mechanism("gamma falls without end (LEAST_GAMMA)", patches={f"{BUNDLE}:LEAST_GAMMA": 1e-9}),
@@ -109,6 +114,7 @@ STUDIES = [
     Study("ring-hard", _rings(100, 50, HARD), EntropicProximal(), 1e-6, MECHANISMS),
     Study("ring-hard-eta-1", _rings(100, 50, HARD, 1.0), EntropicProximal(), 1e-4, MECHANISMS),
     Study("ring-many", _rings(3000, 25, HARD, instances=1), EntropicProximal(), 1e-3, MANY),
+    Study("ring-10000", _rings(10_000, 50, EASY, instances=1), EntropicProximal(), 1e-3, PILOT),
     Study("ring-diagonal", _rings(100, 50, HARD), EntropicProximal(newton=0), 1e-3, DIAGONAL),
     Study("ring-30-states-easy", _rings(100, 50, EASY, instances=1, states=30), EntropicProximal(), 1e-4, MECHANISMS),
     Study("ring-30-states-hard", _rings(100, 50, HARD, instances=1, states=30), EntropicProximal(), 1e-4, MECHANISMS),

@@ -25,7 +25,8 @@ worth the steps there. If no covariance can be formed, no stage is rough: only N
 the inexact ends of rough stages, and v >= 0 takes the fewest steps while tau is high.
 
 With many examples a pilot run on the first few of them, re-weighted, finds (Theta, B, tau, theta). None of these has a
-part for each example, so the full problem starts from them. The covariance is that of these few, re-weighted, too: as a
+part for each example, so the full problem starts from them. No stage of a pilot run is rough: its steps are cheap, and
+each that it saves is one on all examples. The covariance is that of these few, re-weighted, too: as a
 metric it is near enough.
 """
 
@@ -63,7 +64,7 @@ from convexstruct.features.counts.part import can_part, part
 LARGEST_DENSE = 2000
 #: While smoothing costs more than this share of the objective a stage is rough: its metric is diagonal, and it ends
 #: when `ROUGH_DECREASE` times the slope of its last step (`Descent.slope`) is below the gap asked of it. Stages are
-#: rough only if later ones can form a covariance. A pilot run ends when its stages would no longer be rough.
+#: rough only if later ones can form a covariance. A pilot run, whose stages are not rough, ends at this share.
 ROUGH_COST = 1e-2
 ROUGH_DECREASE = 100.0
 #: Added to the diagonal of the covariance, as a share of the counts: where it was computed at this point, from all
@@ -145,7 +146,7 @@ class EntropicProximal:
         if start is None and self.has_pilot(problem):
             small = _first_examples(problem, self.pilot)
             state = _State.begin(small, self._first(small), self.shrink, None)
-            run = _Run(self, small, state)
+            run = _Run(self, small, state, rough=False)
             while run.smoothing > ROUGH_COST and run.stages < 40:
                 for _ in run.stage():
                     pass
@@ -209,8 +210,8 @@ def _first_examples(problem: GenerativeMargin, n: int) -> GenerativeMargin:
 class _Run:
     """Stages on one problem."""
 
-    def __init__(self, options: EntropicProximal, problem: GenerativeMargin, state: _State) -> None:
-        self.options, self.problem, self.state = options, problem, state
+    def __init__(self, options: EntropicProximal, problem: GenerativeMargin, state: _State, rough: bool = True) -> None:
+        self.options, self.problem, self.state, self.rough = options, problem, state, rough
         self.calls = 0.0
         self.stages = 0
         self.upper = self.best = np.inf
@@ -259,7 +260,7 @@ class _Run:
         self._pairs.scale(self._pairs_tau / state.tau)  # the Hessian goes with 1 / tau
         self._pairs_tau = state.tau
         descent = Descent(stage, value, self._metric(stage, value, self._known), self._pairs)
-        rough = self._covariance is not None and self.smoothing > ROUGH_COST
+        rough = self.rough and self._covariance is not None and self.smoothing > ROUGH_COST
         patience = EVALUATION_STEPS
         if self._covariance is not None and not rough:
             if not self._dense:
