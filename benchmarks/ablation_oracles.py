@@ -15,9 +15,12 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
+import convexstruct as cs
 from benchmarks.ablation import Mechanism, Oracle, Study
 from benchmarks.hidden_markov import drawn
+from convexstruct import datasets
 from convexstruct.arrays import Labels, Matrix, Tensor
+from convexstruct.families.log_linear import ConditionalRandomField
 from convexstruct.features.graphs.factors import tabular_factors
 from convexstruct.graphs import Chains, chains
 from convexstruct.inference import baum_welch
@@ -34,6 +37,7 @@ LOGS, ENCLOSURE = "convexstruct.oracles.chain.log_sums", "convexstruct.oracles.c
 PIECES, LONG = "convexstruct.oracles.chain.pieces", "convexstruct.oracles.chain.long_viterbi"
 PASSES, TWO_LABELS = "convexstruct.oracles.chain.probabilities", "convexstruct.oracles.chain.two_labels"
 COUNTER, SECOND = "convexstruct.oracles.tree.loss_counter", "convexstruct.oracles.tree.second_best"
+MAGNITUDES = "convexstruct.features.graphs.magnitudes"
 CUT, GIBBS = "convexstruct.oracles.loopy.minimum_cut", "convexstruct.inference.gibbs"
 #: More than any count or size.
 NEVER = 10**12
@@ -287,6 +291,20 @@ def _bound(instance: Any) -> tuple[int, float]:
     return bounds[0][1], bounds[0][0] / bounds[1][0] - 1.0
 
 
+def _scaled(sequences: int, common: float, scale: float) -> ConditionalRandomField:
+    """Features with a part in common, sizes from 1 / ``scale`` to 1."""
+    data, rng = datasets.random_chains(sequences, 10, 5, 30, seed=98), np.random.default_rng(98)
+    shared = common * np.abs(rng.normal(size=(len(data.node_features), 1)))
+    x = (data.node_features + shared) * rng.permutation(np.geomspace(1.0 / scale, 1.0, 30))
+    return ConditionalRandomField.read(x, data.labels_each, 5, lam=1e-3)
+
+
+def _fit(problem: ConditionalRandomField) -> tuple[int, float]:
+    """By the default solver; the error is the certified gap."""
+    solution = cs.solve(problem, tol=1e-6)
+    return solution.iterations, solution.gap
+
+
 def _grid_samples(side: int, labels: int, samples: int) -> Any:
     factors = tabular_factors(nx.grid_2d_graph(side, side), labels, tied=True)
     rng = np.random.default_rng([98, side, labels])
@@ -317,6 +335,10 @@ SEVERAL = (
 SAMPLES = (
     Mechanism("blocks in cache (BLOCK)", patches={f"{GIBBS}:BLOCK": 1 << 23}),
     Mechanism("large blocks (BLOCK)", patches={f"{GIBBS}:BLOCK": 1 << 10}),
+)
+EVEN = (
+    Mechanism("scales for uneven features (EVEN_RATIO)", patches={f"{MAGNITUDES}:EVEN_RATIO": math.inf}),
+    Mechanism("one scale for even features (EVEN_RATIO)", patches={f"{MAGNITUDES}:EVEN_RATIO": 0.0}),
 )
 FIELDS: list[Callable[[], Any]] = [
     functools.partial(_field, graph, labels, weight)
@@ -380,6 +402,16 @@ STUDIES = [
         Oracle(_cut, 2),
         0.0,
         FLOWS,
+    ),
+    *(
+        Study(
+            f"oracles, {name} features",
+            [functools.partial(_scaled, 200, common, scale) for common in (1.0, 3.0) for scale in scales],
+            Oracle(_fit, 2),
+            1e-6,
+            EVEN,
+        )
+        for name, scales in (("even", (1.0,)), ("uneven", (30.0, 100.0, 1000.0)))
     ),
     Study("oracles, beliefs", FIELDS, Oracle(_propagate, 2), 1e-9, DAMPED),
     Study("oracles, trees", FIELDS, Oracle(_bound, 2), 1.0, SEVERAL),
