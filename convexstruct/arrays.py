@@ -25,3 +25,5 @@ Point = Mapping[str, NDArray[Any]]
 
 #: The metadata of a dataclass field that is no part of the data, nor of exported files, where it is None.
 OPTIONAL = {"optional": True}
+#: The metadata of a dataclass field that bounds the rounding of others: machines differ in all of its digits.
+ROUNDING_BOUND = {"rounding": True}

@@ -11,7 +11,7 @@ import networkx as nx
 import numpy as np
 import scipy.sparse as sp
 
-from convexstruct.arrays import OPTIONAL
+from convexstruct.arrays import OPTIONAL, ROUNDING_BOUND
 
 
 def fingerprint(value: Any, *, exact: bool = False) -> str:
@@ -19,8 +19,8 @@ def fingerprint(value: Any, *, exact: bool = False) -> str:
     the names of functions of modules.
 
     Floats are rounded to ten significant digits first, so that the hash does not depend on the last bits, in which
-    machines differ; ``exact`` takes every bit. What a dataclass derives from its fields (caches, fields with
-    ``init=False``) is not data.
+    machines differ, and fields that bound rounding are left out; ``exact`` takes every bit of all. What a dataclass
+    derives from its fields (caches, fields with ``init=False``) is not data.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def _feed(digest: Any, value: Any, exact: bool) -> None:
         _feed(digest, [(repr(node), dict(data)) for node, data in value.nodes(data=True)], exact)
         _feed(digest, [(repr(a), repr(b), dict(data)) for a, b, data in value.edges(data=True)], exact)
     elif is_dataclass(value) and not isinstance(value, type):
-        for name, part in data_of(value):
+        for name, part in data_of(value, bounds=exact):
             digest.update(name.encode())
             _feed(digest, part, exact)
     elif isinstance(value, Mapping):
@@ -73,9 +73,13 @@ def _feed(digest: Any, value: Any, exact: bool) -> None:
         raise TypeError(f"cannot take the fingerprint of a {type(value).__name__}")
 
 
-def data_of(value: Any) -> Iterator[tuple[str, Any]]:
-    """(name, value) of each field of a dataclass that is data: not those it derives, nor ``OPTIONAL`` ones of None."""
+def data_of(value: Any, bounds: bool = True) -> Iterator[tuple[str, Any]]:
+    """(name, value) of each field of a dataclass that is data: not those it derives, nor ``OPTIONAL`` ones of None.
+
+    bounds : with those that bound the rounding of others.
+    """
     for entry in fields(value):
         part = getattr(value, entry.name)
-        if entry.init and not (part is None and entry.metadata == OPTIONAL):
+        known = bounds or entry.metadata != ROUNDING_BOUND
+        if entry.init and known and not (part is None and entry.metadata == OPTIONAL):
             yield entry.name, part

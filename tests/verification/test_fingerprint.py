@@ -35,6 +35,14 @@ def test_the_last_bit_counts_only_when_asked() -> None:
     assert fingerprint(c) != fingerprint(c * (1 + 1e-8))
 
 
+def test_bounds_of_rounding_differ_from_machine_to_machine_and_count_only_when_asked() -> None:
+    (case,) = (case for case in cases_for("log_linear") if case.name == "mrf-planted-free")
+    problem = case.build()
+    elsewhere = replace(problem, off=0.7 * problem.off)
+    assert fingerprint(elsewhere) == fingerprint(problem)
+    assert fingerprint(elsewhere, exact=True) != fingerprint(problem, exact=True)
+
+
 def test_any_changed_part_of_a_problem_is_noticed() -> None:
     problem = weights(0).problem
     assert isinstance(problem, GenerativeMargin)

@@ -41,7 +41,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from convexstruct import deadline
-from convexstruct.arrays import Labels, Point, Vector
+from convexstruct.arrays import ROUNDING_BOUND, Labels, Point, Vector
 from convexstruct.core.scale import Scale
 from convexstruct.families.log_linear.clique_entropy import CliqueDistribution, distribution, restored
 from convexstruct.families.log_linear.completion import completed
@@ -71,7 +71,7 @@ class MarkovRandomField:
     mass: float
     scale: Scale
     l1: float
-    off: Vector = field(repr=False)
+    off: Vector = field(repr=False, metadata=ROUNDING_BOUND)
     samples: Labels | None = field(default=None, repr=False)
     weights: Vector | None = field(default=None, repr=False)
     family: ClassVar[str] = "log_linear"
