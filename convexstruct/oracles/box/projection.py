@@ -197,9 +197,10 @@ class _Box(NamedTuple):
         """(rho, |phi(rho)|, near): a root of phi from a guess; a(rho) is written to ``a``.
 
         |phi| counts as 0 where it is within rounding. Where no double is a root, the end of the last bracket with the
-        smaller |phi| is returned. near : whether phi changes its sign; if not, it has no root.
+        smaller |phi| is returned. near : whether phi changes its sign; if not, it has no root. A guess that is not
+        finite, where sums over breakpoints overflow, is taken for 0.
         """
-        largest = float(np.finfo(float).max)
+        rho, largest = rho if np.isfinite(rho) else 0.0, float(np.finfo(float).max)
         low, high, above, below = -largest, largest, np.inf, np.inf
         for step in count():
             deadline.check()

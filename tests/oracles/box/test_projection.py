@@ -360,6 +360,17 @@ def test_entries_that_overflow_where_m_is_shifted_stay_at_their_bounds() -> None
     exactly((m, np.zeros(6), np.full(6, np.inf), np.ones(6), 2.44e-106, d), "bracket")
 
 
+@pytest.mark.parametrize("search", ["bracket", "medians", "sorting"])
+def test_a_search_ends_where_the_sums_over_breakpoints_overflow(search: Search) -> None:
+    """d^2 and s range so far that the first guess of the root is not a number."""
+    m, d = np.array([-2e-11, -2e-11, -2e-10, 6e-11]), np.array([1e-17, 1e-71, 1e65, 1e16])
+    s = np.array([1.3e122, 5.8e121, 3.3e120, -6e121])
+    with deadline.within(10.0):
+        a, rho = project_with_multiplier(m, 0.0, np.inf, s, -3.8e121, d, search)
+    np.testing.assert_allclose(a, [0.0, 0.0, 0.0, 3.8 / 6.0])
+    assert rho == pytest.approx((6e-11 - 3.8 / 6.0) * 1e32 / -6e121)
+
+
 def test_the_search_obeys_the_deadline() -> None:
     with deadline.within(0.0), pytest.raises(deadline.DeadlinePassed):
         project_box_equality(np.ones(3), 0.0, 1.0, 1.0, 1.0)
