@@ -263,13 +263,15 @@ def _least_value(data: Data, least: _Terms, rho: float, below: Below) -> Rounded
 def lost_at_most(n: int, rho: float, size: float, reach: float, ends: tuple[float, float]) -> float:
     """A bound on how much too large the Lagrangian is because a(rho) is rounded; inf where d^2 may underflow.
 
-    size, reach : sum (d_i m_i)^2 and sum (s_i / d_i)^2, as computed. ends : the least and the greatest d.
+    size, reach : sum (d_i m_i)^2 and sum (s_i / d_i)^2, as computed, d^2 perhaps after the sum; so a square that
+    underflows may have lost `TINY` times d^2, or divided by it. ends : the least and the greatest d.
     """
     least, greatest = ends
     if not SAFE <= least <= greatest <= 1.0 / SAFE:
         return math.inf
-    step, tiny = abs(rho) * math.sqrt(reach + n * TINY), greatest * 4.0 * TINY * (1.0 + abs(rho))
-    return 2.0 * (gamma(6) ** 2 * (size + n * TINY + step * step) + n * (tiny * tiny + TINY))
+    size, reach = size + n * TINY * (1.0 + greatest) ** 2, reach + n * TINY * (1.0 + 1.0 / least) ** 2
+    step, tiny = abs(rho) * math.sqrt(reach), greatest * 4.0 * TINY * (1.0 + abs(rho))
+    return 2.0 * (gamma(6) ** 2 * (size + step * step) + n * (tiny * tiny + TINY))
 
 
 def _lost(data: Data, rho: float) -> float:

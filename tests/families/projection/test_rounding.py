@@ -53,6 +53,19 @@ def test_weights_whose_squares_underflow_are_looked_at_entry_by_entry() -> None:
 # -- what the bounds of boxes cost -------------------------------------------------------------------------------------
 
 
+def lost_by_rounding(problem: BoxProjection, rho: float) -> Fraction:
+    """How much the Lagrangian at the computed a(rho) is above its least value, in rational arithmetic."""
+    lost, data = Fraction(0), (problem.m, problem.lower, problem.upper, problem.s, problem.d, problem.at(rho))
+    for m, low, high, s, d, found in zip(*(np.broadcast_to(x, problem.n) for x in data)):
+        m, weight, shift = Fraction(m), Fraction(d) ** 2, Fraction(rho) * Fraction(s)
+        best = m - shift / weight
+        best = max(best, Fraction(low)) if np.isfinite(low) else best
+        best = min(best, Fraction(high)) if np.isfinite(high) else best
+        values = [weight / 2 * (a - m) ** 2 + shift * a for a in (Fraction(found), best)]
+        lost += values[0] - values[1]
+    return lost
+
+
 @settings(deadline=None)
 @given(st.integers(0, 10_000), st.floats(-12, 12))
 def test_what_the_lagrangian_loses_to_rounding_is_bounded_without_looking_at_the_entries(
@@ -60,17 +73,18 @@ def test_what_the_lagrangian_loses_to_rounding_is_bounded_without_looking_at_the
 ) -> None:
     problem = box(seed)
     rho = float(np.random.default_rng(seed).normal() * 10.0**size)
-    lost = Fraction(0)
-    numbers = zip(problem.m, problem.lower, problem.upper, problem.s, problem.d, problem.at(rho))  # type: ignore[arg-type]  # all read to arrays in __post_init__
-    for m, low, high, s, d, found in numbers:
-        m, weight, shift = Fraction(m), Fraction(d) ** 2, Fraction(rho) * Fraction(s)
-        best = m - shift / weight
-        best = max(best, Fraction(low)) if np.isfinite(low) else best
-        best = min(best, Fraction(high)) if np.isfinite(high) else best
-        values = [weight / 2 * (a - m) ** 2 + shift * a for a in (Fraction(found), best)]
-        lost += values[0] - values[1]
-    size, reach = float(np.sum(np.square(problem.d * problem.m))), float(np.sum(np.square(problem.s / problem.d)))
-    assert 0 <= lost <= Fraction(rounding.lost_at_most(problem.n, rho, size, reach, problem.weight_ends))
+    bound = rounding.lost_at_most(problem.n, rho, *problem._squares, problem.weight_ends)
+    assert 0 <= lost_by_rounding(problem, rho) <= Fraction(bound)
+
+
+@pytest.mark.parametrize(("m", "s", "d", "rho"), [(1e-170, 1.0, 1e150, 1e126), (0.0, 1e-170, 1e-100, 0.3e-30)])
+def test_squares_that_underflow_before_one_d_multiplies_them_are_allowed_for(
+    m: float, s: float, d: float, rho: float
+) -> None:
+    problem = BoxProjection(m * np.linspace(1.0, 2.0, 9), -np.inf, np.inf, s, 0.0, d)
+    assert 0.0 in problem._squares
+    bound = rounding.lost_at_most(problem.n, rho, *problem._squares, problem.weight_ends)
+    assert 0 < lost_by_rounding(problem, rho) <= Fraction(bound)
 
 
 @settings(deadline=None)
