@@ -63,9 +63,7 @@ def alpha_expansion(
     labels = _start(scores, start)
     value = scores.score(labels)
     sweeps, since = 0, 0
-    while (
-        since < scores.n_labels
-    ):  # ends: each move that is made raises a score, and there are finitely many labellings
+    while since < scores.n_labels:  # it ends, since each move made raises a score and labellings are finitely many
         for alpha in range(scores.n_labels):
             moved = _expanded(scores, labels, alpha)
             found = scores.score(moved)
