@@ -145,7 +145,8 @@ def changed_input(problem: GenerativeMargin) -> Any:
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant("wrong_sign", "the margin term has the wrong sign", wrong_sign, "hmm-enumerated", ABOVE),
-    Mutant("no_loss", "the loss term of (3) is forgotten", no_loss, "hmm-enumerated", ABOVE),
+    # The note names the mistake on an Intel Xeon and did not on an AMD EPYC.
+    Mutant("no_loss", "the loss of (3) is forgotten", no_loss, "hmm-enumerated", ABOVE, "without the loss", may=True),
     Mutant("no_weights", "the examples' weights are forgotten", no_weights, "hmm-weights", ABOVE, "weights of 1"),
     Mutant("no_mask", "observed states are decoded too", no_mask, "hmm-hidden-masks", ABOVE, "observed states decoded"),
     Mutant(

@@ -170,7 +170,7 @@ def test_points_are_read_flat_in_shape_or_by_name_and_the_best_bias_is_filled_in
         np.testing.assert_array_equal(problem.as_point(given)["w"], w)
     biased = RR.binary(X, Y, 0.1, bias=True)
     point = biased.as_point([1.0, 2.0, 3.0])
-    assert biased.primal(point) == biased.value([1.0, 2.0, 3.0])
+    assert biased.primal(point) == pytest.approx(biased.value([1.0, 2.0, 3.0]), rel=1e-14)
     assert biased.primal(point) <= biased.primal(biased.as_point({"w": [1.0, 2.0, 3.0], "b": 0.3}))
     for bad, message in (
         (w[:2], r"w has shape \(2, 3\), wanted \(3, 3\)"),

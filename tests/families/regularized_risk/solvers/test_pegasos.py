@@ -14,7 +14,7 @@ from convexstruct.core.solution import Status
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.families.regularized_risk.solvers.pegasos import Pegasos1, PegasosN, radius
 from convexstruct.families.regularized_risk.solvers.semismooth_newton import SemismoothNewton
-from convexstruct.tolerances import HIGH, ROUNDING
+from convexstruct.tolerances import HIGH, MID, ROUNDING
 from tests.models.regularized_risk.risks import INSTANCES
 
 FIXED = [name for name, make in INSTANCES.items() if not make().n_biases]
@@ -117,7 +117,7 @@ def test_a_start_is_taken_up() -> None:
     problem = INSTANCES["binary"]()
     exact = solve(problem, SemismoothNewton(), HIGH)
     first = next(PegasosN().iterate(problem, exact))
-    assert first.primal == pytest.approx(exact.primal, abs=HIGH.gap)
+    assert first.primal == pytest.approx(exact.primal, abs=MID.gap)  # w(alpha) of an alpha that is within HIGH
     first = next(Pegasos1(steps=1).iterate(problem, exact))
     assert first.lower_bound > 0.5 * exact.primal
 
