@@ -115,7 +115,8 @@ def rescaled(
     alpha W u exceeds 1, so that u does not overflow.
     """
     allowed = edge > -np.inf
-    shift, least = float(edge.max()), float(edge.min(where=allowed, initial=np.inf))
+    shift = float(edge.max()) if allowed.any() else 0.0  # chains of one position need no pair
+    least = float(edge.min(where=allowed, initial=np.inf))
     spread = shift - least
     if not spread <= DROPPED_GAIN:
         return None

@@ -327,6 +327,15 @@ def test_samples_are_right_where_every_term_of_a_message_underflows() -> None:
     assert ((observed - expected)[likely] ** 2 / expected[likely]).sum() < chi2.ppf(1 - 1e-4, 2)
 
 
+@pytest.mark.parametrize("squares", [False, True])
+def test_chains_of_one_position_need_no_pair_that_is_allowed(squares: bool) -> None:
+    sums = chain.sum_product(chains([1, 1]), np.zeros((2, 2)), np.full((2, 2), -np.inf), squares=squares)
+    np.testing.assert_allclose(sums.log_partition, np.log(2.0))
+    np.testing.assert_allclose(sums.node, 0.5)
+    assert not sums.edge.any()
+    assert sums.edge_squared is None or not sums.edge_squared.any()
+
+
 def test_forbidden_labels_are_never_drawn() -> None:
     layout = chains([4] * 50)
     node = np.zeros((200, 3))
