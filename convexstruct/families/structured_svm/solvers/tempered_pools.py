@@ -65,11 +65,11 @@ LONGEST_STAGE = 8
 #: than 20 s both ways; handwriting, d = 4,004 (8e10), 19 s by blocks, and has no bound after 26 s by pools.
 DEAR_WORK = 2e10
 #: After so many rounds of `pooled_blocks` the pools take over if the cube of the number of labellings is at most
-#: `STEP_WORK`: 1,000 labellings, a second a round. Blocks need that where features differ much in size. Elsewhere they
-#: end before: generated text of 15 to 30 sentences, C = 20 to 200 and d above 1e5 takes 73 to 131 rounds and 1.5 to
-#: 3.6 s of the processor to 1e-6, or 1e-4 with slack scaling, where pools that take over after 40 rounds stand at 0.15
-#: to 0.94 after a minute. With 3,000 labellings (100 sentences of CoNLL-2000) blocks reach 1e-6 in 93 rounds and 49 s,
-#: and pools stand at 6.5e-3 after 43 s.
+#: `STEP_WORK`: 1,000 labellings, a second a round. Where features differ much in size blocks need the pools. Elsewhere
+#: they end before: generated text of 15 to 30 sentences, C = 20 to 200 and d above 1e5 takes 73 to 131 rounds and 1.5
+#: to 3.6 s of the processor to 1e-6, or 1e-4 with slack scaling, where pools that take over after 40 rounds stand at
+#: 0.15 to 0.94 after a minute. With 3,000 labellings (100 sentences of CoNLL-2000) blocks reach 1e-6 in 93 rounds and
+#: 49 s, and pools stand at 6.5e-3 after 43 s.
 BLOCK_ROUNDS, STEP_WORK = 200, 1e9
 
 
