@@ -151,7 +151,9 @@ class BlockFrankWolfe:
                 of_mean = problem.primal({"w": run.mean})
                 w, value = (run.mean, of_mean) if of_mean < value else (w, value)
             done = blocks is every and not moved
-            yield Iterate({"w": w.copy()}, run.snapshot(), value, run.bound, calls, done=done)
+            full = sum(len(each.labels) >= MOST_KEPT for each in run.kept) if done else 0
+            message = f"{full} examples keep {MOST_KEPT} labellings and have room for no other" if full else ""
+            yield Iterate({"w": w.copy()}, run.snapshot(), value, run.bound, calls, done=done, message=message)
             if done:
                 return
 

@@ -294,3 +294,10 @@ def test_bad_options_are_refused() -> None:
         BlockFrankWolfe(block=0)
     with pytest.raises(ValueError, match="cover is 0"):
         BlockFrankWolfe(cover=0.0)
+
+
+def test_an_end_for_want_of_room_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(block_frank_wolfe, "MOST_KEPT", 1)
+    found = solve(text(10), BlockFrankWolfe())
+    assert found.status is Status.STALLED
+    assert "10 examples keep 1 labellings" in found.message
