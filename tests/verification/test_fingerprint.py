@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -37,7 +38,7 @@ def test_the_last_bit_counts_only_when_asked() -> None:
 
 def test_bounds_of_rounding_differ_from_machine_to_machine_and_count_only_when_asked() -> None:
     (case,) = (case for case in cases_for("log_linear") if case.name == "mrf-planted-free")
-    problem = case.build()
+    problem: Any = case.build()
     elsewhere = replace(problem, off=0.7 * problem.off)
     assert fingerprint(elsewhere) == fingerprint(problem)
     assert fingerprint(elsewhere, exact=True) != fingerprint(problem, exact=True)
