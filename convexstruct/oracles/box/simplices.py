@@ -3,9 +3,7 @@
     min |a - z|^2   over a >= 0, the sum of a over each group = r_g, or <= r_g (``floor``)
 
 A group's projection is (z - theta_g)_+, theta_g such that the sum is right. It is found by dropping entries below
-theta_g and computing theta_g anew until none is (Michelot 1986), for all groups at once. Few small groups, projected
-onto again and again, are sorted in place of that (`SmallGroups`): theta_g is the largest of (the sum of the k largest
-entries - r_g) / k over k.
+theta_g and computing theta_g anew until none is (Michelot 1986), for all groups at once.
 """
 
 from __future__ import annotations
@@ -48,32 +46,3 @@ def onto_groups(
     projected[tight[group]] = 0.0
     projected[kept] = value - theta[of]
     return projected, tight
-
-
-class SmallGroups:
-    """`onto_groups` with ``floor`` for groups of few entries each, by sorting a table with a row for each group; it
-    takes half the time for 16 groups of up to 11 entries, where NumPy's calls are most of it.
-
-    start : (G + 1,), group : (m,), radius : (G,), as there; no group is empty.
-    """
-
-    def __init__(self, start: Index, group: Index, radius: Vector) -> None:
-        longest = int(np.diff(start).max(initial=0))
-        self.first, self.group, self.radius = start[:-1], group, radius
-        self.shape = len(radius), longest
-        self.place = group * longest + np.arange(len(group)) - start[group]
-        self.per = 1.0 / np.arange(1, longest + 1)
-
-    def nearest(self, z: Vector) -> Vector:
-        """The projection (m,) of z (m,)."""
-        projected = np.maximum(z, 0.0)
-        tight = np.add.reduceat(projected, self.first) > self.radius
-        if not tight.any():
-            return projected
-        below = z - np.maximum.reduceat(z, self.first)[self.group]  # as above, for the sake of rounding
-        table = np.full(self.shape, -np.inf)
-        table.ravel()[self.place] = below
-        table.sort(axis=1)
-        sums = table[:, ::-1].cumsum(axis=1)
-        theta = ((sums - self.radius[:, None]) * self.per).max(axis=1)
-        return np.where(tight[self.group], np.maximum(below - theta[self.group], 0.0), projected)

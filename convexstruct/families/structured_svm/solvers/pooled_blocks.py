@@ -47,7 +47,7 @@ from convexstruct.families.structured_svm.evaluation import Evaluation
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.example_blocks import ExampleBlock, example_blocks, starting_w
 from convexstruct.graphs import starts
-from convexstruct.oracles.box.simplices import SmallGroups, onto_groups
+from convexstruct.oracles.box.simplices import onto_groups
 from convexstruct.rounding import UNIT
 
 #: Examples of a block: more of them make better steps and larger Gram matrices.
@@ -63,9 +63,6 @@ IDLE_ROUNDS = 4
 LEAST_CURVATURE = 2e3
 #: Conjugate gradient steps of a cycle: many more leave the face.
 CONJUGATE_STEPS = 20
-#: Simplices of so many groups times entries of the longest are projected onto by sorting: of all examples at once the
-#: table would be far larger than the pools.
-LARGEST_TABLE = 1 << 12
 #: There is one cycle more in the next round where more than this share of the gap is that of the restricted problem,
 #: and one fewer where less is.
 POOL_SHARE = 0.5
@@ -78,13 +75,9 @@ class Simplices:
     def __init__(self, owner: Index, ceiling: Vector) -> None:
         present, self.start, self.own = np.unique(owner, return_index=True, return_inverse=True)
         self.limit, self.ends = ceiling[present], np.append(self.start, len(owner))
-        table = len(present) * int(np.diff(self.ends).max(initial=0))
-        self.few = SmallGroups(self.ends, self.own, self.limit) if table <= LARGEST_TABLE else None
 
     def nearest(self, alpha: Vector) -> Vector:
         """The nearest point of them."""
-        if self.few is not None:
-            return self.few.nearest(alpha)
         return onto_groups(alpha, self.ends, self.own, True, self.limit)[0]
 
     def along(self, alpha: Vector) -> Callable[[Vector], Vector]:
