@@ -3,13 +3,13 @@
     python benchmarks/ablation.py [--only STUDY ...] [--mechanism NAME ...] [--repeats 1] [--seconds 20] [--json FILE]
 
 Each family has a file beside this one, `ablation_<family>.py`, with one list, ``STUDIES``, and so have the oracles that
-families share. A `Study` names instances
-and a solver; its mechanisms say how each is switched off: by other options of the solver, by other values of names in
-a module or class, or both. A study has several instances of one kind, each from its own seed, because a single run is
-partly chance; their figures are added. Time is process CPU time, the best of the repeats, and counts only if the
-certificate meets the gap wanted. Ratios are to the solver as it is: 1.2 says that without the mechanism it takes 20%
-longer. A mechanism that changes neither time nor rounds nor oracle calls by `MATTERS` in any study shown is named at
-the end, and so is one without which every study is faster: either should be removed unless other instances need it.
+families share. A `Study` names instances and a solver; its mechanisms say how each is switched off: by other options of
+the solver, by other values of names in a module or class, or both. A study has several instances of one kind, each from
+its own seed, because a single run is partly chance; their figures are added. Time is process CPU time, the best of the
+repeats, and counts only if the certificate meets the gap wanted. Ratios are to the solver as it is: 1.2 says that
+without the mechanism it takes 20% longer. A mechanism that changes neither time nor rounds nor oracle calls by
+`MATTERS` in any study shown is named at the end, and so is one without which every study is faster: either should be
+removed unless other instances need it.
 An `Oracle` may stand in place of a solver: the fastest of several calls counts, and its gap is the error it reports.
 """
 

@@ -1,4 +1,5 @@
-"""Workload `projection`: boxes with one equality beside one `numpy.partition`, and clique tables of chains; growth.
+"""Workload `projection`: boxes with one equality beside one `numpy.partition`, certified solves beside the projection
+alone, and clique tables of chains; growth.
 
     python benchmarks/projection.py [--quick] [--only NAME ...] [--seconds LIMIT] [--json FILE] [--plot FILE.png]
 

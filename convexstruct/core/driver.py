@@ -184,7 +184,7 @@ def solve(
         trace.append(0, time.perf_counter() - begin, 0, certificate.primal, certificate.lower_bound)
     if status is Status.UNCERTIFIED and math.isfinite(certificate.lower_bound):
         status = Status.STALLED  # the solver left its values to the certificate, which is judged below
-        trace.replace_last(certificate.primal, certificate.lower_bound)
+        trace.fill_last(certificate.primal, certificate.lower_bound)
     if status in (Status.OPTIMAL, Status.STALLED):
         claimed = (keeper.lower_bound, keeper.primal) if status is Status.OPTIMAL else None
         status, said = judged(problem, point, dual_point, certificate, wanted, claimed, keeper.last)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -34,9 +35,12 @@ class Trace:
         self.primal.append(primal)
         self.lower_bound.append(lower_bound)
 
-    def replace_last(self, primal: float, lower_bound: float) -> None:
-        """Certified bounds in place of the last row's, where the solver computed none."""
-        self.primal[-1], self.lower_bound[-1] = primal, lower_bound
+    def fill_last(self, primal: float, lower_bound: float) -> None:
+        """Certified bounds in the last row, each where the solver computed none."""
+        if not math.isfinite(self.primal[-1]):
+            self.primal[-1] = primal
+        if not math.isfinite(self.lower_bound[-1]):
+            self.lower_bound[-1] = lower_bound
 
     def __len__(self) -> int:
         return len(self.iteration)

@@ -395,3 +395,10 @@ def test_an_exact_solver_of_one_round_may_leave_its_values_to_the_certificate(y:
     assert found.status is status
     row = [(found.trace.primal[-1], found.trace.lower_bound[-1])]
     assert row == [(math.inf, -math.inf) if y is None else (found.primal, found.lower_bound)]
+
+
+def test_values_that_the_solver_computed_stay_in_the_trace() -> None:
+    only_upper = Iterate({"x": np.asarray(0.5)}, {"y": np.asarray(0.5)}, 1.25, -math.inf, done=True)
+    found = solve(Square(), Scripted([only_upper]))
+    assert (found.trace.primal[-1], found.trace.lower_bound[-1]) == (1.25, found.lower_bound)
+    assert found.status is Status.STALLED

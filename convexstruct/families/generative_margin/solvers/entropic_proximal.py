@@ -26,8 +26,8 @@ the inexact ends of rough stages, and v >= 0 takes the fewest steps while tau is
 
 With many examples a pilot run on the first few of them, re-weighted, finds (Theta, B, tau, theta). None of these has a
 part for each example, so the full problem starts from them. No stage of a pilot run is rough: its steps are cheap, and
-each that it saves is one on all examples. The covariance is that of these few, re-weighted, too: as a
-metric it is near enough.
+each that it saves is one on all examples. The covariance is that of these few, re-weighted, too: as a metric it is near
+enough.
 """
 
 from __future__ import annotations
