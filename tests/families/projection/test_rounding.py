@@ -108,6 +108,20 @@ def test_both_bounds_from_one_pass_are_those_of_two(seed: int, same: str) -> Non
     assert problem.examined({"a": a}, None)[2] == -np.inf
 
 
+@pytest.mark.parametrize("entry", [0, 5])
+@pytest.mark.parametrize("by", [-3.0, 3.0])
+def test_a_point_outside_its_bounds_is_seen_beside_a_dual_point(entry: int, by: float) -> None:
+    problem = BoxProjection.capped_simplex(np.linspace(-1.0, 1.0, 6), z=2.0)
+    rho = cs.solve(problem).dual_point
+    assert rho is not None
+    a = problem.at(float(rho["rho"]))
+    a[entry] += by
+    residuals, primal, _ = problem.examined({"a": a}, rho)
+    assert residuals["a below its lower bound"] == max(0.0, -a[entry])
+    assert residuals["a above its upper bound"] == max(0.0, a[entry] - 1.0)
+    assert primal.allowance == np.inf
+
+
 def test_an_ordinary_box_is_bounded_in_one_pass_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(3)
     problem = BoxProjection.simplex(rng.normal(size=100_000))

@@ -123,8 +123,8 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
         "training words: their mean number; largest gap: certified relative gap, the largest of the runs; "
         "seconds: processor seconds of a run's training, mean",
         "; ".join(chosen) + "; C is chosen once, in the first run, whose training words are test words of later runs "
-        "of 'one'; the values for 'nine' were extended to 300 after one fold's test error had been seen for 30 and 100, "
-        "and 0.3 for slack scaling, and 3 on nine folds, came in after the test errors with C = 1 had been seen",
+        "of 'one'; the values for 'nine' were extended to 300 after one fold's test error had been seen for 30 and "
+        "100, and 0.3 for slack scaling, and 3 on nine folds, came in after the test errors with C = 1 had been seen",
         f"every solve ends at a certified gap of {LOW.gap:g}; slack scaling decodes once for each value of the loss, "
         "and is trained by blocks of pools",
         "the five papers print no numbers for this set; the setting is that of Taskar, Guestrin and Koller 2003 "
