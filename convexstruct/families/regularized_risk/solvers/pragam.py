@@ -44,10 +44,6 @@ from convexstruct.validation.arguments import refuse
 
 #: L is at least this times the largest offset over the largest share: a smaller L changes nothing beyond rounding.
 LEAST_LIPSCHITZ = 1e-9
-#: Features times outputs up to which |A| is taken from the matrix A'A itself.
-SMALL_MATRIX = 256
-#: A computed largest eigenvalue is raised by this share of itself: the iteration of Lanczos approaches it from below.
-EIGENVALUE_MARGIN = 1e-6
 
 
 @dataclass(frozen=True)
@@ -217,21 +213,18 @@ def largest_distance(problem: RegularizedRisk, centre: Vector) -> float:
 
 
 def lipschitz_constant(problem: RegularizedRisk) -> float:
-    """|A|_2^2 / lam, from A'A; where that matrix is large by Lanczos, raised by `EIGENVALUE_MARGIN`."""
+    """|A|_2^2 / lam, the largest eigenvalue of A'A by the iteration of Lanczos, to rounding."""
     d = problem.dimension
-    if d <= SMALL_MATRIX:
-        matrix = problem.matrix()
-        square = matrix.T @ matrix
-        square = square.toarray() if sp.issparse(square) else square
-        return max(float(np.linalg.eigvalsh(square)[-1]) * (1.0 + EIGENVALUE_MARGIN) / problem.lam, _least(problem))
 
     def both(w: Vector) -> Vector:
         return problem.adjoint(problem.forward(w.reshape(problem.shape))).ravel()
 
-    operator = LinearOperator((d, d), matvec=both, dtype=np.float64)
     start = np.random.default_rng(0).normal(size=d)
-    largest = float(eigsh(operator, k=1, v0=start, return_eigenvectors=False)[0])
-    return max(largest * (1.0 + EIGENVALUE_MARGIN) / problem.lam, _least(problem))
+    largest = float(np.linalg.norm(both(start)) / np.linalg.norm(start))
+    if d > 1 and largest > 0:  # else that is the eigenvalue already, and eigsh refuses such a matrix
+        operator = LinearOperator((d, d), matvec=both, dtype=np.float64)
+        largest = float(eigsh(operator, k=1, v0=start, return_eigenvectors=False)[0])
+    return max(largest / problem.lam, _least(problem))
 
 
 def _guess(problem: RegularizedRisk) -> float:

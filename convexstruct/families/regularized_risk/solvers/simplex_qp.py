@@ -20,8 +20,6 @@ from convexstruct.rounding import EPS
 
 #: Ridge, relative to the mean diagonal of G / lam, where planes repeat and rounding has made G indefinite.
 RIDGE = 1e-13
-#: Weights and differences below this are taken for 0.
-ZERO_BELOW = 1e-15
 #: Most changes of the support in one solve, for each plane.
 EXCHANGES = 10
 
@@ -32,13 +30,13 @@ def maximise(gram: Matrix, b: Vector, lam: float, beta: Vector, tolerance: float
     gram (t, t), b (t,) : of the planes. beta (t,) : a member of the simplex to start from.
     """
     beta = np.array(beta)
-    support = np.flatnonzero(beta > ZERO_BELOW)
+    support = np.flatnonzero(beta > 0.0)
     scale = EPS * (1.0 + len(b) ** 0.5)
     best, kept = -np.inf, beta
     for _ in range(EXCHANGES * len(b) + EXCHANGES):
         deadline.check()
         target = _on_support(gram[np.ix_(support, support)] / lam, b[support])
-        falling = target < -ZERO_BELOW
+        falling = target < 0.0
         if falling.any():
             here = beta[support]
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -48,7 +46,7 @@ def maximise(gram: Matrix, b: Vector, lam: float, beta: Vector, tolerance: float
             here[first] = 0.0
             beta[:] = 0.0
             beta[support] = here / here.sum()
-            support = np.flatnonzero(beta > ZERO_BELOW)
+            support = np.flatnonzero(beta > 0.0)
             continue
         beta[:] = 0.0
         beta[support] = np.maximum(target, 0.0)

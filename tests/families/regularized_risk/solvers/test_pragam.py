@@ -12,8 +12,8 @@ from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
+from convexstruct.families.regularized_risk.solvers import pragam as module
 from convexstruct.families.regularized_risk.solvers.pragam import (
-    SMALL_MATRIX,
     Pragam,
     PragamB,
     largest_distance,
@@ -106,17 +106,30 @@ def test_the_largest_distance_is_that_of_some_corner_and_of_none_beyond(name: st
         assert found >= 0.9 * farthest
 
 
-@pytest.mark.parametrize("name", [*INSTANCES, "wide"])
+@pytest.mark.parametrize("name", [*INSTANCES, "wide", "wide, zero", "one feature"])
 def test_the_lipschitz_constant_is_the_largest_singular_value_squared_over_lam(name: str) -> None:
-    if name == "wide":
-        X = np.random.default_rng(0).normal(size=(20, SMALL_MATRIX + 10))
+    if name not in INSTANCES:
+        X = np.random.default_rng(0).normal(size=(20, 1 if name == "one feature" else 300)) * (name != "wide, zero")
         problem = RegularizedRisk.binary(X, np.where(np.arange(20) % 2, 1, -1), 0.3)
     else:
         problem = INSTANCES[name]()
     matrix = problem.matrix()
     dense = matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
     largest = np.linalg.norm(dense, 2) ** 2 / problem.lam
-    assert lipschitz_constant(problem) == pytest.approx(largest, rel=10 * SINGLE, abs=10 * ROUNDING)
+    assert lipschitz_constant(problem) == pytest.approx(largest, rel=ROUNDING, abs=1e-7)
+
+
+@pytest.mark.parametrize("lipschitz", [None, "estimate"])
+def test_features_of_zeros_alone_have_a_constant_above_zero(
+    lipschitz: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D is linear: any L > 0 is right, and the first step solves it. Without LEAST_LIPSCHITZ L is 0, and the
+    step divides by it."""
+    problem = RegularizedRisk.multiclass(np.zeros((20, 3)), np.arange(20) % 3, 0.3)
+    assert solve(problem, Pragam(lipschitz), HIGH).iterations == 1
+    monkeypatch.setattr(module, "LEAST_LIPSCHITZ", 0.0)
+    with pytest.raises(RuntimeWarning, match="divide by zero"):
+        next(Pragam(lipschitz).iterate(problem))
 
 
 @pytest.mark.parametrize("name", KNOWN)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from convexstruct.arrays import Vector
+from convexstruct.families.regularized_risk.solvers import simplex_qp
 from convexstruct.families.regularized_risk.solvers.simplex_qp import maximise
 from convexstruct.tolerances import ROUNDING
 
@@ -63,3 +64,26 @@ def test_a_tolerance_ends_it_earlier_and_bounds_what_is_missing() -> None:
     exact = value(gram, b, 0.1, maximise(gram, b, 0.1, np.eye(60)[0]))
     rough = value(gram, b, 0.1, maximise(gram, b, 0.1, np.eye(60)[0], tolerance=1.0))
     assert exact - 1.0 <= rough < exact
+
+
+def test_supports_that_rounding_repeats_without_end_are_left_and_the_best_value_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Planes of lengths that differ by up to 1e6 and a small lam: without EXCHANGES the same supports come again."""
+    rng = np.random.default_rng(566)
+    t, d = int(rng.integers(1, 40)), int(rng.integers(1, 12))
+    planes = np.round(rng.normal(size=(t, d)), 1) * 10.0 ** rng.uniform(-3, 3, size=(t, 1))
+    b, lam = np.round(rng.normal(size=t), 1), 10.0 ** rng.uniform(-6, 3)
+    solved: list[int] = []
+    on_support = simplex_qp._on_support
+
+    def counted(K: Vector, part: Vector) -> Vector:
+        solved.append(len(part))
+        return on_support(K, part)
+
+    monkeypatch.setattr(simplex_qp, "_on_support", counted)
+    found = value(planes @ planes.T, b, lam, maximise(planes @ planes.T, b, lam, np.eye(t)[0]))
+    assert len(solved) == simplex_qp.EXCHANGES * (t + 1)
+    monkeypatch.setattr(simplex_qp, "EXCHANGES", 10 * simplex_qp.EXCHANGES)
+    assert value(planes @ planes.T, b, lam, maximise(planes @ planes.T, b, lam, np.eye(t)[0])) == pytest.approx(found)
+    assert len(solved) >= 11 * 10 * (t + 1)
