@@ -37,12 +37,11 @@ from convexstruct.families.log_linear.penalty import Penalty
 from convexstruct.families.log_linear.wide_field import WideField
 from convexstruct.features.graphs.factors import Factors
 from convexstruct.inference.gibbs import Gibbs
-from convexstruct.rounding import TINY
+from convexstruct.rounding import EPS, TINY
 from convexstruct.validation.arguments import sentence
 
-#: Steps of the power method for the largest eigenvalue of a covariance: it is found to a few percent. A variance below
-#: ``LEAST_VARIANCE`` times the mean square of the feature counts as 0: it is rounding.
-POWER_STEPS, LEAST_VARIANCE = 20, 1e-12
+#: Steps of the power method for the largest eigenvalue of a covariance: it is found to a few percent.
+POWER_STEPS = 20
 
 
 class Step(NamedTuple):
@@ -122,9 +121,8 @@ def first_steps(factors: Factors, samples: Labels, shares: Vector) -> Vector:
         features = factors.joint_each(drawn)
         mean = np.asarray(features.T @ weights)
         square = np.asarray(features.power(2).T @ weights)
-        found.append(
-            (features, weights, mean, np.where(square - mean**2 > LEAST_VARIANCE * square, square - mean**2, 0.0))
-        )
+        noise = 4.0 * len(drawn) * EPS * square  # of two sums over the samples
+        found.append((features, weights, mean, np.where(square - mean**2 > noise, square - mean**2, 0.0)))
     spread = np.maximum(found[0][3], found[1][3])
     scale = np.where(spread > 0, 1.0 / np.sqrt(np.maximum(spread, TINY)), 0.0)
     largest = 0.0

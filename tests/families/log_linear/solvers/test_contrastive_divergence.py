@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from convexstruct.arrays import Vector
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
+from convexstruct.families.log_linear.solvers import contrastive_divergence
 from convexstruct.families.log_linear.solvers.contrastive_divergence import ContrastiveDivergence, first_steps
 from convexstruct.families.log_linear.wide_field import WideField
 from convexstruct.features.graphs.factors import factors_of_features, tabular_factors
@@ -101,19 +103,29 @@ def test_the_default_step_does_not_run_off_on_tied_fields_whatever_the_size_of_t
             assert float(exact.primal(found.point)) - best < 1e-3 * exact.trivial_value
 
 
-def test_the_default_steps_are_1_over_the_largest_eigenvalue_in_units_of_the_features() -> None:
-    """Whatever is larger, the data's or that of uniform labels; and 1 for a feature that does not vary."""
+def default_steps() -> tuple[Vector, Vector]:
+    """(those found, those wanted) with a feature that does not vary, whose variance is rounding, 3e-13."""
     constant = factors_of_features(
         ISING.cards,
-        [[((v,), [0.0, 10.0])] for v in range(4)] + [[(e, np.eye(2)) for e in GRAPH.edges], [((0,), [2, 2])]],
+        [[((v,), [0.0, 10.0])] for v in range(4)] + [[(e, np.eye(2)) for e in GRAPH.edges], [((0,), [0.3, 0.3])]],
     )
     samples = np.tile((np.random.default_rng(0).random((20_000, 2)) < [0.5, 0.1]).astype(int), 2)
     each = [np.cov(constant.joint_each(y).toarray().T, bias=True) for y in (samples, labellings(constant.cards))]
     spread = np.maximum(*(np.diagonal(one) for one in each))[:-1]
     scaled = [one[:-1, :-1] / np.sqrt(np.outer(spread, spread)) for one in each]
     largest = max(np.linalg.eigvalsh(one)[-1] for one in scaled)
-    found = first_steps(constant, samples, np.full(20_000, 1 / 20_000))
-    np.testing.assert_allclose(found, [*(1 / (largest * spread)), 1.0], rtol=0.1)
+    return first_steps(constant, samples, np.full(20_000, 1 / 20_000)), np.append(1 / (largest * spread), 1.0)
+
+
+def test_the_default_steps_are_1_over_the_largest_eigenvalue_in_units_of_the_features() -> None:
+    """Whatever is larger, the data's or that of uniform labels; and 1 for a feature that does not vary."""
+    np.testing.assert_allclose(*default_steps(), rtol=0.01)
+
+
+def test_two_power_steps_make_the_default_steps_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contrastive_divergence, "POWER_STEPS", 2)
+    found, wanted = default_steps()
+    assert (found[:-1] > 1.05 * wanted[:-1]).all()
 
 
 def test_first_steps_follow_the_unit_of_each_feature() -> None:
