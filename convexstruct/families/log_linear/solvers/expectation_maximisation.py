@@ -22,9 +22,9 @@ from convexstruct.families.log_linear.hidden import HiddenField
 from convexstruct.families.log_linear.solvers.descent import Here
 from convexstruct.families.log_linear.solvers.hidden_lbfgs import PATIENCE, descent, each_start, report
 
-#: An M step ends where the largest entry of the bound's gradient has fallen to this share, or after so many steps: the
-#: next E step gives another bound, with another minimum.
-GRADIENT_FALL, M_STEPS = 0.1, 50
+#: An M step ends where the largest entry of the bound's gradient has fallen to this share: the next E step gives
+#: another bound, with another minimum.
+GRADIENT_FALL = 0.3
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,9 @@ class ExpectationMaximisation:
                 there = Here.at(bound, here.theta)
                 wanted = GRADIENT_FALL * float(np.abs(there.gradient).max(initial=0.0))
                 calls += 2
-                for step, (there, tries) in enumerate(descent(bound, there, self.memory), start=1):  # noqa: B020
+                for there, tries in descent(bound, there, self.memory):  # noqa: B020
                     calls += tries
-                    if step >= M_STEPS or float(np.abs(there.gradient).max(initial=0.0)) <= wanted:
+                    if float(np.abs(there.gradient).max(initial=0.0)) <= wanted:
                         break
                 here = Here.at(problem, there.theta)
                 yield report(problem, here, calls)

@@ -46,8 +46,8 @@ from convexstruct.validation.arguments import number
 #: The most nats by which one parameter may move a score before samples are drawn anew.
 LONGEST_MOVE = 1.0
 #: theta counts as the minimum of the estimate where no entry of the gradient is above this share of C M max |f|: the
-#: noise of the samples is far larger.
-STATIONARY = 1e-8
+#: noise of a million samples, 1e-3, is far larger.
+STATIONARY = 1e-6
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from convexstruct.arrays import Labels
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
+from convexstruct.families.log_linear.solvers import double_loop
 from convexstruct.families.log_linear.solvers.double_loop import DoubleLoop, _Approximate
 from convexstruct.families.log_linear.solvers.pseudo_moments import PseudoMoments
 from convexstruct.families.log_linear.wide_field import WideField
@@ -70,12 +71,16 @@ def test_tree_weights_end_at_the_least_proved_upper_bound() -> None:
     assert found.primal >= float(exact.primal(found.point))
 
 
-def test_where_messages_do_not_converge_it_ends_and_says_so() -> None:
-    """Ties on a cycle need more rounds the further theta goes: the run ends at a theta where they do converge."""
+def tied() -> WideField:
+    """Ties on a cycle, whose messages need more rounds the further theta goes."""
     factors = factors_of_features([2] * 6, [[(e, np.eye(2)) for e in nx.cycle_graph(6).edges], [((0,), [0.0, 1.0])]])
-    tied = np.repeat([[0] * 6, [1] * 6, [0, 0, 0, 1, 1, 1]], [4, 5, 6], axis=0)
-    problem = WideField.read(factors, tied, lam=0.02)
-    options = DoubleLoop(damping=0.0, rounds=20)
+    drawn = np.repeat([[0] * 6, [1] * 6, [0, 0, 0, 1, 1, 1]], [4, 5, 6], axis=0)
+    return WideField.read(factors, drawn, lam=0.02)
+
+
+def test_where_messages_do_not_converge_it_ends_and_says_so() -> None:
+    """At a theta where they do converge."""
+    problem, options = tied(), DoubleLoop(damping=0.0, rounds=20)
     found = solve(problem, options)
     assert found.status is Status.UNCERTIFIED
     assert "ends where lower values are that do not let them converge" in found.message
@@ -83,6 +88,16 @@ def test_where_messages_do_not_converge_it_ends_and_says_so() -> None:
     assert "ends where" not in free.message
     values = [_Approximate(problem, DoubleLoop()).value_and_gradient(each.point["theta"])[0] for each in (free, found)]
     assert values[0] < values[1] < np.inf
+
+
+def test_without_an_end_after_failed_rounds_it_goes_on_along_the_border(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`FAILED_ROUNDS`: three times the rounds try more than ten times the parameters."""
+    problem, options = tied(), DoubleLoop(damping=0.0, rounds=20)
+    ended = solve(problem, options)
+    monkeypatch.setattr(double_loop, "FAILED_ROUNDS", 10**9)
+    further = solve(problem, options, max_iterations=3 * ended.iterations)
+    assert further.status is Status.ITERATION_LIMIT
+    assert further.trace.oracle_calls[-1] > 10 * ended.trace.oracle_calls[-1]
 
 
 def test_from_a_start_where_messages_oscillate_nothing_is_claimed() -> None:

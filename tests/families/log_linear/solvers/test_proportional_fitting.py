@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
+from convexstruct.families.log_linear.solvers import proportional_fitting
 from convexstruct.families.log_linear.solvers.proportional_fitting import ProportionalFitting, decomposable
 from convexstruct.features.graphs.factors import read_factors, tabular_factors
 from convexstruct.oracles.enumeration import labellings
@@ -94,6 +95,14 @@ def test_where_a_label_never_occurs_it_says_along_what_the_likelihood_rises() ->
     assert (
         "rises for ever along -1 for moments[2] (variables (0, 1) with labels (1, 0)); take a penalty" in last.message
     )
+
+
+def test_without_a_least_ratio_a_label_that_never_occurs_makes_theta_infinite(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = MarkovRandomField.read(tabular_factors(nx.path_graph(2), 2, nodes=False), [[0, 0], [0, 1], [1, 1]])
+    monkeypatch.setattr(proportional_fitting, "LEAST_RATIO", 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        first = next(iter(ProportionalFitting().iterate(problem)))
+    assert np.isneginf(first.point["theta"]).any()
 
 
 def test_it_starts_where_an_earlier_solution_ended() -> None:
