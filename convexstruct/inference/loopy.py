@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import NoReturn
 
 import numpy as np
@@ -18,8 +19,8 @@ import numpy as np
 from convexstruct.arrays import Labels, Matrix, Tensor, Vector
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 from convexstruct.inference.exact import Best
-from convexstruct.oracles.loopy.alpha_expansion import alpha_expansion
-from convexstruct.oracles.loopy.linear_relaxation import linear_relaxation
+from convexstruct.oracles.loopy.alpha_expansion import Expansion, alpha_expansion
+from convexstruct.oracles.loopy.linear_relaxation import Relaxed, linear_relaxation
 from convexstruct.oracles.loopy.minimum_cut import messages, minimum_cut
 from convexstruct.oracles.loopy.pairwise import Pairwise, pairwise
 
@@ -99,18 +100,15 @@ def _cut(scores: Pairwise) -> Best:
     return Best(cut.scores, cut.labels, cut.upper, scores.moved(messages(scores, cut.flow)))
 
 
-def _expand(scores: Pairwise) -> Best:
-    """``labels`` is that of alpha-expansion, ``upper`` the bound of the relaxation to the local polytope."""
-    found = alpha_expansion(scores, bound="relaxation")
-    assert found.messages is not None
-    return Best(found.scores, found.labels, found.upper, scores.moved(found.messages))
-
-
-def _relax(scores: Pairwise) -> Best:
-    """``upper`` is the optimum over the local polytope, ``labels`` what it is rounded to."""
-    found = linear_relaxation(scores)
+def _bounded(oracle: Callable[[Pairwise], Expansion | Relaxed], scores: Pairwise) -> Best:
+    """``upper`` is the optimum over the local polytope; ``labels`` are those of ``oracle``."""
+    found = oracle(scores)
     return Best(found.scores, found.labels, found.upper, scores.moved(found.messages))
 
 
 #: Maximisation over score tables, by name.
-MAXIMISE: dict[str, Callable[[Pairwise], Best]] = {"minimum_cut": _cut, "expansion": _expand, "relaxed": _relax}
+MAXIMISE: dict[str, Callable[[Pairwise], Best]] = {
+    "minimum_cut": _cut,
+    "expansion": partial(_bounded, alpha_expansion),
+    "relaxed": partial(_bounded, linear_relaxation),
+}

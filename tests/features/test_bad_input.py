@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from convexstruct.features.counts.hmm import HMMCounts
-from convexstruct.features.counts.network import NetworkCounts, deduplicate
+from convexstruct.features.counts.network import NetworkCounts
 from convexstruct.graphs import chain_graph, hmm_graph
 from convexstruct.marginals.polytope import local_polytope
 
@@ -112,7 +112,7 @@ def test_nodes_named_by_tuples_are_one_hidden_set_not_many() -> None:
 
 def test_weights_that_do_not_fit_the_rows_are_refused() -> None:
     with pytest.raises(ValueError, match=r"weights has shape \(1,\), wanted \(2,\): one weight an example"):
-        deduplicate([[0, 1], [0, 1]], [1.0])
+        NetworkCounts.read(**{**NETWORK, "weights": [1.0]})
 
 
 def test_a_feature_map_without_a_polytope_is_named() -> None:

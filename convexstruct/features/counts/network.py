@@ -278,18 +278,6 @@ def lay_out(
     return NetworkCounts(network, values, example, node, costs, tuple(groups), weights)
 
 
-def deduplicate(assignments: ArrayLike, weights: ArrayLike | None = None) -> tuple[Labels, Vector]:
-    """The distinct rows of ``assignments`` (sorted), and the sum of the weights of the equal ones (default: how many).
-
-    Sums over examples are unchanged where all examples hide the same nodes: train on (rows, weights). ValueError if
-    ``assignments`` is no table of whole numbers, or a weight is missing or not positive.
-    """
-    read = wholes("assignments", assignments, ("examples", "nodes"))
-    rows, inverse = np.unique(read, axis=0, return_inverse=True)
-    each = example_weights(weights, len(inverse.reshape(-1)))
-    return rows, np.bincount(inverse.reshape(-1), weights=each).astype(np.float64)
-
-
 def table_entries(network: BayesianNetwork, assignments: Labels) -> Labels:
     """The entry of theta, log P(node | parents), that each node uses; shape of ``assignments``, (K, n_nodes)."""
     entries = np.empty(assignments.shape, dtype=np.int64)

@@ -8,20 +8,17 @@ if, for all labels s, t and alpha,
 
 which holds for Potts weights >= 0 and wherever minus the score is a metric. The labelling found cannot be improved by
 any such move; it need not be the best. With energies -node + const >= 0 and Potts weights its energy is at most twice
-the least. Every result is marked as approximate (``exact`` is False) and holds an upper bound on the greatest score:
-
-    "tables"        sum of the greatest entries of all tables; one pass over the tables, seldom close
-    "relaxation"    the optimum over the local polytope (`convexstruct.oracles.loopy.linear_relaxation`)
+the least. The upper bound on the greatest score is the optimum over the local polytope
+(`convexstruct.oracles.loopy.linear_relaxation`).
 
 Parts are independent: a move is made in each part whose own score it raises.
 """
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Labels, Tensor, Vector
 from convexstruct.oracles.loopy.linear_relaxation import linear_relaxation
@@ -33,36 +30,28 @@ from convexstruct.tolerances import ROUNDING
 class Expansion(NamedTuple):
     """A labelling that no expansion improves.
 
-    scores (N,): its score in each part. labels (P,). upper (N,): an upper bound on the greatest score. sweeps: how many
-    were made. messages (Q, 2, S): the messages that give the bound (`Pairwise.upper`), where it is that of the
-    relaxation. exact: always False; the labelling may be the best, but is not claimed to be.
+    scores (N,): its score in each part. labels (P,). upper (N,): an upper bound on the greatest score. messages
+    (Q, 2, S): the messages that give the bound (`Pairwise.upper`).
     """
 
     scores: Vector
     labels: Labels
     upper: Vector
-    sweeps: int
-    messages: Tensor | None = None
-    exact: bool = False
+    messages: Tensor
 
 
-def alpha_expansion(
-    scores: Pairwise, start: ArrayLike | None = None, bound: Literal["tables", "relaxation"] = "tables"
-) -> Expansion:
-    """Improve ``start`` (P,), by default the label of greatest node score at each node, by expansions until none raises
-    the score.
+def alpha_expansion(scores: Pairwise) -> Expansion:
+    """Start with the label of greatest node score at each node, and make expansions until none raises the score.
 
     Raises
     ------
     ValueError
-        If a table is not metric (the first such edge is named, with the labels), or start or bound is invalid.
+        If a table is not metric (the first such edge is named, with the labels).
     """
-    if bound not in ("tables", "relaxation"):
-        raise ValueError(f"bound is {bound!r}, wanted 'tables' or 'relaxation'")
     check_metric(scores)
-    labels = _start(scores, start)
+    labels = np.asarray(scores.node.argmax(axis=1), dtype=np.int64)
     value = scores.score(labels)
-    sweeps, since = 0, 0
+    since = 0
     while since < scores.n_labels:  # it ends, since each move made raises a score and labellings are finitely many
         for alpha in range(scores.n_labels):
             moved = _expanded(scores, labels, alpha)
@@ -73,13 +62,8 @@ def alpha_expansion(
             value = np.where(better, found, value)
             if since >= scores.n_labels:
                 break
-        sweeps += 1
-    upper, messages = scores.upper(), None
-    if bound == "relaxation":
-        relaxed = linear_relaxation(scores)
-        upper, messages = relaxed.upper, relaxed.messages
-    value = scores.score(labels)
-    return Expansion(value, labels, np.maximum(upper, value), sweeps, messages)
+    relaxed, value = linear_relaxation(scores), scores.score(labels)
+    return Expansion(value, labels, np.maximum(relaxed.upper, value), relaxed.messages)
 
 
 def _expanded(scores: Pairwise, labels: Labels, alpha: int) -> Labels:
@@ -121,16 +105,3 @@ def check_metric(scores: Pairwise) -> None:
                 f"edge({alpha}, {alpha}) + edge({s}, {t}) is less than edge({s}, {alpha}) + edge({alpha}, {t}) by "
                 f"{-slack[e, s, t]:g}, wanted at least as much for alpha-expansion"
             )
-
-
-def _start(scores: Pairwise, start: ArrayLike | None) -> Labels:
-    if start is None:
-        return np.asarray(scores.node.argmax(axis=1), dtype=np.int64)
-    labels = np.asarray(start)
-    if labels.shape != (scores.n_nodes,) or not np.issubdtype(labels.dtype, np.integer):
-        raise ValueError(
-            f"start has shape {labels.shape} and type {labels.dtype}, wanted {scores.n_nodes} whole numbers"
-        )
-    if labels.min() < 0 or labels.max() >= scores.n_labels:
-        raise ValueError(f"start holds {labels.min()} to {labels.max()}, wanted labels 0 to {scores.n_labels - 1}")
-    return labels.astype(np.int64)

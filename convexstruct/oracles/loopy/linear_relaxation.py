@@ -21,9 +21,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import linprog
 
-from convexstruct.arrays import Flags, Labels, Matrix, Tensor, Vector
+from convexstruct.arrays import Labels, Matrix, Tensor, Vector
 from convexstruct.oracles.loopy.pairwise import Pairwise
-from convexstruct.tolerances import HIGH
 
 
 class Relaxed(NamedTuple):
@@ -31,10 +30,7 @@ class Relaxed(NamedTuple):
 
     upper (N,): the upper bound on the greatest score. scores (N,): the score of ``labels``. labels (P,): the most
     probable label of each node, the smallest of several. node (P, S), edge (Q, S, S): the marginals mu as returned by
-    the solver.
-    integral (N,): whether every node's marginals are 0 or 1 (up to `HIGH`).
-    exact (N,): whether score and bound agree (up to `HIGH`): then ``labels`` is a best labelling.
-    messages (Q, 2, S): the messages from which the bound is computed.
+    the solver. messages (Q, 2, S): the messages from which the bound is computed.
     """
 
     upper: Vector
@@ -42,8 +38,6 @@ class Relaxed(NamedTuple):
     labels: Labels
     node: Matrix
     edge: Tensor
-    integral: Flags
-    exact: Flags
     messages: Tensor
 
 
@@ -63,20 +57,11 @@ def linear_relaxation(scores: Pairwise) -> Relaxed:
     solved = linprog(-objective / size, A_eq=constraints, b_eq=right, bounds=(0, None), method="highs")
     if solved.status != 0:
         raise RuntimeError(f"HiGHS did not solve the relaxation: {solved.message}")
-    multipliers = -size * np.asarray(solved.eqlin.marginals[P:]).reshape(Q, 2, S)
+    messages = -size * np.asarray(solved.eqlin.marginals[P:]).reshape(Q, 2, S)
     node, edge = solved.x[: P * S].reshape(P, S), solved.x[P * S :].reshape(Q, S, S)
-    return rounded(scores, node, edge, multipliers)
-
-
-def rounded(scores: Pairwise, node: Matrix, edge: Tensor, messages: Tensor) -> Relaxed:
-    """The labelling of the marginals, the bound of the messages, and whether they agree."""
     labels = node.argmax(axis=1).astype(np.int64)
     value = scores.score(labels)
-    upper = np.maximum(scores.upper(messages), value)
-    fractional = np.abs(node - np.rint(node)).max(axis=1) > HIGH.feasibility
-    integral = np.bincount(scores.part, weights=fractional, minlength=scores.n_parts) == 0
-    exact = upper - value <= HIGH.gap * np.maximum(1.0, np.abs(value))
-    return Relaxed(upper, value, labels, node, edge, integral, exact, messages)
+    return Relaxed(np.maximum(scores.upper(messages), value), value, labels, node, edge, messages)
 
 
 def local_polytope(scores: Pairwise) -> sp.csr_array:

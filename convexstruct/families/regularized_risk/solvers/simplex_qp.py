@@ -5,7 +5,7 @@ r"""The inner problem of BMRM, (10) of paper 2 for the planes found so far, by a
 On a support S the maximiser subject to the equality alone solves K x = b, K y = 1, K = G_SS / lam, and is
 beta = x + y (1 - 1'x) / (1'y). Where it lies outside the simplex, beta moves towards it until the first entry is 0,
 which leaves S. Where it lies inside, the plane with the largest g_j joins S, g = b - G beta / lam the gradient. The
-maximum is above the present value by at most max_j g_j - <beta, g>; at 0, or within the tolerance, beta is returned.
+maximum is above the present value by at most max_j g_j - <beta, g>; at 0, up to rounding, beta is returned.
 Each solve starts from the support at which the last one ended.
 """
 
@@ -24,8 +24,8 @@ RIDGE = 1e-13
 EXCHANGES = 10
 
 
-def maximise(gram: Matrix, b: Vector, lam: float, beta: Vector, tolerance: float = 0.0) -> Vector:
-    """beta (t,), within ``tolerance`` of the maximum, or as near as rounding allows.
+def maximise(gram: Matrix, b: Vector, lam: float, beta: Vector) -> Vector:
+    """beta (t,), as near to the maximum as rounding allows.
 
     gram (t, t), b (t,) : of the planes. beta (t,) : a member of the simplex to start from.
     """
@@ -60,7 +60,7 @@ def maximise(gram: Matrix, b: Vector, lam: float, beta: Vector, tolerance: float
             break  # the value fell, by rounding: supports would repeat
         entering = int(slope.argmax())
         rounding = scale * (float(np.abs(b).max()) + float(np.abs(pull).max()))
-        if slope[entering] - float(beta @ slope) <= max(tolerance, rounding) or entering in support:
+        if slope[entering] - float(beta @ slope) <= rounding or entering in support:
             break
         support = np.append(support, entering)
     return kept
