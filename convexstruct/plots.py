@@ -59,59 +59,9 @@ class Solved(Protocol):
     def gap(self) -> float: ...
 
 
-class Optimum(Protocol):
-    """The optimum of a case by its reference. version : of the solver, "" unless the optimum was read from a file."""
-
-    @property
-    def value(self) -> float: ...
-
-    @property
-    def seconds(self) -> float: ...
-
-    @property
-    def version(self) -> str: ...
-
-
-class Reached(Protocol):
-    """What the solver on trial reached."""
-
-    @property
-    def primal(self) -> float: ...
-
-    @property
-    def lower_bound(self) -> float: ...
-
-    @property
-    def gap(self) -> float: ...
-
-    @property
-    def seconds(self) -> float: ...
-
-
-class Compared(Protocol):
-    """What a picture shows of one case: `convexstruct.verification.outcome.Row` has it. verdict : "verified", "failed"
-    or "unverified"."""
-
-    @property
-    def case(self) -> str: ...
-
-    @property
-    def verdict(self) -> str: ...
-
-    @property
-    def reference(self) -> Optimum: ...
-
-    @property
-    def fast(self) -> Reached: ...
-
-    @property
-    def trace(self) -> Trace | None: ...
-
-
-def new_axes(width: float = 6.4, height: float = 3.6) -> Axes:
+def new_axes() -> Axes:
     """Axes on a figure of their own."""
-    figure = Figure(figsize=(width, height), layout="constrained")
-    return figure.subplots()
+    return Figure(figsize=(6.4, 3.6), layout="constrained").subplots()
 
 
 def _drawn_on(axes: Any) -> Axes:
@@ -137,7 +87,7 @@ def _has_vars(value: Any) -> bool:
     return not isinstance(value, type) and isinstance(getattr(value, "__dict__", None), dict)
 
 
-def _rows(rows: Any, least: int = 0) -> list[Compared]:
+def _rows(rows: Any, least: int = 0) -> list[Any]:
     found = sequence("rows", rows, "rows of a verification", least=least)
     for row in found:
         if not (_has_vars(row) and {"case", "verdict", "reference", "fast", "trace"} <= set(vars(row))):
@@ -153,7 +103,7 @@ def bounds(
 ) -> Axes:
     """The solver's own best bounds against time or iterations, and the certificate as one mark at their end.
 
-    The lines are what the solver believed: nothing but the certificate is proved, and only its gap is named.
+    The lines are bounds that the solver computed, which prove nothing; only the certificate's gap is named.
 
     solution : a `Solution` or its `Trace`. axes : where to draw. against : "seconds" or "iteration".
     certified : (lower bound, primal) of a certificate; that of ``solution`` unless given, none for a trace.
@@ -218,8 +168,8 @@ def _in_words(reached: float) -> str:
 
 
 def _zoom(axes: Axes, upper: Vector, lower: Vector) -> None:
-    """Limit the vertical axis to the bounds of the later rounds: those of the first rounds are so wide that nobody
-    would see how the bounds meet."""
+    """Limit the vertical axis to the bounds of the later rounds: those of the first rounds are so wide that the
+    later ones could not be told apart."""
     best_upper, best_lower = upper[np.isfinite(upper)], lower[np.isfinite(lower)]
     if not (len(best_upper) and len(best_lower)):
         return
@@ -295,8 +245,9 @@ def _profile_lines(axes: Axes, low: float, high: float, vertical: bool) -> None:
                           va="bottom", fontsize="x-small", color=GREY)  # fmt: skip
 
 
-def compare(rows: Sequence[Compared]) -> Figure:
-    """Each case of a verification: its certified gap, and seconds of reference over seconds of the fast path."""
+def compare(rows: Sequence[Any]) -> Figure:
+    """Each case of a verification: its certified gap, and seconds of reference over seconds of the fast path. rows : of
+    `convexstruct.verification.outcome.Row`."""
     rows = _rows(rows, least=1)
     figure = Figure(figsize=(9.0, 1.1 + 0.27 * max(len(rows), 3)), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
@@ -337,8 +288,9 @@ def compare(rows: Sequence[Compared]) -> Figure:
     return figure
 
 
-def traces(rows: Sequence[Compared]) -> Figure | None:
-    """The solvers' own bounds against time and the certificate, one small picture a case; None without a trace."""
+def traces(rows: Sequence[Any]) -> Figure | None:
+    """The solvers' own bounds against time and the certificate, one small picture a case, for rows as in `compare`;
+    None without a trace."""
     shown = [row for row in _rows(rows) if row.trace is not None and len(row.trace)]
     if not shown:
         return None

@@ -189,12 +189,6 @@ class Folder:
     def name(self) -> str:
         return self.folder.name or str(self.folder)
 
-    def __enter__(self) -> Folder:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        pass
-
     def exported(self, cases: tuple[Case, ...]) -> tuple[tuple[Case, ...], list[str]]:
         """Those of ``cases`` whose header is here, or that files can hold if there is no header; and a sentence on the
         others.
@@ -256,12 +250,6 @@ class Program:
     @property
     def name(self) -> str:
         return Path(self._words[0]).name
-
-    def __enter__(self) -> Program:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        pass
 
     def exported(self, cases: tuple[Case, ...]) -> tuple[tuple[Case, ...], list[str]]:
         """Those of ``cases`` that files can hold, and a sentence for each of the others."""

@@ -24,7 +24,7 @@ from convexstruct.verification.cases import select
 from convexstruct.verification.cone_program import ConeProgram, compiled
 from convexstruct.verification.export_cones import FORMAT, TABLE, Stated, scales, state
 from convexstruct.verification.fingerprint import fingerprint
-from convexstruct.verification.outcome import Fast, Reference, Row, Verdict
+from convexstruct.verification.outcome import NO_CERTIFICATE, Fast, Reference, Row, Verdict
 
 #: What may be in an answer, and how many axes it has.
 PARTS = {"x": 1, "y": 1, "value": 0}
@@ -182,7 +182,7 @@ def _beyond(value: float, bracket: Sequence[float], least: float) -> float:
 
 def _compared(start: str, beyond: float, bracket: Sequence[float], wanted: Profile) -> tuple[Verdict, str]:
     if not all(map(math.isfinite, bracket)):
-        return "unverified", "no certificate exists for this problem: nothing is claimed about optimality"
+        return "unverified", NO_CERTIFICATE
     shown = f"the certified bracket [{bracket[0]:.10g}, {bracket[1]:.10g}]"
     if beyond == 0:
         return "verified", f"{start} lies in {shown}, and no more is certified"

@@ -43,7 +43,7 @@ from convexstruct.verification import cone_program
 from convexstruct.verification.cases import select
 from convexstruct.verification.cone_program import ConeProgram, benchmark_format, compiled
 from convexstruct.verification.export import lines, packed
-from convexstruct.verification.export_folder import explained, made
+from convexstruct.verification.export_folder import explained, made, run_out
 from convexstruct.verification.fingerprint import fingerprint
 from convexstruct.verification.references import compute, formulate, others, stored
 
@@ -181,11 +181,11 @@ def _counted(sizes: Sequence[int]) -> str:
 
 def write_programs(
     folder: Path, cases: Sequence[Case], seed: int, left_out: list[str], scale: int = 1
-) -> Iterator[tuple[Case, dict[str, Any] | None]]:
+) -> Iterator[dict[str, Any] | None]:
     """Write the cone programs of ``cases`` into ``folder``, then the table and the page.
 
-    Yields each case once its program is written, with its header; None where it has no program, or one that is too
-    large: a sentence in ``left_out`` says which. Whoever stops in between has whole programs and no table.
+    Yields the header of each case's program once that is written; None where it has no program, or one that is too
+    large: a sentence in ``left_out`` says which. Stopped in between, it leaves whole programs and no table.
 
     Raises
     ------
@@ -198,10 +198,10 @@ def write_programs(
             head = write_program(folder, state(case, seed, scale))
         except ValueError as error:
             left_out.append(str(error))
-            yield case, None
+            yield None
             continue
         heads.append(head)
-        yield case, head
+        yield head
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([HEADS, *map(row, heads)])
     write_whole(folder / "README.md", page(heads, left_out))
@@ -237,16 +237,9 @@ def export(
     cases = [case for case in select(on, quick=quick, open_only=True) if scale == 1 or scales(case)]
     if not cases:
         refuse("scale", scale, f"1: no larger instances of {on} can be made")
-    folder, left_out, heads, done = made(path), list[str](), [], 0
-    try:
-        progress(0, len(cases), cases[0].name)
-        for _, head in write_programs(folder, cases, seed, left_out, scale):
-            heads += [head] if head is not None else []
-            done += 1
-            progress(done, len(cases), cases[done].name if done < len(cases) else "")
-        whole = True
-    except KeyboardInterrupt:
-        whole = False
+    left_out: list[str] = []
+    done, whole = run_out(write_programs(made(path), cases, seed, left_out, scale), cases, progress)
+    heads = [head for head in done if head is not None]
     end = ", explained by README.md there" if whole else f": interrupted; what is here is whole, {TABLE} is missing"
     notes = [f"left out: {sentence}" for sentence in left_out]
     shown = {"folder": path, "programs": heads, "left_out": left_out, "whole": whole}

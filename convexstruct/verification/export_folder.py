@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from convexstruct.core.cases import Case
 from convexstruct.files import write_whole
@@ -21,6 +21,8 @@ from convexstruct.validation.arguments import cut, sentence
 from convexstruct.verification import answers
 from convexstruct.verification import export as files
 from convexstruct.verification.cases import select
+
+Made = TypeVar("Made")
 
 
 def write_cases(folder: Path, cases: Sequence[Case], seed: int = 0, text: bool = False) -> Iterator[Case]:
@@ -51,24 +53,34 @@ def export(
     ValueError
         If there is no such case, or ``path`` is no folder. OSError if a file cannot be written.
     """
-    (cases, left_out), written = files.exportable(select(on, quick=quick, open_only=True)), []
+    cases, left_out = files.exportable(select(on, quick=quick, open_only=True))
     if not cases:
         raise sentence("; ".join(left_out))
-    folder = made(path)
-    try:
-        progress(0, len(cases), cases[0].name)
-        for case in write_cases(folder, cases, seed, text):
-            written.append(case)
-            progress(len(written), len(cases), cases[len(written)].name if len(written) < len(cases) else "")
-        whole = True
-    except KeyboardInterrupt:
-        whole = False
+    written, whole = run_out(write_cases(made(path), cases, seed, text), cases, progress)
     rows = [[case.name, case.family, case.purpose] for case in written]
     end = ", explained by README.md there" if whole else ": interrupted; what is here is whole, README.md is missing"
     lead = f"{len(rows)} of {len(cases)} cases in {path}{end}"
     shown = {"folder": path, "cases": [row[0] for row in rows], "left_out": left_out, "whole": whole}
     table, notes = Table("", ["case", "family", "purpose"], rows), [f"left out: {sentence}" for sentence in left_out]
     return whole, shown, Page("convexstruct export", lead, [table], notes)
+
+
+def run_out(
+    steps: Iterator[Made], cases: Sequence[Case], progress: Callable[[int, int, str], None]
+) -> tuple[list[Made], bool]:
+    """What ``steps`` yields, one after each of ``cases``, and whether it ran to its end before a KeyboardInterrupt.
+
+    progress : called with (cases done, cases in all, name of the next).
+    """
+    found: list[Made] = []
+    try:
+        progress(0, len(cases), cases[0].name)
+        for each in steps:
+            found.append(each)
+            progress(len(found), len(cases), cases[len(found)].name if len(found) < len(cases) else "")
+    except KeyboardInterrupt:
+        return found, False
+    return found, True
 
 
 def made(path: str) -> Path:

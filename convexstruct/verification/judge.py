@@ -16,7 +16,7 @@ from convexstruct.core.certificates import Certificate, Problem, certify, relati
 from convexstruct.tolerances import HIGH, Profile, met, upside_down
 from convexstruct.verification.hints import hint
 from convexstruct.verification.isolation import Answer
-from convexstruct.verification.outcome import Fast, Reference, Verdict
+from convexstruct.verification.outcome import NO_CERTIFICATE, Fast, Reference, Verdict
 
 
 def judge(
@@ -55,12 +55,7 @@ def judge(
     if wrong:
         return reached, "failed", wrong, None
     if not math.isfinite(max(own, reference.lower_bound)):
-        return (
-            reached,
-            "unverified",
-            "no certificate exists for this problem: nothing is claimed about optimality",
-            None,
-        )
+        return reached, "unverified", NO_CERTIFICATE, None
     lower = max(own, reference.lower_bound)
     bracket = relative_gap(certificate.primal, lower, certificate.least)
     if upside_down(bracket) or own > reference.upper_bound + HIGH.gap * scale:
@@ -72,13 +67,9 @@ def judge(
     bound = "by its own dual point" if own >= reference.lower_bound else "by the stored bound"
     feasible = "feasible" if certificate.infeasibility == 0 else f"feasible to {certificate.infeasibility:.1g}"
     if gap > wanted.gap:
-        return (
-            reached,
-            "failed",
-            f"{feasible}, but {gap:.1e} (relative) above the optimum, wanted {wanted.gap:.0e}: "
-            + "; ".join(filter(None, (in_words(certificate.primal, reference.value), hint(problem, point, reference)))),
-            reaches,
-        )
+        missed = f"{feasible}, but {gap:.1e} (relative) above the optimum, wanted {wanted.gap:.0e}"
+        why = filter(None, (in_words(certificate.primal, reference.value), hint(problem, point, reference)))
+        return reached, "failed", f"{missed}: {'; '.join(why)}", reaches
     return reached, "verified", f"{feasible}, optimal to {gap:.1e} {bound}: meets {reaches or wanted.name}", reaches
 
 

@@ -6,7 +6,7 @@ import html
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -16,6 +16,10 @@ from convexstruct.core.trace import Trace
 Verdict = Literal["verified", "failed", "unverified"]
 #: The columns of a table of rows.
 HEADS = ("case", "reference", "by", "lower bound", "primal", "gap", "seconds", "ratio", "verdict", "note")
+#: The fields of a reference in the JSON of a row.
+REFERENCE_KEYS = ("formulation", "solver", "status", "value", "seconds")
+#: The note where neither a bracket nor a dual point gives a lower bound.
+NO_CERTIFICATE = "no certificate exists for this problem: nothing is claimed about optimality"
 
 
 @dataclass(frozen=True)
@@ -96,32 +100,12 @@ class Row:
 
     def as_json(self) -> dict[str, Any]:
         """The row as ``convexstruct verify --json`` prints it; what is not finite is null."""
-        reference, fast = self.reference, self.fast
-        shown = {
-            "family": self.family,
-            "system": self.system,
-            "case": self.case,
-            "paper": self.paper,
-            "equations": self.equations,
-            "reference": {
-                "formulation": reference.formulation,
-                "solver": reference.solver,
-                "status": reference.status,
-                "value": reference.value,
-                "seconds": reference.seconds,
-            },
-            "fast": {
-                "solver": fast.solver,
-                "primal": fast.primal,
-                "lower_bound": fast.lower_bound,
-                "gap": fast.gap,
-                "iterations": fast.iterations,
-                "seconds": fast.seconds,
-            },
-            "ratio": self.ratio,
-            "verdict": self.verdict,
-            "note": self.note,
+        own = {name: getattr(self, name) for name in ("family", "system", "case", "paper", "equations")}
+        parts = {
+            "reference": {name: getattr(self.reference, name) for name in REFERENCE_KEYS},
+            "fast": asdict(self.fast),
         }
+        shown = {**own, **parts, "ratio": self.ratio, "verdict": self.verdict, "note": self.note}
         strict: dict[str, Any] = finite(shown)
         return strict
 

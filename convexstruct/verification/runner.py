@@ -6,12 +6,14 @@ import math
 import os
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from convexstruct.core.cases import Case
 from convexstruct.core.driver import solve
+from convexstruct.core.experiment import Steps
 from convexstruct.core.registry import systems
 from convexstruct.core.solution import Solution, Status
 from convexstruct.tolerances import MID, Profile, met, profile
@@ -22,7 +24,7 @@ from convexstruct.verification.answers_cones import holds_programs, judged, writ
 from convexstruct.verification.cases import cases_for, families, select
 from convexstruct.verification.isolation import FORKS, Entrant, SolverFunction
 from convexstruct.verification.judge import judge
-from convexstruct.verification.outcome import Fast, Outcome, Reference, Row, Verdict
+from convexstruct.verification.outcome import NO_CERTIFICATE, Fast, Outcome, Reference, Row, Verdict
 from convexstruct.verification.references import compute, refresh, stored
 
 #: Seconds a solver may take for one case unless told otherwise.
@@ -31,12 +33,6 @@ TIME_LIMIT = 60.0
 WANTED = 'a function of one problem, FILE.py:NAME, or "COMMAND {case} {answer}"'
 #: What gives answers that are not ours.
 Foreign = Entrant | Program | Folder
-
-
-class Steps(Protocol):
-    """The interface of progress reports."""
-
-    def __call__(self, done: int, total: int, name: str) -> None: ...
 
 
 def verify(
@@ -89,7 +85,7 @@ def verify(
     cases = select(on, quick=quick, open_only=foreign is not None)
     if solver is not None and len({case.family for case in cases}) > 1:
         raise ValueError(f"on is missing, wanted the family your solver is for: one of {', '.join(families())}")
-    tell: Steps = progress if progress is not None else _silent
+    tell: Steps = progress if progress is not None else lambda done, total, name: None
     if refresh_references:
         for family in dict.fromkeys(case.family for case in cases):
             refresh(family, _counting(tell, len(cases_for(family))))
@@ -110,9 +106,9 @@ def verify(
         left_out += missing
     if not FORKS and not isinstance(foreign, Folder) and not isinstance(solver, str):
         left_out.append("this system cannot fork: a solver that hangs was not to be interrupted")
-    with foreign as entrant:
-        one = partial(own, entrant, wanted=wanted, seed=seed, limit=limit)
-        return _run(cases, one, tell, decided, left_out, f"convexstruct verify {entrant.name}")
+    with _started(foreign):
+        one = partial(own, foreign, wanted=wanted, seed=seed, limit=limit)
+        return _run(cases, one, tell, decided, left_out, f"convexstruct verify {foreign.name}")
 
 
 def _run(
@@ -135,9 +131,8 @@ def _run(
                 decided(row)
     except KeyboardInterrupt:
         missing = [case.name for case in cases[len(rows) :]]
-        left_out = (
-            [*left_out, f"{len(missing)} of {len(cases)} cases, interrupted at {missing[0]}"] if missing else left_out
-        )
+        if missing:
+            left_out = [*left_out, f"{len(missing)} of {len(cases)} cases, interrupted at {missing[0]}"]
         return Outcome(rows, left_out, title, interrupted=True)
     tell(len(cases), len(cases), "")
     return Outcome(rows, left_out, title)
@@ -179,7 +174,7 @@ def compare(case: Case, reference: Reference, solution: Solution, wanted: Profil
     if value < solution.lower_bound - slack:
         return "failed", f"the reference {value:.9g} lies below the lower bound by {solution.lower_bound - value:.2g}"
     if not case.certified:
-        return "unverified", "no certificate exists for this problem: nothing is claimed about optimality"
+        return "unverified", NO_CERTIFICATE
     infeasible = solution.certificate.infeasibility
     if infeasible > wanted.feasibility:
         return "failed", f"the point is infeasible by {infeasible:.2g}, wanted {wanted.feasibility:.0e}"
@@ -230,10 +225,10 @@ def check(solver: SolverFunction | str, case: Case, tol: str | float | Profile =
     if foreign is None:
         refuse("solver", solver, WANTED)
     wanted, limit = profile(tol), number("limit", limit, above=0)
-    with foreign as entrant:
-        row = own(entrant, case, wanted, limit=limit)
+    with _started(foreign):
+        row = own(foreign, case, wanted, limit=limit)
     if row.verdict != "verified":
-        raise AssertionError(f"{entrant.name} on {case.name}: {row.note}")
+        raise AssertionError(f"{foreign.name} on {case.name}: {row.note}")
     return row
 
 
@@ -250,6 +245,11 @@ def _foreign(solver: Any, answers: Any = None) -> Foreign | None:
     if isinstance(solver, type) or not (isinstance(solver, str) or callable(solver)):
         refuse("solver", solver, WANTED)
     return Program(solver) if is_command(solver) else Entrant(solver)
+
+
+def _started(foreign: Foreign) -> AbstractContextManager[Any]:
+    """An `Entrant` runs inside its own context; a `Program` and a `Folder` need none."""
+    return foreign if isinstance(foreign, Entrant) else nullcontext()
 
 
 def _row(
@@ -278,10 +278,6 @@ def _real_data(on: str | None) -> list[str]:
     if not missing:
         return []
     return [f"real data of {', '.join(missing)}: `convexstruct data` says where they come from"]
-
-
-def _silent(done: int, total: int, name: str) -> None:
-    pass
 
 
 def _counting(tell: Steps, total: int) -> Callable[[Case], None]:

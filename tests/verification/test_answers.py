@@ -201,9 +201,7 @@ def test_a_program_is_run_on_the_case_in_either_form(tmp_path: Path) -> None:
     ],
 )
 def test_a_program_that_fails_is_one_sentence(text: str, words: str, tmp_path: Path) -> None:
-    program = Program(script(tmp_path, text))
-    with program:
-        answer = program.answer(BOX, 0, 1.0 if "sleep" in text else 60.0)
+    answer = Program(script(tmp_path, text)).answer(BOX, 0, 1.0 if "sleep" in text else 60.0)
     assert words in answer.trouble
     assert not answer.trouble.startswith("raises")
 
