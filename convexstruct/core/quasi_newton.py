@@ -15,11 +15,12 @@ Source: the two-loop recursion of Nocedal (1980), its sums written as products; 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import scipy.linalg
 
+from convexstruct import deadline
 from convexstruct.arrays import Matrix, Vector
 
 #: A pair is kept where s'y is above this share of |s| |y|: below it s'y is rounding.
@@ -30,6 +31,55 @@ LEAST_CURVATURE = 1e-12
 ARMIJO, WOLFE, SEARCH_TRIALS = 1e-4, 0.9, 40
 #: A change of the function below this share of its value may be rounding.
 VALUE_ROUNDING = 1e-14
+
+
+class Valued(Protocol):
+    """A point of a line search, with the function's value there."""
+
+    @property
+    def value(self) -> float: ...
+
+
+At = TypeVar("At", bound=Valued)
+
+
+def wolfe_search(
+    at: Callable[[float], tuple[At, float]], value: float, slope: float, noise: float
+) -> tuple[At | None, int]:
+    """A point along a line that satisfies Wolfe's conditions, or else the tried one of least value among those that
+    satisfy Armijo's, or None; and the number of points tried.
+
+    The function is convex. The first length is 1. Between a point where it falls and one where it rises, the next
+    length is the zero of the secant of the two slopes, kept off both ends; without such a pair it is four times as
+    much, or half as much where the function overflows.
+
+    at : length -> (the point there, the slope there). value, slope : at length 0. noise : what rounding may add to a
+        value.
+    """
+    if not slope < 0.0:
+        return None, 0
+    low, low_slope, high, high_slope = 0.0, slope, np.inf, np.inf
+    length, best = 1.0, None
+    for trial in range(1, SEARCH_TRIALS + 1):
+        deadline.check()
+        there, now = at(length)
+        falls = there.value <= value + ARMIJO * length * slope + noise
+        if falls and abs(now) <= -WOLFE * slope:
+            return there, trial
+        if falls and there.value < value and (best is None or there.value < best.value):
+            best = there
+        if falls and now < 0.0:
+            low, low_slope = length, now
+        else:
+            high, high_slope = length, now
+        if not np.isfinite(high):
+            length *= 4.0
+        else:
+            secant = low_slope / (low_slope - high_slope) if np.isfinite(high_slope) and high_slope > 0 else 0.5
+            length = low + min(max(secant, 0.1), 0.9) * (high - low)
+        if not low < length < high:
+            break
+    return best, trial
 
 
 class Pairs:

@@ -6,9 +6,8 @@ with K is kept beside it, so K d is the same combination of these products, and 
 forward-backward alone.
 
 In this inner product the Hessian is lam + Cov K, Cov the covariance of the counts; in the Euclidean one it is K (lam +
-Cov K), whose condition number is larger by a factor of up to that of K. Preconditioning further by (lam + c G)^{-1} was
-tried and
-needed as many iterations: the labels of most positions are soon certain, and their covariance is then far from any
+Cov K), whose condition number is larger by a factor of up to that of K. Preconditioning further by (lam + c G)^{-1}
+takes as many iterations: the labels of most positions are soon certain, and their covariance is then far from any
 constant c.
 """
 
@@ -19,11 +18,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from convexstruct import deadline
 from convexstruct.arrays import Vector
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, read_options
-from convexstruct.core.quasi_newton import ARMIJO, SEARCH_TRIALS, WOLFE, Pairs
+from convexstruct.core.quasi_newton import Pairs, wolfe_search
 from convexstruct.core.solution import Solution
 from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
 from convexstruct.families.gaussian_process.solvers.function_space import VALUE_ROUNDING, FunctionSpace, Value
@@ -81,40 +79,10 @@ class FunctionSpaceLBFGS:
 
 
 def search(space: FunctionSpace, here: Value, d: Vector, kd: Vector) -> Value | None:
-    """A point along d that satisfies Wolfe's conditions, or else the best one found that decreases P enough, or None;
-    the slope is g'Kd, monotone because P is convex.
+    """The point that `wolfe_search` finds along d, or None; the slope is g'Kd."""
 
-    Between a point where P falls and one where it rises, the next step is the root of the secant through the two
-    slopes.
-    """
-    slope = float(here.g @ kd)
-    if not slope < 0.0:
-        return None
-    noise = VALUE_ROUNDING * max(1.0, abs(here.value))
-    low, low_slope, high, high_slope = 0.0, slope, np.inf, np.inf
-    step, moved, best = 1.0, "", None
-    for _ in range(SEARCH_TRIALS):
-        deadline.check()
+    def at(step: float) -> tuple[Value, float]:
         there = space.at(here.u + step * d, here.t + step * kd)
-        now = float(there.g @ kd)
-        falls = there.value <= here.value + ARMIJO * step * slope + noise
-        if falls and abs(now) <= -WOLFE * slope:
-            return there
-        if falls and (best is None or there.value < best.value):
-            best = there
-        before, moved = moved, "low" if np.isfinite(there.value) and now < 0.0 else "high"
-        if moved == "low":
-            low, low_slope = step, now
-        else:
-            high, high_slope = step, now
-        if not np.isfinite(high):
-            step = 4.0 * step
-        elif moved == before or not np.isfinite(high_slope):  # halves where the secant moves the same end twice
-            step = 0.5 * (low + high)
-        else:
-            at = low + (high - low) * low_slope / (low_slope - high_slope)
-            margin = 0.05 * (high - low)
-            step = min(max(at, low + margin), high - margin)
-        if not low < step < high:
-            break
-    return best
+        return there, float(there.g @ kd)
+
+    return wolfe_search(at, here.value, float(here.g @ kd), VALUE_ROUNDING * max(1.0, abs(here.value)))[0]

@@ -10,8 +10,7 @@ ones cancel, and its Hessian is about lam there. Scaled by its diagonal, it is l
 scalar metric, in which such eigenvalues are a cluster, takes a third of the steps on CoNLL-2000 and half of them on
 images of letters. Where they are uncorrelated, the diagonal metric takes half of the steps. `coherent` decides.
 
-A step is accepted by Armijo's condition on the decrease of P and Wolfe's on the slope; the first length tried is 1.
-After a length that is refused, the next is the zero of the secant of the slopes, since P is convex.
+A step is accepted by Armijo's condition on the decrease of P and Wolfe's on the slope (`wolfe_search`).
 """
 
 from __future__ import annotations
@@ -22,12 +21,11 @@ from itertools import count
 
 import numpy as np
 
-from convexstruct import deadline
 from convexstruct.arrays import Vector
 from convexstruct.core.certificates import least_unit
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, one_of, read_options
-from convexstruct.core.quasi_newton import ARMIJO, SEARCH_TRIALS, VALUE_ROUNDING, WOLFE, Pairs
+from convexstruct.core.quasi_newton import VALUE_ROUNDING, Pairs, wolfe_search
 from convexstruct.core.rounds import PATIENCE, Patience
 from convexstruct.core.solution import Solution
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
@@ -179,32 +177,10 @@ def coherent(features: PairwiseFeatures) -> bool:
 
 
 def search(problem: LogLinear, here: Here, direction: Vector) -> tuple[Here | None, int]:
-    """A point along ``direction`` that satisfies Wolfe's conditions, or else the tried one of least P among those that
-    satisfy Armijo's, or None; and the number of points tried."""
-    slope = float(here.gradient @ direction)
-    if not slope < 0.0:
-        return None, 0
-    noise = VALUE_ROUNDING * max(1.0, abs(here.value))
-    low, low_slope, high, high_slope = 0.0, slope, np.inf, np.inf
-    length, best = 1.0, None
-    for trial in range(1, SEARCH_TRIALS + 1):
-        deadline.check()
+    """The point that `wolfe_search` finds along ``direction``, or None; and the number of points tried."""
+
+    def at(length: float) -> tuple[Here, float]:
         there = Here.at(problem, here.theta + length * direction)
-        now = float(there.gradient @ direction)
-        falls = there.value <= here.value + ARMIJO * length * slope + noise
-        if falls and abs(now) <= -WOLFE * slope:
-            return there, trial
-        if falls and there.value < here.value and (best is None or there.value < best.value):
-            best = there
-        if falls and now < 0.0:
-            low, low_slope = length, now
-        else:
-            high, high_slope = length, now
-        if not np.isfinite(high):
-            length *= 4.0
-        else:
-            secant = low_slope / (low_slope - high_slope) if np.isfinite(high_slope) and high_slope > 0 else 0.5
-            length = low + min(max(secant, 0.1), 0.9) * (high - low)
-        if not low < length < high:
-            break
-    return best, trial
+        return there, float(there.gradient @ direction)
+
+    return wolfe_search(at, here.value, float(here.gradient @ direction), VALUE_ROUNDING * max(1.0, abs(here.value)))
