@@ -212,13 +212,8 @@ class MarkovRandomField:
     def curvature(self, theta: Vector) -> Vector:
         """An estimate of the diagonal of the Hessian, C M times the variances of the features with the factors taken as
         independent; (d,)."""
-        factors = self.factors
-        marginals = self.inference.sums(factors.design @ theta).marginals
-        weighted = factors.design.multiply(marginals[:, None]).tocsr()
-        squares = np.asarray(weighted.multiply(factors.design).sum(axis=0)).ravel()
-        for first, last in zip(factors.start[:-1], factors.start[1:]):
-            squares -= np.asarray(weighted[first:last].sum(axis=0)).ravel() ** 2
-        return np.asarray(self.scale.C * self.mass * np.maximum(squares, 0.0))
+        marginals = self.inference.sums(self.factors.design @ theta).marginals
+        return self.scale.C * self.mass * self.factors.variances(marginals)
 
     def as_point(self, value: Any) -> Point:
         """theta, as `read_theta` reads it."""

@@ -139,6 +139,15 @@ class Factors:
         under counts; shape (d,)."""
         return np.asarray(self.design.T @ marginals, dtype=np.float64)
 
+    def variances(self, marginals: Vector) -> Vector:
+        """sum over factors of the variance of their features under ``marginals`` (T,): the variances of the features,
+        if factors were independent; (d,)."""
+        weighted = self.design.multiply(marginals[:, None]).tocsr()
+        found = np.asarray(weighted.multiply(self.design).sum(axis=0)).ravel()
+        for first, last in itertools.pairwise(self.start):
+            found -= np.asarray(weighted[first:last].sum(axis=0)).ravel() ** 2
+        return np.asarray(np.maximum(found, 0.0))
+
     def joint_each(self, samples: Labels) -> sp.csr_array:
         """f(x) of each sample (m, n); sparse (m, d)."""
         chosen = self.entries(samples)

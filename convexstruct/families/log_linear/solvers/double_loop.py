@@ -59,7 +59,7 @@ class DoubleLoop:
         """Yield each theta with its approximate objective; it bounds nothing."""
         if problem.penalty.l1:
             raise sentence(
-                f"problem has l1 = {problem.penalty.l1:g}, wanted 0: the double loop knows its end by the gradient "
+                f"problem has l1 = {problem.penalty.l1:g}, wanted 0: the double loop ends by the gradient "
                 "of a smooth objective; PseudoLikelihood, ImportanceSampling and ContrastiveDivergence take |theta|_1"
             )
         inner = _Approximate(problem, self)
@@ -119,12 +119,8 @@ class _Approximate:
 
     def curvature(self, theta: Vector) -> Vector:
         """C M times the variances of the features, as if factors did not depend on one another."""
-        factors, beliefs = self.field.factors, self._beliefs(theta).entries[0]
-        weighted = factors.design.multiply(beliefs[:, None]).tocsr()
-        found = np.asarray(weighted.multiply(factors.design).sum(axis=0)).ravel()
-        for low, high in zip(factors.start[:-1], factors.start[1:]):
-            found -= np.asarray(weighted[low:high].sum(axis=0)).ravel() ** 2
-        return np.asarray(self.field.scale.C * self.field.mass * np.maximum(found, 0.0))
+        beliefs = self._beliefs(theta).entries[0]
+        return self.field.scale.C * self.field.mass * self.field.factors.variances(beliefs)
 
     def witness(self, theta: Vector) -> Point:
         """Empty: the approximation has no dual points."""

@@ -43,7 +43,7 @@ class PseudoMoments:
         if penalty.lam or penalty.l1:
             raise sentence(
                 f"problem has a penalty (lam {penalty.lam:g}, l1 {penalty.l1:g}), wanted none: pseudo-moment matching "
-                "knows no penalty, use DoubleLoop"
+                "takes no penalty, use DoubleLoop"
             )
         order = _columns(problem.factors)
         shares = np.asarray(problem.sums[order] / problem.mass)

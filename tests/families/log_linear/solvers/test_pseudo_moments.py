@@ -55,7 +55,7 @@ def test_on_a_cycle_the_beliefs_are_the_moments_and_the_likelihood_is_not_at_its
 
 CHAIN = tabular_factors(nx.path_graph(2), 2)
 REFUSED = {
-    "a penalty": (CHAIN, {"lam": 1.0}, "pseudo-moment matching knows no penalty"),
+    "a penalty": (CHAIN, {"lam": 1.0}, "pseudo-moment matching takes no penalty"),
     "tied": (tabular_factors(nx.path_graph(3), 2, tied=True), {}, "wanted a free parameter for every entry"),
     "scaled": (read_factors([2], [[0]], 2 * np.eye(2)), {}, "wanted a free parameter for every entry"),
     "shared pairs": (read_factors([2, 2, 2], [[0, 1], [2, 1, 0]]), {}, "share 2 variables, wanted at most one"),
