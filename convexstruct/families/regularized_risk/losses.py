@@ -80,7 +80,7 @@ _NONE: Index = np.zeros(0, dtype=np.intp)
 
 def binary(y: ArrayLike, n: int, bias: bool) -> PiecewiseLoss:
     """1 - y_i (<w, x_i> + b) for each example; y as +-1, or any two values, of which the larger counts as +1."""
-    values = read_labels("y", y, n)
+    values = arrays.labels("y", y, n)
     found = np.unique(values)
     if len(found) > 2 or (len(found) == 1 and found[0] not in (-1, 1)):
         raise ValueError(f"y holds {_listed(found)}, wanted two values, such as -1 and +1")
@@ -96,7 +96,7 @@ def binary(y: ArrayLike, n: int, bias: bool) -> PiecewiseLoss:
 
 def multiclass(y: ArrayLike, n: int, cost: ArrayLike | None, n_classes: int | None) -> PiecewiseLoss:
     """cost[y_i, k] + <w_k - w_{y_i}, x_i> for each other class k; k = y_i is the zero piece."""
-    values = read_labels("y", y, n)
+    values = arrays.labels("y", y, n)
     if n_classes is None:
         classes, codes = np.unique(values, return_inverse=True)
     else:
@@ -149,7 +149,7 @@ def multilabel(Y: Any, n: int) -> PiecewiseLoss:
 
 def ordinal(y: ArrayLike, n: int, thresholds: ArrayLike | None) -> PiecewiseLoss:
     """1 - z_ij (<w, x_i> - theta_j) for each threshold j; theta free, or fixed where ``thresholds`` gives them."""
-    values = read_labels("y", y, n)
+    values = arrays.labels("y", y, n)
     classes, codes = np.unique(values, return_inverse=True)
     if thresholds is not None:
         fixed = real("thresholds", thresholds, ("thresholds",))
@@ -196,22 +196,6 @@ def read_features(name: str, X: Any, columns: int | str = "features") -> Any:
         If it is not two-dimensional, has no rows or other ``columns`` than wanted, or holds what is no finite number.
     """
     return matrix(name, X, "examples", columns, what="features")
-
-
-def read_weights(weights: ArrayLike, n: int) -> Vector:
-    """Validate one positive weight an example."""
-    return real("weights", weights, (n,), positive=True, why="one an example")
-
-
-def read_labels(name: str, labels: ArrayLike, n: int) -> NDArray[Any]:
-    """Validate one label an example.
-
-    Raises
-    ------
-    ValueError
-        If there is not one an example, or a number among them is NaN or infinite.
-    """
-    return arrays.labels(name, labels, n)
 
 
 def read_cost(cost: ArrayLike, k: int) -> Matrix:

@@ -48,7 +48,7 @@ from convexstruct.arrays import Index, Point, Tensor, Vector
 from convexstruct.families.regularized_risk import bounds as regularized_risk_bounds
 from convexstruct.families.regularized_risk import losses as piecewise_loss
 from convexstruct.families.regularized_risk import products
-from convexstruct.families.regularized_risk.losses import PiecewiseLoss, read_features, read_weights
+from convexstruct.families.regularized_risk.losses import PiecewiseLoss, read_features
 from convexstruct.rounding import Rounded
 from convexstruct.validation.arguments import flag, mapping, number, refuse
 from convexstruct.validation.arrays import real
@@ -93,7 +93,9 @@ class RegularizedRisk:
         object.__setattr__(self, "lam", number("lam", self.lam, above=0))
         if self.weights is not None:
             count = int(self.loss.example.max()) + 1 if self.loss.kind == "pieces" else n
-            object.__setattr__(self, "weights", read_weights(self.weights, count))
+            object.__setattr__(
+                self, "weights", real("weights", self.weights, (count,), positive=True, why="one an example")
+            )
 
     @classmethod
     def binary(

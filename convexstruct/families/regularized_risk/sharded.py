@@ -10,7 +10,7 @@ computed by shards. Prediction and the certificate use the whole `RegularizedRis
 from __future__ import annotations
 
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from convexstruct.arrays import Index, Tensor, Vector
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.inference.parallel import in_shards
-from convexstruct.inference.shards import Shards, cuts
+from convexstruct.inference.shards import Shards, cuts, fields_of
 from convexstruct.validation.arguments import whole
 
 
@@ -72,6 +72,5 @@ class ShardedRisk(RegularizedRisk):
 @in_shards.register
 def sharded(problem: RegularizedRisk, executor: Executor, n_shards: int | None) -> ShardedRisk:
     """The same problem, its examples in shards with about equal numbers of features that are not 0."""
-    given = {each.name: getattr(problem, each.name) for each in fields(RegularizedRisk)}
     n_shards = n_shards if n_shards is None else whole("n_shards", n_shards, least=1)
-    return ShardedRisk(**given, executor=executor, n_shards=n_shards)
+    return ShardedRisk(**fields_of(problem, RegularizedRisk), executor=executor, n_shards=n_shards)

@@ -31,6 +31,7 @@ from convexstruct.core.options import at_least, flag, read_options, seed
 from convexstruct.core.rounds import PATIENCE, Clock, Patience
 from convexstruct.core.solution import Solution
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
+from convexstruct.families.regularized_risk.solvers.risk_projection import starting_alpha
 
 
 @dataclass(frozen=True)
@@ -66,9 +67,7 @@ class DualCoordinateDescent:
         factor, rows = problem.single
         rows = np.arange(problem.n_pieces) if rows is None else rows
         c, lam, shares = problem.loss.offset, problem.lam, problem.shares
-        alpha = np.zeros(problem.n_pieces)
-        if start is not None and start.dual_point is not None and np.isfinite(problem.dual(start.dual_point)):
-            alpha = problem.feasible(np.asarray(start.dual_point["alpha"], dtype=np.float64))
+        alpha = starting_alpha(problem, start)
         active = np.arange(problem.n_pieces)
         epoch = 0
         while True:

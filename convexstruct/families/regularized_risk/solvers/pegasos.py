@@ -30,6 +30,7 @@ from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, or_none, read_options, seed
 from convexstruct.core.solution import Solution
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
+from convexstruct.families.regularized_risk.solvers.risk_projection import starting_alpha
 
 
 def radius(problem: RegularizedRisk) -> float:
@@ -46,7 +47,7 @@ class PegasosN:
     def iterate(self, problem: RegularizedRisk, start: Solution | None = None) -> Iterator[Iterate]:
         """One iterate a step, w_1, w_2, ..; w_1 is w(alpha), (24), at the dual point of ``start``, or zero."""
         lam, ball = problem.lam, radius(problem)
-        alpha = _first(problem, start)
+        alpha = starting_alpha(problem, start)  # the first step, of length 1 / lam, drops it
         pull = problem.adjoint(alpha)
         t = 1
         while True:
@@ -96,7 +97,7 @@ class Pegasos1:
         rank[-1] = 1.0
         # w = - u / (lam t), u the sum of the subgradients so far; c the sum of their alphas
         t = 0 if start is None else loss.n_groups
-        c = t * _first(problem, start)
+        c = t * starting_alpha(problem, start)
         u = problem.adjoint(c)
         draw = _Draw(problem)
         while True:
@@ -117,13 +118,6 @@ class Pegasos1:
             w = -u / (lam * t)
             alpha = problem.feasible(c / t)
             yield Iterate({"w": w}, {"alpha": alpha}, problem.value(w), problem.dual_value(alpha), t)
-
-
-def _first(problem: RegularizedRisk, start: Solution | None) -> Vector:
-    """The dual point of w_1, in Q: that of ``start``, else a member of Q near 0. `PegasosN`'s first step drops it."""
-    if start is not None and start.dual_point is not None and np.isfinite(problem.dual(start.dual_point)):
-        return problem.feasible(np.asarray(start.dual_point["alpha"], dtype=np.float64))
-    return problem.feasible(np.zeros(problem.n_pieces))
 
 
 class _Draw:

@@ -39,7 +39,7 @@ from convexstruct.core.options import positive, read_options
 from convexstruct.core.rounds import Clock
 from convexstruct.core.solution import Solution
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
-from convexstruct.families.regularized_risk.solvers.risk_projection import onto_q
+from convexstruct.families.regularized_risk.solvers.risk_projection import onto_q, starting_alpha
 from convexstruct.validation.arguments import refuse
 
 #: L is at least this times the largest offset over the largest share: a smaller L changes nothing beyond rounding.
@@ -96,18 +96,6 @@ class PragamB:
         return _rounds(problem, self.lipschitz, start)
 
 
-@dataclass(frozen=True)
-class _Tried:
-    """One step from (w_k, alpha_k) with a given L, in the paper's names; L is too small where ``excess`` > 0."""
-
-    tau: float
-    w: Tensor
-    scores: Vector
-    alpha: Vector
-    pull: Tensor
-    excess: float
-
-
 def _rounds(problem: RegularizedRisk, lipschitz: float | str | None, start: Solution | None) -> Iterator[Iterate]:
     """The iterates. A w (``scores``) and A' alpha (``pull``) are updated, so a round takes three products with A."""
     clock = Clock("projection", "data")
@@ -116,7 +104,7 @@ def _rounds(problem: RegularizedRisk, lipschitz: float | str | None, start: Solu
     L = lipschitz_constant(problem) if lipschitz is None else _guess(problem)
     if known and lipschitz is not None:
         L = float(lipschitz)
-    least, prox = _least(problem), _centre(problem, start)
+    least, prox = _least(problem), starting_alpha(problem, start)
     w = problem.primal_of(prox)
     scores = problem.forward(w)
     while True:
@@ -139,37 +127,20 @@ def _rounds(problem: RegularizedRisk, lipschitz: float | str | None, start: Solu
         while True:
             deadline.check()
             tau = 2.0 / (k + 3) if known else step_share(mu / L)
-            tried = _step(problem, clock, tau, w, scores, alpha, pull, smooth, smooth_pull, L)
+            middle = (1.0 - tau) * alpha + tau * smooth
+            middle_pull = (1.0 - tau) * pull + tau * smooth_pull
+            there = -middle_pull / lam
+            with clock("data"):
+                there_scores = problem.forward(there)
+            after, after_pull, excess = _gradient_step(problem, clock, middle, middle_pull, there_scores, L)
             calls += 2
-            if known or tried.excess <= 0:
+            if known or excess <= 0:
                 break
             L *= 2.0
-        w, scores, alpha, pull = tried.w, tried.scores, tried.alpha, tried.pull
-        mu, k = (1.0 - tau) * mu, k + 1
+        w, scores = (1.0 - tau) * w + tau * there, (1.0 - tau) * scores + tau * there_scores
+        alpha, pull, mu, k = after, after_pull, (1.0 - tau) * mu, k + 1
         if not known:
             L = max(GUESS_FALL * L, least)
-
-
-def _step(
-    problem: RegularizedRisk,
-    clock: Clock,
-    tau: float,
-    w: Tensor,
-    scores: Vector,
-    alpha: Vector,
-    pull: Tensor,
-    smooth: Vector,
-    smooth_pull: Tensor,
-    L: float,
-) -> _Tried:
-    middle = (1.0 - tau) * alpha + tau * smooth
-    middle_pull = (1.0 - tau) * pull + tau * smooth_pull
-    there = -middle_pull / problem.lam
-    with clock("data"):
-        there_scores = problem.forward(there)
-    alpha, pull, excess = _gradient_step(problem, clock, middle, middle_pull, there_scores, L)
-    w = (1.0 - tau) * w + tau * there
-    return _Tried(tau, w, (1.0 - tau) * scores + tau * there_scores, alpha, pull, excess)
 
 
 def _gradient_step(
@@ -193,13 +164,6 @@ def _primal(problem: RegularizedRisk, w: Tensor, scores: Vector) -> tuple[Vector
         b, _ = problem.offsets_at(values)
         values += problem.loss.bias_sign * b[problem.loss.bias_of]
     return b, 0.5 * problem.lam * float(np.vdot(w, w)) + float(problem.shares @ problem.losses(values))
-
-
-def _centre(problem: RegularizedRisk, start: Solution | None) -> Vector:
-    """alpha_0 in Q: that of ``start``; else 0, or where 0 is not in Q each share spread evenly over its group."""
-    if start is not None and start.dual_point is not None and np.isfinite(problem.dual(start.dual_point)):
-        return problem.feasible(np.asarray(start.dual_point["alpha"], dtype=np.float64))
-    return problem.feasible(np.zeros(problem.n_pieces))
 
 
 def largest_distance(problem: RegularizedRisk, centre: Vector) -> float:

@@ -1,4 +1,4 @@
-"""Projections onto the dual set Q of a regularised risk, (20) of paper 2, as (23) and (25) use them.
+"""Projections onto the dual set Q of a regularised risk, (20) of paper 2, as (23) and (25) use them, and starts in Q.
 
 Q is a product of simplices, or with the zero piece of what lies between them and 0
 (`convexstruct.oracles.box.simplices`); or a box; or a box with <s, a> = 0 for each free offset (appendix B,
@@ -10,9 +10,18 @@ from __future__ import annotations
 import numpy as np
 
 from convexstruct.arrays import Vector
+from convexstruct.core.solution import Solution
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.oracles.box.projection import project_box_equality
 from convexstruct.oracles.box.simplices import onto_groups
+
+
+def starting_alpha(problem: RegularizedRisk, start: Solution | None) -> Vector:
+    """The dual point of ``start``, moved into Q; else 0, or where 0 is not in Q each share spread evenly over its
+    group; (m,)."""
+    if start is not None and start.dual_point is not None and np.isfinite(problem.dual(start.dual_point)):
+        return problem.feasible(np.asarray(start.dual_point["alpha"], dtype=np.float64))
+    return problem.feasible(np.zeros(problem.n_pieces))
 
 
 def onto_q(problem: RegularizedRisk, alpha: Vector) -> Vector:
