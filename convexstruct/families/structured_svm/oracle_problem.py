@@ -1,4 +1,4 @@
-r"""Structural SVMs whose labellings only the user's oracle knows: a parser, a matching, an integer program.
+r"""Structural SVMs whose labellings only the user's oracle can search: a parser, a matching, an integer program.
 
     minimise over w     P(w) = lam/2 |w|^2 + C sum_i omega_i H_i(w)
 

@@ -28,9 +28,9 @@ goes over its examples until `SWEPT_SHARE` of the block's gap is left.
 
 so that a visit changes u where it changes w, and O(d) numbers are computed once a pass.
 
-**Skipped.** A visit knows the gap of each of its examples before it steps. A pass visits the examples whose gaps were
-the largest at their last visit, as many as have the share ``cover`` of the sum; each `PASSES_TO_WHOLE`-th pass visits
-all. It pays where a visit is dear, with dense features.
+**Skipped.** A visit computes the gap of each of its examples before it steps. A pass visits the examples whose gaps
+were the largest at their last visit, as many as have the share ``cover`` of the sum; each `PASSES_TO_WHOLE`-th pass
+visits all. This saves time where a visit is expensive, with dense features.
 
 **Labellings or marginals.** Under margin scaling an example's multipliers could be held as node and edge marginals, one
 step of Frank-Wolfe a visit. Measured on 3,394 sentences of CoNLL-2000 (57,853 words, 19 labels, windows of five words,
@@ -80,7 +80,7 @@ INNER_SHARE, MOST_STEPS = 0.3, 50
 #: leave a gap of 7% after 12 s, none leaves 26%.
 HELD_PASSES = 2
 #: Where not all columns are held, a visit goes over its examples until this share of the block's gap is left, or so
-#: often: decoding and the columns are dear there, one more time over them is not.
+#: often: decoding and computing columns are expensive there, and another pass over the columns is cheap.
 SWEPT_SHARE, SWEEPS = 0.1, 20
 #: A labelling is dropped after so many visits with the oracle in a row without a multiplier: steps, columns and the
 #: Gram matrix grow with the labellings kept.
@@ -123,13 +123,7 @@ class BlockFrankWolfe:
 
     def iterate(self, problem: StructuredSVM | OracleSVM, start: Solution | None = None) -> Iterator[Iterate]:
         """One iterate a pass over the examples. It begins on the truth, where all multipliers are known; ``start`` is
-        ignored, since w does not determine the multipliers.
-
-        Raises
-        ------
-        ValueError
-            If an option makes no sense.
-        """
+        ignored, since w does not determine the multipliers."""
         rng = np.random.default_rng(self.seed)
         run, size = _Run(problem, rng), self.block or problem.n_examples
         every = [_Block.of(problem, examples) for examples in _cut(problem, rng.permutation(problem.n_examples), size)]

@@ -70,7 +70,7 @@ class ExponentiatedGradient:
         Raises
         ------
         ValueError
-            If the problem has no node losses, margin scaling and exact sums, or an option makes no sense.
+            If the problem has no node losses, margin scaling and exact sums.
         """
         refuse_what_has_no_sums(problem)
         rng = np.random.default_rng(self.seed)

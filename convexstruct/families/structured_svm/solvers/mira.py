@@ -56,7 +56,7 @@ class Mira:
     def __post_init__(self) -> None:
         read_options(self, C=positive, passes=at_least(1), k=at_least(1), augmented=flag, average=flag, seed=seed)
         if self.k > 2 or (self.k == 2 and self.augmented):
-            raise ValueError(f"k is {self.k!r}, wanted 1 or, without augmented, 2: the oracles know the two best")
+            raise ValueError(f"k is {self.k!r}, wanted 1 or, without augmented, 2: the oracles find the two best")
 
     def iterate(self, problem: StructuredSVM, start: Solution | None = None) -> Iterator[Iterate]:
         """One iterate, after the last pass or where the time limit cut it, without a dual point. To step through the
@@ -65,7 +65,7 @@ class Mira:
         Raises
         ------
         ValueError
-            If the w of ``start`` does not fit the problem, or k is 2 and the oracle knows the best labelling only.
+            If the w of ``start`` does not fit the problem, or k is 2 and the oracle finds the best labelling only.
         """
         yield from valued(problem, self.walk(problem, starting_w(problem, start)), self.average)
 

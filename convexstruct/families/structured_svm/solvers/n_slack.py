@@ -75,12 +75,7 @@ class NSlack:
 
     def iterate(self, problem: StructuredSVM | OracleSVM, start: Solution | None = None) -> Iterator[Iterate]:
         """One iterate a pass over the examples; the labellings of a ``start`` and those violated at its w come first.
-
-        Raises
-        ------
-        ValueError
-            If eps is not positive, block no whole number of at least 1, or inner not 0 <= inner < 1.
-        """
+        ValueError if that w does not fit the problem."""
         blocks = example_blocks(problem, self.block)
         run = _Run(problem, starting_w(problem, start))
         if start is not None:

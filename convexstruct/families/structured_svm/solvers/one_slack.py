@@ -77,13 +77,8 @@ class OneSlack:
         read_options(self, eps=positive, cache=at_least(0), forget=at_least(1))
 
     def iterate(self, problem: StructuredSVM | OracleSVM, start: Solution | None = None) -> Iterator[Iterate]:
-        """One iterate a call of the oracle; with a ``start``, the first cut is that at its w.
-
-        Raises
-        ------
-        ValueError
-            If eps is not positive, or cache or forget no whole number (of at least 0 and 1).
-        """
+        """One iterate a call of the oracle; with a ``start``, the first cut is that at its w. ValueError if that w does
+        not fit the problem."""
         cuts, cache = Cuts(problem, starting_w(problem, start), self.forget), deque[Labels](maxlen=self.cache)
         calls, added, still = 0, 0, 0
         if start is not None:

@@ -55,12 +55,7 @@ class Subgradient:
 
     def iterate(self, problem: StructuredSVM | OracleSVM, start: Solution | None = None) -> Iterator[Iterate]:
         """One iterate a pass. The first subgradient is taken at the w of ``start``, which the first step then replaces.
-
-        Raises
-        ------
-        ValueError
-            If block is no whole number of at least 1.
-        """
+        ValueError if that w does not fit the problem."""
         rng = np.random.default_rng(self.seed)
         blocks = example_blocks(problem, self.block, rng)
         mixture = LabellingMixture(problem)

@@ -17,9 +17,10 @@ Slack scaling and the zero-one loss have no such sums over labellings: there the
 the node losses, to find a start and first pools, and its bounds are not used. If the oracle has no sums (minimum cuts,
 a user's own), there is no tempering. Examples of several components are split first (`solvers.components`).
 
-Where exact pools are not cheap (a Gram matrix of all columns), `solvers.pooled_blocks` begins, if features are sparse
-and some of them very frequent (those of a text occur 4 to 200,000 times: L-BFGS gets nowhere), and where they are dear,
-if the scaling or the loss has no sums. Exact pools take its labellings over if these are a thousand at most.
+Where exact pools, which need a Gram matrix of all columns, take more than `CHEAP_WORK`, `solvers.pooled_blocks` begins
+if features are sparse and some of them very frequent (those of a text occur 4 to 200,000 times, and L-BFGS makes hardly
+any progress); and where they take more than `DEAR_WORK`, if the scaling or the loss has no sums. Exact pools take its
+labellings over if these are a thousand at most.
 """
 
 from __future__ import annotations
