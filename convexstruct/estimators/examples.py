@@ -72,19 +72,17 @@ def read_sequences(X: Any) -> Examples:
     lengths = []
     for i, one in enumerate(given):
         name = f"X[{i}]"
-        if sp.issparse(one) or (isinstance(one, np.ndarray) and one.ndim == 2):
-            table = (
-                None if one.shape[0] == 0 else matrix(name, one, "positions", _width(tables), why="one row a position")
-            )
+        is_table = sp.issparse(one) or (isinstance(one, np.ndarray) and one.ndim == 2)
+        items = [] if is_table else sequence(name, one, "a list of feature dicts or a table (positions, features)")
+        if is_table and one.shape[0] == 0:
+            lengths.append(0)
+        elif is_table or (items and not isinstance(items[0], Mapping)):
+            width = int(tables[0].shape[1]) if tables else "features"
+            tables.append(matrix(name, one, "positions", width, why="one row a position"))
+            lengths.append(tables[-1].shape[0])
         else:
-            items = sequence(name, one, "a list of feature dicts or a table (positions, features)")
-            if not items or isinstance(items[0], Mapping):
-                dicts += _dicts(name, items)
-                lengths.append(len(items))
-                continue
-            table = matrix(name, one, "positions", _width(tables), why="one row a position")
-        lengths.append(0 if table is None else table.shape[0])
-        tables += [] if table is None else [table]
+            dicts += _dicts(name, items)
+            lengths.append(len(items))
     if dicts and tables:
         raise ValueError("X holds sequences of feature dicts and tables of numbers, wanted one kind")
     return Examples(stacked(tables) if tables else dicts, np.array(lengths, dtype=np.intp))
@@ -93,10 +91,6 @@ def read_sequences(X: Any) -> Examples:
 def stacked(tables: Sequence[Any]) -> Any:
     """Tables of one width, one below the other; sparse if one is."""
     return sp.vstack(tables, format="csr") if any(map(sp.issparse, tables)) else np.concatenate(tables)
-
-
-def _width(tables: Sequence[Any]) -> int | str:
-    return int(tables[0].shape[1]) if tables else "features"
 
 
 def _dicts(name: str, items: list[Any]) -> list[Any]:
@@ -109,15 +103,11 @@ def _dicts(name: str, items: list[Any]) -> list[Any]:
 # -- vectorising -------------------------------------------------------------------------------------------------------
 
 
-def check_vectorizer(vectorizer: Any) -> None:
-    """ValueError unless it is None, a DictVectorizer or a FeatureHasher."""
+def fitted_vectorizer(vectorizer: Any, rows: Any) -> Any:
+    """A copy of ``vectorizer`` (None: a DictVectorizer) fitted to feature dicts; None where ``rows`` is a table.
+    ValueError unless ``vectorizer`` is None, a DictVectorizer or a FeatureHasher."""
     if vectorizer is not None and type(vectorizer) not in (DictVectorizer, FeatureHasher):
         refuse("vectorizer", vectorizer, "a DictVectorizer, a FeatureHasher or None")
-
-
-def fitted_vectorizer(vectorizer: Any, rows: Any) -> Any:
-    """A copy of ``vectorizer`` (None: a DictVectorizer) fitted to feature dicts; None where ``rows`` is a table."""
-    check_vectorizer(vectorizer)
     if not isinstance(rows, list):
         return None
     made = DictVectorizer() if vectorizer is None else clone(vectorizer)

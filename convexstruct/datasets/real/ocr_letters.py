@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from convexstruct.arrays import Index, Labels
 from convexstruct.datasets.labelled import LabelledGraphs, chain_edges
 from convexstruct.datasets.real.sources import read_arrays
-from convexstruct.graphs import starts
+from convexstruct.graphs import ranges
 from convexstruct.validation.arguments import mapping, sentence
 from convexstruct.validation.arrays import chosen, wholes
 
@@ -53,10 +53,8 @@ class Words:
 
     def some(self, words: ArrayLike) -> Words:
         """Some of the words: their numbers, or a mask (W,); ValueError if they are neither."""
-        wanted = chosen("words", words, self.n_words)
-        sizes = np.diff(self.word_start)[wanted]
-        start = starts(sizes)
-        letters = np.arange(start[-1]) + np.repeat(self.word_start[wanted] - start[:-1], sizes)
+        wanted = chosen("words", words, self.n_words).astype(np.intp)
+        letters, start = ranges(self.word_start, wanted)
         return Words(self.pixels[letters], self.labels[letters], start, self.fold[wanted])
 
     def chains(self) -> LabelledGraphs:

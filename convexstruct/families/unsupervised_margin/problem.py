@@ -347,7 +347,7 @@ def _read_pairs(given: Any, lengths: Index) -> Index:
         raise sentence(f"pairs has row {twice[0]} as the current one twice, wanted trees: at most one parent a row")
     parent = np.arange(n)
     parent[rows[:, 1]] = rows[:, 0]
-    for _ in range(n.bit_length()):  # after k rounds each row knows its ancestor of 2^k steps, a root knows itself
+    for _ in range(n.bit_length()):  # after k rounds: the ancestor 2^k steps up, at most the root
         parent = parent[parent]
     rooted = np.isin(parent, np.setdiff1d(np.arange(n), rows[:, 1]))
     if not rooted.all():

@@ -98,7 +98,7 @@ class NetworkCounts:
         loss : "hamming", "ring", a cost matrix cost[true, predicted] for nodes of one number of states, a function
             (true, predicted) -> cost, or a mapping that gives each hidden node one of these. The losses of
             the hidden nodes add up.
-        weights : (K,) positive weights of the examples (default: one); see `deduplicate`.
+        weights : (K,) positive weights of the examples (default: one).
 
         Raises
         ------

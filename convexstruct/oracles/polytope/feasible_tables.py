@@ -54,13 +54,13 @@ def _filled(structure: CliqueTables, clean: Tables, own: list[Vector]) -> Tables
     found = []
     for g, table in enumerate(clean):
         lacks = np.maximum(own[g] - table.reshape(len(table), prod(structure.cards[g])).sum(axis=1), 0.0)
-        fill = _column(lacks, table)
+        fill = column(lacks, table)
         inverse = 1.0 / np.where(lacks > 0, lacks, np.inf)
         free = set(range(len(structure.cards[g])))
         for port, target in targets.items():
             if port[0] == g:
                 lack = np.maximum(target - structure.marginal(clean, *port), 0.0)
-                fill = fill * structure.broad(port, lack * _column(inverse, lack))
+                fill = fill * structure.broad(port, lack * column(inverse, lack))
                 free -= set(port[1])
         found.append(table + fill / prod(structure.cards[g][axis] for axis in free))
     return found
@@ -88,7 +88,7 @@ def _means(structure: CliqueTables, tables: Tables) -> dict[Port, Tensor]:
     found = {}
     for port, at in rows.items():
         mean = sums[structure.kept(port)][at]
-        found[port] = mean / _column(counts[at], mean)
+        found[port] = mean / column(counts[at], mean)
     return found
 
 
@@ -119,8 +119,8 @@ def _mixed(structure: CliqueTables, tables: Tables, own: list[Vector]) -> Tables
         np.maximum.at(share, component, low / (uniform + low))
     mixed = []
     for table, uniform, component in zip(tables, level, structure.component):
-        t = _column(share[component], table)
-        mixed.append(np.maximum((1.0 - t) * table + t * _column(uniform, table), 0.0))
+        t = column(share[component], table)
+        mixed.append(np.maximum((1.0 - t) * table + t * column(uniform, table), 0.0))
     return mixed
 
 
@@ -129,8 +129,9 @@ def _simplex(table: Tensor, z: Vector) -> Tensor:
     clean = np.maximum(table, 0.0)
     over = tuple(range(1, table.ndim))
     clean = np.where(clean.sum(axis=over, keepdims=True) > 0, clean, 1.0)
-    return np.asarray(clean * (_column(z, table) / clean.sum(axis=over, keepdims=True)))
+    return np.asarray(clean * (column(z, table) / clean.sum(axis=over, keepdims=True)))
 
 
-def _column(values: Vector, like: Tensor) -> Tensor:
+def column(values: Vector, like: Tensor) -> Tensor:
+    """``values`` (n,) with axes of length 1 added, so that they broadcast against ``like`` (n, ...)."""
     return values.reshape(-1, *(1,) * (like.ndim - 1))

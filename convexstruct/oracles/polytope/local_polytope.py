@@ -40,6 +40,8 @@ SUM_ACCURACY = 1e-13
 #: The same while the tables still disagree, relative to their disagreement: more accuracy would be of no use in the
 #: next round.
 EARLY_ACCURACY = 0.1
+#: The most rounds of `project_tables` for each block, so that it also ends where rounding keeps the tables apart.
+MOST_ROUNDS = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,10 +222,9 @@ def project_tables(
     *,
     start: Tables | None = None,
     tol: float = 1e-8,
-    max_rounds: int = 10_000,
-    repair: bool = True,
 ) -> Projected:
-    """The projection of ``tables`` onto the local marginal polytope, in the norm sum d_c^2 |a_c|^2 / 2.
+    """The projection of ``tables`` onto the local marginal polytope, in the norm sum d_c^2 |a_c|^2 / 2, feasible up to
+    rounding.
 
     Parameters
     ----------
@@ -233,8 +234,6 @@ def project_tables(
     scale : the sum of each table of a component: one number or (n_components,), positive.
     start : multipliers to start from, such as those of a similar projection.
     tol : the disagreement, relative to the scale, at which a block of components stops.
-    max_rounds : the largest number of rounds for each block.
-    repair : whether the tables are made feasible up to rounding; otherwise they agree up to ``tol``.
     """
     weights = read_weights(structure, d or [1.0] * len(tables), scale)
     each = np.broadcast_to(np.asarray(scale, dtype=np.float64), (structure.n_components,))
@@ -248,10 +247,9 @@ def project_tables(
         first = None if start is None else [x[p] for x, p in zip(start, pairs)]
         count = 0
         for count, ascent in enumerate(ascend(part, [x[r] for x, r in zip(tables, rows)], some, first), start=1):
-            if (ascent.disagreement <= tol * each[here]).all() or count >= max_rounds:
+            if (ascent.disagreement <= tol * each[here]).all() or count >= MOST_ROUNDS:
                 break
-        final = feasible_tables(part, ascent.tables, each[here]) if repair else ascent.tables
-        for whole, piece, r in zip(found, final, rows):
+        for whole, piece, r in zip(found, feasible_tables(part, ascent.tables, each[here]), rows):
             whole[r] = piece
         for whole, piece, p in zip(multipliers, ascent.multipliers, pairs):
             whole[p] = piece

@@ -85,12 +85,6 @@ def _pairs(name: str, value: Any) -> list[tuple[int, int]]:
     return [(whole(name, low, least=0), whole(name, high, least=0)) for low, high in pairs]
 
 
-def worst_set_value(problem: GenerativeMargin, working_sets: int | Runs, theta: Vector) -> float:
-    """-c'theta + eta max_t sum_{k in K_t} w_k eps_k(theta): the objective that the online variant minimises."""
-    sets = runs(working_sets, problem.n_examples, partition=False)
-    return _worst(problem, sets, theta, problem.evaluate(theta).slack)
-
-
 def _read_options(options: CoordinateWorkingSets | OnlineWorkingSets) -> None:
     """Check the options of both variants; `runs` checks runs, once the number of examples is known."""
     listed = isinstance(options.working_sets, (list, tuple))
@@ -178,7 +172,7 @@ def _sweeps(
     with clock("direction finding"):
         found = problem.evaluate(centre)
     best, best_value = centre, found.value
-    centre_value = _worst(problem, sets.runs, centre, found.slack) if online else found.value
+    centre_value = worst_set_value(problem, sets.runs, centre, found.slack) if online else found.value
     least, scale = centre_value, magnitude(problem, centre_value)
     theta, lam, gap, changes, sweep = centre, None, scale, 0, 0
     patience = Patience(PATIENCE, least_unit(problem))
@@ -209,7 +203,7 @@ def _sweeps(
             calls += 1
         value, support = found.value, found.omega + float(theta @ found.mu)
         if online:  # the hull's support function is the largest of the D_t's, each a sum of slacks
-            value = _worst(problem, sets.runs, feasible, found.slack)
+            value = worst_set_value(problem, sets.runs, feasible, found.slack)
             support = value + float(problem.c @ feasible)
         least = min(least, value)
         if found.value < best_value:
@@ -268,7 +262,9 @@ class _Sets:
         return found.mu, found.omega, mixture
 
 
-def _worst(problem: GenerativeMargin, sets: list[tuple[int, int]], theta: Vector, slack: Vector) -> float:
+def worst_set_value(problem: GenerativeMargin, sets: list[tuple[int, int]], theta: Vector, slack: Vector) -> float:
+    """-c'theta + eta max_t sum_{k in K_t} w_k eps_k, the objective that the online variant minimises, at theta with its
+    slacks eps (K,)."""
     violation = problem.examples.weights * slack
     used = problem.c > 0
     worst = max(float(violation[low:high].sum()) for low, high in sets)

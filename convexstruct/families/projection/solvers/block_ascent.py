@@ -31,8 +31,10 @@ from convexstruct.arrays import Index, Matrix, Tensor, Vector
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, read_options
 from convexstruct.core.solution import Solution
+from convexstruct.families.projection.solvers.marginal_ascent import starting_multipliers
 from convexstruct.families.projection.tables import MarginalProjection
 from convexstruct.oracles.polytope.clique_tables import CliqueTables, Side
+from convexstruct.oracles.polytope.feasible_tables import column
 from convexstruct.oracles.polytope.local_polytope import evaluate, simplex_thresholds, unknown
 from convexstruct.oracles.polytope.table_columns import Columns
 
@@ -51,15 +53,12 @@ class BlockAscent:
 
     def iterate(self, problem: MarginalProjection, start: Solution | None = None) -> Iterator[Iterate]:
         structure, weights = problem.structure, problem.weights
-        known = None if start is None or start.dual_point is None else start.dual_point.get("xi")
-        xi = np.zeros(structure.n_multipliers)
-        if known is not None and known.shape == xi.shape:
-            xi = np.array(known, dtype=np.float64)
+        xi = starting_multipliers(problem, start)
         multipliers = structure.split_multipliers(xi)  # views: adding to them changes xi
         blocks = colours(structure)
         lam = unknown(structure)
         x = [
-            m + sum((shift / _column(square, shift) for shift in shifts), np.zeros(m.shape))
+            m + sum((shift / column(square, shift) for shift in shifts), np.zeros(m.shape))
             for m, square, shifts in zip(problem.groups, weights.square, structure.spread(multipliers))
         ]
         layout = Columns(structure)
@@ -75,13 +74,13 @@ class BlockAscent:
                     for side in (agreement.left, agreement.right):
                         rows = side.rows[pairs]
                         square = weights.square[side.group][rows]
-                        excess = x[side.group][rows] - _column(lam[side.group][rows], x[side.group])
+                        excess = x[side.group][rows] - column(lam[side.group][rows], x[side.group])
                         ends.append(_cells(structure, side, excess) * square[:, None, None])
                         parts.append(1.0 / square)
                     delta = balance(-ends[0], ends[1], parts[0], parts[1]).reshape(-1, *agreement.cards)
                     multipliers[number][pairs] += delta
                     for side, sign, part in zip((agreement.left, agreement.right), (1.0, -1.0), parts):
-                        change = sign * delta * _column(part, delta)
+                        change = sign * delta * column(part, delta)
                         x[side.group][side.rows[pairs]] += structure.broad((side.group, side.axes), change)
                 done += 1
             a, value = evaluate(layout, groups, weights, layout.cells(multipliers), lam)
@@ -148,7 +147,3 @@ def _cells(structure: CliqueTables, side: Side, tables: Tensor) -> Tensor:
     cells = prod(structure.kept((side.group, side.axes)))
     ordered = tables.transpose(0, *(1 + axis for axis in (*side.axes, *rest)))
     return ordered.reshape(len(tables), cells, prod(tables.shape[1:]) // cells)
-
-
-def _column(values: Vector, like: Tensor) -> Tensor:
-    return values.reshape(-1, *(1,) * (like.ndim - 1))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from convexstruct import deadline
+from convexstruct.arrays import Vector
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, positive, read_options
 from convexstruct.core.solution import Solution
@@ -39,11 +40,7 @@ class MarginalAscent:
 
     def iterate(self, problem: MarginalProjection, start: Solution | None = None) -> Iterator[Iterate]:
         structure, weights, tables = problem.structure, problem.weights, problem.groups
-        known = None if start is None or start.dual_point is None else start.dual_point.get("xi")
-        xi = np.zeros(structure.n_multipliers)
-        if known is not None and known.shape == xi.shape:
-            xi = np.array(known, dtype=np.float64)
-        begin = structure.split_multipliers(xi)
+        begin = structure.split_multipliers(starting_multipliers(problem, start))
         runs: list[Iterator[Ascent]] = []
         low, spans = 0, []
         for part, rows, pairs in structure.blocks:
@@ -81,3 +78,11 @@ class MarginalAscent:
                         break
                     states[b] = next(run)
                     steps += 1
+
+
+def starting_multipliers(problem: MarginalProjection, start: Solution | None) -> Vector:
+    """The multipliers xi of ``start``, as a copy; 0 where it has none that fit the problem."""
+    known = None if start is None or start.dual_point is None else start.dual_point.get("xi")
+    if known is None or known.shape != (problem.structure.n_multipliers,):
+        return np.zeros(problem.structure.n_multipliers)
+    return np.array(known, dtype=np.float64)

@@ -34,7 +34,7 @@ def test_no_point_is_below_the_bracket_and_the_online_variant_ends_in_it() -> No
     near = solve(problem, tol=MID).point["theta"]
     for scale in (0.0, 0.01, 0.1, 1.0):
         theta = problem.shift(near + scale * rng.normal(size=problem.dimension))
-        assert worst_set_value(problem, 2, theta) >= bracket.lower
+        assert worst_set_value(problem, [(0, 2), (2, 4)], theta, problem.evaluate(theta).slack) >= bracket.lower
     online = solve(problem, OnlineWorkingSets(2), tol=MID, max_iterations=200)
     assert online.lower_bound <= bracket.upper
     assert online.lower_bound == pytest.approx(bracket.middle, rel=1e-3)

@@ -68,10 +68,11 @@ def test_the_online_variant_solves_p_if_one_working_set_holds_every_example() ->
 def test_the_value_of_the_worst_set_is_the_online_variants_objective() -> None:
     problem = eight_examples(weighted=True)
     theta = problem.uniform()
-    slack = problem.examples.weights * problem.evaluate(theta).slack
+    found = problem.evaluate(theta)
+    slack = problem.examples.weights * found.slack
     by_hand = -problem.c @ theta + problem.eta * max(slack[:4].sum(), slack[4:].sum())
-    assert worst_set_value(problem, 2, theta) == pytest.approx(by_hand, rel=ROUNDING)
-    assert worst_set_value(problem, 1, theta) == pytest.approx(problem.evaluate(theta).value, rel=ROUNDING)
+    assert worst_set_value(problem, [(0, 4), (4, 8)], theta, found.slack) == pytest.approx(by_hand, rel=ROUNDING)
+    assert worst_set_value(problem, [(0, 8)], theta, found.slack) == pytest.approx(found.value, rel=ROUNDING)
 
 
 @pytest.mark.parametrize("working_sets", [1, 2, 8, [(0, 1), (1, 8)]])
