@@ -83,6 +83,18 @@ class Problem(Protocol):
         ...
 
 
+class Unconstrained:
+    """The base of problems in which every point is feasible: there is nothing to repair, and no residual."""
+
+    def repair(self, point: Point) -> Point:
+        """The point itself."""
+        return point
+
+    def residuals(self, point: Point) -> Mapping[str, float]:
+        """Empty: there are no constraints."""
+        return {}
+
+
 def check_problem(problem: Any) -> None:
     """ValueError unless ``problem`` is an instance (not a class) with a ``family`` and all of `METHODS`."""
     wanted = "a problem, such as GenerativeMargin, StructuredSVM, RegularizedRisk"

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Point, Vector
+from convexstruct.core.certificates import Unconstrained
 from convexstruct.core.registry import one_family
 from convexstruct.families.regularized_risk import bounds
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
@@ -47,7 +48,7 @@ from convexstruct.validation.arrays import real
 
 
 @dataclass(frozen=True, eq=False)
-class SmoothedProblem:
+class SmoothedProblem(Unconstrained):
     """min J_mu as a problem, against which solutions of the pair are certified.
 
     Attributes
@@ -98,12 +99,6 @@ class SmoothedProblem:
     def trivial(self) -> tuple[Point, Point]:
         point, dual_point = self.problem.trivial()
         return {**point, "rho": np.zeros(self.problem.n_pieces)}, dual_point
-
-    def repair(self, point: Point) -> Point:
-        return point
-
-    def residuals(self, point: Point) -> Mapping[str, float]:
-        return {}
 
     def dual(self, dual_point: Point) -> Rounded:
         """D_mu at a member of Q2 near the witness as the problem repairs it, as in `bounds.lower`."""

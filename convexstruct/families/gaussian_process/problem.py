@@ -61,6 +61,7 @@ from numpy.typing import ArrayLike
 
 from convexstruct import deadline
 from convexstruct.arrays import Index, Labels, Matrix, Point, Vector
+from convexstruct.core.certificates import Unconstrained
 from convexstruct.families.gaussian_process.kernels import Gram, Kernel, read_inputs
 from convexstruct.graphs import Chains, as_sequences, chains
 from convexstruct.marginals.triplets import sums_by
@@ -91,7 +92,7 @@ class Evaluation:
 
 
 @dataclass(frozen=True, eq=False)
-class GaussianProcessSequences:
+class GaussianProcessSequences(Unconstrained):
     """Problem (32): sequences of inputs with labels, a kernel, and the weights of its two parts.
 
     Attributes
@@ -311,13 +312,6 @@ class GaussianProcessSequences:
                 return Rounded(np.inf)
             sizes = 2.0 * UNIT * (abs(half * square) + abs(value))
             return Rounded.of(value, loss.allowance, half * square.allowance, sizes)
-
-    def repair(self, point: Point) -> Point:
-        return point
-
-    def residuals(self, point: Point) -> Mapping[str, float]:
-        """Empty: (32) has no constraints."""
-        return {}
 
     # -- dual ----------------------------------------------------------------------------------------------------------
 

@@ -41,6 +41,7 @@ from numpy.typing import ArrayLike
 
 from convexstruct import deadline
 from convexstruct.arrays import Flags, Index, Labels, Matrix, Point, Tensor, Vector
+from convexstruct.core.certificates import Unconstrained
 from convexstruct.core.mixtures import Mixture, outside_simplex, read_mixture
 from convexstruct.core.scale import Scale
 from convexstruct.families.log_linear.entropy import add_gibbs, largest_score, log_losses
@@ -66,7 +67,7 @@ ADVICE = (
 
 
 @dataclass(frozen=True, eq=False)
-class ConditionalRandomField:
+class ConditionalRandomField(Unconstrained):
     """A conditional random field; made by `ConditionalRandomField.read`.
 
     features : the joint feature map of the examples. scale : lam and C. weights : (N,) omega_i > 0. l1 : weight of
@@ -292,13 +293,6 @@ class ConditionalRandomField:
     def magnitudes(self) -> tuple[Magnitudes, Magnitudes]:
         """Sums of absolute features, as they are and weighted by C omega_i."""
         return Magnitudes.of(self.features), Magnitudes.of(self.features, self.ceiling)
-
-    def repair(self, point: Point) -> Point:
-        return point
-
-    def residuals(self, point: Point) -> Mapping[str, float]:
-        """Empty: theta is unconstrained."""
-        return {}
 
     # -- dual ----------------------------------------------------------------------------------------------------------
 

@@ -38,6 +38,7 @@ from numpy.typing import ArrayLike
 
 from convexstruct import deadline
 from convexstruct.arrays import Flags, Labels, Point, Vector
+from convexstruct.core.certificates import Unconstrained
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
 from convexstruct.families.log_linear.entropy import largest, log_partitions
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
@@ -54,7 +55,7 @@ from convexstruct.validation.arrays import flags, frozen, raw, wholes
 
 
 @dataclass(frozen=True, eq=False)
-class HiddenField:
+class HiddenField(Unconstrained):
     """A log-linear model with labels that are not all known; made by `conditional` or `unconditional`.
 
     model : the fully observed model whose truth is one of the labellings in each K_i.
@@ -300,13 +301,6 @@ class HiddenField:
         own = 2.0 * model.mass * (rounding + gamma(model.factors.n_variables + 4) * reach)
         C = model.scale.C
         return Rounded.of(C * loss, C * loss.allowance, C * own, 2 * UNIT * C * abs(loss))
-
-    def repair(self, point: Point) -> Point:
-        return point
-
-    def residuals(self, point: Point) -> Mapping[str, float]:
-        """Empty: theta is unconstrained."""
-        return {}
 
     def dual(self, dual_point: Point) -> Rounded:
         """0 for any dual point; where all is observed, the bound of ``model`` at the dual point."""

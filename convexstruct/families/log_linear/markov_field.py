@@ -42,6 +42,7 @@ from numpy.typing import ArrayLike
 
 from convexstruct import deadline
 from convexstruct.arrays import ROUNDING_BOUND, Labels, Point, Vector
+from convexstruct.core.certificates import Unconstrained
 from convexstruct.core.scale import Scale
 from convexstruct.families.log_linear.clique_entropy import CliqueDistribution, distribution, restored
 from convexstruct.families.log_linear.completion import completed
@@ -59,7 +60,7 @@ from convexstruct.validation.arrays import frozen, real
 
 
 @dataclass(frozen=True, eq=False)
-class MarkovRandomField:
+class MarkovRandomField(Unconstrained):
     """A Markov random field to be fitted; made by `MarkovRandomField.read`.
 
     factors : the model. sums (d,) : s. mass : M. scale : lam and C. l1 : weight of |theta|_1. off (d,) : bounds on the
@@ -246,13 +247,6 @@ class MarkovRandomField:
         additions = longest + len(factors.scopes) + 8 * tree.n_cliques + 8
         functions = math.fsum(gamma(k + math.ceil(2 * FUNCTION * (2 + math.log(k)))) for _, k in tree.shapes)
         return reach, gamma(additions) * reach + functions + len(sizes) * TINY
-
-    def repair(self, point: Point) -> Point:
-        return point
-
-    def residuals(self, point: Point) -> Mapping[str, float]:
-        """Empty: theta is unconstrained."""
-        return {}
 
     # -- dual ----------------------------------------------------------------------------------------------------------
 

@@ -48,6 +48,7 @@ from scipy.optimize import linprog
 
 from convexstruct import deadline
 from convexstruct.arrays import Index, Labels, Point, Vector
+from convexstruct.core.certificates import Unconstrained
 from convexstruct.core.scale import Scale
 from convexstruct.families.log_linear.completion import completed
 from convexstruct.families.log_linear.existence import ACCURACY
@@ -91,7 +92,7 @@ class Groups(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class PseudoLikelihood:
+class PseudoLikelihood(Unconstrained):
     """The pseudolikelihood of factors and samples; made by `PseudoLikelihood.read`.
 
     factors : the model. samples : (m, n) labels, from 0. weights : (m,) omega > 0. targets : the variables v that the
@@ -282,13 +283,6 @@ class PseudoLikelihood:
         """N of each group, 0 where all labels but one are forbidden: such a group adds exactly 0 to P, its gradient and
         D; (G,)."""
         return np.where(np.diff(self.groups.start) > 1, self.groups.totals, 0.0)
-
-    def repair(self, point: Point) -> Point:
-        return point
-
-    def residuals(self, point: Point) -> Mapping[str, float]:
-        """Empty: theta is unconstrained."""
-        return {}
 
     def _read_dual(self, dual_point: Point) -> Vector:
         named = mapping("dual_point", dual_point, {"conditionals"})

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Labels, Point, Vector
+from convexstruct.core.certificates import Unconstrained
 from convexstruct.core.scale import Scale
 from convexstruct.families.log_linear.completion import completed
 from convexstruct.families.log_linear.entropy import allowed_only
@@ -39,7 +40,7 @@ from convexstruct.validation.arguments import mapping
 
 
 @dataclass(frozen=True, eq=False)
-class WideField:
+class WideField(Unconstrained):
     """A Markov random field whose likelihood is only approximated; made by `WideField.read`.
 
     factors : the model. samples : (m, n) labels, from 0. weights : (m,) omega > 0. scale : lam and C. l1 : weight of
@@ -162,13 +163,6 @@ class WideField:
     def dual(self, dual_point: Point) -> Rounded:
         """-inf: there is no lower bound on P here."""
         return Rounded(-math.inf)
-
-    def repair(self, point: Point) -> Point:
-        return point
-
-    def residuals(self, point: Point) -> Mapping[str, float]:
-        """Empty: theta is unconstrained."""
-        return {}
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
         """Empty: there are no dual points."""

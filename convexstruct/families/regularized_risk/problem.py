@@ -45,6 +45,7 @@ from numpy.typing import ArrayLike
 
 from convexstruct import deadline
 from convexstruct.arrays import Index, Point, Tensor, Vector
+from convexstruct.core.certificates import Unconstrained
 from convexstruct.families.regularized_risk import bounds as regularized_risk_bounds
 from convexstruct.families.regularized_risk import losses as piecewise_loss
 from convexstruct.families.regularized_risk import products
@@ -63,7 +64,7 @@ class Plane(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class RegularizedRisk:
+class RegularizedRisk(Unconstrained):
     """Problem (1): features, a piecewise linear loss, and the weight lam of the regulariser.
 
     Build it by `binary`, `multiclass`, `multilabel`, `ordinal` or `pieces`.
@@ -373,13 +374,6 @@ class RegularizedRisk:
     def primal(self, point: Point) -> Rounded:
         """J(w, b) with its allowance."""
         return regularized_risk_bounds.upper(self, point["w"], point.get("b"))
-
-    def repair(self, point: Point) -> Point:
-        """Every point is feasible."""
-        return point
-
-    def residuals(self, point: Point) -> Mapping[str, float]:
-        return {}
 
     # -- dual ----------------------------------------------------------------------------------------------------------
 

@@ -39,6 +39,7 @@ from numpy.typing import ArrayLike
 
 from convexstruct import deadline
 from convexstruct.arrays import Index, Labels, Point, Vector
+from convexstruct.core.certificates import Unconstrained
 from convexstruct.core.mixtures import Mixture, outside_simplex, read_mixture
 from convexstruct.core.scale import Scale
 from convexstruct.families.structured_svm.dual import Enclosed, on_ray
@@ -57,7 +58,7 @@ EXACT = ROUNDING
 
 
 @dataclass(frozen=True, eq=False)
-class OracleSVM:
+class OracleSVM(Unconstrained):
     """A structural SVM with the user's oracle; made by `StructuredSVM.from_oracle`.
 
     Attributes
@@ -251,13 +252,6 @@ class OracleSVM:
     def project(self, w: Vector) -> Vector:
         """w: no weight has a sign."""
         return w
-
-    def repair(self, point: Point) -> Point:
-        return point
-
-    def residuals(self, point: Point) -> Mapping[str, float]:
-        """No constraints on w."""
-        return {}
 
     # -- dual ----------------------------------------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from convexstruct.arrays import Matrix, Point
+from convexstruct.core.certificates import Unconstrained
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
 from convexstruct.rounding import UNIT, Rounded, gamma, summed
 from convexstruct.validation.arguments import mapping
@@ -34,7 +35,7 @@ from convexstruct.validation.arrays import real
 
 
 @dataclass(frozen=True, eq=False)
-class RelaxedLoss:
+class RelaxedLoss(Unconstrained):
     """omega(M, N, C, D) of Theorem 1. given : {"M": (p1, p1), "N": (p2, p2), "C": (p1, kappa), "D": (p2, kappa^2)}.
 
     **Point** {"mu": (p1, kappa), "nu": (p2, kappa^2), "b": (p2, kappa)}; **dual witness** {"mu", "nu"}. Every finite
@@ -63,13 +64,6 @@ class RelaxedLoss:
         """Read {"mu", "nu", "b"}."""
         read = mapping("point", value, self._shapes)
         return {name: real(name, read[name], shape, finite=False, keep=False) for name, shape in self._shapes.items()}
-
-    def repair(self, point: Point) -> Point:
-        return point
-
-    def residuals(self, point: Point) -> Mapping[str, float]:
-        """Empty: every finite point gives a bound."""
-        return {}
 
     def dual_residuals(self, dual_point: Point) -> Mapping[str, float]:
         """Empty: every witness is read as conditionals."""
