@@ -285,7 +285,7 @@ class Session:
 
 
 def write(path: Path, text: str) -> None:
-    """The file whole: whoever reads it meanwhile sees the old one."""
+    """Write the file and rename it, so that a reader sees the old file or the new one, whole."""
     part = path.with_name(path.name + ".part")
     part.write_text(text + "\n", encoding="utf-8")
     part.replace(path)

@@ -3,7 +3,7 @@
     import convexstruct as cs
 
     solution = cs.solve(problem)               # the fast path; bounds are certified, not claimed
-    cs.certify(problem, theta)                 # what any point is worth
+    cs.certify(problem, theta)                 # a proved lower and upper bound at any point
     cs.verify()                                # every built-in case, reference against fast path
     cs.verify(my_solver, on="generative_margin")  # anyone's solver against the stored optima
 

@@ -2,7 +2,7 @@
 
 `write_whole` writes beside its target and then renames, so that a reader sees the old file or the new one. It follows
 symbolic links, writes nothing but regular files, and leaves nothing behind where the disk is full. A file that is read
-may come from anybody: `unpack` and `read_arrays` stop at a number of bytes, and no pickle is ever loaded.
+may be hostile: `unpack` and `read_arrays` stop at a number of bytes, and no pickle is ever loaded.
 """
 
 from __future__ import annotations

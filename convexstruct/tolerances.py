@@ -60,7 +60,7 @@ SUM_TO_ONE = 1e-6
 DUAL_ROUNDING = 1e-9
 #: What a first-order solver (SCS) is asked for when it serves as a reference, absolute and relative.
 REFERENCE_ACCURACY = 1e-8
-#: How far the posteriors of the rescaled forward-backward may be from summing to one before it is not trusted.
+#: How far the posteriors of the rescaled forward-backward may be from summing to one; beyond it another method is used.
 POSTERIOR = 1e-9
 
 

@@ -1,4 +1,4 @@
-"""Readers of arrays: they return copies that nobody can write to (`convexstruct.validation.arguments` has the rules).
+"""Readers of arrays: they return read-only copies (`convexstruct.validation.arguments` has the rules).
 
 A shape that is wanted is a tuple of lengths, in which a word stands for any length of at least 1: ("n", 3).
 """
@@ -130,7 +130,7 @@ def real(
     finite : whether NaN and infinity are refused.
     positive, least : bounds on every entry.
     booleans : whether True and False may stand for 1 and 0.
-    keep : whether the result is a copy that nobody can write to; else it may be ``value`` itself.
+    keep : whether the result is a read-only copy; else it may be ``value`` itself.
     why : ends the sentence about a shape: "one weight an example".
     """
     wanted = f"{said(*shapes)} {what}" if shapes else f"an array of real {what}"
@@ -205,7 +205,7 @@ def wholes(
 
 
 def flags(name: str, value: Any, *shapes: Shape, why: str = "") -> Flags:
-    """An array of True and False, as a copy that nobody can write to."""
+    """An array of True and False, as a read-only copy."""
     read = raw(name, value, "True and False")
     if read.dtype.kind != "b" and read.size:
         raise sentence(f"{name} holds {_KINDS.get(read.dtype.kind, str(read.dtype))}, wanted True and False")
@@ -232,7 +232,7 @@ def chosen(name: str, value: Any, n: int) -> NDArray[np.int64]:
 
 
 def labels(name: str, value: Any, n: int) -> NDArray[Any]:
-    """One label an example: numbers, strings or booleans, all of one kind; as a copy that nobody can write to.
+    """One label an example: numbers, strings or booleans, all of one kind; as a read-only copy.
 
     Raises
     ------
@@ -285,7 +285,7 @@ def _fits(name: str, read: Any, shapes: tuple[Shape, ...], why: str) -> None:
 
 
 def owned(read: Any) -> Tensor:
-    """A copy in double precision that nobody can write to; ``read`` itself if it is one already."""
+    """A read-only copy in double precision; ``read`` itself if it is one already."""
     if read.dtype == np.float64 and is_frozen(read) and read.flags.c_contiguous:
         return np.asarray(read)
     array = np.array(read, dtype=np.float64, order="C")
@@ -294,7 +294,7 @@ def owned(read: Any) -> Tensor:
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
-    """A copy of an array, of its dtype, that nobody can write to; ``array`` itself if it is one already."""
+    """A read-only copy of an array, of its dtype; ``array`` itself if it is one already."""
     if is_frozen(array):
         return array
     copy = np.array(array)
@@ -303,5 +303,5 @@ def frozen(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def is_frozen(array: NDArray[Any]) -> bool:
-    """Whether nobody can write to it: it is read-only, and no view of another array."""
+    """Whether no write can change it: it is read-only, and not a view of another array."""
     return type(array) is np.ndarray and not array.flags.writeable and array.base is None

@@ -82,7 +82,7 @@ class Enclosure:
         Raises
         ------
         Ended
-            If nobody is there to take it.
+            If the other end is closed.
         """
         try:
             self.pipe.settimeout(GRACE_SECONDS)

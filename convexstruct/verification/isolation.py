@@ -186,7 +186,7 @@ def _serve_file(pipe: socket.socket, solver: str) -> None:
 
 
 def _serve(pipe: socket.socket, function: SolverFunction, case: Case | None) -> None:
-    """The worker: answer one request after another, until nobody asks any more."""
+    """The worker: answer one request after another, until the pipe closes."""
     worker = os.getpid()
     send(pipe, LOADED, b"")
     for told, content in requests(pipe):

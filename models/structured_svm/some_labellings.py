@@ -1,4 +1,4 @@
-r"""Structural SVMs whose labellings only a function knows (`OracleSVM`) in CVXPY: (P) over labellings that are given.
+r"""Structural SVMs whose labellings come from an oracle (`OracleSVM`) in CVXPY: (P) over labellings that are given.
 
     some_labellings      (P), a slack xi_i for each example, a row for each labelling given
 

@@ -1,4 +1,4 @@
-"""Labelled examples of any kind, known by two functions alone: a joint feature map and a loss.
+"""Labelled examples of any kind, given by two functions: a joint feature map and a loss.
 
 A labelling is an array of whole numbers of at least 0: tags, the ranks of documents, a permutation, the items chosen,
 the head of each word. The labellings of an example are the arrays of the length of its true one for which

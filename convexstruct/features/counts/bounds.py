@@ -1,7 +1,7 @@
 r"""Feature maps for certificates: proved bounds on the best labelling, and moments of a distribution with their errors.
 
-`best` and `expected` of a feature map are right up to a rounding that nobody has bounded. A certificate needs bounds,
-and two functions give them for each kind of feature map (a new kind registers its own):
+`best` and `expected` of a feature map have a rounding error without a proved bound. A certificate needs proved bounds;
+two functions give them for each kind of feature map (a new kind registers its own):
 
     excess(features, theta)        at least max_s [score_k(s) - score_k(s*)] in real arithmetic, and a labelling near it
     moments(features, theta, B)    sum_k w_k E[counts_k - counts_k(s*)] and sum_k w_k E loss_k under some distribution q

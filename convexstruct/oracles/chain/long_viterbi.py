@@ -29,7 +29,7 @@ from convexstruct.oracles.chain.pieces import Pieces
 #: Two messages agree if their difference has a range of at most this share of their largest finite entry.
 AGREEMENT = 1e-13
 #: Messages that do not agree within this many pieces after a cut are computed by matrices of the pieces, or on whole
-#: chains: a few sequences may keep one state for ever, where most messages agree soon;
+#: chains: a few sequences may stay in one state to the end, where most messages agree soon;
 MOST_PIECES = 4
 #: and so they are where more than this share does not agree within so many positions. Where states last for 100 steps
 #: most messages agree after some 32 positions, where they last for 1000 hardly any.

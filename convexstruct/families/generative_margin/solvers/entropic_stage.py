@@ -292,7 +292,7 @@ class Descent:
         self.slope = slope
         d = stage.problem.dimension
         reach = LONGEST_MOVE if len(self.pairs) or isinstance(self._metric, NewtonMetric) else 0.1 * LONGEST_MOVE
-        # moves along 1 in a block change nothing, and as no pair knows them they may be large: they are not counted
+        # moves along 1 in a block change no softmax and are in no pair, so they may be large: they are not counted
         moved = direction[:d] - stage.layout.block_sum(old.softmax * direction[:d])[stage.layout.block_of]
         size = min(1.0, reach / max(float(np.abs(moved).max(initial=0.0)), 1e-12))
         for _ in range(SEARCH_TRIALS):

@@ -87,7 +87,7 @@ class Sources:
         return len(self.subsets) - 1
 
     def keep_only(self, mixtures: Iterable[Mixture]) -> None:
-        """Forget the sources that none of the mixtures uses."""
+        """Drop the sources that none of the mixtures uses."""
         used = {source for mixture in mixtures for source, _ in mixture}
         self.labels = {source: kept for source, kept in self.labels.items() if source in used}
         self.gibbs = {source: kept for source, kept in self.gibbs.items() if source in used}

@@ -19,7 +19,7 @@ from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.families.regularized_risk.sharded import ShardedRisk
 
 #: X is replaced where it is dense and has at least WIDE features an example, at most MOST_ROWS examples, for X X' takes
-#: as long as n / 30 products with X, and at least LEAST_ENTRIES entries: products with fewer take no time to speak of.
+#: as long as n / 30 products with X, and at least LEAST_ENTRIES entries: with fewer the products are cheap already.
 WIDE, MOST_ROWS, LEAST_ENTRIES = 2, 3000, 1 << 22
 #: Columns of X whose copy in single precision is made at a time.
 COLUMNS = 2048

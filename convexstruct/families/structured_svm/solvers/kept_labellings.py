@@ -35,7 +35,7 @@ class Kept:
         self.release()
 
     def release(self) -> None:
-        """Forget the columns, which can be computed again."""
+        """Drop the columns, which can be computed again."""
         self.a: Matrix | None = None
         self.place: Index | slice = np.zeros(0, np.intp)
         self.gram: Matrix = np.zeros((1, 1))
