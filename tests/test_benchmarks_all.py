@@ -14,7 +14,7 @@ from benchmarks import measure
 from benchmarks.measure import Run, Session
 from tests.test_benchmarks import SMALL
 
-#: A benchmark with a goal of each kind: reached, missed, out of time, and beside a peer that nobody has.
+#: A benchmark with a goal of each kind: reached, missed, out of time, and beside a peer that is not installed.
 TOY = """
 import sys, time
 sys.path.insert(0, {root!r})

@@ -1,4 +1,4 @@
-"""The values that the readers of arrays accept and refuse; nobody can write to what they return."""
+"""The values that the readers of arrays accept and refuse; what they return is read-only."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ FORBIDDEN = ("nothing", "pairs", "scopes")
 
 class Combination(NamedTuple):
     """kind : "field" or "conditional". weighted : whether examples have weights. The rest are keys of the tables above;
-    a conditional field knows the parameters "free" (a table for each pair) and "features" of edges."""
+    a conditional field has the parameters "free" (a table for each pair) and "features" of edges."""
 
     kind: str
     graph: str

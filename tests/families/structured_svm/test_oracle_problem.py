@@ -249,7 +249,7 @@ def test_a_labelling_of_the_pool_shows_that_an_answer_declared_exact_was_none() 
     w = np.array([0.3, -0.2])
     found = problem.most_violated(w)
     lazy = replace(problem, best=lambda x, y, w: y)
-    assert found.violation.max() > 0  # the truth is 0 at best, and the pool knows better
+    assert found.violation.max() > 0  # the truth has violation 0, and the pool holds a labelling with more
     with pytest.raises(ValueError, match="is not exact: another labelling is better by"):
         lazy.most_violated(w)
     alone = altered(lambda x, y, w: y, exact=True)

@@ -99,7 +99,7 @@ def test_a_box_that_is_too_small_is_widened_until_the_bounds_meet(monkeypatch: p
 def test_columns_that_c_rules_out_are_certified_and_theta_stays_within_the_floor(
     problem: GenerativeMargin, one: bool
 ) -> None:
-    """The multipliers miss mu = 0 there by rounding, and theta, which no longer costs anything, absorbs no loss."""
+    """There mu differs from 0 by rounding only, and theta has no cost: it must not fall below the floor."""
     run = ConstraintGeneration(problem, one)
     solution = run.run(MID, max_rounds=40)
     assert solution.status is Status.OPTIMAL, solution.message

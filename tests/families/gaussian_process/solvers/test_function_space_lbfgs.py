@@ -87,7 +87,7 @@ def test_one_step_of_memory_is_enough_to_get_there() -> None:
 
 
 def test_the_iterate_carries_k_u_without_a_product_with_k() -> None:
-    """t is moved along with u; after many iterations it is still K u, and the bounds believed are those certified."""
+    """t is updated with u; after many iterations it is still K u, and the solver's bounds are those certified."""
     problem = small(6, lam=0.001)
     for iterate in FunctionSpaceLBFGS().iterate(problem):
         assert problem.primal(iterate.point) == pytest.approx(iterate.primal, rel=ROUNDING)
@@ -96,7 +96,7 @@ def test_the_iterate_carries_k_u_without_a_product_with_k() -> None:
 
 
 def test_rounding_does_not_pile_up_where_transitions_outweigh_all_else_by_ten_orders() -> None:
-    """Without making t = K u afresh the bound believed here is far above the one that is certified."""
+    """If t = K u were never computed anew, the solver's own lower bound here would be far above the certified one."""
     problem = small(75, lengths=(2, 2, 5, 4), eta=1e4, lam=1e-6)
     solution = solve(problem)
     assert solution.status is Status.OPTIMAL

@@ -71,7 +71,7 @@ def test_the_error_falls_as_one_over_the_root_of_the_samples(wide_graph: bool) -
         ]) ** 0.5
         for n in (250, 4000)
     ]  # fmt: skip
-    assert 2.5 < errors[0] / errors[1] < 6.4  # 4, and 24 runs of each know a mean square to about 30%
+    assert 2.5 < errors[0] / errors[1] < 6.4  # 4; the mean square over 24 runs has an error of about 30%
     assert errors[1] < 0.1 * np.linalg.norm(best)
 
 
