@@ -37,6 +37,7 @@ from convexstruct.arrays import Flags, Index
 from convexstruct.core.registry import one_family
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.features.graphs.factors import Factors
+from convexstruct.graphs import starts
 from convexstruct.marginals.triplets import Triplets, picks, sums_by
 from convexstruct.models.formulation import Formulation, Recovered, equation
 from convexstruct.models.log_linear.entropy import entry
@@ -90,13 +91,9 @@ def bethe(graph: nx.Graph) -> Weights:
         cycle = [int(u) for u, _ in nx.find_cycle(inside)]
         for u, v in zip(cycle, cycle[1:] + cycle[:1]):
             weights.given[u, v] = 1.0
-        seen, queue = set(cycle), list(cycle)
-        for u in queue:  # trees that hang from the cycle, away from it
-            for v in sorted(inside[u]):
-                if v not in seen:
-                    weights.given[u, v] = 1.0
-                    seen.add(v)
-                    queue.append(v)
+        hanging = nx.restricted_view(inside, [], list(zip(cycle, cycle[1:] + cycle[:1])))
+        for u in cycle:  # trees that hang from the cycle, away from it
+            weights.given |= {(parent, child): 1.0 for child, parent in nx.bfs_predecessors(hanging, u)}
     return weights
 
 
@@ -125,7 +122,7 @@ class Beliefs:
                 raise sentence(
                     f"scopes[{c}] has {len(scope)} variables, wanted 1 or 2 for entropies of nodes and pairs"
                 )
-        start = np.concatenate(([0], np.cumsum(factors.cards))).astype(np.intp)
+        start = starts(factors.cards)
         at, pairs = int(start[-1]), {}
         for u, v in sorted((min(edge), max(edge)) for edge in factors.graph.edges):
             pairs[u, v] = at

@@ -28,7 +28,7 @@ from scipy.linalg.blas import dasum
 from convexstruct import deadline
 from convexstruct.arrays import Vector
 from convexstruct.oracles.box.projection import BLOCK, product_error
-from convexstruct.rounding import TINY, UNIT, Rounded, gamma
+from convexstruct.rounding import TINY, UNIT, Rounded, gamma, total
 
 #: Products that one call of BLAS adds, in any order; such sums are then added exactly and rounded once (math.fsum). So
 #: the relative rounding of a sum of squares is that of so many additions, 1.2e-13.
@@ -95,9 +95,9 @@ class Data(NamedTuple):
         that 1 + gamma(n) times it is no less than that: with one s, no second sum is needed where ``positive``.
         """
         scale, terms = (self.s, a) if isinstance(self.s, float) else (1.0, self.s * a)
-        total = _sum(_row_sums(terms))
-        value = scale * total
-        size = total if positive and terms is a else float(dasum(terms))
+        plain = total(_row_sums(terms))
+        value = scale * plain
+        size = plain if positive and terms is a else float(dasum(terms))
         size = abs(scale) * size * (1.0 + gamma(len(a) + 4)) + len(a) * TINY
         error = gamma(min(len(a), ROW) + 6) * size
         return (Rounded.of(value, error, len(a) * TINY) if math.isfinite(value) else UNKNOWN), size
@@ -107,7 +107,7 @@ class Data(NamedTuple):
         off = a - self.m
         if not self.unweighted:
             off *= self.d
-        value = _sum(_row_products(off, off))
+        value = total(_row_products(off, off))
         error = gamma(min(len(a), ROW) + 8) * value
         return Rounded.of(value, error, len(a) * TINY) if math.isfinite(value) else UNKNOWN
 
@@ -175,16 +175,16 @@ def looked_at(data: Data, a: Vector, dual: tuple[float, Below] | None = None) ->
             least.copy_last(terms)
         elif own is not None:
             least.add(part, own, part.positive)
-    squares, total = _sum(terms.squares), _sum(terms.weighted)
+    squares, weighted = total(terms.squares), total(terms.weighted)
     far = float(np.max(under)), float(np.max(over))  # NaN stays NaN
     value, allowance = 0.5 * squares, math.inf
     if math.isfinite(value) and far == (0.0, 0.0):
-        rest = _sum([*terms.weighted, -data.z])
-        doubt = _sum([t.allowance for t in terms.weighted]) + UNIT * abs(rest)
+        rest = total([*terms.weighted, -data.z])
+        doubt = total([t.allowance for t in terms.weighted]) + UNIT * abs(rest)
         cost = max(_cost(data, a, rest + doubt, -1.0), _cost(data, a, doubt - rest, 1.0))
-        rounding = 0.5 * _sum([t.allowance for t in terms.squares]) + 4 * TINY * (len(a) + squares)
+        rounding = 0.5 * total([t.allowance for t in terms.squares]) + 4 * TINY * (len(a) + squares)
         allowance = Rounded.of(value, rounding, cost).allowance
-    looked = Looked(Rounded(value, allowance), *far, total, terms.size)
+    looked = Looked(Rounded(value, allowance), *far, weighted, terms.size)
     return looked, Rounded(-math.inf) if dual is None else _least_value(data, least, *dual)
 
 
@@ -246,16 +246,16 @@ def lower_bound(data: Data, rho: float, below: Below) -> Rounded:
 
 def _least_value(data: Data, least: _Terms, rho: float, below: Below) -> Rounded:
     """`lower_bound`. least : the sums of a(rho)."""
-    total = _sum(least.squares)
-    rest = _sum([*least.weighted, -data.z])
-    value = 0.5 * total + rho * rest
+    squares = total(least.squares)
+    rest = total([*least.weighted, -data.z])
+    value = 0.5 * squares + rho * rest
     if not math.isfinite(value):
         return Rounded(-math.inf)
     lost = lost_at_most(len(data.m), rho, below.size, below.reach, below.ends)
     if not lost <= UNIT * abs(value):
         lost = _lost(data, rho)
-    doubt = _sum([t.allowance for t in least.weighted]) + UNIT * abs(rest) + below.beyond
-    own = 0.5 * _sum([t.allowance for t in least.squares]) + 4 * TINY * (len(data.m) + total)
+    doubt = total([t.allowance for t in least.weighted]) + UNIT * abs(rest) + below.beyond
+    own = 0.5 * total([t.allowance for t in least.squares]) + 4 * TINY * (len(data.m) + squares)
     turned = abs(rho * rest)
     return Rounded.of(value, own, abs(rho) * doubt, 2.0 * UNIT * (abs(value) + turned) + TINY, lost)
 
@@ -298,13 +298,5 @@ def reachable(data: Data, least: float, greatest: float, size: float) -> float:
             at = np.where(s * sign > 0, upper, lower)[counts]
             with np.errstate(all="ignore"):
                 terms = [*(s[counts] * at).tolist(), *product_error(s[counts], at).tolist(), -data.z]
-            beyond = max(beyond, -sign * _sum(terms) * (1.0 + 1e-9) + len(terms) * TINY)
+            beyond = max(beyond, -sign * total(terms) * (1.0 + 1e-9) + len(terms) * TINY)
     return beyond
-
-
-def _sum(terms: list[Any]) -> float:
-    """The sum of numbers, rounded once; NaN where it overflows or a term is NaN."""
-    try:
-        return math.fsum(terms)
-    except (OverflowError, ValueError):
-        return math.nan

@@ -36,7 +36,7 @@ from convexstruct.arrays import Matrix, Tensor, Vector
 from convexstruct.oracles.polytope.clique_tables import CliqueTables, Port, Tables
 from convexstruct.oracles.polytope.local_polytope import Weights, evaluate, unknown
 from convexstruct.oracles.polytope.table_columns import Columns
-from convexstruct.rounding import TINY, UNIT, Rounded, gamma, summed
+from convexstruct.rounding import TINY, UNIT, Rounded, gamma, summed, total
 
 #: Entries that are processed together, so that they stay in cache.
 CHUNK = 1 << 16
@@ -77,10 +77,10 @@ def upper_bound(structure: CliqueTables, m: Tables, weights: Weights, scale: Vec
     inside, terms, entries = True, 0.0, 0
     for g, (table, given, square, z) in enumerate(zip(a, m, weights.square, weights.scale)):
         rows, component, cells = _flat(table), structure.component[g], prod(structure.cards[g])
-        squares, total, least = _looked_at(rows, _flat(given))
+        squares, mass, least = _looked_at(rows, _flat(given))
         inside = inside and least >= 0
         each = 0.5 * square * squares
-        missed = np.abs(total - z) + gamma(cells + 2) * (total + z)
+        missed = np.abs(mass - z) + gamma(cells + 2) * (mass + z)
         near = _spread(structure, g) * rho[component] + missed / cells
         value += np.bincount(component, each, n)
         terms += gamma(cells + 8) * float(each.sum())
@@ -101,15 +101,15 @@ def upper_bound(structure: CliqueTables, m: Tables, weights: Weights, scale: Vec
 
 def _looked_at(rows: Matrix, given: Matrix) -> tuple[Vector, Vector, float]:
     """(|rows - given|^2, sums of the rows, least entry)."""
-    squares, total, least = np.empty(len(rows)), np.empty(len(rows)), 0.0
+    squares, mass, least = np.empty(len(rows)), np.empty(len(rows)), 0.0
     step = max(1, CHUNK // max(rows.shape[1], 1))
     for at in range(0, len(rows), step):
         deadline.check()
         cut = slice(at, at + step)
         off = rows[cut] - given[cut]
-        squares[cut], total[cut] = _inner(off, off), rows[cut].sum(axis=1)
+        squares[cut], mass[cut] = _inner(off, off), rows[cut].sum(axis=1)
         least = float(np.minimum(least, rows[cut].min(initial=0.0)))
-    return squares, total, least
+    return squares, mass, least
 
 
 def _spread(structure: CliqueTables, group: int) -> float:
@@ -143,24 +143,21 @@ def lower_bound(structure: CliqueTables, m: Tables, weights: Weights, multiplier
     lost, uses = 0.0, _uses(structure)
     for g, (table, given, square, z) in enumerate(zip(a, m, weights.square, weights.scale)):
         many, mu = prod(structure.cards[g]), square * thresholds[g]
-        squares, total, _ = _looked_at(_flat(table), _flat(given))
+        squares, mass, _ = _looked_at(_flat(table), _flat(given))
         each = 0.5 * square * squares
-        sums = mu * (total - z)
+        sums = mu * (mass - z)
         here = summed(np.concatenate((each, sums)))
         values.append(here)
         doubt += here.allowance + gamma(many + 8) * float(each.sum()) + 8 * TINY * table.size
-        doubt += float(np.sum(np.abs(mu) * gamma(many + 4) * (total + z)))
-        lost += float(square @ (2.0 * squares + (2.0 + many) * total * total + many * thresholds[g] ** 2))
+        doubt += float(np.sum(np.abs(mu) * gamma(many + 4) * (mass + z)))
+        lost += float(square @ (2.0 * squares + (2.0 + many) * mass * mass + many * thresholds[g] ** 2))
     ordinary = all(bool((x > LEAST).all() and (x < GREATEST).all()) for x in weights.square)
     if ordinary:  # each entry has at most ``uses`` multipliers; each multiplier is in so many entries of two cliques
         widest = 2.0 * uses * uses * max(map(prod, structure.cards), default=1)
         least = min((float(x.min(initial=math.inf)) for x in weights.square), default=1.0)
         lost += widest * sum(float(np.vdot(xi, xi)) for xi in multipliers) / least
         lost = 4.0 * gamma(uses + 16) ** 2 * (lost + TINY) + sum(16 * TINY * table.size for table in a)
-    try:
-        value = math.fsum(values)
-    except (OverflowError, ValueError):
-        return Rounded(-math.inf)
+    value = total(values)
     if not math.isfinite(value):
         return Rounded(-math.inf)
     if not (ordinary and lost <= UNIT * abs(value)):

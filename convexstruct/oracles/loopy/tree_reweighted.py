@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from networkx.utils import UnionFind
 
 from convexstruct.arrays import Flags, Index, Vector
 from convexstruct.oracles.loopy.belief_propagation import FactorGraph
@@ -62,12 +63,12 @@ def spanning_trees(n_variables: int, scopes: Sequence[Sequence[int]], least: int
     rows: list[Flags] = []
     order = np.random.default_rng(0).permutation(len(pairs))  # decides between pairs held equally often
     while len(rows) < least or (used == 0).any():
-        root = list(range(n_variables))
+        joined = UnionFind()
         row = np.zeros(len(pairs), dtype=bool)
         for e in order[np.argsort(used[order], kind="stable")].tolist():
-            u, v = (_top(root, int(w)) for w in ends[e])
-            if u != v:
-                root[u] = v
+            u, v = ends[e].tolist()
+            if joined[u] != joined[v]:
+                joined.union(u, v)
                 row[e] = True
         used += row
         rows.append(row)
@@ -77,13 +78,6 @@ def spanning_trees(n_variables: int, scopes: Sequence[Sequence[int]], least: int
     tree, copies = np.nonzero(held)
     layout = forest(len(rows) * n_variables, ends[copies] + tree[:, None] * n_variables)
     return SpanningTrees(rho, held, pairs, ends, layout, copies)
-
-
-def _top(root: list[int], v: int) -> int:
-    while root[v] != v:
-        root[v] = root[root[v]]
-        v = root[v]
-    return v
 
 
 def upper_bound(graph: FactorGraph, trees: SpanningTrees, tables: Vector, messages: Vector) -> Rounded:
