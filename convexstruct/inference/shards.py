@@ -25,6 +25,7 @@ import numpy as np
 
 from convexstruct import deadline
 from convexstruct.arrays import Index
+from convexstruct.graphs import starts
 from convexstruct.validation.arguments import whole
 
 logger = logging.getLogger(__name__)
@@ -42,7 +43,7 @@ def cuts(sizes: Index, n_shards: int | None) -> list[int]:
     if n_shards is None:
         n_shards = os.cpu_count() or 1
     n_shards = whole("n_shards", n_shards, least=1)
-    first = np.concatenate(([0], np.cumsum(sizes)))
+    first = starts(sizes)
     wanted = np.linspace(0, first[-1], min(n_shards, len(sizes)) + 1)[1:-1]
     found: list[int] = np.unique(np.concatenate(([0], np.searchsorted(first, wanted), [len(sizes)]))).tolist()
     return found

@@ -25,6 +25,7 @@ from scipy.sparse.csgraph import connected_components
 from convexstruct.arrays import Index
 from convexstruct.core.registry import one_family
 from convexstruct.families.projection.tables import MarginalProjection
+from convexstruct.graphs import starts
 from convexstruct.models.formulation import Entry, Formulation, Recovered, equation
 from convexstruct.models.projection.boxes import PAPER
 from convexstruct.oracles.polytope.clique_tables import CliqueTables
@@ -211,7 +212,7 @@ def corners(structure: CliqueTables, limit: int) -> tuple[sp.csc_array, Index]:
         As `labellings` does.
     """
     variable, cards = variables(structure)
-    starts = np.concatenate(([0], np.cumsum([prod(shape) for shape in structure.shapes])))
+    first = starts([prod(shape) for shape in structure.shapes])
     rows: list[int] = []
     columns: list[int] = []
     component: list[int] = []
@@ -231,7 +232,7 @@ def corners(structure: CliqueTables, limit: int) -> tuple[sp.csc_array, Index]:
             value = dict(zip(mine, labels))
             for g, row, names in cliques:
                 at = np.ravel_multi_index([value[int(v)] for v in names], structure.cards[g])
-                rows.append(int(starts[g]) + row * prod(structure.cards[g]) + int(at))
+                rows.append(int(first[g]) + row * prod(structure.cards[g]) + int(at))
                 columns.append(len(component))
             component.append(k)
     shape = (structure.n_entries, len(component))
@@ -242,17 +243,17 @@ def variables(structure: CliqueTables) -> tuple[list[Index], list[int]]:
     """For each group the number of the variable on each axis, (n, axes), and the number of labels of each variable.
     Axes that an agreement identifies are the same variable."""
     sizes = [len(of) * len(cards) for of, cards in zip(structure.component, structure.cards)]
-    starts = np.concatenate(([0], np.cumsum(sizes))).astype(np.intp)
+    first = starts(sizes)
     ends: list[list[Index]] = [[np.zeros(0, dtype=np.intp)], [np.zeros(0, dtype=np.intp)]]
     for each in structure.agreements:
         for position in range(len(each.cards)):
             for end, side in zip(ends, (each.left, each.right)):
                 width = len(structure.cards[side.group])
-                end.append(starts[side.group] + side.rows * width + side.axes[position])
+                end.append(first[side.group] + side.rows * width + side.axes[position])
     left, right = (np.concatenate(end) for end in ends)
-    total = int(starts[-1])
+    total = int(first[-1])
     tied = connected_components(sp.coo_array((np.ones(len(left)), (left, right)), shape=(total, total)))[1]
-    variable = [tied[a:b].reshape(-1, len(c)) for a, b, c in zip(starts, starts[1:], structure.cards)]
+    variable = [tied[a:b].reshape(-1, len(c)) for a, b, c in zip(first, first[1:], structure.cards)]
     cards = [0] * (int(tied.max(initial=-1)) + 1)
     for of, shape in zip(variable, structure.cards):
         for axis, labels in enumerate(shape):

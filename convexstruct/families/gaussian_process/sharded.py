@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 from convexstruct.arrays import Index, Matrix, Vector
 from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
-from convexstruct.graphs import Chains, chains
+from convexstruct.graphs import Chains, chains, starts
 from convexstruct.inference.parallel import in_shards
 from convexstruct.inference.shards import Shards, cuts, fields_of
 from convexstruct.oracles.chain.chain import sum_product
@@ -71,7 +71,7 @@ class ShardedSequences(GaussianProcessSequences):
 @in_shards.register
 def sharded(problem: GaussianProcessSequences, executor: Executor, n_shards: int | None) -> ShardedSequences:
     """The same problem with its sequences in shards of about as many positions each."""
-    first = np.concatenate(([0], np.cumsum(problem.lengths)))
+    first = starts(problem.lengths)
     parts, inputs = [], []
     for low, high in pairwise(cuts(problem.lengths, n_shards)):
         own, places = np.unique(problem.places[first[low] : first[high]], return_inverse=True)

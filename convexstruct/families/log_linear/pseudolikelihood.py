@@ -57,6 +57,7 @@ from convexstruct.families.log_linear.separable import LEAST_GAIN
 from convexstruct.features.counts.counts import example_weights
 from convexstruct.features.graphs.factors import Factors
 from convexstruct.features.graphs.forbidden import forbid
+from convexstruct.graphs import starts
 from convexstruct.inference.factor_graphs import FactorInference
 from convexstruct.rounding import FUNCTION, TINY, UNIT, Rounded, gamma, summed
 from convexstruct.tolerances import DUAL_ROUNDING
@@ -184,12 +185,12 @@ class PseudoLikelihood(Unconstrained):
             lengths.append(kept.reshape(len(first), card).sum(axis=1))
         held = np.concatenate([np.full(len(each), each.shape[1]) for each in rows])
         sized("the conditionals of all samples and variables", len(held), int(held.sum()) + len(held))
-        ends = np.concatenate(([0], np.cumsum(held)))
+        ends = starts(held)
         taken = np.concatenate([each.ravel() for each in rows])
         gather = sp.csr_array((np.ones(len(taken)), taken, ends), shape=(len(held), factors.n_entries))
         features, sizes = sp.csr_array(gather @ factors.design), sp.csr_array(gather @ abs(factors.design))
         width = int((gather @ np.diff(factors.design.indptr).astype(np.float64)).max(initial=0))
-        start = np.concatenate(([0], np.cumsum(np.concatenate(lengths)))).astype(np.intp)
+        start = starts(np.concatenate(lengths))
         n = np.concatenate(counts).astype(np.float64)
         return Groups(np.concatenate(variable), start, features, sizes, n, np.add.reduceat(n, start[:-1]), width)
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from convexstruct.families.structured_svm import StructuredSVM
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
+from convexstruct.graphs import starts
 from convexstruct.validation.arguments import refuse
 from convexstruct.validation.arrays import wholes
 
@@ -23,7 +24,7 @@ def supervised(problem: UnsupervisedMargin, labels: Any) -> StructuredSVM:
     if not isinstance(problem, UnsupervisedMargin):
         refuse("problem", problem, "an UnsupervisedMargin")
     y = wholes("labels", labels, (problem.n_rows,), least=0, most=problem.n_labels - 1, why="one label a row")
-    first = np.concatenate(([0], np.cumsum(problem.lengths)))
+    first = starts(problem.lengths)
     edges: Any = "none"
     if problem.n_pairs:
         example = np.searchsorted(first, problem.current, side="right") - 1

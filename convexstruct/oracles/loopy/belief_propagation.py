@@ -28,6 +28,7 @@ import scipy.sparse as sp
 
 from convexstruct import deadline
 from convexstruct.arrays import Flags, Index, Matrix, Tensor, Vector
+from convexstruct.graphs import starts
 from convexstruct.oracles.log_sum_exp import log_sum_exp
 
 #: Weight of the old message in the new one: 0.5 ends most oscillations, and about doubles the number of rounds where
@@ -86,9 +87,9 @@ class Beliefs(NamedTuple):
 
 def factor_graph(cards: Sequence[int], scopes: Sequence[Sequence[int]]) -> FactorGraph:
     """The index arrays of a factor graph. scopes : the variables of each factor, in the order of its table's axes."""
-    first = np.concatenate(([0], np.cumsum(cards))).astype(np.intp)
+    first = starts(cards)
     sizes = [math.prod(cards[v] for v in scope) for scope in scopes]
-    start = np.concatenate(([0], np.cumsum(sizes))).astype(np.intp)
+    start = starts(sizes)
     by_shape: dict[tuple[int, ...], list[int]] = {}
     for c, scope in enumerate(scopes):
         by_shape.setdefault(tuple(cards[v] for v in scope), []).append(c)

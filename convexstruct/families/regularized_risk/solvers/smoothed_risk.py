@@ -26,6 +26,7 @@ from convexstruct import deadline
 from convexstruct.arrays import Flags, Index, Vector
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.families.regularized_risk.sharded import ShardedRisk
+from convexstruct.graphs import starts
 from convexstruct.oracles.box.simplices import onto_groups
 from convexstruct.rounding import EPS
 
@@ -308,7 +309,7 @@ class SmoothedRisk:
         held[pieces] = 0.0
         sizes = np.add.reduceat(moving, self.first, dtype=np.intp)
         sizes = sizes[sizes > 0]
-        start = np.concatenate(([0], np.cumsum(sizes))).astype(np.intp)
+        start = starts(sizes)
         factor, rows, combine = self.factor, self.rows, self.combine
         if combine is None:
             factor = factor[pieces]
