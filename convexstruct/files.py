@@ -85,13 +85,8 @@ def _kind(mode: int) -> str:
 
 
 def check_writable(path: str | os.PathLike[str], what: str) -> None:
-    """Try whether `write_whole` could write there now, and leave nothing behind.
-
-    Raises
-    ------
-    ValueError
-        If it could not: the sentence says why.
-    """
+    """Try whether `write_whole` could write there now, and leave nothing behind. ValueError if it could not: the
+    sentence says why."""
     target = regular(path, what)
     try:
         partial, file = _beside(target)
@@ -163,13 +158,8 @@ def sha256(path: Path) -> str:
 
 
 def unpack(file: BinaryIO, largest: int) -> Iterator[bytes]:
-    """The text inside a gzipped file, in pieces; the memory it takes does not grow with the text.
-
-    Raises
-    ------
-    ValueError
-        If it is no gzipped file, is cut off, or unpacks to more than ``largest`` bytes.
-    """
+    """The text inside a gzipped file, in pieces; the memory it takes does not grow with the text. ValueError if it is
+    no gzipped file, is cut off, or unpacks to more than ``largest`` bytes."""
     total = 0
     try:
         with gzip.GzipFile(fileobj=file, mode="rb") as text:
@@ -183,17 +173,11 @@ def unpack(file: BinaryIO, largest: int) -> Iterator[bytes]:
 
 
 def read_saved(path: Any, largest: Any, kind: str, made: Callable[[dict[str, NDArray[Any]]], Made]) -> Made:
-    """``made`` of the arrays in a file that the user names.
+    """``made`` of the arrays in a file that the user names. ValueError if the file is none of this kind, or cut off.
+    FileNotFoundError if there is no such file.
 
     kind : what the file should hold, for messages. made : what it raises is the rest of a sentence that begins with
     "it". largest : as in `read_arrays`.
-
-    Raises
-    ------
-    ValueError
-        If the file is none of this kind, or cut off.
-    FileNotFoundError
-        If there is no such file.
     """
     named, largest = path_of("path", path), whole("largest", largest, least=1)
     try:

@@ -127,14 +127,9 @@ class BayesianNetwork:
 
 
 def read_bayesian_network(graph: nx.DiGraph) -> BayesianNetwork:
-    """Read a DiGraph with ``states`` (and perhaps ``table``) on its nodes into index arrays.
-
-    Raises
-    ------
-    ValueError
-        If the graph is empty, is not directed, has a cycle (which is named), a node without ``states`` or with fewer
-        than one, or if two nodes share a table but differ in shape.
-    """
+    """Read a DiGraph with ``states`` (and perhaps ``table``) on its nodes into index arrays. ValueError if the graph is
+    empty, is not directed, has a cycle (which is named), a node without ``states`` or with fewer than one, or if two
+    nodes share a table but differ in shape."""
     if not isinstance(graph, nx.DiGraph) or graph.is_multigraph():
         refuse("graph", graph, "a networkx.DiGraph")
     if graph.number_of_nodes() == 0:
@@ -172,15 +167,11 @@ def read_bayesian_network(graph: nx.DiGraph) -> BayesianNetwork:
 
 def node_pairs(name: str, graph: Any) -> list[tuple[int, int]]:
     """The edges of an undirected networkx graph as pairs of whole numbers, one for each node, in the graph's order.
+    ValueError if it is directed, a multigraph or no graph; or if all nodes are whole numbers, but others than
+    0 .. n - 1: the order of ``graph.nodes`` is then seldom the one that is meant.
 
     The nodes 0 .. n - 1 are their own numbers, in whatever order the graph lists them. Nodes of other names (strings,
     tuples, of types that cannot be compared) are numbered in the order in which the graph lists them, ``graph.nodes``.
-
-    Raises
-    ------
-    ValueError
-        If it is directed, a multigraph or no graph; or if all nodes are whole numbers, but others than 0 .. n - 1: the
-        order of ``graph.nodes`` is then seldom the one that is meant.
     """
     if not isinstance(graph, nx.Graph) or graph.is_directed() or graph.is_multigraph():
         refuse(name, graph, "an undirected networkx.Graph")
@@ -203,12 +194,7 @@ def chain_graph(length: int, states: int) -> nx.DiGraph:
 
 def tree_graph(parents: Sequence[int], states: int) -> nx.DiGraph:
     """A tree, or forest, in which node i hangs below ``parents[i]`` < i; -1 makes a root. Each node has its own table.
-
-    Raises
-    ------
-    ValueError
-        If a parent is not an earlier node.
-    """
+    ValueError if a parent is not an earlier node."""
     graph = nx.DiGraph()
     states = whole("states", states, least=1)
     for i, parent in enumerate(wholes("parents", parents, ("nodes",)).tolist()):
@@ -338,13 +324,7 @@ class Chains:
 
 
 def chains(lengths: ArrayLike) -> Chains:
-    """Lay out chains of the given lengths.
-
-    Raises
-    ------
-    ValueError
-        If there is no chain, or one without a position.
-    """
+    """Lay out chains of the given lengths. ValueError if there is no chain, or one without a position."""
     sizes = wholes("lengths", lengths, ("chains",), least=1).astype(np.intp)
     total = sum(sizes.tolist())
     sized("lengths", total, total)
@@ -374,13 +354,8 @@ def ranges(start: Index, wanted: Index) -> tuple[Index, Index]:
 
 
 def as_sequences(name: str, sequences: Sequence[ArrayLike], n_values: int) -> tuple[Labels, Index]:
-    """Validate a list of integer sequences; return them end to end, with their lengths.
-
-    Raises
-    ------
-    ValueError
-        If there are none, one is empty, or a value is not a whole number in 0 .. n_values - 1.
-    """
+    """Validate a list of integer sequences; return them end to end, with their lengths. ValueError if there are none,
+    one is empty, or a value is not a whole number in 0 .. n_values - 1."""
     given = sequence(name, sequences, "a list of at least one sequence", least=1)
     most = whole("n_values", n_values, least=1) - 1
     arrays = [wholes(f"{name}[{k}]", each, ("positions",), least=0, most=most) for k, each in enumerate(given)]

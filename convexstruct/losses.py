@@ -45,13 +45,8 @@ def _size(n_labels: int) -> int:
 
 def cost_matrix(cost: Costs, n_labels: int) -> Matrix:
     """Validate a cost matrix, or make the one called by name, or that of a function's values, cost[y, z] = cost(y, z).
-
-    Raises
-    ------
-    ValueError
-        If the matrix is not (n_labels, n_labels), not finite, negative, or not zero on the truth; or if the function
-        raises, or returns anything but one number.
-    """
+    ValueError if the matrix is not (n_labels, n_labels), not finite, negative, or not zero on the truth; or if the
+    function raises, or returns anything but one number."""
     if isinstance(cost, str):
         return named(cost, n_labels)
     n_labels = _size(n_labels)

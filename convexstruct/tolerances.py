@@ -66,12 +66,7 @@ POSTERIOR = 1e-9
 
 def profile(name: str | float | Profile) -> Profile:
     """The profile called ``name``; a number is read as a relative gap, with the nearest profile's feasibility.
-
-    Raises
-    ------
-    ValueError
-        If ``name`` is no profile's name and no number between 0 and 1.
-    """
+    ValueError if ``name`` is no profile's name and no number between 0 and 1."""
     wanted = f"one of {', '.join(PROFILES)} or a number between 0 and 1"
     if isinstance(name, Profile):
         return name

@@ -361,13 +361,8 @@ class _Keeper:
         self.lower_bound = -math.inf
 
     def keep(self, iterate: Iterate) -> bool:
-        """Keep the points that are better; False if the iterate's point or bounds contain NaN.
-
-        Raises
-        ------
-        ValueError
-            If it is no `Iterate`, or an array of its point does not hold real numbers.
-        """
+        """Keep the points that are better; False if the iterate's point or bounds contain NaN. ValueError if it is no
+        `Iterate`, or an array of its point does not hold real numbers."""
         if not isinstance(iterate, Iterate):
             refuse("what the solver yields", iterate, "an Iterate")
         for key, value in iterate.point.items():

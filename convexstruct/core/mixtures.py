@@ -36,13 +36,8 @@ class Mixture(NamedTuple):
 
 
 def read_mixture(given: Mapping[str, Any], n_examples: int, dimension: int, cards: Index) -> Mixture:
-    """The arrays of a dual point, with their shapes checked; ``cards`` (P,) are the numbers of labels.
-
-    Raises
-    ------
-    ValueError
-        If a shape is wrong, an entry is not a number, or a label is out of range.
-    """
+    """The arrays of a dual point, with their shapes checked; ``cards`` (P,) are the numbers of labels. ValueError if a
+    shape is wrong, an entry is not a number, or a label is out of range."""
     named = {name: f"dual_point[{name!r}]" for name in Mixture._fields}
     m, g = (len(array) if (array := raw(named[name], given.get(name, ()))).ndim else 0 for name in ("labels", "gibbs"))
     shapes = ((m, len(cards)), (m, n_examples), (g, dimension), (g,), (g, n_examples))

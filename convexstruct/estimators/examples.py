@@ -59,13 +59,8 @@ class Examples:
 
 
 def read_sequences(X: Any) -> Examples:
-    """Sequences of feature dicts, or tables (positions, features), dense or sparse; a sequence may be empty.
-
-    Raises
-    ------
-    ValueError
-        If X is no list of sequences, mixes dicts and tables, or a table has another width or holds NaN.
-    """
+    """Sequences of feature dicts, or tables (positions, features), dense or sparse; a sequence may be empty. ValueError
+    if X is no list of sequences, mixes dicts and tables, or a table has another width or holds NaN."""
     given = sequence("X", X, SEQUENCES, least=1)
     dicts: list[Any] = []
     tables: list[Any] = []
@@ -119,14 +114,9 @@ def fitted_vectorizer(vectorizer: Any, rows: Any) -> Any:
 
 
 def vectorised(vectorizer: Any, rows: Any, width: int | str = "features") -> Any:
-    """The table (P, F) of feature dicts, or of a table itself; ``width`` is the F of training.
-
-    Raises
-    ------
-    ValueError
-        If the vectorizer cannot read a dict, dicts come where training had tables or tables where it had dicts, F is
-        another, there is no feature, or a value is NaN or infinite.
-    """
+    """The table (P, F) of feature dicts, or of a table itself; ``width`` is the F of training. ValueError if the
+    vectorizer cannot read a dict, dicts come where training had tables or tables where it had dicts, F is another,
+    there is no feature, or a value is NaN or infinite."""
     if isinstance(rows, list) != (vectorizer is not None):
         came, wanted = ("feature dicts", "tables of numbers") if vectorizer is None else ("tables", "feature dicts")
         raise ValueError(f"X holds {came}, wanted {wanted} as in training")
@@ -152,13 +142,8 @@ def _told(vectorizer: Any, call: Any) -> Any:
 
 
 def read_labels(y: Any, lengths: Index) -> list[Any]:
-    """The labels of all positions in one list, from one list or array an example.
-
-    Raises
-    ------
-    ValueError
-        If an example has another number of labels than positions.
-    """
+    """The labels of all positions in one list, from one list or array an example. ValueError if an example has another
+    number of labels than positions."""
     given = sequence("y", y, "one list of labels for each of X", length=len(lengths))
     flat: list[Any] = []
     for i, (one, n) in enumerate(zip(given, lengths)):
@@ -182,13 +167,7 @@ def called_cost() -> Iterator[None]:
 
 
 def classes_of(labels: list[Any]) -> NDArray[Any]:
-    """The distinct labels in order, those in sets included.
-
-    Raises
-    ------
-    ValueError
-        As `distinct`, or if fewer than two differ.
-    """
+    """The distinct labels in order, those in sets included. ValueError as `distinct`, or if fewer than two differ."""
     classes = distinct("a label in y", _members(labels))
     if len(classes) < 2:
         came = f"one class, {described(classes.tolist()[0])}" if len(classes) else "no label"
@@ -202,13 +181,8 @@ def _members(labels: list[Any]) -> list[Any]:
 
 
 def distinct(name: str, labels: list[Any]) -> NDArray[Any]:
-    """The distinct labels or symbols, in order.
-
-    Raises
-    ------
-    ValueError
-        If they are neither all strings nor all whole numbers (or all booleans).
-    """
+    """The distinct labels or symbols, in order. ValueError if they are neither all strings nor all whole numbers (or
+    all booleans)."""
     kinds = set()
     for label in labels:
         kind = next((k for k, types in enumerate(KINDS) if isinstance(label, types)), None)
@@ -244,13 +218,8 @@ def coded(labels: list[Any], classes: NDArray[Any]) -> tuple[Labels, Flags | Non
 
 
 def read_weights(sample_weight: ArrayLike | None, n: int) -> Vector:
-    """One weight of at least 0 an example, 1 by default; an example of weight 0 counts as absent.
-
-    Raises
-    ------
-    ValueError
-        If there is not one finite weight of at least 0 for each example, or all are 0.
-    """
+    """One weight of at least 0 an example, 1 by default; an example of weight 0 counts as absent. ValueError if there
+    is not one finite weight of at least 0 for each example, or all are 0."""
     if sample_weight is None:
         return np.ones(n)
     read = real("sample_weight", sample_weight, (n,), what="weights", least=0, why="one an example")
@@ -261,13 +230,9 @@ def read_weights(sample_weight: ArrayLike | None, n: int) -> Vector:
 
 def accuracy(labels: list[Any], predicted: Labels, weights: Vector, classes: NDArray[Any]) -> float:
     """The share of positions, weighted, whose predicted class is the label, or lies in the set of possible labels.
+    ValueError if a label is of another type than those of training, or no position counts.
 
     Positions without a label (None) do not count.
-
-    Raises
-    ------
-    ValueError
-        If a label is of another type than those of training, or no position counts.
     """
     distinct("a label in y", [*classes.tolist(), *_members(labels)])
     codes, allowed = coded(labels, classes)

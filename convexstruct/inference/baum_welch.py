@@ -154,13 +154,8 @@ class Pseudocounts(NamedTuple):
 
     @classmethod
     def read(cls, given: Any, models: HiddenMarkovModels) -> Pseudocounts:
-        """One number for all, or three: numbers or arrays for initial, transition and emission.
-
-        Raises
-        ------
-        ValueError
-            If one is negative, or does not have the shape of its table.
-        """
+        """One number for all, or three: numbers or arrays for initial, transition and emission. ValueError if one is
+        negative, or does not have the shape of its table."""
         each = given if isinstance(given, (tuple, list)) else (given,) * 3
         each = sequence("smoothing", list(each), "one number, or three numbers or tables", length=3)
         c, s, m = models.emission.shape[1:]
@@ -231,17 +226,13 @@ def baum_welch(
     max_iterations: int = 1000,
     smoothing: Any = 0.0,
 ) -> Trained:
-    """Iterate from every model of ``start`` until L rises by less than ``tol`` nats a position.
+    """Iterate from every model of ``start`` until L rises by less than ``tol`` nats a position. ValueError if the
+    models have other channels or symbols, or one of them gives the sequences probability 0.
 
     smoothing : pseudo-counts, added to the expected counts: one number, or three numbers or tables for initial,
     transition and emission. What never falls is then L + sum of pseudo-counts times logarithms of probabilities, the
     logarithm of a Dirichlet prior. Probabilities that are 0 in ``start`` are forbidden, and stay 0: transitions that
     only go from left to right, for example.
-
-    Raises
-    ------
-    ValueError
-        If the models have other channels or symbols, or one of them gives the sequences probability 0.
     """
     if not isinstance(observed, Observations):
         refuse("observed", observed, "Observations")

@@ -293,27 +293,17 @@ class ForestInference:
 
 
 def forest_inference(features: PairwiseFeatures) -> ForestInference:
-    """The oracle over all trees at once.
-
-    Raises
-    ------
-    ValueError
-        If a graph has a cycle.
-    """
+    """The oracle over all trees at once. ValueError if a graph has a cycle."""
     return ForestInference(features, levels.forest(features.n_nodes, features.edges))
 
 
 def tree_inference(
     features: PairwiseFeatures, limit: int = MOST_CLIQUE_ENTRIES, advice: str | None = None
 ) -> TreeInference:
-    """Batches of examples that share a graph, with its junction tree.
+    """Batches of examples that share a graph, with its junction tree. ValueError if a junction tree is too wide; the
+    message has its width and the advice.
 
     advice : the end of the sentence that refuses a graph that is too wide; `ADVICE` by default.
-
-    Raises
-    ------
-    ValueError
-        If a junction tree is too wide; the message has its width and the advice.
     """
     first_edge = features.edge_start
     local = features.edges - features.node_start[features.edge_example][:, None]

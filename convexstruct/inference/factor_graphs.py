@@ -69,13 +69,8 @@ class FactorInference:
         return found.log_partition, np.concatenate(posteriors)
 
     def completed(self, name: str, flat: Vector, samples: Labels | Flags) -> Labels:
-        """The most probable completion (m, n) of each sample, labels or flags as in `clamped`.
-
-        Raises
-        ------
-        ValueError
-            If all completions of a sample are forbidden; it is said of ``name``.
-        """
+        """The most probable completion (m, n) of each sample, labels or flags as in `clamped`. ValueError if all
+        completions of a sample are forbidden; it is said of ``name``."""
         scores, labels = jt.best(self.tree, [*self._tables(flat), *self._given(samples)], len(samples))
         if self.factors.forbidden is not None and np.isneginf(scores).any():
             i = int(np.isneginf(scores).argmax())

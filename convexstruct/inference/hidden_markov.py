@@ -53,13 +53,8 @@ class Observations:
     @classmethod
     def read(cls, symbols: Sequence[ArrayLike], n_symbols: int, weights: ArrayLike | None = None) -> Observations:
         """symbols : a list of arrays (T_k,), or (T_k, C) where a step shows several; whole numbers 0 .. M - 1.
-
-        Raises
-        ------
-        ValueError
-            If there is no sequence, one is empty, channels differ in number, a symbol is out of range, or a weight is
-            not a positive number.
-        """
+        ValueError if there is no sequence, one is empty, channels differ in number, a symbol is out of range, or a
+        weight is not a positive number."""
         given = sequence("symbols", symbols, "a list of at least one sequence", least=1)
         most = whole("n_symbols", n_symbols, least=1) - 1
         shape: tuple[int | str, ...] = ("length",)
@@ -117,13 +112,8 @@ class HiddenMarkovModels:
 
     @classmethod
     def read(cls, initial: Any, transition: Any, emission: Any) -> HiddenMarkovModels:
-        """One model: initial (S,), transition (S, S), emission (S, M), or (C, S, M) of several channels.
-
-        Raises
-        ------
-        ValueError
-            If a shape does not fit, or a row is no distribution.
-        """
+        """One model: initial (S,), transition (S, S), emission (S, M), or (C, S, M) of several channels. ValueError if
+        a shape does not fit, or a row is no distribution."""
         first = real("initial", initial, ("states",), what="probabilities", least=0)
         s = len(first)
         pairs = real("transition", transition, (s, s), what="probabilities", least=0)
@@ -196,13 +186,7 @@ class HiddenMarkovModels:
 def random_models(
     n_models: int, n_states: int, n_symbols: int, seed: int = 0, n_channels: int = 1
 ) -> HiddenMarkovModels:
-    """Starts: every row of every table uniform on the simplex.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of its range.
-    """
+    """Starts: every row of every table uniform on the simplex. ValueError if a number is out of its range."""
     r, s = whole("n_models", n_models, least=1), whole("n_states", n_states, least=1)
     m, c = whole("n_symbols", n_symbols, least=1), whole("n_channels", n_channels, least=1)
     sized("n_models", r, r * s * max(s, c * m))

@@ -62,13 +62,7 @@ class LoopyInference:
 
 
 def cut_inference(features: PairwiseFeatures) -> LoopyInference:
-    """Minimum cuts.
-
-    Raises
-    ------
-    ValueError
-        If the network is not associative, or has more than two labels.
-    """
+    """Minimum cuts. ValueError if the network is not associative, or has more than two labels."""
     if not features.associative:
         raise ValueError("inference='minimum_cut' came with a network that is not associative, wanted associative=True")
     if features.n_labels > 2:
@@ -77,13 +71,7 @@ def cut_inference(features: PairwiseFeatures) -> LoopyInference:
 
 
 def expansion_inference(features: PairwiseFeatures) -> LoopyInference:
-    """Alpha-expansion.
-
-    Raises
-    ------
-    ValueError
-        If the network is not associative.
-    """
+    """Alpha-expansion. ValueError if the network is not associative."""
     if not features.associative:
         raise ValueError("inference='expansion' came with a network that is not associative, wanted associative=True")
     return LoopyInference(features, "expansion")

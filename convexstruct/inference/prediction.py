@@ -25,12 +25,7 @@ def decode(features: PairwiseFeatures, oracle: Inference, w: Vector) -> Labels:
 def read_others(examples: Any, own: PairwiseFeatures, kernel: GramFeatures | None = None) -> PairwiseFeatures:
     """New examples without labels: a list of node features, or a mapping with edges and edge features besides; by
     default the graphs are of the kind of ``own``. kernel : maps kernel values to node features, where there is one.
-
-    Raises
-    ------
-    ValueError
-        If there is no example, or something does not fit; see `read_examples`.
-    """
+    ValueError if there is no example, or something does not fit; see `read_examples`."""
     if isinstance(examples, PairwiseFeatures):
         return examples
     given: dict[str, Any] = {"node_features": examples}

@@ -72,13 +72,8 @@ class Shards:
         return self.map_each(method, [arguments] * len(self.parts))
 
     def map_each(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """``method(*arguments[i])`` of part i, for every part, in order.
-
-        Raises
-        ------
-        DeadlinePassed
-            If a worker brings nothing until the deadline.
-        """
+        """``method(*arguments[i])`` of part i, for every part, in order. Raises `DeadlinePassed` if a worker brings
+        nothing until the deadline."""
         deadline.check()
         if isinstance(self.executor, ThreadPoolExecutor):  # one memory: nothing is sent, nothing kept
             waiting = [self._submit(_call, part, method, given) for part, given in zip(self.parts, arguments)]
@@ -102,13 +97,8 @@ class Shards:
             return None
 
     def _result(self, future: Future[Any] | None, shard: int, method: str, arguments: tuple[Any, ...]) -> Any:
-        """What the future brings, or what this process computes where it brings nothing.
-
-        Raises
-        ------
-        DeadlinePassed
-            If the future brings nothing until the deadline.
-        """
+        """What the future brings, or what this process computes where it brings nothing. Raises `DeadlinePassed` if
+        the future brings nothing until the deadline."""
         if future is not None and not (self._given_up and not future.done()):
             left = deadline.left()
             try:

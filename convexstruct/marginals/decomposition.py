@@ -34,13 +34,8 @@ class Columns:
 
 
 def columns(features: Counts) -> Columns:
-    """What the variables of ``local_polytope(features)`` stand for, in its order.
-
-    Raises
-    ------
-    ValueError
-        If the feature map is of a kind that has no such description here.
-    """
+    """What the variables of ``local_polytope(features)`` stand for, in its order. ValueError if the feature map is of a
+    kind that has no such description here."""
     if isinstance(features, HMMCounts):
         return _chain_columns(features)
     if isinstance(features, NetworkCounts):

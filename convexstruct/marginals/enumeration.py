@@ -53,14 +53,10 @@ def n_assignments(features: Counts) -> int:
 
 
 def enumerate_counts(features: Counts, limit: int = MOST_LABELLINGS) -> Enumerated:
-    """Counts and losses of every labelling; the r-th labelling of all examples is counted at once.
+    """Counts and losses of every labelling; the r-th labelling of all examples is counted at once. ValueError if there
+    are more than ``limit`` labellings in all.
 
     Positions that are not free (`Counts.free`) stay at the truth.
-
-    Raises
-    ------
-    ValueError
-        If there are more than ``limit`` labellings in all.
     """
     total = n_assignments(features)
     if total > limit:

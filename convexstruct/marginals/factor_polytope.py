@@ -126,11 +126,5 @@ class FactorPolytope:
 
 
 def factor_polytope(inference: FactorInference) -> FactorPolytope:
-    """The marginal polytope of the factors that ``inference`` is for.
-
-    Raises
-    ------
-    ValueError
-        If the junction tree is too wide.
-    """
+    """The marginal polytope of the factors that ``inference`` is for. ValueError if the junction tree is too wide."""
     return FactorPolytope(inference.factors, inference.tree)

@@ -43,13 +43,8 @@ def n_labellings(features: PairwiseFeatures) -> int:
 def enumerate_pairwise(
     features: PairwiseFeatures, loss: PairwiseLoss | None = None, limit: int = MOST_LABELLINGS
 ) -> EnumeratedPairwise:
-    """Write out every labelling of every example.
-
-    Raises
-    ------
-    ValueError
-        If there are more than ``limit``; the message says how many, and which formulation to use instead.
-    """
+    """Write out every labelling of every example. ValueError if there are more than ``limit``; the message says how
+    many, and which formulation to use instead."""
     total = n_labellings(features)
     if total > limit:
         raise ValueError(

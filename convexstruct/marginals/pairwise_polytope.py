@@ -53,13 +53,7 @@ def is_forest(features: PairwiseFeatures) -> bool:
 
 def clique_polytope(features: PairwiseFeatures, limit: int = MOST_CLIQUE_VARIABLES) -> CliquePolytope:
     """The marginal polytope of every example, exact, by junction trees. Variables stand example after example, root
-    clique first, C order within a table.
-
-    Raises
-    ------
-    ValueError
-        If a clique table would have more than ``limit`` entries.
-    """
+    clique first, C order within a table. ValueError if a clique table would have more than ``limit`` entries."""
     batches = tree_inference(features, limit).batches
     n_examples, size = features.n_examples, features.n_labels
     entries, agreements = np.zeros((2, n_examples), dtype=np.intp)

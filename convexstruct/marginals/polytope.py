@@ -49,13 +49,8 @@ class LocalPolytope:
 
 
 def local_polytope(features: Counts) -> LocalPolytope:
-    """The local marginal polytope of ``features``, exact for chains and junction trees.
-
-    Raises
-    ------
-    ValueError
-        If the feature map is of a kind that has no such description here.
-    """
+    """The local marginal polytope of ``features``, exact for chains and junction trees. ValueError if the feature map
+    is of a kind that has no such description here."""
     if isinstance(features, HMMCounts):
         return chain_polytope(features)
     if isinstance(features, NetworkCounts):

@@ -111,13 +111,8 @@ def number(
     most: float | None = None,
     infinite: bool = False,
 ) -> float:
-    """One real number, within the bounds given; infinity only where ``infinite`` says so, NaN never.
-
-    Raises
-    ------
-    ValueError
-        If it is none: a boolean, a string, an array of more than a number, or outside the bounds.
-    """
+    """One real number, within the bounds given; infinity only where ``infinite`` says so, NaN never. ValueError if it
+    is none: a boolean, a string, an array of more than a number, or outside the bounds."""
     read = _scalar(value, "iuf")
     if read is None:
         refuse(name, value, _range("number", above, least, below, most, infinite))
@@ -133,12 +128,7 @@ def number(
 
 def whole(name: str, value: Any, *, least: int | None = None, most: int | None = None) -> int:
     """One whole number that fits 64 bits; 2.0 is refused, because the computation that gave it may give 2.7 next time.
-
-    Raises
-    ------
-    ValueError
-        If it is none or outside the bounds.
-    """
+    ValueError if it is none or outside the bounds."""
     read = _scalar(value, "iu")
     if read is None or not _inside(int(read), None, least, None, most) or abs(int(read)) > LARGEST_WHOLE:
         refuse(name, value, _range("whole number", None, least, None, most, False))
@@ -227,13 +217,8 @@ def text_of(name: str, value: Any) -> str:
 
 
 def path_of(name: str, value: Any) -> str:
-    """The path of a file: a string, or an object that has one (``os.PathLike``).
-
-    Raises
-    ------
-    ValueError
-        If it is neither, is empty, or holds a null character.
-    """
+    """The path of a file: a string, or an object that has one (``os.PathLike``). ValueError if it is neither, is empty,
+    or holds a null character."""
     try:
         found = os.fspath(value)
     except Exception:  # any: foreign code behind __fspath__
@@ -303,12 +288,7 @@ def _range(
 
 def sequence(name: str, value: Any, wanted: str = "a list", *, least: int = 0, length: int | None = None) -> list[Any]:
     """The entries of a list, tuple, range, or of an array along its first axis; no string, set, mapping or generator.
-
-    Raises
-    ------
-    ValueError
-        If it is no sequence, or of another length.
-    """
+    ValueError if it is no sequence, or of another length."""
     if isinstance(value, LISTS) or (type(value) is np.ndarray and value.ndim):
         sized(f"the length of {name}", len(value), len(value))
         found = list(value)
@@ -338,12 +318,7 @@ def mapping(
     name: str, value: Any, required: Collection[str], optional: Collection[str] = (), otherwise: str = ""
 ) -> dict[str, Any]:
     """A mapping with the keys ``required``, and none beyond those and ``optional``; ``otherwise`` ends the sentence.
-
-    Raises
-    ------
-    ValueError
-        If it is no mapping, or has other keys.
-    """
+    ValueError if it is no mapping, or has other keys."""
     keys = " and ".join([*sorted(required), *(f"perhaps {key}" for key in sorted(optional))])
     if not required:
         keys = f"among {', '.join(sorted(optional))}" if optional else "none"

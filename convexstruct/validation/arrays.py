@@ -38,13 +38,8 @@ _KINDS = {
 
 
 def raw(name: str, value: Any, wanted: str = "an array of real numbers") -> NDArray[Any]:
-    """``value`` as NumPy reads it, without a copy where it is an array already; of any dtype but objects.
-
-    Raises
-    ------
-    ValueError
-        If it is no array, no list and no number, is masked, is ragged, or mixes numbers with something else.
-    """
+    """``value`` as NumPy reads it, without a copy where it is an array already; of any dtype but objects. ValueError if
+    it is no array, no list and no number, is masked, is ragged, or mixes numbers with something else."""
     if type(value) is np.ndarray:
         read = value
     else:
@@ -172,13 +167,8 @@ def wholes(
     minus_one: str = "",
 ) -> NDArray[np.int64]:
     """An array of whole numbers in 64 bits; numbers in double precision are read if every one of them is whole (and
-    ``kinds``, of dtypes, has "f"). ``minus_one`` : what to say besides where the first wrong entry is -1.
-
-    Raises
-    ------
-    ValueError
-        If an entry is not whole, not within ``least`` .. ``most``, or beyond 64 bits; the first such is named.
-    """
+    ``kinds``, of dtypes, has "f"). ``minus_one`` : what to say besides where the first wrong entry is -1. ValueError if
+    an entry is not whole, not within ``least`` .. ``most``, or beyond 64 bits; the first such is named."""
     span = f" from {least} to {most}" if least is not None and most is not None else (
         f" of at least {least}" if least is not None else "")  # fmt: skip
     read = raw(name, value, f"{what}{span}")
@@ -217,12 +207,7 @@ def flags(name: str, value: Any, *shapes: Shape, why: str = "") -> Flags:
 
 def chosen(name: str, value: Any, n: int) -> NDArray[np.int64]:
     """The numbers, from 0, of some of ``n`` things: given as such, in any order, or as a mask (n,), True where wanted.
-
-    Raises
-    ------
-    ValueError
-        If it is neither, or a number is not one of 0 .. n - 1.
-    """
+    ValueError if it is neither, or a number is not one of 0 .. n - 1."""
     read = raw(name, value, "whole numbers, or a mask of True and False")
     if read.dtype.kind == "b":
         return np.flatnonzero(flags(name, value, (n,), why="one True or False each"))
@@ -232,13 +217,8 @@ def chosen(name: str, value: Any, n: int) -> NDArray[np.int64]:
 
 
 def labels(name: str, value: Any, n: int) -> NDArray[Any]:
-    """One label an example: numbers, strings or booleans, all of one kind; as a read-only copy.
-
-    Raises
-    ------
-    ValueError
-        If there is not one an example, they are of mixed kinds, or a number among them is NaN or infinite.
-    """
+    """One label an example: numbers, strings or booleans, all of one kind; as a read-only copy. ValueError if there is
+    not one an example, they are of mixed kinds, or a number among them is NaN or infinite."""
     read = raw(name, value, "labels")
     if read.shape != (n,):
         raise sentence(f"{name} has shape {read.shape}, wanted ({n},): one label an example")

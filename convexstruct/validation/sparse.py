@@ -21,13 +21,9 @@ MOST_DENSE = 2**30
 
 def sparse(name: str, value: Any, *shape: int | str, what: str = "numbers", why: str = "") -> sp.csr_array:
     """A copy as a CSR array in double precision: duplicates summed, indices sorted, none of its arrays writeable.
+    ValueError if it is no sparse matrix of finite real numbers, has another shape, or indices that lie outside it.
 
     ``shape`` is two entries as in `convexstruct.validation.arrays.real`; none stands for any two-dimensional shape.
-
-    Raises
-    ------
-    ValueError
-        If it is no sparse matrix of finite real numbers, has another shape, or indices that lie outside it.
     """
     wanted = f"a sparse matrix {said(tuple(shape))} of {what}" if shape else f"a sparse matrix of {what}"
     if not sp.issparse(value):

@@ -68,13 +68,8 @@ def find(folder: Path, name: str) -> Path:
 
 
 def content(path: Path) -> dict[str, Any] | Vector:
-    """What an answer's file holds: one array if it is plain text, else arrays and numbers by name.
-
-    Raises
-    ------
-    Refused
-        If it cannot be read, is longer than 256 MiB, or is none of the three kinds.
-    """
+    """What an answer's file holds: one array if it is plain text, else arrays and numbers by name. Raises `Refused`
+    if it cannot be read, is longer than 256 MiB, or is none of the three kinds."""
     try:
         if not path.is_file():
             raise Refused(f"wrote {path.name}, which is no regular file")
@@ -137,13 +132,8 @@ def split(flat: Vector, wanted: Mapping[str, list[int]]) -> Point:
 
 
 def read(folder: Path, name: str, problem: Problem) -> dict[str, Any]:
-    """The answer to a case as solvers return one: "point" and perhaps "dual_point", "primal", "lower_bound".
-
-    Raises
-    ------
-    Refused
-        If there is none, or it cannot be read.
-    """
+    """The answer to a case as solvers return one: "point" and perhaps "dual_point", "primal", "lower_bound". Raises
+    `Refused` if there is none, or it cannot be read."""
     path = find(folder, name)
     found = content(path)
     try:
@@ -191,13 +181,7 @@ class Folder:
 
     def exported(self, cases: tuple[Case, ...]) -> tuple[tuple[Case, ...], list[str]]:
         """Those of ``cases`` whose header is here, or that files can hold if there is no header; and a sentence on the
-        others.
-
-        Raises
-        ------
-        ValueError
-            If there is neither a header nor an answer here.
-        """
+        others. ValueError if there is neither a header nor an answer here."""
         files = {path.name for path in self.folder.iterdir()}
         here = {case.name for case in cases if f"{case.name}.json" in files}
         if not here and files.isdisjoint(f"{case.name}.answer{ending}" for case in cases for ending in ENDINGS):

@@ -45,13 +45,8 @@ def holds_programs(folder: Path) -> bool:
 
 
 def written(folder: Path, on: str | None, quick: bool) -> list[Written]:
-    """The programs in ``folder`` that belong to the cases ``on``, in the order of the cases.
-
-    Raises
-    ------
-    ValueError
-        If ``on`` is no family and no case, or none of the cases has a program here.
-    """
+    """The programs in ``folder`` that belong to the cases ``on``, in the order of the cases. ValueError if ``on`` is no
+    family and no case, or none of the cases has a program here."""
     names = {case.name: place for place, case in enumerate(select(on, quick=quick, open_only=True))}
     found = []
     for path in sorted(folder.glob("*.json")):
@@ -68,13 +63,8 @@ def written(folder: Path, on: str | None, quick: bool) -> list[Written]:
 
 
 def read(folder: Path, name: str, n: int, m: int) -> dict[str, Any]:
-    """The answer to a program of n variables and m rows: "x", perhaps "y", or "value" alone.
-
-    Raises
-    ------
-    Refused
-        If there is none, or it cannot be read.
-    """
+    """The answer to a program of n variables and m rows: "x", perhaps "y", or "value" alone. Raises `Refused` if
+    there is none, or it cannot be read."""
     path = find(folder, name)
     found = content(path)
     try:

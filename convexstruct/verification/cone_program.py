@@ -162,13 +162,8 @@ def matrix(s: Vector, n: int) -> Matrix:
 
 
 def compiled(formulation: Any) -> ConeProgram:
-    """The cone program of ``formulation``, a `convexstruct.models.Formulation`.
-
-    Raises
-    ------
-    ValueError
-        If it has a power cone, which this form lacks.
-    """
+    """The cone program of ``formulation``, a `convexstruct.models.Formulation`. ValueError if it has a power cone,
+    which this form lacks."""
     import cvxpy as cp
 
     data, chain, inverse = formulation.problem.get_problem_data(cp.CLARABEL, solver_opts={})

@@ -77,13 +77,7 @@ class Enclosure:
     _over: bool = field(default=False, init=False)
 
     def send(self, nonce: bytes, content: bytes) -> None:
-        """Send one message.
-
-        Raises
-        ------
-        Ended
-            If the other end is closed.
-        """
+        """Send one message. Raises `Ended` if the other end is closed."""
         try:
             self.pipe.settimeout(GRACE_SECONDS)
             send(self.pipe, nonce, content)
@@ -91,17 +85,8 @@ class Enclosure:
             raise Ended(self._fate(GRACE_SECONDS)) from None
 
     def receive(self, nonce: bytes, seconds: float) -> bytes:
-        """The message with this nonce.
-
-        Raises
-        ------
-        TimeoutError
-            If it was not whole after so many seconds.
-        Ended
-            If the worker ended first.
-        Garbled
-            If what came is no message, or too long.
-        """
+        """The message with this nonce. TimeoutError if it was not whole after so many seconds. Raises `Ended` if the
+        worker ended first. Raises `Garbled` if what came is no message, or too long."""
         deadline = time.monotonic() + seconds
         while True:
             mark, told, size = HEAD.unpack(self._take(HEAD.size, deadline))

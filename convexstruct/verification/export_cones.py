@@ -87,14 +87,10 @@ def scales(case: Case) -> bool:
 
 
 def state(case: Case, seed: int, scale: int = 1) -> Stated:
-    """The case's formulation, or another of the same optimum where that one is no single program.
+    """The case's formulation, or another of the same optimum where that one is no single program. ValueError if there
+    is none.
 
     scale : of the instance. Its name is CASE-xSCALE.FORMULATION where that is above 1.
-
-    Raises
-    ------
-    ValueError
-        If there is none.
     """
     from convexstruct.models import Formulation
 
@@ -135,13 +131,8 @@ def header(stated: Stated, program: ConeProgram) -> dict[str, Any]:
 
 
 def write_program(folder: Path, stated: Stated) -> dict[str, Any]:
-    """Write one program, its header last, each file whole or not at all; returns the header.
-
-    Raises
-    ------
-    ValueError
-        If it is too large, or has a cone that is not exported. OSError if a file cannot be written.
-    """
+    """Write one program, its header last, each file whole or not at all; returns the header. ValueError if it is too
+    large, or has a cone that is not exported. OSError if a file cannot be written."""
     program = compiled(stated.formulation)
     if program.A.nnz > MOST_NONZEROS:
         raise ValueError(f"{stated.name}: {program.A.nnz} nonzeros, more than {MOST_NONZEROS}")
@@ -182,15 +173,11 @@ def _counted(sizes: Sequence[int]) -> str:
 def write_programs(
     folder: Path, cases: Sequence[Case], seed: int, left_out: list[str], scale: int = 1
 ) -> Iterator[dict[str, Any] | None]:
-    """Write the cone programs of ``cases`` into ``folder``, then the table and the page.
+    """Write the cone programs of ``cases`` into ``folder``, then the table and the page. OSError if a file cannot be
+    written.
 
     Yields the header of each case's program once that is written; None where it has no program, or one that is too
     large: a sentence in ``left_out`` says which. Stopped in between, it leaves whole programs and no table.
-
-    Raises
-    ------
-    OSError
-        If a file cannot be written.
     """
     heads = []
     for case in cases:
@@ -225,15 +212,9 @@ def page(heads: Sequence[dict[str, Any]], left_out: Sequence[str]) -> str:
 def export(
     path: str, on: str | None, quick: bool, seed: int, scale: int, progress: Callable[[int, int, str], None]
 ) -> tuple[bool, dict[str, Any], Page]:
-    """``convexstruct export --conic``: (whether it ran to its end, the JSON object, the page to print).
-
-    Raises
-    ------
-    ValueError
-        If there is no such case, none of them can be made ``scale`` times as large, or ``path`` is no folder.
-    OSError
-        If a file cannot be written.
-    """
+    """``convexstruct export --conic``: (whether it ran to its end, the JSON object, the page to print). ValueError if
+    there is no such case, none of them can be made ``scale`` times as large, or ``path`` is no folder. OSError if a
+    file cannot be written."""
     cases = [case for case in select(on, quick=quick, open_only=True) if scale == 1 or scales(case)]
     if not cases:
         refuse("scale", scale, f"1: no larger instances of {on} can be made")

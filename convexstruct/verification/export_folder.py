@@ -27,14 +27,10 @@ Made = TypeVar("Made")
 
 def write_cases(folder: Path, cases: Sequence[Case], seed: int = 0, text: bool = False) -> Iterator[Case]:
     """Write ``cases`` into ``folder``, and then the page that explains them; yields each case once it is written.
+    OSError if a file cannot be written.
 
     text : whether the numbers are written as plain text instead of NPZ. Whoever stops in between has whole files, a
     header for every case whose numbers are all there, and no page.
-
-    Raises
-    ------
-    OSError
-        If a file cannot be written.
     """
     kinds: dict[type, None] = {}
     for case in cases:
@@ -46,13 +42,8 @@ def write_cases(folder: Path, cases: Sequence[Case], seed: int = 0, text: bool =
 def export(
     path: str, on: str | None, quick: bool, seed: int, text: bool, progress: Callable[[int, int, str], None]
 ) -> tuple[bool, dict[str, Any], Page]:
-    """``convexstruct export``: (whether it ran to its end, the JSON object, the page to print).
-
-    Raises
-    ------
-    ValueError
-        If there is no such case, or ``path`` is no folder. OSError if a file cannot be written.
-    """
+    """``convexstruct export``: (whether it ran to its end, the JSON object, the page to print). ValueError if there is
+    no such case, or ``path`` is no folder. OSError if a file cannot be written."""
     cases, left_out = files.exportable(select(on, quick=quick, open_only=True))
     if not cases:
         raise sentence("; ".join(left_out))
@@ -84,13 +75,8 @@ def run_out(
 
 
 def made(path: str) -> Path:
-    """The folder of that name, made where it is not there yet.
-
-    Raises
-    ------
-    ValueError
-        If something else has that name. OSError if it cannot be made.
-    """
+    """The folder of that name, made where it is not there yet. ValueError if something else has that name. OSError if
+    it cannot be made."""
     folder = Path(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)

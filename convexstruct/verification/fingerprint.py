@@ -15,17 +15,12 @@ from convexstruct.arrays import OPTIONAL, ROUNDING_BOUND
 
 
 def fingerprint(value: Any, *, exact: bool = False) -> str:
-    """A hash of all data reachable from ``value``: dataclass fields, mappings, sequences, arrays, graphs; and
-    the names of functions of modules.
+    """A hash of all data reachable from ``value``: dataclass fields, mappings, sequences, arrays, graphs; and the names
+    of functions of modules. TypeError if it meets something that is not data.
 
     Floats are rounded to ten significant digits first, so that the hash does not depend on the last bits, in which
     machines differ, and fields that bound rounding are left out; ``exact`` takes every bit of all. What a dataclass
     derives from its fields (caches, fields with ``init=False``) is not data.
-
-    Raises
-    ------
-    TypeError
-        If it meets something that is not data.
     """
     digest = hashlib.sha256()
     _feed(digest, value, exact)

@@ -215,13 +215,7 @@ def split(solver: str) -> tuple[Path, str]:
 
 
 def load(solver: str) -> SolverFunction:
-    """The function NAME of FILE.py.
-
-    Raises
-    ------
-    ValueError
-        If the file does not load, or has no such function.
-    """
+    """The function NAME of FILE.py. ValueError if the file does not load, or has no such function."""
     path, name = split(solver)
     spec = importlib.util.spec_from_file_location(path.stem, path.resolve())
     if spec is None or spec.loader is None:

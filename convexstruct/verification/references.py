@@ -187,13 +187,8 @@ def stored(case: Case, problem: Problem) -> Reference | None:
 
 
 def refresh(family: str, step: Callable[[Case], None] | None = None, into: Path | None = None) -> Path:
-    """Recompute and store the references of a family; returns the file written.
-
-    Raises
-    ------
-    ValueError
-        If a case has no reference but the stored one: then nothing is written.
-    """
+    """Recompute and store the references of a family; returns the file written. ValueError if a case has no reference
+    but the stored one: then nothing is written."""
     entries: dict[str, Any] = {}
     for case in cases_for(family):
         if step is not None:

@@ -69,13 +69,7 @@ class Weights:
 
 def bethe(graph: nx.Graph) -> Weights:
     """The weights of the Bethe entropy: each connected part is a rooted tree, or a cycle walked in one direction with
-    trees that hang from it.
-
-    Raises
-    ------
-    ValueError
-        If a part has more than one cycle.
-    """
+    trees that hang from it. ValueError if a part has more than one cycle."""
     weights = Weights(len(graph))
     for part in sorted(map(sorted, nx.connected_components(graph))):
         inside = graph.subgraph(part)

@@ -35,13 +35,7 @@ LOSS = (
 
 
 def read_labels(problem: UnsupervisedMargin, labels: ArrayLike) -> Labels:
-    """Labels (p1,) of all rows.
-
-    Raises
-    ------
-    ValueError
-        Unless they are whole numbers from 0 to kappa - 1, one a row.
-    """
+    """Labels (p1,) of all rows. ValueError unless they are whole numbers from 0 to kappa - 1, one a row."""
     why = "one label for each row"
     return wholes("labels", labels, (problem.n_rows,), least=0, most=problem.n_labels - 1, why=why)
 

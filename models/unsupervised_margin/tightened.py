@@ -52,13 +52,7 @@ UNKNOWN = -1
 
 
 def read_known(problem: UnsupervisedMargin, known: ArrayLike | None) -> Labels:
-    """Labels (p1,), -1 where unknown.
-
-    Raises
-    ------
-    ValueError
-        Unless there is one whole number from -1 to kappa - 1 for each row.
-    """
+    """Labels (p1,), -1 where unknown. ValueError unless there is one whole number from -1 to kappa - 1 for each row."""
     if known is None:
         return np.full(problem.n_rows, UNKNOWN, dtype=np.int64)
     why = "one label for each row, -1 where it is not known"

@@ -126,14 +126,8 @@ def dual(problem: UnsupervisedMargin, labels: ArrayLike) -> Formulation:
 
 
 def _relation(problem: UnsupervisedMargin, M: ArrayLike) -> Matrix:
-    """M (n, n) as numbers.
-
-    Raises
-    ------
-    ValueError
-        Unless it is a symmetric matrix of that shape, with entries from -1 to 1 and K o M semidefinite, up to the
-        accuracy of a solver of (3).
-    """
+    """M (n, n) as numbers. ValueError unless it is a symmetric matrix of that shape, with entries from -1 to 1 and K o
+    M semidefinite, up to the accuracy of a solver of (3)."""
     why = "one row and column for each row of the problem"
     read = symmetric("M", real("M", M, (problem.n_rows, problem.n_rows), why=why))
     if np.abs(read).max() > 1.0 + LOW.feasibility:

@@ -38,16 +38,11 @@ def random_network(
     concentration: float = 1.0,
     seed: int = 0,
 ) -> SampledNetwork:
-    """A random DAG with random tables, and samples from it.
+    """A random DAG with random tables, and samples from it. ValueError if a number is out of its range.
 
     Each node has up to ``max_parents`` parents among those before it, and between states[0] and states[1] states; each
     conditional distribution is drawn from the Dirichlet distribution of parameter ``concentration`` (small: nearly
     deterministic).
-
-    Raises
-    ------
-    ValueError
-        If a number is out of its range.
     """
     n_nodes, n_samples = whole("n_nodes", n_nodes, least=1), whole("n_samples", n_samples, least=1)
     sized("n_samples", n_samples, n_nodes * n_samples)

@@ -32,13 +32,8 @@ class Incomes:
 
 
 def parse(text: str) -> Incomes:
-    """Read the text of the set.
-
-    Raises
-    ------
-    ValueError
-        If the text is not svmlight's, a label is neither +1 nor -1, or an entry is not 1.
-    """
+    """Read the text of the set. ValueError if the text is not svmlight's, a label is neither +1 nor -1, or an entry is
+    not 1."""
     text = text_of("text", text)
     features, labels = svmlight.parse(text, N_FEATURES)
     if not np.isin(labels, (-1.0, 1.0)).all():

@@ -57,13 +57,8 @@ class Sentences:
 
 
 def parse(text: str) -> Sentences:
-    """Read the text of a part.
-
-    Raises
-    ------
-    ValueError
-        If there is no sentence, or a line is not a word, a tag and one of `CHUNKS`.
-    """
+    """Read the text of a part. ValueError if there is no sentence, or a line is not a word, a tag and one of
+    `CHUNKS`."""
     text = text_of("text", text)
     tokens: list[Token] = []
     lengths = [0]

@@ -31,13 +31,7 @@ class Positions:
 
 
 def parse(text: str) -> Positions:
-    """Read the text of the set.
-
-    Raises
-    ------
-    ValueError
-        If there is no position, or a line is not 42 squares and a value.
-    """
+    """Read the text of the set. ValueError if there is no position, or a line is not 42 squares and a value."""
     text = text_of("text", text)
     square = {name: i for i, name in enumerate(SQUARES)}
     value = {name: i for i, name in enumerate(VALUES)}

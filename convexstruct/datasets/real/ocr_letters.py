@@ -65,13 +65,8 @@ class Words:
 
 
 def from_arrays(arrays: Mapping[str, NDArray[Any]]) -> Words:
-    """The words from the arrays of the stored file: ``pixels``, ``label``, ``word_start``, ``fold``.
-
-    Raises
-    ------
-    ValueError
-        If an array is missing, of another shape, or holds a value out of range; or if a word is empty.
-    """
+    """The words from the arrays of the stored file: ``pixels``, ``label``, ``word_start``, ``fold``. ValueError if an
+    array is missing, of another shape, or holds a value out of range; or if a word is empty."""
     read = mapping("arrays", arrays, {"pixels", "label", "word_start", "fold"})
     pixels = wholes("pixels", read["pixels"], ("letters", SHAPE[0] * SHAPE[1]), least=0, most=1, keep=False)
     label = wholes("label", read["label"], (len(pixels),), least=0, most=len(LETTERS) - 1, why="one a letter")

@@ -47,13 +47,8 @@ class Proteins:
 
 
 def parse(text: str) -> Proteins:
-    """Read the text of a protein file.
-
-    Raises
-    ------
-    ValueError
-        If there is no chain, or a line is neither a comment, nor closes a chain, nor is a known residue and label.
-    """
+    """Read the text of a protein file. ValueError if there is no chain, or a line is neither a comment, nor closes a
+    chain, nor is a known residue and label."""
     text = text_of("text", text)
     residues: list[Labels] = []
     structures: list[Labels] = []

@@ -35,12 +35,7 @@ class Scenes:
 
 def from_arrays(arrays: Mapping[str, NDArray[Any]], part: str) -> Scenes:
     """The scenes of a part from the arrays of the stored file: ``X_train``, ``y_train``, ``X_test``, ``y_test``.
-
-    Raises
-    ------
-    ValueError
-        If an array is missing, of another shape, or holds a value out of range.
-    """
+    ValueError if an array is missing, of another shape, or holds a value out of range."""
     read = arrays_of_part(arrays, part, ("X", "y"))
     features = real(f"X_{part}", read["X"], ("images", N_FEATURES), what="features", least=0)
     if (features > 1).any():

@@ -115,12 +115,7 @@ class Snakes:
 
 def from_arrays(arrays: Mapping[str, NDArray[Any]], part: str) -> Snakes:
     """The images of a part from the arrays of the stored file: ``shape_train``, ``X_train``, ``Y_train``; or ``test``.
-
-    Raises
-    ------
-    ValueError
-        If an array is missing, of another shape, or holds a value out of range.
-    """
+    ValueError if an array is missing, of another shape, or holds a value out of range."""
     read = arrays_of_part(arrays, part, ("shape", "X", "Y"))
     shapes = wholes(f"shape_{part}", read["shape"], ("images", 2), least=1, what="heights and widths")
     n = int(shapes.astype(object).prod(axis=1).sum())

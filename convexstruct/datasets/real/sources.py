@@ -240,12 +240,7 @@ def _damaged(file: File) -> str:
 
 def read(name: str, part: int = 0) -> bytes:
     """The bytes of file number ``part`` of a set, unpacked if it is gzipped, after its checksum was found right.
-
-    Raises
-    ------
-    ValueError
-        If the set is unknown, not here (the sentence says where it comes from) or not what it should be.
-    """
+    ValueError if the set is unknown, not here (the sentence says where it comes from) or not what it should be."""
     wanted = source(name)
     file = wanted.files[whole("part", part, least=0, most=len(wanted.files) - 1)]
     path = data_root() / file.path
@@ -268,13 +263,8 @@ def read_part(name: str, part: str) -> str:
 
 
 def read_arrays(name: str, part: int = 0) -> dict[str, NDArray[Any]]:
-    """The arrays of a ``.npz`` file of a set.
-
-    Raises
-    ------
-    ValueError
-        As `read` does, and if an array would need pickle or all together would take more than ``MOST_BYTES`` bytes.
-    """
+    """The arrays of a ``.npz`` file of a set. ValueError as `read` does, and if an array would need pickle or all
+    together would take more than ``MOST_BYTES`` bytes."""
     archive = io.BytesIO(read(name, part))
     try:
         return arrays_of(archive, MOST_BYTES)

@@ -52,13 +52,8 @@ class Kernel:
 
     @classmethod
     def read(cls, kernel: Any) -> Kernel:
-        """Read "rbf", ("rbf", {"gamma": 0.5}), or a `Kernel`.
-
-        Raises
-        ------
-        ValueError
-            If it is none of these, or a parameter is unknown or out of range.
-        """
+        """Read "rbf", ("rbf", {"gamma": 0.5}), or a `Kernel`. ValueError if it is none of these, or a parameter is
+        unknown or out of range."""
         if isinstance(kernel, Kernel):
             return kernel
         name, given = (kernel, {}) if isinstance(kernel, str) else _pair(kernel)
@@ -126,15 +121,11 @@ class Gram:
 
     def against(self, inputs: list[Matrix], name: str = "inputs") -> Matrix:
         """k between new inputs and those of the matrix, (n, D): computed where the kernel is known, else given as
-        ``inputs``.
+        ``inputs``. ValueError if the number of columns is not that of the matrix's inputs (without a kernel: that of
+        the matrix).
 
         inputs : tables (length, d), or without a kernel tables (length, D) of the kernel values themselves.
         name : the name of ``inputs`` in error messages.
-
-        Raises
-        ------
-        ValueError
-            If the number of columns is not that of the matrix's inputs (without a kernel: that of the matrix).
         """
         rows = np.concatenate(inputs)
         if self.kernel is None or self.inputs is None:
@@ -152,15 +143,11 @@ class Gram:
 
 
 def read_inputs(inputs: Any, name: str = "inputs") -> list[Matrix]:
-    """A list of inputs as float arrays (length, d); a flat sequence has one feature for each position.
+    """A list of inputs as float arrays (length, d); a flat sequence has one feature for each position. ValueError if
+    there is no sequence, or one is empty, is not a table of finite numbers, or has another number of columns than the
+    first.
 
     name : the name of the list in error messages.
-
-    Raises
-    ------
-    ValueError
-        If there is no sequence, or one is empty, is not a table of finite numbers, or has another number of columns
-        than the first.
     """
     given = sequence(name, inputs, "a list of at least one sequence", least=1)
     read = (real(f"{name}[{i}]", each, ("positions",), ("positions", "features")) for i, each in enumerate(given))

@@ -385,13 +385,8 @@ def _stacked(name: str, given: Mapping[Any, ArrayLike], tables: TableLayout, fin
 
 
 def read_distributions(name: str, values: ArrayLike, tables: TableLayout) -> Vector:
-    """Validate one distribution a block.
-
-    Raises
-    ------
-    ValueError
-        If the shape is wrong, a value is not finite or negative, or a block is all zero or does not sum to one.
-    """
+    """Validate one distribution a block. ValueError if the shape is wrong, a value is not finite or negative, or a
+    block is all zero or does not sum to one."""
     array = real(name, values, (tables.dimension,), what="distributions")
     if (array < 0).any():
         at = tables.block_name(int(tables.block_of[np.argmin(array)]))

@@ -57,13 +57,8 @@ def no_maximum(factors: Factors, direction: Vector) -> str:
 
 
 def truth(polytope: FactorPolytope, moments: Vector) -> Vector:
-    """Clique tables (n,) that have the ``moments`` (d,), to the accuracy of a linear program.
-
-    Raises
-    ------
-    ValueError
-        If no distribution has them; the message names moments that contradict one another.
-    """
+    """Clique tables (n,) that have the ``moments`` (d,), to the accuracy of a linear program. ValueError if no
+    distribution has them; the message names moments that contradict one another."""
     kept = np.flatnonzero(polytope.support)
     d, n = polytope.features.shape[0], len(kept)
     each = sp.eye_array(d)

@@ -91,16 +91,11 @@ def importance_log_partition(
 
 def uniform_samples(factors: Factors, n: int, rng: np.random.Generator) -> tuple[Labels, float, float]:
     """(``n`` samples (n, variables), all allowed joint labels equally likely; the logarithm of the number of these; its
-    standard error).
+    standard error). ValueError if fewer than ``n`` are left.
 
     Where joint labels are forbidden, `DRAWS_A_SAMPLE` n samples are drawn at most, those with forbidden labels left
     out, and the logarithm is an estimate from the share that is left: its variance is (1 - share) / (number left), to
     first order.
-
-    Raises
-    ------
-    ValueError
-        If fewer than ``n`` are left.
     """
     found, drawn, kept = [], 0, 0
     while kept < n and drawn < DRAWS_A_SAMPLE * n:

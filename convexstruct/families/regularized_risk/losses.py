@@ -188,13 +188,8 @@ def pieces(offset: ArrayLike, m: int, example: ArrayLike | None, floor: bool) ->
 
 
 def read_features(name: str, X: Any, columns: int | str = "features") -> Any:
-    """Validate a matrix of features: dense as float64, or sparse as CSR.
-
-    Raises
-    ------
-    ValueError
-        If it is not two-dimensional, has no rows or other ``columns`` than wanted, or holds what is no finite number.
-    """
+    """Validate a matrix of features: dense as float64, or sparse as CSR. ValueError if it is not two-dimensional, has
+    no rows or other ``columns`` than wanted, or holds what is no finite number."""
     return matrix(name, X, "examples", columns, what="features")
 
 

@@ -212,13 +212,8 @@ class OracleSVM(Unconstrained):
         return Evaluation(reached, hinge, np.concatenate(labels), violation), away
 
     def _answer(self, i: int, example: Example, y: Labels | None, w: Vector) -> tuple[Labels, float | None]:
-        """What `best` returns: a labelling, and its upper bound or None.
-
-        Raises
-        ------
-        ValueError
-            If it is neither a labelling of the example's length nor a pair of one and a number.
-        """
+        """What `best` returns: a labelling, and its upper bound or None. ValueError if it is neither a labelling of the
+        example's length nor a pair of one and a number."""
         answer, bound = self.best(example.x, y, w), None
         if isinstance(answer, tuple):
             if len(answer) != 2:

@@ -421,13 +421,8 @@ class StructuredSVM:
 
 
 def choose_oracle(features: PairwiseFeatures, inference: str) -> Inference:
-    """The oracle over labellings of this name: "exact", "minimum_cut", "expansion" or "relaxed".
-
-    Raises
-    ------
-    ValueError
-        If no oracle has this name, or it does not fit the graphs.
-    """
+    """The oracle over labellings of this name: "exact", "minimum_cut", "expansion" or "relaxed". ValueError if no
+    oracle has this name, or it does not fit the graphs."""
     if not isinstance(inference, str):
         refuse("inference", inference, "one of exact, minimum_cut, expansion, relaxed")
     if inference == "exact":

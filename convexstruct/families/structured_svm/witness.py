@@ -62,13 +62,8 @@ class Witness(NamedTuple):
 
 
 def read_witness(problem: Posed, dual_point: Point) -> Witness:
-    """The arrays of a dual point, with their shapes checked.
-
-    Raises
-    ------
-    ValueError
-        If a key is unknown, a shape is wrong, a label out of range, or a kind does not fit the problem.
-    """
+    """The arrays of a dual point, with their shapes checked. ValueError if a key is unknown, a shape is wrong, a label
+    out of range, or a kind does not fit the problem."""
     dual_point = mapping("dual_point", dual_point, (), Witness._fields)
     features, given = problem.features, "node_marginals" in dual_point
     p, q, s = (features.n_nodes, features.n_edges, features.n_labels) if given else (0, 0, features.n_labels)
@@ -99,13 +94,8 @@ def infeasibility(problem: Posed, dual_point: Point) -> float:
 def consistent(features: PairwiseFeatures, node: Matrix, edge: Tensor) -> tuple[Matrix, Tensor]:
     """Marginals of the distribution on a forest that ``node`` (P, S) and ``edge`` (Q, S, S) define, outwards from each
     tree's root, which is its last node: P(root) is the root's row of ``node``, P(child | parent) the edge's table
-    divided by its sums over the child (both normalised, and uniform where the sum is 0).
-
-    Raises
-    ------
-    ValueError
-        If a graph has a cycle: there, marginals that agree locally need not belong to a distribution.
-    """
+    divided by its sums over the child (both normalised, and uniform where the sum is 0). ValueError if a graph has a
+    cycle: there, marginals that agree locally need not belong to a distribution."""
     try:
         layout = forest(features.n_nodes, features.edges)
     except ValueError:

@@ -27,13 +27,8 @@ ROUNDS = 1000
 
 
 def labels_from_gram(M: ArrayLike, n_labels: int) -> Labels:
-    """Labels (p1,) from a symmetric matrix M (p1, p1); always the same for the same M.
-
-    Raises
-    ------
-    ValueError
-        If M is not square and finite, or has fewer rows than there are labels.
-    """
+    """Labels (p1,) from a symmetric matrix M (p1, p1); always the same for the same M. ValueError if M is not square
+    and finite, or has fewer rows than there are labels."""
     read = real("M", M, ("rows", "columns"))
     kappa, n = whole("n_labels", n_labels, least=2), len(read)
     if read.shape != (n, n) or n < kappa:
@@ -75,12 +70,7 @@ class Named(NamedTuple):
 
 def best_names(predicted: Any, true: Any) -> Named:
     """The best map from predicted to true labels, over all positions; arrays (n,), or lists of arrays of one length.
-
-    Raises
-    ------
-    ValueError
-        If they differ in length or are empty.
-    """
+    ValueError if they differ in length or are empty."""
     one, other = (_flat(name, each) for name, each in (("predicted", predicted), ("true", true)))
     if len(one) != len(other):
         raise sentence(f"predicted has {len(one)} labels, wanted one for each of the {len(other)} true ones")

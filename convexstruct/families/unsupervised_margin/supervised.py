@@ -15,12 +15,7 @@ from convexstruct.validation.arrays import wholes
 
 def supervised(problem: UnsupervisedMargin, labels: Any) -> StructuredSVM:
     """The max-margin Markov network with these labels, one for each row of the examples; its optimum is omega(labels).
-
-    Raises
-    ------
-    ValueError
-        If labels are not (p1,) whole numbers 0 .. kappa - 1.
-    """
+    ValueError if labels are not (p1,) whole numbers 0 .. kappa - 1."""
     if not isinstance(problem, UnsupervisedMargin):
         refuse("problem", problem, "an UnsupervisedMargin")
     y = wholes("labels", labels, (problem.n_rows,), least=0, most=problem.n_labels - 1, why="one label a row")

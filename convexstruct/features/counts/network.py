@@ -322,13 +322,8 @@ def _entries(factor: HiddenFactor, rows: slice) -> Index:
 
 
 def by_column(name: str, values: ArrayLike | Mapping[Any, ArrayLike], network: BayesianNetwork) -> Labels:
-    """Whole numbers (K, n_nodes), from a table or from a mapping of each node to its column (K,).
-
-    Raises
-    ------
-    ValueError
-        If they are none, a node has no column, a column no node, or columns differ in length.
-    """
+    """Whole numbers (K, n_nodes), from a table or from a mapping of each node to its column (K,). ValueError if they
+    are none, a node has no column, a column no node, or columns differ in length."""
     if not isinstance(values, Mapping):
         return wholes(name, values, ("examples", len(network.nodes)), why="a column a node")
     position = {node: i for i, node in enumerate(network.nodes)}

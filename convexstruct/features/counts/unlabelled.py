@@ -22,7 +22,8 @@ MISSING = -1
 
 @singledispatch
 def unlabelled(features: Counts, examples: Any) -> Counts:
-    """A feature map of the kind of ``features`` for ``examples`` whose hidden variables are not known.
+    """A feature map of the kind of ``features`` for ``examples`` whose hidden variables are not known. ValueError if an
+    example does not fit the feature map, or has nothing to predict.
 
     Its best labelling with a loss weight of 0 is a prediction. Its truth is made up (all 0) and means nothing.
 
@@ -30,11 +31,6 @@ def unlabelled(features: Counts, examples: Any) -> Counts:
         integer tables of symbols (T_k, C); `NetworkCounts`, and they are integers (K, n_nodes), the columns as in
         training, or a mapping of each node to its column, with `MISSING`, -1, for each value to predict. A new kind of
         feature map registers its own.
-
-    Raises
-    ------
-    ValueError
-        If an example does not fit the feature map, or has nothing to predict.
     """
     raise ValueError(f"features of type {type(features).__name__} predict no new examples")
 

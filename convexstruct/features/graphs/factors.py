@@ -161,13 +161,8 @@ class Factors:
         return np.asarray(self.masked(self.design @ theta)[self.entries(samples)].sum(axis=1))
 
     def read_samples(self, name: str, samples: ArrayLike) -> Labels:
-        """Samples (m, n), at least one.
-
-        Raises
-        ------
-        ValueError
-            If there is none, a row has not one label a variable, a label is out of range, or a sample is forbidden.
-        """
+        """Samples (m, n), at least one. ValueError if there is none, a row has not one label a variable, a label is out
+        of range, or a sample is forbidden."""
         why = "one row a sample, one label a variable"
         read = wholes(name, samples, ("samples", self.n_variables), least=0, why=why, minus_one=NOT_KNOWN)
         for v, card in enumerate(self.cards):

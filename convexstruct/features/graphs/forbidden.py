@@ -94,13 +94,8 @@ def _is_list_of_pairs(forbidden: Any) -> bool:
 
 def read_partial(name: str, samples: ArrayLike, factors: Factors) -> Labels | Flags:
     """Samples that are known in part: labels (m, n), -1 where one is hidden; or flags (m, n, S), S the largest number
-    of labels, True where a variable may have a label and False beyond the labels that it has.
-
-    Raises
-    ------
-    ValueError
-        If they are neither, or a variable is left without any label.
-    """
+    of labels, True where a variable may have a label and False beyond the labels that it has. ValueError if they are
+    neither, or a variable is left without any label."""
     n, cards = factors.n_variables, np.array(factors.cards)
     if raw(name, samples).ndim != 3:
         read = wholes(name, samples, ("samples", n), least=-1, why="one label a variable, or -1; or flags of labels")

@@ -73,13 +73,8 @@ def factor(matrix: Matrix) -> Factor:
 
 
 def symmetric(name: str, matrix: Matrix) -> Matrix:
-    """The square ``matrix`` made exactly symmetric.
-
-    Raises
-    ------
-    ValueError
-        If two entries that should be equal differ by more than rounding of the largest row sum; ``name`` says whose.
-    """
+    """The square ``matrix`` made exactly symmetric. ValueError if two entries that should be equal differ by more than
+    rounding of the largest row sum; ``name`` says whose."""
     apart = float(np.abs(matrix - matrix.T).max())
     if apart > ROUNDING * _row_sum(matrix):
         raise ValueError(f"{name} is not symmetric, entries differ by {apart:.3g}, wanted a symmetric matrix")
@@ -122,26 +117,15 @@ class GramFeatures:
     dropped: float
 
     def map(self, kernel: ArrayLike) -> Matrix:
-        """Features (n, r) of new inputs from their kernel values (n, P) with the training inputs.
-
-        Raises
-        ------
-        ValueError
-            If the shape is wrong.
-        """
+        """Features (n, r) of new inputs from their kernel values (n, P) with the training inputs. ValueError if the
+        shape is wrong."""
         values = real("kernel", kernel, ("n", len(self.features)), why="one column an input")
         return np.asarray(values @ self.inverse)
 
 
 def gram_features(kernel: Any, n: int) -> GramFeatures:
-    """Factor a Gram matrix.
-
-    Raises
-    ------
-    ValueError
-        If it is not (n, n), finite, symmetric, or positive semidefinite (its smallest eigenvalue is named, or the pair
-        of inputs whose products no features have).
-    """
+    """Factor a Gram matrix. ValueError if it is not (n, n), finite, symmetric, or positive semidefinite (its smallest
+    eigenvalue is named, or the pair of inputs whose products no features have)."""
     matrix = real("kernel", kernel, (n, n), why="one row and column a node")
     if not matrix.any():
         raise ValueError("kernel is zero, wanted at least one positive eigenvalue")

@@ -51,14 +51,10 @@ class _Numbered:
 
 
 def number_losses(costs: Matrix, example: Index, n_examples: int) -> LossSteps:
-    """Steps and values of node costs (P, S) >= 0, of the examples (P,) that nodes belong to.
+    """Steps and values of node costs (P, S) >= 0, of the examples (P,) that nodes belong to. ValueError if the loss of
+    an example has more than `MOST_LOSSES` values that can be told apart: the example is named.
 
     All examples share one numbering where that serves, else each has its own.
-
-    Raises
-    ------
-    ValueError
-        If the loss of an example has more than `MOST_LOSSES` values that can be told apart: the example is named.
     """
     found = _number(costs, example, n_examples)
     if found is not None:

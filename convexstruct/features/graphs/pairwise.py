@@ -262,13 +262,8 @@ class PairwiseFeatures:
         return graph
 
     def some(self, examples: ArrayLike) -> PairwiseFeatures:
-        """The feature map of some examples, in the order given, or of those of a mask (N,).
-
-        Raises
-        ------
-        ValueError
-            If ``examples`` are neither numbers from 0 to N - 1 nor a mask.
-        """
+        """The feature map of some examples, in the order given, or of those of a mask (N,). ValueError if ``examples``
+        are neither numbers from 0 to N - 1 nor a mask."""
         wanted = chosen("examples", examples, self.n_examples).astype(np.intp)
         node, start = ranges(self.node_start, wanted)
         edge, edge_start = ranges(self.edge_start, wanted)

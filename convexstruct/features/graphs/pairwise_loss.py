@@ -48,13 +48,8 @@ class PairwiseLoss:
 
     @cached_property
     def numbered(self) -> LossSteps:
-        """The distinct values of the loss, for oracles that decode once for each.
-
-        Raises
-        ------
-        ValueError
-            If an example has too many; see `number_losses`.
-        """
+        """The distinct values of the loss, for oracles that decode once for each. ValueError if an example has too
+        many; see `number_losses`."""
         return number_losses(self.costs, self.example, self.n_examples)
 
     def some(self, features: PairwiseFeatures, nodes: Index) -> PairwiseLoss:

@@ -70,13 +70,8 @@ DEKKER = 2.0**27 + 1.0
 def project_box_equality(
     m: ArrayLike, lower: ArrayLike, upper: ArrayLike, s: ArrayLike, z: float, d: ArrayLike | None = None
 ) -> Vector:
-    """argmin of 1/2 sum d_i^2 (a_i - m_i)^2 over lower <= a <= upper, <s, a> = z; (n,), in linear time.
-
-    Raises
-    ------
-    ValueError
-        If no a in the box has <s, a> = z; the range that can be reached is given.
-    """
+    """argmin of 1/2 sum d_i^2 (a_i - m_i)^2 over lower <= a <= upper, <s, a> = z; (n,), in linear time. ValueError if
+    no a in the box has <s, a> = z; the range that can be reached is given."""
     return project_with_multiplier(m, lower, upper, s, z, d)[0]
 
 
@@ -91,15 +86,10 @@ def project_with_multiplier(
     search: Search = "bracket",
 ) -> tuple[Vector, float]:
     """The projection as by `project_box_equality`, and the multiplier rho of <s, a> = z (one of them where there are
-    several).
+    several). ValueError as `project_box_equality` does.
 
     search : where Newton's steps start: at the root of a sample's problem ("bracket"), or at the root found by
         "medians" of all breakpoints, as in the paper, or by "sorting" them.
-
-    Raises
-    ------
-    ValueError
-        As `project_box_equality` does.
     """
     box = _Box.read(m, lower, upper, s, d)
     if not np.isfinite(z):

@@ -42,12 +42,7 @@ class Expansion(NamedTuple):
 
 def alpha_expansion(scores: Pairwise) -> Expansion:
     """Start with the label of greatest node score at each node, and make expansions until none raises the score.
-
-    Raises
-    ------
-    ValueError
-        If a table is not metric (the first such edge is named, with the labels).
-    """
+    ValueError if a table is not metric (the first such edge is named, with the labels)."""
     check_metric(scores)
     labels = np.asarray(scores.node.argmax(axis=1), dtype=np.int64)
     value = scores.score(labels)
@@ -77,13 +72,8 @@ def _expanded(scores: Pairwise, labels: Labels, alpha: int) -> Labels:
 
 
 def check_metric(scores: Pairwise) -> None:
-    """Refuse tables whose expansions are not minimum cuts.
-
-    Raises
-    ------
-    ValueError
-        If a table violates the inequality above; the first such edge and the labels are named.
-    """
+    """Refuse tables whose expansions are not minimum cuts. ValueError if a table violates the inequality above; the
+    first such edge and the labels are named."""
     if scores.n_edges == 0:
         return
     if scores.potts:

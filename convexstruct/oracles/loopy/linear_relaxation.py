@@ -42,13 +42,8 @@ class Relaxed(NamedTuple):
 
 
 def linear_relaxation(scores: Pairwise) -> Relaxed:
-    """Solve the relaxation. Which of several best labellings is found is not determined.
-
-    Raises
-    ------
-    RuntimeError
-        If HiGHS does not solve the program, which always has an optimum.
-    """
+    """Solve the relaxation. Which of several best labellings is found is not determined. RuntimeError if HiGHS does not
+    solve the program, which always has an optimum."""
     P, Q, S = scores.n_nodes, scores.n_edges, scores.n_labels
     objective = np.concatenate((scores.node.ravel(), scores.tables.ravel()))
     size = float(np.abs(objective).max()) or 1.0

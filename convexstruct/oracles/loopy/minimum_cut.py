@@ -94,15 +94,11 @@ class _Ising(NamedTuple):
 
 
 def minimum_cut(scores: Pairwise, tol: float = ROUNDING) -> Cut:
-    """The greatest score of each part, a labelling that attains it, and the flow that gives the upper bound.
+    """The greatest score of each part, a labelling that attains it, and the flow that gives the upper bound. ValueError
+    if there are not two labels, or a table is not associative: the first such edge is named.
 
     The rounds end once the gap of all parts together is at most ``tol`` (sum |a_v| + sum k_e) or no longer halved by a
     round; with 0 they end at the rounding of double precision.
-
-    Raises
-    ------
-    ValueError
-        If there are not two labels, or a table is not associative: the first such edge is named.
     """
     if scores.n_labels != 2:
         raise ValueError(f"node has {scores.n_labels} labels, wanted 2 for a minimum cut")

@@ -86,13 +86,7 @@ class ForestSums(NamedTuple):
 
 
 def forest(n_nodes: int, edges: ArrayLike) -> Forest:
-    """Lay out the forest of ``edges`` (Q, 2) on the nodes 0 .. n_nodes - 1.
-
-    Raises
-    ------
-    ValueError
-        If the edges close a cycle.
-    """
+    """Lay out the forest of ``edges`` (Q, 2) on the nodes 0 .. n_nodes - 1. ValueError if the edges close a cycle."""
     pairs = np.asarray(edges, dtype=np.intp).reshape(-1, 2)
     neighbours: list[list[tuple[int, int, bool]]] = [[] for _ in range(n_nodes)]
     for e, (u, v) in enumerate(pairs.tolist()):
@@ -151,15 +145,10 @@ def best(layout: Forest, node: Matrix, edge: Tensor) -> Best:
 
 
 def sum_product(layout: Forest, node: Matrix, edge: Tensor) -> ForestSums:
-    """Log partition functions and posteriors.
+    """Log partition functions and posteriors. ValueError if every labelling of some tree is forbidden.
 
     Roots and conditionals are scaled to sum to one, so that the posteriors are those of some distribution up to a
     relative error that depends on the number of operations alone, and not on the errors of the messages.
-
-    Raises
-    ------
-    ValueError
-        If every labelling of some tree is forbidden.
     """
     belief, tables = _upward(layout, node, edge, log_sum_exp)
     tops = belief[layout.roots]

@@ -76,16 +76,12 @@ def best(tree: JunctionTree, factors: Sequence[Factor], n: int) -> tuple[Vector,
 
 
 def sum_product(tree: JunctionTree, factors: Sequence[Factor], n: int) -> TreeSums:
-    """Log partition functions and clique posteriors of ``n`` examples, at any scale of the scores.
+    """Log partition functions and clique posteriors of ``n`` examples, at any scale of the scores. ValueError if every
+    labelling of some example is forbidden.
 
     Upwards, messages are logarithms; downwards, P(clique) = P(assigned | separator) P(separator), each conditional
     scaled to sum to one: then the posteriors are those of some distribution up to a relative error that depends on the
     number of operations alone, and not on the errors of the messages.
-
-    Raises
-    ------
-    ValueError
-        If every labelling of some example is forbidden.
     """
     tables, messages = upward(tree, factors, n, log_sum_exp)
     log_partition = messages[0][:, 0]

@@ -52,13 +52,8 @@ class LossTable:
 
     def labels(self, totals: ArrayLike) -> Labels:
         """The best labelling with loss totals[k], for each k: (P,) packed for chains, (n, n_variables) for trees, flat
-        (P,) from the oracles of `convexstruct.inference.exact`.
-
-        Raises
-        ------
-        ValueError
-            If no labelling of some chain or example has the loss asked for.
-        """
+        (P,) from the oracles of `convexstruct.inference.exact`. ValueError if no labelling of some chain or example has
+        the loss asked for."""
         given = np.asarray(totals)
         n, most = self.scores.shape
         if given.shape != (n,) or not np.issubdtype(given.dtype, np.integer):
@@ -72,15 +67,10 @@ class LossTable:
 
 
 def by_loss(chains: Chains, node: Matrix, edge: Matrix, steps: ArrayLike) -> LossTable:
-    """B_k(l) of chains that share one table of transitions.
+    """B_k(l) of chains that share one table of transitions. ValueError if steps has another shape than node, holds
+    other than whole numbers >= 0, or allows more than `MOST_LOSSES` distinct losses.
 
     node (P, S), edge (S, S): scores, packed. steps (P, S): loss of each label in units, whole numbers >= 0, packed.
-
-    Raises
-    ------
-    ValueError
-        If steps has another shape than node, holds other than whole numbers >= 0, or allows more than `MOST_LOSSES`
-        distinct losses.
     """
     counts = _whole(steps, node.shape)
     greatest = np.bincount(chains.chain, weights=counts.max(axis=1), minlength=chains.n_chains).astype(np.intp)
@@ -185,16 +175,11 @@ def _backward(
 
 
 def by_loss_on_tree(tree: JunctionTree, factors: Sequence[Factor], n: int, steps: ArrayLike) -> LossTable:
-    """B_k(l) of ``n`` examples on one junction tree.
+    """B_k(l) of ``n`` examples on one junction tree. ValueError if steps has another shape, holds other than whole
+    numbers >= 0, or allows more than `MOST_LOSSES` distinct losses.
 
     steps (n or 1, n_variables, S): loss of each label of each variable in units, whole numbers >= 0; S is the greatest
     number of labels, and entries beyond a variable's own labels are ignored.
-
-    Raises
-    ------
-    ValueError
-        If steps has another shape, holds other than whole numbers >= 0, or allows more than `MOST_LOSSES` distinct
-        losses.
     """
     cards = tree.cards
     rows = 1 if np.shape(steps)[:1] == (1,) else n

@@ -21,15 +21,11 @@ from convexstruct.validation.arguments import number
 
 
 def maximum_likelihood(problem: GenerativeMargin, smoothing: float = 0.0) -> Vector:
-    """theta (d,) of the smoothed relative frequencies of the problem's examples, weighted.
+    """theta (d,) of the smoothed relative frequencies of the problem's examples, weighted. ValueError if ``smoothing``
+    is negative or not finite.
 
     A block that never occurs (its parents' values do not) takes its prior c_i without smoothing, and is uniform with
     it. Without smoothing, events that never occur have theta = -inf.
-
-    Raises
-    ------
-    ValueError
-        If ``smoothing`` is negative or not finite.
     """
     smoothing = number("smoothing", smoothing, least=0)
     layout = problem.layout

@@ -54,12 +54,8 @@ Runs = Sequence[tuple[int, int]]
 
 def runs(working_sets: int | Runs, n_examples: int, partition: bool) -> list[tuple[int, int]]:
     """Working sets as runs [low, high) of examples; a number n means n runs whose sizes differ by at most one.
-
-    Raises
-    ------
-    ValueError
-        If a run is empty or outside 0 .. n_examples, or they do not cover the examples (once each, if ``partition``).
-    """
+    ValueError if a run is empty or outside 0 .. n_examples, or they do not cover the examples (once each, if
+    ``partition``)."""
     if isinstance(working_sets, (int, np.integer)):
         working_sets = whole("working_sets", working_sets, least=1, most=n_examples)
         cuts = np.linspace(0, n_examples, int(working_sets) + 1).astype(int).tolist()

@@ -67,12 +67,7 @@ def example_blocks(
     problem: AnyProblem, size: int | None, rng: np.random.Generator | None = None
 ) -> list[ExampleBlock[AnyProblem]]:
     """All examples in blocks of ``size``, in random order if ``rng`` is given; None: one block of all, in order.
-
-    Raises
-    ------
-    ValueError
-        If ``size`` is no whole number of at least 1.
-    """
+    ValueError if ``size`` is no whole number of at least 1."""
     n, features = problem.n_examples, problem.features
     if size is None:
         return [ExampleBlock(problem, problem, np.arange(n), np.arange(features.n_nodes))]

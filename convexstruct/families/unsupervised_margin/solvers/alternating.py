@@ -76,16 +76,11 @@ def alternate(
     tol: str | float | Profile = LOW,
     max_rounds: int = 100,
 ) -> Alternated:
-    """Alternate from lambda (n,), 1/2 everywhere by default, until a round gains no more than ``tol``.
+    """Alternate from lambda (n,), 1/2 everywhere by default, until a round gains no more than ``tol``. ValueError if
+    the problem does not have two labels, or has pairs; if multipliers are not one number from 0 to 1 for each row.
 
     tol : relative gap of each half, and the relative decrease of the loss in a round above which another round follows.
     max_rounds : rounds of both halves, at most.
-
-    Raises
-    ------
-    ValueError
-        If the problem does not have two labels, or has pairs; if multipliers are not one number from 0 to 1 for each
-        row.
     """
     gap, limit = profile(tol).gap, whole("max_rounds", max_rounds, least=1)
     _two_classes(problem)

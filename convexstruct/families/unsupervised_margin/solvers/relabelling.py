@@ -74,14 +74,10 @@ def relabel(
     first: Solution | None = None,
 ) -> Relabelled:
     """Alternate from ``labels`` (p1,) until they do not change or, if not guarded, an earlier labelling returns.
+    ValueError as `supervised`, or if an option makes no sense.
 
     tol : certified relative gap of each training. max_rounds : trainings, at most.
     first : a solution of ``supervised(problem, labels)`` that replaces the first training.
-
-    Raises
-    ------
-    ValueError
-        As `supervised`, or if an option makes no sense.
     """
     guarded, limit = flag("guarded", guarded), whole("max_rounds", max_rounds, least=1)
     machine = supervised(problem, labels)
