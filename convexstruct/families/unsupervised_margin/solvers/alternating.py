@@ -45,7 +45,7 @@ from convexstruct.validation.arrays import real
 
 #: ADMM: weight of the distance between the copies, in units of the largest cost; over-relaxation (from 1.5 to 1.8 is
 #: customary: Boyd and others 2011, 3.4.3); steps between two computations of the bounds; and such computations at most.
-PENALTY, RELAXATION, STEPS, BRACKETS = 1.0, 1.7, 50, 200
+PENALTY, RELAXATION, STEPS, BRACKETS = 0.3, 1.7, 50, 200
 #: Coordinate ascent: sweeps between two Newton steps, and rounds of sweeps and a Newton step at most.
 SWEEPS, ROUNDS = 5, 500
 

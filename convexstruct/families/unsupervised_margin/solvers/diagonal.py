@@ -9,7 +9,8 @@ bound is the Lagrange dual function of the other multipliers.
 
 **Barrier method** (Nesterov and Nemirovski; for this problem: Helmberg, Rendl, Vanderbei, Wolkowicz 1996): Newton's
 steps on 1'y - t log det(Diag(y) - A), whose gradient is 1 - t diag(Z^-1) and whose Hessian is t Z^-1 o Z^-1 with
-Z = Diag(y) - A, damped where they are long, for decreasing t. At the minimiser for t, 1'y exceeds its least value by at
+Z = Diag(y) - A, for decreasing t. A step whose decrement is below 1 stays inside (the barrier is self-concordant) and
+is taken whole, and t falls after it; a longer one is damped. At the minimiser for t, 1'y exceeds its least value by at
 most n t.
 """
 
@@ -26,9 +27,8 @@ from convexstruct.arrays import Matrix, Vector
 BARRIER_FALL, LAST_BARRIER = 0.05, 1e-8
 #: Least eigenvalue of Z at the lifted start, at least, relative to the largest |entry| of A: Newton starts well inside.
 LEAST_EIGENVALUE = 1e-2
-#: A Newton step is not damped, and t falls after it, where its decrement is below ``SHORT_DECREMENT``; ``NEWTON_STEPS``
-#: steps at most.
-SHORT_DECREMENT, NEWTON_STEPS = 0.5, 80
+#: Newton steps, at most. A start as far off as its costs are large takes 60 to 80.
+NEWTON_STEPS = 80
 
 
 def best_diagonal(costs: Matrix, y: Vector) -> Vector:
@@ -50,8 +50,8 @@ def best_diagonal(costs: Matrix, y: Vector) -> Vector:
         except scipy.linalg.LinAlgError:
             return start
         decrement = float(np.sqrt(max(0.0, float(gradient @ step)) / t))
-        y = y - (step if decrement < SHORT_DECREMENT else step / (1.0 + decrement))
-        if decrement < SHORT_DECREMENT:
+        y = y - (step if decrement < 1.0 else step / (1.0 + decrement))
+        if decrement < 1.0:
             if t <= last:
                 break
             t *= BARRIER_FALL

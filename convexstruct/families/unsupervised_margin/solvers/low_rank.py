@@ -56,9 +56,6 @@ PENALTY_FACTOR, VIOLATION_FALL = 4.0, 0.5
 GRADIENT_FACTOR = 0.3
 #: ADMM takes over after (rows) // ``ROWS_A_STAGE`` stages in a row, at least 1, that did not halve the gap.
 ROWS_A_STAGE = 50
-#: The largest change of an entry in a step along the gradient, as the first of a stage is; rows of the factors have
-#: length 1.
-FIRST_CHANGE = 0.1
 #: ADMM's first penalty when it takes over: its first multipliers are then nearly optimal.
 ADMM_PENALTY = 15.0
 
@@ -133,7 +130,7 @@ class LowRank:
             slope = float(step @ gradient)
             if not len(pairs) or slope >= 0.0:
                 pairs.clear()
-                step = -gradient * min(1.0, FIRST_CHANGE / float(np.abs(gradient).max()))
+                step = -gradient
                 slope = float(step @ gradient)
             t = 1.0
             for _ in range(SEARCH_TRIALS):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from convexstruct.families.unsupervised_margin import UnsupervisedMargin
+from convexstruct.families.unsupervised_margin.solvers import alternating
 from convexstruct.families.unsupervised_margin.solvers.alternating import (
     alternate,
     quadratic_half,
@@ -29,6 +30,17 @@ def test_the_semidefinite_half_brackets_the_optimum_of_its_formulation(seed: int
     assert found.value >= known.lower_bound
     assert found.value - found.lower <= MID.gap * found.value
     assert max(problem.residuals({"M": found.found, "N": np.zeros((0, 0))}).values()) <= HIGH.feasibility
+
+
+def test_a_gap_that_rounding_does_not_allow_ends_after_so_many_brackets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`BRACKETS` of `STEPS` steps each: no gap below 0 is ever reached."""
+    steps = []
+    monkeypatch.setattr(alternating, "STEPS", 7)
+    monkeypatch.setattr(alternating, "BRACKETS", 3)
+    monkeypatch.setattr(alternating.deadline, "check", lambda: steps.append(1))
+    problem = points(0)
+    semidefinite_half(problem, np.full(6, 0.3), -1.0, problem.trivial()[0]["M"])
+    assert len(steps) == 21
 
 
 @pytest.mark.parametrize("seed", range(3))
