@@ -13,12 +13,13 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from convexstruct.arrays import Vector
+from convexstruct.arrays import Matrix, Vector
 from convexstruct.core.driver import solve
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.solution import Solution, Status
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers import pooled_blocks, tempered_pools
+from convexstruct.families.structured_svm.solvers.example_blocks import example_blocks
 from convexstruct.families.structured_svm.solvers.pooled_blocks import PooledBlock
 from convexstruct.families.structured_svm.solvers.tempered_pools import TemperedPools
 from convexstruct.tolerances import HIGH, LOW, ROUNDING
@@ -98,6 +99,57 @@ def filled(seed: int) -> tuple[PooledBlock, Vector]:
     return block, run.w
 
 
+def columns(block: PooledBlock) -> Matrix:
+    """a_j = e_i(y) (f(x_i, y_i) - f(x_i, y)) of each labelling (m, d), one after the other by the feature map."""
+    whole, found = block.block.whole, []
+    for owner, key, b in zip(block.owner, block.labels, block.b):
+        example = block.block.examples[owner : owner + 1]
+        i = int(example[0])
+        truth = whole.features.truth[whole.features.node_start[i] : whole.features.node_start[i + 1]]
+        labels = np.frombuffer(key, dtype=block.kind).astype(np.int64)
+        a = (whole.features.joint_each(truth, example) - whole.features.joint_each(labels, example)).toarray()[0]
+        found.append(a * (b if whole.scaling == "slack" else 1.0))
+    return np.array(found)
+
+
+SHAPES: dict[str, dict[str, Any]] = KINDS | {
+    "associative": {"associative": True},
+    "a feature of each edge": {"edge_features": True},
+    "dense": {"dense": True},
+    "blocks of one example": {"block": 1},
+}
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10_000), kind=st.sampled_from(sorted(SHAPES)))
+def test_products_with_the_columns_in_parts_are_those_with_the_columns(seed: int, kind: str) -> None:
+    more = dict(SHAPES[kind])
+    if "weights" in more:
+        more["weights"] = [0.3, 2.0, 1.0, 0.7, 1.0, 0.1]
+    rng = np.random.default_rng(seed)
+    problem = text(seed, n=6)
+    x, labels = problem.features.node_features, problem.features.split_labels(problem.features.truth)
+    size = more.pop("block", 16)
+    if more.pop("dense", False):
+        x = x.toarray()
+    if more.pop("edge_features", False):
+        more["edge_features"] = [rng.normal(size=(max(len(one) - 1, 0), 2)) for one in labels]
+    problem = StructuredSVM.read(x, labels, 3, **({"C": 1.0} | more))
+    for one in example_blocks(problem, size, rng):
+        block = PooledBlock(one)
+        for _ in range(3):
+            block.renew(rng.normal(size=problem.dimension), None)
+        block.prepare()
+        if not len(block.b):
+            continue
+        a, w, alpha = columns(block), rng.normal(size=problem.dimension), rng.normal(size=len(block.b))
+        assert block.along(w) == pytest.approx(a @ w, abs=1e-12)
+        assert block.gram == pytest.approx(a @ a.T / block.lam, abs=1e-12)
+        total = np.zeros(problem.dimension)
+        total[block.used] = block.sum(alpha)
+        assert total == pytest.approx(a.T @ alpha, abs=1e-12)
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10_000))
 def test_the_nearest_point_of_the_simplices(seed: int) -> None:
@@ -120,17 +172,17 @@ def test_the_nearest_point_of_the_simplices(seed: int) -> None:
 @given(st.integers(0, 10_000))
 def test_a_step_gains_what_it_says_and_moves_w_with_the_multipliers(seed: int) -> None:
     block, w = filled(seed)
-    lam = block.lam
+    lam, a = block.lam, columns(block)
 
     def dual() -> float:
-        psi = block.a.T @ block.alpha
+        psi = a.T @ block.alpha
         return float(block.b @ block.alpha - 0.5 / lam * (psi @ psi))
 
     before = dual()
     gain = block.step(w)
     assert gain >= 0
     assert dual() - before == pytest.approx(gain, abs=1e-12)
-    assert w == pytest.approx(block.a.T @ block.alpha / lam, abs=1e-12)
+    assert w == pytest.approx(a.T @ block.alpha / lam, abs=1e-12)
 
 
 @settings(max_examples=25, deadline=None)
