@@ -9,11 +9,10 @@ with multipliers z >= 0, of which the first m are alpha. Mehrotra's (1992) predi
     [ P   C' ] [dx]
     [ C  - D ] [dz]  = right
 
-as it stands: the matrix is scaled from both sides so that its rows and columns have largest entry 1 (Ruiz 2001), is
-factored by LU, and the solution is corrected by its residuals. No product A'A is formed, whose entries would have the
-squares of the features' scales, and alpha is a variable of the system, not a difference of scores over a small width:
-so the optimum is reached where proximal point steps end in rounding. Products s z are the same whatever the units of
-an example are. The cost is that of dense matrices with a row for each entry of w, each group and each piece.
+as it stands, by LU. No product A'A is formed, whose entries would have the squares of the features' scales, and alpha
+is a variable of the system, not a difference of scores over a small width: so the optimum is reached where proximal
+point steps end in rounding. Products s z are the same whatever the units of an example are. The cost is that of dense
+matrices with a row for each entry of w, each group and each piece.
 """
 
 from __future__ import annotations
@@ -35,19 +34,15 @@ from convexstruct.families.regularized_risk.problem import RegularizedRisk
 
 #: Problems up to so many rows of the matrix are solved: a step then takes about 0.06 s on one core.
 LARGEST = 1000
-#: The most steps; most problems take 10 to 50.
-STEPS = 100
-#: `finished` ends after so many steps that improve neither bound.
+#: `finished` ends after so many steps that improve neither bound; most problems take 10 to 50 in all. Newton's steps
+#: are given up for these after as many. With 3, some problems stay unsolved.
 IDLE_STEPS = 10
-#: Where the lengths of rows or columns of a small problem differ by more than this, Newton's iterates carry the
-#: bounds of certificates: a point may look best by its rounding alone, and its certificate would fall short.
+#: Where the lengths of rows or columns of a small problem differ by more than this, Newton's steps may end in rounding,
+#: and these follow. Newton's iterates then carry the bounds of certificates: a point may look best by its rounding
+#: alone, and its certificate would fall short.
 SPREAD = 1e3
 #: A step goes this share of the way to the boundary.
 STEP_SHARE = 0.99
-#: Rounds of scaling, and corrections by the residual of each solution.
-SCALINGS, CORRECTIONS = 10, 3
-#: Slacks and multipliers of the start are raised to 1 where one is below this.
-LEAST_START = 1e-8
 
 
 def is_small(problem: RegularizedRisk) -> bool:
@@ -57,12 +52,12 @@ def is_small(problem: RegularizedRisk) -> bool:
 
 
 def interior_points(problem: RegularizedRisk) -> Iterator[tuple[Vector, Vector, Vector]]:
-    """(w, b, alpha) after each of at most `STEPS` steps; alpha is above 0, but in Q only in the limit."""
+    """(w, b, alpha) after each step, without end; alpha is above 0, but in Q only in the limit."""
     P, q, C, h = _program(problem)
     m, n = C.shape
     x, z = np.split(_solver(P, C, np.ones(m))(np.concatenate((-q, h))), [n])
     s, z = _inside(-z), _inside(z)
-    for _ in range(STEPS):
+    while True:
         deadline.check()
         slope, off, mean = P * x + q + C.T @ z, C @ x + s - h, float(s @ z) / m
         solve = partial(_direction, _solver(P, C, s / z), slope, off, s, z)
@@ -144,27 +139,13 @@ def _program(problem: RegularizedRisk) -> tuple[Vector, Vector, Matrix, Vector]:
 
 def _solver(P: Vector, C: Matrix, D: Vector) -> Callable[[Vector], Vector]:
     """right -> the solution of the system of the module's head."""
-    K = np.block([[np.diag(P), C.T], [C, -np.diag(D)]])
-    size = np.abs(K)
-    unit = np.ones(len(K))
-    for _ in range(SCALINGS):
-        unit /= np.sqrt((size * unit).max(axis=1) * unit)
-    unit = np.exp2(np.round(np.log2(unit)))  # powers of two round nothing
-    factor, pivots, _ = lapack.dgetrf(K * unit * unit[:, None])
-
-    def solve(right: Vector) -> Vector:
-        found = np.zeros(len(right))
-        for _ in range(1 + CORRECTIONS):
-            found = found + unit * lapack.dgetrs(factor, pivots, unit * (right - K @ found))[0]
-        return found
-
-    return solve
+    factor, pivots, _ = lapack.dgetrf(np.block([[np.diag(P), C.T], [C, -np.diag(D)]]))
+    return lambda right: np.asarray(lapack.dgetrs(factor, pivots, right)[0])
 
 
 def _inside(values: Vector) -> Vector:
-    """``values``, raised by one number so that the least is 1 where it is below `LEAST_START`."""
-    least = float(values.min())
-    return values + (1.0 - least) if least < LEAST_START else values
+    """``values``, raised by one number so that the least is 1 where it is below that."""
+    return values + max(1.0 - float(values.min()), 0.0)
 
 
 def _reach(s: Vector, ds: Vector, z: Vector, dz: Vector) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -13,7 +14,6 @@ from convexstruct.core.solution import Status
 from convexstruct.deadline import DeadlinePassed, within
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.families.regularized_risk.solvers.interior_point import interior_points, is_small
-from convexstruct.families.regularized_risk.solvers.semismooth_newton import SMALL_CALLS
 from convexstruct.tolerances import HIGH
 from tests.families.regularized_risk.exact import optimum
 
@@ -48,7 +48,7 @@ def test_what_newtons_steps_leave_is_solved_to_the_optimum(kind: str, seed: int)
 def test_its_steps_lead_to_the_optimum_of_any_tiny_risk(kind: str, seed: int) -> None:
     problem = scaled_both_ways(kind, seed)
     exact = float(optimum(problem))
-    best = min(problem.value(w.reshape(problem.shape)) for w, _, _ in interior_points(problem))
+    best = min(problem.value(w.reshape(problem.shape)) for w, _, _ in islice(interior_points(problem), 60))
     assert best == pytest.approx(exact, rel=1e-6)
 
 
@@ -70,7 +70,7 @@ Y: NDArray[np.int64] = np.random.default_rng(1).integers(3, size=20)
 def test_each_kind_of_risk_is_bracketed(problem: RegularizedRisk) -> None:
     """Free offsets, weights, several groups an example, and groups without the zero piece."""
     primal, lower = np.inf, -np.inf
-    for w, b, alpha in interior_points(problem):
+    for w, b, alpha in islice(interior_points(problem), 60):
         point = problem.as_point({"w": w, "b": b} if problem.n_biases else w)
         primal, lower = min(primal, problem.primal(point).upper), max(lower, problem.dual({"alpha": alpha}).lower)
     known = solve(problem, tol=HIGH)
@@ -95,4 +95,4 @@ def test_ordinary_data_stay_with_newton_however_many_products_they_take() -> Non
     solution = solve(RegularizedRisk.binary(x, y, 1e-7))
     assert solution.status is Status.OPTIMAL
     assert "interior point" not in solution.message
-    assert solution.trace.oracle_calls[-1] > SMALL_CALLS
+    assert solution.trace.oracle_calls[-1] > 100
