@@ -41,7 +41,7 @@ MECHANISMS = (
     Mechanism("no row space where few steps suffice (LEAST_LIFT)", patches={f"{METHOD}:LEAST_LIFT": 0.0}),
     Mechanism("wider tau after row space (ROWS_TAU)", patches={f"{METHOD}:ROWS_TAU": 0.0}),
     Mechanism("indices of 32 bits (SHORT_INDEX)", patches={f"{RISK}:SHORT_INDEX": 0}),
-    Mechanism("stretched point", patches={f"{METHOD}:STRETCH_FROM": 0.0}),
+    Mechanism("stretched point", patches={f"{METHOD}:STRETCH": 0.0}),
 )
 
 

@@ -41,8 +41,6 @@ DENSE_PRODUCT, SPARSE_ENTRY, STEP_WORK = 0.25, 5.0, 1e5
 ROWS_SHARE = 0.25
 #: A matrix is factored in single precision up to this trace over lam: beyond, its rounding (6e-8) is as large as lam.
 SINGLE_TRACE = 1e7
-#: Weights in single precision are cut off here, so that their squares do not overflow (3e38).
-LARGEST_WEIGHT = 1e18
 #: Conjugate gradients end when the residual has fallen by this factor, or after so many steps.
 RESIDUAL_FALL, GRADIENT_STEPS = 0.1, 250
 #: Rows beyond which the matrix is not formed, a guard of memory: it takes 72 MB then.
@@ -50,9 +48,9 @@ LARGEST_MATRIX = 3000
 #: Features up to which conjugate gradients on several outputs are preconditioned by the block of each output: to make
 #: the blocks takes as long as a quarter as many steps.
 LARGEST_BLOCK = 200
-#: Ridge on the free offsets, relative to the weight of their pieces, where some piece moves, and on the blocks of the
-#: preconditioner, scaled to a diagonal of ones; and on the offsets where none does.
-RIDGE, IDLE_RIDGE = 1e-9, 1e-4
+#: Ridge on the free offsets, relative to the weight of their pieces, so that an offset of which no piece moves has one
+#: too; and on the blocks of the preconditioner, scaled to a diagonal of ones.
+RIDGE = 1e-9
 
 
 @dataclass
@@ -158,12 +156,12 @@ def _coarse(risk: SmoothedRisk, free: Index, tau: float) -> Callable[[Vector], V
     size, X = risk.coarse
     B = X[free if risk.rows is None else risk.rows[free]]
     weight = size / math.sqrt(lam) * np.sqrt(risk.share[free] / tau) * np.abs(risk.factor[free])
-    weight, scale = np.minimum(weight, LARGEST_WEIGHT), 1.0
-    if np.ptp(weight) > 0:
-        B *= weight.astype(np.float32)[:, None]
-    else:  # the sums are multiplied by the weight afterwards: those of small whole numbers are then exact
-        scale = float(weight[0]) ** 2
-    dual = _rows_suffice(risk, free)
+    dual, scale = _rows_suffice(risk, free), 1.0
+    with np.errstate(over="ignore", invalid="ignore"):  # the trace is then inf or NaN
+        if np.ptp(weight) > 0:
+            B *= weight.astype(np.float32)[:, None]
+        else:  # the sums are multiplied by the weight afterwards: those of small whole numbers are then exact
+            scale = float(np.square(weight[0]))
     square = blas.ssyrk(scale, B.T, trans=1 if dual else 0, lower=1)
     diagonal = np.einsum("ii->i", square)
     if not diagonal.sum(dtype=np.float64) <= SINGLE_TRACE:
@@ -289,7 +287,7 @@ def offset_weights(risk: SmoothedRisk, free: Index, tau: float) -> Vector:
     moving = np.bincount(risk.of[free], weights=risk.share[free], minlength=risk.n_biases) / tau
     whole = np.bincount(risk.of, weights=risk.share, minlength=risk.n_biases) / tau
     whole[whole == 0] = 1.0 / tau  # all of its pieces are held
-    return np.asarray(moving + np.where(moving > 0, RIDGE, IDLE_RIDGE) * whole)
+    return np.asarray(moving + RIDGE * whole)
 
 
 def _with_offsets(

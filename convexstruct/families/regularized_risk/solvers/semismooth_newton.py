@@ -16,8 +16,8 @@ augmented Lagrangian method (Rockafellar 1976; Li, Sun and Toh 2018), here with
   remain, until the gap of the others has fallen (`SmoothedRisk.restrict`). The dual value stays that of all groups; the
   primal is then computed of all of them;
 * where there are many more features than examples, the same steps in row space first (`row_space`);
-* where a small problem comes to a halt, a dense interior point method (`interior_point`), and Newton's steps again if
-  that one does not end it.
+* where a small problem whose rows or columns differ much in size comes to a halt, a dense interior point method
+  (`interior_point`), and Newton's steps again if that one does not end it.
 
 The problem is piecewise quadratic, so the proximal point method ends after finitely many steps (Rockafellar 1976), and
 rounding alone limits the accuracy: where rows or columns of X differ by 1e8 and more, alpha is a difference of scores
@@ -45,7 +45,13 @@ from convexstruct.core.rounds import Clock, Patience
 from convexstruct.core.solution import Solution
 from convexstruct.deadline import DeadlinePassed
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
-from convexstruct.families.regularized_risk.solvers.interior_point import certified, finished, is_small, sizes_differ
+from convexstruct.families.regularized_risk.solvers.interior_point import (
+    IDLE_STEPS,
+    certified,
+    finished,
+    is_small,
+    sizes_differ,
+)
 from convexstruct.families.regularized_risk.solvers.risk_newton import Effort, direction, offset_weights
 from convexstruct.families.regularized_risk.solvers.row_space import in_row_space
 from convexstruct.families.regularized_risk.solvers.smoothed_risk import Smoothed, SmoothedRisk
@@ -67,27 +73,17 @@ SLOPE_FALL, SEARCH_TRIALS = 0.1, 30
 LEAST_LIFT, ROWS_GAP, ROWS_ROUNDS, ROWS_TAU = 0.5, 1e-7, 300, 1e4
 #: The solver ends after so many rounds over all groups without improvement: what is left is rounding.
 IDLE_ROUNDS = 100
-#: A small problem is given to an interior point method once: after so many rounds without improvement, or, where rows
-#: or columns differ much in size, after so many products with X. Ordinary data may take more (136 rounds, lam = 1e-7).
-IDLE_SMALL, SMALL_CALLS = 20, 300
 #: Where w has at least as many entries as there are groups, the first tau is multiplied by this and by the mean rise
 #: of an example's score by its own alpha (`_lift_of_one`), if that product is above 1.
 TAU_LIFTS = 10.0
-#: The values v of the pieces are sums over the steps; they are computed anew from w when the rounding of these sums may
-#: have reached this share of the gap.
-DRIFT = 1e-2
-#: Below the relative gap STRETCH_FROM the point is made longer by the share STRETCH of the relative gap, if J rises by
-#: at most the share STRETCH_RISE of the gap.
-STRETCH_FROM, STRETCH, STRETCH_RISE = 1e-3, 1e-3, 1e-2
-#: The unit of a loss is at least this, so that its rounding is no subnormal number.
-LEAST_SCALE = float(np.finfo(float).tiny) / EPS
+#: Below this relative gap the point is made longer by this share of the relative gap, if J rises by at most this share
+#: of the gap.
+STRETCH = 1e-3
 #: The larger of the largest feature and sqrt(lam) may lie between 1 / MAX_UNIT and MAX_UNIT; beyond, the problem is
 #: solved in other units.
 MAX_UNIT = 2.0**100
 #: The least lam that is solved with: 1 / lam^2 and what is made of it stay finite.
 LEAST_LAM = 2.0**-400
-#: A free offset counts as balanced if its pieces' alpha cancel up to this share of the sum of alpha: rounding.
-IN_BALANCE = 32 * EPS
 
 
 @dataclass(frozen=True)
@@ -117,9 +113,8 @@ class SemismoothNewton:
         clock = Clock("gradient", "direction", "line search", "holding", "interior point")
         given, (problem, unit) = problem, _in_range(problem)
         least, upper, bound = least_unit(given), np.inf, -np.inf
-        effort, patience, early = Effort(), Patience(IDLE_ROUNDS, least), Patience(IDLE_SMALL, least)
-        finish = is_small(problem)
-        rough = finish and sizes_differ(problem)
+        effort, patience, early = Effort(), Patience(IDLE_ROUNDS, least), Patience(IDLE_STEPS, least)
+        finish = rough = is_small(problem) and sizes_differ(problem)
 
         def shown_as(w: Vector, b: Vector, a: Vector, primal: float, lower: float) -> Iterate:
             found = Iterate(_point(given, w / unit, b), _witness(whole, a), primal, lower, calls, clock.parts)
@@ -129,7 +124,7 @@ class SemismoothNewton:
         w, b, a = _start(problem, whole, start, unit)
         v = whole.offset + whole.lift(b) + (whole.forward(w) if w.any() else 0.0)
         total = whole.adjoint(whole.share * a) if a.any() else np.zeros_like(w)
-        best, lower, calls = whole.primal(w, b, v), _dual(whole, a, total)[0], 2
+        best, lower, calls = whole.primal(w, b, v), whole.dual(a, total), 2
         yield shown_as(w, b, a, best, lower)
         lift = _lift_of_one(problem)
         small = in_row_space(problem) if start is None and lift >= LEAST_LIFT else None
@@ -140,31 +135,25 @@ class SemismoothNewton:
                 w, b, a, scores, least_tau = _from_rows(found, small, whole)
                 v = whole.offset + whole.lift(b) + scores
                 total = whole.adjoint(whole.share * a)
-            best, lower, calls = whole.primal(w, b, v), _dual(whole, a, total)[0], calls + 3
+            best, lower, calls = whole.primal(w, b, v), whole.dual(a, total), calls + 3
             yield shown_as(w, b, a, best, lower)
-        scale = max(abs(best), float(np.abs(whole.offset).max()), LEAST_SCALE)
-        tau = max(self.first * (best - lower), EPS * scale)
+        rounding = EPS * max(abs(best), float(np.abs(whole.offset).max()))
+        tau = max(self.first * (best - lower), rounding, float(np.finfo(float).tiny))
         if whole.dimension >= len(whole.first):
             tau *= max(1.0, TAU_LIFTS * lift)
         tau = max(tau, least_tau)
         b, v = _lifted(whole, b, v, a, tau)
-        longest, drift = float(problem.row_norms.max()), 0.0
         while True:
             with clock("gradient"):
                 now, total = whole.at(w, a + v / tau)
-                value, shown = _dual(whole, now.a, total)
-                primal = whole.primal(w, b, v)
+                value, primal = whole.dual(now.a, total), whole.primal(w, b, v)
                 calls += 1
             lower = max(lower, value)
-            if drift > max(DRIFT * (min(best, primal) - lower), 0.0):
-                b, v = _lifted(whole, b, whole.forward(w) + whole.offset + whole.lift(b), a, tau)
-                drift, calls = 0.0, calls + 1
-                continue
             *longer, primal = _stretched(whole, w, b, v, primal, min(best, primal) - lower, least)
             best = min(best, primal)
-            found = shown_as(longer[0], longer[1], shown, primal, value)
+            found = shown_as(longer[0], longer[1], now.a, primal, value)
             upper, bound = min(upper, found.primal), max(bound, found.lower_bound)
-            if finish and (early.ended(upper, bound) or (rough and calls > SMALL_CALLS)):
+            if finish and early.ended(upper, bound):
                 finish = False
                 yield from finished(given, problem, unit, calls, clock)
             done = patience.ended(upper, bound)
@@ -182,7 +171,7 @@ class SemismoothNewton:
                         part, w, b, v[pieces], a[pieces], tau, best - lower, effort, clock
                     )
                     with clock("gradient"):
-                        v = whole.forward(w) + whole.offset + whole.lift(b)
+                        b, v = _lifted(whole, b, whole.forward(w) + whole.offset + whole.lift(b), a, tau)
                         calls += 1
                     continue
                 with clock("gradient"):
@@ -190,7 +179,6 @@ class SemismoothNewton:
                     calls += 1
             w, b, v = _newton_step(whole, now, w, b, v, a, tau, effort, clock)
             calls += 1
-            drift += EPS * longest * math.sqrt(float(w @ w))
 
     def _in_rows(self, small: RegularizedRisk) -> Iterate:
         """The last iterate on the problem in row space: near its optimum, or where `ROWS_ROUNDS` or the time ended."""
@@ -221,13 +209,14 @@ class SemismoothNewton:
     ) -> tuple[Vector, Vector, Vector, float]:
         """The same steps on the groups of ``part``, until their gap is `HELD_FALL` times ``gap``; (w, b, a, tau)."""
         reached, best, lower = gap, np.inf, -np.inf
+        b, v = _lifted(part, b, v, a, tau)
         for _ in range(HELD_STEPS):
             deadline.check()
             with clock("gradient"):
                 now, total = part.at(w, a + v / tau)
             if self._ready(part, now, tau, reached):
                 with clock("gradient"):
-                    best, lower = min(best, part.primal(w, b, v)), max(lower, _dual(part, now.a, total)[0])
+                    best, lower = min(best, part.primal(w, b, v)), max(lower, part.dual(now.a, total))
                 reached = min(reached, best - lower)
                 if reached <= HELD_FALL * gap:
                     break
@@ -348,12 +337,12 @@ def _stretched(
     losses are far larger than J (separable examples, a small lam) these exceed the gap wanted. With a slightly longer w
     such examples lie beyond their kink, where the loss is 0.
     """
-    if not 0 < gap <= STRETCH_FROM * max(abs(primal), least):
+    if not 0 < gap <= STRETCH * max(abs(primal), least):
         return w, b, primal
     by = STRETCH * min(gap / abs(primal), 1.0) if primal else STRETCH
     longer, moved = w + by * w, b + by * b
     value = risk.primal(longer, moved, v + by * (v - risk.offset))
-    return (longer, moved, value) if value - primal <= STRETCH_RISE * gap else (w, b, primal)
+    return (longer, moved, value) if value - primal <= STRETCH * gap else (w, b, primal)
 
 
 def _in_range(problem: RegularizedRisk) -> tuple[RegularizedRisk, float]:
@@ -392,19 +381,6 @@ def _lift_of_one(problem: RegularizedRisk) -> float:
     X = problem.X
     squares = float(X.data @ X.data) if sp.issparse(X) else float(np.vdot(X, X))
     return float(np.mean(problem.shares)) * squares / int(X.shape[0]) / problem.lam
-
-
-def _dual(risk: SmoothedRisk, a: Vector, total: Vector) -> tuple[float, Vector]:
-    """The dual value at ``a`` after it is made feasible, which only free offsets need; and the feasible a."""
-    if not risk.n_biases:
-        return risk.dual(a, total), a
-    alpha = risk.share * a
-    if (np.abs(risk.balance(alpha) + risk.fixed_b) <= IN_BALANCE * alpha.sum()).all():
-        return risk.dual(a, total), a
-    balanced = risk.balanced(a)
-    if balanced is None:
-        return -np.inf, a
-    return risk.dual(balanced, risk.adjoint(risk.share * balanced) + risk.fixed), balanced
 
 
 def _witness(whole: SmoothedRisk, a: Vector) -> Callable[[], Point]:

@@ -37,8 +37,6 @@ COPIED_ENTRIES, COPIED_SPARSITY = 2_000_000, 20
 SHORT_INDEX = np.iinfo(np.int32).max
 #: Most steps of the search for the free offsets that minimise F (`best_lift`).
 SCALAR_STEPS = 100
-#: `best_lift` takes a piece whose z is this near to 0 or 1 for one that has reached it: the difference is rounding.
-AT_KINK = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,23 +193,6 @@ class SmoothedRisk:
         """D of the whole problem at alpha = share a and the alpha held; ``total`` = A' alpha of both."""
         return self.constant + float(self.offset @ (self.share * a)) - float(total @ total) / (2.0 * self.lam)
 
-    def balanced(self, a: Vector) -> Vector | None:
-        """``a`` with the heavier side of each free offset scaled down, so that s' alpha + fixed_b = 0; None if the held
-        part of that side is larger than the whole other side."""
-        alpha = self.share * a
-        up = np.bincount(self.of, alpha * (self.sign > 0), self.n_biases) + np.maximum(self.fixed_b, 0.0)
-        down = np.bincount(self.of, alpha * (self.sign < 0), self.n_biases) + np.maximum(-self.fixed_b, 0.0)
-        scale_up, scale_down = np.ones(self.n_biases), np.ones(self.n_biases)
-        for own, other, held, scale in (
-            (up, down, np.maximum(self.fixed_b, 0.0), scale_up),
-            (down, up, np.maximum(-self.fixed_b, 0.0), scale_down),
-        ):
-            heavy = own > other
-            if (heavy & (held > other)).any():
-                return None
-            scale[heavy] = (other - held)[heavy] / (own - held)[heavy]
-        return np.asarray(a * np.where(self.sign > 0, scale_up[self.of], scale_down[self.of]))
-
     # -- F -------------------------------------------------------------------------------------------------------------
 
     def projection(self, z: Vector) -> Vector:
@@ -255,7 +236,7 @@ class SmoothedRisk:
         for _ in range(SCALAR_STEPS):
             moved = z + self.lift(shift) / tau
             slope = self.balance(self.share * np.minimum(np.maximum(moved, 0.0), 1.0)) + self.fixed_b
-            bend = self._total(self.share * ((moved > AT_KINK) & (moved < 1.0 - AT_KINK))) / tau
+            bend = self._total(self.share * ((moved > 0.0) & (moved < 1.0))) / tau
             going = np.abs(slope) > EPS * whole
             if not going.any():
                 return shift + np.where(bend == 0, self._middle(moved, tau), 0.0) if (bend == 0).any() else shift
