@@ -8,6 +8,7 @@ import pytest
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
+from convexstruct.families.regularized_risk.solvers import semismooth_newton
 from convexstruct.families.regularized_risk.solvers.semismooth_newton import SemismoothNewton
 from convexstruct.tolerances import HIGH
 
@@ -62,3 +63,26 @@ def test_a_constant_feature_beyond_what_a_witness_can_balance_is_rounding(seed: 
     found = solve(RegularizedRisk.binary(X, np.arange(30) % 2, 1e-2), SemismoothNewton(), HIGH)
     assert found.status is Status.ROUNDING
     assert "feature 2 reaches 1.7e+18" in found.message
+
+
+@pytest.mark.parametrize("size", [1e-100, 1e200])
+def test_without_other_units_features_of_extreme_sizes_fail(size: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """MAX_UNIT says which these are. At 1e200 and lam 1 rounding leaves no witness, and the run says so."""
+    X = size * np.random.default_rng(0).normal(size=(30, 3))
+    problem = RegularizedRisk.binary(X, np.arange(30) % 2, size**2 if size < 1 else 1.0)
+    found = solve(problem, SemismoothNewton(), HIGH)
+    assert found.status is (Status.OPTIMAL if size < 1 else Status.ROUNDING)
+    monkeypatch.setattr(semismooth_newton, "MAX_UNIT", np.inf)
+    found = solve(problem, SemismoothNewton(), HIGH)
+    assert found.status is (Status.INACCURATE if size < 1 else Status.FAILED)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_lam_whose_square_vanishes_ends_in_rounding_and_fails_if_it_is_solved_with(
+    bias: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    problem = RegularizedRisk.binary(X, np.arange(30) % 2, 1e-200, bias=bias)
+    assert solve(problem, SemismoothNewton(), HIGH).status is Status.ROUNDING
+    monkeypatch.setattr(semismooth_newton, "LEAST_LAM", 0.0)
+    assert solve(problem, SemismoothNewton(), HIGH).status in (Status.FAILED, Status.STALLED)

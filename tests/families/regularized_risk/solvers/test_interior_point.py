@@ -13,9 +13,11 @@ from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.deadline import DeadlinePassed, within
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
-from convexstruct.families.regularized_risk.solvers.interior_point import interior_points, is_small
+from convexstruct.families.regularized_risk.solvers import interior_point, semismooth_newton
+from convexstruct.families.regularized_risk.solvers.interior_point import LARGEST, interior_points, is_small
 from convexstruct.tolerances import HIGH
 from tests.families.regularized_risk.exact import optimum
+from tests.families.regularized_risk.solvers.test_groups_and_scales import scaled_columns
 
 
 def scaled_both_ways(kind: str, seed: int) -> RegularizedRisk:
@@ -41,6 +43,23 @@ def test_what_newtons_steps_leave_is_solved_to_the_optimum(kind: str, seed: int)
     found = solve(problem, tol=HIGH)
     assert found.status is Status.OPTIMAL, found
     assert Decimal(found.lower_bound) <= optimum(problem) <= Decimal(found.primal)
+
+
+def test_newtons_steps_are_given_up_for_it_once_they_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = scaled_both_ways("multiclass", 5)
+    found = solve(problem, tol=HIGH)
+    assert found.status is Status.OPTIMAL
+    monkeypatch.setattr(semismooth_newton, "IDLE_STEPS", 10**9)
+    late = solve(problem, tol=HIGH, max_iterations=3 * found.iterations)
+    assert late.status is not Status.OPTIMAL
+
+
+def test_where_sizes_differ_newtons_iterates_carry_the_bounds_of_certificates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the solver's own bounds the point that looks best is certified to a gap of 6e-2."""
+    problem = scaled_columns("pieces", 4)
+    assert solve(problem, tol=HIGH).status is Status.OPTIMAL
+    monkeypatch.setattr(interior_point, "SPREAD", 1e150)  # none differ as much
+    assert solve(problem, tol=HIGH).status is Status.INACCURATE
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -84,6 +103,9 @@ def test_it_is_for_small_problems_and_keeps_the_time_limit() -> None:
     problem = RegularizedRisk.binary(rng.normal(size=(300, 90)), rng.integers(2, size=300), 0.1)
     assert is_small(problem)
     assert not is_small(RegularizedRisk.binary(rng.normal(size=(300, 500)), np.arange(300) % 2, 0.1))
+    n = (LARGEST - 100) // 3  # a row each for the loss, its bound 0, and the piece
+    fits = [RegularizedRisk.binary(np.ones((n, LARGEST - 3 * n + more)), np.arange(n) % 2, 0.1) for more in (0, 1)]
+    assert [is_small(each) for each in fits] == [True, False]
     with within(0.0), pytest.raises(DeadlinePassed):
         next(interior_points(problem))
 

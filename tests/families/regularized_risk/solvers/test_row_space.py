@@ -3,6 +3,7 @@ with X are left."""
 
 from __future__ import annotations
 
+import tracemalloc
 from contextlib import ExitStack
 from itertools import islice
 
@@ -120,3 +121,17 @@ def test_row_space_ends_where_its_gap_is_out_of_reach(monkeypatch: pytest.Monkey
     monkeypatch.setattr(semismooth_newton, "relative_gap", watched)
     assert solve(random_problem("multiclass", 24, 60, 1e-2, 1.0, 0)).status is Status.OPTIMAL
     assert len(looked) == 20
+
+
+def test_the_copy_in_single_precision_is_of_some_columns_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = np.random.default_rng(0).normal(size=(50, 50_000))
+    problem = RegularizedRisk.binary(X, np.arange(50) % 2, 0.1)
+    assert problem.row_norms.shape == (50,)
+    peaks = []
+    for columns in (row_space.COLUMNS, 50_000):
+        monkeypatch.setattr(row_space, "COLUMNS", columns)
+        tracemalloc.start()
+        assert in_row_space(problem) is not None
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[0] < 0.2 * X.nbytes < X.nbytes < peaks[1]
