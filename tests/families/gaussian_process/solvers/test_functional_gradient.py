@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ from scipy.special import softmax
 
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
+from convexstruct.families.gaussian_process.solvers import function_space, functional_gradient
 from convexstruct.families.gaussian_process.solvers.function_space_lbfgs import FunctionSpaceLBFGS
 from convexstruct.families.gaussian_process.solvers.functional_gradient import FunctionalGradient
 from convexstruct.tolerances import HIGH, ROUNDING
@@ -35,6 +36,16 @@ def test_p_never_rises_and_the_run_ends_by_itself() -> None:
     assert all(b <= a + ROUNDING for a, b in pairwise(values))
     assert iterates[-1].done
     assert iterates[-1].message
+
+
+def test_a_gradient_below_rounding_ends_the_run_which_has_no_end_without_that_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    problem = small(3)
+    most = 3 * len(list(FunctionalGradient().iterate(problem)))
+    for module in (function_space, functional_gradient):
+        monkeypatch.setattr(module, "VALUE_ROUNDING", 0.0)
+    assert not any(iterate.done for iterate in islice(FunctionalGradient().iterate(problem), most))
 
 
 def test_a_step_is_one_of_exponentiated_gradient_on_the_dual() -> None:

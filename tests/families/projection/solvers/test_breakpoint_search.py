@@ -15,6 +15,7 @@ from convexstruct.arrays import Vector
 from convexstruct.core import driver
 from convexstruct.families.projection import box, rounding
 from convexstruct.families.projection.box import BoxProjection
+from convexstruct.families.projection.solvers import breakpoint_search
 from convexstruct.families.projection.solvers.breakpoint_search import BreakpointSearch
 from convexstruct.oracles.box.projection import Search
 from convexstruct.rounding import Rounded
@@ -78,6 +79,26 @@ def test_weights_whose_squares_are_no_doubles_have_the_same_projection(size: flo
     found = cs.solve(BoxProjection.simplex(m, d=d))
     np.testing.assert_allclose(found.point["a"], [0.0, 0.25, 0.75], atol=1e-12)
     assert found.certificate.infeasibility <= 1e-12
+
+
+@pytest.mark.parametrize(("name", "limit", "size"), [("LEAST", 0.0, 1e-200), ("GREATEST", np.inf, 1e200)])
+def test_without_a_scale_such_weights_give_no_projection(
+    name: str, limit: float, size: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(breakpoint_search, name, limit)
+    problem = BoxProjection.simplex(np.array([1.0, 2.0, 2.5]), d=size)
+    if name == "LEAST":
+        with pytest.raises(ValueError, match="not finite"):
+            cs.solve(problem)
+    else:
+        assert cs.solve(problem).status is cs.Status.UNCERTIFIED
+
+
+def test_weights_of_too_many_sizes_have_no_scale_that_is_right_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What SPAN refuses."""
+    monkeypatch.setattr(breakpoint_search, "SPAN", np.inf)
+    with pytest.raises(ValueError, match="not finite"):
+        cs.solve(BoxProjection(np.array([1.0, 0.2]), 0.0, 1.0, 1.0, 1.0, np.array([1e-200, 1.0])))
 
 
 def test_weights_of_too_many_sizes_are_refused_in_one_sentence() -> None:
