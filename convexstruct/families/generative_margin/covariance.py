@@ -34,6 +34,9 @@ from convexstruct.oracles.chain import chain
 #: Posterior probability below which a label is left out of a position: about a unit in the last place of single
 #: precision, in which the recursion is computed.
 NEGLIGIBLE = 1e-7
+#: Probabilities below this count as 0 in the recursion, and expected counts below it as this much. Their products are
+#: then above 1e-38, where single precision has no numbers of full length left and processors compute far more slowly.
+LEAST_COUNT = 1e-18
 #: Numbers in the U_t of one block of chains (20 MB in single precision). Every block adds to its own sums over pairs of
 #: counts at every step, so few large blocks are faster.
 LARGEST_BLOCK = 5_000_000
@@ -153,10 +156,13 @@ def _of_chains(features: HMMCounts, theta: Vector, loss_weight: float) -> Matrix
         total = step.sum(axis=2)
         future = top + np.log(np.maximum(total, 1e-300))
         step /= np.maximum(total, 1e-300)[:, :, None]
-        of_past = weights[:n, None] * np.take_along_axis(posterior[before], some, axis=1)
-        products.add(kept, share, symbols, some, of_past[:, :, None] * step, later)
+        step[step < LEAST_COUNT] = 0.0
+        pairs = (weights[:n, None] * np.take_along_axis(posterior[before], some, axis=1))[:, :, None] * step
+        pairs[pairs < LEAST_COUNT] = 0.0
+        products.add(kept, share, symbols, some, pairs, later)
         single = step.astype(np.float32)
         later = np.matmul(single, later)
+        np.maximum(later, LEAST_COUNT, out=later)
         row = np.arange(some.size).reshape(n, -1, 1)
         later.reshape(-1)[row * d + s + s * some[:, :, None] + kept[:, None, :]] += single
         kept = past
