@@ -24,6 +24,7 @@ BUNDLE = "convexstruct.families.generative_margin.solvers.bundle"
 MASTER = "convexstruct.families.generative_margin.solvers.simplicial_master"
 RSD = "convexstruct.families.generative_margin.solvers.proximal_rsd"
 COVARIANCE = "convexstruct.families.generative_margin.covariance"
+LOG_SUMS = "convexstruct.oracles.chain.log_sums"
 #: More than any step, count or ratio: a limit of this size has no effect.
 NEVER = 10**9
 
@@ -88,6 +89,7 @@ MECHANISMS = (
     Mechanism("one covariance for many stages", patches={f"{METHOD}:_Run._metric": _always_new}),
     Mechanism("few labels kept (NEGLIGIBLE)", patches={f"{COVARIANCE}:NEGLIGIBLE": -1.0}),
     Mechanism("no tiny counts in the covariance (LEAST_COUNT)", patches={f"{COVARIANCE}:LEAST_COUNT": 0.0}),
+    Mechanism("no tiny messages of chains (SMALLEST)", patches={f"{LOG_SUMS}:SMALLEST": 0.0}),
     Mechanism("wait for a covariance (WAITED_SHARE)", patches={f"{METHOD}:WAITED_SHARE": 0.0}),
     Mechanism("smaller ridge on a new covariance (RIDGE)", patches={f"{METHOD}:RIDGE": 1e-3}),
     Mechanism("ridge on an old covariance (OLD_RIDGE)", patches={f"{METHOD}:OLD_RIDGE": 0.0}),

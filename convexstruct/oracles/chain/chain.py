@@ -120,6 +120,7 @@ def rescaled(
     spread = shift - least
     if not spread <= DROPPED_GAIN:
         return None
+    least_total = np.exp(spread - DROPPED_GAIN)
     top = row_max(node)
     ones = np.ones(len(edge))
     with np.errstate(invalid="ignore", over="ignore", divide="ignore", under="ignore"):
@@ -138,9 +139,9 @@ def rescaled(
             else:
                 here[:] = potential[rows]
             np.matmul(here, ones, out=total)  # a product sums short rows faster than sum() does
+            if not total.min() >= least_total:
+                return None
             here *= (1.0 / total)[:, None]
-        if not spread - np.log(min(1.0, float(scale.min()))) <= DROPPED_GAIN:
-            return None
         if not allowed.all():
             lost = potential.min() == 0.0 and ((potential == 0.0) & (node > -np.inf)).any()
             if lost or not spread - np.log(_smallest(alpha) * _smallest(potential)) <= DROPPED_GAIN:

@@ -7,17 +7,21 @@ are those of `convexstruct.oracles.chain.chain`.
 
 With m_t the log messages less their largest entry, c_j the largest entry of column j of ``edge``, and
 
-    share_t = e^{m_t + TOP},    W_ij = e^{edge_ij - c_j} <= 1,    p_t = share_{t-1} W,
+    share_t = e^{m_t + L},    W_ij = e^{edge_ij - c_j} <= 1,    p_t = share_{t-1} W,
 
 the forward messages are m_t = node_t + c + ln p_t, up to a constant. Backwards no more exponentials are needed: the
 posteriors are mu_{t-1} = share_{t-1} (W u_t) with u_t = mu_t / p_t, because share_{t-1}(i) W_ij / p_t(j) is the
 probability of label i given the next label j. The expected pairs are W_ij sum over steps of share_{t-1}(i) u_t(j).
 
-In double precision, whose range is e^-708 to e^709, nothing overflows and no significant term underflows. Let each
-column of ``edge`` range over at most `REACH` nats. Then p_t(j) is at least the term of the largest message, e^(TOP -
-REACH) = e^-600. Terms of p_t(j) that underflow are below e^-708 each, together at most S e^-108 of p_t(j). Then u_t is
-at most e^600, and what underflows in it changes a posterior by at most S e^(TOP - 708) = S e^-58. W is kept as two
-matrices, entries from e^-TOP upwards and e^TOP times the entries below, so that none of its entries underflows.
+In double precision, whose range is e^-708 to e^709, nothing overflows and no significant term underflows. Let R be the
+widest range of a column of ``edge``, at most `REACH` nats, and L = R / 2. Then p_t(j) is at least the term of the
+largest message, e^(L - R) = e^-L. Terms of p_t(j) that underflow are below e^-708 each, together at most S e^(L - 708)
+of p_t(j). Then u_t is at most e^L, and what underflows in it changes a posterior by at most S e^(L - 708). As L is at
+most 625, both are below S e^-83. W is kept as two matrices, entries from e^-DEPTH upwards and e^DEPTH times the entries
+below, so that none of its entries underflows.
+
+What has underflowed is set to 0 before it is multiplied: processors multiply numbers below e^-708 many times more
+slowly.
 """
 
 from __future__ import annotations
@@ -30,11 +34,13 @@ from convexstruct.arrays import Matrix, Vector
 from convexstruct.graphs import Chains
 from convexstruct.oracles.chain.sums import ChainSums, pairs_of
 
-#: The logarithm of the largest entry of a share, and the depth in nats below which entries of W are in the second
-#: matrix.
-TOP = 650.0
-#: The widest range in nats of one column of edge scores.
-REACH = TOP + 600.0
+#: The depth in nats below which entries of W are in the second matrix: above the smallest numbers by enough that no
+#: entry of either matrix underflows up to `REACH`.
+DEPTH = 650.0
+#: The widest range in nats of one column of edge scores: then u_t and its sums over labels do not overflow.
+REACH = DEPTH + 600.0
+#: The smallest number of full precision, e^-708.
+SMALLEST = float(np.finfo(np.float64).tiny)
 
 
 class Messages(NamedTuple):
@@ -57,9 +63,10 @@ def messages(chains: Chains, node: Matrix, edge: Matrix) -> Messages | None:
     depth = edge - column
     if not depth.min() >= -REACH:
         return None
-    deep = depth < -TOP
+    lift = -0.5 * float(depth.min())  # L above
+    deep = depth < -DEPTH
     large = np.exp(np.where(deep, -np.inf, depth))
-    small = np.exp(np.where(deep, depth + TOP, -np.inf)) if deep.any() else None
+    small = np.exp(np.where(deep, depth + DEPTH, -np.inf)) if deep.any() else None
     message, share, product = node.copy(), np.empty_like(node), np.empty_like(node)
     top = np.empty(chains.n_positions)
     for t in range(chains.n_steps):
@@ -74,8 +81,8 @@ def messages(chains: Chains, node: Matrix, edge: Matrix) -> Messages | None:
         here -= top[rows, None]
         if t + 1 < chains.n_steps:
             running = int(chains.active[t + 1])
-            np.exp(here[:running] + TOP, out=share[rows][:running])
-    top[chains.n_chains :] -= TOP
+            np.exp(here[:running] + lift, out=share[rows][:running])
+    top[chains.n_chains :] -= lift
     constants = np.bincount(chains.chain, weights=top, minlength=chains.n_chains)
     log_partition = constants + np.log(np.exp(message[chains.last]).sum(axis=1))
     return Messages(message, log_partition, share, product, large, small)
@@ -97,20 +104,26 @@ def log_messages(chains: Chains, node: Matrix, edge: Matrix, weights: Vector | N
     posterior[chains.last] = ends / ends.sum(axis=1, keepdims=True)
     for t in range(chains.n_steps - 1, 0, -1):
         rows, before = chains.rows(t), int(chains.start[t - 1])
-        np.divide(posterior[rows], found.product[rows], out=message[rows])  # u_t
+        u = _full(np.divide(posterior[rows], found.product[rows], out=message[rows]))
         past = slice(before, before + int(chains.active[t]))
-        np.multiply(found.share[past], _times(message[rows], large, small), out=posterior[past])
+        np.multiply(found.share[past], _times(u, large, small), out=posterior[past])
     pairs = pairs_of(chains, found.share, message, weights) * found.large
-    if found.small is not None:  # share times u may overflow there, so each is multiplied by e^(-TOP / 2)
-        half = np.exp(-0.5 * TOP)
-        lower = pairs_of(chains, half * found.share, half * message, weights) * found.small
+    if found.small is not None:  # share times u may overflow there, so each is multiplied by e^(-DEPTH / 2)
+        half = np.exp(-0.5 * DEPTH)
+        lower = pairs_of(chains, _full(half * found.share), _full(half * message), weights) * found.small
         pairs = np.where(found.small > 0, lower, pairs)
     return ChainSums(found.log_partition, posterior, pairs) if np.isfinite(posterior).all() else None
+
+
+def _full(values: Matrix) -> Matrix:
+    """The array itself, its entries below `SMALLEST` set to 0."""
+    values *= values >= SMALLEST
+    return values
 
 
 def _times(rows: Matrix, large: Matrix, small: Matrix | None) -> Matrix:
     """rows W, from the two parts of W."""
     product = rows @ large
     if small is not None:
-        product += np.exp(-TOP) * (rows @ small)
+        product += np.exp(-DEPTH) * (rows @ small)
     return np.asarray(product)
