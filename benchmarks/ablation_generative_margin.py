@@ -69,6 +69,10 @@ def _always_rough(self: Any, *given: Any, rough: bool = True, _init: Any = _Run.
     _init(self, *given)
 
 
+def _never_rough(self: Any, *given: Any, rough: bool = True, _init: Any = _Run.__init__) -> None:
+    _init(self, *given, rough=False)
+
+
 DIAGONAL = (
     Mechanism("L-BFGS (one pair kept)", {"memory": 1}),
     Mechanism("pairs kept from stage to stage", patches={"convexstruct.core.quasi_newton:Pairs.scale": _forget}),
@@ -81,6 +85,7 @@ DIAGONAL = (
     Mechanism("slack in v (epsilon)", patches={f"{METHOD}:_Run._epsilon": lambda self, state: 0.0}),
     Mechanism("stage gap by the certified one (CERTIFIED_SHARE)", patches={f"{METHOD}:CERTIFIED_SHARE": 0.0}),
     Mechanism("longest move of a step (LONGEST_MOVE)", patches={f"{STAGE}:LONGEST_MOVE": NEVER}),
+    Mechanism("rough first stages", patches={f"{METHOD}:_Run.__init__": _never_rough}),
     Mechanism("shrink and inner of DIAGONAL_ONLY", patches={f"{METHOD}:DIAGONAL_ONLY": (1.0, 0.0)}),
 )
 MECHANISMS = (
@@ -93,7 +98,6 @@ MECHANISMS = (
     Mechanism("wait for a covariance (WAITED_SHARE)", patches={f"{METHOD}:WAITED_SHARE": 0.0}),
     Mechanism("smaller ridge on a new covariance (RIDGE)", patches={f"{METHOD}:RIDGE": 1e-3}),
     Mechanism("ridge on an old covariance (OLD_RIDGE)", patches={f"{METHOD}:OLD_RIDGE": 0.0}),
-    Mechanism("rough first stages", patches={f"{METHOD}:ROUGH_COST": NEVER}),
     Mechanism("rough stages end by the slope (ROUGH_DECREASE)", patches={f"{METHOD}:ROUGH_DECREASE": 1.0}),
 )
 #: Of use only where there are many examples.

@@ -21,8 +21,8 @@ Three ideas make it fast, and let it reach gaps of 1e-6 and far below:
   epsilon sum_i KL(c_i || e^theta_i); epsilon falls with the gap.
 
 The first stages are rough: they end early, since tau is far from its last value and neither a covariance nor v >= 0 is
-worth the steps there. If no covariance can be formed, no stage is rough: only Newton's metric could later make up for
-the inexact ends of rough stages, and v >= 0 takes the fewest steps while tau is high.
+worth the steps there. If no covariance can be formed, only the first stage is rough: only Newton's metric could later
+make up for the inexact ends of more, and v >= 0 takes the fewest steps while tau is high.
 
 With many examples a pilot run on the first few of them, re-weighted, finds (Theta, B, tau, theta). None of these has a
 part for each example, so the full problem starts from them. No stage of a pilot run is rough: its steps are cheap, and
@@ -63,8 +63,8 @@ from convexstruct.features.counts.part import can_part, part
 #: steps it saves.
 LARGEST_DENSE = 2000
 #: While smoothing costs more than this share of the objective a stage is rough: its metric is diagonal, and it ends
-#: when `ROUGH_DECREASE` times the slope of its last step (`Descent.slope`) is below the gap asked of it. Stages are
-#: rough only if later ones can form a covariance. A pilot run, whose stages are not rough, ends at this share.
+#: when `ROUGH_DECREASE` times the slope of its last step (`Descent.slope`) is below the gap asked of it. If none can
+#: form a covariance, the first stage alone is rough. A pilot run, whose stages are not rough, ends at this share.
 ROUGH_COST = 1e-2
 ROUGH_DECREASE = 100.0
 #: Added to the diagonal of the covariance, as a share of the counts: where it was computed at this point, from all
@@ -260,7 +260,7 @@ class _Run:
         self._pairs.scale(self._pairs_tau / state.tau)  # the Hessian goes with 1 / tau
         self._pairs_tau = state.tau
         descent = Descent(stage, value, self._metric(stage, value, self._known), self._pairs)
-        rough = self.rough and self._covariance is not None and self.smoothing > ROUGH_COST
+        rough = self.rough and (self.smoothing > ROUGH_COST if self._covariance is not None else self.stages == 0)
         patience = EVALUATION_STEPS
         if self._covariance is not None and not rough:
             if not self._dense:
