@@ -19,6 +19,8 @@ from convexstruct.tolerances import HIGH
 
 NEWTON = "convexstruct.families.regularized_risk.solvers.risk_newton"
 METHOD = "convexstruct.families.regularized_risk.solvers.semismooth_newton"
+GROUPS = "convexstruct.families.regularized_risk.solvers.grouped_newton"
+CELLS = "convexstruct.families.regularized_risk.solvers.cells"
 ROWS = "convexstruct.families.regularized_risk.solvers.row_space"
 RISK = "convexstruct.families.regularized_risk.solvers.smoothed_risk"
 
@@ -34,7 +36,11 @@ MECHANISMS = (
     Mechanism("Woodbury's formula (ROWS_SHARE)", patches={f"{NEWTON}:ROWS_SHARE": 0.0}),
     Mechanism("products of matrices count less (DENSE_PRODUCT)", patches={f"{NEWTON}:DENSE_PRODUCT": 1.0}),
     Mechanism("diagonal preconditioner", patches={f"{NEWTON}:_diagonal": lambda X, weight: 0.0 * X.shape[1]}),
-    Mechanism("blocks of outputs (LARGEST_BLOCK)", patches={f"{NEWTON}:LARGEST_BLOCK": 0}),
+    Mechanism("blocks of outputs (LARGEST_BLOCK)", patches={f"{GROUPS}:LARGEST_BLOCK": 0}),
+    Mechanism("one block for all outputs (SHARED_BLOCK)", patches={f"{GROUPS}:SHARED_BLOCK": 2.0}),
+    Mechanism("rows of cells copied (CELLS_SHARE)", patches={f"{CELLS}:CELLS_SHARE": 0.0}),
+    Mechanism("work of a step by output (OUTPUT_WORK)", patches={f"{NEWTON}:OUTPUT_WORK": 0.0}),
+    Mechanism("work of pairs of outputs (PAIR_WORK)", patches={f"{NEWTON}:PAIR_WORK": 0.0}),
     Mechanism("tau by one example's lift (TAU_LIFTS)", patches={f"{METHOD}:TAU_LIFTS": 0.0}),
     Mechanism("tau falls less after many steps (EASY_STEPS)", patches={f"{METHOD}:EASY_STEPS": 1e9}),
     Mechanism("row space (MOST_ROWS)", patches={f"{ROWS}:MOST_ROWS": 0}),

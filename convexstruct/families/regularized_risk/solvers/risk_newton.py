@@ -7,8 +7,9 @@ r"""Newton's direction for a smoothed risk (`solvers.smoothed_risk`), by the che
   precision, of a dense copy of X, in half the time. Rounding changes such a direction a little, as stopping conjugate
   gradients early does; the gradient and both bounds are in double precision. Single precision is not used where the
   matrix is too large relative to lam (`SINGLE_TRACE`);
-* **conjugate gradients**, where both are many; with sparse features preconditioned by the diagonal. They end when the
-  residual is a tenth of the first: the next direction corrects the rest.
+* **conjugate gradients**, where both are many; preconditioned with sparse features by the diagonal, and with groups of
+  several pieces as `grouped_newton` says. They end when the residual is a tenth of the first: the next direction
+  corrects the rest.
 
 `direction` takes a matrix where it takes less work than conjugate gradients, counted in multiplications.
 
@@ -30,12 +31,17 @@ from scipy.linalg import blas, lapack
 from convexstruct import deadline
 from convexstruct.arrays import Index, Matrix, Vector
 from convexstruct.core.cholesky import solver
+from convexstruct.families.regularized_risk.solvers.cells import CELLS_SHARE
+from convexstruct.families.regularized_risk.solvers.grouped_newton import grouped_matrix, grouped_product
 from convexstruct.families.regularized_risk.solvers.smoothed_risk import Smoothed, SmoothedRisk
 
 #: Work is counted in multiplications of a dense matrix with a vector. One in a product of two dense matrices, whose
 #: blocks stay in cache, counts as a quarter; one of a sparse matrix, whose entries are looked up, as five. The calls of
 #: NumPy in a step of conjugate gradients count as 1e5: 10 microseconds.
 DENSE_PRODUCT, SPARSE_ENTRY, STEP_WORK = 0.25, 5.0, 1e5
+#: The same where scores are computed by output (`cells`): the two products of an output, 4 microseconds, and what a
+#: step does beside them, as much as ten outputs. The block of a pair of outputs in a matrix takes 40 microseconds.
+OUTPUT_WORK, OUTPUTS_BESIDE, PAIR_WORK = 4e4, 10, 4e5
 #: Woodbury's formula is used where the free rows are at most this share of the entries of w: it subtracts vectors that
 #: nearly agree where the matrix is large beside lam, and with more rows saves little.
 ROWS_SHARE = 0.25
@@ -45,11 +51,8 @@ SINGLE_TRACE = 1e7
 RESIDUAL_FALL, GRADIENT_STEPS = 0.1, 250
 #: Rows beyond which the matrix is not formed, a guard of memory: it takes 72 MB then.
 LARGEST_MATRIX = 3000
-#: Features up to which conjugate gradients on several outputs are preconditioned by the block of each output: to make
-#: the blocks takes as long as a quarter as many steps.
-LARGEST_BLOCK = 200
 #: Ridge on the free offsets, relative to the weight of their pieces, so that an offset of which no piece moves has one
-#: too; and on the blocks of the preconditioner, scaled to a diagonal of ones.
+#: too.
 RIDGE = 1e-9
 
 
@@ -103,12 +106,17 @@ def _matrix_work(risk: SmoothedRisk, free: Index, coarse: bool = False) -> float
         outputs = np.minimum(count[count > 0] + 1.0, k)
         pairs = float(outputs @ (outputs + 1.0)) / 2.0
     product = SPARSE_ENTRY if sparse else DENSE_PRODUCT
-    return product * pairs * per * per * size / d + DENSE_PRODUCT * size**3 / 3
+    loops = PAIR_WORK * k * (k + 1) / 2 if k > 1 else 0.0
+    return loops + product * pairs * per * per * size / d + DENSE_PRODUCT * size**3 / 3
 
 
 def _step_work(risk: SmoothedRisk, m: int, masked: bool) -> float:
     """Work of one step of conjugate gradients: two products with the rows of X that take part."""
     rows, columns = risk.X.shape
+    if risk.n_outputs > 1 and not sp.issparse(risk.X):
+        taken = 2 * m if risk.cells is None else int(risk.cells.ends[-1])
+        if taken <= CELLS_SHARE * risk.n_outputs * rows:
+            return float(2.0 * taken * columns + (risk.n_outputs + OUTPUTS_BESIDE) * OUTPUT_WORK)
     per = SPARSE_ENTRY * risk.X.nnz / rows if sp.issparse(risk.X) else columns
     return 2.0 * float(per) * risk.n_outputs * (rows if masked else m) + STEP_WORK
 
@@ -126,7 +134,7 @@ def _factored(
     if len(free) == 0:
         return (lambda right: right / lam), mixed
     if risk.combine is not None or not risk.box:
-        return _with_ridge(_grouped(risk, point, free, tau), lam), mixed
+        return _with_ridge(grouped_matrix(risk, point, free, tau), lam), mixed
     weight = risk.share[free] / tau
     X, factor = _rows(risk, free)
     if risk.n_biases:
@@ -183,93 +191,6 @@ def _coarse(risk: SmoothedRisk, free: Index, tau: float) -> Callable[[Vector], V
     return solve
 
 
-def _grouped(risk: SmoothedRisk, point: Smoothed, free: Index, tau: float) -> Matrix:
-    """sum_g (p_g / tau) A_g' P_g A_g for groups of several pieces, (dimension, dimension), by pairs of outputs."""
-    k = risk.n_outputs
-    picked, group, share, sums = _free_pieces(risk, point, free)
-    each = risk.share_each / tau * share
-    weighted = sp.csr_array(picked.multiply((risk.share[free] / tau)[:, None]))
-    score = sp.coo_array(picked.T @ weighted - sums.T @ sp.csr_array(sums.multiply(each[:, None])))
-    example, left = np.divmod(score.row, k)
-    other, right = np.divmod(score.col, k)
-    if k == 1 and (example != other).any():  # some group takes several rows of X
-        B, total = (part.toarray() if sp.issparse(part) else part for part in (picked @ risk.X, sums @ risk.X))
-        B = (B - (total * share[:, None])[group]) * np.sqrt(risk.share[free] / tau)[:, None]
-        return np.asarray(B.T @ B)
-    d = risk.X.shape[1]
-    whole = np.zeros((k, d, k, d))
-    for i in range(k):
-        for j in range(i, k):
-            at = np.flatnonzero((left == i) & (right == j) & (score.data != 0))
-            if len(at) == 0:
-                continue
-            X = risk.X[example[at]]
-            part = X.multiply(score.data[at, None]) if sp.issparse(X) else X * score.data[at, None]
-            product = X.T @ part
-            whole[i, :, j, :] = product.toarray() if sp.issparse(product) else product
-            if i != j:
-                whole[j, :, i, :] = whole[i, :, j, :].T
-    return whole.reshape(k * d, k * d)
-
-
-def _free_pieces(risk: SmoothedRisk, point: Smoothed, free: Index) -> tuple[sp.csr_array, Index, Vector, sp.csr_array]:
-    """(rows of M, their groups, 1 / the number of free pieces of each tight group or 0, the sums of rows by group)."""
-    m, groups = len(free), len(risk.first)
-    if risk.combine is not None:
-        picked = risk.combine[free]
-    else:
-        rows = free if risk.rows is None else risk.rows[free]
-        picked = sp.csr_array((risk.factor[free], rows, np.arange(m + 1)), shape=(m, risk.X.shape[0]))
-    group = risk.group[free]
-    count = np.maximum(np.bincount(group, minlength=groups), 1.0)
-    share = np.zeros(groups) if point.tight is None else np.where(point.tight, 1.0 / count, 0.0)
-    ends = np.searchsorted(group, np.arange(groups + 1))
-    sums = sp.csr_array((np.ones(m), np.arange(m), ends), shape=(groups, m)) @ picked
-    return picked, group, share, sums
-
-
-def _grouped_product(
-    risk: SmoothedRisk, point: Smoothed, free: Index, tau: float
-) -> tuple[Callable[[Vector], Vector], Callable[[Vector], Vector]]:
-    """p -> (lam I + sum_g (p_g / tau) A_g' P_g A_g) p by the free pieces and the rows of X that they take, and a
-    preconditioner: the inverse of the blocks of each output where X is dense, else that of the diagonal."""
-    k, lam = risk.n_outputs, risk.lam
-    picked, group, share, sums = _free_pieces(risk, point, free)
-    weight = risk.share[free] / tau
-    own = picked.T @ sp.diags_array(weight)
-    squares = (own.multiply(picked.T)).sum(axis=1) - (sums.multiply(sums)).T @ (risk.share_each / tau * share)
-    squares = np.maximum(squares, 0.0).reshape(-1, k)
-    used = np.flatnonzero(np.bincount(picked.indices // k, minlength=risk.X.shape[0]))
-    X = risk.X if len(used) == risk.X.shape[0] else risk.X[used]
-    if len(used) < risk.X.shape[0]:
-        columns = (used[:, None] * k + np.arange(k)).ravel()
-        picked, squares = picked[:, columns], squares[used]
-    back, columns = sp.csr_array(picked.T), X.T
-
-    def times(p: Vector) -> Vector:
-        values = picked @ np.asarray(X @ p.reshape(k, -1).T).ravel()
-        mean = share * np.bincount(group, values, len(share))
-        part = (back @ (weight * (values - mean[group]))).reshape(-1, k)
-        return np.asarray(lam * p + np.asarray(columns @ part).T.ravel())
-
-    if sp.issparse(X) or X.shape[1] > LARGEST_BLOCK or k == 1:
-        entries = sp.csr_array((X.data**2, X.indices, X.indptr), shape=X.shape) if sp.issparse(X) else X * X
-        diagonal = lam + np.asarray(entries.T @ squares).T.ravel()
-        return times, lambda right: right / diagonal
-    blocks = np.empty((k, X.shape[1], X.shape[1]))
-    for output, each in enumerate(squares.T):
-        rows = np.flatnonzero(each)
-        part = X[rows] * np.sqrt(each[rows])[:, None]
-        blocks[output] = part.T @ part
-    diagonal = np.einsum("kii->ki", blocks)
-    unit = 1.0 / np.sqrt(diagonal + lam)[:, :, None]
-    blocks *= unit
-    blocks *= unit.transpose(0, 2, 1)
-    diagonal += lam * unit[:, :, 0] ** 2 + RIDGE
-    inverse = np.linalg.inv(blocks)
-    return times, lambda right: (unit * (inverse @ (unit * right.reshape(k, -1, 1)))).ravel()
-
-
 def _with_ridge(square: Matrix, lam: float) -> Callable[[Vector], Vector]:
     """right -> (square + lam I)^-1 right; ``square`` is changed in place. It is scaled to a diagonal of ones, so that a
     ridge, where `solver` adds one, is small beside the diagonal of small features too."""
@@ -322,7 +243,7 @@ def _conjugate_gradients(
     offsets = offset_weights(risk, moving, tau) if q else np.zeros(0)
     none = np.zeros(0)
     if risk.sharded is None and (risk.combine is not None or not risk.box):
-        grouped, precondition = _grouped_product(risk, point, moving, tau)
+        grouped, precondition = grouped_product(risk, point, moving, tau)
 
         def times(p: Vector) -> tuple[Vector, Vector]:  # the image of p, and the b that goes with p
             return grouped(p), none

@@ -26,6 +26,7 @@ from convexstruct import deadline
 from convexstruct.arrays import Flags, Index, Vector
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.families.regularized_risk.sharded import ShardedRisk
+from convexstruct.families.regularized_risk.solvers.cells import Cells
 from convexstruct.graphs import starts
 from convexstruct.oracles.box.simplices import onto_groups
 from convexstruct.rounding import EPS
@@ -68,6 +69,7 @@ class SmoothedRisk:
     sign, of : (m,) of the free offsets, empty without them. n_biases : how many there are.
     fixed (dimension,), fixed_b (n_biases,), constant : A' alpha, s' alpha and <c, alpha> of the groups left out.
     sharded : the whole problem, where its products with A are computed by shards; else None.
+    cells : A, where these pieces take few of the scores of X; else None.
     """
 
     X: Any
@@ -89,6 +91,7 @@ class SmoothedRisk:
     fixed_b: Vector
     constant: float
     sharded: ShardedRisk | None = None
+    cells: Cells | None = None
 
     @classmethod
     def whole(cls, problem: RegularizedRisk) -> SmoothedRisk:
@@ -128,6 +131,8 @@ class SmoothedRisk:
         deadline.check()
         if self.sharded is not None:
             return self.sharded.forward(w)
+        if self.cells is not None:
+            return self.cells.forward(w)
         if self.combine is not None:
             return np.asarray(self.combine @ np.asarray(self.X @ w.reshape(self.n_outputs, -1).T).ravel())
         scores = self.X @ w
@@ -138,6 +143,8 @@ class SmoothedRisk:
         deadline.check()
         if self.sharded is not None:
             return self.sharded.adjoint(alpha).ravel()
+        if self.cells is not None:
+            return self.cells.adjoint(alpha)
         if self.combine is not None:
             part = np.asarray(self.combine.T @ alpha).reshape(-1, self.n_outputs)
             return np.asarray(self._columns @ part).T.ravel()
@@ -291,13 +298,14 @@ class SmoothedRisk:
         sizes = np.add.reduceat(moving, self.first, dtype=np.intp)
         sizes = sizes[sizes > 0]
         start = starts(sizes)
-        factor, rows, combine = self.factor, self.rows, self.combine
+        factor, rows, combine, cells = self.factor, self.rows, self.combine, None
         if combine is None:
             factor = factor[pieces]
             X = self.X[pieces if rows is None else rows[pieces]]
             rows = None
         else:
             combine = combine[pieces]
+            cells = Cells.of(self.X, combine, self.n_outputs)
             example, output = np.divmod(combine.indices, self.n_outputs)
             used, place = np.unique(example, return_inverse=True)
             X = self.X[used]
@@ -308,6 +316,7 @@ class SmoothedRisk:
             np.repeat(np.arange(len(sizes)), sizes), self.floor, self.box, self.n_outputs, self.lam,
             self.sign[pieces] if self.n_biases else self.sign, self.of[pieces] if self.n_biases else self.of,
             self.n_biases, total, self.balance(held) + self.fixed_b, float(self.offset @ held) + self.constant,
+            cells=cells,
         )  # fmt: skip
         return replace(part, fixed=total - part.adjoint(part.share * a[pieces])), pieces
 

@@ -13,7 +13,7 @@ from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
-from convexstruct.families.regularized_risk.solvers import risk_newton
+from convexstruct.families.regularized_risk.solvers import grouped_newton, risk_newton
 from convexstruct.families.regularized_risk.solvers.semismooth_newton import SemismoothNewton
 from convexstruct.families.regularized_risk.solvers.smoothed_risk import SmoothedRisk
 from convexstruct.models.regularized_risk.risk import primal
@@ -62,7 +62,7 @@ def test_products_and_the_preconditioner_of_groups_are_those_of_the_matrix(kind:
     risk, w, _, a, tau = at_some_point(problem, 2)
     now, _ = risk.at(w, a + (risk.forward(w) + risk.offset) / tau)
     free = np.flatnonzero(now.free)
-    times, precondition = risk_newton._grouped_product(risk, now, free, tau)
+    times, precondition = grouped_newton.grouped_product(risk, now, free, tau)
     matrix = np.column_stack([times(e) for e in np.eye(risk.dimension)])
     bend = np.column_stack([
         risk.lam * e + risk.adjoint(risk.share / tau * risk.derivative(now.free, now.tight, risk.forward(e)))
