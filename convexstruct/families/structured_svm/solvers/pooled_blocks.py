@@ -49,7 +49,7 @@ from convexstruct.core.solution import Solution
 from convexstruct.families.structured_svm.evaluation import Evaluation
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.example_blocks import ExampleBlock, example_blocks, starting_w
-from convexstruct.graphs import ranges, starts
+from convexstruct.graphs import ranges
 from convexstruct.oracles.box.simplices import onto_groups
 from convexstruct.rounding import UNIT
 
@@ -224,6 +224,7 @@ class PooledBlock:
             return
         self.local, present = compact(self.parts)
         self.features, self.used = compact(self._features(present))
+        self.local_t, self.features_t = self.local.T, self.features.T
         old, new = np.flatnonzero(self.row >= 0), np.flatnonzero(self.row < 0)
         gram = np.empty((len(self.b), len(self.b)))
         gram[np.ix_(old, old)] = self.gram[np.ix_(self.row[old], self.row[old])]
@@ -276,7 +277,7 @@ class PooledBlock:
 
     def sum(self, alpha: Vector) -> Vector:
         """A'alpha at the weights ``used``."""
-        return np.asarray(self.features.T @ (self.local.T @ alpha))
+        return np.asarray(self.features_t @ (self.local_t @ alpha))
 
     def hinge(self, w: Vector) -> float:
         """sum_i c_i max over the pool of b_j - a_j'w, at least 0."""
@@ -347,10 +348,12 @@ class _Run:
         used = np.flatnonzero(place)
         place[used] = np.arange(len(used))
         parts = sp.block_diag([block.local for block in blocks], format="csr")
-        indices = np.concatenate([place[block.used][block.features.indices] for block in blocks])
-        begin = starts(np.concatenate([np.diff(block.features.indptr) for block in blocks]))
-        data = np.concatenate([block.features.data for block in blocks])
-        features = sp.csr_array((data, indices, begin), shape=(len(begin) - 1, len(used)))
+        rows = [
+            sp.csr_array((x.data, place[block.used][x.indices], x.indptr), shape=(x.shape[0], len(used)))
+            for block in blocks
+            for x in [block.features]
+        ]
+        features = sp.csr_array(sp.vstack(rows))
         for _ in range(n if len(b) else 0):
             deadline.check()
             alpha, rise = np.concatenate([block.alpha for block in blocks]), b - parts @ (features @ self.w[used])
