@@ -105,6 +105,8 @@ def _boundary(self: pool_qp._Newton, _corrected: Any = pool_qp._Newton.corrected
 POOL_QP = (
     Mechanism("Mehrotra's corrector", patches={f"{QP}:_Newton.corrected": _boundary}),
     Mechanism("system in the columns (gram)", patches={f"{POOLS}:LabellingPools.columns": _by_parameters}),
+    Mechanism("start farther inside (LEAST_STEP)", patches={f"{QP}:LEAST_STEP": 0.0}),
+    Mechanism("start no farther inside (LEAST_STEP)", patches={f"{QP}:LEAST_STEP": 0.3}),
     Mechanism("dense columns (DENSE_SHARE)", patches={f"{POOLS}:DENSE_SHARE": 2.0}),
 )
 TEMPERING = (
@@ -120,6 +122,7 @@ DEAR = (
     Mechanism("longer stages after poor ones (LONGEST_STAGE)", patches={f"{TEMPER}:LONGEST_STAGE": 1}),
     Mechanism("patience where pools are dear (CHEAP_WORK)", patches={f"{TEMPER}:CHEAP_WORK": 1e99}),
     Mechanism("pools at once where they are cheap (CHEAP_WORK)", patches={f"{TEMPER}:CHEAP_WORK": 0.0}),
+    Mechanism("work by several labellings (CHEAP_COLUMNS)", patches={f"{TEMPER}:CHEAP_COLUMNS": 1}),
 )
 CUTS = (
     Mechanism("flow near the maximum first (GRADIENT_FROM)", patches={f"{CUT}:GRADIENT_FROM": NEVER}),
@@ -139,8 +142,11 @@ RELAXED = (Mechanism("L-BFGS (ten pairs kept)", {"memory": 10}),)
 FRANK_WOLFE = (
     Mechanism("blocks", {"block": 1}),
     Mechanism("average", {"average": False}),
-    Mechanism("examples with small gaps skipped", {"cover": 1.0}),
+    Mechanism("examples with small gaps skipped (COVER)", {"cover": 1.0}),
+    Mechanism("few examples skipped (COVER)", {"cover": 0.5}),
     Mechanism("sweeps of pairs", patches={f"{SOLVERS}.block_frank_wolfe:SWEEPS": 1}),
+    Mechanism("early ends of steps (INNER_SHARE)", patches={f"{SOLVERS}.block_frank_wolfe:INNER_SHARE": 0.0}),
+    Mechanism("all visited at times (PASSES_TO_WHOLE)", patches={f"{SOLVERS}.block_frank_wolfe:PASSES_TO_WHOLE": 15}),
 )
 FRANK_WOLFE_TEXT = (
     Mechanism("passes over the columns held", patches={f"{SOLVERS}.block_frank_wolfe:HELD_PASSES": 0}),

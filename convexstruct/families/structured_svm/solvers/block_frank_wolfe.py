@@ -20,7 +20,7 @@ labelling, shrinks all multipliers of an example by one factor; a pair can set o
 **Columns held.** With sparse node features the columns stay between visits. `HELD_PASSES` passes of such steps over all
 examples, in random order and without the oracle, follow each pass with it, as in Shah, Kolmogorov, Lampert 2015, "A
 multi-plane block-coordinate Frank-Wolfe algorithm". With dense features columns are computed at each visit, and a visit
-goes over its examples until `SWEPT_SHARE` of the block's gap is left.
+goes over its examples until `INNER_SHARE` of the block's gap is left.
 
 **Averaged**, one term a visit: wbar_k = k/(k + 2) wbar_{k-1} + 2/(k + 2) w_k. With t_k = (k + 1)(k + 2)/2 this is
 
@@ -45,9 +45,9 @@ marginals have 8.3%. Labellings are what is kept here. Joint steps of pairs in a
 
 **Memory**: the data once more; three vectors like w; the labellings kept, `MOST_KEPT` an example at most, one byte a
 node each (up to 128 labels); columns and Gram matrices of at most `HELD_SHARE` numbers for each stored feature and for
-each node and label. Columns beyond that are computed again at each visit. An example with `MOST_KEPT` labellings drops
-one without a multiplier, or hands the smallest multiplier to another labelling if D does not fall by that; else it gets
-no more labellings.
+each node and label. Columns beyond that are computed again at each visit. A labelling without a multiplier is dropped
+after the visit. An example with `MOST_KEPT` labellings hands the smallest multiplier to another labelling if D does not
+fall by that; else it gets no more labellings.
 """
 
 from __future__ import annotations
@@ -74,17 +74,15 @@ from convexstruct.rounding import EPS
 from convexstruct.validation.arguments import number
 
 #: Steps of pairs of an example end once its gap over the labellings kept is at most this share of its gap before, or
-#: after so many steps: what is left depends on the w that the other examples have yet to move.
+#: after so many steps: what is left depends on the w that the other examples have yet to move. The visits of a block
+#: that go over its examples several times end at the same share of the block's gap.
 INNER_SHARE, MOST_STEPS = 0.3, 50
 #: Passes over the columns held that follow each pass with the oracle. On 1,500 sentences one, two and four of them
 #: leave a gap of 7% after 12 s, none leaves 26%.
 HELD_PASSES = 2
-#: Where not all columns are held, a visit goes over its examples until this share of the block's gap is left, or so
-#: often: decoding and computing columns are expensive there, and another pass over the columns is cheap.
-SWEPT_SHARE, SWEEPS = 0.1, 20
-#: A labelling is dropped after so many visits with the oracle in a row without a multiplier: steps, columns and the
-#: Gram matrix grow with the labellings kept.
-IDLE_VISITS = 5
+#: Where not all columns are held, a visit goes over its examples so often at most: decoding and computing columns are
+#: expensive there, and another pass over the columns is cheap.
+SWEEPS = 20
 #: Labellings kept of an example, at most: one byte each a node, they take as much as eight numbers a node.
 MOST_KEPT = 64
 #: Numbers in the columns held and their Gram matrices, at most so many for each stored feature and for each node and
@@ -300,10 +298,10 @@ class _Run:
                 steps += made
             if not sweep:
                 self.gap[block.examples] = gap
-            if steps == before or gap.sum() <= SWEPT_SHARE * self.gap[block.examples].sum():
+            if steps == before or gap.sum() <= INNER_SHARE * self.gap[block.examples].sum():
                 break
         for each in kept:
-            each.settle(IDLE_VISITS)
+            each.settle()
             if len(each.labels) >= MOST_KEPT:
                 self._make_room(each)
             if each.held > self._room:
@@ -353,23 +351,22 @@ class _Run:
         return gap, steps
 
     def _make_room(self, each: Kept) -> None:
-        """Drop the labellings without a multiplier. If there is none, the one with the smallest (not the truth) gives
-        it to the one that makes most of it, and is dropped, if D does not fall by that."""
-        idle = np.flatnonzero(each.alpha[1:] == 0) + 1
-        if not len(idle) and each.a is not None:
-            z = 1 + int(each.alpha[1:].argmin())
-            delta, gram = float(each.alpha[z]), each.gram
-            slopes = each.b - each.a @ self.w[each.place]
-            gain = slopes - slopes[z] - 0.5 * delta * (gram.diagonal() + gram[z, z] - 2.0 * gram[z]) / self.problem.lam
-            gain[z] = -np.inf
-            y = int(gain.argmax())
-            if gain[y] >= 0:
-                alpha = each.alpha.copy()
-                alpha[y] += delta
-                alpha[z] = 0.0
-                self._shift(each, alpha)
-                idle = np.array([z])
-        each.take(np.delete(np.arange(len(each.labels)), idle))
+        """The labelling with the smallest multiplier (not the truth) gives it to the one that makes most of it, and is
+        dropped, if D does not fall by that."""
+        if each.a is None:
+            return
+        z = 1 + int(each.alpha[1:].argmin())
+        delta, gram = float(each.alpha[z]), each.gram
+        slopes = each.b - each.a @ self.w[each.place]
+        gain = slopes - slopes[z] - 0.5 * delta * (gram.diagonal() + gram[z, z] - 2.0 * gram[z]) / self.problem.lam
+        gain[z] = -np.inf
+        y = int(gain.argmax())
+        if gain[y] >= 0:
+            alpha = each.alpha.copy()
+            alpha[y] += delta
+            alpha[z] = 0.0
+            self._shift(each, alpha)
+            each.settle()
 
     def _clipped(self, free: Vector, place: Index | slice) -> Vector:
         return free if self._low is None else np.where(self._low[place], np.maximum(free, 0.0), free)

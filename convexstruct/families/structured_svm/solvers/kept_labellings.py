@@ -25,13 +25,13 @@ class Kept:
     """The labellings kept of an example, the truth first.
 
     labels : m labellings, in the bytes of their arrays, since these are compared fast.
-    alpha, b, age : (m,) multipliers, losses, and the visits since each had a multiplier.
+    alpha, b : (m,) multipliers and losses.
     a, place : columns (m, k), and the entries (k,) of w that they have; a is None where columns are not held.
     gram : (m, m) inner products of the columns, while these are held.
     """
 
     def __init__(self, truth: bytes, ceiling: float) -> None:
-        self.labels, self.alpha, self.age, self.b = [truth], np.array([ceiling]), np.zeros(1, np.intp), np.zeros(1)
+        self.labels, self.alpha, self.b = [truth], np.array([ceiling]), np.zeros(1)
         self.release()
 
     def release(self) -> None:
@@ -48,7 +48,7 @@ class Kept:
     def add(self, labels: bytes, lost: float) -> None:
         """A labelling with this loss, without a multiplier."""
         self.labels = [*self.labels, labels]
-        self.alpha, self.b, self.age = np.append(self.alpha, 0.0), np.append(self.b, lost), np.append(self.age, 0)
+        self.alpha, self.b = np.append(self.alpha, 0.0), np.append(self.b, lost)
 
     def extend(self, columns: list[Column], where: Index) -> None:
         """Columns after those held; the truth's is 0. where (d,) : work space, -1 everywhere before and after."""
@@ -82,17 +82,17 @@ class Kept:
     def take(self, kept: Index) -> None:
         """Keep some of the labellings, and of their entries of w those that one of them has."""
         self.labels = [self.labels[j] for j in kept]
-        self.alpha, self.b, self.age = self.alpha[kept], self.b[kept], self.age[kept]
+        self.alpha, self.b = self.alpha[kept], self.b[kept]
         if self.a is not None:
             self.a, self.gram = self.a[kept], self.gram[np.ix_(kept, kept)]
             if not isinstance(self.place, slice):
                 used = np.flatnonzero(self.a.any(axis=0))
                 self.a, self.place = self.a[:, used], self.place[used]
 
-    def settle(self, idle: int) -> None:
-        """After a visit: drop what has had no multiplier for more than ``idle`` visits."""
-        self.age += 1
-        self.age[self.alpha > 0] = 0
-        self.age[0] = 0
-        if self.age.max() > idle:
-            self.take(np.flatnonzero(self.age <= idle))
+    def settle(self) -> None:
+        """After a visit: drop what has no multiplier, but for the truth. Steps, columns and the Gram matrix grow with
+        the labellings kept, and one that is violated again is found again."""
+        wanted = self.alpha > 0
+        wanted[0] = True
+        if not wanted.all():
+            self.take(np.flatnonzero(wanted))

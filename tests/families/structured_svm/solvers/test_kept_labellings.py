@@ -44,7 +44,7 @@ def test_columns_stay_those_of_a_table_as_labellings_come_and_go(sparse: bool) -
             whole[:, each.place] = each.a
             np.testing.assert_allclose(whole, table, atol=ROUNDING)
             np.testing.assert_allclose(each.gram, table @ table.T, atol=ROUNDING)
-            assert len(each.labels) == len(each.alpha) == len(each.b) == len(each.age) == len(table)
+            assert len(each.labels) == len(each.alpha) == len(each.b) == len(table)
             assert (where == -1).all()
             assert each.held == each.a.size + each.gram.size + each.a.shape[1]
         each.release()
@@ -52,12 +52,10 @@ def test_columns_stay_those_of_a_table_as_labellings_come_and_go(sparse: bool) -
         assert len(each.labels) == len(table)
 
 
-def test_a_labelling_without_multiplier_is_dropped_after_its_visits_and_the_truth_never_is() -> None:
+def test_a_labelling_without_multiplier_is_dropped_and_the_truth_never_is() -> None:
     each = Kept(b"0", 1.0)
     each.add(b"1", 1.0)
     each.add(b"2", 1.0)
     each.alpha = np.array([0.0, 1.0, 0.0])
-    for _ in range(3):
-        assert each.labels == [b"0", b"1", b"2"]
-        each.settle(2)
+    each.settle()
     assert each.labels == [b"0", b"1"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from convexstruct.families.structured_svm.solvers import labelling_pools
 from convexstruct.families.structured_svm.solvers.labelling_pools import LabellingPools
 from convexstruct.tolerances import ROUNDING
 from tests.models.structured_svm.instances import INSTANCES, svm
@@ -48,6 +49,18 @@ def test_pools_hold_each_labelling_once_and_its_column(name: str) -> None:
         assert columns.b[j] == pytest.approx(loss)
         assert dense[j] @ w == pytest.approx(margin * (loss if problem.scaling == "slack" else 1.0), abs=1e-8)
     assert seen == held
+
+
+def test_the_deadline_is_checked_after_some_rows_of_a_gram_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`GRAM_ROWS`: with all at once a matrix of many columns would take long after the deadline."""
+    pools = LabellingPools(INSTANCES["a kernel"]())
+    checks: list[int] = []
+    monkeypatch.setattr(labelling_pools.deadline, "check", lambda: checks.append(1))
+    whole, once = pools.columns().gram, len(checks)
+    assert whole is not None
+    monkeypatch.setattr(labelling_pools, "GRAM_ROWS", 1)
+    np.testing.assert_allclose(pools.columns().gram, whole, atol=ROUNDING)
+    assert len(checks) - once == pools.n_columns > once
 
 
 def test_a_witness_of_pools_has_the_value_of_its_multipliers() -> None:
