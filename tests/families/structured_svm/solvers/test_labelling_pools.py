@@ -55,11 +55,13 @@ def test_the_deadline_is_checked_after_some_rows_of_a_gram_matrix(monkeypatch: p
     """`GRAM_ROWS`: with all at once a matrix of many columns would take long after the deadline."""
     pools = LabellingPools(INSTANCES["a kernel"]())
     checks: list[int] = []
-    monkeypatch.setattr(labelling_pools.deadline, "check", lambda: checks.append(1))
+    monkeypatch.setattr("convexstruct.deadline.check", lambda: checks.append(1))
     whole, once = pools.columns().gram, len(checks)
     assert whole is not None
     monkeypatch.setattr(labelling_pools, "GRAM_ROWS", 1)
-    np.testing.assert_allclose(pools.columns().gram, whole, atol=ROUNDING)
+    by_row = pools.columns().gram
+    assert by_row is not None
+    np.testing.assert_allclose(by_row, whole, atol=ROUNDING)
     assert len(checks) - once == pools.n_columns > once
 
 

@@ -34,10 +34,10 @@ def test_the_semidefinite_half_brackets_the_optimum_of_its_formulation(seed: int
 
 def test_a_gap_that_rounding_does_not_allow_ends_after_so_many_brackets(monkeypatch: pytest.MonkeyPatch) -> None:
     """`BRACKETS` of `STEPS` steps each: no gap below 0 is ever reached."""
-    steps = []
+    steps: list[int] = []
     monkeypatch.setattr(alternating, "STEPS", 7)
     monkeypatch.setattr(alternating, "BRACKETS", 3)
-    monkeypatch.setattr(alternating.deadline, "check", lambda: steps.append(1))
+    monkeypatch.setattr("convexstruct.deadline.check", lambda: steps.append(1))
     problem = points(0)
     semidefinite_half(problem, np.full(6, 0.3), -1.0, problem.trivial()[0]["M"])
     assert len(steps) == 21
