@@ -67,14 +67,21 @@ def sum_product(
     `DROPPED_GAIN` are left as they are: no z is below e^-range, so `rescaled` is exact.
 
     ``weights`` (N,), in the caller's order, multiplies each chain's part of the sums over pairs; the other results are
-    unweighted.
+    unweighted. ValueError if every labelling of some chain is forbidden.
     """
     allowed = bool(np.isfinite(edge).all())
     even = _evened(chains, node, edge) if allowed and np.ptp(edge) > DROPPED_GAIN / 2 else (node, edge)
     sums = rescaled(chains, *even, weights, squares)
     if sums is None and allowed and not squares:
         sums = log_messages(chains, *even, weights)
-    return log_domain(chains, node, edge, weights, squares) if sums is None else sums
+    if sums is None:
+        sums = log_domain(chains, node, edge, weights, squares)
+    if not np.isfinite(sums.log_partition).all():  # or scores overflow, which the caller sees in the sums
+        forbidden = np.flatnonzero(np.isneginf(viterbi(chains, node, edge)[0]))
+        if len(forbidden):
+            k = forbidden[0]
+            raise ValueError(f"scores forbid every labelling of chain {k}, wanted at least one of finite score")
+    return sums
 
 
 def _evened(chains: Chains, node: Matrix, edge: Matrix) -> tuple[Matrix, Matrix]:

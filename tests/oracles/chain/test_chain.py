@@ -357,3 +357,17 @@ def test_no_oracle_changes_its_input() -> None:
         chain.sample(layout, node, edge, np.random.default_rng(0))
         assert (node == 1.0).all()
         assert (edge == 2.0).all()
+
+
+@pytest.mark.parametrize("squares", [False, True])
+@pytest.mark.parametrize("wrong", ["a label", "a pair", "a chain of one"])
+def test_a_chain_without_an_allowed_labelling_is_named(wrong: str, squares: bool) -> None:
+    layout = chains(np.array([3, 1, 2]))
+    node, edge = np.zeros((layout.n_positions, 2)), np.zeros((2, 2))
+    if wrong == "a pair":
+        edge[:] = -np.inf
+    else:
+        node[layout.flat[3 if wrong == "a chain of one" else 1]] = -np.inf
+    named = 1 if wrong == "a chain of one" else 0
+    with np.errstate(all="ignore"), pytest.raises(ValueError, match=f"forbid every labelling of chain {named},"):
+        chain.sum_product(layout, node, edge, squares=squares)
