@@ -22,9 +22,12 @@ METHOD = "convexstruct.families.generative_margin.solvers.entropic_proximal"
 STAGE = "convexstruct.families.generative_margin.solvers.entropic_stage"
 BUNDLE = "convexstruct.families.generative_margin.solvers.bundle"
 MASTER = "convexstruct.families.generative_margin.solvers.simplicial_master"
+INNER = "convexstruct.families.generative_margin.solvers.inner_approximation"
 RSD = "convexstruct.families.generative_margin.solvers.proximal_rsd"
 COVARIANCE = "convexstruct.families.generative_margin.covariance"
 LOG_SUMS = "convexstruct.oracles.chain.log_sums"
+#: For polishing, each a tenth of the one before.
+GAMMAS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
 #: More than any step, count or ratio: a limit of this size has no effect.
 NEVER = 10**9
 
@@ -112,6 +115,8 @@ GAMMA = (
 MASTERS = (
     Mechanism("polishing", {"polish_every": 0}),
     Mechanism("larger ridges where the Hessian is singular (RIDGES)", patches={f"{MASTER}:RIDGES": (1e-9,)}),
+    Mechanism("many gammas of polishing (POLISH_GAMMAS)", patches={f"{INNER}:POLISH_GAMMAS": (1e-1,)}),
+    Mechanism("few gammas of polishing (POLISH_GAMMAS)", patches={f"{INNER}:POLISH_GAMMAS": GAMMAS}),
     Mechanism("accurate masters (MASTER_SHARE)", patches={f"{RSD}:MASTER_SHARE": 0.1}),
 )
 COUNTS = [functools.partial(_counts, 300, 12, seed) for seed in (1, 2)]

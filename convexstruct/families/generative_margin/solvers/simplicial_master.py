@@ -20,8 +20,6 @@ from convexstruct.core.cholesky import solver
 from convexstruct.core.quasi_newton import ARMIJO, VALUE_ROUNDING
 from convexstruct.families.generative_margin.solvers.proximal_dual import DualPoint, ProximalDual
 
-#: Coordinates within this of zero, with a derivative <= 0, count as at their bound: weights sum to 1, less is rounding.
-AT_BOUND = 1e-12
 #: Ridges on the Hessian, relative to its mean diagonal, tried one after another until a step increases Q_n: from
 #: Newton's step nearly to the gradient's. With more points than dimensions the Hessian is singular.
 RIDGES = (1e-13, 1e-9, 1e-6, 1e-3, 1.0)
@@ -103,7 +101,7 @@ class Master:
         """One projected Newton step; None if no step increases Q_n."""
         pivot = self._largest(alpha)
         relative = slope - slope[pivot][self.simplex]
-        held = (alpha <= AT_BOUND) & (relative <= 0)
+        held = (alpha <= 0) & (relative <= 0)
         held[pivot] = True
         free = np.flatnonzero(~held)
         lam_slope = point.mass - 1.0

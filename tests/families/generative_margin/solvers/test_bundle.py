@@ -13,6 +13,7 @@ from convexstruct.core.solution import Solution, Status
 from convexstruct.core.trace import Trace
 from convexstruct.datasets.generated.ring import EASY, ring
 from convexstruct.families.generative_margin.problem import GenerativeMargin
+from convexstruct.families.generative_margin.solvers import warm_start
 from convexstruct.families.generative_margin.solvers.bundle import ProximalBundle
 from convexstruct.families.generative_margin.solvers.proximal_rsd import ProximalRSD
 from convexstruct.models.generative_margin.enumerated import primal
@@ -88,7 +89,8 @@ def test_it_goes_on_from_where_another_solver_stopped(groups: int) -> None:
     assert solve(problem, ProximalBundle(), tol=HIGH, start=start, max_iterations=300).status is Status.OPTIMAL
 
 
-def test_a_start_with_a_probability_of_zero_is_made_finite() -> None:
+def test_a_start_with_a_probability_of_zero_is_made_finite(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By `LEAST_THETA`."""
     problem = hmm(0)
     theta = np.full(problem.dimension, -np.inf)
     theta[problem.layout.block_start] = 0.0
@@ -96,6 +98,8 @@ def test_a_start_with_a_probability_of_zero_is_made_finite() -> None:
     first = next(iter(ProximalBundle().iterate(problem, start)))
     assert np.isfinite(first.point["theta"]).all()
     assert np.isfinite(first.primal)
+    monkeypatch.setattr(warm_start, "LEAST_THETA", -np.inf)
+    assert not np.isfinite(next(iter(ProximalBundle().iterate(problem, start))).point["theta"]).all()
 
 
 def test_labels_are_kept_in_one_byte_and_still_certify_with_many_states() -> None:
