@@ -14,6 +14,7 @@ groups whose alpha is held (`restrict`); with them the dual value is that of the
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -31,9 +32,8 @@ from convexstruct.graphs import starts
 from convexstruct.oracles.box.simplices import onto_groups
 from convexstruct.rounding import EPS
 
-#: A dense copy of X in single precision is kept if it has at most COPIED_ENTRIES entries (8 MB), and if at least one in
-#: COPIED_SPARSITY of them is not 0: products with a sparser X are faster without the copy.
-COPIED_ENTRIES, COPIED_SPARSITY = 2_000_000, 20
+#: A dense copy of X in single precision is kept if it has at most so many entries (8 MB).
+COPIED_ENTRIES = 2_000_000
 #: The largest index of 32 bits.
 SHORT_INDEX = np.iinfo(np.int32).max
 #: Most steps of the search for the free offsets that minimise F (`best_lift`).
@@ -160,9 +160,8 @@ class SmoothedRisk:
 
     @cached_property
     def is_copied(self) -> bool:
-        """Whether X is small enough, and full enough if it is sparse, for `coarse`."""
-        n, d = self.X.shape
-        return bool(n * d <= COPIED_ENTRIES and (not sp.issparse(self.X) or n * d <= COPIED_SPARSITY * self.X.nnz))
+        """Whether X is small enough for `coarse`."""
+        return bool(math.prod(self.X.shape) <= COPIED_ENTRIES)
 
     @cached_property
     def coarse(self) -> tuple[float, NDArray[np.float32]]:

@@ -183,13 +183,11 @@ def test_the_direction_of_no_slope_is_none(expected: float, monkeypatch: pytest.
     assert not np.concatenate(direction(risk, flat, tau, Effort(expected))).any()
 
 
-def test_what_is_thin_or_large_has_no_copy_in_single_precision() -> None:
-    rng = np.random.default_rng(0)
+def test_what_is_large_has_no_copy_in_single_precision() -> None:
     y = np.where(np.arange(40) % 2, 1, -1)
-    few, many = sp.random_array((40, 100), density=0.01, rng=rng), sp.random_array((40, 100), density=0.5, rng=rng)
-    little = [SmoothedRisk.whole(RegularizedRisk.binary(sp.csr_array(X), y, 1.0)).is_copied for X in (few, many)]
-    assert little == [False, True]
-    assert not SmoothedRisk.whole(RegularizedRisk.binary(np.zeros((40, 50_001)), y, 1.0)).is_copied
+    for X in (np.zeros((40, 50_001)), sp.csr_array((40, 50_001))):
+        assert not SmoothedRisk.whole(RegularizedRisk.binary(X, y, 1.0)).is_copied
+        assert SmoothedRisk.whole(RegularizedRisk.binary(X[:, 1:], y, 1.0)).is_copied
 
 
 @pytest.mark.parametrize("kind", KINDS)
