@@ -18,9 +18,9 @@ from convexstruct import deadline
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.families.regularized_risk.sharded import ShardedRisk
 
-#: X is replaced where it is dense and has at least WIDE features an example, at most MOST_ROWS examples, for X X' takes
-#: as long as n / 30 products with X, and at least LEAST_ENTRIES entries: with fewer the products are cheap already.
-WIDE, MOST_ROWS, LEAST_ENTRIES = 2, 3000, 1 << 22
+#: X is replaced where it is dense and has at least WIDE features an example, and at most MOST_ROWS examples, for X X'
+#: takes as long as n / 30 products with X.
+WIDE, MOST_ROWS = 2, 3000
 #: Columns of X whose copy in single precision is made at a time.
 COLUMNS = 2048
 #: Added to the diagonal of X X', rows scaled to length 1: the rounding of its sums; and where that is not enough.
@@ -32,8 +32,7 @@ def in_row_space(problem: RegularizedRisk) -> RegularizedRisk | None:
     gain, or rounding leaves no L."""
     X = problem.X
     n, d = X.shape
-    fits = n <= MOST_ROWS and d >= WIDE * n and n * d >= LEAST_ENTRIES
-    if not fits or sp.issparse(X) or isinstance(problem, ShardedRisk):
+    if n > MOST_ROWS or d < WIDE * n or sp.issparse(X) or isinstance(problem, ShardedRisk):
         return None
     length = problem.row_norms[:, None]  # above 0, of rows of zeros too
     square = np.zeros((n, n), dtype=np.float32, order="F")

@@ -30,8 +30,7 @@ SINGLE = 1e-4
 
 
 @pytest.fixture(autouse=True)
-def _small_sets_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_space, "LEAST_ENTRIES", 0)
+def _where_few_steps_suffice_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(semismooth_newton, "LEAST_LIFT", 0.0)
 
 
