@@ -51,8 +51,33 @@ MECHANISMS = (
 )
 
 
-#: More features than examples; the first is too small for row space.
+def _levels(name: str, module: str, said: str, *values: float) -> tuple[Mechanism, ...]:
+    """Other values of a number, of which some switch its mechanism off."""
+    return tuple(Mechanism(f"{said} ({name} = {value:g})", patches={f"{module}:{name}": value}) for value in values)
+
+
+#: Numbers that weigh one end against another: at a third of the value, three times it, or where the number has no
+#: effect (a part's gap need not fall, a search ends anywhere, sparse entries are as cheap as others, NumPy's calls take
+#: no time).
+LEVELS = (
+    *_levels("HELD_FALL", METHOD, "a part's gap falls as far", 0.07, 0.6, 1.0),
+    *_levels("SLOPE_FALL", METHOD, "searches as near", 0.03, 0.3, 0.9),
+    *_levels("RESIDUAL_FALL", NEWTON, "residuals fall as far", 0.01, 0.03, 0.3),
+    *_levels("SPARSE_ENTRY", NEWTON, "sparse entries cost as much", 1.0, 15.0),
+    *_levels("STEP_WORK", NEWTON, "a step costs as much", 0.0, 3e4, 3e5, 1e6),
+    *_levels("WIDE", ROWS, "row space of as many features", 1.2, 6),
+    *_levels("ROWS_GAP", METHOD, "gap of row space", 1e-8, 1e-6, 1e-4),
+)
+
+
+#: More features than examples; the last, sparse, has no row space.
 MORE_FEATURES = (Workload("dense", 500, 2000), Workload("dense", 1000, 5000), Workload("sparse", 2000, 20_000))
+#: Sparse sets so small that NumPy's calls take much of the time.
+SMALL_SPARSE = [
+    Workload("sparse", n, d, C, words=words)
+    for n, d, words in ((1000, 1000, 10), (2000, 500, 5), (600, 3000, 30), (4000, 300, 4), (1000, 1500, 100))
+    for C in (1.0, 100.0)
+]
 #: Few examples and a large C: most Newton steps have few free rows. A small C: few Newton steps suffice.
 FEW_EXAMPLES = (
     Workload("dense", 500, 2000, 100.0),
@@ -70,7 +95,9 @@ def _separable(n: int, d: int, C: float, seed: int) -> RegularizedRisk:
 
 
 def _study(name: str, workloads: Sequence[Workload]) -> Study:
-    return Study(f"risk, {name}", [workload.build for workload in workloads], SemismoothNewton(), HIGH.gap, MECHANISMS)
+    return Study(
+        f"risk, {name}", [workload.build for workload in workloads], SemismoothNewton(), HIGH.gap, MECHANISMS + LEVELS
+    )
 
 
 def _a9a_is_here() -> bool:
@@ -85,13 +112,14 @@ STUDIES = [
     ),
     _study("more features than examples", [replace(workload, C=C) for workload in MORE_FEATURES for C in STRENGTHS]),
     _study("few examples", FEW_EXAMPLES),
+    _study("small sparse sets", SMALL_SPARSE),
     _study("small C", SMALL_C),
     Study(
         "risk, separable",
         [partial(_separable, 500, 100, C, seed) for C in (1e5, 1e7, 1e9) for seed in (1, 2)],
         SemismoothNewton(),
         HIGH.gap,
-        MECHANISMS,
+        MECHANISMS + LEVELS,
     ),
     _study("other losses", LOSSES),
     _study("many classes", [CLASSES]),
