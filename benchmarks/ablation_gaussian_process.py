@@ -32,7 +32,7 @@ MECHANISMS = (
     Mechanism("L-BFGS (one pair kept)", {"memory": 1}),
     Mechanism("pairs beyond 20", {"memory": 20}),
     Mechanism("t afresh as the gap shrinks (REFRESH_FALL)", patches={f"{METHOD}:REFRESH_FALL": 0.0}),
-    Mechanism("slope condition of a step (WOLFE)", patches={f"{METHOD}:WOLFE": float("inf")}),
+    Mechanism("slope condition of a step (WOLFE)", patches={"convexstruct.core.quasi_newton:WOLFE": float("inf")}),
 )
 
 STUDIES = [
