@@ -13,7 +13,7 @@ R models are trained side by side, each from its own start, in arrays whose firs
 `convexstruct.inference.hidden_markov` draws starts, and `Trained.best` is the likeliest end. Messages are rescaled at
 each step to sum to 1 (`convexstruct.oracles.chain.probabilities`); a state whose message is below 1e-308 of the others'
 is dropped there, and a model whose messages vanish altogether is summed again in the log domain
-(`convexstruct.oracles.chain.chain`).
+(`convexstruct.oracles.chain.regrets`).
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ import numpy as np
 from convexstruct import deadline
 from convexstruct.arrays import Flags, Index, Matrix, Tensor, Vector
 from convexstruct.inference.hidden_markov import Arranged, HiddenMarkovModels, Observations
-from convexstruct.oracles.chain import chain
 from convexstruct.oracles.chain.probabilities import forward_backward
 from convexstruct.oracles.chain.probabilities import pairs as expected_pairs
+from convexstruct.oracles.chain.regrets import log_domain
 from convexstruct.oracles.chain.sums import ChainSums
 from convexstruct.tolerances import POSTERIOR
 from convexstruct.validation.arguments import number, refuse, sentence, sequence, whole
@@ -124,9 +124,9 @@ def _seen(data: Arranged, posterior: Tensor, n_symbols: int) -> Tensor:
 
 @np.errstate(invalid="ignore", divide="ignore", under="ignore", over="ignore")
 def _log_sums(observed: Observations, model: HiddenMarkovModels) -> ChainSums:
-    """The same sums of one model in the log domain, where messages vanish."""
+    """The same sums of one model in the log domain, where messages vanish; -inf for a sequence of probability 0."""
     edge = np.log(model.transition[0])
-    return chain.sum_product(observed.chains, model.scores(observed)[0], edge, observed.weights)
+    return log_domain(observed.chains, model.scores(observed)[0], edge, observed.weights)
 
 
 def _in_logs(observed: Observations, model: HiddenMarkovModels) -> tuple[float, Vector, Matrix, Tensor]:
