@@ -39,8 +39,6 @@ MECHANISMS = (
     Mechanism("blocks of outputs (LARGEST_BLOCK)", patches={f"{GROUPS}:LARGEST_BLOCK": 0}),
     Mechanism("one block for all outputs (SHARED_BLOCK)", patches={f"{GROUPS}:SHARED_BLOCK": 2.0}),
     Mechanism("rows of cells copied (CELLS_SHARE)", patches={f"{CELLS}:CELLS_SHARE": 0.0}),
-    Mechanism("work of a step by output (OUTPUT_WORK)", patches={f"{NEWTON}:OUTPUT_WORK": 0.0}),
-    Mechanism("work of pairs of outputs (PAIR_WORK)", patches={f"{NEWTON}:PAIR_WORK": 0.0}),
     Mechanism("tau by one example's lift (TAU_LIFTS)", patches={f"{METHOD}:TAU_LIFTS": 0.0}),
     Mechanism("tau falls less after many steps (EASY_STEPS)", patches={f"{METHOD}:EASY_STEPS": 1e9}),
     Mechanism("row space (MOST_ROWS)", patches={f"{ROWS}:MOST_ROWS": 0}),
@@ -122,5 +120,5 @@ STUDIES = [
         MECHANISMS + LEVELS,
     ),
     _study("other losses", LOSSES),
-    _study("many classes", [CLASSES]),
+    _study("many classes", [CLASSES, replace(CLASSES, n=2000, C=10.0), replace(CLASSES, classes=100, C=0.1)]),
 ]

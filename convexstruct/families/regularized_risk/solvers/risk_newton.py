@@ -39,9 +39,6 @@ from convexstruct.families.regularized_risk.solvers.smoothed_risk import Smoothe
 #: blocks stay in cache, counts as a quarter; one of a sparse matrix, whose entries are looked up, as five. The calls of
 #: NumPy in a step of conjugate gradients count as 1e5: 10 microseconds.
 DENSE_PRODUCT, SPARSE_ENTRY, STEP_WORK = 0.25, 5.0, 1e5
-#: The same where scores are computed by output (`cells`): the two products of an output, 4 microseconds, and what a
-#: step does beside them, as much as ten outputs. The block of a pair of outputs in a matrix takes 40 microseconds.
-OUTPUT_WORK, OUTPUTS_BESIDE, PAIR_WORK = 4e4, 10, 4e5
 #: Woodbury's formula is used where the free rows are at most this share of the entries of w: it subtracts vectors that
 #: nearly agree where the matrix is large beside lam, and with more rows saves little.
 ROWS_SHARE = 0.25
@@ -106,8 +103,7 @@ def _matrix_work(risk: SmoothedRisk, free: Index, coarse: bool = False) -> float
         outputs = np.minimum(count[count > 0] + 1.0, k)
         pairs = float(outputs @ (outputs + 1.0)) / 2.0
     product = SPARSE_ENTRY if sparse else DENSE_PRODUCT
-    loops = PAIR_WORK * k * (k + 1) / 2 if k > 1 else 0.0
-    return loops + product * pairs * per * per * size / d + DENSE_PRODUCT * size**3 / 3
+    return product * pairs * per * per * size / d + DENSE_PRODUCT * size**3 / 3
 
 
 def _step_work(risk: SmoothedRisk, m: int, masked: bool) -> float:
@@ -116,7 +112,7 @@ def _step_work(risk: SmoothedRisk, m: int, masked: bool) -> float:
     if risk.n_outputs > 1 and not sp.issparse(risk.X):
         taken = 2 * m if risk.cells is None else int(risk.cells.ends[-1])
         if taken <= CELLS_SHARE * risk.n_outputs * rows:
-            return float(2.0 * taken * columns + (risk.n_outputs + OUTPUTS_BESIDE) * OUTPUT_WORK)
+            return 2.0 * float(taken * columns) + STEP_WORK
     per = SPARSE_ENTRY * risk.X.nnz / rows if sp.issparse(risk.X) else columns
     return 2.0 * float(per) * risk.n_outputs * (rows if masked else m) + STEP_WORK
 
