@@ -76,6 +76,9 @@ IDLE_ROUNDS = 100
 #: Where w has at least as many entries as there are groups, the first tau is multiplied by this and by the mean rise
 #: of an example's score by its own alpha (`_lift_of_one`), if that product is above 1.
 TAU_LIFTS = 10.0
+#: The values v of the pieces are sums over the steps; they are computed anew from w when the rounding of these sums may
+#: have reached this share of the gap.
+DRIFT = 1e-2
 #: Below this relative gap the point is made longer by this share of the relative gap, if J rises by at most this share
 #: of the gap.
 STRETCH = 1e-3
@@ -143,12 +146,17 @@ class SemismoothNewton:
             tau *= max(1.0, TAU_LIFTS * lift)
         tau = max(tau, least_tau)
         b, v = _lifted(whole, b, v, a, tau)
+        longest, drift = float(problem.row_norms.max()), 0.0
         while True:
             with clock("gradient"):
                 now, total = whole.at(w, a + v / tau)
                 value, primal = whole.dual(now.a, total), whole.primal(w, b, v)
                 calls += 1
             lower = max(lower, value)
+            if drift > max(DRIFT * (min(best, primal) - lower), 0.0):
+                b, v = _lifted(whole, b, whole.forward(w) + whole.offset + whole.lift(b), a, tau)
+                drift, calls = 0.0, calls + 1
+                continue
             *longer, primal = _stretched(whole, w, b, v, primal, min(best, primal) - lower, least)
             best = min(best, primal)
             found = shown_as(longer[0], longer[1], now.a, primal, value)
@@ -179,6 +187,7 @@ class SemismoothNewton:
                     calls += 1
             w, b, v = _newton_step(whole, now, w, b, v, a, tau, effort, clock)
             calls += 1
+            drift += EPS * longest * math.sqrt(float(w @ w))
 
     def _in_rows(self, small: RegularizedRisk) -> Iterate:
         """The last iterate on the problem in row space: near its optimum, or where `ROWS_ROUNDS` or the time ended."""

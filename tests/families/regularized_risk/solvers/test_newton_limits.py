@@ -82,6 +82,18 @@ def test_where_bounds_no_longer_improve_the_run_ends_and_not_without_the_limit(m
     assert not any(found.done for found in islice(SemismoothNewton().iterate(problem), most))
 
 
+def test_the_pieces_values_are_computed_anew_where_the_rounding_of_their_sums_is_felt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A separable set whose losses cancel to an optimum far below one of them: some hundred steps are summed."""
+    rng = np.random.default_rng([98, 6])
+    X = rng.normal(size=(500, 100))
+    problem = RegularizedRisk.binary(X, np.where(X @ rng.normal(size=100) > 0, 1, -1), 1 / (1e7 * 500))
+    assert solve(problem, SemismoothNewton(), HIGH).status is Status.OPTIMAL
+    monkeypatch.setattr(semismooth_newton, "DRIFT", np.inf)
+    assert solve(problem, SemismoothNewton(), HIGH).status is Status.ROUNDING
+
+
 def test_a_matrix_of_more_rows_than_the_largest_is_not_formed(monkeypatch: pytest.MonkeyPatch) -> None:
     n, d = 600, 800
     X = np.random.default_rng(0).normal(size=(n, d))
