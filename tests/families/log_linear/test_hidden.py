@@ -18,6 +18,7 @@ from convexstruct.core.solution import Status
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
 from convexstruct.families.log_linear.hidden import HiddenField
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
+from convexstruct.families.log_linear.solvers import expectation_maximisation
 from convexstruct.families.log_linear.solvers.expectation_maximisation import ExpectationMaximisation
 from convexstruct.families.log_linear.solvers.hidden_lbfgs import HiddenLBFGS
 from convexstruct.families.log_linear.solvers.lbfgs import LBFGS
@@ -158,6 +159,14 @@ def test_an_end_of_the_gradient_is_one_of_em_too() -> None:
     ended = solve(problem, HiddenLBFGS())
     on = solve(problem, ExpectationMaximisation(), start=ended)
     assert on.primal == pytest.approx(ended.primal, rel=HIGH.gap)
+
+
+def test_a_run_of_em_ends_where_nothing_improves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """EM takes its PATIENCE from hidden_lbfgs; without it, EM goes on by ever smaller steps."""
+    problem, solver = partial(0)[0], ExpectationMaximisation()
+    assert any(iterate.done for iterate in itertools.islice(solver.iterate(problem), 100))
+    monkeypatch.setattr(expectation_maximisation, "PATIENCE", 10**9)
+    assert not any(iterate.done for iterate in itertools.islice(solver.iterate(problem), 300))
 
 
 def test_of_several_starts_the_best_end_is_kept() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 
 import networkx as nx
 import numpy as np
@@ -128,3 +129,10 @@ def test_what_has_no_free_tables_is_refused(problem: Callable[[], MarkovRandomFi
 
 def scaled(factor: float) -> MarkovRandomField:
     return MarkovRandomField.read(read_factors([2], [[0]], factor * np.eye(2)), [[0], [1]])
+
+
+def test_a_run_ends_where_nothing_improves(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = drawn("cycle", 1, 2000)
+    assert any(iterate.done for iterate in islice(ProportionalFitting().iterate(problem), 30))
+    monkeypatch.setattr(proportional_fitting, "PATIENCE", 10**9)
+    assert not any(iterate.done for iterate in islice(ProportionalFitting().iterate(problem), 300))

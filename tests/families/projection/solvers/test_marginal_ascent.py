@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import numpy as np
 import pytest
 
 import convexstruct as cs
 from convexstruct.families.projection.box import BoxProjection
+from convexstruct.families.projection.solvers import marginal_ascent
 from convexstruct.families.projection.solvers.marginal_ascent import MarginalAscent
 from convexstruct.families.projection.tables import MarginalProjection
 from convexstruct.oracles.polytope import clique_tables
@@ -74,3 +77,11 @@ def test_options_that_make_no_sense_are_refused(options: dict[str, float]) -> No
 def test_another_problem_is_refused() -> None:
     with pytest.raises(ValueError, match="wanted a MarginalProjection"):
         cs.solve(BoxProjection(np.array([1.0, 2.0])), MarginalAscent())
+
+
+def test_a_run_ends_where_the_tables_agree_no_better(monkeypatch: pytest.MonkeyPatch) -> None:
+    solver, problem = MarginalAscent(last=1e-18), chains(0)
+    done = [iterate.done for iterate in islice(solver.iterate(problem), 150)]
+    assert any(done)
+    monkeypatch.setattr(marginal_ascent, "PATIENCE", 10**9)
+    assert not any(iterate.done for iterate in islice(solver.iterate(problem), 150))
