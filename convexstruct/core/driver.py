@@ -361,8 +361,8 @@ class _Keeper:
         self.lower_bound = -math.inf
 
     def keep(self, iterate: Iterate) -> bool:
-        """Keep the points that are better; False if the iterate's point or bounds contain NaN. ValueError if it is no
-        `Iterate`, or an array of its point does not hold real numbers."""
+        """Keep the points that are better, of points without bounds the last; False if the iterate's point or bounds
+        contain NaN. ValueError if it is no `Iterate`, or an array of its point does not hold real numbers."""
         if not isinstance(iterate, Iterate):
             refuse("what the solver yields", iterate, "an Iterate")
         for key, value in iterate.point.items():
@@ -371,9 +371,10 @@ class _Keeper:
         if has_nan(iterate.point) or math.isnan(iterate.primal) or math.isnan(iterate.lower_bound):
             return False
         self.last = iterate.dual_point
-        if self.point is None or iterate.primal < self.primal:
+        if self.point is None or iterate.primal < self.primal or iterate.primal == self.primal == math.inf:
             self.point, self.primal = iterate.point, iterate.primal
-        if iterate.dual_point is not None and (self.dual_point is None or iterate.lower_bound > self.lower_bound):
+        higher = iterate.lower_bound > self.lower_bound or iterate.lower_bound == self.lower_bound == -math.inf
+        if iterate.dual_point is not None and (self.dual_point is None or higher):
             self.dual_point, self.lower_bound = iterate.dual_point, iterate.lower_bound
         return True
 

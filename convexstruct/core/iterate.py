@@ -19,8 +19,8 @@ class Iterate:
 
     point : the primal point reached (need not be the best so far; need not be feasible: certify repairs it).
     dual_point : a dual point, a function that makes it (called only if this iterate is kept), or None.
-    primal, lower_bound : the bounds that the solver computed for these points, inf and -inf where it has none. An exact
-        solver of one round may leave both to the certificate.
+    primal, lower_bound : the bounds that the solver computed for these points, inf and -inf where it has none: of
+        iterates without, the last is kept. An exact solver of one round may leave both to the certificate.
     oracle_calls : how often the oracle was run on the whole batch so far.
     parts : seconds spent so far by subroutine, if the solver measures them.
     done : the solver has nothing left to try; the driver stops after this iterate.

@@ -402,3 +402,15 @@ def test_values_that_the_solver_computed_stay_in_the_trace() -> None:
     found = solve(Square(), Scripted([only_upper]))
     assert (found.trace.primal[-1], found.trace.lower_bound[-1]) == (1.25, found.lower_bound)
     assert found.status is Status.STALLED
+
+
+def test_of_iterates_without_values_the_last_is_kept_and_of_others_the_best() -> None:
+    def silent(x: float, primal: float = math.inf, bound: float = -math.inf) -> Iterate:
+        return Iterate({"x": np.asarray(x)}, {"y": np.asarray(x)}, primal, bound)
+
+    found = solve(Square(), Scripted([silent(3.0), silent(2.0), replace(silent(0.0), done=True)]))
+    assert found.status is Status.OPTIMAL
+    assert float(found.point["x"]) == 0.0
+    value = Square().primal({"x": np.asarray(1.0)})
+    found = solve(Square(), Scripted([silent(3.0), silent(1.0, primal=float(value)), replace(silent(2.0), done=True)]))
+    assert float(found.point["x"]) == 1.0
