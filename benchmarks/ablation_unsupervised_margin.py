@@ -18,7 +18,7 @@ from benchmarks.unsupervised_margin import GAP, Workload
 from convexstruct.arrays import Matrix, Vector
 from convexstruct.core.certificates import relative_gap
 from convexstruct.families.unsupervised_margin import LowRank, ReducedADMM, UnsupervisedMargin
-from convexstruct.families.unsupervised_margin.solvers.alternating import semidefinite_half
+from convexstruct.families.unsupervised_margin.solvers.alternating import quadratic_half, semidefinite_half
 from convexstruct.families.unsupervised_margin.solvers.diagonal import best_diagonal
 from convexstruct.tolerances import HIGH
 
@@ -60,6 +60,20 @@ def _half(rows: int, beta: float, lam: float, seed: int) -> tuple[UnsupervisedMa
 def _solved(given: tuple[UnsupervisedMargin, Vector]) -> tuple[int, float]:
     problem, lam = given
     half = semidefinite_half(problem, lam, GAP, problem.trivial()[0]["M"])
+    return 1, relative_gap(half.value, half.lower)
+
+
+def _relation(rows: int, beta: float, seed: int) -> tuple[UnsupervisedMargin, Matrix]:
+    """Normal points in the plane, and M of random labels."""
+    rng = np.random.default_rng(seed)
+    problem = UnsupervisedMargin.multiclass(rng.normal(size=(rows, 2)), 2, beta, 0.3)
+    labels = np.where(rng.random(rows) < 0.5, 1.0, -1.0)
+    return problem, (np.outer(labels, labels) + 1.0) / 2.0
+
+
+def _ascended(given: tuple[UnsupervisedMargin, Matrix]) -> tuple[int, float]:
+    problem, m = given
+    half = quadratic_half(problem, m, GAP, np.full(problem.n_rows, 0.5))
     return 1, relative_gap(half.value, half.lower)
 
 
@@ -118,8 +132,14 @@ OF_HALVES = (
     Mechanism("bounds after many steps (STEPS)", patches={f"{ALTERNATING}:STEPS": 5, f"{ALTERNATING}:BRACKETS": 2000}),
     Mechanism("bounds after few steps (STEPS)", patches={f"{ALTERNATING}:STEPS": 500}),
 )
+OF_ASCENT = (
+    Mechanism("several sweeps (SWEEPS)", patches={f"{ALTERNATING}:SWEEPS": 1}),
+    Mechanism("more than a few sweeps (SWEEPS)", patches={f"{ALTERNATING}:SWEEPS": 2}),
+    Mechanism("few sweeps (SWEEPS)", patches={f"{ALTERNATING}:SWEEPS": 15}),
+)
 DIAGONALS = [functools.partial(_diagonal, 30, 5, off, seed) for off in (1e-3, 1.0) for seed in (1, 2)]
 HALVES = [functools.partial(_half, n, beta, 0.3, 1) for n in (6, 20) for beta in (0.01, 0.5, 50.0)]
+RELATIONS = [functools.partial(_relation, n, beta, seed) for n in (20, 100) for beta in (0.5, 50.0) for seed in (1, 2)]
 
 STUDIES = [
     Study("factors-80", _some(10, 8), LowRank(), GAP, OF_FACTORS),
@@ -130,4 +150,5 @@ STUDIES = [
     Study("admm-20-accurate", _some(4, 5), ReducedADMM(), HIGH.gap, OF_ADMM),
     Study("best diagonal", DIAGONALS, Oracle(_found), 1e-8, OF_DIAGONAL),
     Study("alternation, semidefinite half", HALVES, Oracle(_solved, calls=2), GAP, OF_HALVES),
+    Study("alternation, quadratic half", RELATIONS, Oracle(_ascended), GAP, OF_ASCENT),
 ]

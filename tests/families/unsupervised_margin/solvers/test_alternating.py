@@ -43,6 +43,26 @@ def test_a_gap_that_rounding_does_not_allow_ends_after_so_many_brackets(monkeypa
     assert len(steps) == 21
 
 
+def test_the_quadratic_half_ends_after_so_many_rounds_where_rounding_leaves_a_gap(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No gap below -1 is ever reached, and without ROUNDS the sweeps have no end."""
+    rounds: list[int] = []
+
+    def counted() -> None:
+        rounds.append(1)
+        if len(rounds) > 2000:
+            raise RecursionError("still sweeping")
+
+    monkeypatch.setattr("convexstruct.deadline.check", counted)
+    problem = points(0)
+    quadratic_half(problem, np.eye(6), -1.0, np.full(6, 0.5))
+    assert len(rounds) == alternating.ROUNDS
+    monkeypatch.setattr(alternating, "ROUNDS", 10**9)
+    with pytest.raises(RecursionError, match="still sweeping"):
+        quadratic_half(problem, np.eye(6), -1.0, np.full(6, 0.5))
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_the_quadratic_half_is_proposition_1(seed: int) -> None:
     problem = points(seed, 9)
