@@ -107,6 +107,10 @@ POOL_QP = (
     Mechanism("system in the columns (gram)", patches={f"{POOLS}:LabellingPools.columns": _by_parameters}),
     Mechanism("start farther inside (LEAST_STEP)", patches={f"{QP}:LEAST_STEP": 0.0}),
     Mechanism("start no farther inside (LEAST_STEP)", patches={f"{QP}:LEAST_STEP": 0.3}),
+    Mechanism("first slacks by the mean xi (NEAR)", patches={f"{QP}:NEAR": 0.0}),
+    Mechanism("first slacks no smaller (NEAR)", patches={f"{QP}:NEAR": 3e-4}),
+    Mechanism("small first slacks (NEAR)", patches={f"{QP}:NEAR": 3e-3}),
+    Mechanism("first slacks below the mean xi (NEAR)", patches={f"{QP}:NEAR": 1.0}),
     Mechanism("dense columns (DENSE_SHARE)", patches={f"{POOLS}:DENSE_SHARE": 2.0}),
 )
 TEMPERING = (

@@ -27,9 +27,9 @@ from convexstruct.tolerances import HIGH
 
 #: A restricted problem counts as solved at this relative gap: a thousandth of the finest that users can name.
 EXACT_GAP = 1e-3 * HIGH.gap
-#: The most Newton steps of one solve, and the most steps in a row that improve neither a bound nor complementarity:
-#: after these, rounding allows no improvement. From a poor start a dozen steps may pass before anything improves.
-NEWTON_STEPS, PATIENCE = 80, 20
+#: The most steps in a row that improve neither a bound nor complementarity: after these, rounding allows no
+#: improvement. From a poor start a dozen steps may pass before anything improves.
+PATIENCE = 20
 #: A step goes this share of the way to the boundary: nearer to it Mehrotra's directions can cycle.
 STEP_SHARE = 0.9
 #: The first state has slacks of at least `NEAR` times the mean xi_i. Where its Newton step is shorter than
@@ -191,7 +191,7 @@ def solve_pools(
     slack, moved = max(NEAR * mean, _least(columns)), False
     at = _near(columns, ceiling, w, start, bounded, slack)
     since, least = 0, np.inf
-    while best.steps < NEWTON_STEPS and since <= PATIENCE:
+    while since <= PATIENCE:
         deadline.check()
         psi = np.asarray(a.T @ at.alpha)
         psi[bounded] = np.maximum(psi[bounded], 0.0)

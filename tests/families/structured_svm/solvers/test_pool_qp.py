@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from convexstruct.arrays import Vector
+from convexstruct.deadline import DeadlinePassed, within
 from convexstruct.families.structured_svm.solvers import pool_qp
 from convexstruct.families.structured_svm.solvers.pool_qp import PoolColumns, PoolSolution, solve_pools
 from convexstruct.tolerances import HIGH, ROUNDING
@@ -187,6 +188,17 @@ def test_many_examples_from_a_w_far_from_the_optimum(seed: int) -> None:
     found = pools.solve()
     assert found.primal - found.bound <= HIGH.gap * pools.size
     assert found.steps <= 30
+
+
+def test_a_gap_that_rounding_does_not_allow_ends_once_nothing_improves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No gap below 0 is ever reached, and without PATIENCE Newton's steps have no end."""
+    pools = drawn(8)
+    columns = PoolColumns(pools.a, pools.b, pools.owner)
+    found = solve_pools(columns, pools.c, pools.lam, pools.w, -pools.size, pools.nonnegative)
+    assert found.primal - found.bound <= HIGH.gap * pools.size
+    monkeypatch.setattr(pool_qp, "PATIENCE", 10**9)
+    with within(0.5), pytest.raises(DeadlinePassed):
+        solve_pools(columns, pools.c, pools.lam, pools.w, -pools.size, pools.nonnegative)
 
 
 def test_pools_of_the_truth_alone_want_w_0() -> None:
