@@ -67,6 +67,9 @@ LEVELS = (
     *_levels("ROWS_GAP", METHOD, "gap of row space", 1e-8, 1e-6, 1e-4),
 )
 
+#: The most steps of conjugate gradients, reached only where these take long.
+LONG_DIRECTIONS = _levels("GRADIENT_STEPS", NEWTON, "conjugate gradients take as many steps", 80, 750)
+
 
 #: More features than examples; the last, sparse, has no row space.
 MORE_FEATURES = (Workload("dense", 500, 2000), Workload("dense", 1000, 5000), Workload("sparse", 2000, 20_000))
@@ -90,6 +93,13 @@ def _separable(n: int, d: int, C: float, seed: int) -> RegularizedRisk:
     rng = np.random.default_rng([98, seed])
     X = rng.normal(size=(n, d))
     return RegularizedRisk.binary(X, np.where(X @ rng.normal(size=d) > 0, 1, -1), 1.0 / (C * n))
+
+
+def _unequal(n: int, d: int, classes: int, lam: float, seed: int) -> RegularizedRisk:
+    """Labels at random and features whose lengths spread over two decades: conjugate gradients take long."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * 10.0 ** rng.uniform(-1, 1, size=d)
+    return RegularizedRisk.multiclass(X, rng.permutation(np.arange(n) % classes), lam)
 
 
 def _study(name: str, workloads: Sequence[Workload]) -> Study:
@@ -118,6 +128,13 @@ STUDIES = [
         SemismoothNewton(),
         HIGH.gap,
         MECHANISMS + LEVELS,
+    ),
+    Study(
+        "risk, features of unequal lengths",
+        [partial(_unequal, 400, 300, 3, 1e-5, seed) for seed in (1, 2, 3)],
+        SemismoothNewton(),
+        HIGH.gap,
+        LONG_DIRECTIONS,
     ),
     _study("other losses", LOSSES),
     _study("many classes", [CLASSES, replace(CLASSES, n=2000, C=10.0), replace(CLASSES, classes=100, C=0.1)]),

@@ -60,6 +60,15 @@ def test_where_sizes_are_not_seen_to_differ_newtons_steps_end_in_rounding(monkey
     assert solve(problem, tol=HIGH).status is not Status.OPTIMAL
 
 
+@pytest.mark.parametrize("seed", [14, 34, 45])
+def test_steps_to_the_boundary_itself_stop_short_of_the_optimum(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some slack or multiplier is then 0, and no later step can raise it."""
+    problem = scaled_both_ways("binary", seed)
+    assert solve(problem, tol=HIGH).status is Status.OPTIMAL
+    monkeypatch.setattr(interior_point, "STEP_SHARE", 1.0)
+    assert solve(problem, tol=HIGH, max_iterations=200).status is not Status.OPTIMAL
+
+
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("kind", ["binary", "multiclass", "pieces"])
 def test_its_steps_lead_to_the_optimum_of_any_tiny_risk(kind: str, seed: int) -> None:

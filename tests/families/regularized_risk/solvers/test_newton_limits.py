@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -13,7 +14,12 @@ from convexstruct.arrays import Vector
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
-from convexstruct.families.regularized_risk.solvers import risk_newton, semismooth_newton, smoothed_risk
+from convexstruct.families.regularized_risk.solvers import (
+    grouped_newton,
+    risk_newton,
+    semismooth_newton,
+    smoothed_risk,
+)
 from convexstruct.families.regularized_risk.solvers.semismooth_newton import SemismoothNewton, search
 from convexstruct.families.regularized_risk.solvers.smoothed_risk import SmoothedRisk
 from convexstruct.tolerances import HIGH
@@ -116,3 +122,37 @@ def test_losses_of_no_size_have_a_width_of_smoothing_above_zero(offset: float) -
     X, groups = np.random.default_rng(0).normal(size=(30, 3)), np.arange(30) // 3
     problem = RegularizedRisk.pieces(X, np.full(30, offset), 0.1, groups)
     assert all(np.isfinite(found.primal) for found in islice(SemismoothNewton().iterate(problem), 4))
+
+
+def test_an_offset_of_which_no_piece_moves_has_a_direction(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a matrix and by conjugate gradients; without RIDGE the one is singular, and the other divides by 0."""
+    rng = np.random.default_rng(0)
+    risk = SmoothedRisk.whole(RegularizedRisk.binary(rng.normal(size=(30, 4)), np.arange(30) % 2, 0.1, bias=True))
+    now, _ = risk.at(np.zeros(4), np.full(30, 0.5))
+    held = replace(now, free=np.zeros(30, dtype=bool))
+    for expected in (1e9, 0.0):
+        s_w, s_b = risk_newton.direction(risk, held, 1e-3, risk_newton.Effort(expected))
+        np.testing.assert_allclose(s_w, -held.slope_w / risk.lam)
+        assert np.isfinite(s_b).all()
+    monkeypatch.setattr(risk_newton, "RIDGE", 0.0)
+    with pytest.raises(np.linalg.LinAlgError, match="Singular"):
+        risk_newton.direction(risk, held, 1e-3, risk_newton.Effort(1e9))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        assert np.isnan(risk_newton.direction(risk, held, 1e-3, risk_newton.Effort(0.0))[1]).all()
+
+
+def test_blocks_of_dependent_features_precondition_by_a_ridge(monkeypatch: pytest.MonkeyPatch) -> None:
+    """lam is lost in the rounding of the blocks: without BLOCK_RIDGE none is factored, and the identity stands in."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 20)) @ (rng.normal(size=(20, 40)) * 10.0 ** rng.uniform(-1.5, 1.5, size=(20, 1)))
+    problem = RegularizedRisk.multiclass(X, rng.permutation(np.arange(200) % 5), 1e-20)
+    risk = SmoothedRisk.whole(problem)
+    now, _ = risk.at(np.zeros(risk.dimension), np.full(problem.n_pieces, 0.2))  # every piece is free
+    monkeypatch.setattr(risk_newton, "_matrix_work", lambda *_, **__: np.inf)
+    steps = []
+    for ridge in (grouped_newton.BLOCK_RIDGE, 0.0):
+        monkeypatch.setattr(grouped_newton, "BLOCK_RIDGE", ridge)
+        effort = risk_newton.Effort()
+        risk_newton.direction(risk, now, 1e-3, effort)
+        steps.append(effort.expected)
+    assert steps[1] >= 4 * steps[0]
