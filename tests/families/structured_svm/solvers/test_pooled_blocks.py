@@ -424,3 +424,12 @@ def test_it_stops_in_time_with_bounds() -> None:
     solution = solve(text(6, n=60, columns=2000), Blocks(), tol=1e-15, time_limit=0.3)
     assert np.isfinite(solution.gap)
     assert solution.lower_bound > 0
+
+
+def test_it_ends_where_rounding_hides_what_rounds_gain_and_not_without_the_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    problem, most = text(3, **KINDS["no edges"]), 30
+    assert any(found.done for found in islice(Blocks().iterate(problem), most))
+    monkeypatch.setattr(pooled_blocks, "IDLE_ROUNDS", 10**9)
+    assert not any(found.done for found in islice(Blocks().iterate(problem), most))
