@@ -138,8 +138,10 @@ def test_products_with_the_columns_in_parts_are_those_with_the_columns(seed: int
     for one in example_blocks(problem, size, rng):
         block = PooledBlock(one)
         for _ in range(3):
+            # the next round keeps some labellings, whose rows of the Gram matrix stay, and drops the others
+            block.alpha = rng.integers(0, 2, len(block.b)).astype(np.float64)
             block.renew(rng.normal(size=problem.dimension), None)
-        block.prepare()
+            block.prepare()
         if not len(block.b):
             continue
         a, w, alpha = columns(block), rng.normal(size=problem.dimension), rng.normal(size=len(block.b))
