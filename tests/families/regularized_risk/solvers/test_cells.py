@@ -7,8 +7,10 @@ import pytest
 import scipy.sparse as sp
 
 from convexstruct.arrays import Matrix
+from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.families.regularized_risk.solvers import cells, grouped_newton
 from convexstruct.families.regularized_risk.solvers.cells import Cells
+from convexstruct.families.regularized_risk.solvers.smoothed_risk import SmoothedRisk
 from convexstruct.tolerances import ROUNDING
 
 N, D, K = 30, 4, 6
@@ -71,3 +73,20 @@ def test_one_block_for_all_outputs_is_that_of_the_means_of_their_weights() -> No
     right = rng.normal(size=(K, D))
     block = lam * np.eye(D) + X.T @ (squares.mean(axis=1)[:, None] * X)
     np.testing.assert_allclose(solve(right.ravel()).reshape(K, D), np.linalg.solve(block, right.T).T, rtol=1e-6)
+
+
+def test_products_of_newtons_matrix_are_those_of_the_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where all scores are computed, and where rows of X are copied without the scores that have no curvature."""
+    rng = np.random.default_rng(1)
+    problem = RegularizedRisk.multiclass(rng.normal(size=(N, D)), np.arange(N) % K, 0.1)
+    risk, tau = SmoothedRisk.whole(problem), 0.1
+    v = risk.offset + risk.forward(0.05 * rng.normal(size=risk.dimension))
+    now, _ = risk.at(np.zeros(risk.dimension), v / tau)
+    free = np.flatnonzero(now.free)
+    assert 0 < len(free) <= len(now.free) // 2  # so that the pieces that are not free are left out
+    p = rng.normal(size=risk.dimension)
+    wanted = risk.lam * p + grouped_newton.grouped_matrix(risk, now, free, tau) @ p
+    for share in (0.0, 1.0):
+        monkeypatch.setattr(cells, "CELLS_SHARE", share)
+        times, _ = grouped_newton.grouped_product(risk, now, free, tau)
+        np.testing.assert_allclose(times(p), wanted, rtol=1e-7)
