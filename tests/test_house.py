@@ -218,6 +218,20 @@ def test_every_number_with_a_name_has_a_comment() -> None:
     assert without_empty(found) == {}
 
 
+def test_every_number_of_a_solver_is_switched_off_by_an_ablation_or_a_test() -> None:
+    files = [*ROOT.glob("benchmarks/ablation*.py"), *ROOT.glob("tests/families/**/*.py")]
+    words = [set(re.findall(r"\w+", file.read_text(encoding="utf-8"))) for file in files]
+    unseen = []
+    for file in sorted(PACKAGE.glob("families/*/solvers/*.py")):
+        for line in file.read_text(encoding="utf-8").splitlines():
+            found = CONSTANT.match(line)
+            if not found or not re.search(r"[0-9]|EPS|UNIT", line[found.end() :]):
+                continue
+            names = re.findall(r"[A-Z][A-Z0-9_]*", found[0].partition(":")[0])
+            unseen += [f"{file.stem}.{name}" for name in names if not any({name, file.stem} <= each for each in words)]
+    assert not unseen, f"numbers without an ablation row or a test: {unseen}"
+
+
 def test_no_test_asserts_that_anything_takes_fewer_seconds_than_a_number() -> None:
     found: dict[str, set[str]] = {}
     for file in (ROOT / "tests").rglob("*.py"):
