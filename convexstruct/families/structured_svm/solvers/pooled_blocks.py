@@ -27,10 +27,11 @@ the sums at their ceilings too), and the best step towards the nearest point of 
 Toraldo 1991); and once more through the blocks, which finds the next face. A labelling without weight is dropped in the
 next round.
 
-Memory: the nonzeros of the data and of both factors, twice, and the Gram matrices of the blocks. Measured on CoNLL-2000
-(8,936 sentences, 1,247,554 weights, C = 1, one thread of an Intel Xeon with AVX-512): 1e-2 after 103 s, 1e-3 after 240 s,
-1,040 MiB of which 615 were there before. On its first 1,500 sentences 1e-2 after 23 s, with sweeps in place of the
-conjugate gradients after 37. Handwriting (626 words) with slack scaling, to 1e-3: 4 and 5 s with C_mean 1 and 3.
+Memory: the nonzeros of the data and of both factors, twice, and the Gram matrices of the blocks. Measured on
+CoNLL-2000 (8,936 sentences, 1,247,554 weights, C = 1, one thread of an Intel Xeon with AVX-512): 1e-2 after 103 s, 1e-3
+after 240 s, 1,040 MiB of which 615 were there before. On its first 1,500 sentences 1e-2 after 23 s, with sweeps in
+place of the conjugate gradients after 37. Handwriting (626 words) with slack scaling, to 1e-3: 4 and 5 s with C_mean 1
+and 3.
 """
 
 from __future__ import annotations
