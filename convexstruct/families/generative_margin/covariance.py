@@ -122,8 +122,9 @@ def _of_chains(features: HMMCounts, theta: Vector, loss_weight: float) -> Matrix
     chains, s, m, d = features.chains, features.n_states, features.n_symbols, features.tables.dimension
     node, edge = features.scores(theta, loss_weight)
     posterior = chain.sum_product(chains, node, edge).node
-    weights = features.weights[chains.order]
-    diagonal = features.expected(theta, loss_weight).counts.copy()
+    largest = float(features.weights.max())
+    weights = features.weights[chains.order] / largest  # so that `LEAST_COUNT` is a share of the largest example
+    diagonal = features.expected(theta, loss_weight).counts / largest
     products = _LabelProducts(s, m, d)
     kept = _kept(chains, posterior, chains.n_steps - 1)
     future, later = np.zeros((0, kept.shape[1])), np.zeros((0, kept.shape[1], d), dtype=np.float32)
@@ -169,7 +170,7 @@ def _of_chains(features: HMMCounts, theta: Vector, loss_weight: float) -> Matrix
     second = products.matrix()
     second += second.T
     second[np.arange(d), np.arange(d)] += diagonal
-    return np.asarray(second - mean.T @ (weights[:, None] * mean))
+    return np.asarray(largest * (second - mean.T @ (weights[:, None] * mean)))
 
 
 def _kept(chains: Chains, posterior: Matrix, t: int) -> Index:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -103,3 +105,11 @@ def test_elsewhere_there_is_none_and_the_solver_does_without(monkeypatch: pytest
     problem = GenerativeMargin(network(), default_c(None, network().tables), 0.3)
     assert CountCovariance(problem.features).kind == ""
     assert solve(problem, EntropicProximal(), tol="LOW").status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e-20, 1e20])
+def test_it_is_as_large_as_the_weights_of_the_examples(size: float) -> None:
+    features = chain()
+    theta = np.random.default_rng(3).normal(size=features.tables.dimension)
+    found = CountCovariance(replace(features, weights=size * features.weights))(theta, 1.0) / size
+    assert found == pytest.approx(CountCovariance(features)(theta, 1.0), abs=SINGLE)
