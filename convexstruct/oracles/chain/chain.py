@@ -75,7 +75,8 @@ def sum_product(
     if sums is None and allowed and not squares:
         sums = log_messages(chains, *even, weights)
     if sums is None:
-        sums = log_domain(chains, node, edge, weights, squares)
+        with np.errstate(invalid="ignore", divide="ignore"):  # what is not a number is named below, or seen in the sums
+            sums = log_domain(chains, node, edge, weights, squares)
     if not np.isfinite(sums.log_partition).all():  # or scores overflow, which the caller sees in the sums
         forbidden = np.flatnonzero(np.isneginf(viterbi(chains, node, edge)[0]))
         if len(forbidden):

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from convexstruct.arrays import Vector
+from convexstruct.graphs import starts
 from convexstruct.oracles.box.simplices import onto_groups
 from convexstruct.tolerances import ROUNDING
 
@@ -59,3 +60,15 @@ def test_a_radius_of_0_leaves_nothing() -> None:
     found, tight = onto_groups(np.array([0.5, -1.0, 0.25, 0.25]), start, group, True, np.array([0.0, 1.0]))
     assert found.tolist() == [0.0, 0.0, 0.25, 0.25]
     assert tight.tolist() == [True, False]
+
+
+@pytest.mark.parametrize("floor", [True, False])
+def test_sums_are_right_where_entries_differ_by_their_rounding_alone(floor: bool) -> None:
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(1, 6, 3000)
+    start, group = starts(sizes), np.repeat(np.arange(3000), sizes)
+    base, radius = 10.0 ** rng.uniform(0, 16, 3000), 10.0 ** rng.uniform(-16, 0, 3000)
+    z = base[group] * (1.0 + rng.integers(-2, 3, len(group)) * 2.0**-52)
+    found, tight = onto_groups(z, start, group, floor, radius)
+    assert tight.all()
+    np.testing.assert_allclose(np.add.reduceat(found, start[:-1]), radius, rtol=ROUNDING)
