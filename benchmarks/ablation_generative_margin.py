@@ -100,6 +100,7 @@ MECHANISMS = (
     Mechanism("no tiny messages of chains (SMALLEST)", patches={f"{LOG_SUMS}:SMALLEST": 0.0}),
     Mechanism("wait for a covariance (WAITED_SHARE)", patches={f"{METHOD}:WAITED_SHARE": 0.0}),
     Mechanism("smaller ridge on a new covariance (RIDGE)", patches={f"{METHOD}:RIDGE": 1e-3}),
+    Mechanism("smaller ridge on a sampled covariance (SAMPLE_RIDGE)", patches={f"{METHOD}:SAMPLE_RIDGE": 1e-3}),
     Mechanism("ridge on an old covariance (OLD_RIDGE)", patches={f"{METHOD}:OLD_RIDGE": 0.0}),
     Mechanism("rough stages end by the slope (ROUGH_DECREASE)", patches={f"{METHOD}:ROUGH_DECREASE": 1.0}),
 )

@@ -67,9 +67,9 @@ LARGEST_DENSE = 2000
 #: form a covariance, the first stage alone is rough. A pilot run, whose stages are not rough, ends at this share.
 ROUGH_COST = 1e-2
 ROUGH_DECREASE = 100.0
-#: Added to the diagonal of the covariance, as a share of the counts: where it was computed at this point from all
-#: examples, and where it comes from an earlier stage or from a sample of the examples.
-RIDGE, OLD_RIDGE = 1e-7, 1e-3
+#: Added to the diagonal of the covariance, as a share of the counts: where it was computed at this point, from all
+#: examples or from a sample of them, and where it comes from an earlier stage.
+RIDGE, SAMPLE_RIDGE, OLD_RIDGE = 1e-7, 1e-4, 1e-3
 #: Where all metrics are diagonal, P is evaluated every so many steps of a stage, and the driver checks its limits.
 EVALUATION_STEPS = 40
 #: Steps that a stage takes before it forms the covariance (anew), as a share of the evaluations that this costs.
@@ -311,8 +311,9 @@ class _Run:
         """The stage's metric, by a covariance that is ``known`` or a new one."""
         if not self._dense or self._covariance is None:
             return DiagonalMetric(stage, value)
-        ridge = RIDGE if known is None and self._sampled == 1.0 else OLD_RIDGE
+        ridge = OLD_RIDGE
         if known is None:
+            ridge = RIDGE if self._sampled == 1.0 else SAMPLE_RIDGE
             self.calls += self._cost
             self._known = known = self._covariance(*stage.natural(value)) / self._sampled
         return NewtonMetric(stage, value, known, ridge)
