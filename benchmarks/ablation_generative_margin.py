@@ -100,13 +100,17 @@ MECHANISMS = (
     Mechanism("no tiny messages of chains (SMALLEST)", patches={f"{LOG_SUMS}:SMALLEST": 0.0}),
     Mechanism("wait for a covariance (WAITED_SHARE)", patches={f"{METHOD}:WAITED_SHARE": 0.0}),
     Mechanism("smaller ridge on a new covariance (RIDGE)", patches={f"{METHOD}:RIDGE": 1e-3}),
-    Mechanism("smaller ridge on a sampled covariance (SAMPLE_RIDGE)", patches={f"{METHOD}:SAMPLE_RIDGE": 1e-3}),
     Mechanism("ridge on an old covariance (OLD_RIDGE)", patches={f"{METHOD}:OLD_RIDGE": 0.0}),
     Mechanism("rough stages end by the slope (ROUGH_DECREASE)", patches={f"{METHOD}:ROUGH_DECREASE": 1.0}),
 )
 #: Of use only where there are many examples.
 MANY = (Mechanism("pilot run", {"pilot": 0}), Mechanism("Newton's metric", {"newton": 0.0}))
 PILOT = (Mechanism("accurate stages of the pilot run", patches={f"{METHOD}:_Run.__init__": _always_rough}),)
+#: Where there are many examples the covariance is that of the pilot run's, a sample.
+SAMPLED = (
+    Mechanism("smaller ridge on a sampled covariance (SAMPLE_RIDGE)", patches={f"{METHOD}:SAMPLE_RIDGE": 1e-3}),
+    Mechanism("larger ridge on a sampled covariance (SAMPLE_RIDGE)", patches={f"{METHOD}:SAMPLE_RIDGE": 1e-7}),
+)
 GAMMA = (
     Mechanism("gamma falls (LEAST_GAMMA)", patches={f"{BUNDLE}:LEAST_GAMMA": 1.0}),
     Mechanism("gamma falls without end (LEAST_GAMMA)", patches={f"{BUNDLE}:LEAST_GAMMA": 1e-9}),
@@ -128,6 +132,7 @@ STUDIES = [
     Study("ring-hard-eta-1", _rings(100, 50, HARD, 1.0), EntropicProximal(), 1e-4, MECHANISMS),
     Study("ring-many", _rings(3000, 25, HARD, instances=1), EntropicProximal(), 1e-3, MANY),
     Study("ring-10000", _rings(10_000, 50, EASY, instances=1), EntropicProximal(), 1e-3, PILOT),
+    Study("ring-10000-hard", _rings(10_000, 50, HARD, instances=1), EntropicProximal(), 1e-3, SAMPLED),
     Study("ring-diagonal", _rings(100, 50, HARD), EntropicProximal(newton=0), 1e-3, DIAGONAL),
     Study("ring-30-states-easy", _rings(100, 50, EASY, instances=1, states=30), EntropicProximal(), 1e-4, MECHANISMS),
     Study("ring-30-states-hard", _rings(100, 50, HARD, instances=1, states=30), EntropicProximal(), 1e-4, MECHANISMS),
