@@ -16,8 +16,7 @@ found by `GRADIENT_STEPS` accelerated projected gradient steps on numbers of the
 2009, restarted as O'Donoghue, Candes 2015), and then by the best step on the segment from alpha to alpha', so that D
 never falls. Only the weights that occur in the block's columns are read and written. Columns are held as the product of
 two sparse matrices (`PooledBlock`), since labellings that err at the same nodes share the features of these: on 1,500
-sentences of CoNLL-2000 the two have 0.8 million numbers at a gap of 2e-2 where A has 2.7, and 1e-2 takes 25 s of the
-processor, with A itself 49 s.
+sentences of CoNLL-2000 the two have 0.8 million numbers at a gap of 2e-2 where A has 2.7, and 1e-2 takes half the time.
 
 **A round** goes through the blocks, first decoding each at the present w and adding its most violated labellings, as
 block-coordinate Frank-Wolfe does (Lacoste-Julien and others 2013; pools of earlier labellings: Shah, Kolmogorov,
