@@ -6,10 +6,11 @@ Each step is solved by its dual: the smoothed risk F of `solvers.smoothed_risk`,
 minimised over (w, b) by Newton's directions (`solvers.risk_newton`) and line searches. That is the semismooth Newton
 augmented Lagrangian method (Rockafellar 1976; Li, Sun and Toh 2018), here with
 
-* tau, the width of the smoothing in units of the loss, which starts at the share ``first`` of the start's gap and is
-  multiplied by ``shrink`` at each proximal step, or by more after one that took many Newton steps. Where w has at least
-  as many entries as there are groups, it starts larger (`TAU_LIFTS`): most examples then end on a kink with a small
-  alpha, and with a narrow tau Newton's steps would move them across their kinks one by one;
+* tau, the width of the smoothing in units of the loss, which starts at ``first`` times the start's gap and is
+  multiplied by ``shrink`` at each proximal step, or by more after one that took many Newton steps. Where most examples
+  end on a kink with a small alpha, Newton's steps with a narrow tau would move them across their kinks one by one. So
+  it starts larger where w has at least as many entries as there are groups (`TAU_LIFTS`), and is made wider while the
+  first proximal step takes many Newton steps (`WIDER`), as it does where the classes are nearly separable;
 * a proximal step that ends as soon as the most that F can still fall, |grad F|^2 / (2 lam), is a small part of the gap
   of the whole problem. The maximiser a is dual feasible at every Newton step, so that each gives both bounds;
 * pieces far below their group's highest held at 0, and groups far from their kinks held at their alpha, once few others
@@ -64,6 +65,8 @@ HELD_FALL, HELD_STEPS = 0.2, 60
 #: shrink^(EASY_STEPS / k). The narrower tau is, the more Newton steps the next one takes, and the more conjugate
 #: gradient steps each of these.
 EASY_STEPS = 2
+#: After every so many Newton steps of the first proximal step tau is multiplied by WIDER, at most WIDENINGS times.
+MANY_STEPS, WIDER, WIDENINGS = 6, 4.0, 3
 #: A line search ends when the slope has fallen by this factor, or after so many evaluations.
 SLOPE_FALL, SEARCH_TRIALS = 0.1, 30
 #: The problem in row space (`row_space`) is solved first where the mean rise of an example's score by its own alpha is
@@ -100,17 +103,17 @@ class SemismoothNewton:
     zone : pieces further than ``zone`` tau below the highest of their group may be held, and so may groups further than
         that from their nearest kink.
     moving : they are held once the others are less than this share of all pieces; below 1.
-    first : tau starts at this share of the gap of the start; below 1.
+    first : tau starts at so many times the gap of the start.
     """
 
     shrink: float = 0.5
     inexact: float = 0.5
     zone: float = 2.0
     moving: float = 0.3
-    first: float = 0.3
+    first: float = 1.2
 
     def __post_init__(self) -> None:
-        read_options(self, shrink=share, inexact=share, zone=positive, moving=share, first=share)
+        read_options(self, shrink=share, inexact=share, zone=positive, moving=share, first=positive)
 
     def iterate(self, problem: RegularizedRisk, start: Solution | None = None) -> Iterator[Iterate]:
         clock = Clock("gradient", "direction", "line search", "holding", "interior point")
@@ -146,7 +149,7 @@ class SemismoothNewton:
             tau *= max(1.0, TAU_LIFTS * lift)
         tau = max(tau, least_tau)
         b, v = _lifted(whole, b, v, a, tau)
-        longest, drift = float(problem.row_norms.max()), 0.0
+        longest, drift, widenings = float(problem.row_norms.max()), 0.0, WIDENINGS
         while True:
             with clock("gradient"):
                 now, total = whole.at(w, a + v / tau)
@@ -167,7 +170,7 @@ class SemismoothNewton:
             done = patience.ended(upper, bound)
             yield replace(found, done=True, message=given.rounding_reason({}, None)) if done else found
             if self._ready(whole, now, tau, best - lower):
-                a, tau = now.a, self._narrower(tau, effort)
+                a, tau, widenings = now.a, self._narrower(tau, effort), 0
                 with clock("holding"):
                     moving = whole.near(v, a, self.zone * tau)
                     few = 0 < np.count_nonzero(moving) < self.moving * len(moving)
@@ -182,6 +185,12 @@ class SemismoothNewton:
                         b, v = _lifted(whole, b, whole.forward(w) + whole.offset + whole.lift(b), a, tau)
                         calls += 1
                     continue
+                with clock("gradient"):
+                    now, _ = whole.at(w, a + v / tau)
+                    calls += 1
+            elif widenings and effort.steps == MANY_STEPS:
+                tau, effort.steps, widenings = WIDER * tau, 0, widenings - 1
+                b, v = _lifted(whole, b, v, a, tau)
                 with clock("gradient"):
                     now, _ = whole.at(w, a + v / tau)
                     calls += 1
@@ -277,14 +286,18 @@ def _newton_step(
     with clock("direction"):
         s_w, s_b = direction(risk, now, tau, effort)
     with clock("line search"):
-        dv = risk.forward(s_w) + risk.lift(s_b) if risk.n_biases else risk.forward(s_w)
+        dv, idle = risk.forward(s_w), False
+        if risk.n_biases:
+            moving = np.bincount(risk.of[now.free], minlength=risk.n_biases) > 0
+            idle = not moving.all()  # some offset has no free piece: F is flat in it, its step as long as 1 / RIDGE
+            s_b = np.where(moving, s_b, 0.0)
+            dv += risk.lift(s_b)
         held = float((risk.lam * w + risk.fixed) @ s_w) + float(risk.fixed_b @ s_b)
         bend, weighted = risk.lam * float(s_w @ s_w), risk.share * dv
-        idle = risk.n_biases > 0 and len(np.unique(risk.of[now.free])) < risk.n_biases
 
         def slope(t: float) -> float:
             at = now.z + (t / tau) * dv
-            if idle:  # some offset has no free piece, so that F is flat in it: b is minimised over along the line
+            if idle:  # b is minimised over along the line
                 at += risk.lift(risk.best_lift(at, tau)) / tau
             return held + t * bend + float(risk.projection(at) @ weighted)
 

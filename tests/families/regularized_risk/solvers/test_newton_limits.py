@@ -24,6 +24,7 @@ from convexstruct.families.regularized_risk.solvers.semismooth_newton import Sem
 from convexstruct.families.regularized_risk.solvers.smoothed_risk import SmoothedRisk
 from convexstruct.tolerances import HIGH
 from tests.families.regularized_risk.solvers.test_semismooth_newton import random_problem
+from tests.models.regularized_risk.risks import INSTANCES
 
 
 @pytest.mark.parametrize("factor", [1, 10])
@@ -64,7 +65,7 @@ def test_offsets_of_scores_that_no_float_balances_take_as_many_steps_as_they_may
 
 def test_a_part_whose_gap_cannot_fall_is_left_for_all_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where the gap of the groups not held is rounding: without HELD_STEPS the steps on them have no end."""
-    problem = random_problem("binary", 300, 4, 1e-3, 1.0, 6)
+    problem = random_problem("binary", 300, 4, 1e-3, 1.0, 43)
     monkeypatch.setattr(semismooth_newton, "HELD_FALL", -1.0)
     assert solve(problem, SemismoothNewton(), HIGH).status is Status.OPTIMAL
     monkeypatch.setattr(semismooth_newton, "HELD_STEPS", 10**9)
@@ -92,12 +93,40 @@ def test_the_pieces_values_are_computed_anew_where_the_rounding_of_their_sums_is
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A separable set whose losses cancel to an optimum far below one of them: some hundred steps are summed."""
-    rng = np.random.default_rng([98, 6])
+    rng = np.random.default_rng([98, 2])
     X = rng.normal(size=(500, 100))
-    problem = RegularizedRisk.binary(X, np.where(X @ rng.normal(size=100) > 0, 1, -1), 1 / (1e7 * 500))
+    problem = RegularizedRisk.binary(X, np.where(X @ rng.normal(size=100) > 0, 1, -1), 1 / (1e8 * 500))
     assert solve(problem, SemismoothNewton(), HIGH).status is Status.OPTIMAL
     monkeypatch.setattr(semismooth_newton, "DRIFT", np.inf)
     assert solve(problem, SemismoothNewton(), HIGH).status is Status.ROUNDING
+
+
+def test_nearly_separable_classes_take_a_wider_tau_and_fewer_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Classes that few directions tell apart, with features of unequal lengths."""
+    rng = np.random.default_rng(3)
+    y = np.arange(600) % 6
+    X = (rng.normal(size=(6, 30))[y] + 0.7 * rng.normal(size=(600, 30))) * 10.0 ** rng.uniform(-1, 1, size=30)
+    problem = RegularizedRisk.multiclass(X, y, 1 / 600)
+    wider = solve(problem, SemismoothNewton(), HIGH)
+    assert wider.status is Status.OPTIMAL
+    monkeypatch.setattr(semismooth_newton, "WIDENINGS", 0)
+    same = solve(problem, SemismoothNewton(), HIGH)
+    narrow = solve(problem, SemismoothNewton(first=0.3), HIGH)
+    assert wider.iterations < same.iterations < narrow.iterations
+
+
+def test_an_offset_without_free_pieces_costs_the_values_no_digits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its step by the matrix is as long as 1 / RIDGE and is undone by `_lifted`; the values kept 8 digits of 16."""
+    problem, step, errors = INSTANCES["ordinal"](), semismooth_newton._newton_step, []
+
+    def checked(risk: SmoothedRisk, *arguments: Any) -> tuple[Vector, Vector, Vector]:
+        w, b, v = step(risk, *arguments)
+        errors.append(float(np.abs(v - risk.forward(w) - risk.offset - risk.lift(b)).max()))
+        return w, b, v
+
+    monkeypatch.setattr(semismooth_newton, "_newton_step", checked)
+    assert solve(problem, SemismoothNewton(), 1e-11).status is Status.OPTIMAL
+    assert max(errors) < 1e-14
 
 
 def test_a_matrix_of_more_rows_than_the_largest_is_not_formed(monkeypatch: pytest.MonkeyPatch) -> None:
