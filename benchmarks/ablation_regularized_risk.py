@@ -1,6 +1,7 @@
 """Each mechanism of `SemismoothNewton`, switched off on the instances of `benchmarks/regularized_risk.py`.
 
-All data are generated except a9a, whose study is left out if the set is not on this machine.
+All data are generated except a9a, whose study is left out if the set is not on this machine, and the digits of
+scikit-learn, left out if that is not installed.
 """
 
 from __future__ import annotations
@@ -8,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from importlib.util import find_spec
 
 import numpy as np
 
 from benchmarks.ablation import Mechanism, Study
-from benchmarks.regularized_risk import CLASSES, DENSE, LOSSES, REAL, SPARSE, STRENGTHS, Workload
+from benchmarks.regularized_risk import CLASSES, DENSE, DIGITS, LOSSES, REAL, SPARSE, STRENGTHS, Workload
 from convexstruct.datasets.real.sources import available
 from convexstruct.families.regularized_risk import RegularizedRisk, SemismoothNewton
 from convexstruct.tolerances import HIGH
@@ -41,6 +43,7 @@ MECHANISMS = (
     Mechanism("rows of cells copied (CELLS_SHARE)", patches={f"{CELLS}:CELLS_SHARE": 0.0}),
     Mechanism("tau by one example's lift (TAU_LIFTS)", patches={f"{METHOD}:TAU_LIFTS": 0.0}),
     Mechanism("tau falls less after many steps (EASY_STEPS)", patches={f"{METHOD}:EASY_STEPS": 1e9}),
+    Mechanism("wider tau in a long first proximal step (WIDENINGS)", patches={f"{METHOD}:WIDENINGS": 0}),
     Mechanism("row space (MOST_ROWS)", patches={f"{ROWS}:MOST_ROWS": 0}),
     Mechanism("no row space where few steps suffice (LEAST_LIFT)", patches={f"{METHOD}:LEAST_LIFT": 0.0}),
     Mechanism("wider tau after row space (ROWS_TAU)", patches={f"{METHOD}:ROWS_TAU": 0.0}),
@@ -65,6 +68,15 @@ LEVELS = (
     *_levels("STEP_WORK", NEWTON, "a step costs as much", 0.0, 3e4, 3e5, 1e6),
     *_levels("WIDE", ROWS, "row space of as many features", 1.2, 6),
     *_levels("ROWS_GAP", METHOD, "gap of row space", 1e-8, 1e-6, 1e-4),
+)
+
+#: The width of the first proximal step, where Newton's steps with a narrow one are many.
+WIDTHS = (
+    Mechanism("first tau as wide", {"first": 0.3}),
+    Mechanism("wider tau in a long first proximal step (WIDENINGS)", patches={f"{METHOD}:WIDENINGS": 0}),
+    *_levels("WIDENINGS", METHOD, "as many times wider", 1, 9),
+    *_levels("MANY_STEPS", METHOD, "wider after as many steps", 3, 12),
+    *_levels("WIDER", METHOD, "as much wider", 2.0, 10.0),
 )
 
 #: The most steps of conjugate gradients, reached only where these take long.
@@ -137,5 +149,12 @@ STUDIES = [
         LONG_DIRECTIONS,
     ),
     _study("other losses", LOSSES),
+    *(
+        Study(
+            f"risk, {each.data}", [replace(each, C=C).build for C in (0.01, 1.0)], SemismoothNewton(), HIGH.gap, WIDTHS
+        )
+        for each in DIGITS
+        if find_spec("sklearn")
+    ),
     _study("many classes", [CLASSES, replace(CLASSES, n=2000, C=10.0), replace(CLASSES, classes=100, C=0.1)]),
 ]

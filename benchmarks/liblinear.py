@@ -17,6 +17,15 @@ LADDER = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 
 OWN_TOL, OWN_MOST = 1e-3, 100_000
 
 
+def digits(scaled: bool) -> tuple[Any, Any]:
+    """scikit-learn's pictures of digits, (1797, 64), and the digits; scaled : pixels have mean 0 and variance 1."""
+    from sklearn.datasets import load_digits
+    from sklearn.preprocessing import StandardScaler
+
+    X, y = load_digits(return_X_y=True)
+    return (StandardScaler().fit_transform(X) if scaled else X), y
+
+
 def runs(X: Any, y: Any, C: float, limit: float, ladder: Sequence[int], tol: float) -> Iterator[dict[str, Any]]:
     """One run of liblinear after the other, as a child reports it; "reached" by the lower bound that the environment
     variable CONVEXSTRUCT_OPTIMUM holds. With more than two classes it is Crammer and Singer's, which takes no limit

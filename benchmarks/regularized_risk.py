@@ -85,11 +85,16 @@ SPARSE_RATIO, SPARSE_SECONDS = 5.0, 2.0
 SECTIONS = ("liblinear", "sparse", "classes", "wide", "clarabel", "peers", "losses", "growth")
 
 
+#: Sets that are not generated: their sizes are their own.
+REAL_DATA = ("a9a", "digits", "scaled-digits")
+
+
 @dataclass(frozen=True)
 class Workload:
     """A generated or real set, its loss, and C.
 
-    data : "dense" (n x d, decaying spectrum), "sparse" (n rows of some ``words`` of d) or "a9a" (32,561 x 123).
+    data : "dense" (n x d, decaying spectrum), "sparse" (n rows of some ``words`` of d), "a9a" (32,561 x 123), "digits"
+    (scikit-learn's 1,797 pictures of 8 x 8, pixels of 0 to 16) or "scaled-digits" (pixels of mean 0 and variance 1).
     loss : "binary", "bias", "multiclass", "multilabel" or "ordinal"; the last three of labels drawn from a planted w.
     """
 
@@ -104,8 +109,8 @@ class Workload:
 
     @property
     def name(self) -> str:
-        size = "" if self.data == "a9a" else f"-{self.n}x{self.d}"
-        size += "" if self.classes == 5 else f"x{self.classes}"
+        size = "" if self.data in REAL_DATA else f"-{self.n}x{self.d}"
+        size += "" if self.classes == 5 or self.data in REAL_DATA else f"x{self.classes}"
         return f"{self.data}{size}-C{self.C:.3g}" + ("" if self.loss == "binary" else f"-{self.loss}")
 
     def rows(self) -> tuple[Any, Any]:
@@ -116,6 +121,8 @@ class Workload:
         if self.data == "a9a":
             people = datasets.a9a()
             return people.features, people.labels
+        if self.data.endswith("digits"):
+            return liblinear.digits(scaled=self.data == "scaled-digits")
         if self.data == "sparse":
             made = sparse_margins(self.n, self.d, words=self.words)
         else:
@@ -157,6 +164,8 @@ AT_DEFAULT = (DENSE, REAL)
 LOSSES = [replace(DENSE, loss=loss) for loss in ("bias", "multiclass", "multilabel", "ordinal")]
 #: Crammer and Singer's loss with many classes.
 CLASSES = replace(DENSE, d=50, loss="multiclass", classes=50)
+#: Nearly separable real classes.
+DIGITS = [Workload(data, 1797, 64, loss="multiclass", classes=10) for data in ("digits", "scaled-digits")]
 #: More features than examples, 320 MB; and many short rows.
 WIDE = (replace(DENSE, n=2000, d=20_000), Workload("sparse", 200_000, 50_000, words=20))
 GROWTH: Mapping[str, Sequence[Workload]] = {
@@ -407,7 +416,9 @@ def main(arguments: Sequence[str] | None = None, launcher: Launcher = START) -> 
             kept = [work for work in workloads if real or work.data != "a9a"]
             if not chosen.quick:
                 return kept
-            small = (replace(work, n=min(work.n, 1000), d=min(work.d, 50)) for work in kept if work.data != "a9a")
+            small = (
+                replace(work, n=min(work.n, 1000), d=min(work.d, 50)) for work in kept if work.data not in REAL_DATA
+            )
             return list(dict.fromkeys(small))[:1]
 
         if {"liblinear", "sparse", "classes", "wide"} & set(wanted) and session.has("sklearn", LIBLINEAR):
@@ -418,7 +429,7 @@ def main(arguments: Sequence[str] | None = None, launcher: Launcher = START) -> 
             if "sparse" in wanted:
                 run_sparse(session, fitting([replace(SPARSE, C=C) for C in STRENGTHS]), console)
             if "classes" in wanted:
-                run_sooner(session, "classes", fitting([CLASSES]), console)
+                run_sooner(session, "classes", fitting([CLASSES, *DIGITS]), console)
             if "wide" in wanted:
                 run_sooner(session, "wide", fitting(WIDE), console)
         if "clarabel" in wanted:
