@@ -1,4 +1,4 @@
-r"""Newton's matrix of groups of several pieces, as a matrix or by its products, and a preconditioner.
+r"""Newton's matrix of groups of several pieces, as a matrix, by its rows or by its products, and a preconditioner.
 
     lam I + sum_g (p_g / tau) A_g' P_g A_g
 
@@ -63,6 +63,43 @@ def grouped_matrix(risk: SmoothedRisk, point: Smoothed, free: Index, tau: float)
             if i != j:
                 whole[j, :, i, :] = whole[i, :, j, :].T
     return whole.reshape(k * d, k * d)
+
+
+def grouped_rows(
+    risk: SmoothedRisk, point: Smoothed, free: Index, tau: float
+) -> tuple[Matrix, Callable[[Vector], Vector], Callable[[Vector], Vector]]:
+    """(B B', r -> B r, u -> B' u) with B'B the sum of `grouped_matrix`: B = (p / tau)^(1/2) P A, (m, dimension).
+
+    Each piece takes outputs of one row of X, so that an entry of A A' is a product of two inner products: that of the
+    rows, and that of the factors of the outputs.
+    """
+    k, group = risk.n_outputs, risk.group[free]
+    picked = _combined(risk, free)
+    example, output = np.divmod(picked.indices, k)
+    outputs = sp.csr_array((picked.data, output, picked.indptr), shape=(len(free), k)).toarray()
+    X = risk.X[example[picked.indptr[:-1]]]
+    first = np.flatnonzero(np.diff(group, prepend=-1))
+    sizes = np.diff(first, append=len(free))
+    share = np.zeros(len(first)) if point.tight is None else point.tight[group[first]] / sizes
+    share, place = share[:, None], np.repeat(np.arange(len(first)), sizes)
+    root = np.sqrt(risk.share[free] / tau)
+
+    def centred(rows: Matrix) -> Matrix:  # P times ``rows``
+        return np.asarray(rows - (share * np.add.reduceat(rows, first))[place])
+
+    product = X @ X.T
+    square = np.asarray(product.toarray() if sp.issparse(product) else product) * (outputs @ outputs.T)
+    square = centred(centred(square).T) * root
+    square *= root[:, None]
+
+    def forward(right: Vector) -> Vector:
+        scores = np.einsum("pk,pk->p", np.asarray(X @ right.reshape(k, -1).T), outputs)
+        return root * centred(scores[:, None])[:, 0]
+
+    def adjoint(u: Vector) -> Vector:
+        return np.asarray(X.T @ (outputs * centred((root * u)[:, None]))).T.ravel()
+
+    return square, forward, adjoint
 
 
 def _free_pieces(risk: SmoothedRisk, point: Smoothed, free: Index) -> tuple[sp.csr_array, Index, Vector, sp.csr_array]:

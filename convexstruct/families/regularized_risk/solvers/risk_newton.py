@@ -32,7 +32,7 @@ from convexstruct import deadline
 from convexstruct.arrays import Index, Matrix, Vector
 from convexstruct.core.cholesky import solver
 from convexstruct.families.regularized_risk.solvers.cells import CELLS_SHARE
-from convexstruct.families.regularized_risk.solvers.grouped_newton import grouped_matrix, grouped_product
+from convexstruct.families.regularized_risk.solvers.grouped_newton import grouped_matrix, grouped_product, grouped_rows
 from convexstruct.families.regularized_risk.solvers.smoothed_risk import Smoothed, SmoothedRisk
 
 #: Work is counted in multiplications of a dense matrix with a vector. One in a product of two dense matrices, whose
@@ -40,8 +40,9 @@ from convexstruct.families.regularized_risk.solvers.smoothed_risk import Smoothe
 #: NumPy in a step of conjugate gradients count as 1e5: 10 microseconds.
 DENSE_PRODUCT, SPARSE_ENTRY, STEP_WORK = 0.25, 5.0, 1e5
 #: Woodbury's formula is used where the free rows are at most this share of the entries of w: it subtracts vectors that
-#: nearly agree where the matrix is large beside lam, and with more rows saves little.
-ROWS_SHARE = 0.25
+#: nearly agree where the matrix is large beside lam, and with more rows saves little. With several outputs it saves
+#: more, for the matrix of the features is made of many small ones; there it is not used beyond a trace over lam.
+ROWS_SHARE, OUTPUTS_SHARE, OUTPUTS_TRACE = 0.25, 0.5, 1e10
 #: A matrix is factored in single precision up to this trace over lam: beyond, its rounding (6e-8) is as large as lam.
 SINGLE_TRACE = 1e7
 #: Conjugate gradients end when the residual has fallen by this factor, or after so many steps.
@@ -77,9 +78,11 @@ def direction(risk: SmoothedRisk, point: Smoothed, tau: float, effort: Effort) -
             return rough(-point.slope_w), np.zeros(0)
     if _matrix_work(risk, free) < gradients:
         effort.expected *= 0.9  # so that conjugate gradients are tried again when fewer pieces are free
-        s_w, s_b = _with_offsets(risk, point, free, tau, *_factored(risk, point, free, tau))
-        if float(point.slope_w @ s_w) + float(point.slope_b @ s_b) < 0:
-            return s_w, s_b  # else F does not fall along it, by rounding
+        factored = _factored(risk, point, free, tau)
+        if factored is not None:
+            s_w, s_b = _with_offsets(risk, point, free, tau, *factored)
+            if float(point.slope_w @ s_w) + float(point.slope_b @ s_b) < 0:
+                return s_w, s_b  # else F does not fall along it, by rounding
     return _conjugate_gradients(risk, point, tau, None if masked else free, effort)
 
 
@@ -89,20 +92,28 @@ def _rows_suffice(risk: SmoothedRisk, free: Index) -> bool:
     return one and len(free) <= ROWS_SHARE * risk.dimension
 
 
+def _outputs_suffice(risk: SmoothedRisk, free: Index) -> bool:
+    """The same for pieces of several outputs, each of one row of X (`grouped_rows`)."""
+    return risk.n_outputs > 1 and risk.of_one_row and len(free) <= OUTPUTS_SHARE * risk.dimension
+
+
 def _matrix_work(risk: SmoothedRisk, free: Index, coarse: bool = False) -> float:
     """Work to make and to factor the matrix, inf where it is too large. coarse : of a dense copy of X."""
     m, k, d = len(free), risk.n_outputs, risk.dimension
-    size = m if _rows_suffice(risk, free) else d
+    pairs_suffice = _outputs_suffice(risk, free)
+    size = m if pairs_suffice or _rows_suffice(risk, free) else d
     if size > LARGEST_MATRIX:
         return np.inf
     sparse = sp.issparse(risk.X) and not coarse
     per = risk.X.nnz / risk.X.shape[0] if sparse else float(risk.X.shape[1])
+    product = SPARSE_ENTRY if sparse else DENSE_PRODUCT
+    if pairs_suffice:
+        return m * m * (product * per + DENSE_PRODUCT * k + SPARSE_ENTRY) + DENSE_PRODUCT * m**3 / 3
     pairs = float(m)
     if k > 1 and m:  # outputs that meet in a group: those of its free pieces, and of the label
         count = np.bincount(risk.group[free])
         outputs = np.minimum(count[count > 0] + 1.0, k)
         pairs = float(outputs @ (outputs + 1.0)) / 2.0
-    product = SPARSE_ENTRY if sparse else DENSE_PRODUCT
     return product * pairs * per * per * size / d + DENSE_PRODUCT * size**3 / 3
 
 
@@ -124,11 +135,17 @@ def _rows(risk: SmoothedRisk, pieces: Index) -> tuple[Any, Vector]:
 
 def _factored(
     risk: SmoothedRisk, point: Smoothed, free: Index, tau: float
-) -> tuple[Callable[[Vector], Vector], Matrix]:
-    """(right -> H_ww^-1 right, H_wb)."""
+) -> tuple[Callable[[Vector], Vector], Matrix] | None:
+    """(right -> H_ww^-1 right, H_wb); None where the trace is above `OUTPUTS_TRACE`."""
     lam, mixed = risk.lam, np.zeros((risk.dimension, risk.n_biases))
     if len(free) == 0:
         return (lambda right: right / lam), mixed
+    if _outputs_suffice(risk, free):
+        square, forward, adjoint = grouped_rows(risk, point, free, tau)
+        if not np.trace(square) <= OUTPUTS_TRACE * lam:
+            return None
+        inner = _with_ridge(square, lam)
+        return (lambda right: (right - adjoint(inner(forward(right)))) / lam), mixed
     if risk.combine is not None or not risk.box:
         return _with_ridge(grouped_matrix(risk, point, free, tau), lam), mixed
     weight = risk.share[free] / tau

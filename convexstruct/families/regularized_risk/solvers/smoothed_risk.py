@@ -120,6 +120,17 @@ class SmoothedRisk:
         return self.share[self.first]
 
     @cached_property
+    def of_one_row(self) -> bool:
+        """Whether each piece takes scores of one row of X, and at least one."""
+        if self.combine is None:
+            return True
+        taken = np.diff(self.combine.indptr)
+        if not taken.all():
+            return False
+        example = self.combine.indices // self.n_outputs
+        return bool((example == np.repeat(example[self.combine.indptr[:-1]], taken)).all())
+
+    @cached_property
     def uniform(self) -> float | None:
         """The share of a group, if all are equal; else None."""
         return float(self.share[0]) if np.ptp(self.share) == 0 else None

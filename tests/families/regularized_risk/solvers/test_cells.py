@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from convexstruct.arrays import Matrix
+from convexstruct.core.driver import solve
+from convexstruct.core.solution import Status
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
-from convexstruct.families.regularized_risk.solvers import cells, grouped_newton
+from convexstruct.families.regularized_risk.solvers import cells, grouped_newton, risk_newton
 from convexstruct.families.regularized_risk.solvers.cells import Cells
+from convexstruct.families.regularized_risk.solvers.semismooth_newton import SemismoothNewton
 from convexstruct.families.regularized_risk.solvers.smoothed_risk import SmoothedRisk
-from convexstruct.tolerances import ROUNDING
+from convexstruct.tolerances import HIGH, ROUNDING
 
 N, D, K = 30, 4, 6
 
@@ -90,3 +96,58 @@ def test_products_of_newtons_matrix_are_those_of_the_matrix(monkeypatch: pytest.
         monkeypatch.setattr(cells, "CELLS_SHARE", share)
         times, _ = grouped_newton.grouped_product(risk, now, free, tau)
         np.testing.assert_allclose(times(p), wanted, rtol=1e-7)
+
+
+def _outputs_problem(kind: str, X: Any) -> RegularizedRisk:
+    y = np.arange(X.shape[0]) % K
+    if kind == "multilabel":
+        return RegularizedRisk.multilabel(X, np.eye(K)[y] + np.eye(K)[(y * y) % K] > 0, 0.1)
+    return RegularizedRisk.multiclass(X, y, 0.1, weights=1.0 + y % 3)
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+@pytest.mark.parametrize("kind", ["multiclass", "multilabel"])
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_of_newtons_matrix_give_its_products_and_its_direction(kind: str, is_sparse: bool, seed: int) -> None:
+    """B of pieces of several outputs: B'B is the matrix, B B' is what is factored, and both ways give one direction."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(N, 20))
+    risk, tau = SmoothedRisk.whole(_outputs_problem(kind, sp.csr_array(X) if is_sparse else X)), 0.1
+    v = risk.offset + risk.forward(0.05 * rng.normal(size=risk.dimension))
+    now, _ = risk.at(np.zeros(risk.dimension), v / tau)
+    free = np.flatnonzero(now.free)
+    assert risk.of_one_row
+    assert 0 < len(free) <= risk_newton.OUTPUTS_SHARE * risk.dimension
+    square, forward, adjoint = grouped_newton.grouped_rows(risk, now, free, tau)
+    B = np.column_stack([forward(unit) for unit in np.eye(risk.dimension)])
+    np.testing.assert_allclose(B @ B.T, square, atol=ROUNDING)
+    np.testing.assert_allclose(B.T @ B, grouped_newton.grouped_matrix(risk, now, free, tau), atol=ROUNDING)
+    np.testing.assert_allclose(np.column_stack([adjoint(unit) for unit in np.eye(len(free))]), B.T, atol=ROUNDING)
+    directions = []
+    for share in (1.0, 0.0):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(risk_newton, "OUTPUTS_SHARE", share)
+            factored = risk_newton._factored(risk, now, free, tau)
+            assert factored is not None
+            directions.append(factored[0](-now.slope_w))
+    np.testing.assert_allclose(directions[0], directions[1], rtol=1e-7, atol=1e-10)
+
+
+def test_rows_of_newtons_matrix_that_are_large_beside_lam_are_left_to_conjugate_gradients(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Three separable classes with features of 1e200: without OUTPUTS_TRACE the run stalls."""
+    rng, y = np.random.default_rng(9), np.arange(12) % 3
+    problem = RegularizedRisk.multiclass(1e200 * (np.eye(3)[y] + 0.1 * rng.normal(size=(12, 3))), y, 1e-2)
+    assert solve(problem, SemismoothNewton(), HIGH).status is Status.OPTIMAL
+    monkeypatch.setattr(risk_newton, "OUTPUTS_TRACE", np.inf)
+    assert solve(problem, SemismoothNewton(), HIGH).status is Status.STALLED
+
+
+def test_pieces_of_several_rows_have_no_such_rows() -> None:
+    X = np.random.default_rng(0).normal(size=(4, D))
+    places = sp.csr_array((np.ones(2), [0, 2 * K], [0, 2]), shape=(1, 4 * K))
+    whole = SmoothedRisk.whole(_outputs_problem("multiclass", X))
+    assert whole.of_one_row
+    assert not replace(whole, combine=places).of_one_row
+    assert not replace(whole, combine=sp.csr_array((1, 4 * K))).of_one_row

@@ -103,16 +103,16 @@ def test_the_pieces_values_are_computed_anew_where_the_rounding_of_their_sums_is
 
 def test_nearly_separable_classes_take_a_wider_tau_and_fewer_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Classes that few directions tell apart, with features of unequal lengths."""
-    rng = np.random.default_rng(3)
-    y = np.arange(600) % 6
-    X = (rng.normal(size=(6, 30))[y] + 0.7 * rng.normal(size=(600, 30))) * 10.0 ** rng.uniform(-1, 1, size=30)
-    problem = RegularizedRisk.multiclass(X, y, 1 / 600)
+    rng, y = np.random.default_rng(3), np.arange(1000) % 8
+    X = (rng.normal(size=(8, 40))[y] + 0.5 * rng.normal(size=(1000, 40))) * 10.0 ** rng.uniform(-1.5, 1.5, size=40)
+    problem = RegularizedRisk.multiclass(X, y, 1 / 1000)
     wider = solve(problem, SemismoothNewton(), HIGH)
     assert wider.status is Status.OPTIMAL
     monkeypatch.setattr(semismooth_newton, "WIDENINGS", 0)
     same = solve(problem, SemismoothNewton(), HIGH)
     narrow = solve(problem, SemismoothNewton(first=0.3), HIGH)
-    assert wider.iterations < same.iterations < narrow.iterations
+    assert 1.2 * wider.iterations < same.iterations
+    assert 1.2 * same.iterations < narrow.iterations
 
 
 def test_an_offset_without_free_pieces_costs_the_values_no_digits(monkeypatch: pytest.MonkeyPatch) -> None:
