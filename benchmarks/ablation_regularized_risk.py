@@ -70,13 +70,14 @@ LEVELS = (
     *_levels("ROWS_GAP", METHOD, "gap of row space", 1e-8, 1e-6, 1e-4),
 )
 
-#: The width of the first proximal step, where Newton's steps with a narrow one are many.
+#: The width of the first proximal step, where Newton's steps with a narrow one are many; and few free pieces.
 WIDTHS = (
     Mechanism("first tau as wide", {"first": 0.3}),
     Mechanism("wider tau in a long first proximal step (WIDENINGS)", patches={f"{METHOD}:WIDENINGS": 0}),
     *_levels("WIDENINGS", METHOD, "as many times wider", 1, 9),
     *_levels("MANY_STEPS", METHOD, "wider after as many steps", 3, 12),
     *_levels("WIDER", METHOD, "as much wider", 2.0, 10.0),
+    *_levels("OUTPUTS_SHARE", NEWTON, "Woodbury's formula of outputs for as many pieces", 0.0, 0.25, 1.0),
 )
 
 #: The most steps of conjugate gradients, reached only where these take long.
