@@ -76,28 +76,35 @@ def grouped_rows(
     k, group = risk.n_outputs, risk.group[free]
     picked = _combined(risk, free)
     example, output = np.divmod(picked.indices, k)
+    used, place = np.unique(example, return_inverse=True)
+    X = risk.X if len(used) == risk.X.shape[0] else risk.X[used]
+    picked = sp.csr_array((picked.data, place * k + output, picked.indptr), shape=(len(free), len(used) * k))
     outputs = sp.csr_array((picked.data, output, picked.indptr), shape=(len(free), k)).toarray()
-    X = risk.X[example[picked.indptr[:-1]]]
+    row = place[picked.indptr[:-1]]
     first = np.flatnonzero(np.diff(group, prepend=-1))
     sizes = np.diff(first, append=len(free))
     share = np.zeros(len(first)) if point.tight is None else point.tight[group[first]] / sizes
-    share, place = share[:, None], np.repeat(np.arange(len(first)), sizes)
+    share, member = share[:, None], np.repeat(np.arange(len(first)), sizes)
     root = np.sqrt(risk.share[free] / tau)
 
     def centred(rows: Matrix) -> Matrix:  # P times ``rows``
-        return np.asarray(rows - (share * np.add.reduceat(rows, first))[place])
+        return np.asarray(rows - (share * np.add.reduceat(rows, first))[member])
 
     product = X @ X.T
-    square = np.asarray(product.toarray() if sp.issparse(product) else product) * (outputs @ outputs.T)
+    product = np.asarray(product.toarray() if sp.issparse(product) else product)
+    square = product[row[:, None], row]
+    square *= outputs @ outputs.T
     square = centred(centred(square).T) * root
     square *= root[:, None]
+    back = sp.csr_array(picked.T)
 
     def forward(right: Vector) -> Vector:
-        scores = np.einsum("pk,pk->p", np.asarray(X @ right.reshape(k, -1).T), outputs)
-        return root * centred(scores[:, None])[:, 0]
+        values = picked @ np.asarray(X @ right.reshape(k, -1).T).ravel()
+        return root * centred(values[:, None])[:, 0]
 
     def adjoint(u: Vector) -> Vector:
-        return np.asarray(X.T @ (outputs * centred((root * u)[:, None]))).T.ravel()
+        part = back @ centred((root * u)[:, None])[:, 0]
+        return np.asarray(X.T @ part.reshape(-1, k)).T.ravel()
 
     return square, forward, adjoint
 
