@@ -78,7 +78,7 @@ LEAST_LIFT, ROWS_GAP, ROWS_ROUNDS, ROWS_TAU = 0.5, 1e-7, 300, 1e4
 IDLE_ROUNDS = 100
 #: Where w has at least as many entries as there are groups, the first tau is multiplied by this and by the mean rise
 #: of an example's score by its own alpha (`_lift_of_one`), if that product is above 1.
-TAU_LIFTS = 10.0
+TAU_LIFTS = 2.5
 #: The values v of the pieces are sums over the steps; they are computed anew from w when the rounding of these sums may
 #: have reached this share of the gap.
 DRIFT = 1e-2
