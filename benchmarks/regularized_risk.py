@@ -65,7 +65,6 @@ PEERS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "pragam, L known": ("Pragam", {"lipschitz": None}),
     "pegasos-n": ("PegasosN", {}),
     "pegasos-1": ("Pegasos1", {}),
-    "dual coordinates": ("DualCoordinateDescent", {}),
 }
 #: Seconds given to each.
 LIMITS = {FAST: 20.0, LIBLINEAR: 30.0, OWN: 30.0, CLARABEL: 120.0}

@@ -25,7 +25,6 @@ from convexstruct.families.generative_margin import GenerativeMargin
 from convexstruct.families.log_linear import ConditionalRandomField
 from convexstruct.families.projection import BoxProjection
 from convexstruct.families.regularized_risk import (
-    DualCoordinateDescent,
     LsBMRM,
     PegasosN,
     Pragam,
@@ -185,7 +184,7 @@ def test_shards_of_a_risk_give_the_serial_values_and_gradients(name: str, sparse
 def test_every_solver_of_a_risk_ends_in_the_serial_bracket_with_shards_too(name: str) -> None:
     problem = risks(sparse=True)[name]
     reached = 0
-    for solver in (SemismoothNewton(), QpBMRM(), LsBMRM(), PragamB(), Pragam(), PegasosN(), DualCoordinateDescent()):
+    for solver in (SemismoothNewton(), QpBMRM(), LsBMRM(), PragamB(), Pragam(), PegasosN()):
         try:
             serial = solve(problem, solver, tol=1e-2, max_iterations=100)
         except ValueError:  # not for this loss

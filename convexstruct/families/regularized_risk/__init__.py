@@ -6,7 +6,6 @@ from convexstruct.core.registry import Family, System, register
 from convexstruct.families.regularized_risk import sharded as sharded  # registers how the problem is cut
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.families.regularized_risk.solvers.bmrm import LsBMRM, QpBMRM
-from convexstruct.families.regularized_risk.solvers.dual_coordinate_descent import DualCoordinateDescent
 from convexstruct.families.regularized_risk.solvers.pegasos import Pegasos1, PegasosN
 from convexstruct.families.regularized_risk.solvers.pragam import Pragam, PragamB
 from convexstruct.families.regularized_risk.solvers.semismooth_newton import SemismoothNewton
@@ -14,7 +13,6 @@ from convexstruct.tolerances import Profile
 
 __all__ = [
     "FAMILY",
-    "DualCoordinateDescent",
     "LsBMRM",
     "Pegasos1",
     "PegasosN",
@@ -53,7 +51,6 @@ FAMILY = register(
         title="Regularised risk minimisation",
         problems=(RegularizedRisk,),
         solvers=(
-            DualCoordinateDescent,
             LsBMRM,
             Pegasos1,
             PegasosN,

@@ -31,7 +31,6 @@ from convexstruct.datasets.generated.hadamard import hadamard
 from convexstruct.datasets.generated.margins import dense_margins, sparse_margins
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.families.regularized_risk.solvers.bmrm import LsBMRM, QpBMRM
-from convexstruct.families.regularized_risk.solvers.dual_coordinate_descent import DualCoordinateDescent
 from convexstruct.families.regularized_risk.solvers.pegasos import PegasosN
 from convexstruct.families.regularized_risk.solvers.pragam import Pragam, PragamB
 
@@ -356,8 +355,7 @@ CASES: tuple[Case, ...] = (
     Case("risk-small-lam", BINARY, "(1)-(2)", "hardly regularised", small_lam, "primal"),
     Case("risk-large-lam", BINARY, "(21)-(22)", "no margin is reached", large_lam, "adjoint", solver=PegasosN()),
     Case(
-        "risk-sparse", BINARY, "(1)-(2)", "sparse rows, more features than examples", sparse_rows, "primal",
-        solver=DualCoordinateDescent(),
+        "risk-sparse", BINARY, "(1)-(2)", "sparse rows, more features than examples", sparse_rows, "primal"
     ),
     Case(
         "risk-classes", PIECES, "(8)-(12)", "four classes, a cost matrix that is not symmetric, weights", classes,

@@ -3,8 +3,8 @@
 Each shard gets w and returns the values of its pieces; it gets its part of alpha and returns its part of A' alpha, and
 these are summed in the calling process. So the shards compute every plane, subgradient and value of the risk, and the
 products of `SemismoothNewton`, except those with the few rows near their kinks, computed in the calling process.
-`DualCoordinateDescent` and `Pegasos1` visit one example after another in the calling process, and only their bounds are
-computed by shards. Prediction and the certificate use the whole `RegularizedRisk`.
+`Pegasos1` visits one example after another in the calling process, and only its bounds are computed by shards.
+Prediction and the certificate use the whole `RegularizedRisk`.
 """
 
 from __future__ import annotations

@@ -20,7 +20,6 @@ COLOURS = {
     "pegasos-n": GREEN,
     "pegasos-1": PINK,
     "liblinear": "#444444",
-    "dual-cd": "#999999",
     "default": BLACK,
 }
 

@@ -27,7 +27,6 @@ from convexstruct.families.regularized_risk.experiments import svm_figures
 from convexstruct.families.regularized_risk.experiments.svm_paths import HeldOut, Limits, Path, follow, liblinear, rate
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.families.regularized_risk.solvers.bmrm import LsBMRM, QpBMRM
-from convexstruct.families.regularized_risk.solvers.dual_coordinate_descent import DualCoordinateDescent
 from convexstruct.families.regularized_risk.solvers.pegasos import Pegasos1, PegasosN
 from convexstruct.families.regularized_risk.solvers.pragam import Pragam, PragamB
 from convexstruct.families.regularized_risk.solvers.semismooth_newton import SemismoothNewton
@@ -51,8 +50,7 @@ A_PASS = 10
 #: A solver has reached its accuracy at the first row from which on accuracies span at most so many percentage points.
 NEAR = 0.1
 
-#: The solvers by the names of the paper, and our own: dual coordinate descent is liblinear's method, default is what
-#: `solve` takes.
+#: The solvers by the names of the paper, and default, which is what `solve` takes.
 SOLVERS: Mapping[str, Callable[[RegularizedRisk, int], Solver]] = {
     "pragam": lambda problem, seed: Pragam(),
     "pragam-b": lambda problem, seed: PragamB(),
@@ -60,7 +58,6 @@ SOLVERS: Mapping[str, Callable[[RegularizedRisk, int], Solver]] = {
     "qp-bmrm": lambda problem, seed: QpBMRM(),
     "pegasos-n": lambda problem, seed: PegasosN(),
     "pegasos-1": lambda problem, seed: Pegasos1(steps=_steps(problem), seed=seed),
-    "dual-cd": lambda problem, seed: DualCoordinateDescent(seed=seed),
     "default": lambda problem, seed: SemismoothNewton(),
 }
 
@@ -93,10 +90,10 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
         "of iterations ~ (1/eps)^p, fitted over the second half of the run (1: O(1/eps), 0.5: O(1/sqrt(eps)), near 0: "
         "linear), left out where that spans less than a factor of ten; accuracy: on the test rows, of the best "
         "iterate; s to accuracy: seconds until it stays within 0.1 percent points of its last value; seconds are the "
-        "solver's own, evaluation is not counted; iterations of pegasos-1 are single examples, of liblinear and "
-        "dual-cd passes over the data",
-        "default is the solver that `solve` chooses, dual-cd our dual coordinate descent; liblinear is scikit-learn's, "
-        "and shows no iterates: each point of its line is a run of its own, timed as a whole",
+        "solver's own, evaluation is not counted; iterations of pegasos-1 are single examples, of liblinear "
+        "passes over the data",
+        "default is the solver that `solve` chooses; liblinear is scikit-learn's LinearSVC, and shows no iterates: "
+        "each point of its line is a run of its own, timed as a whole",
         "the paper's printed lam are lost in the scan; lam is chosen here as there, by the accuracy on validation rows",
     ]
     for split in splits:
