@@ -174,8 +174,8 @@ def constructors() -> Doors:
                 "targets": [0, 2],
             },
         ),
-        "WideField.read": (
-            cs.WideField.read,
+        "ApproximateField.read": (
+            cs.ApproximateField.read,
             {
                 **field,
                 "samples": [[0, 1, 0], [1, 0, 0]],

@@ -25,12 +25,12 @@ from convexstruct.core.trace import Trace
 from convexstruct.families.gaussian_process import GaussianProcessSequences
 from convexstruct.families.generative_margin import GenerativeMargin
 from convexstruct.families.log_linear import (
+    ApproximateField,
     ConditionalRandomField,
     HiddenField,
     HiddenMarkov,
     MarkovRandomField,
     PseudoLikelihood,
-    WideField,
 )
 from convexstruct.families.projection import BoxProjection, MarginalProjection
 from convexstruct.families.regularized_risk import RegularizedRisk
@@ -48,6 +48,7 @@ __all__ = [
     "HIGH",
     "LOW",
     "MID",
+    "ApproximateField",
     "BoxProjection",
     "Certificate",
     "ConditionalRandomField",
@@ -65,7 +66,6 @@ __all__ = [
     "StructuredSVM",
     "Trace",
     "UnsupervisedMargin",
-    "WideField",
     "certify",
     "check",
     "datasets",

@@ -35,7 +35,7 @@ PROBLEMS: dict[str, Any] = {
     "RegularizedRisk": cs.RegularizedRisk.binary([[1.0], [2.0]], [-1, 1], 0.1),
     "StructuredSVM": cs.StructuredSVM.read([np.eye(2)], [[0, 1]], C=1.0),
     "UnsupervisedMargin": cs.UnsupervisedMargin.multiclass(np.eye(3), 2, 1.0, 0.2),
-    "WideField": cs.WideField.read(FACTORS, [[0, 1]]),
+    "ApproximateField": cs.ApproximateField.read(FACTORS, [[0, 1]]),
 }
 OWN = PROBLEMS["RegularizedRisk"]
 

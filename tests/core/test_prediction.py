@@ -91,7 +91,7 @@ NEW: dict[str, tuple[Made, Any, list[tuple[int, ...]]]] = {
         lambda: cs.HiddenField.unconditional(path(), [[-1, 0, 1]], lam=0.1), [[-1, 0, -1]], [(3,)],
     ),
     "field": (lambda: cs.MarkovRandomField.read(path(), SAMPLES, lam=0.1), [[-1, 0, -1], [1, -1, 1]], [(3,), (3,)]),
-    "wide": (lambda: cs.WideField.read(path(), SAMPLES, lam=0.1), [[-1, 0, -1]], [(3,)]),
+    "wide": (lambda: cs.ApproximateField.read(path(), SAMPLES, lam=0.1), [[-1, 0, -1]], [(3,)]),
     "pseudolikelihood": (lambda: cs.PseudoLikelihood.read(path(), SAMPLES, lam=0.1), [[-1, 0, -1]], [(3,)]),
     "hidden Markov": (lambda: cs.HiddenMarkov.read(SYMBOLS, 2, 3), [[2, 1], [0]], [(2,), (1,)]),
     "hmm": (lambda: cs.GenerativeMargin.hmm(SYMBOLS, STATES, 2, 3, eta=0.5), [[2, 1], [0]], [(2,), (1,)]),

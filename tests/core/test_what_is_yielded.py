@@ -19,12 +19,12 @@ from convexstruct.core.solution import Solution
 from convexstruct.families.gaussian_process import GaussianProcessSequences
 from convexstruct.families.generative_margin import GenerativeMargin
 from convexstruct.families.log_linear import (
+    ApproximateField,
     ConditionalRandomField,
     HiddenField,
     HiddenMarkov,
     MarkovRandomField,
     PseudoLikelihood,
-    WideField,
 )
 from convexstruct.families.projection import BoxProjection, MarginalProjection
 from convexstruct.families.regularized_risk import RegularizedRisk
@@ -57,7 +57,7 @@ def instances() -> dict[type, list[Any]]:
     factors, samples = tabular_factors(nx.cycle_graph(4), 2), rng.integers(2, size=(90, 4))
     fields: dict[type, list[Any]] = {
         kind: [kind.read(factors, samples, l1=l1) for l1 in (0.0, 0.1)]
-        for kind in (MarkovRandomField, PseudoLikelihood, WideField)
+        for kind in (MarkovRandomField, PseudoLikelihood, ApproximateField)
     }
     partly = np.where(rng.random((90, 4)) < 0.3, -1, samples)
     fields[HiddenField] = [HiddenField.unconditional(factors, partly, l1=l1, lam=1.0) for l1 in (0.0, 0.1)]

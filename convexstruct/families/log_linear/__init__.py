@@ -4,6 +4,7 @@ from convexstruct.core.iterate import Solver
 from convexstruct.core.papers import PAPER_4
 from convexstruct.core.registry import Family, System, register
 from convexstruct.families.log_linear import sharded as sharded  # registers how problems are cut into shards
+from convexstruct.families.log_linear.approximate_field import ApproximateField
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
 from convexstruct.families.log_linear.hidden import HiddenField
 from convexstruct.families.log_linear.hidden_markov import HiddenMarkov
@@ -24,13 +25,13 @@ from convexstruct.families.log_linear.solvers.lbfgs import LBFGS, coherent
 from convexstruct.families.log_linear.solvers.orthant_wise import OrthantWise
 from convexstruct.families.log_linear.solvers.proportional_fitting import ProportionalFitting, decomposable
 from convexstruct.families.log_linear.solvers.pseudo_moments import PseudoMoments
-from convexstruct.families.log_linear.wide_field import WideField
 from convexstruct.features.graphs.magnitudes import even
 from convexstruct.tolerances import Profile
 
 __all__ = [
     "FAMILY",
     "LBFGS",
+    "ApproximateField",
     "AveragedSGD",
     "BaumWelch",
     "BoltzmannTraining",
@@ -50,14 +51,18 @@ __all__ = [
     "PseudoLikelihood",
     "PseudoMoments",
     "RestrictedBoltzmann",
-    "WideField",
     "importance_likelihood",
     "importance_log_partition",
 ]
 
 
 def best(
-    problem: ConditionalRandomField | HiddenField | HiddenMarkov | MarkovRandomField | PseudoLikelihood | WideField,
+    problem: ConditionalRandomField
+    | HiddenField
+    | HiddenMarkov
+    | MarkovRandomField
+    | PseudoLikelihood
+    | ApproximateField,
     wanted: Profile,
 ) -> tuple[Solver, str]:
     """The default solver of each kind of problem, and a sentence that names it: L-BFGS but for special cases."""
@@ -65,9 +70,9 @@ def best(
         return BaumWelch(), "Baum-Welch, long sequences in pieces"
     if isinstance(problem, HiddenField):
         return HiddenLBFGS(), "L-BFGS on unclamped less clamped expectations"
-    if isinstance(problem, WideField) and problem.l1:
+    if isinstance(problem, ApproximateField) and problem.l1:
         return ImportanceSampling(), "importance sampling inside, L-BFGS outside: an approximation with exact zeros"
-    if isinstance(problem, WideField):
+    if isinstance(problem, ApproximateField):
         return DoubleLoop(), "belief propagation inside, L-BFGS outside: an approximation"
     if isinstance(problem, MarkovRandomField) and problem.penalty == Penalty() and decomposable(problem):
         return ProportionalFitting(), "the closed form of a decomposable model"
@@ -83,7 +88,14 @@ FAMILY = register(
     Family(
         __name__,
         title="Log-linear models by likelihood",
-        problems=(ConditionalRandomField, HiddenField, HiddenMarkov, MarkovRandomField, PseudoLikelihood, WideField),
+        problems=(
+            ConditionalRandomField,
+            HiddenField,
+            HiddenMarkov,
+            MarkovRandomField,
+            PseudoLikelihood,
+            ApproximateField,
+        ),
         solvers=(
             AveragedSGD,
             BaumWelch,

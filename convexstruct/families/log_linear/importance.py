@@ -22,8 +22,8 @@ from typing import NamedTuple
 import numpy as np
 
 from convexstruct.arrays import Labels, Vector
+from convexstruct.families.log_linear.approximate_field import ApproximateField
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
-from convexstruct.families.log_linear.wide_field import WideField
 from convexstruct.features.graphs.factors import Factors
 from convexstruct.inference.factor_graphs import FactorInference
 from convexstruct.inference.gibbs import Gibbs
@@ -112,7 +112,7 @@ def uniform_samples(factors: Factors, n: int, rng: np.random.Generator) -> tuple
 
 
 def importance_likelihood(
-    problem: MarkovRandomField | WideField,
+    problem: MarkovRandomField | ApproximateField,
     theta: Vector,
     n: int,
     seed: int = 0,
@@ -121,8 +121,8 @@ def importance_likelihood(
     temperatures: int = 1,
 ) -> Estimate:
     """P(theta) = C [M ln Z - <theta, s>] + R, with ln Z of `importance_log_partition`."""
-    if not isinstance(problem, MarkovRandomField | WideField):
-        refuse("problem", problem, "a MarkovRandomField or a WideField")
+    if not isinstance(problem, MarkovRandomField | ApproximateField):
+        refuse("problem", problem, "a MarkovRandomField or a ApproximateField")
     found = importance_log_partition(problem.factors, theta, n, seed, theta_0=theta_0, temperatures=temperatures)
     C, M = problem.scale.C, problem.mass
     value = C * (M * found.value - float(theta @ problem.sums)) + float(problem.penalty.value(theta))

@@ -19,12 +19,12 @@ import numpy as np
 
 from convexstruct.arrays import Point, Vector
 from convexstruct.core.mixtures import Mixture
+from convexstruct.families.log_linear.approximate_field import ApproximateField
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
 from convexstruct.families.log_linear.hidden import HiddenField
 from convexstruct.families.log_linear.hidden_markov import HiddenMarkov
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.pseudolikelihood import Groups, PseudoLikelihood
-from convexstruct.families.log_linear.wide_field import WideField
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 from convexstruct.inference.baum_welch import Expected
 from convexstruct.inference.exact import Inference
@@ -186,8 +186,8 @@ def sharded_markov(problem: HiddenMarkov, executor: Executor, n_shards: int | No
 
 
 @in_shards.register(MarkovRandomField)
-@in_shards.register(WideField)
-def no_examples(problem: MarkovRandomField | WideField, executor: Executor, n_shards: int | None) -> Any:
+@in_shards.register(ApproximateField)
+def no_examples(problem: MarkovRandomField | ApproximateField, executor: Executor, n_shards: int | None) -> Any:
     """ValueError: there is nothing to cut."""
     raise sentence(
         f"executor came with a {type(problem).__name__}, wanted None: its data enter through their moments, and ln Z "

@@ -16,12 +16,12 @@ import numpy as np
 from convexstruct.arrays import Flags, Labels, Matrix, Vector
 from convexstruct.core.driver import solve
 from convexstruct.families.log_linear import (
+    ApproximateField,
     ConditionalRandomField,
     ExpectationMaximisation,
     HiddenField,
     MarkovRandomField,
     PseudoLikelihood,
-    WideField,
 )
 from convexstruct.features.graphs.factors import Factors, factors_of_features, tabular_factors
 from convexstruct.tolerances import HIGH, ROUNDING
@@ -271,7 +271,7 @@ def check_without_ln_z(
                 total += scale * share * (np.logaddexp.reduce(scores[alike]) - own)
         found = pseudo.value_and_gradient(theta)[0]
         assert abs(found - total) <= 1e-9 * max(1.0, total), "pseudolikelihood"
-        wide = WideField.read(problem.factors, truth, **given)
+        wide = ApproximateField.read(problem.factors, truth, **given)
         bound, exact = wide.primal({"theta": theta}), MarkovRandomField.read(problem.factors, truth, **given)
         assert bound.upper >= exact.primal({"theta": theta}).lower, "the upper bound of the wide field"
     solution = solve(pseudo, tol=HIGH)

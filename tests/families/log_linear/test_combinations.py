@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
 from convexstruct.families.log_linear import (
+    ApproximateField,
     ContrastiveDivergence,
     HiddenField,
     ImportanceSampling,
     MarkovRandomField,
     PseudoLikelihood,
     PseudoMoments,
-    WideField,
     importance_log_partition,
 )
 from convexstruct.families.log_linear.clique_entropy import distribution
@@ -139,7 +139,7 @@ def test_conditionals_that_have_one_label_each_cost_exactly_nothing(penalty: dic
 
 
 def test_samples_with_unknown_labels_are_sent_to_hidden_fields() -> None:
-    for read in (MarkovRandomField.read, PseudoLikelihood.read, WideField.read):
+    for read in (MarkovRandomField.read, PseudoLikelihood.read, ApproximateField.read):
         with pytest.raises(ValueError, match=r"samples\[0, 1\] is -1, .* HiddenField takes labels that are not known"):
             read(path(), [[0, -1, 1]])
         with pytest.raises(ValueError, match=r"samples\[0, 1\] is -2, wanted a whole number of at least 0$"):
@@ -178,14 +178,14 @@ def test_approximations_of_a_wide_field_with_forbidden_labels_come_near_on_a_tre
     allowed = labellings(factors.cards)[forbid(factors, RISING).allowed(labellings(factors.cards))]
     samples = np.repeat(allowed, [40, 30, 20, 50], axis=0)
     exact = MarkovRandomField.read(factors, samples, forbidden=RISING)
-    wide = WideField.read(factors, samples, forbidden=RISING)
+    wide = ApproximateField.read(factors, samples, forbidden=RISING)
     theta = solve(wide, solver).point["theta"]
     assert exact.primal({"theta": theta}) == pytest.approx(solve(exact).primal, rel=0.02)
 
 
 def test_the_bound_of_a_wide_field_leaves_forbidden_labels_out_and_is_exact_on_a_tree() -> None:
     wide, exact = (
-        each.read(path(4), [[1, 1, 0, 0]], forbidden=RISING, beta=1.0) for each in (WideField, MarkovRandomField)
+        each.read(path(4), [[1, 1, 0, 0]], forbidden=RISING, beta=1.0) for each in (ApproximateField, MarkovRandomField)
     )
     theta = {"theta": np.random.default_rng(0).normal(size=exact.dimension)}
     assert float(wide.primal(theta)) == pytest.approx(float(exact.primal(theta)), rel=ROUNDING)
@@ -215,7 +215,7 @@ def test_nothing_forbidden_changes_no_fingerprint_and_no_export_and_something_do
     ],
     ids=["shape", "kind", "table", "unknown", "twice", "sample"],
 )
-@pytest.mark.parametrize("read", [MarkovRandomField.read, PseudoLikelihood.read, WideField.read])
+@pytest.mark.parametrize("read", [MarkovRandomField.read, PseudoLikelihood.read, ApproximateField.read])
 def test_what_cannot_be_forbidden_is_refused_in_one_sentence(read: Any, given: Any, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         read(path(), [[1, 1, 0]], forbidden=given)

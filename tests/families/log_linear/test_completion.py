@@ -13,7 +13,7 @@ from convexstruct.oracles.enumeration import labellings
 
 FACTORS = cs.tabular_factors(nx.cycle_graph(4), [2, 3, 2, 3])
 SAMPLES = np.random.default_rng(0).integers(2, size=(30, 4))
-KINDS: list[Any] = [cs.MarkovRandomField, cs.PseudoLikelihood, cs.WideField]
+KINDS: list[Any] = [cs.MarkovRandomField, cs.PseudoLikelihood, cs.ApproximateField]
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
@@ -36,4 +36,4 @@ def test_hidden_labels_are_filled_in_by_the_most_probable_ones(kind: Any) -> Non
 )
 def test_bad_examples_are_one_clear_sentence(examples: Any, said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        cs.WideField.read(FACTORS, SAMPLES).predict(np.zeros(FACTORS.dimension), examples)
+        cs.ApproximateField.read(FACTORS, SAMPLES).predict(np.zeros(FACTORS.dimension), examples)

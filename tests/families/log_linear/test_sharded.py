@@ -13,7 +13,13 @@ import numpy as np
 import pytest
 
 from convexstruct.core.driver import solve
-from convexstruct.families.log_linear import HiddenField, HiddenMarkov, MarkovRandomField, PseudoLikelihood, WideField
+from convexstruct.families.log_linear import (
+    ApproximateField,
+    HiddenField,
+    HiddenMarkov,
+    MarkovRandomField,
+    PseudoLikelihood,
+)
 from convexstruct.features.graphs.factors import tabular_factors
 from convexstruct.inference.hidden_markov import random_models
 from convexstruct.inference.parallel import sharded
@@ -98,7 +104,7 @@ def test_they_end_alike_in_threads_and_processes(made: Callable[[], Any], where:
 
 def test_a_markov_random_field_has_no_examples_to_cut_and_says_so() -> None:
     factors, samples = tabular_factors(nx.cycle_graph(4), 2), np.zeros((3, 4), dtype=np.int64)
-    for kind in (MarkovRandomField, WideField):
+    for kind in (MarkovRandomField, ApproximateField):
         with pytest.raises(ValueError, match=f"executor came with a {kind.__name__}, wanted None: its data enter"):
             solve(kind.read(factors, samples, lam=1.0), executor=Inline())
 

@@ -27,11 +27,11 @@ from matplotlib.figure import Figure
 from convexstruct.arrays import Matrix, Vector
 from convexstruct.core.driver import solve
 from convexstruct.core.experiment import Cell, Progress, Result, Steps
+from convexstruct.families.log_linear.approximate_field import ApproximateField
 from convexstruct.families.log_linear.importance import Estimate, importance_log_partition
 from convexstruct.families.log_linear.restricted_boltzmann import BoltzmannTraining, RestrictedBoltzmann
 from convexstruct.families.log_linear.solvers.contrastive_divergence import ContrastiveDivergence
 from convexstruct.families.log_linear.solvers.importance_sampling import ImportanceSampling
-from convexstruct.families.log_linear.wide_field import WideField
 from convexstruct.features.graphs.factors import Factors, factors_of_features
 from convexstruct.inference.gibbs import Gibbs
 from convexstruct.oracles.enumeration import labellings
@@ -129,7 +129,7 @@ def on_ising(seed: int, steps: int, draws: int = DRAWS) -> Compared:
             cosine.append([_cosine(each, gradient) for each in taken])
             length.append([float(np.linalg.norm(each) / np.linalg.norm(gradient)) for each in taken])
         theta = theta + gradient
-    problem = WideField.read(factors, np.repeat(every, np.round(data * SAMPLES).astype(int), axis=0))
+    problem = ApproximateField.read(factors, np.repeat(every, np.round(data * SAMPLES).astype(int), axis=0))
     reached = []
     for k in SWEEPS:
         *_, last = ContrastiveDivergence(k=k, steps=steps, step=1.0, seed=seed).walk(problem)

@@ -32,9 +32,9 @@ from convexstruct.arrays import Labels, Vector
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, flag, or_none, positive, read_options, seed
 from convexstruct.core.solution import Solution
+from convexstruct.families.log_linear.approximate_field import ApproximateField
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.penalty import Penalty
-from convexstruct.families.log_linear.wide_field import WideField
 from convexstruct.features.graphs.factors import Factors
 from convexstruct.inference.gibbs import Gibbs
 from convexstruct.rounding import EPS, TINY
@@ -72,7 +72,9 @@ class ContrastiveDivergence:
         numbers = {"step": or_none(positive), "decay": positive, "seed": seed}
         read_options(self, k=at_least(1), persistent=flag, steps=at_least(1), **numbers)
 
-    def iterate(self, problem: MarkovRandomField | WideField, start: Solution | None = None) -> Iterator[Iterate]:
+    def iterate(
+        self, problem: MarkovRandomField | ApproximateField, start: Solution | None = None
+    ) -> Iterator[Iterate]:
         """Yield one iterate, the mean theta; ``start`` gives the first theta."""
         mean, done = np.zeros(problem.factors.dimension), 0
         try:
@@ -84,7 +86,7 @@ class ContrastiveDivergence:
             raise
         yield self._iterate(mean, done)
 
-    def walk(self, problem: MarkovRandomField | WideField, theta: Vector | None = None) -> Iterator[Step]:
+    def walk(self, problem: MarkovRandomField | ApproximateField, theta: Vector | None = None) -> Iterator[Step]:
         """Yield theta, the mean so far and the samples after every step."""
         factors, samples, weights = problem.factors, problem.samples, problem.weights
         if samples is None or weights is None:

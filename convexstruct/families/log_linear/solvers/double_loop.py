@@ -27,9 +27,9 @@ from convexstruct.arrays import Matrix, Point, Vector
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, read_options
 from convexstruct.core.solution import Solution
+from convexstruct.families.log_linear.approximate_field import ApproximateField, finite_tables
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.solvers.lbfgs import LBFGS
-from convexstruct.families.log_linear.wide_field import WideField, finite_tables
 from convexstruct.oracles.loopy.belief_propagation import DAMPING, ROUNDS, Beliefs, factor_graph, propagate
 from convexstruct.oracles.loopy.tree_reweighted import spanning_trees
 from convexstruct.validation.arguments import choice, number, sentence
@@ -55,7 +55,9 @@ class DoubleLoop:
         object.__setattr__(self, "damping", number("damping", self.damping, least=0, below=1))
         read_options(self, rounds=at_least(1))
 
-    def iterate(self, problem: MarkovRandomField | WideField, start: Solution | None = None) -> Iterator[Iterate]:
+    def iterate(
+        self, problem: MarkovRandomField | ApproximateField, start: Solution | None = None
+    ) -> Iterator[Iterate]:
         """Yield each theta with its approximate objective; it bounds nothing."""
         if problem.penalty.l1:
             raise sentence(
@@ -84,7 +86,7 @@ class DoubleLoop:
 class _Approximate:
     """The approximate objective with the interface that L-BFGS needs; messages start from the last that converged."""
 
-    def __init__(self, field: MarkovRandomField | WideField, options: DoubleLoop) -> None:
+    def __init__(self, field: MarkovRandomField | ApproximateField, options: DoubleLoop) -> None:
         factors = field.factors
         self.field, self.options, self.penalty = field, options, field.penalty
         self.graph = factor_graph(factors.cards, factors.scopes)

@@ -13,8 +13,8 @@ inside too.
 Its distance from the likelihood's falls as 1 / sqrt(K).
 
 Samples of a `MarkovRandomField` are exact, and so is ln Z(theta_0); its certificate judges the result. On a graph that
-is too wide (`WideField`) the first samples are uniform, those of theta_0 = 0. Later ones are drawn from the old ones
-with their weights and moved by Gibbs sampling at the new theta_0, and ln Z is the sum of the estimated changes
+is too wide (`ApproximateField`) the first samples are uniform, those of theta_0 = 0. Later ones are drawn from the old
+ones with their weights and moved by Gibbs sampling at the new theta_0, and ln Z is the sum of the estimated changes
 (resample and move: N. Chopin, Biometrika 89, 2002). Nothing bounds its error.
 """
 
@@ -33,13 +33,13 @@ from convexstruct.arrays import Labels, Point, Vector
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, read_options, seed
 from convexstruct.core.solution import Solution
+from convexstruct.families.log_linear.approximate_field import ApproximateField
 from convexstruct.families.log_linear.importance import uniform_samples
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.penalty import Penalty
 from convexstruct.families.log_linear.solvers.descent import Here, warning
 from convexstruct.families.log_linear.solvers.hidden_lbfgs import descent
 from convexstruct.families.log_linear.solvers.lbfgs import LBFGS
-from convexstruct.families.log_linear.wide_field import WideField
 from convexstruct.inference.gibbs import Gibbs
 from convexstruct.validation.arguments import number
 
@@ -66,7 +66,9 @@ class ImportanceSampling:
         object.__setattr__(self, "renew", number("renew", self.renew, above=0, below=1))
         read_options(self, samples=at_least(2), draws=at_least(1), sweeps=at_least(1), seed=seed)
 
-    def iterate(self, problem: MarkovRandomField | WideField, start: Solution | None = None) -> Iterator[Iterate]:
+    def iterate(
+        self, problem: MarkovRandomField | ApproximateField, start: Solution | None = None
+    ) -> Iterator[Iterate]:
         """Yield each theta with its objective, estimated on a wide graph; ``start`` gives the first."""
         rng, calls, inside = np.random.default_rng(self.seed), 0, 0
         theta = np.zeros(problem.dimension) if start is None else np.array(start.point["theta"], dtype=np.float64)
@@ -85,7 +87,7 @@ class ImportanceSampling:
                 return
             estimate = self._renewed(estimate, theta, rng)
 
-    def _first(self, problem: MarkovRandomField | WideField, theta: Vector, rng: np.random.Generator) -> Sampled:
+    def _first(self, problem: MarkovRandomField | ApproximateField, theta: Vector, rng: np.random.Generator) -> Sampled:
         """The estimate with samples of ``theta``; on a wide graph by way of some parameters between 0 and theta."""
         if isinstance(problem, MarkovRandomField):
             return self._exact(problem, theta, rng)
@@ -142,7 +144,7 @@ class Sampled:
     refused : how many parameters were not near.
     """
 
-    problem: MarkovRandomField | WideField
+    problem: MarkovRandomField | ApproximateField
     samples: Labels
     theta_0: Vector
     log_partition: float

@@ -27,8 +27,8 @@ import numpy as np
 from convexstruct.arrays import Index, Vector
 from convexstruct.core.iterate import Iterate
 from convexstruct.core.solution import Solution
+from convexstruct.families.log_linear.approximate_field import ApproximateField
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
-from convexstruct.families.log_linear.wide_field import WideField
 from convexstruct.features.graphs.factors import Factors
 from convexstruct.validation.arguments import sentence
 
@@ -37,7 +37,9 @@ from convexstruct.validation.arguments import sentence
 class PseudoMoments:
     """Pseudo-moment matching; no options."""
 
-    def iterate(self, problem: MarkovRandomField | WideField, start: Solution | None = None) -> Iterator[Iterate]:
+    def iterate(
+        self, problem: MarkovRandomField | ApproximateField, start: Solution | None = None
+    ) -> Iterator[Iterate]:
         """Yield one iterate, the closed form; ``start`` is not used."""
         penalty = problem.penalty
         if penalty.lam or penalty.l1:

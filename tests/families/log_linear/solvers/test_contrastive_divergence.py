@@ -12,10 +12,10 @@ import scipy.sparse as sp
 from convexstruct.arrays import Vector
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
+from convexstruct.families.log_linear.approximate_field import ApproximateField
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.solvers import contrastive_divergence
 from convexstruct.families.log_linear.solvers.contrastive_divergence import ContrastiveDivergence, first_steps
-from convexstruct.families.log_linear.wide_field import WideField
 from convexstruct.features.graphs.factors import factors_of_features, tabular_factors
 from convexstruct.inference.factor_graphs import FactorInference
 from convexstruct.oracles.enumeration import labellings
@@ -35,7 +35,7 @@ def test_a_step_is_in_the_mean_that_of_the_transition_matrix(k: int) -> None:
     p = rng.dirichlet(np.ones(len(every)))
     n = 40_000
     samples = every[rng.choice(len(every), size=n, p=p)]
-    problem = WideField.read(ISING, samples)
+    problem = ApproximateField.read(ISING, samples)
     radix = 2 ** np.arange(4)
     begin = np.bincount(samples @ radix, minlength=16) / n
     after = begin @ np.linalg.matrix_power(transition(ISING, ISING.design @ THETA), k)
@@ -68,18 +68,18 @@ def test_l1_sets_parameters_to_zero_and_weights_count() -> None:
     rng = np.random.default_rng(2)
     samples = rng.integers(2, size=(50, 4))
     options = ContrastiveDivergence(steps=50)
-    strong = solve(WideField.read(ISING, samples, l1=500.0), options)
+    strong = solve(ApproximateField.read(ISING, samples, l1=500.0), options)
     assert (strong.point["theta"] == 0).all()
     weights = np.where(samples[:, 0] == 1, 50.0, 1.0)
-    tilted = solve(WideField.read(ISING, samples, weights=weights, lam=0.1), options)
-    plain = solve(WideField.read(ISING, samples, lam=0.1), options)
+    tilted = solve(ApproximateField.read(ISING, samples, weights=weights, lam=0.1), options)
+    plain = solve(ApproximateField.read(ISING, samples, lam=0.1), options)
     assert tilted.point["theta"][0] > plain.point["theta"][0] + 0.5
 
 
 def test_a_wide_grid_takes_steps_and_goes_on_from_a_start() -> None:
     grid = nx.convert_node_labels_to_integers(nx.grid_2d_graph(20, 20))
     factors = tabular_factors(grid, 2, tied=True)
-    problem = WideField.read(factors, np.random.default_rng(0).integers(2, size=(5, 400)), lam=0.1)
+    problem = ApproximateField.read(factors, np.random.default_rng(0).integers(2, size=(5, 400)), lam=0.1)
     first = solve(problem, ContrastiveDivergence(steps=2))
     assert np.isfinite(first.primal)
     again = solve(problem, ContrastiveDivergence(steps=1), start=first)
@@ -98,7 +98,8 @@ def test_the_default_step_does_not_run_off_on_tied_fields_whatever_the_size_of_t
         best = solve(exact).primal
         for persistent in (False, True):
             found = solve(
-                WideField.read(factors, samples, lam=1e-3), ContrastiveDivergence(persistent=persistent, steps=200)
+                ApproximateField.read(factors, samples, lam=1e-3),
+                ContrastiveDivergence(persistent=persistent, steps=200),
             )
             assert float(exact.primal(found.point)) - best < 1e-3 * exact.trivial_value
 

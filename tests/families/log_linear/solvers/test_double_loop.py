@@ -12,11 +12,11 @@ import pytest
 from convexstruct.arrays import Labels
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
+from convexstruct.families.log_linear.approximate_field import ApproximateField
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.solvers import double_loop
 from convexstruct.families.log_linear.solvers.double_loop import DoubleLoop, _Approximate
 from convexstruct.families.log_linear.solvers.pseudo_moments import PseudoMoments
-from convexstruct.families.log_linear.wide_field import WideField
 from convexstruct.features.graphs.factors import Factors, factors_of_features, read_factors, tabular_factors
 
 
@@ -38,7 +38,7 @@ def test_on_a_tree_it_finds_the_maximum_of_the_likelihood() -> None:
 @pytest.mark.parametrize("entropy", ["bethe", "tree_reweighted"])
 def test_the_gradient_is_that_of_differences_on_a_cycle(entropy: str) -> None:
     factors = tabular_factors(nx.cycle_graph(4), 3)
-    problem = WideField.read(factors, sampled(factors, 1), C_mean=2.0)
+    problem = ApproximateField.read(factors, sampled(factors, 1), C_mean=2.0)
     inner = _Approximate(problem, DoubleLoop(entropy=entropy))
     rng = np.random.default_rng(2)
     theta, direction = rng.normal(size=factors.dimension), rng.normal(size=factors.dimension)
@@ -51,17 +51,17 @@ def test_the_gradient_is_that_of_differences_on_a_cycle(entropy: str) -> None:
 def test_on_a_cycle_without_a_penalty_it_agrees_with_pseudo_moments() -> None:
     """At both answers the beliefs are the moments of the data, and the objective is the same."""
     factors = tabular_factors(nx.cycle_graph(4), 2)
-    problem = WideField.read(factors, sampled(factors, 2, 300))
+    problem = ApproximateField.read(factors, sampled(factors, 2, 300))
     inner = _Approximate(problem, DoubleLoop())
     values = [inner.value_and_gradient(solve(problem, s).point["theta"])[0] for s in (DoubleLoop(), PseudoMoments())]
     assert values[0] == pytest.approx(values[1], rel=1e-9)
 
 
 def test_tree_weights_end_at_the_least_proved_upper_bound() -> None:
-    """Its objective is the tree-reweighted likelihood, the upper bound of `WideField.primal`: no theta nearby is lower,
-    and it is lower there than at the Bethe optimum."""
+    """Its objective is the tree-reweighted likelihood, the upper bound of `ApproximateField.primal`: no theta nearby is
+    lower, and it is lower there than at the Bethe optimum."""
     factors = tabular_factors(nx.complete_graph(4), 2, tied=True)
-    problem = WideField.read(factors, sampled(factors, 3), lam=0.1)
+    problem = ApproximateField.read(factors, sampled(factors, 3), lam=0.1)
     found = solve(problem, DoubleLoop(entropy="tree_reweighted"))
     theta, rng = found.point["theta"], np.random.default_rng(0)
     for _ in range(5):
@@ -71,11 +71,11 @@ def test_tree_weights_end_at_the_least_proved_upper_bound() -> None:
     assert found.primal >= float(exact.primal(found.point))
 
 
-def tied() -> WideField:
+def tied() -> ApproximateField:
     """Ties on a cycle, whose messages need more rounds the further theta goes."""
     factors = factors_of_features([2] * 6, [[(e, np.eye(2)) for e in nx.cycle_graph(6).edges], [((0,), [0.0, 1.0])]])
     drawn = np.repeat([[0] * 6, [1] * 6, [0, 0, 0, 1, 1, 1]], [4, 5, 6], axis=0)
-    return WideField.read(factors, drawn, lam=0.02)
+    return ApproximateField.read(factors, drawn, lam=0.02)
 
 
 def test_where_messages_do_not_converge_it_ends_and_says_so() -> None:
@@ -102,7 +102,7 @@ def test_without_an_end_after_failed_rounds_it_goes_on_along_the_border(monkeypa
 
 def test_from_a_start_where_messages_oscillate_nothing_is_claimed() -> None:
     factors = factors_of_features([2] * 6, [[(e, np.eye(2)) for e in nx.complete_graph(6).edges], [((0,), [0.0, 1.0])]])
-    problem = WideField.read(factors, sampled(factors, 0), lam=0.1)
+    problem = ApproximateField.read(factors, sampled(factors, 0), lam=0.1)
     begin = replace(solve(problem, DoubleLoop()), point={"theta": np.array([-12.0, 0.3])})
     found = solve(problem, DoubleLoop(damping=0.0, rounds=300), start=begin)
     assert "messages converged at 0 of " in found.message
@@ -124,9 +124,9 @@ def test_bad_options_are_one_clear_sentence(options: dict[str, Any], said: str) 
 
 
 def test_problems_it_is_not_for_are_refused() -> None:
-    triple = WideField.read(read_factors([2, 2, 2], [[0, 1, 2]]), [[0, 0, 1]], lam=1.0)
+    triple = ApproximateField.read(read_factors([2, 2, 2], [[0, 1, 2]]), [[0, 0, 1]], lam=1.0)
     with pytest.raises(ValueError, match="a factor of more than two variables"):
         solve(triple, DoubleLoop(entropy="tree_reweighted"))
-    sparse = WideField.read(tabular_factors(nx.path_graph(2), 2), [[0, 1]], l1=1.0)
+    sparse = ApproximateField.read(tabular_factors(nx.path_graph(2), 2), [[0, 1]], l1=1.0)
     with pytest.raises(ValueError, match=r"l1 = 1, wanted 0: the double loop .* PseudoLikelihood"):
         solve(sparse, DoubleLoop())

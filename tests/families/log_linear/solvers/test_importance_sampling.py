@@ -11,19 +11,19 @@ import pytest
 
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
+from convexstruct.families.log_linear.approximate_field import ApproximateField
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.solvers import importance_sampling
 from convexstruct.families.log_linear.solvers.importance_sampling import ImportanceSampling, Sampled
 from convexstruct.families.log_linear.solvers.lbfgs import LBFGS
-from convexstruct.families.log_linear.wide_field import WideField
 from convexstruct.features.graphs.factors import tabular_factors
 from convexstruct.oracles.enumeration import labellings
 from tests.families.log_linear.fields import drawn
 
 
-def wide(problem: MarkovRandomField, **options: Any) -> WideField:
+def wide(problem: MarkovRandomField, **options: Any) -> ApproximateField:
     assert problem.samples is not None
-    return WideField.read(problem.factors, problem.samples, **options)
+    return ApproximateField.read(problem.factors, problem.samples, **options)
 
 
 def test_the_gradient_is_that_of_the_estimate() -> None:

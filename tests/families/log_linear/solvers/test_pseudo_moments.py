@@ -11,9 +11,9 @@ import scipy.sparse as sp
 
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
+from convexstruct.families.log_linear.approximate_field import ApproximateField
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.solvers.pseudo_moments import PseudoMoments
-from convexstruct.families.log_linear.wide_field import WideField
 from convexstruct.features.graphs.factors import Factors, read_factors, tabular_factors
 from convexstruct.oracles.loopy.belief_propagation import propagate
 
@@ -44,7 +44,7 @@ def test_on_a_tree_the_moments_of_the_model_are_those_of_the_data(name: str) -> 
 
 def test_on_a_cycle_the_beliefs_are_the_moments_and_the_likelihood_is_not_at_its_maximum() -> None:
     factors = tabular_factors(nx.cycle_graph(4), 2)
-    problem = WideField.read(factors, sampled(factors, 2))
+    problem = ApproximateField.read(factors, sampled(factors, 2))
     theta = solve(problem, PseudoMoments()).point["theta"]
     beliefs = propagate(problem.graph, factors.design @ theta)
     assert beliefs.converged.all()
@@ -66,14 +66,14 @@ REFUSED = {
 def test_what_it_is_not_for_is_refused(name: str) -> None:
     factors, options, said = REFUSED[name]
     with pytest.raises(ValueError, match=said):
-        solve(WideField.read(factors, sampled(factors, 0), **options), PseudoMoments())
+        solve(ApproximateField.read(factors, sampled(factors, 0), **options), PseudoMoments())
 
 
 def test_labels_that_never_occur_are_named_for_there_is_no_maximum() -> None:
     with pytest.raises(ValueError, match=r"never have labels \(0, 1\) of variables \(0, 1\): .* no maximum"):
-        solve(WideField.read(CHAIN, [[0, 0], [1, 1], [1, 0]]), PseudoMoments())
+        solve(ApproximateField.read(CHAIN, [[0, 0], [1, 1], [1, 0]]), PseudoMoments())
 
 
 def test_another_problem_is_refused() -> None:
-    with pytest.raises(ValueError, match="wanted a MarkovRandomField or WideField"):
+    with pytest.raises(ValueError, match="wanted a MarkovRandomField or ApproximateField"):
         next(PseudoMoments().iterate(3, None))  # type: ignore[arg-type]  # wrong on purpose

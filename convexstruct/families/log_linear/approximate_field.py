@@ -40,8 +40,8 @@ from convexstruct.validation.arguments import mapping
 
 
 @dataclass(frozen=True, eq=False)
-class WideField(Unconstrained):
-    """A Markov random field whose likelihood is only approximated; made by `WideField.read`.
+class ApproximateField(Unconstrained):
+    """A Markov random field whose likelihood is only approximated; made by `ApproximateField.read`.
 
     factors : the model. samples : (m, n) labels, from 0. weights : (m,) omega > 0. scale : lam and C. l1 : weight of
     |theta|_1.
@@ -67,7 +67,7 @@ class WideField(Unconstrained):
         C_mean: float | None = None,
         lam: float | None = None,
         beta: float | None = None,
-    ) -> WideField:
+    ) -> ApproximateField:
         """Validate the data.
 
         Parameters
@@ -88,8 +88,8 @@ class WideField(Unconstrained):
 
     def __repr__(self) -> str:
         return (
-            f"WideField({len(self.samples)} samples, {self.factors.n_variables} variables, {len(self.factors.scopes)} "
-            f"factors, theta in R^{self.dimension}, lam {self.scale.lam:g}, l1 {self.l1:g}, C {self.scale.C:g})"
+            f"ApproximateField({len(self.samples)} samples, {self.factors.n_variables} variables, "
+            f"{len(self.factors.scopes)} factors, theta in R^{self.dimension}, lam {self.scale.lam:g}, l1 {self.l1:g}, C {self.scale.C:g})"
         )
 
     @property

@@ -1,4 +1,4 @@
-"""The upper bound of `WideField` on P, against the exact P on graphs where exact inference is possible."""
+"""The upper bound of `ApproximateField` on P, against the exact P on graphs where exact inference is possible."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
 from convexstruct.core.solution import Status
+from convexstruct.families.log_linear.approximate_field import ApproximateField
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
-from convexstruct.families.log_linear.wide_field import WideField
 from convexstruct.features.graphs.factors import read_factors, tabular_factors
 
 
@@ -24,7 +24,7 @@ def test_the_bound_is_above_p_and_equal_to_it_on_trees(seed: int) -> None:
         samples, weights = rng.integers(3, size=(7, 5)), rng.random(7) + 0.5
         options: dict[str, Any] = {"weights": weights, "C_mean": 3.0, "l1": 0.1}
         known = MarkovRandomField.read(factors, samples, **options)
-        wide = WideField.read(factors, samples, **options)
+        wide = ApproximateField.read(factors, samples, **options)
         for scale in (0.0, 0.5, 3.0):
             point = {"theta": scale * rng.normal(size=factors.dimension)}
             value, bound = known.primal(point), wide.primal(point)
@@ -36,7 +36,7 @@ def test_the_bound_is_above_p_and_equal_to_it_on_trees(seed: int) -> None:
 
 
 def test_nothing_bounds_it_from_below_and_factors_of_three_not_from_above() -> None:
-    wide = WideField.read(read_factors([2, 2, 2], [[0, 1, 2]]), [[0, 1, 1]])
+    wide = ApproximateField.read(read_factors([2, 2, 2], [[0, 1, 2]]), [[0, 1, 1]])
     found = certify(wide, wide.trivial()[0], wide.trivial()[1])
     assert found.primal == np.inf
     assert found.lower_bound == -np.inf
@@ -56,15 +56,15 @@ def test_nothing_bounds_it_from_below_and_factors_of_three_not_from_above() -> N
 )
 def test_bad_input_is_one_clear_sentence(samples: Any, options: Any, said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        WideField.read(tabular_factors(nx.path_graph(2), 2), samples, **options)
+        ApproximateField.read(tabular_factors(nx.path_graph(2), 2), samples, **options)
     with pytest.raises(ValueError, match="factors is None, wanted Factors"):
-        WideField.read(None, [[0]])  # type: ignore[arg-type]  # wrong on purpose
+        ApproximateField.read(None, [[0]])  # type: ignore[arg-type]  # wrong on purpose
 
 
 @pytest.mark.parametrize("l1", [0.0, 0.3])
 def test_the_default_solver_takes_every_penalty(l1: float) -> None:
     factors = tabular_factors(nx.cycle_graph(4), 2, tied=True)
     samples = np.random.default_rng(0).integers(2, size=(50, 4))
-    solution = solve(WideField.read(factors, samples, lam=0.1, l1=l1))
+    solution = solve(ApproximateField.read(factors, samples, lam=0.1, l1=l1))
     assert solution.status is Status.UNCERTIFIED
     assert (solution.point["theta"] == 0).any() == bool(l1)
