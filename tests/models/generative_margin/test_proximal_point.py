@@ -45,24 +45,6 @@ def test_the_proximal_term_dropped_gives_the_problem_itself() -> None:
 
 
 @pytest.mark.parametrize("build", [proximal, proximal_dual])
-def test_gamma_and_centre_are_swept_without_compiling_again(build) -> None:  # type: ignore[no-untyped-def]  # builders
-    problem = hmm(1)
-    centre = np.log(random_c(problem, np.random.default_rng(4)))
-    formulation = build(problem, 1.0)
-    assert formulation.problem.is_dcp(dpp=True)
-    optimum(formulation)
-    compiled = formulation.problem._cache.param_prog
-    formulation.parameters["gamma"].value = 0.3
-    formulation.parameters["centre"].value = centre
-    formulation.parameters["eta"].value = 0.9
-    solution = formulation.solve()
-    assert formulation.problem._cache.param_prog is compiled
-    assert solution.status is Status.OPTIMAL, solution.message
-    other = optimum(build(type(problem)(problem.features, problem.c, 0.9), 0.3, centre)).value
-    assert solution.primal == pytest.approx(other, rel=HIGH.gap)
-
-
-@pytest.mark.parametrize("build", [proximal, proximal_dual])
 def test_the_proximal_point_loop_reaches_the_optimum_of_the_problem(build) -> None:  # type: ignore[no-untyped-def]  # builders
     problem = hmm(0)
     expected = optimum(primal(problem)).value

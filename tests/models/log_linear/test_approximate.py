@@ -122,16 +122,6 @@ def test_a_constraint_less_gives_more_entropy(dropped: str) -> None:
     assert not loose <= whole * (1 + MID.gap)
 
 
-@pytest.mark.parametrize("name", ["camel", "tree_reweighted"])
-def test_a_form_shows_its_equations(name: str) -> None:
-    formulation = built(name, MarkovRandomField.read(triangle(), moments=CAMEL["inside"]))
-    assert set(formulation.equations) == {"20.10", "20.19-20.21", "20.22", "20.23"}
-    for label in formulation.equations:
-        assert f"\\tag{{{label}}}" in formulation.latex
-    assert formulation.sizes.cones["exponential"] > 0
-    assert formulation.problem.is_dcp(dpp=True)
-
-
 def test_a_factor_of_three_variables_is_refused() -> None:
     problem = MarkovRandomField.read(read_factors([2, 2, 2], [[0, 1, 2]]), [[0, 1, 0], [1, 1, 1]])
     with pytest.raises(ValueError, match=r"scopes\[0\] has 3 variables, wanted 1 or 2"):

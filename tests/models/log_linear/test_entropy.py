@@ -94,19 +94,6 @@ def test_under_l1_what_is_strictly_inside_the_box_has_no_parameter() -> None:
     assert np.abs(theta[inside]).max() <= MID.gap
 
 
-@every_form
-def test_lam_c_and_l1_are_swept_without_building_again(name: str) -> None:
-    problem = drawn("path", 4, C=0.3, l1=0.2)
-    formulation = built(name, problem)
-    formulation.solve()
-    formulation.parameters["lam"].value, formulation.parameters["C"].value = 0.6, 0.9
-    formulation.parameters["l1"].value = 0.1
-    again = formulation.solve()
-    assert formulation.problem.is_dcp(dpp=True)
-    scaled = drawn("path", 4, C=1.5, l1=0.1 / 0.6)  # the same over 0.6
-    assert again.primal / 0.6 == pytest.approx(built(name, scaled).solve().primal, rel=HIGH.gap)
-
-
 @pytest.mark.parametrize("dropped", ["agree", "sum"])
 def test_clique_tables_that_need_not_agree_bound_nothing(dropped: str) -> None:
     problem = drawn("grid", 5, 200, beta=0.5)
@@ -130,22 +117,6 @@ def test_a_constraint_can_be_added() -> None:
     assert "rare" in formulation.adding("rare", first <= 1e-3, r"q(0) \le 10^{-3}").latex
 
 
-@every_form
-def test_a_form_shows_its_equations_and_cones(name: str) -> None:
-    formulation = built(name, drawn("cycle", 0, C=0.3, l1=0.2))
-    text = formulation.latex
-    assert ("20.10" in text) == (name != "likelihood")
-    assert "\\ell_1" in text
-    assert "\\lambda" in text
-    assert formulation.sizes.cones["exponential"] > 0
-
-
 def test_over_cliques_the_cones_grow_with_the_cliques_and_not_with_the_labellings() -> None:
     cones = {name: built(name, drawn("path", 0, n_labels=4, beta=1.0)).sizes.cones["exponential"] for name in EXACT[1:]}
     assert cones == {"maximum_entropy": 3 * 4**4, "clique_entropy": 3 * 3 * 4**2}
-
-
-@pytest.mark.parametrize("name", EXACT[:2])
-def test_too_many_joint_labels_are_refused_in_one_sentence(name: str) -> None:
-    with pytest.raises(ValueError, match="problem has 729 labellings, wanted at most 100 to write out"):
-        FORMULATIONS[f"log_linear.{name}"].builder(drawn("grid", n_labels=3), limit=100)

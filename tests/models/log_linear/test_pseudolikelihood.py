@@ -63,20 +63,3 @@ def test_20_31_vanishes_at_its_optimum() -> None:
     theta = np.asarray(formulation.variables["theta"].value)
     gradient = problem.value_and_gradient(theta)[1] + 0.5 * theta
     assert np.abs(gradient).max() <= MID.gap * problem.trivial_value
-
-
-def test_the_penalties_are_swept_without_building_again() -> None:
-    formulation = built(stated("cycle", C=1.0, l1=0.3))
-    formulation.solve()
-    formulation.parameters["lam"].value, formulation.parameters["l1"].value = 2.0, 0.1
-    again = formulation.solve()
-    halved = built(stated("cycle", C=0.5, l1=0.05)).solve()
-    assert again.primal / 2 == pytest.approx(halved.primal, rel=HIGH.gap)
-
-
-def test_it_shows_its_equation_and_cones() -> None:
-    problem = stated(beta=1.0)
-    formulation = built(problem)
-    assert r"\tag{softmax}" in formulation.latex
-    assert formulation.sizes.cones["exponential"] == 3 * len(problem.groups.counts)
-    assert formulation.problem.is_dcp(dpp=True)

@@ -10,8 +10,7 @@ import pytest
 from convexstruct.core.certificates import certify
 from convexstruct.core.solution import Status
 from convexstruct.datasets.generated.hadamard import hadamard
-from convexstruct.families.regularized_risk.problem import RegularizedRisk
-from convexstruct.models.regularized_risk.planes import bmrm, bmrm_dual, combinations, mixture, piecewise
+from convexstruct.models.regularized_risk.planes import bmrm, bmrm_dual, combinations, mixture
 from convexstruct.models.regularized_risk.risk import primal
 from convexstruct.tolerances import HIGH, ROUNDING
 from tests.models.regularized_risk.risks import INSTANCES, hadamard_14
@@ -44,12 +43,6 @@ def test_the_highest_plane_is_the_risk(name: str) -> None:
         b = rng.normal(size=problem.n_biases) if problem.n_biases else None
         risk = problem.value(w, b) - 0.5 * problem.lam * float(np.vdot(w, w))
         assert (alpha @ problem.values(w, b)).max() == pytest.approx(risk, rel=ROUNDING)
-
-
-def test_too_many_combinations_are_refused_with_their_number_and_the_way_out() -> None:
-    problem = RegularizedRisk.binary(np.ones((20, 1)), np.tile([1, -1], 10), 1.0)
-    with pytest.raises(ValueError, match=r"1.049e\+06 combinations.*use primal or adjoint"):
-        piecewise(problem)
 
 
 def test_no_plane_is_no_subproblem() -> None:

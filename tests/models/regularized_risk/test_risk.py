@@ -17,7 +17,7 @@ from convexstruct.models import FORMULATIONS, Formulation, equation
 from convexstruct.models.regularized_risk import risk as regularized_risk
 from convexstruct.models.regularized_risk.support_vectors import svm_dual
 from convexstruct.tolerances import HIGH, LOW, ROUNDING
-from tests.models.regularized_risk.risks import INSTANCES, KNOWN, SIGNS, binary, features, omega
+from tests.models.regularized_risk.risks import INSTANCES, KNOWN, SIGNS, binary, features
 from tests.reference import SOLVERS, optimum
 
 OWN = {name.split(".")[1]: entry for name, entry in FORMULATIONS.items() if name.startswith("regularized_risk.")}
@@ -89,24 +89,6 @@ def test_the_textbook_dual_of_a_support_vector_machine_is_the_one_written_out() 
         built = svm_dual(problem)
         assert built.parameters["C"].value == pytest.approx(C, rel=ROUNDING)
         assert close(optimum(built).value, optimum(by_hand).value)
-
-
-@pytest.mark.parametrize("formulation", ["primal", "adjoint", "nesterov", "nesterov_adjoint", "svm", "svm_dual"])
-def test_a_path_is_swept_without_compiling_again(formulation: str) -> None:
-    problem = INSTANCES["binary, bias, weighted"]()
-    built = OWN[formulation].builder(problem)
-    assert built.problem.is_dcp(dpp=True)
-    optimum(built)
-    compiled = built.problem._cache.param_prog
-    for lam in (0.7, 0.01):
-        other = RegularizedRisk.binary(features(), SIGNS, lam, bias=True, weights=omega())
-        name, value = ("lam", lam) if "lam" in built.parameters else ("C", 1 / (lam * omega().sum()))
-        built.parameters[name].value = value
-        solution = built.solve()
-        assert built.problem._cache.param_prog is compiled
-        assert solution.status is Status.OPTIMAL, solution.message
-        expected = optimum(regularized_risk.primal(other)).value
-        assert close(solution.primal, expected / (lam if name == "C" else 1.0))
 
 
 def test_the_multipliers_are_the_adjoints_variables() -> None:

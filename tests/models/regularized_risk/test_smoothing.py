@@ -78,21 +78,6 @@ def test_any_rho_gives_an_upper_bound_and_any_alpha_a_lower_one() -> None:
             assert instance.dual({"alpha": rng.normal(size=problem.n_pieces)}) <= best + HIGH.gap
 
 
-@pytest.mark.parametrize("build", [smoothed, smoothed_dual])
-def test_mu_and_lam_are_swept_without_compiling_again(build) -> None:  # type: ignore[no-untyped-def]  # builders
-    problem = binary(bias=True)
-    built = build(problem)
-    assert built.problem.is_dcp(dpp=True)
-    optimum(built)
-    compiled = built.problem._cache.param_prog
-    built.parameters["mu"].value, built.parameters["lam"].value = 0.2, 0.7
-    solution = built.solve()
-    assert built.problem._cache.param_prog is compiled
-    assert solution.status is Status.OPTIMAL, solution.message
-    other = RegularizedRisk.binary(problem.X, problem.loss.labels, 0.7, bias=True)
-    assert solution.primal == pytest.approx(optimum(build(other, 0.2)).value, rel=HIGH.gap)
-
-
 @pytest.mark.parametrize("mu", [0.0, -1.0, np.nan, np.inf, True])
 def test_mu_must_be_positive(mu: float) -> None:
     with pytest.raises(ValueError, match=r"mu is .*, wanted a positive number"):

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from typing import Any, cast
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
@@ -14,8 +14,6 @@ import pytest
 
 from convexstruct.core.scale import Scale
 from convexstruct.core.solution import Status
-from convexstruct.families.structured_svm import oracle_cases
-from convexstruct.families.structured_svm.oracle_problem import OracleSVM
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.models import FORMULATIONS, Formulation
 from convexstruct.models.structured_svm import enumerated as structured_svm
@@ -238,68 +236,6 @@ def test_at_large_and_small_c_the_forms_agree_and_certify_themselves(name: str, 
         solution = OWN[form].builder(problem).solve()
         assert solution.status is Status.OPTIMAL, f"{form}: {solution.message}"
         assert close(solution.primal, expected)
-
-
-SWEPT = {"hard_margin": ("lam",), "associative": ("lam", "C")}
-
-
-def sweepable(name: str) -> StructuredSVM | OracleSVM:
-    if name == "some_labellings":
-        return replace(cast(OracleSVM, oracle_cases.matching(0).problem), scale=Scale(1.0, 1.0))
-    return svm(7, lengths=(1, 3, 2), weighted=True, associative=name == "associative", n_labels=2, noise=0.1)
-
-
-def stated(name: str, problem: StructuredSVM | OracleSVM) -> Formulation:
-    """The formulation of this name; where labellings must be given, over all of them."""
-    more: dict[str, Any] = {}
-    if isinstance(problem, OracleSVM):
-        more = {"labellings": oracle_cases.every_labelling(problem, oracle_cases.permutations)}
-    built: Formulation = OWN[name].builder(problem, **more)
-    return built
-
-
-@pytest.mark.parametrize("name", ONE_PROGRAM)
-def test_c_and_lam_are_swept_without_compiling_again_and_certified_at_their_values(name: str) -> None:
-    problem = sweepable(name)
-    formulation = stated(name, problem)
-    assert formulation.problem.is_dcp(dpp=True)
-    optimum(formulation)
-    compiled = formulation.problem._cache.param_prog
-    assert compiled is not None
-    for parameter, value in (("C", 0.3), ("lam", 2.5)):
-        if parameter in SWEPT.get(name, ("lam", "C")):
-            formulation.parameters[parameter].value = value
-    solution = formulation.solve()
-    assert formulation.problem._cache.param_prog is compiled
-    assert solution.status is Status.OPTIMAL, solution.message
-    parameters = {key: parameter.value for key, parameter in formulation.parameters.items()}
-    fresh = svm_at(problem, **parameters)
-    assert close(solution.primal, optimum(stated(name, fresh)).value)
-    assert (problem.lam, problem.scale.C) == (1.0, 1.0)
-
-
-def svm_at(problem: Any, lam: float, C: float = 1.0) -> Any:
-    return replace(problem, scale=Scale(lam, C))
-
-
-@pytest.mark.parametrize("name", ONE_PROGRAM)
-def test_a_formulation_shows_every_equation_with_its_number(name: str) -> None:
-    formulation = stated(name, sweepable(name))
-    shown = formulation._repr_latex_()
-    assert shown.startswith("$$")
-    assert formulation.equations
-    for label in formulation.equations:
-        assert rf"\tag{{{label}}}" in shown
-        assert rf"\tag{{{label}}}" not in formulation.without(label)._repr_latex_()
-    assert formulation.source
-    assert "variables" in formulation._repr_html_()
-
-
-@pytest.mark.parametrize("name", [name for name, entry in OWN.items() if entry.enumerated])
-def test_too_many_labellings_are_refused_with_their_number_and_the_way_out(name: str) -> None:
-    problem = svm(0, lengths=(30, 2))
-    with pytest.raises(ValueError, match=f"{3**30 + 9} labellings.*'marginals'.*'n_slack_cuts'"):
-        OWN[name].builder(problem)
 
 
 def test_the_size_is_that_of_the_labellings() -> None:

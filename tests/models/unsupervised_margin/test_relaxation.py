@@ -149,12 +149,3 @@ def test_the_multiclass_sdp_is_the_relaxation_without_pairs(name: str, solver: s
 def test_the_multiclass_sdp_has_no_pairs() -> None:
     with pytest.raises(ValueError, match=r"3 pairs, wanted one without.*'full'"):
         multiclass(INSTANCES["chains"]())
-
-
-def test_a_formulation_shows_its_equations_and_sizes() -> None:
-    formulation = full(INSTANCES["chains"]())
-    for label in ("8", "9", "10", "11", "rows"):
-        assert rf"\tag{{{label}}}" in formulation.latex
-    cones = formulation.sizes.cones
-    assert cones["semidefinite"] == (7 * 8 + 7 * 8) // 2  # [[I, C'], [C, M]] and [[I, D'], [D, N]]
-    assert "semidefinite cone rows" in formulation._repr_html_()

@@ -1,0 +1,101 @@
+"""What every formulation does, over the registry: it shows its equations, is swept without compiling again, is
+certified at its present parameters, and refuses to write out too many labellings.
+
+Each formulation is built from the first verified case that has it as reference. Optima are compared elsewhere: those of
+small instances with enumeration in the family's tests, those of the cases by `convexstruct verify`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+
+from convexstruct.core import registry
+from convexstruct.core.cases import Case, Instance
+from convexstruct.core.solution import Status
+from convexstruct.models import FORMULATIONS, Formulation
+from convexstruct.tolerances import HIGH
+from convexstruct.verification.references import formulate
+from tests.models.structured_svm.instances import INSTANCES
+
+#: The first case of each formulation, by "family.name".
+CASES: dict[str, Case] = {}
+for family in registry.families().values():
+    for case in family.cases:
+        CASES.setdefault(f"{family.name}.{case.formulation}", case)
+#: Relaxations, which are no case's reference: structured_svm's instances by name.
+RELAXED = {"structured_svm.local_relaxation": "cycles", "structured_svm.associative": "associative cycles, two labels"}
+
+
+def made(name: str) -> Instance:
+    """The instance that the formulation is built from."""
+    return Instance(INSTANCES[RELAXED[name]]()) if name in RELAXED else CASES[name].make(0)
+
+
+def stated(name: str, instance: Instance | None = None) -> Any:
+    """The formulation of ``instance``, with its case's further arguments."""
+    instance = made(name) if instance is None else instance
+    return FORMULATIONS[name].builder(instance.problem) if name in RELAXED else formulate(CASES[name], instance)
+
+
+PROGRAMS = [name for name in FORMULATIONS if isinstance(stated(name), Formulation)]
+WRITTEN_OUT = [name for name in FORMULATIONS if "limit" in inspect.signature(FORMULATIONS[name].builder).parameters]
+
+
+def test_every_formulation_has_a_case() -> None:
+    assert {*CASES, *RELAXED} == set(FORMULATIONS)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_it_shows_every_equation_with_its_number(name: str) -> None:
+    formulation = stated(name)
+    shown = formulation._repr_latex_()
+    assert formulation.source
+    assert formulation.equations
+    assert shown.startswith("$$")
+    assert shown.count("{") == shown.count("}")
+    assert "None" not in shown
+    for label, part in formulation.parts.items():
+        assert part.latex.count("{") == part.latex.count("}")
+        assert rf"\tag{{{label}}}" in shown
+        if label != formulation.objective_label:
+            assert rf"\tag{{{label}}}" not in formulation.without(label)._repr_latex_()
+    page = formulation._repr_html_()
+    assert "variables" in page
+    assert all(f"{cone} cone rows" in page for cone in formulation.sizes.cones)
+
+
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if stated(name).parameters])
+def test_its_parameters_are_swept_without_compiling_again_and_it_is_certified_at_their_values(name: str) -> None:
+    """What the swept one claims is what one made for the new values claims."""
+    formulation = stated(name)
+    assert formulation.problem.is_dcp(dpp=True)
+    before = formulation.solve()
+    compiled = formulation.problem._cache.param_prog
+    assert compiled is not None
+    for parameter in formulation.parameters.values():
+        parameter.value = 0.8 * parameter.value
+    swept = formulation.solve()
+    assert formulation.problem._cache.param_prog is compiled
+    fresh = stated(name)
+    for key, parameter in fresh.parameters.items():
+        parameter.value = formulation.parameters[key].value
+    assert swept.value == pytest.approx(fresh.reference().value, rel=HIGH.gap, abs=HIGH.gap)
+    assert swept.status is before.status
+    assert formulation.recover is not None
+    now = formulation.recover(formulation).problem
+    if before.status is Status.OPTIMAL and type(now) is type(made(name).problem):  # not (P_n) at a centre
+        assert swept.status is Status.OPTIMAL, swept.message
+        remade = stated(name, Instance(now)).reference()
+        assert remade.value == pytest.approx(swept.value, rel=HIGH.gap, abs=HIGH.gap)
+
+
+@pytest.mark.parametrize("name", WRITTEN_OUT)
+def test_too_many_labellings_are_refused_in_one_sentence_with_their_number(name: str) -> None:
+    case, instance = CASES[name], made(name)
+    arguments = {} if case.arguments is None else case.arguments(instance)
+    with pytest.raises(ValueError, match=r"\d+ (labellings|assignments|combinations)") as refused:
+        FORMULATIONS[name].builder(instance.problem, **{**arguments, "limit": 1})
+    assert "\n" not in str(refused.value)
