@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Protocol
 
-from convexstruct.models import Reference
+from convexstruct.core.solution import Status
+from convexstruct.models import Formulation, Reference
+from convexstruct.tolerances import HIGH, ROUNDING
 
 SOLVERS = ("CLARABEL", "SCS")
 
@@ -27,3 +29,29 @@ def optimum(formulation: Stated, solver: str = "CLARABEL", **options: Any) -> Re
     said = formulation.reference(solver, **options)
     assert said.accurate, f"{said.trouble()}: no reference, so nothing is verified"
     return replace(said, value=min(max(said.value, said.lower_bound), said.upper_bound)) if said.certified else said
+
+
+def close(value: float, expected: float, gap: float = HIGH.gap) -> bool:
+    """Whether ``value`` is ``expected``, up to ``gap`` of it or of 1."""
+    return abs(value - expected) <= gap * max(1.0, abs(expected))
+
+
+def certified_optimum(formulation: Formulation) -> float:
+    """The middle of the bracket that the formulation's own answer certifies, which must be as narrow as HIGH."""
+    solution = formulation.solve()
+    assert abs(solution.gap) <= HIGH.gap
+    return 0.5 * (solution.primal + solution.lower_bound)
+
+
+def agrees(built: Formulation, expected: float, solver: str = "CLARABEL") -> None:
+    """The solver's value is the optimum, and the certificate confirms it."""
+    said = optimum(built, solver)
+    assert close(said.value, expected), f"{said.value} is not {expected}"
+    solution = built.solve(solver)
+    # An optimum of 0 has no relative gap: there a bracket of HIGH's width will do.
+    narrow = solution.primal - solution.lower_bound <= HIGH.gap
+    assert solution.status is Status.OPTIMAL or narrow, solution.message
+    slack = HIGH.gap * max(1.0, abs(expected))
+    for value in (said.value, expected):
+        assert solution.lower_bound - slack <= value <= solution.primal + slack
+    assert solution.lower_bound <= solution.primal + ROUNDING * max(1.0, abs(expected))

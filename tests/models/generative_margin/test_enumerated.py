@@ -17,7 +17,7 @@ from convexstruct.models.generative_margin.compact import compact_dual
 from convexstruct.models.generative_margin.enumerated import MarginRows
 from convexstruct.tolerances import HIGH, LOW, ROUNDING
 from tests.models.generative_margin.instances import INSTANCES, hmm, planted
-from tests.reference import SOLVERS, optimum
+from tests.reference import SOLVERS, agrees, certified_optimum, close, optimum
 
 OWN = {name.split(".")[1]: entry for name, entry in FORMULATIONS.items() if name.startswith("generative_margin.")}
 SAME = [name for name, entry in OWN.items() if entry.optimum == "p*"]
@@ -27,13 +27,7 @@ SAME = [name for name, entry in OWN.items() if entry.optimum == "p*"]
 def instance(name: str) -> tuple[GenerativeMargin, float]:
     """An instance and its p*, certified from both sides by the enumerated primal."""
     problem = INSTANCES[name]()
-    solution = generative_margin.primal(problem).solve()
-    assert abs(solution.gap) <= HIGH.gap
-    return problem, 0.5 * (solution.primal + solution.lower_bound)
-
-
-def close(value: float, expected: float, gap: float = HIGH.gap) -> bool:
-    return abs(value - expected) <= gap * max(1.0, abs(expected))
+    return problem, certified_optimum(generative_margin.primal(problem))
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -41,15 +35,7 @@ def close(value: float, expected: float, gap: float = HIGH.gap) -> bool:
 @pytest.mark.parametrize("name", INSTANCES)
 def test_every_formulation_has_the_same_optimum_and_certifies_itself(name: str, formulation: str, solver: str) -> None:
     problem, expected = instance(name)
-    built = OWN[formulation].builder(problem)
-    said = optimum(built, solver)
-    assert close(said.value, expected), f"{said.value} is not {expected}"
-    solution = built.solve(solver)
-    assert solution.status is Status.OPTIMAL, solution.message
-    slack = HIGH.gap * max(1.0, abs(expected))
-    assert solution.lower_bound - slack <= said.value <= solution.primal + slack
-    assert solution.lower_bound <= solution.primal + ROUNDING * max(1.0, abs(expected))
-    assert set(solution.point) == {"theta"}
+    agrees(OWN[formulation].builder(problem), expected, solver)
 
 
 @pytest.mark.parametrize("seed", range(3))

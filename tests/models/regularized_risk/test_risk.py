@@ -18,7 +18,7 @@ from convexstruct.models.regularized_risk import risk as regularized_risk
 from convexstruct.models.regularized_risk.support_vectors import svm_dual
 from convexstruct.tolerances import HIGH, LOW, ROUNDING
 from tests.models.regularized_risk.risks import INSTANCES, KNOWN, SIGNS, binary, features
-from tests.reference import SOLVERS, optimum
+from tests.reference import SOLVERS, agrees, certified_optimum, close, optimum
 
 OWN = {name.split(".")[1]: entry for name, entry in FORMULATIONS.items() if name.startswith("regularized_risk.")}
 SAME = [name for name, entry in OWN.items() if entry.optimum == "p*"]
@@ -28,13 +28,7 @@ SAME = [name for name, entry in OWN.items() if entry.optimum == "p*"]
 def instance(name: str) -> tuple[RegularizedRisk, float]:
     """An instance and its p*, certified from both sides by the primal."""
     problem = INSTANCES[name]()
-    solution = regularized_risk.primal(problem).solve()
-    assert abs(solution.gap) <= HIGH.gap
-    return problem, 0.5 * (solution.primal + solution.lower_bound)
-
-
-def close(value: float, expected: float, gap: float = HIGH.gap) -> bool:
-    return abs(value - expected) <= gap * max(1.0, abs(expected))
+    return problem, certified_optimum(regularized_risk.primal(problem))
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -42,15 +36,7 @@ def close(value: float, expected: float, gap: float = HIGH.gap) -> bool:
 @pytest.mark.parametrize("name", INSTANCES)
 def test_every_formulation_has_the_same_optimum_and_certifies_itself(name: str, formulation: str, solver: str) -> None:
     problem, expected = instance(name)
-    built = OWN[formulation].builder(problem)
-    said = optimum(built, solver)
-    assert close(said.value, expected), f"{said.value} is not {expected}"
-    solution = built.solve(solver)
-    assert solution.status is Status.OPTIMAL, solution.message
-    slack = HIGH.gap * max(1.0, abs(expected))
-    assert solution.lower_bound - slack <= said.value <= solution.primal + slack
-    assert solution.lower_bound <= solution.primal + ROUNDING
-    assert solution.point["w"].size == problem.dimension
+    agrees(OWN[formulation].builder(problem), expected, solver)
 
 
 @pytest.mark.parametrize("formulation", [name for name in SAME if not name.startswith("piecewise")])

@@ -14,8 +14,7 @@ from convexstruct.models.structured_svm.enumerated import n_slack
 from convexstruct.models.structured_svm.max_margin_markov import local_relaxation
 from convexstruct.tolerances import HIGH, LOW, ROUNDING
 from tests.models.structured_svm.instances import LOOPY, ladder, multiway, svm, tree
-from tests.models.structured_svm.test_enumerated import agrees, close
-from tests.reference import SOLVERS, optimum
+from tests.reference import SOLVERS, agrees, close, optimum
 
 EXACT = {
     "two labels, cycles": lambda: svm(

@@ -22,9 +22,9 @@ from convexstruct.models.structured_svm.hard import hard_margin
 from convexstruct.models.structured_svm.max_margin_markov import local_relaxation, marginals
 from convexstruct.tolerances import HIGH, ROUNDING
 from tests.models.structured_svm.instances import COSTS, frustrated, svm
-from tests.models.structured_svm.test_enumerated import close, instance
+from tests.models.structured_svm.test_enumerated import instance
 from tests.models.test_constraint_generation import bounds_hold
-from tests.reference import optimum
+from tests.reference import close, optimum
 
 Builder = Callable[[StructuredSVM], ConstraintGeneration]
 

@@ -21,7 +21,7 @@ from convexstruct.models.structured_svm import hard as structured_svm_hard
 from convexstruct.models.structured_svm.enumerated import MarginRows
 from convexstruct.tolerances import HIGH, LOW, ROUNDING
 from tests.models.structured_svm.instances import COSTS, DECOMPOSABLE, INSTANCES, OTHER, svm
-from tests.reference import SOLVERS, optimum
+from tests.reference import SOLVERS, agrees, certified_optimum, close, optimum
 
 OWN = {name.split(".")[1]: entry for name, entry in FORMULATIONS.items() if name.startswith("structured_svm.")}
 ONE_PROGRAM = [name for name in OWN if not name.endswith("cuts")]
@@ -38,27 +38,7 @@ SOME = [
 def instance(name: str) -> tuple[StructuredSVM, float]:
     """An instance and its p*, certified from both sides by the enumerated primal."""
     problem = INSTANCES[name]()
-    solution = structured_svm.n_slack(problem).solve()
-    assert abs(solution.gap) <= HIGH.gap
-    return problem, 0.5 * (solution.primal + solution.lower_bound)
-
-
-def close(value: float, expected: float, gap: float = HIGH.gap) -> bool:
-    return abs(value - expected) <= gap * max(1.0, abs(expected))
-
-
-def agrees(built: Formulation, expected: float, solver: str) -> None:
-    """The solver's value is the optimum, and the certificate confirms it."""
-    said = optimum(built, solver)
-    assert close(said.value, expected), f"{said.value} is not {expected}"
-    solution = built.solve(solver)
-    # An optimum of 0 has no relative gap: there a bracket of HIGH's width will do.
-    narrow = solution.primal - solution.lower_bound <= HIGH.gap
-    assert solution.status is Status.OPTIMAL or narrow, solution.message
-    slack = HIGH.gap * max(1.0, abs(expected))
-    assert solution.lower_bound - slack <= expected <= solution.primal + slack
-    assert solution.lower_bound <= solution.primal + ROUNDING * max(1.0, abs(expected))
-    assert set(solution.point) == {"w"}
+    return problem, certified_optimum(structured_svm.n_slack(problem))
 
 
 @pytest.mark.parametrize("formulation", EXACT_FOR_ALL)

@@ -17,8 +17,7 @@ from convexstruct.models.structured_svm.inner_products import dual_kernel, gram,
 from convexstruct.models.structured_svm.max_margin_markov import marginals
 from convexstruct.tolerances import HIGH, LOW, ROUNDING
 from tests.models.structured_svm.instances import COSTS, svm, tree
-from tests.models.structured_svm.test_enumerated import agrees, close
-from tests.reference import SOLVERS, optimum
+from tests.reference import SOLVERS, agrees, close, optimum
 
 
 @pytest.mark.parametrize("build", [n_slack, marginals, dual_kernel])

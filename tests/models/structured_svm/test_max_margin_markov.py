@@ -16,8 +16,8 @@ from convexstruct.models.structured_svm.enumerated import n_slack
 from convexstruct.models.structured_svm.max_margin_markov import local_relaxation, marginals
 from convexstruct.tolerances import HIGH, LOW
 from tests.models.structured_svm.instances import DECOMPOSABLE, LOOPY, OTHER, frustrated, svm, tree
-from tests.models.structured_svm.test_enumerated import agrees, close, instance
-from tests.reference import optimum
+from tests.models.structured_svm.test_enumerated import instance
+from tests.reference import agrees, close, optimum
 
 
 @pytest.mark.parametrize("name", DECOMPOSABLE)
