@@ -8,8 +8,9 @@ there. Where all rows are alike (`alike`), M may be taken as (1 - m) I + m 11', 
 large as (9) lets it: optima on the border of these, below which the values of points a little outside lie. Rounded to
 floats, and moved by a few units, these are the hardest points.
 
-`ExchangeMargin` and `RelaxedLoss` are tried by their formulas: at a labelling, the first one's tangents from above and
-any x of its polytope from below; at any matrices, the second one's tangents and what a distribution attains.
+`PermutationInvariantMargin` and `RelaxedLoss` are tried by their formulas: at a labelling, the first one's tangents
+from above and any x of its polytope from below; at any matrices, the second one's tangents and what a distribution
+attains.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ import numpy as np
 from benchmarks.rounding import Trial
 from convexstruct.arrays import Labels, Matrix, Point
 from convexstruct.families.unsupervised_margin import UnsupervisedMargin
-from convexstruct.families.unsupervised_margin.exchanges import ExchangeMargin, polytope
+from convexstruct.families.unsupervised_margin.label_exchanges import polytope
+from convexstruct.families.unsupervised_margin.permutation_invariant import PermutationInvariantMargin
 from convexstruct.families.unsupervised_margin.relaxed_loss import RelaxedLoss
 from convexstruct.families.unsupervised_margin.rounding import objective
 
@@ -209,7 +211,7 @@ def _exchange_trials(rng: np.random.Generator) -> Iterator[Trial]:
     zeros = [Fraction(0)] * (len(features[0]) * k)
     vectors += [zeros + [-e for e in table(change[p], change[c])] for p, c in pairs]
     gram = [[_product(one, other) for other in vectors] for one in vectors]
-    at, beta, (matrix, right) = ExchangeMargin(problem), Fraction(problem.beta), polytope(problem)
+    at, beta, (matrix, right) = PermutationInvariantMargin(problem), Fraction(problem.beta), polytope(problem)
     gain = [Fraction(int(i < n)) for i in range(at.size)]
     told = f"exchanges, {problem!r}"
     for _ in range(3):

@@ -9,7 +9,7 @@ from convexstruct.models.unsupervised_margin import cuts, relaxation
 from convexstruct.models.unsupervised_margin.cuts import ConstraintGeneration, delta_cuts
 from convexstruct.models.unsupervised_margin.margin_loss import indicators, margin_loss, relaxed_loss
 from convexstruct.models.unsupervised_margin.relaxation import full, multiclass, reduced
-from convexstruct.models.unsupervised_margin.tightened import Exchanges, keep_or_flip, tied
+from convexstruct.models.unsupervised_margin.tightened import Exchanges, keep_or_flip
 from convexstruct.models.unsupervised_margin.two_class import (
     alternating_matrix,
     dual,
@@ -37,6 +37,5 @@ __all__ = [
     "proposition_1",
     "reduced",
     "relaxed_loss",
-    "tied",
     "two_class",
 ]

@@ -225,18 +225,13 @@ class Indicators(Equivalences):
             shown += r"a_k(u) + b_k(u') \ge (\mathbf{1}'D - v)_{u'u}"
         return {"8": equation(self.matched, shown)}
 
-    def above(self, rows: Index | None = None, pairs: Index | None = None) -> dict[str, Equation]:
-        """M >= CC' and N >= DD' of (10), as one semidefinite matrix each; for ``rows`` and ``pairs`` only, if given."""
-        chosen = {"C": (self.M, rows), "D": (self.N, pairs)}
+    def above(self) -> dict[str, Equation]:
+        """M >= CC' and N >= DD' of (10), as one semidefinite matrix each."""
         blocks, shown = [], []
-        for name, indicator in self.indicators.items():
-            matrix, kept = chosen[name]
-            if kept is not None:
-                indicator, matrix = indicator[kept], matrix[kept][:, kept]
-            if indicator.shape[0]:
-                blocks.append(cp.bmat([[np.eye(indicator.shape[1]), indicator.T], [indicator, matrix]]) >> 0)
-                shown.append(rf"{'M' if name == 'C' else 'N'} \succeq {name}{name}'")
-        return {"10": equation(blocks, r",\ ".join(shown))} if blocks else {}
+        for (name, indicator), (above, matrix) in zip(self.indicators.items(), self.matrices.items(), strict=True):
+            blocks.append(cp.bmat([[np.eye(indicator.shape[1]), indicator.T], [indicator, matrix]]) >> 0)
+            shown.append(rf"{above} \succeq {name}{name}'")
+        return {"10": equation(blocks, r",\ ".join(shown))}
 
     def rows(self) -> dict[str, Equation]:
         """C e = e and D e = e, which are not in print."""

@@ -26,8 +26,8 @@ from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Matrix, Point, Vector
 from convexstruct.core.registry import one_family
-from convexstruct.families.unsupervised_margin.exchanges import ExchangeMargin
 from convexstruct.families.unsupervised_margin.fixed_relation import FixedRelation
+from convexstruct.families.unsupervised_margin.permutation_invariant import PermutationInvariantMargin
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
 from convexstruct.families.unsupervised_margin.supervised import supervised
 from convexstruct.features.graphs.gram import symmetric
@@ -215,8 +215,8 @@ class _Relations:
         self._problem = problem
 
     def recovered(self, z: ArrayLike, found: Point, x: Vector | None = None) -> Recovered:
-        """A point and witness of `ExchangeMargin`: its M is (M + 1) / 2, and its multipliers are 4 beta times those
-        here (the problem's beta)."""
+        """A point and witness of `PermutationInvariantMargin`: its M is (M + 1) / 2, and its multipliers are 4 beta
+        times those here (the problem's beta)."""
         parts = {label: [c.dual_value for c in part.constraints] for label, part in self.parts.items()}
         size = 4.0 * self._problem.beta
         below, above = (np.asarray(each) for each in parts["balance"])
@@ -225,7 +225,7 @@ class _Relations:
         point = {"M": (np.asarray(self.M.value) + 1.0) / 2.0, "z": np.asarray(z, dtype=np.float64)}
         if x is None:
             point["x"] = found["x"]
-        return Recovered(ExchangeMargin(problem, x), point, {**witness, **found})
+        return Recovered(PermutationInvariantMargin(problem, x), point, {**witness, **found})
 
 
 @one_family
@@ -238,7 +238,7 @@ def two_class(problem: UnsupervisedMargin) -> Formulation:
 
     The solver sees K / beta and 2 (delta - nu'e), the same matrix with its rows and columns scaled. The optimum is a
     lower bound on the margin loss of all balanced labels, at least 0, and above that of `multiclass`; certified by
-    `ExchangeMargin`.
+    `PermutationInvariantMargin`.
 
     Source: paper 3, (3). Variables M (n, n), mu (n,), nu (n,), delta; parameter eps.
 

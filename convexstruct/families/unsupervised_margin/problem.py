@@ -29,7 +29,7 @@ the allowances).
 **Without pairs** it is the multiclass relaxation of section 2.2 with De = e, which collapses in the same way:
 n (1 - 1/kappa) - (max <K, M> - 1'K1/kappa) / (2 beta). The two-class SDP (3) is another problem, tighter than this one
 with kappa = 2: its loss is a maximum over lambda, never below 0, and the loss here is the maximised function at
-lambda = 1/2 (`.exchanges` has the same for sequences).
+lambda = 1/2 (`.permutation_invariant` has the same for sequences).
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ together along h = e.
 coordinate ascent with Newton steps in the coordinates strictly inside (0, 1), until the relative gap between the two
 objectives is small enough.
 
-**Semidefinite half** (`ExchangeMargin` with lambda fixed): ADMM, as in `splitting`, with three copies of M: one with
-(M + 1)/2 - 11'/2 semidefinite; one with rows within the balance; and one in the losses
+**Semidefinite half** (`PermutationInvariantMargin` with lambda fixed): ADMM, as in `splitting`, with three copies of M:
+one with (M + 1)/2 - 11'/2 semidefinite; one with rows within the balance; and one in the losses
 (1 - (row i of M o K) lambda / beta)_+, whose proximal step has a closed form. Proved bounds are computed every `STEPS`
 steps.
 
@@ -37,7 +37,7 @@ import numpy as np
 from convexstruct import deadline
 from convexstruct.arrays import Matrix, Point, Tensor, Vector
 from convexstruct.core.certificates import relative_gap
-from convexstruct.families.unsupervised_margin.exchanges import ExchangeMargin
+from convexstruct.families.unsupervised_margin.permutation_invariant import PermutationInvariantMargin
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
 from convexstruct.tolerances import LOW, Profile, profile
 from convexstruct.validation.arguments import sentence, whole
@@ -152,7 +152,7 @@ def quadratic_half(problem: UnsupervisedMargin, m: Matrix, gap: float, start: Ve
 
 def semidefinite_half(problem: UnsupervisedMargin, lam: Vector, gap: float, start: Matrix) -> Half:
     """The minimum over M for given lambda, to a relative gap with proved bounds."""
-    at, n, k = ExchangeMargin(problem, lam), problem.n_rows, problem.gram
+    at, n, k = PermutationInvariantMargin(problem, lam), problem.n_rows, problem.gram
     # objective: <linear, M> + constant + sum of (offset - row' M)_+, all with M = (M + 1) / 2
     rows = 4.0 * k * lam / problem.beta
     linear, offset = 2.0 * k * np.outer(lam, lam) / problem.beta, 1.0 + rows.sum(axis=1) / 2
@@ -188,7 +188,7 @@ def semidefinite_half(problem: UnsupervisedMargin, lam: Vector, gap: float, star
 
 
 def _witness(problem: UnsupervisedMargin, lam: Vector, y: Vector, multipliers: Tensor) -> Point:
-    """The dual point of `ExchangeMargin`, from multipliers (3, n, n) of the copies in the units of 2 beta."""
+    """The dual point of `PermutationInvariantMargin`; multipliers (3, n, n) of the copies, in the units of 2 beta."""
     cone, rows, _ = multipliers
     u = rows.mean(axis=1)
     once = np.outer(lam, y)

@@ -1,21 +1,9 @@
-r"""An SDP that keeps Theorem 1's maximum, over keeping or exchanging labels, and needs no C or D (ours, after (3)).
+r"""An SDP in (M, N) alone that does not collapse (ours, after (3)): a maximum over alternatives that are invariant.
 
-The maximum is restricted to these marginals mu and nu: row i keeps its label, whose indicator is c_i, with probability
-1 - lambda_i; with probability lambda_i it is exchanged for another one, each equally likely, c'_i = (e - c_i) / (kappa
-- 1). Both rows of pair k are exchanged with probability delta_k. mu and nu agree at both rows of each pair for every
-x = (lambda, delta) in the marginal polytope of two-valued forests
-
-    0 <= lambda <= 1,   delta_k >= 0,   delta_k <= lambda_c(k),   delta_k <= lambda_p(k),
-    lambda_c(k) + lambda_p(k) - delta_k <= 1                                                          A x <= r
-
-With g = c - c' in R^kappa, and a (x) b the table of the products of their entries, they give C - mu = diag(lambda) g
-and, for pair k,
-
-    (D - nu)_k = lambda_c(k) g_c(k) (x) c_p(k) + lambda_p(k) c_c(k) (x) g_p(k) - delta_k g_c(k) (x) g_p(k).
-
-All inner products of these vectors are linear in M and N (products of an entry of M at the current rows and one at the
-previous rows are entries of N). So with G(M, N), the Gram matrix of the coefficients of lambda and delta, and
-a'x = e'lambda,
+Theorem 1's maximum is restricted to marginals that treat all labels alike but the present one: each row keeps its label
+or is exchanged for any other with equal probability (`label_exchanges`, with lambda, delta, A x <= r and G). They
+are the alternatives that no permutation of the other labels changes, so that M and N are all that is left of the
+labels, and no C or D is needed. With a'x = e'lambda,
 
     omega(y) >= omega(M, N) = max over A x <= r of  a'x - x'G(M, N)x / (2 beta),
 
@@ -36,7 +24,7 @@ f over (M, N) and z is a problem of its own, the semidefinite half of section 5'
 
     omega(M, N) >= a'y - <W, G(M, N)> / (2 beta),
 
-where <W, G> is linear in (M, N), and a witness of the reduced SDP bounds it from above (`.rounding`). With x
+where <W, G> is affine in (M, N), and a witness of the reduced SDP bounds it from above (`.rounding`). With x
 fixed the same holds of f for W = xy' + yx' - xx', and G need not be semidefinite.
 """
 
@@ -52,6 +40,7 @@ import scipy.sparse as sp
 
 from convexstruct.arrays import Matrix, Point, Vector
 from convexstruct.families.unsupervised_margin.eigenvalue import least_eigenvalue
+from convexstruct.families.unsupervised_margin.label_exchanges import adjoint, gram, polytope, roundings
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
 from convexstruct.families.unsupervised_margin.rounding import largest
 from convexstruct.rounding import OUTWARD, UNIT, Rounded, gamma, summed, total
@@ -59,23 +48,9 @@ from convexstruct.validation.arguments import mapping
 from convexstruct.validation.arrays import real
 
 
-def polytope(problem: UnsupervisedMargin) -> tuple[sp.csr_array, Vector]:
-    """A (2 p1 + 4 p2, p1 + p2) and r of A x <= r."""
-    p1, p2 = problem.n_rows, problem.n_pairs
-    each, pair, none = sp.eye_array(p1), sp.eye_array(p2), sp.csr_array((p1, p2))
-    at, shape = (np.ones(p2), np.arange(p2)), (p2, p1)
-    previous, current = (sp.coo_array((at[0], (at[1], rows)), shape) for rows in (problem.previous, problem.current))
-    blocks = [
-        [each, none], [-each, none], [sp.csr_array(shape), -pair], [-current, pair], [-previous, pair],
-        [current + previous, -pair],
-    ]  # fmt: skip
-    r = np.concatenate([np.ones(p1), np.zeros(p1 + 3 * p2), np.ones(p2)])
-    return sp.csr_array(sp.block_array(blocks)), r
-
-
 @dataclass(frozen=True, eq=False)
-class ExchangeMargin:
-    """The SDP of exchanges. fixed (p1 + p2,) : x, where it is given; None where it is maximised over.
+class PermutationInvariantMargin:
+    """The SDP of the invariant alternatives. fixed (p1 + p2,) : x, where it is given; None where it is maximised over.
 
     **Point** {"M", "N", "x", "z"}, without x where it is fixed. **Dual witness** {"x", "W"} and the reduced SDP's: x is
     moved into the polytope, W lifted until W - xx' is semidefinite; a missing W is xx'.
@@ -140,41 +115,19 @@ class ExchangeMargin:
             found["G not semidefinite"] = max(0.0, -float(np.linalg.eigvalsh(g)[0]) / size)
         return found
 
-    def gram(self, point: Point, sign: float = -1.0) -> Matrix:
-        """G (p1 + p2, p1 + p2) at M and N; with ``sign`` 1 the sums of the magnitudes of its terms."""
-        problem, m, n, k = self.problem, point["M"], point["N"], float(self.problem.n_labels)
-        q = k - 1.0
-        kernel = problem.gram if sign < 0 else np.abs(problem.gram)
-        rows = kernel * ((k**2 * m + sign * k) / q**2)
-        if not problem.n_pairs:
-            return np.asarray(rows)
-        s, t, side = problem.current, problem.previous, np.zeros((problem.n_rows, problem.n_pairs))
-        now, before = problem.feasible.at_pairs(m)
-        # products of g (x) c and of c (x) g with themselves, with one another, and with g (x) g
-        rows[np.ix_(s, s)] += (k**2 * n + sign * k * before) / q**2
-        np.add.at(rows, np.ix_(t, t), (k**2 * n + sign * k * now) / q**2)
-        across = np.zeros_like(rows)
-        np.add.at(across, np.ix_(s, t), (k**2 * n + sign * k * (now + before) + 1.0) / q**2)
-        once = (k**3 * n + sign * k**2 * (now + before) + k) / q**3
-        for at in (s, t):
-            np.add.at(side, at, sign * once)
-        both = (k**4 * n + sign * k**3 * (now + before) + k**2) / q**4
-        return np.block([[rows + across + across.T, side], [side.T, both]])
-
-    @property
-    def _terms(self) -> int:
-        """Roundings behind an entry of G, or behind a coefficient of M or N in <W, G>."""
-        return 24 + 4 * int(self.problem.feasible.siblings.max(initial=1)) ** 2
+    def gram(self, point: Point, of: Any = np.asarray) -> Matrix:
+        """G at M and N; with ``of`` = np.abs the sums of the magnitudes of its terms."""
+        return gram(self.problem, point["M"], point["N"], of)
 
     def _tangent(self, point: Point, x: Vector, z: Vector) -> Rounded:
         """The formula of f at M, N, x and z, for feasible and infeasible M and N."""
         problem, (a, r), n = self.problem, self._polytope, self.size
         g, beta = self.gram(point), problem.beta
         product = g @ x
-        error = (gamma(self._terms) * self.gram(point, 1.0) + gamma(n + 2) * np.abs(g)) @ np.abs(x)
+        error = (gamma(roundings(problem)) * self.gram(point, np.abs) + gamma(n + 2) * np.abs(g)) @ np.abs(x)
         error[: problem.n_rows] += self._doubt * float(np.abs(x).max())
         left = self._gain - product / beta - a.T @ z
-        sizes = error / beta + gamma(self._terms + 4) * (self._gain + np.abs(product) / beta + abs(a).T @ z)
+        sizes = error / beta + gamma(roundings(problem) + 4) * (self._gain + np.abs(product) / beta + abs(a).T @ z)
         square = summed(x * product, float(np.abs(x) @ error), 1)
         rest = summed(np.concatenate((r * z, np.maximum(left, 0.0))), float(sizes.sum()), 1)
         value = float(square) / (2.0 * beta) + float(rest)
@@ -191,8 +144,8 @@ class ExchangeMargin:
         return -here / (self._inside - here) * OUTWARD if self._inside > 0.0 else np.inf
 
     def _least(self, point: Point) -> float:
-        sizes = self.gram(point, 1.0)
-        radius = gamma(self._terms) * float(sizes.sum(axis=1).max()) + self._doubt
+        sizes = self.gram(point, np.abs)
+        radius = gamma(roundings(self.problem)) * float(sizes.sum(axis=1).max()) + self._doubt
         return least_eigenvalue(self.gram(point), radius)
 
     @cached_property
@@ -229,11 +182,13 @@ class ExchangeMargin:
             else:
                 x, once = self.fixed, np.outer(self.fixed, y)
                 w, sizes = once + once.T - np.outer(x, x), np.abs(once) + np.abs(once).T + np.abs(np.outer(x, x))
-            costs, pair_costs, constant = self._costs(w)
-            of_rows, of_pairs, of_constant = (float(np.sum(part)) for part in self._costs(sizes, 1.0))
+            costs, pair_costs, constants = adjoint(self.problem, w)
+            constant = summed(np.concatenate([part.ravel() for part in constants]))
+            *of_matrices, of_constant = adjoint(self.problem, sizes, np.abs)
+            magnitudes = float(sum(part.sum() for part in (*of_matrices, *of_constant)))
             most = largest(self.problem.feasible, costs, pair_costs, read)
             gain, beta = summed(y[: self.problem.n_rows]), self.problem.beta
-            error = gamma(self._terms) * (of_rows + of_pairs + of_constant) + constant.allowance + most.allowance
+            error = gamma(roundings(self.problem)) * magnitudes + constant.allowance + most.allowance
             error += self._doubt * float(np.abs(sizes).max())
             value = total([float(gain), -(float(most) + float(constant)) / (2.0 * beta)])
             rounded = 4.0 * UNIT * (abs(float(most)) + abs(float(constant))) / beta
@@ -271,23 +226,3 @@ class ExchangeMargin:
         lift = max(0.0, -least_eigenvalue(apart, radius)) * OUTWARD
         w[np.diag_indices_from(w)] += lift + 2.0 * UNIT * (lift + float(np.abs(np.diagonal(w)).max()))
         return w
-
-    def _costs(self, w: Matrix, sign: float = -1.0) -> tuple[Matrix, Matrix, Rounded]:
-        """The coefficients of M and of N in <W, G(M, N)>, and its constant; with ``sign`` 1 the sums of the magnitudes
-        of their terms, for W >= 0."""
-        problem, k = self.problem, float(self.problem.n_labels)
-        p1, q, s, t = problem.n_rows, k - 1.0, problem.current, problem.previous
-        known = (problem.gram if sign < 0 else np.abs(problem.gram)) * w[:p1, :p1]
-        now, before, across = (w[np.ix_(one, other)] for one, other in ((s, s), (t, t), (s, t)))
-        once = w[s, p1:] + w[t, p1:]
-        # of e e', where e = lambda_c + lambda_p - kappa/(kappa - 1) delta, if W = xx'
-        both = now + before + across + across.T + sign * (k / q) * (once + once.T) + (k / q) ** 2 * w[p1:, p1:]
-        costs = (k / q) ** 2 * known
-        costs[np.ix_(s, s)] += sign * (k / q**2) * (both + sign * now)
-        np.add.at(costs, np.ix_(t, t), sign * (k / q**2) * (both + sign * before))
-        pairs = both + sign * now + sign * before
-        sums = summed(known), summed(pairs)
-        constant = (sign * k * float(sums[0]) + float(sums[1])) / q**2
-        allowance = (k * sums[0].allowance + sums[1].allowance) / q**2
-        size = (k * float(np.abs(known).sum()) + float(np.abs(pairs).sum())) / q**2
-        return costs, (k / q) ** 2 * both, Rounded.of(constant, allowance, gamma(4) * size)

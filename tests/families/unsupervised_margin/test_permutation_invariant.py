@@ -1,4 +1,4 @@
-"""The SDP of exchanges: its bounds against every labelling, and against fractions."""
+"""The SDP of invariant alternatives: its bounds against every labelling, and against fractions."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ import pytest
 
 from convexstruct.arrays import Labels, Matrix, Vector
 from convexstruct.core.certificates import certify
-from convexstruct.families.unsupervised_margin import UnsupervisedMargin, exchanges
-from convexstruct.families.unsupervised_margin.exchanges import ExchangeMargin, polytope
+from convexstruct.families.unsupervised_margin import UnsupervisedMargin, permutation_invariant
+from convexstruct.families.unsupervised_margin.label_exchanges import polytope
+from convexstruct.families.unsupervised_margin.permutation_invariant import PermutationInvariantMargin
 from convexstruct.families.unsupervised_margin.planted import relations
 from convexstruct.tolerances import HIGH, ROUNDING
 
@@ -87,7 +88,9 @@ def test_the_polytope_has_these_corners_and_the_gram_matrix_is_that_of_its_vecto
     for y in itertools.islice(balanced(posed), 6):
         m, n = relations(posed, y)
         wanted = [[float(e) for e in row] for row in exact_gram(posed, y)]
-        np.testing.assert_allclose(ExchangeMargin(posed).gram({"M": m, "N": n}), wanted, atol=HIGH.feasibility)
+        np.testing.assert_allclose(
+            PermutationInvariantMargin(posed).gram({"M": m, "N": n}), wanted, atol=HIGH.feasibility
+        )
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
@@ -96,7 +99,7 @@ def test_any_x_and_z_bound_the_maximum_from_above_and_any_x_and_w_the_least_maxi
     name: str, seed: int
 ) -> None:
     posed, rng = PROBLEMS[name], np.random.default_rng(seed)
-    at, size = ExchangeMargin(posed), 0.1 ** rng.integers(0, 3)
+    at, size = PermutationInvariantMargin(posed), 0.1 ** rng.integers(0, 3)
     p1, p2 = posed.n_rows, posed.n_pairs
     witness = {"x": rng.random(at.size), "W": rng.normal(size=(at.size,) * 2), "u": size * rng.normal(size=p1)}
     witness |= {"P": size * rng.normal(size=(p1, p1)), "W_pair": rng.normal(size=(p2, p2)), "v": rng.normal(size=p2)}
@@ -116,7 +119,7 @@ def test_any_x_and_z_bound_the_maximum_from_above_and_any_x_and_w_the_least_maxi
 def test_with_x_fixed_the_tangent_is_the_problem_and_w_need_not_be_semidefinite(name: str) -> None:
     posed, rng = PROBLEMS[name], np.random.default_rng(0)
     x = rng.random(posed.n_rows + posed.n_pairs)
-    at = ExchangeMargin(posed, x)
+    at = PermutationInvariantMargin(posed, x)
     a, r = polytope(posed)
     z = rng.random(len(r))
     for y in itertools.islice(balanced(posed), 5):
@@ -138,10 +141,10 @@ def test_the_reduced_sdp_is_this_one_with_uniform_x_in_place_of_the_maximum(name
     x = np.concatenate((np.full(posed.n_rows, share), np.full(posed.n_pairs, share**2)))
     witness: dict[str, Matrix] = {"u": rng.normal(size=posed.n_rows), "W_pair": rng.normal(size=(posed.n_pairs,) * 2)}
     witness["P"] = rng.normal(size=(posed.n_rows,) * 2)
-    found, known = ExchangeMargin(posed).dual({"x": x, **witness}), posed.dual(witness)
+    found, known = PermutationInvariantMargin(posed).dual({"x": x, **witness}), posed.dual(witness)
     assert float(found) == pytest.approx(float(known), rel=HIGH.gap)
     point = posed.trivial()[0]
-    gram, beta = ExchangeMargin(posed).gram(point), posed.beta
+    gram, beta = PermutationInvariantMargin(posed).gram(point), posed.beta
     value = posed.n_rows * share - x @ gram @ x / (2 * beta)
     assert value == pytest.approx(float(posed.primal(point)), rel=HIGH.gap)
 
@@ -149,18 +152,18 @@ def test_the_reduced_sdp_is_this_one_with_uniform_x_in_place_of_the_maximum(name
 def test_a_dual_point_that_is_not_made_feasible_claims_more_than_the_optimum(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the eigenvalue, W = -1000 I instead of W >= xx' would give a far too large bound."""
     posed = PROBLEMS["a chain"]
-    at = ExchangeMargin(posed)
+    at = PermutationInvariantMargin(posed)
     witness = {"x": np.ones(at.size), "W": -1e3 * np.eye(at.size)}
     least = min(
         max(gained(exact_gram(posed, y), x, posed.n_rows, posed.beta) for x in corners(posed)) for y in balanced(posed)
     )
     assert at.dual(witness).lower <= least
-    monkeypatch.setattr(exchanges, "least_eigenvalue", lambda matrix, error=0.0: 0.0)
+    monkeypatch.setattr(permutation_invariant, "least_eigenvalue", lambda matrix, error=0.0: 0.0)
     assert at.dual(witness).lower > least
 
 
 def test_what_is_not_finite_has_no_bound_and_what_does_not_fit_is_one_sentence() -> None:
-    at = ExchangeMargin(PROBLEMS["a chain"])
+    at = PermutationInvariantMargin(PROBLEMS["a chain"])
     point, witness = at.trivial()
     certificate = certify(at, point, witness)
     assert (certificate.claimed, certificate.infeasibility) == (at.problem.n_rows, 0.0)
