@@ -74,9 +74,9 @@ class Run:
     reached : seconds to each gap of `GAPS` that was reached. gap, status : by the certificate at the end. seconds : of
     the solve. peak, before : the most MiB in memory up to the end, and up to the solve (interpreter, imports, data).
     value : of the objective at the end, where a workload reports it. stated : that of its formulation in CVXPY at the
-    same point, alike. yardstick : seconds of a fixed computation in the
-    same process, where a workload has one. share : of its core, the part of the time that the process had it.
-    trouble : why there is no certificate, or "".
+    same point, alike. yardstick : seconds of a fixed computation in the same process, where a
+    workload has one. share : of its core, the part of the time that the process had it.
+    levels : figures by level of accuracy, where a study has several. trouble : why there is no certificate, or "".
     """
 
     workload: Any
@@ -94,6 +94,7 @@ class Run:
     stated: float = math.nan
     yardstick: float = math.nan
     share: float = 1.0
+    levels: dict[str, dict[str, Any]] = field(default_factory=dict)
     trouble: str = ""
 
     def to(self, gap: float) -> float:
@@ -172,25 +173,21 @@ def understand(run: Run, lines: Sequence[str]) -> Run:
     return run
 
 
-def launch(script: str, workload: Any, solver: str, limit: float) -> Run:
-    """Run ``script`` --child in a fresh process with one thread; if it fails, the `Run` says so in ``trouble``."""
+def launch(script: str, workload: Any, solver: str, limit: float, grace: float | None = None) -> Run:
+    """Run ``script`` --child in a fresh process with one thread; if it fails, the `Run` says so in ``trouble``. It is
+    ended ``grace`` seconds after its limit (`GRACE_SECONDS`)."""
+    grace = GRACE_SECONDS if grace is None else grace
     run = Run(workload, solver, limit)
     task = json.dumps([asdict(workload), solver, limit])
     command = [sys.executable, os.path.abspath(script), "--child", task]
     begin, spent = time.perf_counter(), _spent()
     try:
-        ended = subprocess.run(
-            command,
-            env=os.environ | THREADS,
-            capture_output=True,
-            text=True,
-            timeout=limit + GRACE_SECONDS,
-            check=False,
-        )
+        given: dict[str, Any] = {"env": os.environ | THREADS, "capture_output": True, "text": True, "check": False}
+        ended = subprocess.run(command, timeout=limit + grace, **given)
     except subprocess.TimeoutExpired as late:
         out = late.stdout or b""
         understand(run, (out.decode() if isinstance(out, bytes) else out).splitlines())
-        run.trouble = f"ended {GRACE_SECONDS:g} s after its limit"
+        run.trouble = f"ended {grace:g} s after its limit"
         return run
     finally:
         run.share = (_spent() - spent) / (time.perf_counter() - begin)
