@@ -18,11 +18,8 @@ from convexstruct.families.log_linear.solvers.baum_welch import BaumWelch
 from convexstruct.families.log_linear.solvers.contrastive_divergence import ContrastiveDivergence
 from convexstruct.families.log_linear.solvers.double_loop import DoubleLoop
 from convexstruct.families.log_linear.solvers.expectation_maximisation import ExpectationMaximisation
-from convexstruct.families.log_linear.solvers.exponentiated_gradient import CRFExponentiatedGradient
-from convexstruct.families.log_linear.solvers.hidden_lbfgs import HiddenLBFGS
 from convexstruct.families.log_linear.solvers.importance_sampling import ImportanceSampling
 from convexstruct.families.log_linear.solvers.lbfgs import LBFGS, coherent
-from convexstruct.families.log_linear.solvers.orthant_wise import OrthantWise
 from convexstruct.families.log_linear.solvers.proportional_fitting import ProportionalFitting, decomposable
 from convexstruct.families.log_linear.solvers.pseudo_moments import PseudoMoments
 from convexstruct.features.graphs.magnitudes import even
@@ -35,17 +32,14 @@ __all__ = [
     "AveragedSGD",
     "BaumWelch",
     "BoltzmannTraining",
-    "CRFExponentiatedGradient",
     "ConditionalRandomField",
     "ContrastiveDivergence",
     "DoubleLoop",
     "ExpectationMaximisation",
     "HiddenField",
-    "HiddenLBFGS",
     "HiddenMarkov",
     "ImportanceSampling",
     "MarkovRandomField",
-    "OrthantWise",
     "Penalty",
     "ProportionalFitting",
     "PseudoLikelihood",
@@ -69,7 +63,7 @@ def best(
     if isinstance(problem, HiddenMarkov):
         return BaumWelch(), "Baum-Welch, long sequences in pieces"
     if isinstance(problem, HiddenField):
-        return HiddenLBFGS(), "L-BFGS on unclamped less clamped expectations"
+        return LBFGS(), "L-BFGS on unclamped less clamped expectations"
     if isinstance(problem, ApproximateField) and problem.l1:
         return ImportanceSampling(), "importance sampling inside, L-BFGS outside: an approximation with exact zeros"
     if isinstance(problem, ApproximateField):
@@ -80,7 +74,7 @@ def best(
     if isinstance(problem, ConditionalRandomField) and even(problem.features) and coherent(problem.features):
         metric = "scalar"
     if problem.penalty.l1:
-        return OrthantWise(metric=metric), f"orthant-wise L-BFGS in a {metric} metric: zeros are exact"
+        return LBFGS(metric=metric), f"orthant-wise L-BFGS in a {metric} metric: zeros are exact"
     return LBFGS(metric=metric), f"L-BFGS in a {metric} metric"
 
 
@@ -99,14 +93,11 @@ FAMILY = register(
         solvers=(
             AveragedSGD,
             BaumWelch,
-            CRFExponentiatedGradient,
             ContrastiveDivergence,
             DoubleLoop,
             ExpectationMaximisation,
-            HiddenLBFGS,
             ImportanceSampling,
             LBFGS,
-            OrthantWise,
             ProportionalFitting,
             PseudoMoments,
         ),
@@ -124,7 +115,7 @@ FAMILY = register(
                 paper=PAPER_4,
                 equations="Proposition 20.3.3, clamped and unclamped expectations",
                 formulation=("expected_likelihood",),
-                solvers=("ExpectationMaximisation", "HiddenLBFGS"),
+                solvers=("ExpectationMaximisation", "LBFGS"),
             ),
             System(
                 name="hidden Markov model by Baum-Welch",
@@ -146,7 +137,7 @@ FAMILY = register(
                 equations="(20.31), Theorem 20.6.2, Example 20.6.3",
                 formulation=("pseudolikelihood",),
                 experiments=("pseudolikelihood",),
-                solvers=("LBFGS", "OrthantWise"),
+                solvers=("LBFGS",),
             ),
             System(
                 name="approximate likelihood of wide fields",

@@ -89,7 +89,8 @@ class ApproximateField(Unconstrained):
     def __repr__(self) -> str:
         return (
             f"ApproximateField({len(self.samples)} samples, {self.factors.n_variables} variables, "
-            f"{len(self.factors.scopes)} factors, theta in R^{self.dimension}, lam {self.scale.lam:g}, l1 {self.l1:g}, C {self.scale.C:g})"
+            f"{len(self.factors.scopes)} factors, theta in R^{self.dimension}, lam {self.scale.lam:g}, "
+            f"l1 {self.l1:g}, C {self.scale.C:g})"
         )
 
     @property

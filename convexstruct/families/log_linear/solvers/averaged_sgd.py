@@ -22,7 +22,8 @@ from convexstruct.core.iterate import Iterate
 from convexstruct.core.options import at_least, read_options, seed
 from convexstruct.core.solution import Solution
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
-from convexstruct.families.log_linear.solvers.descent import Here, checked, first, report
+from convexstruct.families.log_linear.solvers.descent import Here, first, report
+from convexstruct.validation.arguments import sentence
 
 #: Batches of the sample by which gamma_0 is chosen: on one or three of them too large a gamma_0 looks best.
 SAMPLED_BATCHES = 8
@@ -45,7 +46,10 @@ class AveragedSGD:
 
     def iterate(self, problem: ConditionalRandomField, start: Solution | None = None) -> Iterator[Iterate]:
         """Yield one iterate after each pass; ``start`` gives the first point."""
-        checked(problem, "AveragedSGD", l1=False)
+        if problem.penalty.l1:
+            raise sentence(
+                f"problem has l1 = {problem.penalty.l1:g}, wanted 0: AveragedSGD is for smooth penalties, use LBFGS"
+            )
         rng, theta = np.random.default_rng(self.seed), first(problem, start)
         yield report(problem, Here.at(problem, theta), 1)
         order = rng.permutation(problem.n_examples)

@@ -9,6 +9,7 @@ proves it.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,6 +21,7 @@ from convexstruct.core.iterate import Iterate
 from convexstruct.core.solution import Solution
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
 from convexstruct.families.log_linear.existence import no_maximum
+from convexstruct.families.log_linear.hidden import HiddenField
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.penalty import Penalty
 from convexstruct.families.log_linear.pseudolikelihood import PseudoLikelihood
@@ -79,52 +81,88 @@ class Here:
         return float(penalty.lower_bound(Rounded(self.loss - float(self.theta @ self.data)), self.data))
 
 
-def checked(problem: LogLinear, who: str, l1: bool) -> None:
-    """Raise ValueError if the penalty has |theta|_1 and ``l1``, whether the solver ``who`` supports it, is False."""
-    if problem.penalty.l1 and not l1:
-        raise ValueError(
-            f"problem has l1 = {problem.penalty.l1:g}, wanted 0: {who} is for smooth penalties, use OrthantWise"
-        )
-
-
 def first(problem: LogLinear, start: Solution | None) -> Vector:
     """theta of the start, 0 by default."""
     return np.zeros(problem.dimension) if start is None else np.array(start.point["theta"], dtype=np.float64)
 
 
+def starts(
+    problem: LogLinear, start: Solution | None, restarts: int, spread: float, seed: int
+) -> Iterator[tuple[bool, Vector]]:
+    """(whether it is the last, theta) of each start: `first` where P is convex. With hidden labels P is not, and theta
+    = 0 is stationary wherever they may be permuted: ``restarts`` normal draws of standard deviation ``spread``, in
+    place of the first of which ``start`` may be given."""
+    if not isinstance(judged(problem), HiddenField):
+        yield True, first(problem, start)
+        return
+    rng = np.random.default_rng(seed)
+    for k in range(restarts):
+        theta = spread * rng.normal(size=problem.dimension)
+        yield k + 1 == restarts, theta if k or start is None else first(problem, start)
+
+
+def judged(problem: LogLinear) -> LogLinear:
+    """The problem whose bounds hold: the model of a `HiddenField` of which every label is observed."""
+    return problem.model if isinstance(problem, HiddenField) and problem.observed else problem
+
+
 def report(problem: LogLinear, here: Here, calls: int, done: bool = False, message: str = "") -> Iterate:
-    """The iterate of a point."""
-    theta = here.theta
-    bound = here.lower_bound(problem.penalty)
-    if isinstance(problem, ConditionalRandomField) and problem.penalty == Penalty():
+    """The iterate of a point. Where hidden labels leave the lower bound 0, and the value is so near 0 that its rounding
+    decides about the gap, the certificate's upper bound stands for the value."""
+    theta, value, penalty, model = here.theta, here.value, problem.penalty, judged(problem)
+    if isinstance(model, HiddenField):
+        bound = 0.0
+        if value < least_unit(model):
+            value = model.primal({"theta": theta}).upper
+    elif isinstance(model, ConditionalRandomField) and penalty == Penalty():
         entropy = Rounded(here.loss - float(theta @ here.data))
-        bound = float(problem.penalty.lower_bound_in_reach(entropy, here.data, np.zeros(len(theta)), problem.unit))
-    elif isinstance(problem, MarkovRandomField | PseudoLikelihood) and problem.penalty == Penalty():
+        bound = float(penalty.lower_bound_in_reach(entropy, here.data, np.zeros(len(theta)), model.unit))
+    elif isinstance(model, MarkovRandomField | PseudoLikelihood) and penalty == Penalty():
         # by how much restoring the moments lowers the bound, to first order; the bound is computed if that is little
-        missing = float((np.abs(theta) + problem.unit) @ np.abs(here.data))
-        near = missing <= BOUNDED_BELOW * max(abs(here.value), least_unit(problem))
-        bound = float(problem.dual(problem.witness(theta))) if near else -math.inf
-    return Iterate(
-        {"theta": theta}, lambda: problem.witness(theta), here.value, bound, calls, done=done, message=message
-    )
+        missing = float((np.abs(theta) + model.unit) @ np.abs(here.data))
+        near = missing <= BOUNDED_BELOW * max(abs(value), least_unit(model))
+        bound = float(model.dual(model.witness(theta))) if near else -math.inf
+    else:
+        bound = here.lower_bound(penalty)
+    return Iterate({"theta": theta}, lambda: problem.witness(theta), value, bound, calls, done=done, message=message)
 
 
 def separated(problem: LogLinear, here: Here) -> str:
     """`RISES` where P of a conditional random field without a penalty falls along theta for ever; "" elsewhere, and
     wherever some truth may be less probable than all else together: P >= C omega_i ln 2."""
-    if not isinstance(problem, ConditionalRandomField) or problem.penalty != Penalty():
+    model = judged(problem)
+    if not isinstance(model, ConditionalRandomField) or model.penalty != Penalty():
         return ""
-    probable = here.value < math.log(2.0) * float(problem.ceiling.min())
-    return RISES if probable and problem.separated(here.theta) else ""
+    probable = here.value < math.log(2.0) * float(model.ceiling.min())
+    return RISES if probable and model.separated(here.theta) else ""
 
 
 def warning(problem: LogLinear, here: Here | None = None) -> str:
     """A sentence that the (pseudo)likelihood has no maximum; "" where it has one, or where a conditional random field
     does not show at the first point that it has none."""
-    if isinstance(problem, ConditionalRandomField) and here is not None and problem.penalty == Penalty():
-        truth = problem.truth_joint
-        return RISES if never_true(problem.features, truth, here.data + truth).any() else ""
-    if not isinstance(problem, MarkovRandomField | PseudoLikelihood):
+    model = judged(problem)
+    if isinstance(model, ConditionalRandomField) and here is not None and model.penalty == Penalty():
+        truth = model.truth_joint
+        return RISES if never_true(model.features, truth, here.data + truth).any() else ""
+    if not isinstance(model, MarkovRandomField | PseudoLikelihood):
         return ""
-    direction = problem.runaway()
-    return "" if direction is None else no_maximum(problem.factors, direction)
+    direction = model.runaway()
+    return "" if direction is None else no_maximum(model.factors, direction)
+
+
+def ended(problem: LogLinear, here: Here, why: str) -> str:
+    """The message where a run can go no further: a stationary point, rounding, or a conditional field without a penalty
+    and a maximum."""
+    model = judged(problem)
+    if isinstance(model, HiddenField):
+        residual = model.stationarity(here.theta)
+        return (
+            f"stationary up to {residual:.1e} of the largest expected feature; P is not convex, and nothing is claimed "
+            "of other points"
+        )
+    if not isinstance(model, ConditionalRandomField):
+        return f"{why}: rounding"
+    if model.penalty == Penalty() and model.runaway(here.theta) is not None:
+        return RISES
+    reason = model.rounding_reason({}, None)
+    return f"{why}: rounding" + (f"; {reason}" if reason else "")

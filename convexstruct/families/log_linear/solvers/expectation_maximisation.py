@@ -19,8 +19,8 @@ from convexstruct.core.options import at_least, positive, read_options
 from convexstruct.core.rounds import Patience
 from convexstruct.core.solution import Solution
 from convexstruct.families.log_linear.hidden import HiddenField
-from convexstruct.families.log_linear.solvers.descent import Here
-from convexstruct.families.log_linear.solvers.hidden_lbfgs import PATIENCE, descent, each_start, report
+from convexstruct.families.log_linear.solvers.descent import Here, ended, report, starts
+from convexstruct.families.log_linear.solvers.lbfgs import HIDDEN_PATIENCE, LBFGS, descent
 
 #: An M step ends where the largest entry of the bound's gradient has fallen to this share: the next E step gives
 #: another bound, with another minimum.
@@ -32,7 +32,7 @@ class ExpectationMaximisation:
     """memory : pairs of changes that L-BFGS keeps, at least 1. restarts : number of starts, at least 1.
     spread : standard deviation of the normal distribution that starts are drawn from. seed : of the draws."""
 
-    memory: int = 12
+    memory: int = LBFGS.memory
     restarts: int = 1
     spread: float = 0.1
     seed: int = 0
@@ -43,8 +43,8 @@ class ExpectationMaximisation:
     def iterate(self, problem: HiddenField, start: Solution | None = None) -> Iterator[Iterate]:
         """Yield the point after each M step; ``start`` gives the first, and the others are drawn."""
         calls = 0
-        for last, theta in each_start(problem, start, self.restarts, self.spread, self.seed):
-            here, patience = Here.at(problem, theta), Patience(PATIENCE, least_unit(problem))
+        for last, theta in starts(problem, start, self.restarts, self.spread, self.seed):
+            here, patience = Here.at(problem, theta), Patience(HIDDEN_PATIENCE, least_unit(problem))
             while not patience.ended(here.value, 0.0):
                 bound = problem.majorant(here.theta)
                 there = Here.at(bound, here.theta)
@@ -56,4 +56,5 @@ class ExpectationMaximisation:
                         break
                 here = Here.at(problem, there.theta)
                 yield report(problem, here, calls)
-            yield report(problem, here, calls, ended=True, done=last)
+            why = ended(problem, here, "no step decreases P any further")
+            yield report(problem, here, calls, done=last, message=why)

@@ -38,8 +38,7 @@ from convexstruct.families.log_linear.importance import uniform_samples
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
 from convexstruct.families.log_linear.penalty import Penalty
 from convexstruct.families.log_linear.solvers.descent import Here, warning
-from convexstruct.families.log_linear.solvers.hidden_lbfgs import descent
-from convexstruct.families.log_linear.solvers.lbfgs import LBFGS
+from convexstruct.families.log_linear.solvers.lbfgs import descent
 from convexstruct.inference.gibbs import Gibbs
 from convexstruct.validation.arguments import number
 
@@ -75,7 +74,7 @@ class ImportanceSampling:
         estimate = self._first(problem, theta, rng)
         for draw in range(1, self.draws + 1):
             here, unit = Here.at(estimate, theta), STATIONARY * estimate.largest_gradient
-            for here, tries in descent(estimate, here, LBFGS.memory):  # noqa: B020
+            for here, tries in descent(estimate, here):  # noqa: B020
                 calls += tries
                 yield self._iterate(estimate, here, draw, calls)
                 if estimate.refused or float(np.abs(here.gradient).max(initial=0.0)) <= unit:

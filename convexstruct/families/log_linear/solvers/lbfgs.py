@@ -1,4 +1,4 @@
-r"""L-BFGS for smooth penalties, from a multiple of the identity or from the inverse of the Hessian's diagonal.
+r"""L-BFGS, from a multiple of the identity or from the inverse of the Hessian's diagonal; orthant-wise where R has l1.
 
 metric="scalar": H_0 is a multiple of the identity.
 metric="diagonal": H_0 is the inverse of lam + C sum_v x_vj^2 p_v (1 - p_v), and the same of edges (Nocedal and Wright,
@@ -10,42 +10,50 @@ ones cancel, and its Hessian is about lam there. Scaled by its diagonal, it is l
 scalar metric, in which such eigenvalues are a cluster, takes a third of the steps on CoNLL-2000 and half of them on
 images of letters. Where they are uncorrelated, the diagonal metric takes half of the steps. `coherent` decides.
 
-A step is accepted by Armijo's condition on the decrease of P and Wolfe's on the slope (`wolfe_search`).
+Without l1 a step is accepted by Armijo's condition on the decrease of P and Wolfe's on the slope (`wolfe_search`).
+
+**|theta|_1** (orthant-wise, Andrew and Gao 2007). Inside an orthant |theta|_1 is linear and P smooth. Each round takes
+the subgradient v of least norm, multiplies -v by the L-BFGS matrix of the smooth part, sets entries of this direction d
+that do not have the sign of -v to 0, and searches along theta + t d projected to the orthant of theta (of -v where
+theta is 0): entries that would change their sign become 0. So the zeros of the solution are exact.
+
+**Hidden labels** (paper 4: the gradient is unclamped expectations minus clamped ones). P is not convex. Pairs without
+positive curvature are not kept, so that every direction is one of descent. The method ends at a stationary point and
+reports its residual; nothing else is claimed of it. Of several starts the best result is kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import chain, count
 
 import numpy as np
 
+from convexstruct import deadline
 from convexstruct.arrays import Vector
 from convexstruct.core.certificates import least_unit
 from convexstruct.core.iterate import Iterate
-from convexstruct.core.options import at_least, one_of, read_options
-from convexstruct.core.quasi_newton import VALUE_ROUNDING, Pairs, wolfe_search
+from convexstruct.core.options import at_least, one_of, positive, read_options, seed
+from convexstruct.core.quasi_newton import ARMIJO, SEARCH_TRIALS, VALUE_ROUNDING, Pairs, wolfe_search
 from convexstruct.core.rounds import PATIENCE, Patience
 from convexstruct.core.solution import Solution
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
+from convexstruct.families.log_linear.hidden import HiddenField
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
-from convexstruct.families.log_linear.penalty import Penalty
 from convexstruct.families.log_linear.pseudolikelihood import PseudoLikelihood
 from convexstruct.families.log_linear.solvers.descent import (
-    RISES,
     Here,
     LogLinear,
-    checked,
-    first,
+    ended,
+    judged,
     report,
     separated,
+    starts,
     warning,
 )
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 
-#: (problem, point, direction) -> (a point along it that decreases P, or None; how many were tried).
-LineSearch = Callable[[LogLinear, Here, Vector], tuple[Here | None, int]]
 #: The choices of H_0.
 METRICS = ("scalar", "diagonal")
 #: Features are coherent where the largest eigenvalue of their X'X, scaled to a diagonal of 1, is above this, as
@@ -58,105 +66,105 @@ RENEWAL_ROUNDS = (0, 6, 20, 50)
 SINGLE_FROM = 100_000
 #: The least curvature, relative to that at the start, so that steps stay bounded for a feature whose variance vanishes.
 LEAST_CURVATURE = 1e-8
+#: With hidden labels there is no gap to close: a start ends after so many rounds in which P fell by rounding alone.
+HIDDEN_PATIENCE = 8
 
 
 @dataclass(frozen=True)
 class LBFGS:
-    """memory : pairs of changes that are kept, at least 1. metric : "scalar" or "diagonal"."""
+    """memory : pairs of changes that are kept, at least 1. metric : "scalar" or "diagonal". Of problems with hidden
+    labels: restarts : number of starts, at least 1. spread : standard deviation of the normal distribution that they
+    are drawn from. seed : of the draws."""
 
     memory: int = 6
     metric: str = "diagonal"
+    restarts: int = 1
+    spread: float = 0.1
+    seed: int = 0
 
     def __post_init__(self) -> None:
-        read_options(self, memory=at_least(1), metric=one_of(*METRICS))
+        numbers = {"restarts": at_least(1), "spread": positive, "seed": seed}
+        read_options(self, memory=at_least(1), metric=one_of(*METRICS), **numbers)
 
     def iterate(
-        self, problem: ConditionalRandomField | MarkovRandomField | PseudoLikelihood, start: Solution | None = None
+        self,
+        problem: ConditionalRandomField | HiddenField | MarkovRandomField | PseudoLikelihood,
+        start: Solution | None = None,
     ) -> Iterator[Iterate]:
         """Yield each point with its bounds; ``start`` gives the first."""
-        checked(problem, "LBFGS", l1=False)
-        yield from rounds(problem, start, self.memory, self.metric, search)
+        rounds, calls = HIDDEN_PATIENCE if isinstance(judged(problem), HiddenField) else PATIENCE, 0
+        for last, theta in starts(problem, start, self.restarts, self.spread, self.seed):
+            begin, patience = Here.at(problem, theta), Patience(rounds, least_unit(problem))
+            message, why = warning(problem, begin), "no step decreases P any further"
+            for here, tried in chain([(begin, 1)], points(problem, begin, self.memory, self.metric)):
+                calls += tried
+                message = message or separated(problem, here)
+                said = report(problem, here, calls, message=message)
+                if patience.ended(said.primal, said.lower_bound):
+                    why = "neither bound moves any further"
+                    break
+                yield said
+            yield replace(said, done=last, message=message or ended(problem, here, why))
 
 
-def rounds(
-    problem: ConditionalRandomField | MarkovRandomField | PseudoLikelihood,
-    start: Solution | None,
-    memory: int,
-    kind: str,
-    along: LineSearch,
-) -> Iterator[Iterate]:
-    """The rounds of `LBFGS` and `OrthantWise`: points that the line search ``along`` finds, each with its bounds."""
-    here = Here.at(problem, first(problem, start))
+def points(problem: LogLinear, here: Here, memory: int, kind: str = "diagonal") -> Iterator[tuple[Here, int]]:
+    """The points of L-BFGS after ``here`` in the metric ``kind``, and the evaluations that each took; ends where no
+    step decreases P, not even after the pairs are dropped."""
     pairs = Pairs(memory, problem.dimension, single=problem.dimension >= SINGLE_FROM)
-    patience = Patience(PATIENCE, least_unit(problem))
-    metric, calls, message = Metric(problem, kind), 1, warning(problem, here)
+    metric, along = Metric(problem, kind), orthant_search if problem.penalty.l1 else search
     for step in count():
-        message = message or separated(problem, here)
-        said = report(problem, here, calls + metric.calls, message=message)
-        if patience.ended(said.primal, said.lower_bound):
-            yield replace(said, done=True, message=message or ended(problem, here, "neither bound moves any further"))
-            return
-        yield said
-        metric.renew(step, here)
-        there, tries = stepped(problem, here, pairs, metric, along)
-        calls += tries
+        tried = metric.renew(step, here)
+        there, tries = along(problem, here, -pairs.solve(metric, here.gradient, fit=True))
+        tried += tries
+        if there is None and len(pairs):
+            pairs.clear()
+            there, tries = along(problem, here, -metric(here.gradient))
+            tried += tries
         if there is None:
-            why = message or ended(problem, here, "no step decreases P any further")
-            yield report(problem, here, calls, done=True, message=why)
             return
-        here = there
-
-
-def stepped(problem: LogLinear, here: Here, pairs: Pairs, metric: Metric, along: LineSearch) -> tuple[Here | None, int]:
-    """The next point, whose pair is kept, and how many points were tried; None where no step decreases P, not even
-    after the pairs are dropped."""
-    there, tries = along(problem, here, -pairs.solve(metric, here.gradient, fit=True))
-    if there is None and len(pairs):
-        pairs.clear()
-        there, more = along(problem, here, -metric(here.gradient))
-        tries += more
-    if there is not None:
         change = there.theta - here.theta
         bend = problem.penalty.lam * change
         bend += there.data
         bend -= here.data
         pairs.add(change, bend)
-    return there, tries
+        here = there
+        yield here, tried
 
 
-def ended(problem: LogLinear, here: Here, why: str) -> str:
-    """The message where a run can go no further: rounding, or a conditional field without a penalty and a maximum."""
-    free = problem.penalty == Penalty()
-    if free and isinstance(problem, ConditionalRandomField) and problem.runaway(here.theta) is not None:
-        return RISES
-    reason = problem.rounding_reason({}, None) if isinstance(problem, ConditionalRandomField) else ""
-    return f"{why}: rounding" + (f"; {reason}" if reason else "")
+def descent(problem: LogLinear, here: Here, memory: int = LBFGS.memory) -> Iterator[tuple[Here, int]]:
+    """`points` as long as P does not rise by rounding: for the inner problem of another solver, which has no gap."""
+    for there, tried in points(problem, here, memory):
+        if there.value > here.value:
+            return
+        here = there
+        yield here, tried
 
 
 class Metric:
-    """H_0. kind : "scalar" or "diagonal". calls : number of evaluations of the diagonal."""
+    """H_0. kind : "scalar" or "diagonal"."""
 
     def __init__(self, problem: LogLinear, kind: str) -> None:
-        self.problem, self.kind, self.calls = problem, kind, 0
+        self.problem, self.kind = problem, kind
         self.inverse: Vector | float = 1.0
         self._least = np.zeros(problem.dimension)
 
-    def renew(self, step: int, here: Here) -> None:
+    def renew(self, step: int, here: Here) -> int:
         """Recompute H_0 at a point, if ``step`` is in the schedule. "scalar": only at step 0, such that the first step
-        has length 1 at most."""
+        has length 1 at most. How many evaluations of the diagonal it took: 1 or 0."""
         if self.kind == "scalar":
             if not step:
                 self.inverse = 1.0 / max(
                     float(np.linalg.norm(here.gradient)), self.problem.penalty.lam, LEAST_CURVATURE
                 )
-            return
+            return 0
         if step not in RENEWAL_ROUNDS and step % RENEWAL_ROUNDS[-1]:
-            return
+            return 0
         found = np.maximum(self.problem.curvature(here.theta), self._least)
-        if not self.calls:
+        if not step:
             self._least = LEAST_CURVATURE * found
         found = self.problem.penalty.lam + found
-        self.inverse, self.calls = 1.0 / np.where(found > 0.0, found, 1.0), self.calls + 1
+        self.inverse = 1.0 / np.where(found > 0.0, found, 1.0)
+        return 1
 
     def __call__(self, gradient: Vector) -> Vector:
         return np.asarray(self.inverse * gradient)
@@ -184,3 +192,23 @@ def search(problem: LogLinear, here: Here, direction: Vector) -> tuple[Here | No
         return there, float(there.gradient @ direction)
 
     return wolfe_search(at, here.value, float(here.gradient @ direction), VALUE_ROUNDING * max(1.0, abs(here.value)))
+
+
+def orthant_search(problem: LogLinear, here: Here, direction: Vector) -> tuple[Here | None, int]:
+    """The first of the steps 1, 1/2, 1/4, .. along ``direction`` inside the orthant that decreases P, or None; and how
+    many were tried."""
+    direction = np.where(direction * here.gradient < 0.0, direction, 0.0)
+    orthant = np.where(here.theta != 0.0, np.sign(here.theta), -np.sign(here.gradient))
+    noise, length = VALUE_ROUNDING * max(1.0, abs(here.value)), 1.0
+    for trial in range(1, SEARCH_TRIALS + 1):
+        deadline.check()
+        theta = here.theta + length * direction
+        theta[theta * orthant < 0.0] = 0.0
+        promised = float(here.gradient @ (theta - here.theta))
+        if not promised < 0.0:
+            return None, trial - 1
+        there = Here.at(problem, theta)
+        if there.value <= here.value + ARMIJO * promised + noise:
+            return there, trial
+        length *= 0.5
+    return None, SEARCH_TRIALS
