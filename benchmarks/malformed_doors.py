@@ -18,7 +18,8 @@ from convexstruct.core import registry
 from convexstruct.datasets.generated.networks import random_network
 from convexstruct.datasets.real import a9a, conll2000, connect4, ocr_letters, protein, scene, snakes, sources, svmlight
 from convexstruct.families.gaussian_process.kernels import Gram, Kernel
-from convexstruct.features.counts.hmm_channels import ChannelCounts, window
+from convexstruct.features.counts.hmm import HMMCounts
+from convexstruct.features.counts.window import window
 from convexstruct.features.graphs.pairwise import read_pairwise
 from convexstruct.inference.parallel import sharded
 from convexstruct.junction_trees import junction_tree
@@ -114,7 +115,10 @@ def constructors() -> Doors:
         ),
         "Gram": (Gram, {"matrix": np.eye(3)}),
         "Kernel": (Kernel, {"name": "rbf", "gamma": 1.0, "offset": 0.0, "degree": 2}),
-        "ChannelCounts.read": (ChannelCounts.read, {**hmm, "symbols": [np.zeros((2, 2), int), np.zeros((1, 2), int)]}),
+        "HMMCounts.read, channels": (
+            HMMCounts.read,
+            {**hmm, "symbols": [np.zeros((2, 2), int), np.zeros((1, 2), int)]},
+        ),
         "window": (window, {"sequences": [[0, 1], [1]], "n_symbols": 2, "radius": 1}),
         "chain_graph": (graphs.chain_graph, {"length": 3, "states": 2}),
         "tree_graph": (graphs.tree_graph, {"parents": [-1, 0], "states": 2}),

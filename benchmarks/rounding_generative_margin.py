@@ -22,7 +22,6 @@ from convexstruct.arrays import Vector
 from convexstruct.datasets.generated.networks import random_network
 from convexstruct.families.generative_margin import GenerativeMargin, rounding
 from convexstruct.features.counts.hmm import HMMCounts
-from convexstruct.features.counts.hmm_channels import ChannelCounts
 from convexstruct.features.counts.network import NetworkCounts
 from convexstruct.marginals.enumeration import enumerate_counts
 from convexstruct.rounding import GREATEST, Rounded
@@ -79,9 +78,8 @@ def exact_losses(problem: GenerativeMargin, table: Any) -> list[Fraction]:
             for v, true in zip(features.node, features.examples.truth)
         ]
     else:
-        chain = features.states if isinstance(features, ChannelCounts) else features
-        assert isinstance(chain, HMMCounts)
-        by_position = chain.loss_table[chain.loss_row][chain.chains.flat]
+        assert isinstance(features, HMMCounts)
+        by_position = features.loss_table[features.loss_row][features.chains.flat]
         costs = [[Fraction(float(x)) for x in row] for row in by_position]
     first = np.searchsorted(features.examples.example, np.arange(problem.n_examples + 1))
     for k, labels in zip(table.example, table.labels):

@@ -12,7 +12,6 @@ import convexstruct as cs
 from benchmarks import malformed
 from convexstruct import graphs
 from convexstruct.datasets.real import conll2000, connect4, protein, svmlight
-from convexstruct.features.counts.hmm_channels import ChannelCounts
 
 
 @pytest.mark.slow
@@ -30,7 +29,7 @@ BUILDERS: dict[str, tuple[Any, list[Any]]] = {
         [[np.array([0, 1]), np.array([1])], [np.array([1, 1]), np.array([0])], np.ones(2), np.full(10, 0.5)],
     ),
     "generative_margin, channels": (
-        lambda s, t, w: cs.GenerativeMargin(ChannelCounts.read(s, t, 2, 2, weights=w), np.full(14, 0.5), eta=0.5),
+        lambda s, t, w: cs.GenerativeMargin.hmm(s, t, 2, 2, eta=0.5, weights=w),
         [[np.array([[0, 1], [1, 1]]), np.array([[1, 0]])], [np.array([1, 1]), np.array([0])], np.ones(2)],
     ),
     "generative_margin, tree": (

@@ -102,19 +102,20 @@ def chain_polytope(features: HMMCounts) -> LocalPolytope:
     rhs = np.zeros(m)
     rhs[:n_chains] = 1.0
 
-    symbol = features.symbols[flat]
+    symbol = features.channels[flat].T
     loss_row = features.loss_row[flat]
     weight = features.weights[example]
     start_label = np.where(paired, old_label, label)
-    emission = s_all + s_all * s_all
+    emission = s_all + s_all * s_all + np.arange(features.n_channels)[:, None] * (s_all * features.n_symbols)
     begun = opening & paired
     rows = np.concatenate((
         start_label[opening],
         (s_all + old_label * s_all + label)[paired],
-        emission + label * features.n_symbols + symbol[here],
-        (emission + old_label * features.n_symbols + symbol[before])[begun],
+        (emission + label * features.n_symbols + symbol[:, here]).ravel(),
+        (emission + old_label * features.n_symbols + symbol[:, before])[:, begun].ravel(),
     ))  # fmt: skip
-    columns = np.concatenate((column[opening], column[paired], column, column[begun]))
+    shown = np.concatenate((np.tile(column, features.n_channels), np.tile(column[begun], features.n_channels)))
+    columns = np.concatenate((column[opening], column[paired], shown))
     shape = (features.tables.dimension, n)
     counts = sp.csr_array(sp.coo_array((weight[columns], (rows, columns)), shape=shape))
     loss = features.loss_table[loss_row[here], label]

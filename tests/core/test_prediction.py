@@ -13,7 +13,6 @@ import pytest
 import convexstruct as cs
 from convexstruct.core.registry import families
 from convexstruct.families.generative_margin import GenerativeMargin
-from convexstruct.features.counts.hmm_channels import ChannelCounts
 from convexstruct.graphs import chain_graph
 from convexstruct.verification.cases import select
 
@@ -54,8 +53,7 @@ def path() -> Any:
 
 
 def channels() -> GenerativeMargin:
-    features = ChannelCounts.read([np.eye(2, dtype=int)], [[0, 1]], 2, 2)
-    return GenerativeMargin(features, (1.0 / features.tables.block_sizes)[features.tables.block_of], 0.5)
+    return GenerativeMargin.hmm([np.eye(2, dtype=int)], [[0, 1]], 2, 2, eta=0.5)
 
 
 def choice() -> Any:

@@ -8,6 +8,7 @@ from convexstruct.datasets.generated.networks import random_network
 from convexstruct.features.counts.counts import Counts
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.network import NetworkCounts
+from convexstruct.marginals.decomposition import columns
 from convexstruct.marginals.enumeration import enumerate_counts
 from convexstruct.marginals.polytope import local_polytope
 from convexstruct.tolerances import ROUNDING
@@ -119,3 +120,16 @@ def test_one_state_leaves_one_point() -> None:
     polytope = local_polytope(features)
     np.testing.assert_array_equal(polytope.equality @ np.ones(2), polytope.rhs)
     np.testing.assert_array_equal(polytope.counts @ np.ones(2), [1, 2, 2, 1])
+
+
+def test_the_marginals_of_a_chain_count_the_symbols_of_all_channels() -> None:
+    rng = np.random.default_rng(3)
+    lengths = (3, 1, 4)
+    symbols, states = [rng.integers(3, size=(t, 2)) for t in lengths], [rng.integers(2, size=t) for t in lengths]
+    features = HMMCounts.read(symbols, states, 2, 3, weights=[1.0, 2.0, 0.5])
+    polytope, of = local_polytope(features), columns(features)
+    for _ in range(5):
+        labels = rng.integers(2, size=8)
+        z = (of.label == labels[of.position]).all(axis=1).astype(np.float64)
+        np.testing.assert_allclose(polytope.equality @ z, polytope.rhs)
+        np.testing.assert_allclose(polytope.counts @ z, features.counts(labels))

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Matrix
-from convexstruct.features.counts.hmm_channels import window
+from convexstruct.features.counts.window import window
 from convexstruct.features.graphs.gram import Factor, check_semidefinite, factor, symmetric
 from convexstruct.validation.arguments import choice, mapping, number, refuse, sentence, sequence, whole
 from convexstruct.validation.arrays import real

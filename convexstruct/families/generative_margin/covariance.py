@@ -54,7 +54,7 @@ class CountCovariance:
 
     def __init__(self, features: Counts) -> None:
         self.features = features
-        self.kind = "recursion" if isinstance(features, HMMCounts) else ""
+        self.kind = "recursion" if isinstance(features, HMMCounts) and features.n_channels == 1 else ""
         if not self.kind and n_assignments(features) <= MOST_LABELLINGS:
             self.kind = "listing"
         self._rows = cache(lambda: enumerate_counts(features))

@@ -26,10 +26,9 @@ from functools import singledispatch
 import numpy as np
 import scipy.sparse as sp
 
-from convexstruct.arrays import Index, Matrix, Vector
+from convexstruct.arrays import Index, Vector
 from convexstruct.features.counts.counts import Counts
 from convexstruct.features.counts.hmm import HMMCounts
-from convexstruct.features.counts.hmm_channels import ChannelCounts
 from convexstruct.oracles.chain import chain
 
 
@@ -56,27 +55,9 @@ def local_variance(features: Counts, theta: Vector, loss_weight: float) -> Local
 
 @invariants.register
 def _(features: HMMCounts) -> sp.csr_array:
-    return _chain_invariants(features.n_states, features.n_symbols, 1)
-
-
-@invariants.register
-def _(features: ChannelCounts) -> sp.csr_array:
-    return _chain_invariants(features.states.n_states, features.n_symbols, features.n_channels)
-
-
-@local_variance.register
-def _(features: HMMCounts, theta: Vector, loss_weight: float) -> LocalVariance:
-    return _chain_variance(features, features.scores(theta, loss_weight), features.symbols[:, None], features.n_symbols)
-
-
-@local_variance.register
-def _(features: ChannelCounts, theta: Vector, loss_weight: float) -> LocalVariance:
-    return _chain_variance(features.states, features.scores(theta, loss_weight), features.symbols, features.n_symbols)
-
-
-def _chain_invariants(s: int, m: int, channels: int) -> sp.csr_array:
     """Columns: for each channel and state, what enters less what is emitted; for each state, what leaves less what is
     emitted; for each channel and symbol, what is emitted."""
+    s, m, channels = features.n_states, features.n_symbols, features.n_channels
     initial, transition, emission = np.arange(s), s + np.arange(s * s).reshape(s, s), s + s * s
     columns: list[tuple[Index, Index]] = []
     nothing = np.zeros(0, dtype=np.intp)
@@ -91,13 +72,13 @@ def _chain_invariants(s: int, m: int, channels: int) -> sp.csr_array:
     return sp.csr_array(sp.coo_array((signs, (rows, place)), shape=(emission + channels * s * m, len(columns))))
 
 
-def _chain_variance(inner: HMMCounts, scores: tuple[Matrix, Matrix], symbols: Index, m: int) -> LocalVariance:
-    """``symbols`` (P, C): what each channel shows at each packed position."""
-    chains, s, channels = inner.chains, inner.n_states, symbols.shape[1]
-    sums = chain.sum_product(chains, *scores, inner.weights, squares=True)
+@local_variance.register
+def _(features: HMMCounts, theta: Vector, loss_weight: float) -> LocalVariance:
+    chains, s, m, channels = features.chains, features.n_states, features.n_symbols, features.n_channels
+    sums = chain.sum_product(chains, *features.scores(theta, loss_weight), features.weights, squares=True)
     assert sums.edge_squared is not None
-    node = sums.node * (1.0 - sums.node) * inner.weights[chains.chain][:, None]
-    columns = (np.arange(channels) * m + symbols).ravel()
+    node = sums.node * (1.0 - sums.node) * features.weights[chains.chain][:, None]
+    columns = (np.arange(channels) * m + features.channels).ravel()
     starts = np.arange(0, columns.size + 1, channels)
     seen = sp.csr_array((np.ones(columns.size), columns, starts), shape=(len(node), channels * m))
     emission = np.asarray(seen.T @ node).reshape(channels, m, s).transpose(0, 2, 1)

@@ -26,7 +26,6 @@ import numpy as np
 from convexstruct.arrays import Index, Labels, Matrix, Vector
 from convexstruct.features.counts.counts import Counts
 from convexstruct.features.counts.hmm import HMMCounts
-from convexstruct.features.counts.hmm_channels import ChannelCounts
 from convexstruct.features.counts.network import Group, NetworkCounts, _entries
 from convexstruct.oracles.chain import bounds as chain_bounds
 from convexstruct.oracles.chain.enclosure import near
@@ -85,17 +84,9 @@ def gained(features: Counts, old: int, new: int) -> Iterator[Index]:
 
 @shared_columns.register
 def _(features: HMMCounts) -> Sequence[Index]:
-    """The entries that emit one symbol, one a state: whatever the states, it is emitted as often as it was observed."""
-    return _emission_columns(features.n_states, features.n_symbols, 1)
-
-
-@shared_columns.register
-def _(features: ChannelCounts) -> Sequence[Index]:
-    return _emission_columns(features.states.n_states, features.n_symbols, features.n_channels)
-
-
-def _emission_columns(s: int, m: int, channels: int) -> list[Index]:
-    """The entries (S,) of each symbol of each channel, for S states and M symbols."""
+    """The entries that emit one symbol on one channel, one a state: whatever the states, it is emitted as often as it
+    was observed."""
+    s, m, channels = features.n_states, features.n_symbols, features.n_channels
     if s < 2:
         return []
     table = (s + s * s + np.arange(channels * s * m)).reshape(channels, s, m)
@@ -104,26 +95,16 @@ def _emission_columns(s: int, m: int, channels: int) -> list[Index]:
 
 @gained.register
 def _(features: HMMCounts, old: int, new: int) -> Iterator[Index]:
-    return _other_state(features, features.symbols[:, None], features.n_symbols, old, new)
-
-
-@gained.register
-def _(features: ChannelCounts, old: int, new: int) -> Iterator[Index]:
-    return _other_state(features.states, features.symbols, features.n_symbols, old, new)
-
-
-def _other_state(inner: HMMCounts, symbols: Labels, m: int, old: int, new: int) -> Iterator[Index]:
-    """`gained` for chains, by labellings that differ from the truth at one position.
-
-    symbols (P, C) : of each channel at each packed position. m : the number of symbols.
-    """
-    s, chains, true = inner.n_states, inner.chains, inner.states
+    """`gained` by labellings that differ from the truth at one position."""
+    s, m, chains, true, symbols = (
+        features.n_states, features.n_symbols, features.chains, features.states, features.channels
+    )  # fmt: skip
     first = s + s * s
     channel, place = divmod(old - first, s * m)
     state, symbol = divmod(place, m)
     other = (new - first - channel * s * m) // m
     free = (true == state) & (symbols[:, channel] == symbol)
-    free[inner.observed] = False
+    free[features.observed] = False
     into = np.full(chains.n_positions, other)  # the initial entry, where no state comes before
     into[chains.later] = s + true[chains.previous] * s + other
     out = into.copy()
@@ -238,14 +219,13 @@ def _difference(plus: Sums, minus: Sums, loss: Sums) -> Moments:
 # -- chains ------------------------------------------------------------------------------------------------------------
 
 
-def _rise(features: HMMCounts, theta: Vector, emissions: list[tuple[Matrix, Labels]]) -> Matrix:
-    """Upper bounds on what each state scores above the true state of its position, without transitions; (P, S), packed.
-
-    emissions : (scores (S, M), symbols (P,)) of each channel.
-    """
-    true = features.states
+def _rise(features: HMMCounts, theta: Vector) -> Matrix:
+    """Upper bounds on what each state scores above the true state of its position, without transitions; (P, S),
+    packed."""
+    true, s = features.states, features.n_states
     rise = features.loss_table[features.loss_row]
-    for scores, symbols in emissions:
+    emissions = theta[s + s * s :].reshape(features.n_channels, s, features.n_symbols)
+    for scores, symbols in zip(emissions, features.channels.T):
         gain = chain_bounds.up(scores.T[symbols] - scores[true, symbols][:, None])
         rise = chain_bounds.up(rise + gain)
     initial, n = features.tables.tables(theta)["initial"], features.chains.n_chains
@@ -260,44 +240,22 @@ def _rise(features: HMMCounts, theta: Vector, emissions: list[tuple[Matrix, Labe
 
 @excess.register
 def _(features: HMMCounts, theta: Vector) -> tuple[Vector, Labels]:
-    parts = features.tables.tables(theta)
-    rise = _rise(features, theta, [(parts["emission"], features.symbols)])
-    values, labels = chain_bounds.excess(features.chains, rise, parts["transition"], features.states)
-    return values, labels[features.chains.flat]
-
-
-@excess.register
-def _(features: ChannelCounts, theta: Vector) -> tuple[Vector, Labels]:
-    emissions = list(zip(features._emissions(theta), features.symbols.T))
-    rise = _rise(features.states, features._chain_part(theta), emissions)
     transition = features.tables.tables(theta)["transition"]
-    values, labels = chain_bounds.excess(features.chains, rise, transition, features.states.states)
+    values, labels = chain_bounds.excess(features.chains, _rise(features, theta), transition, features.states)
     return values, labels[features.chains.flat]
 
 
 @moments.register
 def _(features: HMMCounts, theta: Vector, loss_weight: float) -> Moments:
-    s, m = features.n_states, features.n_symbols
-    scores = features.scores(theta, loss_weight)
-    return _chain_moments(features, scores, features.symbols[:, None], s + s * s + s * m)
-
-
-@moments.register
-def _(features: ChannelCounts, theta: Vector, loss_weight: float) -> Moments:
-    return _chain_moments(features.states, features.scores(theta, loss_weight), features.symbols, theta.size)
-
-
-def _chain_moments(inner: HMMCounts, scores: tuple[Matrix, Matrix], symbols: Labels, d: int) -> Moments:
-    """`moments` for chains. scores : as `HMMCounts.scores` gives them. symbols (P, C) : of each channel, packed.
-
-    Positions at which one state alone is possible ("known") are counted apart from the others, without any error.
-    """
-    chains, s, true = inner.chains, inner.n_states, inner.states
-    m = (d - s - s * s) // (s * symbols.shape[1])
-    found = near(chains, *scores, inner.weights, certain=True)
+    """Positions at which one state alone is possible ("known") are counted apart from the others, without any error."""
+    chains, s, m, true, symbols = (
+        features.chains, features.n_states, features.n_symbols, features.states, features.channels
+    )  # fmt: skip
+    d, scores = theta.size, features.scores(theta, loss_weight)
+    found = near(chains, *scores, features.weights, certain=True)
     known, labels = found.known, found.possible.argmax(axis=1)
-    weight = inner.weights[chains.chain]
-    plus, minus, loss = _sums(d, inner, float(inner.loss_table.max()))
+    weight = features.weights[chains.chain]
+    plus, minus, loss = _sums(d, features, float(features.loss_table.max()))
     free = np.flatnonzero(~known)
     node = found.node[free] * weight[free, None]
     relative = found.relative + UNIT
@@ -313,7 +271,7 @@ def _chain_moments(inner: HMMCounts, scores: tuple[Matrix, Matrix], symbols: Lab
     steps = ~(known[chains.previous] & known[chains.later])
     before, after = chains.previous[steps], chains.later[steps]
     minus.add(s + true[before] * s + true[after], weight[before], 0.0)
-    lost = (node * inner.loss_table[inner.loss_row[free]]).ravel()
+    lost = (node * features.loss_table[features.loss_row[free]]).ravel()
     loss.add(np.zeros(lost.size, dtype=np.intp), lost, relative + UNIT)
     # where one label only is possible and it is not the true one, its uses and the truth's cancel without any error
     other = np.flatnonzero(known & (labels != true))
@@ -327,7 +285,7 @@ def _chain_moments(inner: HMMCounts, scores: tuple[Matrix, Matrix], symbols: Lab
     old = [true[begin], s + true[before] * s + true[after], (emission + true[other] * m).ravel()]
     each = np.concatenate([weight[begin], weight[before], np.tile(weight[other], symbols.shape[1])])
     exact, error = signed_sums(np.concatenate((*new, *old)).astype(np.intp), np.concatenate((each, -each)), d)
-    lost = weight[other] * inner.loss_table[inner.loss_row[other], labels[other]]
+    lost = weight[other] * features.loss_table[features.loss_row[other], labels[other]]
     loss.add(np.zeros(lost.size, dtype=np.intp), lost, UNIT)
     rest = _difference(plus, minus, loss)
     rise = rest.rise + exact

@@ -1,4 +1,11 @@
-"""Counts of a hidden Markov model, for a batch of sequences of unequal lengths."""
+"""Counts of a hidden Markov model, for a batch of sequences of unequal lengths.
+
+    P(states, symbols) = P(s_1) prod_t P(s_t | s_{t-1}) prod_t prod_o P_o(x_{t,o} | s_t)
+
+A state emits one symbol, or one by each of C channels, which are independent given the state and have a table each:
+such a model is a Bayesian network (a chain of states, C leaves at each), read here as a chain so that the fast
+recursions for chains apply.
+"""
 
 from __future__ import annotations
 
@@ -15,22 +22,23 @@ from convexstruct.features.counts.counts import Examples, Expected, example_weig
 from convexstruct.graphs import Chains, TableLayout, as_sequences, chains, hmm_tables
 from convexstruct.losses import Costs, cost_matrix
 from convexstruct.oracles.chain import chain
-from convexstruct.validation.arguments import sequence
-from convexstruct.validation.arrays import flags, is_list_of_tables, real
+from convexstruct.validation.arguments import sequence, whole
+from convexstruct.validation.arrays import flags, frozen, is_list_of_tables, real, wholes
 
 
 @dataclass(frozen=True, eq=False)
 class HMMCounts:
-    """Counts of a hidden Markov model: initial, transition and emission, for a batch of sequences.
+    """Counts of a hidden Markov model: initial, transition and emissions, for a batch of sequences.
 
     Made by `HMMCounts.read`. Arrays of positions are in packed order (see `convexstruct.graphs.Chains`); labellings
     that methods take and return are in the caller's order.
 
     Attributes
     ----------
-    n_states, n_symbols : S and M.
+    n_states, n_symbols : S and M, the same for every channel.
     chains : the layout of the batch.
-    symbols : (P,) observed symbol at each packed position.
+    symbols : (P,) observed symbol at each packed position, or (P, C), those of C channels. theta has the tables
+        "initial" (S,), "transition" (S, S) and "emission" (S, M), or "emission 0" .. "emission C - 1".
     states : (P,) true state at each packed position.
     loss_table, loss_row : the loss of state s at packed row p is loss_table[loss_row[p], s].
     observed : packed rows whose state is observed, not hidden.
@@ -49,7 +57,12 @@ class HMMCounts:
     tables: TableLayout = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "tables", hmm_tables(self.n_states, self.n_symbols))
+        tables = hmm_tables(self.n_states, self.n_symbols)
+        if self.symbols.ndim == 2:
+            names, shapes = tables.names[:2], tables.shapes[:2]
+            names += tuple(f"emission {o}" for o in range(self.n_channels))
+            tables = TableLayout(names, shapes + tables.shapes[2:] * self.n_channels)
+        object.__setattr__(self, "tables", tables)
 
     @classmethod
     def read(
@@ -67,6 +80,7 @@ class HMMCounts:
         Parameters
         ----------
         symbols, states : K integer sequences each, of equal lengths pair by pair; what was seen, and the true states.
+            With channels symbols are K integer tables (T_k, C).
         n_states, n_symbols : S and M; states are 0 .. S - 1, symbols 0 .. M - 1.
         loss : "hamming", "ring", a cost matrix cost[true, predicted] (S, S), a function (true, predicted) -> cost, or
             one table (T_k, S) a sequence, any non-negative node loss that is zero on the truth.
@@ -76,11 +90,12 @@ class HMMCounts:
         Raises
         ------
         ValueError
-            If lengths do not match, a symbol or state is out of range, a sequence hides no position, or a loss is
-            negative or not 0 on the truth.
+            If lengths or numbers of channels do not match, a symbol or state is out of range, a sequence hides no
+            position, or a loss is negative or not 0 on the truth.
         """
         hmm_tables(n_states, n_symbols)
-        seen, lengths = as_sequences("symbols", symbols, n_symbols)
+        several = is_list_of_tables(symbols)
+        seen, lengths = (_as_tables if several else as_sequences)("symbols", symbols, n_symbols)
         true, state_lengths = as_sequences("states", states, n_states)
         if len(lengths) != len(state_lengths):
             raise ValueError(f"states holds {len(state_lengths)} sequences, wanted as many as symbols: {len(lengths)}")
@@ -106,6 +121,15 @@ class HMMCounts:
         )  # fmt: skip
 
     @cached_property
+    def channels(self) -> Labels:
+        """The symbols as (P, C), C = 1 without channels."""
+        return self.symbols.reshape(len(self.symbols), -1)
+
+    @property
+    def n_channels(self) -> int:
+        return int(self.channels.shape[1])
+
+    @cached_property
     def examples(self) -> Examples:
         layout = self.chains
         free = np.ones(layout.n_positions, dtype=bool)
@@ -119,14 +143,14 @@ class HMMCounts:
 
     def scores(self, theta: Vector, loss_weight: float = 1.0) -> tuple[Matrix, Matrix]:
         """Node (P, S), packed, and edge (S, S) score tables of theta' counts + loss_weight * loss."""
-        parts = self.tables.tables(theta)
-        emission, loss = np.ascontiguousarray(parts["emission"].T), loss_weight * self.loss_table
+        s, n = self.n_states, self.n_symbols
+        emissions = theta[s + s * s :].reshape(self.n_channels, s, n).transpose(0, 2, 1)
+        emission, loss = np.ascontiguousarray(emissions.reshape(-1, s)), loss_weight * self.loss_table
         if self._kinds:
-            node = (emission[:, None, :] + loss).reshape(-1, self.n_states).take(self._kind, axis=0)
+            node = (emission[:, None, :] + loss).reshape(-1, s).take(self._kind, axis=0)
         else:
-            node = emission.take(self.symbols, axis=0)
-            if loss_weight:
-                node += loss[self.loss_row]
+            node = self._uses @ np.concatenate((emission, loss))
+        parts = self.tables.tables(theta)
         node[: self.chains.n_chains] += parts["initial"]
         if len(self.observed):
             known = self.states[self.observed]
@@ -142,65 +166,84 @@ class HMMCounts:
     def expected(self, theta: Vector, loss_weight: float = 1.0) -> Expected:
         even = bool((self.weights == 1.0).all())
         sums = chain.sum_product(self.chains, *self.scores(theta, loss_weight), weights=None if even else self.weights)
+        c, m, s = self.n_channels, self.n_symbols, self.n_states
+        found = self._gather @ sums.node
         if self._kinds:
-            by_kind = (self._gather @ sums.node).reshape(self.n_symbols, -1, self.n_states)
+            by_kind = found.reshape(m, -1, s)
             by_symbol, by_loss = by_kind.sum(axis=1), by_kind.sum(axis=0)
         else:
-            both = self._gather @ sums.node
-            by_symbol, by_loss = both[: self.n_symbols], both[self.n_symbols :]
+            by_symbol, by_loss = found[: c * m], found[c * m :]
         initial = self.weights[self.chains.order] @ sums.node[: self.chains.n_chains]
-        counts = np.concatenate((initial, sums.edge.ravel(), by_symbol.T.ravel()))
+        emissions = by_symbol.reshape(c, m, s).transpose(0, 2, 1)
+        counts = np.concatenate((initial, sums.edge.ravel(), emissions.ravel()))
         return Expected(sums.log_partition, counts, float((by_loss * self.loss_table).sum()))
 
     def counts(self, labels: Labels, share: Vector | None = None) -> Vector:
         weights = self.weights if share is None else self.weights * share
-        by_row = weights[self.chains.chain]
         columns = self._columns(labels[self.chains.packed])
-        rows = np.concatenate((by_row, by_row))
+        rows = weights[self._example]
         return np.bincount(columns, weights=rows, minlength=self.tables.dimension).astype(np.float64)
 
     def counts_each(self, labels: Labels) -> sp.csr_array:
-        chain_of = self.chains.chain
-        rows = np.concatenate((chain_of, chain_of))
         columns = self._columns(labels[self.chains.packed])
         shape = (self.chains.n_chains, self.tables.dimension)
-        return sp.csr_array(sp.coo_array((np.ones(len(rows)), (rows, columns)), shape=shape))
+        return sp.csr_array(sp.coo_array((np.ones(len(columns)), (self._example, columns)), shape=shape))
 
     def loss(self, labels: Labels) -> Vector:
         each = self.loss_table[self.loss_row, labels[self.chains.packed]]
         return np.bincount(self.chains.chain, weights=each, minlength=self.chains.n_chains).astype(np.float64)
 
     def _columns(self, states: Labels) -> Labels:
-        """The entries of theta used: initial (N), transitions (P - N), emissions (P); states in packed order."""
-        s = self.n_states
+        """The entries of theta used: initial (N), transitions (P - N), emissions (P C); states in packed order."""
+        s, m = self.n_states, self.n_symbols
         transition = states[self.chains.previous] * s + states[self.chains.later]
-        emission = states * self.n_symbols + self.symbols
-        return np.concatenate((states[: self.chains.n_chains], s + transition, s + s * s + emission))
+        table = s + s * s + np.arange(self.n_channels) * (s * m)
+        emission = table + states[:, None] * m + self.channels
+        return np.concatenate((states[: self.chains.n_chains], s + transition, emission.ravel()))
+
+    @cached_property
+    def _example(self) -> Index:
+        """The example of each entry of `_columns`."""
+        chain_of = self.chains.chain  # initial entries and transitions are one a position, in packed order
+        return np.concatenate((chain_of, np.repeat(chain_of, self.n_channels)))
 
     @cached_property
     def _kinds(self) -> int:
-        """M R, the number of pairs (symbol, row of the loss table); 0 if there are more pairs than positions."""
+        """M R, the number of pairs (symbol, row of the loss table); 0 if there are several channels, or more pairs than
+        positions."""
         kinds = self.n_symbols * len(self.loss_table)
-        return kinds if kinds <= self.chains.n_positions else 0
+        return kinds if kinds <= self.chains.n_positions and self.n_channels == 1 else 0
 
     @cached_property
     def _kind(self) -> Index:
         """The pair (symbol, row of the loss table) of each packed position, as one number; (P,)."""
-        return np.asarray(self.symbols * len(self.loss_table) + self.loss_row, dtype=np.intp)
+        return np.asarray(self.channels[:, 0] * len(self.loss_table) + self.loss_row, dtype=np.intp)
+
+    @cached_property
+    def _uses(self) -> sp.csr_array:
+        """(P, C M + R), 1 where a packed position shows a symbol on a channel, and at its row of the loss table."""
+        p, m = self.chains.n_positions, self.n_channels * self.n_symbols
+        columns = np.column_stack((np.arange(self.n_channels) * self.n_symbols + self.channels, m + self.loss_row))
+        starts = np.arange(0, columns.size + 1, columns.shape[1])
+        return sp.csr_array((np.ones(columns.size), columns.ravel(), starts), shape=(p, m + len(self.loss_table)))
 
     @cached_property
     def _gather(self) -> sp.csr_array:
         """The matrix that sums weighted packed positions by `_kind` (M R, P), or, where `_kinds` is 0, by symbol and by
-        row of the loss table (M + R, P)."""
-        by_row = self.weights[self.chains.chain]
-        n = self.chains.n_positions
-        position = np.arange(n)
+        row of the loss table (C M + R, P)."""
+        by_row, n = self.weights[self.chains.chain], self.chains.n_positions
         if self._kinds:
-            return sp.csr_array(sp.coo_array((by_row, (self._kind, position)), shape=(self._kinds, n)))
-        rows = np.concatenate((self.symbols, self.n_symbols + self.loss_row))
-        shape = (self.n_symbols + len(self.loss_table), n)
-        both = np.concatenate((position, position))
-        return sp.csr_array(sp.coo_array((np.concatenate((by_row, by_row)), (rows, both)), shape=shape))
+            return sp.csr_array(sp.coo_array((by_row, (self._kind, np.arange(n))), shape=(self._kinds, n)))
+        return sp.csr_array(self._uses.T.multiply(by_row))
+
+
+def _as_tables(name: str, tables: Sequence[ArrayLike], n_values: int) -> tuple[Labels, Index]:
+    """As `as_sequences`, for tables (T_k, C) of one number C of channels."""
+    most = whole("n_values", n_values, least=1) - 1
+    first = wholes(f"{name}[0]", tables[0], ("length", "channels"), least=0, most=most)
+    shape = ("length", first.shape[1])
+    rest = [wholes(f"{name}[{k}]", each, shape, least=0, most=most) for k, each in enumerate(tables[1:], start=1)]
+    return frozen(np.concatenate((first, *rest))), np.array([len(first), *map(len, rest)], dtype=np.intp)
 
 
 def _loss_rows(

@@ -10,7 +10,6 @@ import numpy as np
 from convexstruct.arrays import Flags
 from convexstruct.features.counts.counts import Counts
 from convexstruct.features.counts.hmm import HMMCounts
-from convexstruct.features.counts.hmm_channels import ChannelCounts
 from convexstruct.features.counts.network import NetworkCounts
 from convexstruct.graphs import chains
 
@@ -49,14 +48,6 @@ def _(features: HMMCounts, low: int, high: int) -> Counts:
         observed=np.flatnonzero(observed[rows]).astype(np.intp),
         weights=features.weights[low:high],
     )
-
-
-@part.register
-def _(features: ChannelCounts, low: int, high: int) -> Counts:
-    states = part(features.states, low, high)
-    assert isinstance(states, HMMCounts)
-    rows = features.chains.flat[_inside(features, low, high)][states.chains.packed]
-    return dataclasses.replace(features, states=states, symbols=features.symbols[rows])
 
 
 @part.register

@@ -9,7 +9,6 @@ import numpy as np
 
 from convexstruct.features.counts.counts import Counts
 from convexstruct.features.counts.hmm import HMMCounts
-from convexstruct.features.counts.hmm_channels import ChannelCounts
 from convexstruct.features.counts.network import NetworkCounts, by_column, lay_out
 from convexstruct.graphs import as_sequences
 from convexstruct.losses import cost_matrix
@@ -27,28 +26,24 @@ def unlabelled(features: Counts, examples: Any) -> Counts:
 
     Its best labelling with a loss weight of 0 is a prediction. Its truth is made up (all 0) and means nothing.
 
-    features : `HMMCounts`, and ``examples`` are K integer sequences of symbols (T_k,); `ChannelCounts`, and they are K
-        integer tables of symbols (T_k, C); `NetworkCounts`, and they are integers (K, n_nodes), the columns as in
-        training, or a mapping of each node to its column, with `MISSING`, -1, for each value to predict. A new kind of
-        feature map registers its own.
+    features : `HMMCounts`, and ``examples`` are K integer sequences of symbols (T_k,), with channels tables (T_k, C);
+        `NetworkCounts`, and they are integers (K, n_nodes), the columns as in training, or a mapping of each node to
+        its column, with `MISSING`, -1, for each value to predict. A new kind of feature map registers its own.
     """
     raise ValueError(f"features of type {type(features).__name__} predict no new examples")
 
 
 @unlabelled.register
 def _(features: HMMCounts, examples: Any) -> Counts:
-    symbols, lengths = as_sequences("examples", examples, features.n_symbols)
-    each = np.split(symbols, np.cumsum(lengths)[:-1])
-    return HMMCounts.read(each, [np.zeros_like(one) for one in each], features.n_states, features.n_symbols)
-
-
-@unlabelled.register
-def _(features: ChannelCounts, examples: Any) -> Counts:
-    given = sequence("examples", examples, "a list of at least one table (length, channels)", least=1)
-    most, shape = features.n_symbols - 1, ("length", features.n_channels)
-    each = [wholes(f"examples[{k}]", one, shape, least=0, most=most) for k, one in enumerate(given)]
+    if features.symbols.ndim == 1:
+        symbols, lengths = as_sequences("examples", examples, features.n_symbols)
+        each = np.split(symbols, np.cumsum(lengths)[:-1])
+    else:
+        given = sequence("examples", examples, "a list of at least one table (length, channels)", least=1)
+        most, shape = features.n_symbols - 1, ("length", features.n_channels)
+        each = [wholes(f"examples[{k}]", one, shape, least=0, most=most) for k, one in enumerate(given)]
     states = [np.zeros(len(one), dtype=np.int64) for one in each]
-    return ChannelCounts.read(each, states, features.states.n_states, features.n_symbols)
+    return HMMCounts.read(each, states, features.n_states, features.n_symbols)
 
 
 @unlabelled.register

@@ -14,7 +14,6 @@ import pytest
 from convexstruct.arrays import Vector
 from convexstruct.core.certificates import certify
 from convexstruct.families.generative_margin.problem import GenerativeMargin, default_c
-from convexstruct.features.counts.hmm_channels import ChannelCounts
 from convexstruct.features.counts.network import NetworkCounts, table_entries
 from convexstruct.graphs import chain_graph, hmm_graph
 from convexstruct.marginals.enumeration import enumerate_counts
@@ -76,8 +75,7 @@ def test_new_symbols_are_labelled_as_if_they_had_been_the_problem_s_own() -> Non
 def test_new_symbols_of_several_channels_are_labelled_by_all_of_them() -> None:
     rng = np.random.default_rng(5)
     old = [rng.integers(3, size=(t, 2)) for t in (3, 2)]
-    features = ChannelCounts.read(old, [rng.integers(2, size=len(each)) for each in old], 2, 3)
-    problem = GenerativeMargin(features, default_c(None, features.tables), 0.5)
+    problem = GenerativeMargin.hmm(old, [rng.integers(2, size=len(each)) for each in old], 2, 3, eta=0.5)
     theta = feasible(problem, rng)
     new = [rng.integers(3, size=(t, 2)) for t in (4, 1)]
     parts = problem.layout.tables(theta)

@@ -11,7 +11,6 @@ from convexstruct.families.generative_margin.covariance import CountCovariance
 from convexstruct.families.generative_margin.invariants import invariants, local_variance
 from convexstruct.features.counts.counts import Counts
 from convexstruct.features.counts.hmm import HMMCounts
-from convexstruct.features.counts.hmm_channels import ChannelCounts
 from convexstruct.features.counts.network import NetworkCounts
 from convexstruct.marginals.enumeration import enumerate_counts
 from convexstruct.tolerances import ROUNDING, SINGLE
@@ -27,10 +26,10 @@ def hmm(seed: int = 0, n_states: int = 2, hidden: bool = False) -> HMMCounts:
     return HMMCounts.read(symbols, states, n_states, 3, weights=WEIGHTS, hidden=mask)
 
 
-def channels(seed: int = 0) -> ChannelCounts:
+def channels(seed: int = 0) -> HMMCounts:
     rng = np.random.default_rng(seed)
     symbols, states = [rng.integers(3, size=(t, 2)) for t in LENGTHS], [rng.integers(2, size=t) for t in LENGTHS]
-    return ChannelCounts.read(symbols, states, 2, 3, weights=WEIGHTS)
+    return HMMCounts.read(symbols, states, 2, 3, weights=WEIGHTS)
 
 
 MAPS = [hmm(), hmm(1, n_states=1), hmm(2, n_states=3), hmm(3, hidden=True), channels()]
@@ -53,10 +52,8 @@ def covariance(features: Counts, theta: Vector, loss_weight: float) -> Vector:
 def by_step(features: Counts, theta: Vector, loss_weight: float) -> list[tuple[float, Vector]]:
     """(weight, posterior of using each entry (d,)) for each example, step and table, by enumeration."""
     rows = enumerate_counts(features)
-    inner = features.states if isinstance(features, ChannelCounts) else features
-    assert isinstance(inner, HMMCounts)
-    symbols = features.symbols if isinstance(features, ChannelCounts) else inner.symbols[:, None]
-    seen = np.split(symbols[inner.chains.flat], np.cumsum(inner.chains.lengths)[:-1])
+    assert isinstance(features, HMMCounts)
+    seen = np.split(features.channels[features.chains.flat], np.cumsum(features.chains.lengths)[:-1])
     tables = list(features.tables.tables(np.arange(len(theta))).values())
     found = []
     for k, weight in enumerate(features.examples.weights):

@@ -20,7 +20,6 @@ from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.features.counts import bounds
 from convexstruct.features.counts.counts import Counts
 from convexstruct.features.counts.hmm import HMMCounts
-from convexstruct.features.counts.hmm_channels import ChannelCounts
 from convexstruct.marginals.enumeration import enumerate_counts
 from convexstruct.tolerances import MID
 from tests.families.generative_margin.instances import MAKERS, small_hmm, small_network
@@ -50,7 +49,7 @@ def channels(seed: int) -> GenerativeMargin:
     lengths = rng.integers(2, 5, size=4)
     symbols, states = [rng.integers(3, size=(t, 2)) for t in lengths], [rng.integers(2, size=t) for t in lengths]
     symbols[0][:2, 0], states[0][:2] = 0, [0, 1]
-    features = ChannelCounts.read(symbols, states, 2, 3)
+    features = HMMCounts.read(symbols, states, 2, 3)
     c = rng.exponential(size=features.tables.dimension) + 0.05
     c[[6, 9]] = 0.0
     return posed(features, c, float(rng.choice([0.1, 0.5, 2.0])))
@@ -136,7 +135,7 @@ def test_a_distribution_on_one_labelling_other_than_the_truth_has_exact_moments(
     one, two = [rng.integers(2, size=t) for t in lengths], [rng.integers(2, size=(t, 2)) for t in lengths]
     for features in (
         HMMCounts.read(one, states, 2, 2, weights=weights),
-        ChannelCounts.read(two, states, 2, 2, weights=weights),
+        HMMCounts.read(two, states, 2, 2, weights=weights),
     ):
         theta = 1e6 * rng.normal(size=features.tables.dimension)
         labels = features.best(theta, 0.0)[1]

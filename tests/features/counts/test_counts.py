@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import networkx as nx
@@ -15,6 +16,7 @@ from convexstruct.features.counts import network as network_features
 from convexstruct.features.counts.counts import Counts
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.network import NetworkCounts
+from convexstruct.features.counts.part import part
 from convexstruct.features.counts.unlabelled import unlabelled
 from convexstruct.graphs import grid_graph, hmm_graph
 from convexstruct.marginals.enumeration import enumerate_counts
@@ -48,6 +50,14 @@ def hmm_with_tables(seed: int, partly: bool = False) -> HMMCounts:
     return HMMCounts.read(symbols, states, 3, 4, tables, hidden, WEIGHTS)
 
 
+def channels(seed: int, partly: bool = False) -> HMMCounts:
+    """A chain that shows two symbols at each position, one of four by each channel."""
+    rng = np.random.default_rng(seed)
+    symbols = [rng.integers(4, size=(n, 2)) for n in LENGTHS]
+    hidden = [np.arange(n) % 2 == 0 for n in LENGTHS] if partly else None
+    return HMMCounts.read(symbols, [rng.integers(3, size=n) for n in LENGTHS], 3, 4, "ring", hidden, WEIGHTS)
+
+
 def one_set(seed: int) -> NetworkCounts:
     net = random_network(6, 5, states=(2, 3), max_parents=3, seed=seed)
     costs = {
@@ -69,11 +79,15 @@ MAPS: list[Callable[[int], Counts]] = [
     lambda seed: hmm(seed, partly=True),
     hmm_with_tables,
     lambda seed: hmm_with_tables(seed, partly=True),
+    channels,
+    lambda seed: channels(seed, partly=True),
     one_set,
     many_sets,
 ]
 every_map = pytest.mark.parametrize(
-    "make", MAPS, ids=["hmm", "ring", "partly", "tables", "partly_tables", "one_set", "many_sets"]
+    "make",
+    MAPS,
+    ids=["hmm", "ring", "partly", "tables", "partly_tables", "channels", "partly_channels", "one_set", "many_sets"],
 )
 
 
@@ -160,14 +174,29 @@ def test_the_truth_costs_nothing_and_no_labelling_costs_more_than_the_maximum(ma
         np.testing.assert_allclose(features.examples.max_loss, worst, rtol=ROUNDING)
 
 
+def unrolled(n_channels: int, n_states: int, n_symbols: int, length: int) -> nx.DiGraph:
+    """A chain of states with ``n_channels`` leaves at each."""
+    graph = nx.DiGraph()
+    for t in range(length):
+        graph.add_node(("state", t), states=n_states, table="initial" if t == 0 else "transition")
+        if t:
+            graph.add_edge(("state", t - 1), ("state", t))
+    for t, o in product(range(length), range(n_channels)):
+        graph.add_node(("symbol", t, o), states=n_symbols, table=f"emission {o}")
+        graph.add_edge(("state", t), ("symbol", t, o))
+    return graph
+
+
+@pytest.mark.parametrize("n_channels", [0, 1, 3])
 @pytest.mark.parametrize("loss", ["hamming", "ring"])
-def test_an_unrolled_hidden_markov_model_is_the_network_it_says(loss: str) -> None:
+def test_an_unrolled_hidden_markov_model_is_the_network_it_says(loss: str, n_channels: int) -> None:
     rng = np.random.default_rng(0)
-    states, symbols = rng.integers(4, size=(6, 5)), rng.integers(3, size=(6, 5))
+    states, symbols = rng.integers(4, size=(6, 5)), rng.integers(3, size=(6, 5, n_channels) if n_channels else (6, 5))
+    graph = unrolled(n_channels, 4, 3, 5) if n_channels else hmm_graph(4, 3, 5)
     weights = rng.uniform(0.5, 2.0, size=6)
     nodes = [("state", t) for t in range(5)]
     fast = HMMCounts.read(list(symbols), list(states), 4, 3, loss, weights=weights)
-    slow = NetworkCounts.read(hmm_graph(4, 3, 5), np.hstack((states, symbols)), nodes, loss, weights)
+    slow = NetworkCounts.read(graph, np.hstack((states, symbols.reshape(6, -1))), nodes, loss, weights)
     assert slow.tables == fast.tables
     np.testing.assert_array_equal(slow.examples.truth, fast.examples.truth)
     np.testing.assert_array_equal(slow.examples.example, fast.examples.example)
@@ -253,6 +282,21 @@ def test_a_labelling_completes_the_assignments() -> None:
     seen = np.ones(full.shape, dtype=bool)
     seen[features.examples.example, features.node] = False
     np.testing.assert_array_equal(full[seen], features.assignments[seen])
+
+
+@every_map
+def test_a_part_is_the_map_of_its_examples(make: Callable[[int], Counts]) -> None:
+    features = make(3)
+    some, inside = part(features, 1, 4), np.isin(features.examples.example, (1, 2, 3))
+    theta = thetas(features, 3)[0]
+    for mine, whole in zip(some.best(theta), features.best(theta)):
+        np.testing.assert_array_equal(mine, whole[1:4] if len(mine) == 3 else whole[inside])
+    labels = features.best(theta)[1]
+    np.testing.assert_array_equal(
+        some.counts_each(labels[inside]).toarray(), features.counts_each(labels)[1:4].toarray()
+    )
+    found, wanted = some.expected(theta).log_partition, features.expected(theta).log_partition[1:4]
+    np.testing.assert_allclose(found, wanted, rtol=ROUNDING)
 
 
 def test_a_hidden_set_too_wide_for_a_table_is_refused() -> None:

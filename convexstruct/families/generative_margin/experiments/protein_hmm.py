@@ -4,7 +4,7 @@ Hidden: helix, sheet or coil at each residue. Observed, in two variants:
 
 * ``plain``: the residue itself, one of 20 (tables: initial 3, transition 3 x 3, emission 3 x 20);
 * ``window``: the 13 residues around it, as in Qian and Sejnowski, each with a table of its own (product emissions,
-  `convexstruct.features.counts.hmm_channels`). As a generative model of the chain it counts every residue 13 times;
+  `convexstruct.features.counts.hmm`). As a generative model of the chain it counts every residue 13 times;
   maximum likelihood does not correct for that, discriminative training can.
 
 Trained on the 111 training chains by maximum likelihood (ML, add-one counts) and discriminatively (DT, Hamming loss);
@@ -25,11 +25,10 @@ from convexstruct.core.driver import solve
 from convexstruct.core.experiment import Cell, Progress, Result, Steps, standard_error
 from convexstruct.core.solution import Solution
 from convexstruct.datasets.real.protein import AMINO_ACIDS, STRUCTURES, Proteins, protein
-from convexstruct.families.generative_margin.problem import GenerativeMargin, default_c
+from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.families.generative_margin.solvers.entropic_proximal import EntropicProximal
 from convexstruct.families.generative_margin.solvers.maximum_likelihood import maximum_likelihood
-from convexstruct.features.counts.hmm import HMMCounts
-from convexstruct.features.counts.hmm_channels import ChannelCounts, window
+from convexstruct.features.counts.window import window
 from convexstruct.plots import GREY, LOWER, UPPER
 from convexstruct.tolerances import LOW
 
@@ -153,16 +152,9 @@ def run(quick: bool = False, seed: int = 0, progress: Steps | None = None) -> Re
 
 def problem(chains: Proteins, radius: int, eta: float = 1.0, c: Vector | None = None) -> GenerativeMargin:
     """The training problem: structure hidden, Hamming loss; ``radius`` 0 is the plain hidden Markov model."""
-    n_states, n_symbols = len(STRUCTURES), len(AMINO_ACIDS)
-    if radius == 0:
-        return GenerativeMargin(
-            plain := HMMCounts.read(chains.residues, chains.structures, n_states, n_symbols),
-            default_c(c, plain.tables),
-            eta,
-        )
-    seen = window(chains.residues, n_symbols, radius)
-    features = ChannelCounts.read(seen, chains.structures, n_states, n_symbols + 1)
-    return GenerativeMargin(features, default_c(c, features.tables), eta)
+    n_symbols = len(AMINO_ACIDS) + (radius > 0)  # beyond the ends of a chain a window shows a symbol of its own
+    seen = window(chains.residues, len(AMINO_ACIDS), radius) if radius else chains.residues
+    return GenerativeMargin.hmm(seen, chains.structures, len(STRUCTURES), n_symbols, eta=eta, c=c)
 
 
 def add_one(chains: Proteins, radius: int) -> Vector:

@@ -20,7 +20,7 @@ from convexstruct.datasets.generated.hidden_markov import SYNTHETIC, hidden_mark
 from convexstruct.datasets.real.protein import AMINO_ACIDS, STRUCTURES, Proteins, protein
 from convexstruct.datasets.real.sources import data_root
 from convexstruct.families.unsupervised_margin.problem import UnsupervisedMargin
-from convexstruct.features.counts.hmm_channels import window
+from convexstruct.features.counts.window import window
 from convexstruct.inference.hidden_markov import Observations
 from convexstruct.tolerances import LOW
 
