@@ -21,7 +21,7 @@ from convexstruct.families.gaussian_process.kernels import Gram, Kernel
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.window import window
 from convexstruct.features.graphs.pairwise import read_pairwise
-from convexstruct.inference.parallel import sharded
+from convexstruct.inference.shards import sharded
 from convexstruct.junction_trees import junction_tree
 from convexstruct.models import FORMULATIONS
 from convexstruct.models.generative_margin import cuts as margin_cuts

@@ -40,6 +40,7 @@ from convexstruct.core.registry import check_family, choose, family_of
 from convexstruct.core.solution import Solution, Status
 from convexstruct.core.trace import Trace
 from convexstruct.deadline import DeadlinePassed, left, within, without
+from convexstruct.inference.shards import sharded
 from convexstruct.tolerances import HIGH, Profile, profile, upside_down
 from convexstruct.validation.arguments import number, refuse, sentence, whole
 
@@ -111,8 +112,6 @@ def solve(
         solver, why = choose(problem, wanted)
     whole = problem
     if executor is not None:
-        from convexstruct.inference.parallel import sharded
-
         problem = sharded(problem, executor)
     name = type(solver).__name__ + (f" ({why})" if why else "")
     keeper, earlier = _Keeper(), _Earlier(problem, wanted)

@@ -18,11 +18,12 @@ import numpy as np
 
 from convexstruct.arrays import Labels, Matrix, Tensor, Vector
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
-from convexstruct.inference.exact import Best
+from convexstruct.inference.exact import Best, Inference, exact_inference
 from convexstruct.oracles.loopy.alpha_expansion import Expansion, alpha_expansion
 from convexstruct.oracles.loopy.linear_relaxation import Relaxed, linear_relaxation
 from convexstruct.oracles.loopy.minimum_cut import messages, minimum_cut
 from convexstruct.oracles.loopy.pairwise import Pairwise, pairwise
+from convexstruct.validation.arguments import refuse
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,3 +101,20 @@ MAXIMISE: dict[str, Callable[[Pairwise], Best]] = {
     "expansion": partial(_bounded, alpha_expansion),
     "relaxed": partial(_bounded, linear_relaxation),
 }
+
+
+def choose_oracle(features: PairwiseFeatures, inference: str) -> Inference:
+    """The oracle over labellings of this name: "exact", "minimum_cut", "expansion" or "relaxed". ValueError if no
+    oracle has this name, or it does not fit the graphs."""
+    if not isinstance(inference, str):
+        refuse("inference", inference, "one of exact, minimum_cut, expansion, relaxed")
+    if inference == "exact":
+        return exact_inference(features)
+    known: dict[str, Callable[[PairwiseFeatures], Inference]] = {
+        "minimum_cut": cut_inference,
+        "expansion": expansion_inference,
+        "relaxed": relaxed_inference,
+    }
+    if inference not in known:
+        refuse("inference", inference, f"one of exact, {', '.join(known)}")
+    return known[inference](features)

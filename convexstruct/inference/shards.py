@@ -1,5 +1,10 @@
 """Parts of a batch on any ``concurrent.futures.Executor``: one map over the parts, which workers keep between calls.
 
+Where the examples of a problem lie is its field ``workers`` (`Workers`; None: in this process). Its property ``shards``
+cuts them (`in_shards`), and its sums over all examples ask the shards and add up what comes back (`Shards.total`), or
+put it one after the other (`joined`). So the values are those of the problem in one process, up to the order of sums.
+Threads, processes on this machine, or a Dask cluster's ``client.get_executor()`` all do.
+
 A part is sent to each worker once. A task carries only the key of its part; a worker that does not hold the part
 answers so, receives it, and keeps it. So a worker needs no preparation, and one that replaces a dead worker is treated
 like any other. If a task fails, this process computes its result, with a warning in the log; where the work itself is
@@ -15,18 +20,20 @@ import os
 import threading
 import uuid
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import reduce
+from itertools import pairwise
 from operator import attrgetter
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from convexstruct import deadline
 from convexstruct.arrays import Index
 from convexstruct.graphs import starts
-from convexstruct.validation.arguments import whole
+from convexstruct.validation.arguments import cut, described, refuse, sentence, whole
 
 logger = logging.getLogger(__name__)
 
@@ -34,24 +41,67 @@ logger = logging.getLogger(__name__)
 #: recently used, which is sent again if needed.
 KEPT_PARTS = 64
 
+Problem = TypeVar("Problem")
+Arguments = ParamSpec("Arguments")
+Sum = TypeVar("Sum")
+
+
+@dataclass(frozen=True, eq=False)
+class Workers:
+    """Where the examples of a problem are worked on.
+
+    executor : works on the shards; it stays the caller's, who also shuts it down.
+    n_shards : how many, at most one an example; None: one a processor of this machine, which a cluster may exceed.
+    """
+
+    executor: Executor
+    n_shards: int | None = None
+
+
+def sharded(problem: Problem, executor: Executor, n_shards: int | None = None) -> Problem:
+    """The same problem with its examples in shards that ``executor`` works on; arguments as in `Workers`.
+
+    Raises
+    ------
+    ValueError
+        If the problem has no sums over examples that could be cut, or ``n_shards`` is less than 1.
+    """
+    if not isinstance(executor, Executor):
+        refuse("executor", executor, "a concurrent.futures.Executor")
+    if not isinstance(family := getattr(problem, "family", None), str):
+        refuse("problem", problem, "a problem of a family whose examples can be cut into shards")
+    if not (is_dataclass(problem) and any(each.name == "workers" for each in fields(problem))):
+        raise sentence(
+            f"executor came with {described(problem)} of the family {cut(family, 40)!r}, which has no sums over "
+            "examples that could be cut into shards, wanted None"
+        )
+    n_shards = None if n_shards is None else whole("n_shards", n_shards, least=1)
+    found: Problem = replace(problem, workers=Workers(executor, n_shards))  # type: ignore[type-var]
+    return found
+
+
+def in_shards(workers: Workers | None, sizes: Index, some: Callable[[Index], Any]) -> Shards | None:
+    """The examples in shards of about equal size; None without workers.
+
+    sizes : (N,) how long each example takes, in any unit. some : what works on some of the examples, given their
+    numbers; pickled where the executor's workers have a memory of their own.
+    """
+    if workers is None:
+        return None
+    at = cuts(sizes, workers.n_shards)
+    parts = tuple(some(np.arange(low, high)) for low, high in pairwise(at))
+    return Shards(parts, workers.executor, tuple(at))
+
 
 def cuts(sizes: Index, n_shards: int | None) -> list[int]:
     """Where examples of such ``sizes`` (N,) are cut into about equal shards: 0, .., N, rising; none is empty.
 
-    n_shards : how many (default: one a processor of this machine), at most one an example; ValueError if below 1.
+    n_shards : how many (None: one a processor of this machine), at most one an example.
     """
-    if n_shards is None:
-        n_shards = os.cpu_count() or 1
-    n_shards = whole("n_shards", n_shards, least=1)
     first = starts(sizes)
-    wanted = np.linspace(0, first[-1], min(n_shards, len(sizes)) + 1)[1:-1]
+    wanted = np.linspace(0, first[-1], min(n_shards or os.cpu_count() or 1, len(sizes)) + 1)[1:-1]
     found: list[int] = np.unique(np.concatenate(([0], np.searchsorted(first, wanted), [len(sizes)]))).tolist()
     return found
-
-
-def fields_of(problem: Any, kind: type) -> dict[str, Any]:
-    """The fields of ``problem`` that its class ``kind`` has, by name: a problem in shards is made of them."""
-    return {each.name: getattr(problem, each.name) for each in fields(kind)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,16 +110,24 @@ class Shards:
 
     parts : anything with methods, one a shard; pickled where the executor's workers have a memory of their own.
     executor : where they are worked on; it stays the caller's, who also shuts it down.
+    at : part i has the examples at[i] .. at[i + 1] - 1.
     """
 
     parts: tuple[Any, ...]
     executor: Executor
+    at: tuple[int, ...] = ()
     _key: str = field(default_factory=lambda: uuid.uuid4().hex, init=False)
     _given_up: list[str] = field(default_factory=list, init=False)  # why the executor is used no more; empty: it is
 
     def map(self, method: str, *arguments: Any) -> list[Any]:
         """``method(*arguments)`` of every part, in order; ``method`` may be dotted, as in "oracle.best"."""
         return self.map_each(method, [arguments] * len(self.parts))
+
+    def total(self, method: Callable[Arguments, Sum], *arguments: Arguments.args, **more: Arguments.kwargs) -> Sum:
+        """The sum over the parts of what their ``method``, a problem's own, returns: numbers, arrays, or a tuple of
+        these. A vector may be shorter in a part that has no edge and so no weights of edges, which stand last."""
+        found: Sum = reduce(_added, self.map(method.__name__, *arguments))
+        return found
 
     def map_each(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
         """``method(*arguments[i])`` of part i, for every part, in order. Raises `DeadlinePassed` if a worker brings
@@ -117,6 +175,23 @@ class Shards:
         if not self._given_up:
             self._given_up.append(why)
             logger.warning("the executor %s: what follows is done in this process", why)
+
+
+def joined(found: Sequence[Any]) -> Any:
+    """Arrays of the parts' examples, one after the other; of tuples, entry by entry. None where no part has one."""
+    if isinstance(found[0], tuple):
+        return tuple(joined(each) for each in zip(*found))
+    arrays = [each for each in found if each is not None]
+    return np.concatenate(arrays) if arrays else None
+
+
+def _added(one: Any, other: Any) -> Any:
+    if isinstance(one, tuple):
+        return tuple(_added(*each) for each in zip(one, other))
+    if np.ndim(one) == 1 and len(one) != len(other):
+        short, long = sorted((one, other), key=len)
+        return long + np.pad(short, (0, len(long) - len(short)))
+    return one + other
 
 
 @dataclass(frozen=True)

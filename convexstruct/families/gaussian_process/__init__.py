@@ -3,7 +3,6 @@
 from convexstruct.core.iterate import Solver
 from convexstruct.core.papers import PAPER_2
 from convexstruct.core.registry import Family, System, register
-from convexstruct.families.gaussian_process import sharded as sharded  # registers how the problem is cut
 from convexstruct.families.gaussian_process.problem import GaussianProcessSequences
 from convexstruct.families.gaussian_process.solvers.function_space_lbfgs import FunctionSpaceLBFGS
 from convexstruct.families.gaussian_process.solvers.functional_gradient import FunctionalGradient

@@ -51,20 +51,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from convexstruct import deadline
-from convexstruct.arrays import Index, Labels, Matrix, Point, Vector
+from convexstruct.arrays import OPTIONAL, Index, Labels, Matrix, Point, Vector
 from convexstruct.core.certificates import Unconstrained
 from convexstruct.families.gaussian_process.kernels import Gram, Kernel, read_inputs
+from convexstruct.families.gaussian_process.sequences import Sequences, read_labels, same_lengths
 from convexstruct.graphs import Chains, as_sequences, chains
-from convexstruct.marginals.triplets import sums_by
+from convexstruct.inference.shards import Shards, Workers, in_shards
 from convexstruct.oracles.chain.chain import sum_product, viterbi
 from convexstruct.oracles.chain.enclosure import backward, markov
 from convexstruct.rounding import TINY, UNIT, Rounded, gamma, summed
@@ -104,6 +104,7 @@ class GaussianProcessSequences(Unconstrained):
     n_labels : S.
     eta : variance of each transition's score; at least 0. With 0 all transitions have score 0.
     lam : weight of the prior, 1 in the paper; dividing k and eta by it is the same.
+    workers : where forward-backward runs, if not here; products with K stay here.
     """
 
     gram: Gram
@@ -113,6 +114,7 @@ class GaussianProcessSequences(Unconstrained):
     n_labels: int
     eta: float = 1.0
     lam: float = 1.0
+    workers: Workers | None = field(default=None, repr=False, kw_only=True, metadata=OPTIONAL)
     family: ClassVar[str] = "gaussian_process"
 
     def __post_init__(self) -> None:
@@ -156,8 +158,8 @@ class GaussianProcessSequences(Unconstrained):
         """
         chosen = Kernel.read(kernel)
         tables = read_inputs(inputs)
-        flat, lengths = _read_labels(labels, n_labels)
-        _same_lengths(np.array([len(table) for table in tables]), lengths, "inputs")
+        flat, lengths = read_labels(labels, n_labels)
+        same_lengths(np.array([len(table) for table in tables]), lengths, "inputs")
         distinct, places = np.unique(np.concatenate(tables), axis=0, return_inverse=True)
         return cls(Gram.of(chosen, distinct), places.reshape(-1), flat, lengths, n_labels, eta, lam)
 
@@ -183,21 +185,30 @@ class GaussianProcessSequences(Unconstrained):
             If ``gram`` is not square, symmetric and positive semidefinite, or does not fit the sequences.
         """
         checked = gram if isinstance(gram, Gram) else Gram(gram)  # type: ignore[arg-type]
-        flat, lengths = _read_labels(labels, n_labels)
+        flat, lengths = read_labels(labels, n_labels)
         if places is None:
             if checked.size != len(flat):
                 raise ValueError(f"gram is {checked.size} x {checked.size}, the sequences have {len(flat)} positions")
             rows = np.arange(len(flat))
         else:
             rows, sizes = as_sequences("places", places, checked.size)
-            _same_lengths(sizes, lengths, "places")
+            same_lengths(sizes, lengths, "places")
         return cls(checked, rows.astype(np.intp), flat, lengths, n_labels, eta, lam)
 
     # -- the parts of the problem ------------------------------------------------------------------------------------
 
     @cached_property
+    def sequences(self) -> Sequences:
+        return Sequences(self.lengths, self.places, np.arange(self.n_inputs))
+
+    @cached_property
+    def shards(self) -> Shards | None:
+        """Some of the sequences each, with about as many positions; every one is sent the scores of its inputs."""
+        return in_shards(self.workers, self.lengths, self.sequences.some)
+
+    @property
     def chains(self) -> Chains:
-        return chains(self.lengths)
+        return self.sequences.chains
 
     @property
     def n_inputs(self) -> int:
@@ -214,15 +225,10 @@ class GaussianProcessSequences(Unconstrained):
         cut = self.n_inputs * self.n_labels
         return u[:cut].reshape(-1, self.n_labels), u[cut:].reshape(self.n_labels, self.n_labels)
 
-    @cached_property
+    @property
     def packed_places(self) -> Index:
         """The distinct input of each packed position; shape (P,)."""
-        return np.asarray(self.places[self.chains.packed])
-
-    @cached_property
-    def _sums(self) -> sp.csr_array:
-        """(D, P) matrix that sums values at packed positions by their input."""
-        return sums_by(self.packed_places, self.n_inputs)
+        return self.sequences.packed_places
 
     @cached_property
     def truth(self) -> Vector:
@@ -242,9 +248,17 @@ class GaussianProcessSequences(Unconstrained):
     def log_partition(self, scores: Vector) -> tuple[float, Vector]:
         """(sum_i ln sum_y exp <z_y, t>, m = sum_i E z_y) at scores t (n,), by forward-backward; no product with K."""
         label, transition = self.split(scores)
-        sums = sum_product(self.chains, label[self.packed_places], np.ascontiguousarray(transition))
-        mean = np.concatenate(((self._sums @ sums.node).ravel(), sums.edge.ravel()))
-        return float(sums.log_partition.sum()), mean
+        edge = np.ascontiguousarray(transition)
+        if self.shards is None:
+            value, by_input, by_pair = self.sequences.log_partition(label, edge)
+            return value, np.concatenate((by_input.ravel(), by_pair.ravel()))
+        parts, mean = self.shards.parts, np.zeros(self.dimension)
+        found = self.shards.map_each("log_partition", [(label[part.inputs], edge) for part in parts])
+        of_label, of_transition = self.split(mean)
+        for part, (_, by_input, by_pair) in zip(parts, found):
+            of_label[part.inputs] += by_input
+            of_transition += by_pair
+        return sum(value for value, _, _ in found), mean
 
     @property
     def trivial_value(self) -> float:
@@ -330,7 +344,7 @@ class GaussianProcessSequences(Unconstrained):
             label, transition = self.split(scores)
             found = backward(self.chains, label[self.packed_places], transition)
             gibbs = markov(self.chains, found, transition)
-            mean = np.concatenate(((self._sums @ gibbs.node).ravel(), gibbs.edge.ravel()))
+            mean = np.concatenate(((self.sequences.sums @ gibbs.node).ravel(), gibbs.edge.ravel()))
             rest = self.truth - mean
             often = int(np.bincount(self.packed_places).max())
             error = (gibbs.relative + gamma(often)) * mean + UNIT * np.abs(rest) + gibbs.absolute
@@ -427,16 +441,3 @@ class GaussianProcessSequences(Unconstrained):
         tables = read_inputs(examples, "examples")
         laid = chains([len(table) for table in tables])
         return laid, (self.gram.against(tables, "examples") @ label)[laid.packed], edge
-
-
-def _read_labels(labels: Sequence[ArrayLike], n_labels: int) -> tuple[Labels, Index]:
-    return as_sequences("labels", labels, whole("n_labels", n_labels, least=1))
-
-
-def _same_lengths(found: Index, lengths: Index, name: str) -> None:
-    if len(found) != len(lengths):
-        raise ValueError(f"{name} holds {len(found)} sequences, labels holds {len(lengths)}")
-    apart = np.flatnonzero(found != lengths)
-    if len(apart):
-        i = int(apart[0])
-        raise ValueError(f"{name}[{i}] has {found[i]} positions, labels[{i}] has {lengths[i]}")

@@ -3,7 +3,6 @@
 from convexstruct.core.iterate import Solver
 from convexstruct.core.papers import PAPER_0
 from convexstruct.core.registry import Family, System, register
-from convexstruct.families.generative_margin import sharded as sharded  # registers how the problem is split
 from convexstruct.families.generative_margin.covariance import CountCovariance
 from convexstruct.families.generative_margin.problem import GenerativeMargin
 from convexstruct.families.generative_margin.solvers.bundle import ProximalBundle

@@ -38,7 +38,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -47,15 +47,18 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from convexstruct.arrays import Index, Labels, Point, Vector
+from convexstruct.arrays import OPTIONAL, Index, Labels, Point, Vector
 from convexstruct.core.mixtures import Mixture, outside_simplex, read_mixture
 from convexstruct.families.generative_margin import rounding
 from convexstruct.features.counts.bounds import shared_columns
 from convexstruct.features.counts.counts import Counts, Examples, Oracle
 from convexstruct.features.counts.hmm import HMMCounts
 from convexstruct.features.counts.network import NetworkCounts
+from convexstruct.features.counts.part import part
 from convexstruct.features.counts.unlabelled import unlabelled
 from convexstruct.graphs import TableLayout
+from convexstruct.inference.sharded_oracle import ShardedOracle
+from convexstruct.inference.shards import Shards, Workers, in_shards
 from convexstruct.losses import Costs
 from convexstruct.rounding import Rounded
 from convexstruct.tolerances import DUAL_ROUNDING, SUM_TO_ONE
@@ -90,11 +93,13 @@ class GenerativeMargin:
     features : the counts of the data (`HMMCounts` or `NetworkCounts`), with loss and example weights.
     c : (d,) a distribution for each block, in theta's layout (`layout`).
     eta : positive weight of the violations, in nats a unit of loss.
+    workers : where maxima and sums over labellings are computed, if not here.
     """
 
     features: Counts
     c: Vector
     eta: float
+    workers: Workers | None = field(default=None, repr=False, kw_only=True, metadata=OPTIONAL)
     family: ClassVar[str] = "generative_margin"
 
     def __post_init__(self) -> None:
@@ -147,7 +152,13 @@ class GenerativeMargin:
     @property
     def oracle(self) -> Oracle:
         """The oracle over all labellings: the feature map itself, unless the examples are split into shards."""
-        return self.features
+        return self.features if self.shards is None else ShardedOracle(self.shards)
+
+    @cached_property
+    def shards(self) -> Shards | None:
+        """Feature maps of some of the examples, with about as many hidden variables each."""
+        hidden = np.bincount(self.examples.example, minlength=self.n_examples)
+        return in_shards(self.workers, hidden, lambda each: part(self.features, each[0], each[-1] + 1))
 
     @property
     def layout(self) -> TableLayout:

@@ -3,7 +3,6 @@
 from convexstruct.core.iterate import Solver
 from convexstruct.core.papers import PAPER_4
 from convexstruct.core.registry import Family, System, register
-from convexstruct.families.log_linear import sharded as sharded  # registers how problems are cut into shards
 from convexstruct.families.log_linear.approximate_field import ApproximateField
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
 from convexstruct.families.log_linear.hidden import HiddenField

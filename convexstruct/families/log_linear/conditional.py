@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -40,7 +40,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from convexstruct import deadline
-from convexstruct.arrays import Flags, Index, Labels, Matrix, Point, Tensor, Vector
+from convexstruct.arrays import OPTIONAL, Flags, Index, Labels, Matrix, Point, Tensor, Vector
 from convexstruct.core.certificates import Unconstrained
 from convexstruct.core.mixtures import Mixture, outside_simplex, read_mixture
 from convexstruct.core.scale import Scale
@@ -48,16 +48,18 @@ from convexstruct.families.log_linear.entropy import add_gibbs, largest_score, l
 from convexstruct.families.log_linear.penalty import Penalty, read_theta, unit_of
 from convexstruct.families.log_linear.separable import never_falling, never_true, separates
 from convexstruct.features.counts.counts import example_weights
+from convexstruct.features.graphs.forbidden import read_pairs
 from convexstruct.features.graphs.magnitudes import Magnitudes, product, reason, widest
 from convexstruct.features.graphs.pairwise import PairwiseFeatures, read_pairwise
 from convexstruct.inference.differences import Marginals
 from convexstruct.inference.exact import ChainInference, Inference, exact_inference
 from convexstruct.inference.prediction import of_one_kind, read_others
+from convexstruct.inference.shards import Shards, Workers, in_shards
 from convexstruct.oracles.chain import chain
 from convexstruct.rounding import GREATEST, TINY, UNIT, Rounded, gamma, summed
 from convexstruct.tolerances import DUAL_ROUNDING
 from convexstruct.validation.arguments import mapping, number
-from convexstruct.validation.arrays import flags, raw
+from convexstruct.validation.arrays import raw
 
 #: The end of the message about a graph that is too wide for sums over its labellings.
 ADVICE = (
@@ -72,6 +74,7 @@ class ConditionalRandomField(Unconstrained):
 
     features : the joint feature map of the examples. scale : lam and C. weights : (N,) omega_i > 0. l1 : weight of
     |theta|_1, at least 0. forbidden : (S, S) pairs of labels that no edge (first end, second end) may have; None: none.
+    workers : where the examples are worked on, if not here.
     """
 
     features: PairwiseFeatures
@@ -79,6 +82,7 @@ class ConditionalRandomField(Unconstrained):
     weights: Vector
     l1: float = 0.0
     forbidden: Flags | None = None
+    workers: Workers | None = field(default=None, repr=False, kw_only=True, metadata=OPTIONAL)
     family: ClassVar[str] = "log_linear"
 
     @classmethod
@@ -117,19 +121,7 @@ class ConditionalRandomField(Unconstrained):
         features = read_pairwise(node_features, labels, n_labels, edges, edge_features)
         scale = Scale.read(features.n_examples, free=True, C=C, C_mean=C_mean, lam=lam, beta=beta)
         omega = example_weights(weights, features.n_examples)
-        pairs = None
-        if forbidden is not None:
-            size = features.n_labels
-            pairs = flags("forbidden", forbidden, (size, size), why="one entry a pair of labels")
-            (s, t), at = features.truth[features.edges].T, features.edge_example
-            wrong = np.flatnonzero(pairs[s, t])
-            if len(wrong):
-                e = int(wrong[0])
-                raise ValueError(
-                    f"forbidden[{s[e]}, {t[e]}] is True, but the true labels of example {at[e]} have this pair: wanted "
-                    "pairs that no truth has"
-                )
-            pairs = pairs if pairs.any() else None
+        pairs = read_pairs(forbidden, features)
         problem = cls(features, scale, omega, number("l1", l1, least=0), pairs)
         vars(problem)["oracle"] = exact_inference(features, ADVICE)  # refuses graphs that are too wide
         return problem
@@ -160,6 +152,10 @@ class ConditionalRandomField(Unconstrained):
         """The loss of some of the examples, in the order given, with the whole penalty."""
         features, weights = self.features.some(examples), self.weights[examples]
         return ConditionalRandomField(features, self.scale, weights, self.l1, self.forbidden)
+
+    @cached_property
+    def shards(self) -> Shards | None:
+        return in_shards(self.workers, self.features.lengths, self.some)
 
     @cached_property
     def penalty(self) -> Penalty:
@@ -204,6 +200,8 @@ class ConditionalRandomField(Unconstrained):
 
     def expectation(self, theta: Vector) -> tuple[float, Vector]:
         """(C sum_i omega_i ln Z_i, C sum_i omega_i E f(x_i, y)) under the Gibbs distributions of theta."""
+        if self.shards is not None:
+            return self.shards.total(self.expectation, theta)
         if isinstance(self.oracle, ChainInference):
             return self._chains_expectation(self.oracle, theta)
         node, edge = self.scores(theta)
@@ -239,13 +237,25 @@ class ConditionalRandomField(Unconstrained):
     def curvature(self, theta: Vector) -> Vector:
         """C sum_i omega_i sum_v x_vj^2 p_v (1 - p_v), and the same of edges (of their sum, where they share a table):
         the diagonal of the Hessian of L without covariances inside an example; (d,)."""
+        return self.of_shared_table(self.variances(theta))
+
+    def of_shared_table(self, variances: Vector) -> Vector:
+        """`curvature` from `variances`, which is changed."""
+        if self.features.shared:
+            pairs = self.features.split(variances)[1]
+            pairs -= pairs**2 / max(float(pairs.sum()), TINY)
+        return variances
+
+    def variances(self, theta: Vector) -> Vector:
+        """`curvature`, but for a table that edges share: there the expected counts, which add up over examples."""
+        if self.shards is not None:
+            return self.shards.total(self.variances, theta)
         features, ceiling = self.features, self.ceiling
         sums = self.oracle.sums(*self.scores(theta), ceiling)
         node = sums.node - sums.node**2 / ceiling[features.example][:, None]
-        if sums.edge.ndim == 2:
-            edge = sums.edge - sums.edge**2 / max(float(sums.edge.sum()), TINY)
-        else:
-            edge = sums.edge - sums.edge**2 / ceiling[features.edge_example][:, None, None]
+        edge = sums.edge
+        if edge.ndim == 3:
+            edge = edge - edge**2 / ceiling[features.edge_example][:, None, None]
         return self._squared.adjoint(node, edge)
 
     @cached_property
@@ -313,12 +323,7 @@ class ConditionalRandomField(Unconstrained):
     @cached_property
     def unit(self) -> Vector:
         """The change of a parameter that moves the score of some node or edge by 1; 0 for a feature that is 0; (d,)."""
-        features = self.features
-        node = abs(sp.csr_array(features.node_features)).max(axis=0).toarray().ravel()
-        edge = np.ones(1) if features.edge_features is None else np.abs(features.edge_features).max(axis=0, initial=0.0)
-        block = (self.dimension - features.n_node_weights) // max(features.n_edge_features, 1)
-        largest = np.concatenate((np.tile(node, features.n_labels), np.repeat(edge[: features.n_edge_features], block)))
-        return unit_of(largest)
+        return unit_of(self.features.largest)
 
     def enclosed(self, mixture: Mixture) -> tuple[Rounded, Vector, Vector]:
         """(C sum_i omega_i H_i, Psi, a bound on Psi's error) of a mixture, its shares scaled to sum to at most 1."""

@@ -37,7 +37,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from convexstruct import deadline
-from convexstruct.arrays import Flags, Labels, Point, Vector
+from convexstruct.arrays import OPTIONAL, Flags, Index, Labels, Point, Vector
 from convexstruct.core.certificates import Unconstrained
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
 from convexstruct.families.log_linear.entropy import largest, log_partitions
@@ -46,9 +46,10 @@ from convexstruct.families.log_linear.penalty import Penalty
 from convexstruct.features.graphs.factors import Factors
 from convexstruct.features.graphs.forbidden import forbid, labels_allowed, read_partial
 from convexstruct.features.graphs.magnitudes import product, widest
-from convexstruct.graphs import starts
+from convexstruct.graphs import ranges, starts
 from convexstruct.inference.exact import ChainInference, forest_inference
 from convexstruct.inference.factor_graphs import FactorInference
+from convexstruct.inference.shards import Shards, Workers, in_shards
 from convexstruct.rounding import GREATEST, TINY, UNIT, Rounded, gamma, summed
 from convexstruct.validation.arguments import mapping, sentence, sequence, whole
 from convexstruct.validation.arrays import flags, frozen, raw, wholes
@@ -61,10 +62,12 @@ class HiddenField(Unconstrained):
     model : the fully observed model whose truth is one of the labellings in each K_i.
     known : (P, S) whether a node may have a label (conditional); or samples (m, n) with -1 where the label of a
         variable is not known, or (m, n, S) whether it may have a label (unconditional).
+    workers : where the examples or samples are worked on, if not here.
     """
 
     model: ConditionalRandomField | MarkovRandomField
     known: Flags | Labels = field(repr=False)
+    workers: Workers | None = field(default=None, repr=False, kw_only=True, metadata=OPTIONAL)
     family: ClassVar[str] = "log_linear"
 
     @classmethod
@@ -170,6 +173,22 @@ class HiddenField(Unconstrained):
         """``known`` of a Markov random field: labels (m, n), or flags (m, n, S)."""
         return self.known
 
+    def some(self, examples: Index) -> HiddenField:
+        """The problem of some of the examples or samples, with the whole penalty."""
+        model = self.model
+        if isinstance(model, ConditionalRandomField):
+            return HiddenField(model.some(examples), self.known[ranges(model.features.node_start, examples)[0]])
+        assert model.samples is not None
+        assert model.weights is not None
+        own = replace(model, samples=model.samples[examples], weights=model.weights[examples])
+        return HiddenField(own, self.known[examples])
+
+    @cached_property
+    def shards(self) -> Shards | None:
+        model, samples = self.model, np.ones(len(self.known), dtype=np.intp)
+        sizes = model.features.lengths if isinstance(model, ConditionalRandomField) else samples
+        return in_shards(self.workers, sizes, self.some)
+
     @property
     def dimension(self) -> int:
         return self.model.dimension
@@ -195,6 +214,8 @@ class HiddenField(Unconstrained):
         """(C sum_i omega_i ln Z_i, C sum_i omega_i E f)."""
         model = self.model
         if isinstance(model, ConditionalRandomField):
+            if self.shards is not None:
+                return self.shards.total(self.unclamped, theta)
             return model.expectation(theta)
         found = model.inference.sums(model.factors.design @ theta)
         weight = model.scale.C * model.mass
@@ -203,6 +224,8 @@ class HiddenField(Unconstrained):
     def clamped(self, theta: Vector) -> tuple[float, Vector]:
         """(C sum_i omega_i ln Z_i(K_i), C sum_i omega_i E[f | K_i])."""
         deadline.check()
+        if self.shards is not None:
+            return self.shards.total(self.clamped, theta)
         model = self.model
         if isinstance(model, ConditionalRandomField):
             node, edge = model.scores(theta)
@@ -220,7 +243,13 @@ class HiddenField(Unconstrained):
 
     def curvature(self, theta: Vector) -> Vector:
         """An approximate diagonal of the Hessian of the unclamped part; (d,)."""
-        return self.model.curvature(theta)
+        if self.shards is None or not isinstance(self.model, ConditionalRandomField):
+            return self.model.curvature(theta)
+        return self.model.of_shared_table(self.shards.total(self._variances, theta))
+
+    def _variances(self, theta: Vector) -> Vector:
+        assert isinstance(self.model, ConditionalRandomField)
+        return self.model.variances(theta)
 
     def witness(self, theta: Vector) -> Point:
         """The model's dual point of theta where all is observed; else empty, with the lower bound 0."""

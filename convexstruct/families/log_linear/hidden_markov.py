@@ -25,19 +25,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from convexstruct.arrays import Flags, Labels, Point, Tensor
+from convexstruct.arrays import OPTIONAL, Flags, Index, Labels, Point, Tensor
 from convexstruct.families.log_linear.entropy import largest, log_partitions
 from convexstruct.features.graphs.pairwise import PairwiseFeatures, read_pairwise
 from convexstruct.inference.baum_welch import Expected, Pseudocounts, expected, maximised, room_for
 from convexstruct.inference.exact import ForestInference, forest_inference
 from convexstruct.inference.hidden_markov import HiddenMarkovModels, Observations
+from convexstruct.inference.shards import Shards, Workers, in_shards
 from convexstruct.rounding import FUNCTION, TINY, UNIT, Rounded, gamma, summed
 from convexstruct.validation.arguments import mapping, sentence, whole
 from convexstruct.validation.arrays import flags, real
@@ -51,13 +52,14 @@ class HiddenMarkov:
     """Sequences to be explained by a hidden Markov model; made by `HiddenMarkov.read`.
 
     observed : the sequences, their symbols and weights. n_states : S. prior : the pseudo-counts. allowed : which
-    probabilities may be above 0, by the names of the tables.
+    probabilities may be above 0, by the names of the tables. workers : where the sequences are worked on, if not here.
     """
 
     observed: Observations
     n_states: int
     prior: Pseudocounts
     allowed: Mapping[str, Flags]
+    workers: Workers | None = field(default=None, repr=False, kw_only=True, metadata=OPTIONAL)
     family: ClassVar[str] = "log_linear"
 
     @classmethod
@@ -162,12 +164,23 @@ class HiddenMarkov:
 
     # -- what solvers ask ----------------------------------------------------------------------------------------------
 
+    @cached_property
+    def shards(self) -> Shards | None:
+        def some(sequences: Index) -> HiddenMarkov:
+            return replace(self, observed=self.observed.some(slice(sequences[0], sequences[-1] + 1)), workers=None)
+
+        return in_shards(self.workers, self.observed.chains.lengths, some)
+
     def expected(self, models: HiddenMarkovModels) -> Expected:
         """The expected counts of the sequences under each model."""
+        if self.shards is not None:
+            return Expected(*self.shards.total(self.expected, models))
         return expected(self.observed, models)
 
     def expectation(self, models: HiddenMarkovModels) -> Callable[[HiddenMarkovModels], Expected]:
         """`expected` for as many models as ``models`` are, with arrays that are allocated once."""
+        if self.shards is not None:
+            return self.expected
         room = room_for(self.observed, models)
         return lambda others: expected(self.observed, others, room)
 

@@ -37,7 +37,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
@@ -47,7 +47,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import linprog
 
 from convexstruct import deadline
-from convexstruct.arrays import Index, Labels, Point, Vector
+from convexstruct.arrays import OPTIONAL, Index, Labels, Point, Vector
 from convexstruct.core.certificates import Unconstrained
 from convexstruct.core.scale import Scale
 from convexstruct.families.log_linear.completion import completed
@@ -59,6 +59,7 @@ from convexstruct.features.graphs.factors import Factors
 from convexstruct.features.graphs.forbidden import forbid
 from convexstruct.graphs import starts
 from convexstruct.inference.factor_graphs import FactorInference
+from convexstruct.inference.shards import Shards, Workers, in_shards
 from convexstruct.rounding import FUNCTION, TINY, UNIT, Rounded, gamma, summed
 from convexstruct.tolerances import DUAL_ROUNDING
 from convexstruct.validation.arguments import mapping, sentence, sized
@@ -97,7 +98,8 @@ class PseudoLikelihood(Unconstrained):
     """The pseudolikelihood of factors and samples; made by `PseudoLikelihood.read`.
 
     factors : the model. samples : (m, n) labels, from 0. weights : (m,) omega > 0. targets : the variables v that the
-    second sum runs over. scale : lam and C. l1 : weight of |theta|_1.
+    second sum runs over. scale : lam and C. l1 : weight of |theta|_1. workers : where the targets are worked on,
+    if not here.
     """
 
     factors: Factors
@@ -106,6 +108,7 @@ class PseudoLikelihood(Unconstrained):
     targets: tuple[int, ...]
     scale: Scale
     l1: float = 0.0
+    workers: Workers | None = field(default=None, repr=False, kw_only=True, metadata=OPTIONAL)
     family: ClassVar[str] = "log_linear"
 
     @classmethod
@@ -194,6 +197,16 @@ class PseudoLikelihood(Unconstrained):
         n = np.concatenate(counts).astype(np.float64)
         return Groups(np.concatenate(variable), start, features, sizes, n, np.add.reduceat(n, start[:-1]), width)
 
+    @cached_property
+    def shards(self) -> Shards | None:
+        """Parts with some of the targets each, and about as many distinct conditionals."""
+        sizes = np.bincount(self.groups.variable, minlength=self.factors.n_variables)[list(self.targets)]
+
+        def some(numbers: Index) -> PseudoLikelihood:
+            return replace(self, targets=tuple(self.targets[i] for i in numbers), workers=None)
+
+        return in_shards(self.workers, sizes, some)
+
     @property
     def trivial_value(self) -> float:
         """P(0) = sum_g N_g ln(labels of its variable); 1 where every variable has one label."""
@@ -226,6 +239,8 @@ class PseudoLikelihood(Unconstrained):
     def value_and_gradient(self, theta: Vector) -> tuple[float, Vector]:
         """The weighted sum of the losses, minus (20.31), and its gradient, both without the penalty."""
         deadline.check()
+        if self.shards is not None:
+            return self.shards.total(self.value_and_gradient, theta)
         losses = self.losses(theta)
         return float(self.groups.counts @ losses), self.missing(np.exp(-losses))
 
@@ -238,6 +253,8 @@ class PseudoLikelihood(Unconstrained):
 
     def curvature(self, theta: Vector) -> Vector:
         """The diagonal of the losses' Hessian, sum_g N_g Var_p(K_g); (d,)."""
+        if self.shards is not None:
+            return self.shards.total(self.curvature, theta)
         groups = self.groups
         p, totals = self.conditionals(theta), np.repeat(groups.totals, np.diff(groups.start))
         spread = sp.csr_array((p, np.arange(len(p)), groups.start), shape=(len(groups.totals), len(p)))

@@ -3,7 +3,6 @@
 from convexstruct.core.iterate import Solver
 from convexstruct.core.papers import PAPER_2
 from convexstruct.core.registry import Family, System, register
-from convexstruct.families.regularized_risk import sharded as sharded  # registers how the problem is cut
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
 from convexstruct.families.regularized_risk.solvers.bmrm import LsBMRM, QpBMRM
 from convexstruct.families.regularized_risk.solvers.pegasos import Pegasos1, PegasosN

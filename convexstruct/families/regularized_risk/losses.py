@@ -20,7 +20,7 @@ thresholds are in order without a constraint (Chu and Keerthi 2005, theorem 1).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -73,6 +73,29 @@ class PiecewiseLoss:
     @property
     def n_groups(self) -> int:
         return len(self.example)
+
+    def rows(self, n: int) -> Index:
+        """Where each example begins among the ``n`` rows of features, and n."""
+        return self.start if self.kind == "pieces" else np.arange(n + 1)
+
+    def pieces_of(self, examples: Index) -> Index:
+        """The first piece of each of ``examples``; the number of pieces for one after the last."""
+        return self.start[np.searchsorted(self.example, examples)]
+
+    def some(self, first: int, last: int, row: Index) -> PiecewiseLoss:
+        """The pieces of the examples first .. last - 1, without their labels; ``row`` as `rows` returns it."""
+        low, high = np.searchsorted(self.example, (first, last))
+        pieces = slice(self.start[low], self.start[high])
+        return replace(
+            self,
+            combine=self.combine[pieces, row[first] * self.n_outputs : row[last] * self.n_outputs],
+            offset=self.offset[pieces],
+            start=self.start[low : high + 1] - self.start[low],
+            example=self.example[low:high] - first,
+            labels=self.labels[:0],
+            bias_of=self.bias_of[pieces],
+            bias_sign=self.bias_sign[pieces],
+        )
 
 
 _NONE: Index = np.zeros(0, dtype=np.intp)
@@ -214,3 +237,28 @@ def _differences(example: Index, plus: Index, minus: Index, n: int, k: int) -> s
 def _listed(values: Sequence[Any] | NDArray[Any]) -> str:
     shown = ", ".join(cut(str(value), 20) for value in values[:5])
     return f"{len(values)} value{'s' if len(values) != 1 else ''} ({shown}{', ..' if len(values) > 5 else ''})"
+
+
+def best_offsets(loss: PiecewiseLoss, shares: Vector, values: Vector) -> tuple[Vector, Vector]:
+    """(b (n_biases,), alpha (m,)) of min_b sum share max(0, values + s b) = max over Q of <values, alpha>.
+
+    For each offset the slope starts at minus the share of its pieces with s < 0, and rises by the share of a piece at
+    its kink -s values. Its sign changes at the best b, the kink of a piece whose alpha is a part of its share.
+    """
+    sign, of = loss.bias_sign, loss.bias_of
+    b, alpha = np.zeros(loss.n_biases), np.zeros(loss.n_pieces)
+    for j in range(loss.n_biases):
+        rows = np.flatnonzero(of == j) if loss.n_biases > 1 else np.arange(loss.n_pieces)
+        kinks = -sign[rows] * values[rows]
+        order = np.argsort(kinks, kind="stable")
+        rows = rows[order]
+        share, falling = shares[rows], sign[rows] < 0
+        passed = np.cumsum(share)
+        target = float(share[falling].sum())
+        at = min(int(np.searchsorted(passed, target)), len(rows) - 1)
+        b[j] = kinks[order[at]]
+        filled = np.where((np.arange(len(rows)) < at) != falling, share, 0.0)
+        rest = min(max(target - (passed[at] - share[at]), 0.0), share[at])
+        filled[at] = share[at] - rest if falling[at] else rest
+        alpha[rows] = filled
+    return b, alpha

@@ -35,8 +35,9 @@ of 1e12, scores near 1), and infinite where a sum overflows.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -44,12 +45,13 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from convexstruct import deadline
-from convexstruct.arrays import Index, Point, Tensor, Vector
+from convexstruct.arrays import OPTIONAL, Index, Point, Tensor, Vector
 from convexstruct.core.certificates import Unconstrained
 from convexstruct.families.regularized_risk import bounds as regularized_risk_bounds
 from convexstruct.families.regularized_risk import losses as piecewise_loss
 from convexstruct.families.regularized_risk import products
 from convexstruct.families.regularized_risk.losses import PiecewiseLoss, read_features
+from convexstruct.inference.shards import Shards, Workers, in_shards
 from convexstruct.rounding import Rounded
 from convexstruct.validation.arguments import flag, mapping, number, refuse
 from convexstruct.validation.arrays import real
@@ -75,12 +77,14 @@ class RegularizedRisk(Unconstrained):
     loss : the pieces of every example.
     lam : weight of the regulariser, positive.
     weights : omega, (n,) positive; None counts every example once.
+    workers : where the products with A are computed, if not here.
     """
 
     X: Any
     loss: PiecewiseLoss
     lam: float
     weights: Vector | None = None
+    workers: Workers | None = field(default=None, repr=False, kw_only=True, metadata=OPTIONAL)
     family: ClassVar[str] = "regularized_risk"
 
     def __post_init__(self) -> None:
@@ -233,6 +237,17 @@ class RegularizedRisk(Unconstrained):
 
     # -- the linear map ------------------------------------------------------------------------------------------------
 
+    @cached_property
+    def shards(self) -> Shards | None:
+        """Some of the examples each, with about as many features that are not 0; they predict nothing."""
+        row = self.loss.rows(self.X.shape[0])
+
+        def some(examples: Index) -> RegularizedRisk:
+            first, last = int(examples[0]), int(examples[-1]) + 1
+            return RegularizedRisk(self.X[row[first] : row[last]], self.loss.some(first, last, row), self.lam)
+
+        return in_shards(self.workers, np.diff(self.X.indptr[row] if sp.issparse(self.X) else row), some)
+
     def scores(self, w: ArrayLike, X: Any = None) -> Tensor:
         """<w_k, x_i>: (n,), or (n, outputs) where there are several; of the rows of ``X`` (n', d) if it is given.
         ValueError if w or X does not fit the problem."""
@@ -246,6 +261,8 @@ class RegularizedRisk(Unconstrained):
 
     def forward(self, w: Tensor) -> Vector:
         """A w, one value a piece, offsets and biases left out; (m,)."""
+        if self.shards is not None:
+            return np.concatenate(self.shards.map("forward", w))
         scores = self._scores(w, self.X)
         if self.single is None:
             return np.asarray(self.loss.combine @ scores.ravel())
@@ -255,6 +272,9 @@ class RegularizedRisk(Unconstrained):
     def adjoint(self, alpha: Vector) -> Tensor:
         """A' alpha, in the shape of w."""
         deadline.check()
+        if self.shards is not None:
+            at = self.loss.pieces_of(np.array(self.shards.at))
+            return np.asarray(sum(self.shards.map_each("adjoint", [(alpha[i:j],) for i, j in pairwise(at)])))
         if self.single is None:
             part = np.asarray(self.loss.combine.T @ alpha)
         else:
@@ -267,14 +287,7 @@ class RegularizedRisk(Unconstrained):
 
     def matrix(self) -> Any:
         """A itself, (m, dimension), w flattened row by row: sparse, unless X is dense and has one output."""
-        k = self.loss.n_outputs
-        if k == 1:
-            product = self.loss.combine @ self.X
-            return sp.csr_array(product) if sp.issparse(self.X) else np.asarray(product)
-        d = self.X.shape[1]
-        wide = sp.kron(sp.csr_array(self.X), sp.identity(k), format="csr")  # column (feature, output)
-        order = np.arange(d * k).reshape(d, k).T.ravel()
-        return sp.csr_array((sp.csr_array(self.loss.combine @ wide))[:, order])
+        return products.matrix(self.loss.combine, self.X, self.loss.n_outputs)
 
     # -- primal --------------------------------------------------------------------------------------------------------
 
@@ -307,28 +320,8 @@ class RegularizedRisk(Unconstrained):
             return self.offsets_at(self.values(np.asarray(w, dtype=np.float64)))[0]
 
     def offsets_at(self, values: Vector) -> tuple[Vector, Vector]:
-        """(b, alpha) of min_b sum share max(0, values + s b) = max over Q of <values, alpha>.
-
-        For each offset the slope starts at minus the share of its pieces with s < 0, and rises by the share of a piece
-        at its kink -s values. Its sign changes at the best b, the kink of a piece whose alpha is a part of its share.
-        """
-        sign, of = self.loss.bias_sign, self.loss.bias_of
-        b, alpha = np.zeros(self.n_biases), np.zeros(self.n_pieces)
-        for j in range(self.n_biases):
-            rows = np.flatnonzero(of == j) if self.n_biases > 1 else np.arange(self.n_pieces)
-            kinks = -sign[rows] * values[rows]
-            order = np.argsort(kinks, kind="stable")
-            rows = rows[order]
-            share, falling = self.shares[rows], sign[rows] < 0
-            passed = np.cumsum(share)
-            target = float(share[falling].sum())
-            at = min(int(np.searchsorted(passed, target)), len(rows) - 1)
-            b[j] = kinks[order[at]]
-            filled = np.where((np.arange(len(rows)) < at) != falling, share, 0.0)
-            rest = min(max(target - (passed[at] - share[at]), 0.0), share[at])
-            filled[at] = share[at] - rest if falling[at] else rest
-            alpha[rows] = filled
-        return b, alpha
+        """(b, alpha) of min_b sum share max(0, values + s b) = max over Q of <values, alpha>."""
+        return piecewise_loss.best_offsets(self.loss, self.shares, values)
 
     def best_alpha(self, values: Vector) -> Vector:
         """argmax of <values, alpha> over Q, ``values`` = A w + c; a vertex but for one piece a free offset; (m,)."""

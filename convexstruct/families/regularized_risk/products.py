@@ -255,3 +255,15 @@ def _paired(terms: Iterator[Matrix]) -> tuple[Matrix, int]:
 def gammas(n: Any) -> Vector:
     """`gamma` of each entry; (n,)."""
     return np.asarray(n * UNIT / (1.0 - n * UNIT))
+
+
+def matrix(combine: sp.csr_array, X: Any, n_outputs: int) -> Any:
+    """A (m, dimension) of the scores' pieces ``combine``, w flattened row by row: sparse, unless X is dense and has one
+    output."""
+    if n_outputs == 1:
+        product = combine @ X
+        return sp.csr_array(product) if sp.issparse(X) else np.asarray(product)
+    d = X.shape[1]
+    wide = sp.kron(sp.csr_array(X), sp.identity(n_outputs), format="csr")  # column (feature, output)
+    order = np.arange(d * n_outputs).reshape(d, n_outputs).T.ravel()
+    return sp.csr_array((sp.csr_array(combine @ wide))[:, order])

@@ -3,7 +3,6 @@
 from convexstruct.core.iterate import Solver
 from convexstruct.core.papers import PAPER_1, PAPER_3, PAPER_4
 from convexstruct.core.registry import Family, System, register
-from convexstruct.families.structured_svm import sharded as sharded  # registers how the problem is split
 from convexstruct.families.structured_svm.oracle_problem import OracleSVM
 from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.families.structured_svm.solvers.block_frank_wolfe import BlockFrankWolfe

@@ -21,3 +21,8 @@ class Evaluation:
     labels: Labels
     violation: Vector
     moved: Vector | None = None
+
+    @property
+    def of_examples(self) -> tuple[Vector, Labels, Vector, Vector | None]:
+        """All but the value."""
+        return self.hinge, self.labels, self.violation, self.moved

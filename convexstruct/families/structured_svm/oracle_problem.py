@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -38,7 +38,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from convexstruct import deadline
-from convexstruct.arrays import Index, Labels, Point, Vector
+from convexstruct.arrays import OPTIONAL, Index, Labels, Point, Vector
 from convexstruct.core.certificates import Unconstrained
 from convexstruct.core.mixtures import Mixture, outside_simplex, read_mixture
 from convexstruct.core.scale import Scale
@@ -47,6 +47,7 @@ from convexstruct.families.structured_svm.evaluation import Evaluation
 from convexstruct.families.structured_svm.labellings import Example, Labellings, read_labelling
 from convexstruct.families.structured_svm.rounding import weighed
 from convexstruct.features.counts.counts import example_weights
+from convexstruct.inference.shards import Shards, Workers, in_shards, joined
 from convexstruct.rounding import TINY, UNIT, Rounded, gamma, total
 from convexstruct.tolerances import DUAL_ROUNDING, ROUNDING
 from convexstruct.validation.arguments import flag, function, mapping, number, sentence, sequence
@@ -67,6 +68,7 @@ class OracleSVM(Unconstrained):
     best : (x, y, w) -> the loss-augmented argmax, perhaps with an upper bound.
     scale : lam and C. weights : (N,) omega_i > 0.
     exact : whether `best` is declared to return the argmax.
+    workers : where `best` is called, if not here. Processes need functions that pickle.
     """
 
     features: Labellings
@@ -74,6 +76,7 @@ class OracleSVM(Unconstrained):
     scale: Scale
     weights: Vector
     exact: bool = False
+    workers: Workers | None = field(default=None, repr=False, kw_only=True, metadata=OPTIONAL)
     family: ClassVar[str] = "structured_svm"
     scaling: ClassVar[str] = "margin"
 
@@ -112,7 +115,12 @@ class OracleSVM(Unconstrained):
 
     def some(self, examples: Index) -> OracleSVM:
         """The problem of some of the examples, with the same lam and C."""
-        return replace(self, features=self.features.some(examples), weights=self.weights[examples])
+        return replace(self, features=self.features.some(examples), weights=self.weights[examples], workers=None)
+
+    @cached_property
+    def shards(self) -> Shards | None:
+        """Parts with about as many entries of labellings each, which remember labellings of their own."""
+        return in_shards(self.workers, np.diff(self.features.node_start), self.some)
 
     def __repr__(self) -> str:
         return (
@@ -167,6 +175,13 @@ class OracleSVM(Unconstrained):
 
     def _violated(self, w: Vector) -> tuple[Evaluation, Vector]:
         """`most_violated`, and a bound on the rounding of each hinge, (N,)."""
+        if self.shards is not None:
+            try:
+                parts = self.shards.map("_violated", w)
+            except ValueError:  # the same error, with the number that the example has among all
+                return replace(self, workers=None)._violated(w)
+            each = joined([(*part.of_examples, own) for part, own in parts])
+            return Evaluation(float(weighed(self, w, each[2])), *each[:3]), each[-1]
         features, n = self.features, self.n_examples
         shown = w.copy()
         shown.setflags(write=False)

@@ -40,7 +40,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -48,7 +48,7 @@ import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike
 
-from convexstruct.arrays import Index, Labels, Matrix, Point, Tensor, Vector
+from convexstruct.arrays import OPTIONAL, Index, Labels, Matrix, Point, Tensor, Vector
 from convexstruct.core.scale import Scale
 from convexstruct.families.structured_svm.dual import Aggregate, aggregate, dual
 from convexstruct.families.structured_svm.evaluation import Evaluation
@@ -60,9 +60,12 @@ from convexstruct.features.graphs.gram import GramFeatures, gram_features
 from convexstruct.features.graphs.magnitudes import reason
 from convexstruct.features.graphs.pairwise import PairwiseFeatures, read_pairwise
 from convexstruct.features.graphs.pairwise_loss import PairwiseLoss, read_loss
-from convexstruct.inference.exact import Best, Inference, exact_inference
+from convexstruct.inference.exact import Best, Inference
 from convexstruct.inference.forests import Forests, forests
+from convexstruct.inference.loopy import choose_oracle
 from convexstruct.inference.prediction import decode, of_one_kind, read_others
+from convexstruct.inference.sharded_oracle import ShardedInference
+from convexstruct.inference.shards import Shards, Workers, in_shards, joined
 from convexstruct.losses import Costs
 from convexstruct.rounding import Rounded
 from convexstruct.tolerances import DUAL_ROUNDING
@@ -85,6 +88,7 @@ class StructuredSVM:
     scaling : "margin" or "slack".
     inference : the name of the oracle over labellings, as in `choose_oracle`.
     kernel : the factored Gram matrix if the features come from one (prediction on new examples needs it), else None.
+    workers : where the examples are worked on, if not here.
     """
 
     features: PairwiseFeatures
@@ -94,6 +98,7 @@ class StructuredSVM:
     scaling: Scaling = "margin"
     inference: str = "exact"
     kernel: GramFeatures | None = field(default=None, repr=False, kw_only=True)
+    workers: Workers | None = field(default=None, repr=False, kw_only=True, metadata=OPTIONAL)
     family: ClassVar[str] = "structured_svm"
 
     @classmethod
@@ -207,7 +212,17 @@ class StructuredSVM:
     @cached_property
     def oracle(self) -> Inference:
         """The oracle over labellings that `inference` names, for these examples."""
-        return choose_oracle(self.features, self.inference)
+        whole = choose_oracle(self.features, self.inference)
+        return whole if self.shards is None else ShardedInference(whole, self.features, self.shards)
+
+    @cached_property
+    def shards(self) -> Shards | None:
+        return in_shards(self.workers, self.features.lengths, self.some)
+
+    @property
+    def whole(self) -> StructuredSVM:
+        """The problem with all examples in this process, where the lower bound is computed."""
+        return replace(self, workers=None) if self.workers else self
 
     @property
     def dimension(self) -> int:
@@ -246,7 +261,8 @@ class StructuredSVM:
     # -- scores --------------------------------------------------------------------------------------------------------
 
     def scores(self, w: Vector) -> tuple[Matrix, Tensor]:
-        """(node (P, S), edge) scores of <w, f(x, y)>."""
+        """(node (P, S), edge) scores of <w, f(x, y)>; examples without edges need no weights of edges."""
+        w = w[: self.dimension]
         return self.features.node_scores(w), self.features.edge_scores(w)
 
     def truth_scores(self, node: Matrix, edge: Tensor) -> Vector:
@@ -274,6 +290,9 @@ class StructuredSVM:
 
     def most_violated(self, w: Vector) -> Evaluation:
         """P(w) and the most violated labelling of each example; negative w_edge are not refused."""
+        if self.shards is not None:
+            each = joined([part.of_examples for part in self.shards.map("most_violated", w)])
+            return Evaluation(float(weighed(self, w, each[0])), *each)
         node, edge = self.scores(w)
         return self.violated(node, edge, w)
 
@@ -372,14 +391,14 @@ class StructuredSVM:
     def aggregate(self, dual_point: Point) -> Aggregate:
         """(Psi, E) of a dual witness, recomputed from the data; negative shares count as 0, and shares of an example
         that sum to more than 1 are scaled to sum to 1."""
-        return aggregate(self, dual_point)
+        return aggregate(self.whole, dual_point)
 
     def dual(self, dual_point: Point) -> Rounded:
         """A lower bound on the optimum from a dual witness alpha, with the allowance for its rounding: the maximum of
         D(t alpha) over 0 <= t <= 1; -inf if alpha is infeasible by more than `DUAL_ROUNDING`."""
         if infeasibility(self, dual_point) > DUAL_ROUNDING:
             return Rounded(-np.inf)
-        return dual(self, read_witness(self, dual_point))
+        return dual(self.whole, read_witness(self, dual_point))
 
     def rounding_reason(self, point: Point, dual_point: Point | None) -> str:
         """The property of the data that makes the allowances large: a feature of unusual size, or a large C."""
@@ -418,22 +437,3 @@ class StructuredSVM:
     def decode(self, w: Vector) -> Labels:
         """argmax_y <w, f(x_i, y)> of the problem's own examples, concatenated; shape (P,)."""
         return decode(self.features, self.oracle, w)
-
-
-def choose_oracle(features: PairwiseFeatures, inference: str) -> Inference:
-    """The oracle over labellings of this name: "exact", "minimum_cut", "expansion" or "relaxed". ValueError if no
-    oracle has this name, or it does not fit the graphs."""
-    if not isinstance(inference, str):
-        refuse("inference", inference, "one of exact, minimum_cut, expansion, relaxed")
-    if inference == "exact":
-        return exact_inference(features)
-    from convexstruct.inference import loopy
-
-    known: dict[str, Callable[[PairwiseFeatures], Inference]] = {
-        "minimum_cut": loopy.cut_inference,
-        "expansion": loopy.expansion_inference,
-        "relaxed": loopy.relaxed_inference,
-    }
-    if inference not in known:
-        refuse("inference", inference, f"one of exact, {', '.join(known)}")
-    return known[inference](features)

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Flags, Labels
 from convexstruct.features.graphs.factors import Factors, read_factors
+from convexstruct.features.graphs.pairwise import PairwiseFeatures
 from convexstruct.validation.arguments import LISTS, refuse, sentence, sequence
 from convexstruct.validation.arrays import flags, frozen, raw, wholes
 from convexstruct.validation.sparse import sparse
@@ -54,6 +55,22 @@ def forbid(factors: Factors, forbidden: Any) -> Factors:
     more = sp.csr_array((bare.n_entries - factors.n_entries, factors.dimension))
     design = sparse("design", sp.csr_array(sp.vstack([factors.design, more])))
     return replace(factors, scopes=tuple(scopes), design=design, forbidden=frozen(found))
+
+
+def read_pairs(forbidden: ArrayLike | None, features: PairwiseFeatures) -> Flags | None:
+    """The pairs of labels (S, S) that no edge may have; None where there are none. ValueError if a truth has one."""
+    if forbidden is None:
+        return None
+    pairs = flags("forbidden", forbidden, (features.n_labels, features.n_labels), why="one entry a pair of labels")
+    (s, t), at = features.truth[features.edges].T, features.edge_example
+    wrong = np.flatnonzero(pairs[s, t])
+    if len(wrong):
+        e = int(wrong[0])
+        raise ValueError(
+            f"forbidden[{s[e]}, {t[e]}] is True, but the true labels of example {at[e]} have this pair: wanted "
+            "pairs that no truth has"
+        )
+    return pairs if pairs.any() else None
 
 
 def _pairs(factors: Factors, forbidden: Any) -> list[tuple[tuple[int, ...], Flags]]:

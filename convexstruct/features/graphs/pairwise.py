@@ -139,6 +139,14 @@ class PairwiseFeatures:
         inside = np.setdiff1d(np.arange(self.n_nodes), self.node_start[1:] - 1, assume_unique=True)
         return bool(np.array_equal(self.edges, np.column_stack((inside, inside + 1))))
 
+    @property
+    def largest(self) -> Vector:
+        """The largest size of the feature of each weight, over all nodes or edges; (d,)."""
+        node = abs(sp.csr_array(self.node_features)).max(axis=0).toarray().ravel()
+        edge = np.ones(1) if self.edge_features is None else np.abs(self.edge_features).max(axis=0, initial=0.0)
+        block = (self.dimension - self.n_node_weights) // max(self.n_edge_features, 1)
+        return np.concatenate((np.tile(node, self.n_labels), np.repeat(edge[: self.n_edge_features], block)))
+
     # -- scores and their adjoint --------------------------------------------------------------------------------------
 
     def split(self, w: Vector) -> tuple[Matrix, Tensor]:

@@ -11,7 +11,8 @@ import pytest
 from convexstruct.core.cases import Instance
 from convexstruct.families.structured_svm import cases
 from convexstruct.families.structured_svm.planted import plant, plant_slack
-from convexstruct.families.structured_svm.problem import StructuredSVM, choose_oracle
+from convexstruct.families.structured_svm.problem import StructuredSVM
+from convexstruct.inference.loopy import choose_oracle
 from convexstruct.models import FORMULATIONS
 from convexstruct.models.structured_svm.enumerated import MarginRows
 from convexstruct.tolerances import HIGH, LOW, ROUNDING

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from convexstruct.core.certificates import certify
 from convexstruct.core.driver import solve
 from convexstruct.core.scale import Scale
-from convexstruct.families.structured_svm.problem import StructuredSVM, choose_oracle
+from convexstruct.families.structured_svm.problem import StructuredSVM
 from convexstruct.features.graphs.pairwise import read_pairwise
 from convexstruct.inference.exact import Best, Inference
+from convexstruct.inference.loopy import choose_oracle
 from convexstruct.marginals.pairwise_enumeration import EnumeratedPairwise, enumerate_pairwise
 from convexstruct.tolerances import LOW, ROUNDING
 from tests.models.structured_svm.instances import INSTANCES, LOOPY, svm

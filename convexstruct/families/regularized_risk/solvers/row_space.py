@@ -16,7 +16,6 @@ from scipy.linalg import blas, lapack
 
 from convexstruct import deadline
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
-from convexstruct.families.regularized_risk.sharded import ShardedRisk
 
 #: X is replaced where it is dense and has at least WIDE features an example, and at most MOST_ROWS examples, for X X'
 #: takes as long as n / 30 products with X.
@@ -32,7 +31,7 @@ def in_row_space(problem: RegularizedRisk) -> RegularizedRisk | None:
     gain, or rounding leaves no L."""
     X = problem.X
     n, d = X.shape
-    if n > MOST_ROWS or d < WIDE * n or sp.issparse(X) or isinstance(problem, ShardedRisk):
+    if n > MOST_ROWS or d < WIDE * n or sp.issparse(X) or problem.workers:
         return None
     length = problem.row_norms[:, None]  # above 0, of rows of zeros too
     square = np.zeros((n, n), dtype=np.float32, order="F")

@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 from convexstruct import deadline
 from convexstruct.arrays import Flags, Index, Vector
 from convexstruct.families.regularized_risk.problem import RegularizedRisk
-from convexstruct.families.regularized_risk.sharded import ShardedRisk
 from convexstruct.families.regularized_risk.solvers.cells import Cells
 from convexstruct.graphs import starts
 from convexstruct.oracles.box.simplices import onto_groups
@@ -90,7 +89,7 @@ class SmoothedRisk:
     fixed: Vector
     fixed_b: Vector
     constant: float
-    sharded: ShardedRisk | None = None
+    sharded: RegularizedRisk | None = None
     cells: Cells | None = None
 
     @classmethod
@@ -103,7 +102,7 @@ class SmoothedRisk:
             problem.shares[problem.group], loss.start, problem.group, loss.floor, problem.is_box, loss.n_outputs,
             problem.lam, loss.bias_sign, loss.bias_of, loss.n_biases,
             np.zeros(problem.dimension), np.zeros(loss.n_biases), 0.0,
-            problem if isinstance(problem, ShardedRisk) else None,
+            problem if problem.workers else None,
         )  # fmt: skip
 
     @property
