@@ -135,7 +135,7 @@ def junction_tree(
             continue
         position[root] = len(parent)
         parent.append(0 if parent else -1)
-        for node, above in [(root, None), *nx.bfs_predecessors(tree, root)]:
+        for above, node in [(None, root), *nx.bfs_edges(tree, root)]:
             if above is not None:
                 position[node] = len(parent)
                 parent.append(position[above])

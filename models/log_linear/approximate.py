@@ -63,7 +63,7 @@ class Weights:
     def add_tree(self, graph: nx.Graph, root: int, share: float) -> None:
         """Add the breadth-first tree from ``root`` over its connected part, with weight ``share``."""
         self.root[root] += share
-        for child, parent in nx.bfs_predecessors(graph, root):
+        for parent, child in nx.bfs_edges(graph, root):
             self.given[parent, child] = self.given.get((parent, child), 0.0) + share
 
 
@@ -87,7 +87,7 @@ def bethe(graph: nx.Graph) -> Weights:
             weights.given[u, v] = 1.0
         hanging = nx.restricted_view(inside, [], list(zip(cycle, cycle[1:] + cycle[:1])))
         for u in cycle:  # trees that hang from the cycle, away from it
-            weights.given |= {(parent, child): 1.0 for child, parent in nx.bfs_predecessors(hanging, u)}
+            weights.given |= {edge: 1.0 for edge in nx.bfs_edges(hanging, u)}
     return weights
 
 
