@@ -24,23 +24,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from convexstruct.arrays import Labels, Point, Vector
-from convexstruct.core.certificates import Unconstrained
 from convexstruct.core.scale import Scale
-from convexstruct.families.log_linear.completion import completed
 from convexstruct.families.log_linear.entropy import allowed_only
-from convexstruct.families.log_linear.penalty import Penalty, read_theta
+from convexstruct.families.log_linear.penalised import LikelihoodField, largest_scores
+from convexstruct.families.log_linear.penalty import Penalty
 from convexstruct.features.counts.counts import example_weights
 from convexstruct.features.graphs.factors import Factors
 from convexstruct.features.graphs.forbidden import forbid
-from convexstruct.inference.factor_graphs import FactorInference
 from convexstruct.oracles.loopy.belief_propagation import FactorGraph, factor_graph, propagate
 from convexstruct.oracles.loopy.tree_reweighted import SpanningTrees, spanning_trees, upper_bound
-from convexstruct.rounding import TINY, UNIT, Rounded, dot, gamma
+from convexstruct.rounding import Rounded, gamma
 from convexstruct.validation.arguments import mapping
 
 
 @dataclass(frozen=True, eq=False)
-class ApproximateField(Unconstrained):
+class ApproximateField(LikelihoodField):
     """A Markov random field whose likelihood is only approximated; made by `ApproximateField.read`.
 
     factors : the model. samples : (m, n) labels, from 0. weights : (m,) omega > 0. scale : lam and C. l1 : weight of
@@ -93,14 +91,6 @@ class ApproximateField(Unconstrained):
             f"l1 {self.l1:g}, C {self.scale.C:g})"
         )
 
-    @property
-    def dimension(self) -> int:
-        return self.factors.dimension
-
-    @cached_property
-    def penalty(self) -> Penalty:
-        return Penalty(self.scale.lam, self.l1)
-
     @cached_property
     def mass(self) -> float:
         """M."""
@@ -121,45 +111,30 @@ class ApproximateField(Unconstrained):
         """Spanning trees for the upper bound; None where a factor has more than two variables."""
         return spanning_trees(self.factors.n_variables, self.factors.scopes)
 
-    @property
-    def trivial_value(self) -> float:
-        """P(0) = C M ln |X|, where X is the set of all joint labels; 1 where there is one joint label."""
-        return self.scale.C * self.mass * math.fsum(map(math.log, self.factors.cards)) or 1.0
+    @cached_property
+    def off(self) -> Vector:
+        """Bounds on the error of s; (d,)."""
+        design, counts = self.factors.design, self.factors.counts(self.samples, self.weights)
+        column = int(np.bincount(design.indices).max(initial=0)) + len(self.weights) + 4
+        return np.asarray(gamma(column) * (abs(design).T @ counts))
 
-    def trivial(self) -> tuple[Point, Point]:
-        """theta = 0; there are no dual points."""
-        return {"theta": np.zeros(self.dimension)}, {}
-
-    def as_point(self, value: Any) -> Point:
-        """theta, as `read_theta` reads it."""
-        return read_theta(value, self.dimension)
+    def witness(self, theta: Vector) -> Point:
+        """Empty: there are no dual points."""
+        return {}
 
     def primal(self, point: Point) -> Rounded:
         """An upper bound on P(theta), with its allowance: C [M (tree-reweighted bound of ln Z) - <theta, s>] + R."""
-        theta, design = point["theta"], self.factors.design
+        theta = point["theta"]
         if self.trees is None or not np.isfinite(theta).all():
             return Rounded(math.inf)
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-            flat = finite_tables(self.factors, theta)
-            sizes = np.asarray(abs(design) @ np.abs(theta))
-            if not math.isfinite(float(sizes.sum())):
+            flat, (size, lost) = finite_tables(self.factors, theta), largest_scores(self.factors, theta)
+            if not math.isfinite(size):
                 return Rounded(math.inf)
             messages = propagate(self.graph, flat, rho=self.trees.rho).messages[0]
-            bound, fit = upper_bound(self.graph, self.trees, flat, messages), dot(theta, self.sums)
-            penalty = self.penalty.value(theta)
-            C, M = self.scale.C, self.mass
-            value = C * (M * float(bound) - float(fit)) + float(penalty)
-            longest = int(np.diff(design.indptr).max(initial=0)) + 2
-            largest = np.maximum.reduceat(sizes, self.factors.start[:-1])  # a score is one entry of each table
-            of_scores = gamma(longest) * float(largest.sum()) + len(sizes) * TINY
-            column = int(np.bincount(design.indices).max(initial=0)) + len(self.weights) + 4
-            counts = self.factors.counts(self.samples, self.weights)
-            of_data = gamma(column) * float(np.abs(theta) @ (abs(design).T @ counts))
-            allowed = C * (M * (bound.allowance + of_scores) + fit.allowance + of_data)
-            rounding = 4 * UNIT * (C * (M * abs(float(bound)) + abs(float(fit))) + abs(value))
-            if not math.isfinite(value):
-                return Rounded(math.inf)
-            return Rounded.of(value, allowed, penalty.allowance, rounding)
+            bound = upper_bound(self.graph, self.trees, flat, messages)
+            longest = int(np.diff(self.factors.design.indptr).max(initial=0)) + 2
+            return self.enclosed(theta, Rounded.of(float(bound), bound.allowance, gamma(longest) * size + lost))
 
     def dual(self, dual_point: Point) -> Rounded:
         """-inf: there is no lower bound on P here."""
@@ -169,11 +144,6 @@ class ApproximateField(Unconstrained):
         """Empty: there are no dual points."""
         mapping("dual_point", dual_point, ())
         return {}
-
-    def predict(self, point: Any, examples: Any = None) -> list[Labels]:
-        """The most probable completion of samples, -1 where a label is hidden; see
-        `convexstruct.families.log_linear.completion.completed`. None: the most probable joint label."""
-        return completed(FactorInference(self.factors), self.as_point(point)["theta"], examples)
 
 
 def finite_tables(factors: Factors, theta: Vector) -> Vector:

@@ -41,11 +41,11 @@ from numpy.typing import ArrayLike
 
 from convexstruct import deadline
 from convexstruct.arrays import OPTIONAL, Flags, Index, Labels, Matrix, Point, Tensor, Vector
-from convexstruct.core.certificates import Unconstrained
 from convexstruct.core.mixtures import Mixture, outside_simplex, read_mixture
 from convexstruct.core.scale import Scale
 from convexstruct.families.log_linear.entropy import add_gibbs, largest_score, log_losses
-from convexstruct.families.log_linear.penalty import Penalty, read_theta, unit_of
+from convexstruct.families.log_linear.penalised import Penalised
+from convexstruct.families.log_linear.penalty import unit_of
 from convexstruct.families.log_linear.separable import never_falling, never_true, separates
 from convexstruct.features.counts.counts import example_weights
 from convexstruct.features.graphs.forbidden import read_pairs
@@ -69,7 +69,7 @@ ADVICE = (
 
 
 @dataclass(frozen=True, eq=False)
-class ConditionalRandomField(Unconstrained):
+class ConditionalRandomField(Penalised):
     """A conditional random field; made by `ConditionalRandomField.read`.
 
     features : the joint feature map of the examples. scale : lam and C. weights : (N,) omega_i > 0. l1 : weight of
@@ -157,10 +157,6 @@ class ConditionalRandomField(Unconstrained):
     def shards(self) -> Shards | None:
         return in_shards(self.workers, self.features.lengths, self.some)
 
-    @cached_property
-    def penalty(self) -> Penalty:
-        return Penalty(self.scale.lam, self.l1)
-
     @property
     def ceiling(self) -> Vector:
         """C omega_i; shape (N,)."""
@@ -175,11 +171,6 @@ class ConditionalRandomField(Unconstrained):
     def trivial_value(self) -> float:
         """P(0) without forbidden pairs, C sum_i omega_i n_i ln S, with S at least 2."""
         return float(self.ceiling @ self.features.lengths) * math.log(max(self.features.n_labels, 2))
-
-    def trivial(self) -> tuple[Point, Point]:
-        """theta = 0, and its Gibbs distributions: uniform."""
-        theta = np.zeros(self.dimension)
-        return {"theta": theta}, self.witness(theta)
 
     # -- what solvers ask ----------------------------------------------------------------------------------------------
 
@@ -271,10 +262,6 @@ class ConditionalRandomField(Unconstrained):
 
     # -- primal --------------------------------------------------------------------------------------------------------
 
-    def as_point(self, value: Any) -> Point:
-        """theta, as `read_theta` reads it."""
-        return read_theta(value, self.dimension)
-
     def primal(self, point: Point) -> Rounded:
         """P(theta) with its allowance; inf where it is undefined, or scores might overflow."""
         theta, features = point["theta"], self.features
@@ -314,10 +301,7 @@ class ConditionalRandomField(Unconstrained):
             return Rounded(-math.inf)
         with np.errstate(all="ignore"):
             entropy, psi, error = self.enclosed(mixture)
-            if self.penalty == Penalty():
-                found = self.penalty.lower_bound_in_reach(entropy, psi, error, self.unit)
-            else:
-                found = self.penalty.lower_bound(entropy, psi, error)
+            found = self.penalty.lower_bound(entropy, psi, error, unit=self.unit)
         return found if found > 0 else Rounded(0.0)
 
     @cached_property

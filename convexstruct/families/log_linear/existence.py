@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import linprog
 
-from convexstruct.arrays import Vector
+from convexstruct.arrays import Matrix, Vector
 from convexstruct.features.graphs.factors import Factors
 from convexstruct.inference.factor_graphs import FactorInference
 from convexstruct.marginals.factor_polytope import FactorPolytope
@@ -32,6 +32,8 @@ INCONSISTENT = 1e-7
 ZERO = 1e-8
 #: Absolute tolerances of the linear programs.
 ACCURACY = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+#: The sum of the gains along a direction, in units of the features, that counts as above 0.
+LEAST_GAIN = 1e-6
 #: How many names a message lists at most.
 NAMES_SHOWN = 3
 
@@ -108,3 +110,11 @@ def runaway(polytope: FactorPolytope, inference: FactorInference, moments: Vecto
     reached, highest, lowest = float(moments @ d), inference.best(flat)[0], -inference.best(-flat)[0]
     rounding = ZERO * max(1.0, float(np.abs(moments).sum()))
     return d if highest <= reached + rounding and lowest < reached - rounding else None
+
+
+def rising(rows: sp.csr_array | Matrix, equal: sp.csr_array | None = None) -> Vector | None:
+    """d (d,) with |d_j| <= 1, rows d >= 0 and equal d = 0 of the largest sum of rows d; None where that is 0."""
+    right = None if equal is None else np.zeros(equal.shape[0])
+    least, cost = np.zeros(rows.shape[0]), -rows.sum(axis=0)
+    found = linprog(cost, -rows, least, equal, right, (-1.0, 1.0), method="highs", options=ACCURACY)
+    return np.asarray(found.x) if found.status == 0 and -found.fun > LEAST_GAIN else None

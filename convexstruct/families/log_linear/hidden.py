@@ -38,10 +38,10 @@ from numpy.typing import ArrayLike
 
 from convexstruct import deadline
 from convexstruct.arrays import OPTIONAL, Flags, Index, Labels, Point, Vector
-from convexstruct.core.certificates import Unconstrained
 from convexstruct.families.log_linear.conditional import ConditionalRandomField
 from convexstruct.families.log_linear.entropy import largest, log_partitions
 from convexstruct.families.log_linear.markov_field import MarkovRandomField
+from convexstruct.families.log_linear.penalised import Penalised
 from convexstruct.families.log_linear.penalty import Penalty
 from convexstruct.features.graphs.factors import Factors
 from convexstruct.features.graphs.forbidden import forbid, labels_allowed, read_partial
@@ -56,7 +56,7 @@ from convexstruct.validation.arrays import flags, frozen, raw, wholes
 
 
 @dataclass(frozen=True, eq=False)
-class HiddenField(Unconstrained):
+class HiddenField(Penalised):
     """A log-linear model with labels that are not all known; made by `conditional` or `unconditional`.
 
     model : the fully observed model whose truth is one of the labellings in each K_i.
@@ -193,7 +193,7 @@ class HiddenField(Unconstrained):
     def dimension(self) -> int:
         return self.model.dimension
 
-    @property
+    @cached_property
     def penalty(self) -> Penalty:
         return self.model.penalty
 
@@ -202,11 +202,6 @@ class HiddenField(Unconstrained):
         """P(0) = C sum_i omega_i ln(labellings / labellings in K_i); 1 where nothing is known."""
         value = self.value_and_gradient(np.zeros(self.dimension))[0]
         return value if value > 0 else 1.0
-
-    def trivial(self) -> tuple[Point, Point]:
-        """theta = 0, and a dual point that proves P >= 0."""
-        point, dual_point = self.model.trivial()
-        return point, dual_point if self.observed else {}
 
     # -- what solvers ask ----------------------------------------------------------------------------------------------
 
@@ -269,10 +264,6 @@ class HiddenField(Unconstrained):
         return float(np.abs(gradient).max(initial=0.0)) / (largest or 1.0)
 
     # -- primal and dual -----------------------------------------------------------------------------------------------
-
-    def as_point(self, value: Any) -> Point:
-        """Read theta: an array (d,), or a mapping with "theta"."""
-        return self.model.as_point(value)
 
     def primal(self, point: Point) -> Rounded:
         """P(theta) with its allowance; inf where it is undefined, or scores might overflow."""

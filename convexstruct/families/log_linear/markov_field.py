@@ -42,25 +42,24 @@ from numpy.typing import ArrayLike
 
 from convexstruct import deadline
 from convexstruct.arrays import ROUNDING_BOUND, Labels, Point, Vector
-from convexstruct.core.certificates import Unconstrained
 from convexstruct.core.scale import Scale
 from convexstruct.families.log_linear.clique_entropy import CliqueDistribution, distribution, restored
-from convexstruct.families.log_linear.completion import completed
 from convexstruct.families.log_linear.existence import runaway, truth
-from convexstruct.families.log_linear.penalty import Penalty, read_theta, unit_of
+from convexstruct.families.log_linear.penalised import LikelihoodField, largest_scores
+from convexstruct.families.log_linear.penalty import Penalty
 from convexstruct.features.counts.counts import example_weights
 from convexstruct.features.graphs.factors import Factors
 from convexstruct.features.graphs.forbidden import forbid
 from convexstruct.inference.factor_graphs import FactorInference
 from convexstruct.marginals.factor_polytope import FactorPolytope, factor_polytope
-from convexstruct.rounding import FUNCTION, GREATEST, TINY, UNIT, Rounded, dot, gamma
+from convexstruct.rounding import FUNCTION, GREATEST, TINY, UNIT, Rounded, gamma
 from convexstruct.tolerances import SUM_TO_ONE
 from convexstruct.validation.arguments import mapping, number, refuse, sentence
 from convexstruct.validation.arrays import frozen, real
 
 
 @dataclass(frozen=True, eq=False)
-class MarkovRandomField(Unconstrained):
+class MarkovRandomField(LikelihoodField):
     """A Markov random field to be fitted; made by `MarkovRandomField.read`.
 
     factors : the model. sums (d,) : s. mass : M. scale : lam and C. l1 : weight of |theta|_1. off (d,) : bounds on the
@@ -159,47 +158,14 @@ class MarkovRandomField(Unconstrained):
         )
 
     @property
-    def dimension(self) -> int:
-        return self.factors.dimension
-
-    @cached_property
-    def penalty(self) -> Penalty:
-        return Penalty(self.scale.lam, self.l1)
-
-    @property
     def moments(self) -> Vector:
         """s / M, the mean of each feature; shape (d,)."""
         return self.sums / self.mass
 
     @cached_property
-    def inference(self) -> FactorInference:
-        """The exact oracle."""
-        return FactorInference(self.factors)
-
-    @cached_property
     def polytope(self) -> FactorPolytope:
         """The marginal polytope, by the cliques of the junction tree."""
         return factor_polytope(self.inference)
-
-    @cached_property
-    def unit(self) -> Vector:
-        """1 / max |A_j|, the change of theta_j that moves some score by 1; 0 for a feature that is 0; shape (d,)."""
-        return unit_of(self.factors.largest)
-
-    @property
-    def log_labels(self) -> float:
-        """ln |X|, where X is the set of all joint labels, forbidden ones too."""
-        return math.fsum(math.log(card) for card in self.factors.cards)
-
-    @property
-    def trivial_value(self) -> float:
-        """P(0) = C M ln |X|; 1 where there is one joint label."""
-        return self.scale.C * self.mass * self.log_labels or 1.0
-
-    def trivial(self) -> tuple[Point, Point]:
-        """theta = 0, and the uniform distribution."""
-        theta = np.zeros(self.dimension)
-        return {"theta": theta}, {"theta": theta}
 
     # -- primal --------------------------------------------------------------------------------------------------------
 
@@ -207,8 +173,7 @@ class MarkovRandomField(Unconstrained):
         """C [M ln Z - <theta, s>] and its gradient (20.4), both without the penalty."""
         deadline.check()
         found = self.inference.sums(self.factors.design @ theta)
-        value = self.scale.C * (self.mass * found.log_partition - float(theta @ self.sums))
-        return value, self.scale.C * (self.mass * self.factors.moments(found.marginals) - self.sums)
+        return self.fit(theta, found.log_partition, self.factors.moments(found.marginals))
 
     def curvature(self, theta: Vector) -> Vector:
         """An estimate of the diagonal of the Hessian, C M times the variances of the features with the factors taken as
@@ -216,37 +181,25 @@ class MarkovRandomField(Unconstrained):
         marginals = self.inference.sums(self.factors.design @ theta).marginals
         return self.scale.C * self.mass * self.factors.variances(marginals)
 
-    def as_point(self, value: Any) -> Point:
-        """theta, as `read_theta` reads it."""
-        return read_theta(value, self.dimension)
-
     def primal(self, point: Point) -> Rounded:
         """P(theta) and its allowance; inf where theta is not finite or scores might overflow."""
-        theta, factors = point["theta"], self.factors
+        theta = point["theta"]
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             reach, of_log = self.rounding_of_log(theta)
             if not (np.isfinite(theta).all() and reach < GREATEST):
                 return Rounded(math.inf)
-            log_partition = self.inference.sums(factors.design @ theta).log_partition
-            fit, penalty = dot(theta, self.sums), self.penalty.value(theta)
-            C, M = self.scale.C, self.mass
-            total = C * (M * log_partition - fit) + penalty
-            if not math.isfinite(total):
-                return Rounded(math.inf)
-            of_sums = M * of_log + fit.allowance
-            of_data = float(np.abs(theta) @ self.off)
-            rounding = 4 * UNIT * (C * (M * abs(log_partition) + abs(fit)) + abs(total))
-            return Rounded.of(total, C * of_sums, C * of_data, penalty.allowance, rounding)
+            log_partition = self.inference.sums(self.factors.design @ theta).log_partition
+            return self.enclosed(theta, Rounded(log_partition, of_log))
 
     def rounding_of_log(self, theta: Vector) -> tuple[float, float]:
         """(a bound on |score| of any joint labels plus ln |X|, a bound on the error of ln Z at theta)."""
         factors, tree = self.factors, self.inference.tree
-        sizes = np.asarray(abs(factors.design) @ np.abs(theta))
-        reach = float(np.maximum.reduceat(sizes, factors.start[:-1]).sum()) + self.log_labels
+        size, lost = largest_scores(factors, theta)
+        reach = size + self.log_labels
         longest = int(np.diff(factors.design.indptr).max(initial=0))
         additions = longest + len(factors.scopes) + 8 * tree.n_cliques + 8
         functions = math.fsum(gamma(k + math.ceil(2 * FUNCTION * (2 + math.log(k)))) for _, k in tree.shapes)
-        return reach, gamma(additions) * reach + functions + len(sizes) * TINY
+        return reach, gamma(additions) * reach + functions + lost
 
     # -- dual ----------------------------------------------------------------------------------------------------------
 
@@ -275,9 +228,7 @@ class MarkovRandomField(Unconstrained):
             weight = self.scale.C * self.mass
             entropy = weight * found.entropy
             rounded = Rounded.of(entropy, weight * found.entropy.allowance, 4 * UNIT * entropy)
-            if self.penalty != Penalty():
-                return self.penalty.lower_bound(rounded, g, error)
-            return self.penalty.lower_bound_in_reach(rounded, g, error, self.unit)
+            return self.penalty.lower_bound(rounded, g, error, unit=self.unit)
 
     def _apart(self, found: CliqueDistribution) -> tuple[Vector, Vector]:
         """g = C (s - M F mu) and a bound on its error; both (d,)."""
@@ -311,11 +262,6 @@ class MarkovRandomField(Unconstrained):
             "dual_point", dual_point, {name}, otherwise=', or "theta"' if name == "cliques" else ', or "cliques"'
         )
         return name, real(f"dual_point[{name!r}]", named[name], (shape,), finite=False, keep=False)
-
-    def predict(self, point: Any, examples: Any = None) -> list[Labels]:
-        """The most probable completion of samples, -1 where a label is hidden; see
-        `convexstruct.families.log_linear.completion.completed`. None: the most probable joint label."""
-        return completed(self.inference, self.as_point(point)["theta"], examples)
 
     # -- where there is no minimum -------------------------------------------------------------------------------------
 

@@ -111,12 +111,22 @@ class Penalty:
             low, high = (middle, high) if rises(middle) else (low, middle)
         return low
 
-    def lower_bound(self, entropy: Rounded, g: Vector, error: Vector | float = 0.0, least: float = 0.0) -> Rounded:
+    def lower_bound(
+        self,
+        entropy: Rounded,
+        g: Vector,
+        error: Vector | float = 0.0,
+        least: float = 0.0,
+        unit: Vector | None = None,
+    ) -> Rounded:
         """max over t of t H + (1 - t) least - R*(t g) with its allowance, where the exact g is within ``error`` of the
         computed one, entry by entry; -inf where ``entropy`` or g is not finite.
 
         least : a lower bound on the entropy of the truth where the truth is a distribution; 0 for a single labelling.
+        unit (d,) : where it is given, the bound without a penalty is that of `lower_bound_in_reach`.
         """
+        if unit is not None and self == Penalty():
+            return self.lower_bound_in_reach(entropy, g, error, unit)
         outer = np.abs(g) + error
         outer *= 1.0 + 8 * UNIT
         if not (math.isfinite(entropy) and math.isfinite(float(outer.sum()))):
@@ -131,7 +141,7 @@ class Penalty:
         return Rounded.of(value, t * entropy.allowance, moved, rounding, 4 * TINY)
 
     @staticmethod
-    def lower_bound_in_reach(entropy: Rounded, g: Vector, error: Vector, unit: Vector) -> Rounded:
+    def lower_bound_in_reach(entropy: Rounded, g: Vector, error: Vector | float, unit: Vector) -> Rounded:
         """H - sum_j `REACH_NATS` unit_j |g_j| with its allowance: without a penalty a lower bound over all theta with
         |theta_j| <= `REACH_NATS` unit_j, where <g, theta> is at most that sum. A bound over all theta needs g = 0,
         which no computed g is.
@@ -143,7 +153,7 @@ class Penalty:
             return Rounded(-math.inf)
         box = REACH_NATS * unit
         paid = float(box @ np.abs(g))
-        doubt = float(box @ error) * (1.0 + gamma(len(g) + 4)) + gamma(len(g) + 4) * paid
+        doubt = float((box * error).sum()) * (1.0 + gamma(len(g) + 4)) + gamma(len(g) + 4) * paid
         value = float(entropy) - paid
         if not (math.isfinite(value) and math.isfinite(doubt)):
             return Rounded(-math.inf)

@@ -44,21 +44,17 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from scipy.optimize import linprog
 
 from convexstruct import deadline
 from convexstruct.arrays import OPTIONAL, Index, Labels, Point, Vector
-from convexstruct.core.certificates import Unconstrained
 from convexstruct.core.scale import Scale
-from convexstruct.families.log_linear.completion import completed
-from convexstruct.families.log_linear.existence import ACCURACY
-from convexstruct.families.log_linear.penalty import Penalty, read_theta, unit_of
-from convexstruct.families.log_linear.separable import LEAST_GAIN
+from convexstruct.families.log_linear.existence import rising
+from convexstruct.families.log_linear.penalised import FactorField
+from convexstruct.families.log_linear.penalty import Penalty
 from convexstruct.features.counts.counts import example_weights
 from convexstruct.features.graphs.factors import Factors
 from convexstruct.features.graphs.forbidden import forbid
 from convexstruct.graphs import starts
-from convexstruct.inference.factor_graphs import FactorInference
 from convexstruct.inference.shards import Shards, Workers, in_shards
 from convexstruct.rounding import FUNCTION, TINY, UNIT, Rounded, gamma, summed
 from convexstruct.tolerances import DUAL_ROUNDING
@@ -94,7 +90,7 @@ class Groups(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class PseudoLikelihood(Unconstrained):
+class PseudoLikelihood(FactorField):
     """The pseudolikelihood of factors and samples; made by `PseudoLikelihood.read`.
 
     factors : the model. samples : (m, n) labels, from 0. weights : (m,) omega > 0. targets : the variables v that the
@@ -157,14 +153,6 @@ class PseudoLikelihood(Unconstrained):
             f"C {self.scale.C:g})"
         )
 
-    @property
-    def dimension(self) -> int:
-        return self.factors.dimension
-
-    @cached_property
-    def penalty(self) -> Penalty:
-        return Penalty(self.scale.lam, self.l1)
-
     @cached_property
     def groups(self) -> Groups:
         """The distinct conditionals of the samples, variable by variable."""
@@ -212,11 +200,6 @@ class PseudoLikelihood(Unconstrained):
         """P(0) = sum_g N_g ln(labels of its variable); 1 where every variable has one label."""
         return float(self.groups.totals @ np.log(np.diff(self.groups.start))) or 1.0
 
-    def trivial(self) -> tuple[Point, Point]:
-        """theta = 0, and uniform conditionals."""
-        lengths = np.diff(self.groups.start)
-        return {"theta": np.zeros(self.dimension)}, {"conditionals": np.repeat(1.0 / lengths, lengths)}
-
     # -- the sum of softmax losses -------------------------------------------------------------------------------------
 
     def losses(self, theta: Vector) -> Vector:
@@ -263,10 +246,6 @@ class PseudoLikelihood(Unconstrained):
         return np.asarray(np.maximum(squares - mean.multiply(mean).T @ groups.totals, 0.0))
 
     # -- bounds --------------------------------------------------------------------------------------------------------
-
-    def as_point(self, value: Any) -> Point:
-        """theta, as `read_theta` reads it."""
-        return read_theta(value, self.dimension)
 
     def primal(self, point: Point) -> Rounded:
         """P(theta) and its allowance; inf where theta is not finite or scores overflow."""
@@ -332,15 +311,8 @@ class PseudoLikelihood(Unconstrained):
             error = (gamma(int(terms)) + self._counting) * mass + len(p) * TINY
             empirical = self.entropy(self._normalised(groups.counts))
             entropy, g = self.entropy(p), -self.missing(p)
-            if self.penalty != Penalty():
-                return self.penalty.lower_bound(entropy, g, error, least=empirical.lower)
-            found = self.penalty.lower_bound_in_reach(entropy, g, error, self.unit)
-            return found if found.lower > empirical.lower else empirical
-
-    @cached_property
-    def unit(self) -> Vector:
-        """1 / max |A_j|, the change of theta_j that moves some score by 1; 0 for a feature that is 0; shape (d,)."""
-        return unit_of(self.factors.largest)
+            found = self.penalty.lower_bound(entropy, g, error, empirical.lower, unit=self.unit)
+            return found if self.penalty != Penalty() or found.lower > empirical.lower else empirical
 
     def _restored(self, p: Vector) -> Vector:
         """Conditionals near p whose g is within l1 of 0 up to rounding: p (1 + s - its mean under p), s = K u, with u
@@ -384,37 +356,19 @@ class PseudoLikelihood(Unconstrained):
         value = summed(each, errors + lost, 3)
         return Rounded.of(float(value), value.allowance, self._counting * abs(float(value)))
 
-    def predict(self, point: Any, examples: Any = None) -> list[Labels]:
-        """The most probable completion of samples, -1 where a label is hidden; see
-        `convexstruct.families.log_linear.completion.completed`. None: the most probable joint label."""
-        return completed(FactorInference(self.factors), self.as_point(point)["theta"], examples)
-
     # -- where there is no minimum -------------------------------------------------------------------------------------
 
     def runaway(self) -> Vector | None:
         """A direction d along which P falls for ever, so that no minimum exists; None if there is none, or a penalty.
 
         In every group each label l that occurs has the greatest score along d, <d, k_g(l) - k_g(l')> >= 0 for all l',
-        and in some group a label that does not occur has a smaller one. A linear program maximises the sum of these
-        gains, at most 1 each, over |d_j| <= 1.
+        and in some group a label that does not occur has a smaller one. `rising` maximises the sum of these gains.
         """
         if self.penalty != Penalty():
             return None
-        seen, rows = self.groups.counts > 0, self._differences()
-        unseen = ~seen
-        n_gains = int(unseen.sum())
-        if not n_gains:
-            return None
-        equal = rows[np.flatnonzero(seen)]
-        less = sp.hstack([rows[np.flatnonzero(unseen)], sp.eye_array(n_gains)]).tocsr()  # score plus gain <= 0
-        bounds = [(-1.0, 1.0)] * self.dimension + [(0.0, 1.0)] * n_gains
-        cost = np.concatenate((np.zeros(self.dimension), np.full(n_gains, -1.0)))
-        nothing = sp.csr_array((equal.shape[0], n_gains))
-        found = linprog(
-            cost, less, np.zeros(n_gains), sp.hstack([equal, nothing]).tocsr(), np.zeros(equal.shape[0]), bounds,
-            method="highs", options=ACCURACY,
-        )  # fmt: skip
-        return found.x[: self.dimension] if found.status == 0 and -found.fun > LEAST_GAIN else None
+        seen, rows = np.flatnonzero(self.groups.counts > 0), self._differences()
+        unseen = np.flatnonzero(self.groups.counts == 0)
+        return rising(-rows[unseen], rows[seen]) if len(unseen) else None
 
     def _differences(self) -> sp.csr_array:
         """k_g(l) - k_g(the first label that occurs) for every row."""

@@ -9,11 +9,10 @@ from collections.abc import Callable
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.optimize import linprog
 
 from convexstruct import deadline
 from convexstruct.arrays import Flags, Matrix, Tensor, Vector
-from convexstruct.families.log_linear.existence import ACCURACY, ZERO
+from convexstruct.families.log_linear.existence import ZERO, rising
 from convexstruct.features.graphs.pairwise import PairwiseFeatures
 from convexstruct.inference.exact import Inference
 from convexstruct.rounding import gamma
@@ -22,8 +21,6 @@ from convexstruct.rounding import gamma
 LARGEST_SEARCHED = 20_000
 #: Random directions at the start, and rounds of cutting planes.
 FIRST_DIRECTIONS, CUT_ROUNDS = 8, 60
-#: The sum of the gains along a direction, in units of the features, that counts as above 0.
-LEAST_GAIN = 1e-6
 #: A difference of features counts as 0 where no entry is above this, in units of the features: rounding of their sums.
 NO_DIFFERENCE = 1e-12
 
@@ -94,7 +91,7 @@ def never_falling(
 
     for _ in range(CUT_ROUNDS):
         deadline.check()
-        d = _rises(even(rows))
+        d = rising(even(rows))
         if d is not None:
             new = apart(d * unit)
             new = new[even(new) @ d < -ZERO]
@@ -110,9 +107,3 @@ def never_falling(
                 return None
         rows = np.unique(np.concatenate((rows, new)), axis=0)
     return None
-
-
-def _rises(rows: Matrix) -> Vector | None:
-    """d with |d_j| <= 1 and rows d >= 0 of the largest sum; None where that is 0."""
-    found = linprog(-rows.sum(axis=0), -rows, np.zeros(len(rows)), bounds=(-1.0, 1.0), method="highs", options=ACCURACY)
-    return np.asarray(found.x) if found.status == 0 and -found.fun > LEAST_GAIN else None

@@ -74,11 +74,13 @@ class Here:
         penalty = problem.penalty
         return cls(theta, loss, data, loss + float(penalty.value(theta)), penalty.gradient(theta, data))
 
-    def lower_bound(self, penalty: Penalty) -> float:
-        """D at the Gibbs distributions of theta, mixed with the truth where the penalty has |theta|_1 or no L2 part."""
+    def lower_bound(self, penalty: Penalty, unit: Vector | None = None) -> float:
+        """D at the Gibbs distributions of theta, mixed with the truth where the penalty has |theta|_1 or no L2 part;
+        without a penalty, `Penalty.lower_bound_in_reach` if ``unit`` is given."""
         if penalty.lam and not penalty.l1:
             return self.value - 0.5 * float(self.gradient @ self.gradient) / penalty.lam
-        return float(penalty.lower_bound(Rounded(self.loss - float(self.theta @ self.data)), self.data))
+        entropy = Rounded(self.loss - float(self.theta @ self.data))
+        return float(penalty.lower_bound(entropy, self.data, unit=unit))
 
 
 def first(problem: LogLinear, start: Solution | None) -> Vector:
@@ -114,9 +116,8 @@ def report(problem: LogLinear, here: Here, calls: int, done: bool = False, messa
         bound = 0.0
         if value < least_unit(model):
             value = model.primal({"theta": theta}).upper
-    elif isinstance(model, ConditionalRandomField) and penalty == Penalty():
-        entropy = Rounded(here.loss - float(theta @ here.data))
-        bound = float(penalty.lower_bound_in_reach(entropy, here.data, np.zeros(len(theta)), model.unit))
+    elif isinstance(model, ConditionalRandomField):
+        bound = here.lower_bound(penalty, model.unit)
     elif isinstance(model, MarkovRandomField | PseudoLikelihood) and penalty == Penalty():
         # by how much restoring the moments lowers the bound, to first order; the bound is computed if that is little
         missing = float((np.abs(theta) + model.unit) @ np.abs(here.data))

@@ -110,14 +110,13 @@ class _Approximate:
     def value_and_gradient(self, theta: Vector) -> tuple[float, Vector]:
         """Infinite where messages do not converge."""
         found = self._beliefs(theta)
-        field, C = self.field, self.field.scale.C
+        field = self.field
         self.calls += 1
         if not found.converged[0]:
             return math.inf, np.full(self.dimension, np.nan)
         self.met += 1
         self.messages = found.messages
-        value = C * (field.mass * float(found.log_partition[0]) - float(theta @ field.sums))
-        return value, C * (field.mass * field.factors.moments(found.entries[0]) - field.sums)
+        return field.fit(theta, float(found.log_partition[0]), field.factors.moments(found.entries[0]))
 
     def curvature(self, theta: Vector) -> Vector:
         """C M times the variances of the features, as if factors did not depend on one another."""

@@ -198,9 +198,7 @@ class Sampled:
             self.refused += 1
             return math.inf, np.full(self.dimension, np.nan)
         log_partition, weights = self.weighted(theta)
-        problem, C, M = self.problem, self.problem.scale.C, self.problem.mass
-        value = C * (M * log_partition - float(theta @ problem.sums))
-        return value, C * (M * np.asarray(self.features.T @ weights) - problem.sums)
+        return self.problem.fit(theta, log_partition, np.asarray(self.features.T @ weights))
 
     def curvature(self, theta: Vector) -> Vector:
         """C M times the variances of the features under the weights; (d,)."""

@@ -1,0 +1,129 @@
+r"""What the problems P(theta) = L(theta) + R(theta) of this family have in common.
+
+L is a weighted sum of ln Z minus the score of the truth, and R the penalty. A *factor field* scores joint labels by
+tables on the scopes of `Factors`. The likelihood of a factor field depends on the data through their mass M and the sum
+s of their features alone:
+
+    P(theta) = C [M ln Z(theta) - <theta, s>] + R(theta)
+
+with ln Z exact (`MarkovRandomField`), bounded or approximated (`ApproximateField`), or estimated from samples.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from convexstruct.arrays import Labels, Point, Vector
+from convexstruct.core.certificates import Unconstrained
+from convexstruct.core.scale import Scale
+from convexstruct.families.log_linear.completion import completed
+from convexstruct.families.log_linear.penalty import Penalty, read_theta, unit_of
+from convexstruct.features.graphs.factors import Factors
+from convexstruct.inference.factor_graphs import FactorInference
+from convexstruct.rounding import TINY, UNIT, Rounded, dot
+
+
+class Penalised(Unconstrained):
+    """The penalty of a problem with the fields scale and l1, and its points theta (d,)."""
+
+    scale: Scale
+    l1: float
+
+    @property
+    def dimension(self) -> int:
+        raise NotImplementedError
+
+    def witness(self, theta: Vector) -> Point:
+        """The distributions at theta as a dual point."""
+        raise NotImplementedError
+
+    @cached_property
+    def penalty(self) -> Penalty:
+        return Penalty(self.scale.lam, self.l1)
+
+    def as_point(self, value: Any) -> Point:
+        """theta, as `read_theta` reads it."""
+        return read_theta(value, self.dimension)
+
+    def trivial(self) -> tuple[Point, Point]:
+        """theta = 0, and its distributions: uniform."""
+        theta = np.zeros(self.dimension)
+        return {"theta": theta}, self.witness(theta)
+
+
+class FactorField(Penalised):
+    """A problem with the field factors."""
+
+    factors: Factors
+
+    @property
+    def dimension(self) -> int:
+        return self.factors.dimension
+
+    @cached_property
+    def inference(self) -> FactorInference:
+        """The exact oracle; where it is used, ValueError if the graph is too wide."""
+        return FactorInference(self.factors)
+
+    @cached_property
+    def unit(self) -> Vector:
+        """1 / max |A_j|, the change of theta_j that moves some score by 1; 0 for a feature that is 0; shape (d,)."""
+        return unit_of(self.factors.largest)
+
+    def predict(self, point: Any, examples: Any = None) -> list[Labels]:
+        """The most probable completion of samples, -1 where a label is hidden; see
+        `convexstruct.families.log_linear.completion.completed`. None: the most probable joint label."""
+        return completed(self.inference, self.as_point(point)["theta"], examples)
+
+
+class LikelihoodField(FactorField):
+    """A factor field with the mass M and the sums s (d,) of its data; off (d,) bounds the error of s."""
+
+    if TYPE_CHECKING:  # fields of one problem, computed by the other
+
+        @property
+        def mass(self) -> float: ...
+
+        @property
+        def sums(self) -> Vector: ...
+
+        @property
+        def off(self) -> Vector: ...
+
+    @property
+    def log_labels(self) -> float:
+        """ln |X|, where X is the set of all joint labels, forbidden ones too."""
+        return math.fsum(math.log(card) for card in self.factors.cards)
+
+    @property
+    def trivial_value(self) -> float:
+        """P(0) = C M ln |X|; 1 where there is one joint label."""
+        return self.scale.C * self.mass * self.log_labels or 1.0
+
+    def fit(self, theta: Vector, log_partition: float, mean: Vector) -> tuple[float, Vector]:
+        """C [M ln Z - <theta, s>] and its gradient (20.4), C (M E f - s), from ln Z and E f (d,); without the
+        penalty."""
+        C, M = self.scale.C, self.mass
+        return C * (M * log_partition - float(theta @ self.sums)), C * (M * mean - self.sums)
+
+    def enclosed(self, theta: Vector, log_partition: Rounded) -> Rounded:
+        """P(theta) with its allowance from ln Z with its own; inf where it is not finite."""
+        C, M = self.scale.C, self.mass
+        fit, penalty = dot(theta, self.sums), self.penalty.value(theta)
+        value = C * (M * float(log_partition) - float(fit)) + float(penalty)
+        if not math.isfinite(value):
+            return Rounded(math.inf)
+        of_sums = C * (M * log_partition.allowance + fit.allowance + float(np.abs(theta) @ self.off))
+        rounding = 4 * UNIT * (C * (M * abs(float(log_partition)) + abs(float(fit))) + abs(value))
+        return Rounded.of(value, of_sums, penalty.allowance, rounding)
+
+
+def largest_scores(factors: Factors, theta: Vector) -> tuple[float, float]:
+    """(a bound on |score| of any joint label at theta, what underflow may add to a score). A score is one entry of each
+    table."""
+    sizes = np.asarray(abs(factors.design) @ np.abs(theta))
+    return float(np.maximum.reduceat(sizes, factors.start[:-1]).sum()), len(sizes) * TINY
